@@ -50,7 +50,7 @@ _USERS = {
             ("lane", "lanes", "numbers", "parameters", "positions", "products"), ("post",)
         ),
         **dict.fromkeys(("quotient", "reader", "sequencer", "tables", "writer"), ("post",)),
-        **dict.fromkeys(("exponentials", "reciprocal", "softmax"), ("softmax", "post")),
+        **dict.fromkeys(("exponentials", "reciprocals", "softmax"), ("softmax", "post")),
         "layouts": ("positions", "lanes", "reader", "writer", "post"),
     },
     "arith": {"stages": ("add",)},

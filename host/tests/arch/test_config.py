@@ -19,7 +19,7 @@ RULES = [
     ({"time_limit": 2}, "time_limit must be 0 or 1, not 2"),
     ({"parity": -1}, "parity must be 0 or 1, not -1"),
     ({"element_stride": 2}, "element_stride must be 0 or 1, not 2"),
-    ({"softmax": 3}, "softmax must be 0 or a divisor of lanes (16), not 3"),
+    ({"softmax": 3}, r"softmax must be 0 or a divisor of lanes \(16\), not 3"),
     ({"products": -1}, "products must be 0, 1 or 2, not -1"),
     ({"windows": 3}, "windows must be 0, 1 or 2, not 3"),
     ({"paired_windows": 2}, "paired_windows must be 0 or 1, not 2"),

@@ -33,8 +33,10 @@ from matloom_rtl.formal.post.parameters import parameters_proofs
 from matloom_rtl.formal.post.positions import position_proofs
 from matloom_rtl.formal.post.products import products_proofs
 from matloom_rtl.formal.post.reader import reader_proofs
+from matloom_rtl.formal.post.reciprocals import reciprocals_proofs
 from matloom_rtl.formal.post.requantise import requantise_proofs
 from matloom_rtl.formal.post.sequencer import sequencer_proofs
+from matloom_rtl.formal.post.softmax import softmax_proofs
 from matloom_rtl.formal.post.writer import writer_proofs
 from matloom_rtl.formal.proof import Proof
 from matloom_rtl.formal.sdram.controller import sdram_proofs
@@ -58,6 +60,7 @@ KINDS = (
     *(sequencer_proofs, reader_proofs, lanes_proofs, writer_proofs),
     *(execute_proofs, gather_proofs),
     *(requantise_proofs, products_proofs, numbers_proofs, float_proofs),
+    *(softmax_proofs, reciprocals_proofs),
 )
 
 

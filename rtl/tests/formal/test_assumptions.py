@@ -44,6 +44,9 @@ PAIRED = {
     "parts.pipeline:Pipeline.constant": (1, ANY),
     "post.positions:positions": (1, "Positions"),
     "post.positions:whole_rows": (1, "Positions"),
+    "post.borrowed_lanes:borrows": (3, "Softmax"),
+    "post.reciprocals:reciprocals": (1, "Softmax"),
+    "post.softmax:_assume": (5, "UncheckedFIFO, Sequencer, Positions, Reciprocals"),
     "post.reader:_Parts.__init__": (3, "SyncFIFO, UncheckedFIFO, Products"),
     "dma.rows:rows": (1, "Registers"),
     "control.scoreboard:scoreboard": (1, ANY),
@@ -144,7 +147,9 @@ def test_all_of_a_file_is_looked_at():
 
 
 def test_proven_claims_have_a_proof():
-    proven = {proof.unit.split(",")[0] for proof in proofs_of(load_config("nano+products=1"))}
+    proven = {
+        proof.unit.split(",")[0] for proof in proofs_of(load_config("nano+products=1+softmax=1"))
+    }
     named = {unit for _count, why in PAIRED.values() for unit in why.split(", ")}
     assert named - {ANY, BUS} <= proven
 

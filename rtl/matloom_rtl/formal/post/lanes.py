@@ -2,13 +2,15 @@
 
 from amaranth.hdl import Assert, Assume, Cat, Const, Cover, Module, Mux, Signal
 
-from matloom.arch.isa import Destination, Table
+from matloom.arch.isa import Destination, RowFunction, Table
 from matloom_rtl.formal.parts.channel import assume_stays, implies
 from matloom_rtl.formal.parts.whitebox import Whitebox, inputs_of
+from matloom_rtl.formal.post.borrowed_lanes import borrows
 from matloom_rtl.formal.proof import Claim, Proof
 from matloom_rtl.post.float_lane import FloatLane
 from matloom_rtl.post.lane import Lane
 from matloom_rtl.post.lanes import PLACES, Lanes
+from matloom_rtl.post.softmax import Softmax
 from matloom_rtl.post.tables import Tables
 
 __all__ = ["lanes", "lanes_proofs"]
@@ -25,10 +27,19 @@ class _Beats:
         The next beat to enter, and whether it enters now.
     there, number:
         For each number of cycles, whether a beat entered that long ago, and which.
+    active, began, owed:
+        The command is SOFTMAX; a vector begins whose results are to come; and the beats of such
+        vectors that are not shown yet.
     """
 
-    def __init__(self, m: Module, unit: Lanes, longest: int):
+    def __init__(self, m: Module, unit: Lanes, longest: int, softmax: Softmax | None):
         beats, vectors = unit._beats, unit.vectors
+        self.active, self.began = Const(0), Const(0)
+        self.owed = Signal(10)
+        if softmax is not None:
+            self.active = unit.command.softmax == RowFunction.SOFTMAX
+            self.began = softmax.begins
+            m.d.sync += self.owed.eq(self.owed + Mux(self.began, beats, 0) - softmax.emerging)
         self.beats = beats
         self.count = Signal(6)
         self.level = Signal(6)
@@ -42,12 +53,13 @@ class _Beats:
         m.d.comb += [
             # A vector enters only with a place for its result and with parameters; then all its
             # beats do.
-            begins.eq(vectors.valid & place & first),
+            begins.eq(vectors.valid & place & first & ~self.active),
             self.fed.eq(~first | begins),
-            after.eq(self.count + begins - unit.written),
+            after.eq(self.count + begins + self.began - unit.written),
             Assume(~unit.written | (self.level != 0)),
         ]
-        m.d.sync += [self.count.eq(after), place.eq((after < PLACES) & unit.parameters.ready)]
+        ready = unit.parameters.ready | self.active
+        m.d.sync += [self.count.eq(after), place.eq((after < PLACES) & ready)]
         m.d.sync += self.level.eq(self.level + unit.emerges[-1] - unit.written)
         with m.If(self.fed):
             m.d.sync += self.beat.eq(Mux(self.last, 0, self.beat + 1))
@@ -69,8 +81,9 @@ class _Beats:
 def lanes(unit: Lanes) -> Claim:
     """Claim where each column goes, when its result is shown, and that there is room for it.
 
-    The lanes themselves and the tables are removed. Assumes that a shown vector stays, that command
-    and numbers stay while anything is inside, and that only complete vectors are written.
+    The lanes themselves, the tables and SOFTMAX are removed. Assumes that a shown vector stays,
+    that command and numbers stay while anything is inside, that only complete vectors are written,
+    and that SOFTMAX takes vectors, and begins and shows results, as it is proven to.
     """
     m = Module()
     whitebox = Whitebox(unit)
@@ -87,10 +100,12 @@ def lanes(unit: Lanes) -> Claim:
     kinds += [(Lane.LATENCY + Tables.LATENCY, looks_up)] if config.tables else []
     kinds += [(FloatLane.LATENCY, floating)] if config.has_float else []
     longest = max(cycles for cycles, _asked in kinds)
-    beats = _Beats(m, unit, longest)
+    beats = _Beats(m, unit, longest, parts.get("softmax"))
     assume_stays(m, unit.vectors)
-    _held(m, unit, Cat(*beats.there[:longest], beats.count != 0).any())
-    _enters(m, unit, beats, parts["lane"])
+    _held(m, unit, Cat(*beats.there[:longest], beats.count != 0, beats.began).any())
+    if "softmax" in parts:
+        borrows(m, whitebox, beats, parts)
+    _enters(m, unit, beats, parts)
     _leaves(m, unit, beats, (kinds, to_spad), parts)
     _lemmas(m, whitebox, beats, kinds)
     m.d.comb += Cover((beats.level == 2) & unit.emerges[-1] & unit.written)
@@ -106,9 +121,10 @@ def _parts(whitebox: Whitebox) -> tuple[dict, list]:
         parts[name] = [whitebox.child(each).unit for each in names]
         for each in names:
             free += whitebox.free(each)
-    if config.tables:
-        parts["tables"] = whitebox.child("tables").unit
-        free += whitebox.free("tables")
+    for name, built in (("tables", config.tables), ("softmax", config.softmax)):
+        if built:
+            parts[name] = whitebox.child(name).unit
+            free += whitebox.free(name)
     return parts, free
 
 
@@ -121,13 +137,15 @@ def _held(m: Module, unit: Lanes, busy) -> None:
     m.d.comb += Assume(~was_busy | (held == before))
 
 
-def _enters(m: Module, unit: Lanes, beats: _Beats, lanes: list) -> None:
+def _enters(m: Module, unit: Lanes, beats: _Beats, parts: dict) -> None:
     """Claim what enters each lane: value and parameters of its column, and the command's rule."""
     command, parameters, vectors = unit.command, unit.parameters, unit.vectors
+    lanes, ways = parts["lane"], unit._config.softmax
     ends = beats.fed & beats.last
+    taken = ends | parts["softmax"].taken if ways else ends
     m.d.comb += [
         implies(beats.fed, vectors.valid),
-        Assert((vectors.ready == ends) & (unit.last_beat == ends)),
+        Assert((vectors.ready == taken) & (unit.last_beat == taken)),
         Assert(parameters.release == (ends & vectors.payload.ends_block)),
     ]
     for number, lane in enumerate(lanes):
@@ -136,13 +154,15 @@ def _enters(m: Module, unit: Lanes, beats: _Beats, lanes: list) -> None:
             here = beats.fed & (beats.beat == beat)
             m.d.comb += implies(here, lane.value == column.as_signed())
         # The beat is shown before it enters, as a memory's address.
+        own = ~beats.active if number < ways else Const(1)
         m.d.comb += [
             Assert(parameters.beats[number] == beats.beat),
-            Assert(lane.bias == parameters.biases[number]),
-            Assert(lane.multiplier == parameters.multipliers[number]),
-            Assert(lane.shift == parameters.shifts[number]),
-            Assert((lane.rounding == command.rounding) & (lane.pre_shift == command.pre_shift)),
-            Assert(lane.limits == (command.destination == Destination.SPAD)),
+            implies(own, lane.bias == parameters.biases[number]),
+            implies(own, lane.multiplier == parameters.multipliers[number]),
+            implies(own, lane.shift == parameters.shifts[number]),
+            implies(own, lane.rounding == command.rounding),
+            implies(own, lane.pre_shift == command.pre_shift),
+            implies(own, lane.limits == (command.destination == Destination.SPAD)),
             Assert(lane.zero == command.output_zero),
             Assert((lane.low == unit.numbers.low) & (lane.high == unit.numbers.high)),
         ]
@@ -151,12 +171,13 @@ def _enters(m: Module, unit: Lanes, beats: _Beats, lanes: list) -> None:
 def _leaves(m: Module, unit: Lanes, beats: _Beats, asked, parts: dict) -> None:
     """Claim when a beat's results are shown, with which beat number, and whose they are."""
     config, (kinds, to_spad) = unit._config, asked
+    kinds = [(cycles, kind & ~beats.active) for cycles, kind in kinds]
     for cycles, kind in kinds:
         shown = Mux(beats.there[cycles], 1 << beats.number[cycles], 0)
         m.d.comb += implies(kind, unit.emerges == shown[: beats.beats])
     # Every result that is shown has a place behind the lanes.
     m.d.comb += implies(unit.emerges[0], beats.level < PLACES)
-    plain = kinds[0][1]
+    plain = kinds[0][1] & ~beats.active
     for number, lane in enumerate(parts["lane"]):
         result = unit.results[number]
         m.d.comb += implies(plain, result == lane.result.as_unsigned())
@@ -177,8 +198,10 @@ def _leaves(m: Module, unit: Lanes, beats: _Beats, asked, parts: dict) -> None:
             ]
     if config.tables:
         tables, rows = parts["tables"], unit.rows
+        of_bytes = unit.command.softmax != RowFunction.FILL if config.softmax else Const(1)
         m.d.comb += [
-            Assert((tables.fill == rows.valid) & (rows.ready == tables.ready)),
+            Assert(tables.fill == (rows.valid & of_bytes)),
+            implies(of_bytes, rows.ready == tables.ready),
             Assert((tables.row == rows.payload) & (tables.start == unit.start)),
         ]
 
@@ -202,8 +225,8 @@ def _lemmas(m: Module, whitebox: Whitebox, beats: _Beats, kinds) -> None:
         m.d.comb += Assert(there == whitebox.register(name=f"inside_{cycle}"))
     following = whitebox.register(name="emerged")
     m.d.comb += Assert(following < beats.beats)
-    for cycles, asked in kinds:
-        there, number = beats.there, beats.number
+    for cycles, kind in kinds:
+        there, number, asked = beats.there, beats.number, kind & ~beats.active
         first = [there[k] & (number[k] == 0) for k in range(1, cycles + 1)]
         inner = sum(first, Const(0))
         m.d.comb += [
@@ -218,10 +241,7 @@ def _lemmas(m: Module, whitebox: Whitebox, beats: _Beats, kinds) -> None:
 
 
 def lanes_proofs(units: list) -> list[Proof]:
-    """Return a proof for each distinct set of lanes among a chip's units.
-
-    Lanes of which SOFTMAX borrows one have none yet.
-    """
+    """Return a proof for each distinct set of lanes among a chip's units."""
     return [
         Proof(
             kind="places",
@@ -234,5 +254,5 @@ def lanes_proofs(units: list) -> list[Proof]:
             cover_depth=30,
         )
         for unit in units
-        if isinstance(unit, Lanes) and not unit._config.softmax
+        if isinstance(unit, Lanes)
     ]

@@ -212,8 +212,8 @@ def position_proofs(units: list) -> list[Proof]:
         Proof(
             kind="whole rows",
             unit="Positions",
-            statement="with SOFTMAX, addresses follow the loops over batches, passes, rows and blocks, "
-            "each once; exactly the banks that the bytes touch are claimed",
+            statement="with SOFTMAX, addresses follow the loops over batches, passes, rows and "
+            "blocks, each once; exactly the banks that the bytes touch are claimed",
             build=lambda unit=unit: whole_rows(unit),
             depth=2,
             cover_depth=30,

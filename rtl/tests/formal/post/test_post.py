@@ -7,17 +7,24 @@ from matloom_rtl.formal.engine import PROVEN
 from matloom_rtl.formal.post.lanes import lanes
 from matloom_rtl.formal.post.numbers import numbers
 from matloom_rtl.formal.post.parameter_cache import parameter_cache
+from matloom_rtl.formal.post.positions import whole_rows
 from matloom_rtl.formal.post.products import products
+from matloom_rtl.formal.post.reciprocals import reciprocals
 from matloom_rtl.formal.post.sequencer import sequencer
+from matloom_rtl.formal.post.softmax import softmax
 from matloom_rtl.formal.post.writer import writer
 from matloom_rtl.post.lanes import Lanes
 from matloom_rtl.post.numbers import Numbers
 from matloom_rtl.post.parameters import Parameters
+from matloom_rtl.post.positions import Positions
 from matloom_rtl.post.products import Products
+from matloom_rtl.post.reciprocals import Reciprocals
 from matloom_rtl.post.sequencer import Sequencer
+from matloom_rtl.post.softmax import Softmax
 from matloom_rtl.post.writer import Writer
 
 NANO = load_config("nano")
+ROWS = load_config("nano+softmax=1")
 WORDS = load_config("nano+i16xi8+tables=1")
 FORMATS = load_config("small+i16xi8+bf16+fp8_e4m3+fp8_e5m2+weight_rows=2")
 
@@ -40,6 +47,22 @@ def table_lanes(component=Lanes):
 
 def sequences(component=Sequencer):
     return sequencer(component(NANO))
+
+
+def row_lanes(component=Lanes):
+    return lanes(component(ROWS))
+
+
+def row_walk(component=Positions):
+    return whole_rows(component(ROWS, passes=3))
+
+
+def row_order(component=Softmax):
+    return softmax(component(ROWS))
+
+
+def row_reciprocals(component=Reciprocals):
+    return reciprocals(component(2))
 
 
 def post_products(component=Products):
@@ -99,6 +122,33 @@ MUTANTS = {
     "what is looked up is shown a cycle early": (
         *(Lanes, ("inside[Lane.LATENCY + Tables.LATENCY - 1]", "inside[Lane.LATENCY - 1]")),
         *(table_lanes, 20),
+    ),
+    "parameters of the next command are released with rows": (
+        *(
+            Lanes,
+            ("release = ready | active, release & ~active", "release = ready | active, release"),
+        ),
+        *(row_lanes, 6),
+    ),
+    "a batch ends a row early": (
+        *(Positions, ('row["left"] == of_batch', 'row["left"] == of_batch + 1')),
+        *(row_walk, 6),
+    ),
+    "a row begins with the largest byte of the one before": (
+        *(Softmax, ("here.first | (found > before)", "found > before")),
+        *(row_order, 10),
+    ),
+    "results enter without their reciprocals": (
+        *(Softmax, ("(of_pass != _RESULTS)", "(of_pass == _LARGEST)")),
+        *(row_order, 14),
+    ),
+    "elements after the tail are added": (
+        *(Reciprocals, ("Mux(self.adds[way], rounded, 0)", "rounded")),
+        *(row_reciprocals, 6),
+    ),
+    "the first estimate is multiplied by another row's sum": (
+        *(Reciprocals, ("Mux(begins, count, of_multiplier.row)", "count")),
+        *(row_reciprocals, 28),
     ),
     "the next command is looked at before the last is done": (
         *(Sequencer, ("with m.If(idle):", "with m.If(unit.command.valid):")),
