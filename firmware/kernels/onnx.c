@@ -23,12 +23,12 @@ void matloom_onnx_quantize(void* output, const float* input, uint32_t elements, 
 
 void matloom_onnx_softmax(void* output, const void* input, const float* table, uint32_t rows,
                           uint32_t columns, float levels, struct matloom_integers made) {
-  const uint8_t flip = made.dtype == MATLOOM_DTYPE_INT8 ? 128u : 0u;
-  const uint8_t* from = input;
-  uint8_t* to = output;
-  for (; rows != 0; --rows, from += columns, to += columns) {
+  const uint32_t flip = made.dtype == MATLOOM_DTYPE_INT8 ? 128u : 0u;
+  for (uint32_t row = 0; row < rows; ++row) {
+    const uint8_t* from = (const uint8_t*)input + row * columns;
+    uint8_t* to = (uint8_t*)output + row * columns;
     uint32_t most = 0;
-    float sum = 0;
+    float sum = 0.0f;
     for (uint32_t i = 0; i < columns; ++i) {
       const uint32_t value = from[i] ^ flip;
       if (value > most) most = value;
