@@ -21,6 +21,7 @@ from matloom.select.partition import partition
 from matloom.select.rewrites.copy_tables import copy_tables
 from matloom.select.rewrites.elide_copies import elide_copies, elide_panel_copies
 from matloom.select.rewrites.fuse_tables import fuse_tables
+from matloom.select.rewrites.rescaled_maxima import rescaled_maxima
 from matloom.select.rewrites.scaled_maxima import scaled_maxima
 from matloom.select.rewrites.stage_passes import STAGE_PASSES
 from matloom.select.rewrites.staged_run import StagedRun
@@ -90,21 +91,33 @@ def test_a_lookup_becomes_part_of_the_stage_before():
 
 
 def test_a_copy_looks_up_what_it_copies():
-    """The rescaled bytes of an input are half of each pair that is compared."""
+    """The rescaled bytes of an input are part of what is joined."""
     network, other = Network(), Quantisation(scale=(0.25,), zero_point=(3,))
     image = network.input("x", (1, 4, 4, 16), "int8", SCALE)
     second = network.input("z", (1, 4, 4, 16), "int8", other)
     finer = network.add(Op.QUANTIZE, [image], quantisation=other, name="finer")
-    run = staged(network.graph(network.add(Op.MAXIMUM, [finer, second], name="y")))
-    copy = "LoopNest of 1 steps, 1 output blocks, 1 x 4 x 4 x 16 bytes, i8xi8"
+    joined = network.add(Op.CONCATENATION, [finer, second], Axis(axis=1), name="y")
+    run = staged(network.graph(joined))
+    copy = "LoopNest of 1 steps, 1 output blocks, 1 x 1 x 16 x 16 bytes, i8xi8"
     part = "makes part of a larger tensor from byte 0 on"
     assert changed(copy_tables, run) == [
         "- 0 QUANTIZE finer",
         "- QUANTIZE_0: finer = x; 1 POSTs over 256 bytes, looked up in a table",
         "+ 0 QUANTIZE finer: nothing",
-        f"- MAXIMUM_1: y | pair = finer; {copy}, {part}",
-        f"+ MAXIMUM_1: y | pair = x; {copy}, {part}, looked up in a table",
+        f"- CONCATENATION_1: y = finer; {copy}, {part}",
+        f"+ CONCATENATION_1: y = x; {copy}, {part}, looked up in a table",
     ]
+
+
+def test_a_maximum_compares_what_a_quantize_reads():
+    """Two operators read it, so its maker cannot look up the bytes."""
+    network, other = Network(), Quantisation(scale=(0.25,), zero_point=(3,))
+    image = network.input("x", (1, 4, 4, 16), "int8", SCALE)
+    second = network.input("z", (1, 4, 4, 16), "int8", other)
+    finer = network.add(Op.QUANTIZE, [image], quantisation=other, name="finer")
+    both = network.add(Op.MAXIMUM, [finer, second], name="y")
+    lines = changed(rescaled_maxima, staged(network.graph(both, network.add(Op.RELU, [image]))))
+    assert "+ 0 QUANTIZE finer: nothing" in lines
 
 
 def test_a_prelu_written_as_a_product_and_a_maximum_is_one_stage():
@@ -188,6 +201,7 @@ def test_a_dense_layer_writes_the_weights_of_a_product():
 def test_each_stage_pass_has_an_example():
     passes = {
         scaled_maxima,
+        rescaled_maxima,
         fuse_tables,
         copy_tables,
         elide_copies,
