@@ -82,7 +82,7 @@ def folder(tmp_path_factory):
     found = tmp_path_factory.mktemp("work") / "plugin"
     words = ["plugin", "litert", "digits", "--config", "nano", "-o", str(found)]
     done = CliRunner().invoke(cli, words, catch_exceptions=False)
-    assert done.output.splitlines() == [
+    assert done.stdout.splitlines() == [
         "8 of 9 operators run on the engine",
         f"library: {found}/libmatloom_litert.so",
         f"bundle: {found}/digits.bundle",
