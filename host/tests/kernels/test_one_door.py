@@ -15,6 +15,7 @@ from matloom.frontend.errors import ModelError
 from matloom.frontend.tflite.write import write_tflite
 from matloom.ir.attributes import (
     Activation,
+    Arithmetic,
     Attributes,
     Axis,
     Conv2D,
@@ -531,3 +532,23 @@ def test_contradictions_are_refused_with_their_reason():
     model.buffers[parameter.buffer].data = np.zeros(32, np.uint8)
     with pytest.raises(InterpreterError, match=r"PAD must have 2 paddings for each axis, not 8\)"):
         matloom.compile(pack(model), "nano")
+
+
+def test_divisors_of_which_some_numbers_are_none():
+    """Whether an interpreter runs a division is not asked by zeros and random numbers alone."""
+    shape = (1, 400)
+    model = unpack(
+        one(
+            Op.MUL,
+            [tensor("x", shape), tensor("divisor", shape)],
+            tensor("y", shape),
+            Arithmetic(activation=Activation.NONE),
+        )
+    )
+    code, operator = model.operatorCodes[0], model.subgraphs[0].operators[0]
+    code.builtinCode = code.deprecatedBuiltinCode = schema.BuiltinOperator.FLOOR_DIV
+    operator.builtinOptionsType = schema.BuiltinOptions.FloorDivOptions
+    operator.builtinOptions = schema.FloorDivOptionsT()
+    draw = np.random.default_rng(0)
+    given = [draw.integers(1, 127, shape, np.int8) for _ in range(2)]
+    check(pack(model), LITERT, given)

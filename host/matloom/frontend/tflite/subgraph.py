@@ -33,6 +33,7 @@ from matloom.ir.graph import RESHAPES, Array, Graph, Node, Op, Tensor
 from matloom.ir.names import distinct_ends
 from matloom.ir.node_rules import node_problems
 from matloom.ir.operators import OPERATORS
+from matloom.ir.scales import STATED
 from matloom.ir.verify import verify
 from matloom.kernels.interpreter import interpret
 
@@ -276,6 +277,9 @@ class SubgraphReader:
             attributes=attributes,
             index=index,
         )
+        if len(kept) > STATED.get(op, len(kept)):
+            # The next one would state multipliers, which files do not have.
+            raise Contradiction(f"must have {STATED[op]} inputs at most, not {len(kept)}")
         tensors = dict(zip((*given, *made), (*inputs, *outputs), strict=True))
         for problem in node_problems(tensors, node):
             raise error_of(problem)

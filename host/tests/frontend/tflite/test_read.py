@@ -141,6 +141,11 @@ def test_absent_weights(model):
     contradicts(model, "must have its inputs and outputs, not [0, -1, 2] and [3]")
 
 
+def test_more_inputs_than_the_format_has(model):
+    model.subgraphs[0].operators[0].inputs = np.array([0, 1, 2, 2], np.int32)
+    contradicts(model, "must have 3 inputs at most, not 4")
+
+
 @pytest.mark.parametrize(("number", "name"), [(47, "EXP"), (123, "SELECT_V2"), (76, "RSQRT")])
 def test_unknown_operator(model, number, name):
     model.operatorCodes[1].builtinCode = model.operatorCodes[1].deprecatedBuiltinCode = number
