@@ -26,6 +26,9 @@ _MEDIAN, _LARGE_SHARE, _LARGE = 15, 0.05, 80
 #: Share of the networks that remember something from call to call.
 _STATE_SHARE = 0.25
 
+#: Share of those that may multiply computed matrices.
+_PRODUCTS_SHARE = 0.25
+
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
@@ -102,7 +105,8 @@ def case_of(seed: int, config: Config | None = None) -> Case:
         resident=draw.choice((None, None, False)),
     )
     state = random.Random(f"state {seed}").random() < _STATE_SHARE
-    graph = random_network(seed, size, words=words, state=state)
+    products = random.Random(f"pairs {seed}").random() < _PRODUCTS_SHARE
+    graph = random_network(seed, size, words=words, state=state, products=products)
     narrow = any(node.op in ("CONV_2D", "FULLY_CONNECTED") for node in graph.nodes)
     return Case(
         seed=seed,

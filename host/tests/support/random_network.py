@@ -50,12 +50,20 @@ class Size:
     macs: int
 
 
-def random_network(seed: int, size: Size, *, words: bool = False, state: bool = False) -> Graph:
+def random_network(
+    seed: int,
+    size: Size,
+    *,
+    words: bool = False,
+    state: bool = False,
+    products: bool = False,
+) -> Graph:
     """Return a network that `verify` accepts; equal arguments give equal networks.
 
-    With `words` some tensors are int16; with `state` it has variables.
+    With `words` some tensors are int16; with `state` it has variables, with `products` it may
+    multiply computed matrices.
     """
-    network = _Network((seed, size.operators), size, words=words)
+    network = _Network((seed, size.operators), size, words=words, products=products)
     while len(network.growth.nodes) < size.operators:
         if state and (not network.growth.variables or network.growth.chance(0.15)):
             network.remember()
@@ -69,8 +77,8 @@ def random_network(seed: int, size: Size, *, words: bool = False, state: bool = 
 class _Network:
     """Chooses the place and the kind of the next operator."""
 
-    def __init__(self, seed: tuple[int, ...], size: Size, *, words: bool) -> None:
-        self.growth, self.size, self.macs = Growth(seed), size, 0
+    def __init__(self, seed: tuple[int, ...], size: Size, *, words: bool, products: bool) -> None:
+        self.growth, self.size, self.products, self.macs = Growth(seed), size, products, 0
         g = self.growth
         self.inputs = [g.input(self._shape(), "int8") for _ in range(g.choose((1, 1, 2)))]
         if words:
@@ -90,7 +98,10 @@ class _Network:
         tensor = g.tensors[source]
         kinds = _WORDS if tensor.dtype == "int16" else _BYTES
         spatial = len(tensor.shape) == 4
-        name, weight = zip(*(kinds["any"] + (kinds["image"] if spatial else ())), strict=True)
+        known = kinds["any"] + (kinds["image"] if spatial else ())
+        if self.products and spatial and tensor.dtype == "int8":
+            known += (("product", 3),)
+        name, weight = zip(*known, strict=True)
         odds = np.array(weight, float) / sum(weight)
         kind = str(g.random.choice(np.array(name), p=odds))
         _KINDS[kind](self, source)
@@ -560,7 +571,7 @@ _BYTES: _Weights = {
     ),
     "image": (
         *(("convolution", 16), ("depthwise", 8), ("residual", 4), ("pool", 3)),
-        *(("prelu", 1), ("product", 1), ("resize", 1), ("transposed", 1)),
+        *(("prelu", 1), ("resize", 1), ("transposed", 1)),
     ),
 }
 _WORDS: _Weights = {

@@ -234,7 +234,7 @@ def test_the_command_line(files, source, labels, program, integers, held_out):
         ("headed.csv:klass", "has no column 'klass', but file, class"),
         ("headed.csv:file", "row 2 of"),
         ("no.csv", "cannot read labels from"),
-        ("no.npy", "--labels must be an .npy file, not"),
+        ("no.npy", "--labels cannot be read: no.npy: no such file"),
     ],
 )
 def test_labels_that_are_not_there(files, labels, sentence, monkeypatch):

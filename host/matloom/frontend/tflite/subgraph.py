@@ -278,7 +278,6 @@ class SubgraphReader:
             index=index,
         )
         if len(kept) > STATED.get(op, len(kept)):
-            # The next one would state multipliers, which files do not have.
             raise Contradiction(f"must have {STATED[op]} inputs at most, not {len(kept)}")
         tensors = dict(zip((*given, *made), (*inputs, *outputs), strict=True))
         for problem in node_problems(tensors, node):

@@ -186,7 +186,8 @@ def _cycles(stage: ArrayStage, machine: Machine) -> int:
     if isinstance(rows, RowFolding):
         whole = Transfer(start=0, size=rows.size, runs=1, step=0, address=0, pitch=0)
         loads = [machine.load_cycles(fields)[1] for fields in rows.loads(whole)]
-        loaded = sum(loads) + len(loads) * _LOAD_CYCLES
+        # Each tile has LOADs of its own, in the worst case as many as the whole tensor.
+        loaded = sum(loads) + _TILES * len(loads) * _LOAD_CYCLES
     return max(streamed, loaded) + min(streamed, loaded) // _TILES
 
 

@@ -159,9 +159,12 @@ def _sums(m: Module, unit: Reciprocals, n):
         rounded = (unit.exponentials[way] + (1 << SUM_BITS - 1)) >> SUM_BITS
         part = part + Mux(unit.adds[way], rounded, 0)
     adds, first, ends, row = unit.sums, unit.first, unit.last, unit.row
-    for _cycle in range(cycles):
+    for cycle in range(cycles):
         before = part, first, ends, row
-        part, first, ends, row = (Signal.like(each, reset_less=True) for each in before)
+        part, first, ends, row = (
+            Signal.like(each, name=f"{name}_{cycle}", reset_less=True)
+            for name, each in zip(("part", "first", "ends", "row"), before, strict=True)
+        )
         valid = Signal()
         m.d.sync += valid.eq(adds)
         m.d.sync += [

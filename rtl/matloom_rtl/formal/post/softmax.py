@@ -87,10 +87,12 @@ def softmax(unit: Softmax) -> Claim:
 def _assume(m: Module, unit: Softmax, order: RowOrder, flags: list, done):
     """Assume what holds of vectors, commands and reciprocals; return if a command has begun."""
     held = Cat(unit.command, unit.active)
-    before, waited = Signal.like(held, reset_less=True), Signal()
+    before = Signal.like(held, reset_less=True)
+    waited = Signal()
     vector = Cat(unit.bytes, unit.ends)
     vector_before = Signal.like(vector, reset_less=True)
-    busy, begun = Signal(), Signal()
+    busy = Signal()
+    begun = Signal()
     m.d.sync += [
         before.eq(held),
         busy.eq(order.busy & ~(order.ends & (order.number == 2))),
@@ -162,7 +164,8 @@ def _results(m: Module, whitebox: Whitebox, flags: list) -> None:
     """Claim beats of bytes: as many as were begun, each of consecutive elements."""
     unit = whitebox.unit
     lanes, ways = len(unit.results), unit._ways
-    arrives, place = flags[unit.LATENCY].results, Signal(range(lanes + 1))
+    arrives = flags[unit.LATENCY].results
+    place = Signal(range(lanes + 1))
     kept = Signal(8 * lanes)
     made = Cat(
         Cat(product[:7] | product[8].replicate(7), ~product[7] & ~product[8])

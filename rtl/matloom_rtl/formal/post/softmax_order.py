@@ -27,7 +27,8 @@ class RowOrder:
         ways, command = unit._ways, unit.command
         steps = len(unit.bytes) // ways
         self.index = Signal(range(steps + 1))
-        self.vector, self.row = Signal.like(command.oc_blocks), Signal(range(BATCH))
+        self.vector = Signal.like(command.oc_blocks)
+        self.row = Signal(range(BATCH))
         self.number = Signal(range(4))
         self.waits = Signal()
         self.since = Signal(3, init=7)

@@ -112,7 +112,7 @@ MUTANTS = {
         *(byte_lanes, 50),
     ),
     "a vector enters without its parameters": (
-        *(Lanes, ("(inside_next != PLACES) & parameters.ready", "(inside_next != PLACES)")),
+        *(Lanes, ("(inside_next != PLACES) & ready", "(inside_next != PLACES)")),
         *(byte_lanes, 8),
     ),
     "beats are shown in another order": (
