@@ -65,7 +65,7 @@ PARTS = {
             "check",
             "text",
             "pipeline",
-            "long_plans",
+            "apart",
             "distinct",
             "replay",
         ),

@@ -84,15 +84,15 @@ class ScheduleParams:
 
     `avoid_conflicts` puts buffers that are read at the same time into different banks; `in_place`
     lets element-wise results overwrite their input, `over_inputs` those of other stages an input of
-    the same size. `results_first` places results that are stored
-    tile by tile before buffers filled by LOADs, which may arrive later. `strips` lets tiles share
-    rows of tensors in external memory (`tiling.sizes`), and lets a LOAD follow the tiles that make
-    its bytes rather than all tiles that make the tensor. `resident` gives all weights addresses
-    that nothing else uses, except for the stages in `leaving`, whose weights each call loads; for
-    a stage in `partly`, only that many first chunks stay. `pinned_at` holds the addresses, by
-    stage and chunk, of weights that are on chip before the segment starts and must be intact when
-    it ends; None if there are none. `plain` runs one stage after another and gives each tensor its
-    own bytes.
+    the same size: always, never, or (None) where tensors do not fit otherwise. `results_first`
+    places results that are stored tile by tile before buffers filled by LOADs, which may arrive
+    later. `strips` lets tiles share rows of tensors in external memory (`tiling.sizes`), and lets a
+    LOAD follow the tiles that make its bytes rather than all tiles that make the tensor. `resident`
+    gives all weights addresses that nothing else uses, except for the stages in `leaving`, whose
+    weights each call loads; for a stage in `partly`, only that many first chunks stay. `pinned_at`
+    holds the addresses, by stage and chunk, of weights that are on chip before the segment starts
+    and must be intact when it ends; None if there are none. `plain` runs one stage after another
+    and gives each tensor its own bytes.
     `start` is the choices before tightening, to which some stages are reset when others are
     tightened.
     """
@@ -101,7 +101,7 @@ class ScheduleParams:
     limits: tuple[TilingParams, ...] = ()
     avoid_conflicts: bool = True
     in_place: bool = False
-    over_inputs: bool = False
+    over_inputs: bool | None = None
     results_first: bool = False
     strips: bool = False
     resident: bool = False

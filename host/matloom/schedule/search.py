@@ -14,8 +14,8 @@ from typing import Any
 
 from matloom.cost.predict import predict
 from matloom.schedule import tuning
+from matloom.schedule.apart import banks_apart, emitted_apart, maps_apart
 from matloom.schedule.cache import Cache
-from matloom.schedule.choices.banks import waits_for_banks
 from matloom.schedule.choices.candidates import candidates, is_large
 from matloom.schedule.choices.layouts import LAYOUTS, Layout
 from matloom.schedule.choices.policies import (
@@ -28,7 +28,6 @@ from matloom.schedule.choices.policies import (
 )
 from matloom.schedule.choices.strips import estimated, in_strips
 from matloom.schedule.distinct import distinct
-from matloom.schedule.long_plans import emitted_apart
 from matloom.schedule.options import CompileOptions
 from matloom.schedule.params import Candidate
 from matloom.schedule.pipeline import evaluate, fitting_plan, tilings_of
@@ -107,7 +106,7 @@ class _Decisions:
 
     def made(self, segment: Segment) -> Scheduled | DoesNotFit:
         """Return the best schedule."""
-        best = self._best_start(segment)
+        best, options = self._best_start(segment), self.options
         if isinstance(best, DoesNotFit):
             return best
         params, known = best
@@ -115,17 +114,19 @@ class _Decisions:
             plan = fitting_plan(segment, params, self.cache)
             if isinstance(plan, DoesNotFit):
                 return plan
-            sure = self._surely_in_strips(segment, plan)
-            known = sure or emitted_apart(segment, plan, self.cache)
+            known = self._surely_in_strips(segment, plan)
+            known = known or emitted_apart(segment, plan, self.cache)
+        if options.tiling_seed is None and options.effort:
+            known = self._faster("maps apart", known, maps_apart(params, known, self.cache))
         found = self._with_residency(segment, params, known)
         if isinstance(found, DoesNotFit):
             return found
-        if self.options.plain or not self.options.effort:
+        if options.plain or not options.effort:
             return found
         found = self._with_strips(segment, found)
         for layout in LAYOUTS:
             found = self._with_layout(params.start, found, layout)
-        return self._with_banks_apart(found)
+        return self._faster("banks apart", found, banks_apart(found, self.cache))
 
     def _note(self, decision: str, candidate: str, cycles: int | None, outcome: str) -> None:
         self.tried.append(
@@ -209,15 +210,14 @@ class _Decisions:
         self._note("memory", _STRIPS, other.calls, "chosen" if better else "not faster")
         return other if better else known
 
-    def _with_banks_apart(self, known: Scheduled) -> Scheduled:
-        """Return the faster of a schedule and one with buffers in different banks again."""
-        if not waits_for_banks(known):
-            return known
-        apart = replace(known.plan.policy, avoid_conflicts=True)
-        other = evaluate(known.segment, apart, self.cache)
+    def _faster(
+        self, what: str, known: Scheduled, other: Scheduled | DoesNotFit | None
+    ) -> Scheduled:
+        """Return the faster of a schedule and another, if there is one and it fits."""
         better = isinstance(other, Scheduled) and other.calls < known.calls
-        self._note("memory", "banks apart", None, "chosen" if better else "not faster")
-        return other if isinstance(other, Scheduled) and better else known
+        if other is not None:
+            self._note("memory", what, None, "chosen" if better else "not faster")
+        return other if better and isinstance(other, Scheduled) else known
 
     def _with_layout(self, candidate: Candidate, known: Scheduled, layout: Layout) -> Scheduled:
         """Return the faster of a schedule and one of the same segment with another layout."""

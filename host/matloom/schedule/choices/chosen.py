@@ -94,7 +94,9 @@ def _params_to_json(params: ScheduleParams) -> dict[str, Any]:
 
 
 def _params_from_json(found: dict[str, Any]) -> ScheduleParams:
-    flags: dict[str, Any] = {name: bool(found[name]) for name in _FLAGS}
+    flags: dict[str, Any] = {
+        name: None if found[name] is None else bool(found[name]) for name in _FLAGS
+    }
     return ScheduleParams(
         spilled=frozenset(map(str, found["spilled"])),
         leaving=frozenset(map(int, found["leaving"])),

@@ -75,7 +75,7 @@ def _tighten(
         params = replace(params, avoid_conflicts=False)
         if not hopeless:
             return params
-    if not (params.over_inputs or params.plain):
+    if params.over_inputs is None and not params.plain:
         params = replace(params, over_inputs=True)
         if not hopeless:
             return params

@@ -27,7 +27,7 @@ __all__ = ["RowFolding", "fastest", "rearranged"]
 _MOST_ROWS, _LONGEST_ROW = largest(Opcode.EXEC, "input_rows"), 1 << 16
 
 #: The share of the plain stage's cycles above which a later start is not worth it.
-_WORTH = 0.8
+_WORTH = 0.85
 
 #: Cycles from LOAD to LOAD in addition to its writes.
 _LOAD_CYCLES = 14

@@ -1,0 +1,59 @@
+"""Alternatives whose buffers lie apart again: in other banks, or not over an input.
+
+A plan that does not fit gives up different banks first, then lets results overwrite inputs, before
+its tiles become smaller. Both cost waits, which can be worse than smaller tiles.
+"""
+
+from dataclasses import replace
+
+from matloom.schedule import tuning
+from matloom.schedule.cache import Cache
+from matloom.schedule.pipeline import emitted, evaluate, make_plan
+from matloom.schedule.plan import DoesNotFit, Plan, ScheduleParams
+from matloom.schedule.scheduled import Scheduled
+from matloom.schedule.segment import Segment
+
+__all__ = ["banks_apart", "emitted_apart", "maps_apart"]
+
+
+def emitted_apart(segment: Segment, plan: Plan, cache: Cache) -> Scheduled:
+    """Return the instructions of a plan; of a long one, with different banks again if that fits.
+
+    To emit both and compare them would take too long.
+    """
+    policy, short = plan.policy, len(plan.slots) < tuning.LONG_SLOTS
+    if not (short or policy.avoid_conflicts or policy.keeps_weights or policy.plain):
+        apart = make_plan(segment, replace(policy, avoid_conflicts=True), cache)
+        plan = apart if isinstance(apart, Plan) else plan
+    return emitted(segment, plan, cache)
+
+
+def banks_apart(known: Scheduled, cache: Cache) -> Scheduled | DoesNotFit | None:
+    """Return a schedule with different banks again, or why it does not fit.
+
+    None if the known one did not give them up, or POST and STORE seldom wait for a bank.
+    """
+    policy, prediction = known.plan.policy, known.prediction
+    if policy.avoid_conflicts or policy.keeps_weights:
+        return None
+    if prediction.bank_waits < tuning.BANK_WAITS * prediction.cycles:
+        return None
+    return evaluate(known.segment, replace(policy, avoid_conflicts=True), cache)
+
+
+def maps_apart(
+    params: ScheduleParams, known: Scheduled, cache: Cache
+) -> Scheduled | DoesNotFit | None:
+    """Return a schedule without results over inputs, or why it does not fit.
+
+    None if the known one, which `params` led to, has no such results, or takes long to plan again,
+    or if EXEC and POST often idle: then more in external memory does not make it faster.
+    """
+    policy, prediction = known.plan.policy, known.prediction
+    # Results apart save more than banks apart do, so the comparison may take longer.
+    long = len(known.plan.slots) > 2 * tuning.LONG_SLOTS
+    if not policy.over_inputs or policy.plain or long:
+        return None
+    if max(prediction.busy[unit] for unit in ("exec", "post")) < tuning.BUSY * prediction.cycles:
+        return None
+    return evaluate(known.segment, replace(params, over_inputs=False, strips=policy.strips), cache)
