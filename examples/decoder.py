@@ -68,12 +68,12 @@ def joined(parts: np.ndarray) -> np.ndarray:
 
 
 def before(parts: np.ndarray) -> np.ndarray:
-    """Return keys or values with zeros in front: what the cache holds at first."""
+    """Return keys or values behind the zeros that the cache starts with."""
     return np.pad(parts, ((0, 0), (0, 0), (SEEN - 1, 0), (0, 0)))
 
 
 def band(length: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the places, in a matrix of letters and the letters before them, that heads see."""
+    """Return rows and columns of an attention matrix: for each letter, the `SEEN` up to it."""
     rows = np.arange(length)[:, None]
     return rows, rows + np.arange(SEEN)
 

@@ -213,7 +213,7 @@ def _loop(each: OperatorProfile, turn: Profile, loop: LoopReport) -> OperatorPro
 
 
 def _scaled(causes: Mapping[str, int], cycles: int) -> dict[str, int]:
-    """Return causes in the same proportion that add up to `cycles`."""
+    """Scale the cycles by cause so that they add up to `cycles`."""
     whole = max(1, sum(causes.values()))
     ends = [cycles * until // whole for until in accumulate(causes.values(), initial=0)]
     return {name: ends[at + 1] - ends[at] for at, name in enumerate(causes)}

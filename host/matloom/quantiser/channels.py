@@ -57,7 +57,7 @@ def channel_chains(graph: Graph) -> dict[int, list[Node]]:
 
 
 def removals(weights: _Numbers, form: _Numbers, counts: set[int]) -> dict[int, Removal]:
-    """Return the channels to keep for each of several counts.
+    """Choose which channels to keep, for each number of channels in `counts`.
 
     Parameters
     ----------

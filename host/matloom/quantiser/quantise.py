@@ -91,7 +91,7 @@ def quantise(
         A float network: a model file, its bytes, or a graph.
     data:
         Samples as for `matloom.evaluate`: float32 arrays by the names of the inputs, or one array.
-        Those of a network with variables are the inputs of consecutive calls.
+        If the network has variables, the samples must be in the order in which it is called.
     labels:
         Class of each sample, to measure the accuracy too.
     precision:

@@ -1,4 +1,4 @@
-"""Sums of reports: the turns of a loop, and a network with the turns of its loops."""
+"""Adds up the reports of the turns of a loop, and of a network with its loops."""
 
 from collections import Counter
 from collections.abc import Mapping

@@ -63,7 +63,7 @@ def emit_onnx(
     content
         The model file of the step.
     attributes
-        Those of the step, whose operators are nodes of the file.
+        Attributes of the step: which nodes of the file it runs, and the names of its ends.
     places
         C expressions of the inputs and of the outputs.
     """
@@ -85,7 +85,7 @@ def emit_onnx(
 
 
 class _File:
-    """A model file whose values get places in C.
+    """A model file, and the C expression that holds each of its values.
 
     Members
     -------
@@ -173,10 +173,12 @@ def _dequantize(operator: _Operator) -> str | None:
 
 def _softmax(operator: _Operator) -> str | None:
     given, made, axis = operator.given, operator.made, operator.attribute("axis", -1)
-    ends, last = (operator.scale(1), operator.scale(3)), len(given.shape) - 1
-    if None in ends or given.dtype != made.dtype or axis % len(given.shape) != last:
+    before, after, last = operator.scale(1), operator.scale(3), len(given.shape) - 1
+    if before is None or after is None:
         return None
-    (scale, _), (made_scale, zero) = ends  # type: ignore[misc]
+    if given.dtype != made.dtype or axis % len(given.shape) != last:
+        return None
+    (scale, _), (made_scale, zero) = before, after
     columns = given.shape[-1]
     rows = math.prod(given.shape[:-1])
     table = ", ".join(f"{float(each).hex()}f" for each in _powers(scale, columns))

@@ -535,7 +535,7 @@ def test_contradictions_are_refused_with_their_reason():
 
 
 def test_divisors_of_which_some_numbers_are_none():
-    """Whether an interpreter runs a division is not asked by zeros and random numbers alone."""
+    """A division that fails on zeros and on random numbers runs if it succeeds on ones."""
     shape = (1, 400)
     model = unpack(
         one(

@@ -162,7 +162,7 @@ def test_cycles_fall_and_results_are_those_of_other_runtimes(network):
 
 @pytest.fixture(scope="module")
 def searched(network, tmp_path_factory):
-    """Return a network that a search rewrote, and the journal of the search."""
+    """Run a search that rewrites a network; return the network and the search's journal."""
     journal = tmp_path_factory.mktemp("compress") / "trials.jsonl"
     return rewritten(network, journal), journal
 

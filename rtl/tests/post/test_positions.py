@@ -51,7 +51,7 @@ def expected(config, geometry):
 
 
 def expected_rows(config, g):
-    """Return the same of whole rows, in batches that come several times; entries count up."""
+    """Return the expected positions of SOFTMAX, which reads each batch of rows `PASSES` times."""
     found = []
     for first in range(0, g["height"], BATCH):
         rows = range(first, min(first + BATCH, g["height"]))

@@ -26,7 +26,7 @@ def lead(tiling: ArrayTiling) -> int:
     )
     starts = [each.start for each in tiling.input_ranges[:0:-1]]
     later = list(itertools.accumulate(starts, min))[::-1]
-    # Nothing is read after the last tile.
+    # `later` is one shorter, since no tile follows the last one.
     pairs = zip(itertools.accumulate(ends, max), later, strict=False)
     return max([0, *(end - start for end, start in pairs)])
 

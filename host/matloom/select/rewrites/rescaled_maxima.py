@@ -25,7 +25,7 @@ _LARGEST = 2 ** (LARGER_BITS - 1)
 def rescaled_maxima(staged: StagedRun) -> StagedRun:
     """Return a run in which MAXIMUM reads a tensor whose scale a QUANTIZE changes for it alone.
 
-    EXEC weighs the bytes of that tensor, and POST scales those of the other one to match.
+    EXEC multiplies the bytes of that tensor by a weight, and POST scales the other tensor to match.
     Tensors that nothing else reads are left to `fuse_tables`, for which lookups cost nothing.
     """
     groups: list[tuple[Stage, ...]] = list(staged.stages)
