@@ -179,7 +179,7 @@ class Field:
 
     def width(self, config: Config) -> int:
         """Return the bits that hold every legal value of a configuration; one at least."""
-        allowed = self.allowed(config) if self.exists(config) else None
+        allowed = self.allowed(config)
         low, high = self.limits(config) if allowed is None else (min(allowed), max(allowed))
         if self.signed:
             return 1 + max(high.bit_length(), (~low).bit_length())
@@ -191,6 +191,8 @@ class Field:
 
     def allowed(self, config: Config) -> tuple[int, ...] | None:
         """Legal values for a configuration; None where the limits are all there is."""
+        if not self.exists(config):
+            return None
         return getattr(config, self.choices) if isinstance(self.choices, str) else self.choices
 
 
