@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from itertools import combinations
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -172,22 +173,14 @@ def rewritten(network, journal):
     return quantise(network, float_samples(24), **options)
 
 
-def test_an_interrupted_compression_gives_the_same_result(network, searched, tmp_path, monkeypatch):
+def test_an_interrupted_compression_gives_the_same_result(network, searched, tmp_path):
     """Only what the journal does not have is measured again."""
     made, journal = searched
     lines = journal.read_text().splitlines()
     (tmp_path / "trials.jsonl").write_text("\n".join(lines[:-1]))
-    count = 0
-
-    def counting(*given):
-        nonlocal count
-        count += 1
-        return judged(*given)
-
-    judged = Judge.judged
-    monkeypatch.setattr(Judge, "judged", counting)
-    again = rewritten(network, tmp_path / "trials.jsonl")
-    assert count == 1
+    with mock.patch.object(Judge, "judged", autospec=True, side_effect=Judge.judged) as made_again:
+        again = rewritten(network, tmp_path / "trials.jsonl")
+    assert made_again.call_count == 1
     assert again.content == made.content
     assert again.report.compression == made.report.compression
     assert [each for each in (tmp_path / "trials.jsonl").read_text().splitlines() if each] == [

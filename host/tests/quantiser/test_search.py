@@ -1,5 +1,7 @@
 """Search for 4-bit layers: cycles are the compiler's, agreement LiteRT's."""
 
+from unittest import mock
+
 import numpy as np
 import pytest
 
@@ -159,24 +161,18 @@ def test_a_level_is_the_network_of_its_layers(network, boosted):
     assert whole.content == alone.content
 
 
-def test_an_interrupted_search_gives_the_same_result(network, boosted, tmp_path, monkeypatch):
+def test_an_interrupted_search_gives_the_same_result(network, boosted, tmp_path):
     """Only the trials that the journal does not have are made again."""
     made, journal = boosted
     lines = journal.read_text().splitlines(keepends=True)
     kept = lines[:-2]
     # The line that was being written is cut short.
     (tmp_path / "trials.jsonl").write_text("".join(kept) + lines[-2][:20])
-    count = 0
-
-    def counting(*given):
-        nonlocal count
-        count += 1
-        return trial(*given)
-
-    trial = Trials._judged
-    monkeypatch.setattr(Trials, "_judged", counting)
-    again = boost(network, tmp_path / "trials.jsonl")
-    assert count == len(lines) - len(kept)
+    with mock.patch.object(
+        Trials, "_judged", autospec=True, side_effect=Trials._judged
+    ) as made_again:
+        again = boost(network, tmp_path / "trials.jsonl")
+    assert made_again.call_count == len(lines) - len(kept)
     assert again.content == made.content
     assert again.report.search == made.report.search
 

@@ -39,17 +39,8 @@ def place_tensors(plan: Plan, space: Allocator) -> list[OutOfScratchpad]:
     """Assign addresses to tensors, largest first; return the first that does not fit."""
     distinct = {id(item): item for item in plan.tensor_buffers.values()}
     for buffer in sorted(distinct.values(), key=lambda item: (-item.size, item.first)):
-        address = space.place(
-            buffer.size,
-            buffer.first,
-            buffer.last,
-            high=False,
-            reads=buffer.reads,
-            boundary=buffer.boundary,
-        )
-        if address is None:
+        if not _placed(buffer, space, high=False):
             return [OutOfScratchpad.of(buffer, buffer.first, "tensor")]
-        buffer.address = address
     return []
 
 
@@ -63,17 +54,8 @@ def place_pinned(
     for _kind, buffer in transient:
         if buffer.pinned and plan.policy.pinned_at is None:
             _stays(buffer, plan)
-            address = space.place(
-                buffer.size,
-                buffer.first,
-                buffer.last,
-                high=True,
-                reads=buffer.reads,
-                boundary=buffer.boundary,
-            )
-            if address is None:
+            if not _placed(buffer, space, high=True):
                 return OutOfScratchpad.of(buffer, buffer.first, "weights")
-            buffer.address = address
     return None
 
 
@@ -86,6 +68,22 @@ def reserve(plan: Plan, transient: Iterable[tuple[str, Buffer]], space: Allocato
             space.reserve(
                 buffer.address, buffer.size, 0, buffer.last, high=True, reads=buffer.reads
             )
+
+
+def _placed(buffer: Buffer, space: Allocator, *, high: bool) -> bool:
+    """Give a buffer an address, from above with `high`; return whether there is room."""
+    address = space.place(
+        buffer.size,
+        buffer.first,
+        buffer.last,
+        high=high,
+        reads=buffer.reads,
+        boundary=buffer.boundary,
+    )
+    if address is None:
+        return False
+    buffer.address = address
+    return True
 
 
 def _stays(buffer: Buffer, plan: Plan) -> None:

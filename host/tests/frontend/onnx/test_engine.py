@@ -27,6 +27,12 @@ pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 helper, FLOAT = onnx.helper, onnx.TensorProto.FLOAT
 
 
+def check_results(session, content, samples, golden):
+    """Compare a session with the results that `golden` gives for a file's content."""
+    for x in samples:
+        np.testing.assert_array_equal(session.run(x), golden(content, x))
+
+
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8])
 def test_a_chain_is_on_the_engine_and_equal(dtype):
     content = chain(dtype)
@@ -34,8 +40,7 @@ def test_a_chain_is_on_the_engine_and_equal(dtype):
     on_engine = {layer.operator for layer in program.layers if layer.where == "engine"}
     assert {"CONV_2D", "DEPTHWISE_CONV_2D", "MAX_POOL_2D", "FULLY_CONNECTED"} <= on_engine
     with matloom.load(program, device="model") as session:
-        for x in inputs((1, 3, 12, 10), 5):
-            np.testing.assert_array_equal(session.run(x), expected(content, x))
+        check_results(session, content, inputs((1, 3, 12, 10), 5), expected)
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8])
@@ -48,8 +53,7 @@ def test_products_of_two_computed_tensors_are_on_the_engine(form, dtype):
     assert (kinds["BATCH_MATMUL"], kinds["TRANSPOSE"]) == (2, 4)
     assert program.engine_macs == program.macs
     with matloom.load(program, device="model") as session:
-        for x in inputs((1, 9, 10), 5):
-            np.testing.assert_array_equal(session.run(x), of_integers(content, x))
+        check_results(session, content, inputs((1, 9, 10), 5), of_integers)
 
 
 @pytest.mark.parametrize(("trans_a", "trans_b"), [(0, 1), (1, 0)])
@@ -62,8 +66,7 @@ def test_gemm_of_two_computed_tensors_is_on_the_engine(trans_a, trans_b):
     content = network.content()
     with matloom.load(content, device="model", config="nano", exact=True) as session:
         assert session.program.engine_macs == session.program.macs == 3 * 7**3
-        for x in inputs((7, 7), 3):
-            np.testing.assert_array_equal(session.run(x), expected(content, x))
+        check_results(session, content, inputs((7, 7), 3), expected)
 
 
 @pytest.mark.slow
@@ -71,8 +74,7 @@ def test_gemm_of_two_computed_tensors_is_on_the_engine(trans_a, trans_b):
 def test_attention_on_the_chip_equals_onnx_runtime(preset):
     content = attention(np.uint8, tokens=33, heads=2, depth=16)
     with matloom.load(content, device="rtl", config=preset, exact=True) as session:
-        for x in inputs((1, 33, 32), 3):
-            np.testing.assert_array_equal(session.run(x), expected(content, x))
+        check_results(session, content, inputs((1, 33, 32), 3), expected)
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8])
@@ -81,8 +83,7 @@ def test_convolutions_over_one_dimension_are_on_the_engine_and_equal(dtype):
     program = matloom.compile(content, "nano", exact=True)
     assert program.engine_macs == program.macs
     with matloom.load(program, device="model") as session:
-        for given in inputs((1, 3, 23), 3):
-            np.testing.assert_array_equal(session.run(given), expected(content, given))
+        check_results(session, content, inputs((1, 3, 23), 3), expected)
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8])
@@ -95,8 +96,7 @@ def test_sums_and_averages_are_on_the_engine(form, dtype):
     # ONNX Runtime transposes the input, whose channels are in front.
     assert kinds["TRANSPOSE"] == 0
     with matloom.load(program, device="model") as session:
-        for x in inputs((1, 4, 6, 5), 5):
-            np.testing.assert_array_equal(session.run(x), of_integers(content, x))
+        check_results(session, content, inputs((1, 4, 6, 5), 5), of_integers)
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8])
@@ -117,8 +117,7 @@ def test_joins_and_functions_of_bytes_are_equal(dtype):
     assert operators.count(Op.LOOKUP) == 1
     assert operators.count(Op.TRANSPOSE) == 0
     with matloom.load(content, device="model", config="nano") as session:
-        for x in inputs((1, 4, 6, 5), 5):
-            np.testing.assert_array_equal(session.run(x), expected(content, x))
+        check_results(session, content, inputs((1, 4, 6, 5), 5), expected)
 
 
 def functions(dtype):
@@ -154,8 +153,7 @@ def test_functions_of_bytes_are_tables_of_the_engine(dtype):
         "DequantizeLinear",
     }
     with matloom.load(program, device="model") as session:
-        for x in inputs((1, 4, 6, 5), 5):
-            np.testing.assert_array_equal(session.run(x), expected(content, x))
+        check_results(session, content, inputs((1, 4, 6, 5), 5), expected)
 
 
 def test_moves_of_floats_between_equal_scales_are_moves_of_bytes():
@@ -171,8 +169,7 @@ def test_moves_of_floats_between_equal_scales_are_moves_of_bytes():
     # The network's input and output.
     assert [node.op for node in graph.nodes].count(Op.REFERENCE) == 2
     with matloom.load(content, device="model", config="nano", exact=True) as session:
-        for x in inputs((1, 4, 6, 5), 2):
-            np.testing.assert_array_equal(session.run(x), expected(content, x))
+        check_results(session, content, inputs((1, 4, 6, 5), 2), expected)
 
 
 def test_a_function_of_two_tensors_is_no_table():
@@ -205,8 +202,7 @@ def test_qdq_is_on_the_engine(dtype):
     # QUANTIZE from uint8 and to it, without tables on the engine.
     assert elsewhere - {"QUANTIZE"} == {"QuantizeLinear", "Transpose", "DequantizeLinear"}
     with matloom.load(program, device="model") as session:
-        for x in inputs((1, 3, 12, 10), 5):
-            np.testing.assert_array_equal(session.run(x), of_integers(content, x))
+        check_results(session, content, inputs((1, 3, 12, 10), 5), of_integers)
 
 
 def test_each_reader_may_state_a_zero_point_of_its_own():
