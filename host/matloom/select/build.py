@@ -96,7 +96,7 @@ class Convolution:
         return positions * self.filters.size if self.macs is None else self.macs
 
     def params(self, sums: np.ndarray, channels: int, pack: int, accumulators: int) -> np.ndarray:
-        """Return parameter blocks, with `sums` of each channel's filter for the zero point."""
+        """Return parameter blocks; `sums`, by channel's filter, correct for the zero point."""
         by_channel = None
         if self.scale.by_channel:
             by_channel = (

@@ -64,7 +64,7 @@ class Context:
     machine:
         The engine and its memory.
     external:
-        Whether the first input is an input of the network, or made of one by the host.
+        Whether the first input is an input of the network, or computed from one by the host.
     """
 
     node: Node
@@ -111,7 +111,7 @@ class Context:
 
     @property
     def tile_unit(self) -> int:
-        """Bytes of a row of the output, or of all of it if it has no rows."""
+        """Bytes of a row of the output, or of the whole output if it has no rows."""
         shape, size = self.output.shape, self.output.size_bytes
         return size // (shape[0] * shape[1]) if len(shape) == IMAGE_RANK else size
 
@@ -171,16 +171,16 @@ class Context:
         if not sums_are_wide(self.graph, self.node):
             scale = self.result(multipliers, shifts, activation)
             return replace(scale, rounding=layer_rounding(self.node))
-        # This is what a lane computes of `numerics.requantize_wide`.
+        # The part of `numerics.requantize_wide` that a lane computes.
         shortened = short_multiplier(multipliers) << 16
         return replace(self.result(shortened, shifts, activation), rounding=Rounding.SINGLE)
 
 
 def unchanged(bias: int = 0) -> dict[str, int]:
-    """Return the POST fields that add `bias` and change nothing else."""
+    """Return the POST fields that only add `bias`."""
     return {"bias": bias, **SAME_SCALE.post()}
 
 
 def constant(value: int) -> dict[str, int]:
-    """Return the fields of POST whose result is one byte, whatever it reads."""
+    """Return the fields of a POST whose result is always the byte `value`."""
     return {**unchanged(), "clamp_low": value, "clamp_high": value}

@@ -19,9 +19,9 @@ __all__ = ["CopiedAxis", "Copy", "copy_stage", "lines", "planes", "whole"]
 
 _MOST_ROWS = largest(Opcode.EXEC, "height")
 _LONGEST_POSITION = largest(Opcode.POST, "x_step")
-#: The minimum of cycles of a weight tile.
+#: Minimum number of cycles of a weight tile.
 _LEAST = 4
-#: How many more cycles consecutive positions may take than blocks, which STORE cannot merge.
+#: Factor by which consecutive positions may be slower than blocks, whose STOREs cannot be merged.
 _WORTH = 1.5
 
 
@@ -83,7 +83,7 @@ def _run(size: int, rows: int, config: Config) -> tuple[int, int]:
 
 
 def planes(count: int) -> tuple[int, int]:
-    """Return how many images and rows in each to use, so that the fields can hold them."""
+    """Return a number of images, and of rows in each, that the fields can hold."""
     rows = max(number for number in range(1, min(count, _MOST_ROWS) + 1) if count % number == 0)
     return count // rows, rows
 

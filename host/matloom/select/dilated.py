@@ -9,7 +9,7 @@ from matloom.select.window import Window
 
 __all__ = ["OutputPhase", "dilated_phases"]
 
-#: The maximum of stages of a dilated convolution.
+#: Maximum number of stages of a dilated convolution.
 _MAX_PHASES = 64
 
 

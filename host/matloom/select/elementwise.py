@@ -83,7 +83,7 @@ def _sum(context: Context, sources: tuple[str, str], zeros: tuple[int, int]) -> 
 
 
 def _repetition(context: Context) -> tuple[int, tuple[int, ...]]:
-    """Return the period of a `VectorStage`, and which inputs are no longer than it.
+    """Return the period of a `VectorStage`, and the inputs that repeat.
 
     Constants need not repeat, because the program stores them broadcast.
 
@@ -151,7 +151,7 @@ def subtract(context: Context) -> tuple[Stage, ...]:
 def quantize(context: Context) -> Stage:
     """Return the stages of QUANTIZE from int8 to int8 or int16 to int16.
 
-    Bytes use a table, which other stages can look up in passing, and those of uint8 need one.
+    Bytes use a table, which other stages can absorb; uint8 always needs one.
     """
     data = context.inputs[0]
     types = {data.dtype, context.output.dtype}
@@ -210,7 +210,7 @@ def product(
     stage = repeating(context, vector_stage(context, product_posts(zeros, scale), sources, target))
     if stage.repeated != (1,):
         return stage
-    # The accumulators hold what repeats, so that it is brought there once.
+    # The repeated operand goes to the accumulators, where it is loaded only once.
     (_first, factor), (_second, each) = product_posts(zeros[::-1], scale)
     return replace(stage, posts=((1, factor), (0, each)))
 

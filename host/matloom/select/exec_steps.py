@@ -77,7 +77,7 @@ def _ranges(fields: dict[str, int], oc_blocks: int, array_rows: int) -> tuple[in
 
 
 def box(stage: ArrayStage, fields: dict[str, int], oc_blocks: int, array_rows: int) -> Box:
-    """Return the part of the image that an EXEC reads, at least one byte."""
+    """Return the part of the image that an EXEC reads; it has at least one byte."""
     top, bottom, left, right = _ranges(fields, oc_blocks, array_rows)
     rows, row_bytes = stage.input_layout.rows, stage.input_layout.row_bytes
     low = min(max(top, 0), rows - 1)

@@ -21,7 +21,7 @@ from matloom.select.weights import identity_tile
 
 __all__ = ["Compared", "extreme", "with_scales"]
 
-#: The longest row of a tensor.
+#: Maximum number of bytes of a row.
 _LONGEST_ROW = largest(Opcode.EXEC, "input_row_bytes")
 
 _UNCHANGED = {"rounding": Rounding.DOUBLE, "multiplier": 2**30, "shift": 1}
@@ -34,11 +34,11 @@ class Compared:
     Members
     -------
     weight:
-        By which EXEC multiplies bytes of the first tensor.
+        The factor by which EXEC multiplies bytes of the first tensor.
     limit:
         Fields of the POST that sets the accumulators to bytes of the second tensor, on that scale.
     result:
-        Fields of the POST that makes results of the larger ones.
+        Fields of the POST that turns the larger ones into results.
     """
 
     weight: int
@@ -141,7 +141,7 @@ def _larger(
 
 
 def with_scales(stage: ArrayStage, compared: Compared, config: Config) -> ArrayStage:
-    """Return a stage of `extreme` that compares its tensors in another way."""
+    """Return a stage of `extreme` with another comparison of its tensors."""
     tile = identity_tile(config).view(np.int8) * np.int8(compared.weight)
     region = replace(stage.regions[0], post=compared.result)
     limit = {"source": Source.SPAD, "destination": Destination.ACC_SET, **compared.limit}

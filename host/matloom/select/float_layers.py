@@ -20,7 +20,7 @@ from matloom.select.window import Window, dense_window, whole
 
 __all__ = ["float_stage", "matrix_product"]
 
-#: Input of MATRIX_PRODUCT that is added to its sums and may be absent.
+#: Index of the optional input of MATRIX_PRODUCT that is added to its sums.
 _RESIDUAL = 3
 
 

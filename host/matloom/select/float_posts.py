@@ -35,7 +35,7 @@ NUMBER_FORMATS = {
     **{dtype: MAC_MODES.index(mode) for mode, dtype in STORAGE.items()},
 }
 
-#: fp32 -0, which changes nothing where it is added.
+#: fp32 -0, the neutral element of addition.
 NOTHING = -(2**31)
 
 

@@ -39,12 +39,12 @@ __all__ = [
     "pooling",
 ]
 
-#: The maximum magnitude of int16.
+#: Largest magnitude of int16.
 _MAX_INT16 = 2**15
 #: Values of int4.
 INT4 = range(-8, 8)
 
-#: The scale of a stage that stores byte limbs, whose POSTs have scales of their own.
+#: Placeholder for the scale of a stage that stores byte limbs, whose POSTs have their own.
 _UNSCALED = Requantisation(multiplier=2**30, shift=1, zero=0, low=-128, high=127)
 
 
@@ -204,7 +204,7 @@ def depthwise(context: Context) -> Stage | tuple[Stage, ...]:
     window = _window(context, attributes, (weights.shape[1], weights.shape[2]))
     filters, mode = context.filters[0], "i8xi8"
     if window.is_column:
-        # Of the same bytes, and windows slide along rows.
+        # The bytes are the same either way, and windows slide along rows.
         window, filters = window.turned, filters.swapaxes(0, 1)
     if data.dtype == "int16":
         mode = "i16xi8"
@@ -239,7 +239,7 @@ def dense(context: Context) -> Stage | tuple[Stage, ...]:
         return dense_product(context, attributes.activation)
     channels, depth = weights.shape
     batch = data.size // depth
-    # Samples are positions of a row where few channels leave columns idle, else rows.
+    # Samples are positions of a row if there are too few channels for all columns, else rows.
     wide = 2 * channels <= context.config.columns
     height, width = (1, batch) if wide else (batch, 1)
     filters = context.filters.reshape(channels, 1, 1, depth)

@@ -1,4 +1,4 @@
-"""Numbers by channel with which EXEC and POST make the larger of a byte and its product."""
+"""Per-channel parameters with which EXEC and POST compute the maximum of a byte and its product."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,13 +18,13 @@ from matloom.ir.graph import Array
 
 __all__ = ["ROUNDINGS", "LimitedScales", "limited_scales"]
 
-#: Rules by which results are rounded, to be tried in this order; limits are rounded by the first.
+#: Rounding rules for results, in the order in which they are tried; limits use the first.
 ROUNDINGS = (Rounding.SINGLE, Rounding.DOUBLE)
 
-#: Choices that are tried for each channel.
+#: Maximum number of choices tried per channel.
 _TRIED = 96
 
-#: A scale for channels whose products are all the zero point.
+#: Slope for channels whose products all equal the zero point.
 _SCALE = 1 / 64
 
 _LARGEST = 2 ** (LARGER_BITS - 1)
@@ -34,7 +34,7 @@ _EVERY = np.arange(-128, 128, dtype=np.int64).reshape(-1, 1)
 
 @dataclass(frozen=True, kw_only=True)
 class LimitedScales:
-    """Numbers that make the larger of a byte and its product; an entry for each channel.
+    """Parameters that compute the maximum of a byte and its product; an entry per channel.
 
     Members
     -------
@@ -43,9 +43,10 @@ class LimitedScales:
     weights:
         A byte times its weight is a sum, int8 (channels,).
     limits:
-        Bias, multiplier and shift that make a byte what its sum is compared with (3, channels).
+        Bias, multiplier and shift that turn a byte into the value its sum is compared with (3,
+        channels).
     results:
-        The same that make a byte of the larger one (3, channels), with the zero point.
+        Bias, multiplier and shift that turn the maximum into a result (3, channels).
     """
 
     rounding: Rounding
@@ -55,15 +56,15 @@ class LimitedScales:
 
 
 def limited_scales(products: Array, slopes: Array, zero: int, shift: int) -> LimitedScales | None:
-    """Return scales that make the larger of a byte and its product; None if a channel has none.
+    """Return scales that compute the maximum of a byte and its product; None if a channel has none.
 
     A sum is ``weight * byte``, and a result ``zero + (sum + bias) * slope / weight``. The byte that
-    the sum is compared with has the inverse scale. Both biases are integers, so that different
-    weights are tried, and all results are compared for all bytes.
+    the sum is compared with has the inverse scale. Both biases are integers, so different weights
+    are tried, and results compared for all bytes.
 
-    The reference kernel rounds products to multiples of ``2**shift`` first. So they are rounded
-    away from the zero point half of that before the middle of two bytes, and the bias contains
-    that, too: only products on one side of the zero point are larger than their bytes.
+    The reference kernel rounds products to multiples of ``2**shift`` first. They are then rounded
+    away from the zero point slightly early, by half of that, which the bias includes: only products
+    on one side of the zero point are larger than their bytes.
 
     Parameters
     ----------
@@ -99,7 +100,7 @@ class _Rule:
     shift: int
 
     def early(self, scale: float) -> float:
-        """Return how much less than half is rounded up, compared with this rule at a scale."""
+        """Return how far below one half values are already rounded up, compared with this rule."""
         products = 2.0 ** min(self.shift - 1, -1)
         if self.rounding is Rounding.SINGLE:
             return products
@@ -107,7 +108,7 @@ class _Rule:
 
 
 def _found(rule: _Rule, wanted: Array, slopes: Array) -> Array | None:
-    """Return choices (7, channels) that give what is wanted; None if a channel has none."""
+    """Return choices (7, channels) that give the wanted results; None if a channel has none."""
     choices = [_choices(rule, slope) for slope in slopes]
     found = np.zeros((7, len(slopes)), np.int64)
     left = np.arange(len(slopes))
@@ -125,7 +126,7 @@ def _found(rule: _Rule, wanted: Array, slopes: Array) -> Array | None:
 
 
 def _results(rule: _Rule, tried: Array) -> Array:
-    """Return what the engine makes of every byte, a number above 127 where sums are too large."""
+    """Return the engine's result for every byte; above 127 if sums are too large."""
     weights, limit_bias, limit_multiplier, limit_shift, bias, multiplier, shift = tried
     limits = requantize(wrap32(_EVERY + limit_bias), limit_multiplier, limit_shift, ROUNDINGS[0])
     kept = wrap32(larger(limits, _EVERY * weights) + bias)
@@ -135,7 +136,7 @@ def _results(rule: _Rule, tried: Array) -> Array:
 
 
 def _choices(rule: _Rule, slope: float) -> Iterator[tuple[int, ...]]:
-    """Yield weight, bias, multiplier and shift of the byte, and those of results, to be tried."""
+    """Yield the choices to try: weight, bias, multiplier and shift of the byte, then of results."""
     zero = rule.zero
     if not slope:
         yield 0, -zero, *quantize_multiplier(1 / _SCALE), 0, *quantize_multiplier(_SCALE)

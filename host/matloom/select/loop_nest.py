@@ -7,7 +7,7 @@ from matloom.arch.isa import Opcode, largest
 
 __all__ = ["MAX_TAPS", "LoopNest", "Walk"]
 
-#: Taps of a kernel row that one EXEC counts.
+#: Maximum number of taps of a kernel row in one EXEC.
 MAX_TAPS = largest(Opcode.EXEC, "kernel_cols")
 
 

@@ -26,11 +26,11 @@ from matloom.select.stage import ArrayStage, OutputRegion
 
 __all__ = ["batch_matmul", "dense_product"]
 
-#: Rows that EXEC counts.
+#: Maximum number of rows of an EXEC.
 _MOST_ROWS = largest(Opcode.EXEC, "height")
-#: Largest number of a byte.
+#: Largest int8 value.
 _LARGEST = 127
-#: The share of the scratchpad that the panels of a stage may take.
+#: Maximum share of the scratchpad for the panels of a stage.
 _SHARE = 4
 
 
@@ -140,7 +140,7 @@ def _parts(value: int) -> list[int]:
 
 
 def _weights(tensor: str, panels: Panels, zeros: tuple[int, int], config: Config) -> Computed:
-    """Return panels as weights, with the EXECs that make up for zero points other than 0.
+    """Return panels as weights, with the EXECs that correct for zero points other than 0.
 
     (a - x)(b - y) is ab - ay - bx + xy: a multiplied by a tile of -y, then a row of -x by b. The
     bias is xy times the inner size.
@@ -163,7 +163,7 @@ def _weights(tensor: str, panels: Panels, zeros: tuple[int, int], config: Config
 
 
 def _rows_of(inner: int, steps: int) -> LoopNest:
-    """Return the loops over rows of an operand; bytes beyond a row read as zeros."""
+    """Return the loops over rows of an operand; bytes beyond a row are read as zeros."""
     return LoopNest(
         kernel_rows=1,
         kernel_row_step=1,
@@ -189,7 +189,7 @@ def _stage(
     *,
     rows_of: str | None,
 ) -> ArrayStage:
-    """Return the product of the first operand and some panels."""
+    """Return the stage that multiplies the first operand by some panels."""
     config = context.config
     zeros = context.inputs[0].zero_point, context.inputs[1].zero_point
     post = {"bias": zeros[0] * zeros[1] * product.inner, **scale.post()}

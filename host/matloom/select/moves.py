@@ -18,7 +18,7 @@ from matloom.select.turns import Turn, transposed_matrices
 
 __all__ = ["join_stages", "pad_stages", "resize_stages", "slice_stages", "split_stages", "swap"]
 
-#: The maximum of stages of a resize.
+#: Maximum number of stages of a resize.
 _MAX_PHASES = 64
 
 
@@ -27,7 +27,7 @@ def _full(shape: Sequence[int]) -> list[CopiedAxis]:
 
 
 def _whole(context: Context, axes: Sequence[CopiedAxis], pad_value: int = 0) -> Copy:
-    """Return the copy of some elements of each axis; the bytes of int16 are one more axis."""
+    """Return the copy of some elements of each axis; the bytes of int16 form an additional axis."""
     size = context.output.element_bytes
     inner = _full((size,)) if size > 1 else []
     return whole([*axes, *inner], pad_value, context.config)
@@ -59,7 +59,7 @@ def _copy(
 
 
 def pad_stages(context: Context) -> tuple[ArrayStage, ...]:
-    """Return the stages of PAD and PADV2: a copy whose padding reads as the value."""
+    """Return the stages of PAD and PADV2: a copy with the value as padding."""
     attributes = context.node.attributes_as(Pad)
     value = context.output.zero_point if attributes.value is None else int(attributes.value)
     axes = [

@@ -41,7 +41,7 @@ from matloom.select.transposed import transposed_convolution
 
 __all__ = ["ENGINE", "NotOnEngine", "stages_of"]
 
-#: Largest value of the fields that a stage sets directly, by what they stand for.
+#: Largest value of the fields that a stage sets directly, by meaning.
 _LARGEST = {
     "kernel rows": largest(Opcode.EXEC, "kernel_rows"),
     "kernel row step": largest(Opcode.EXEC, "kernel_row_step"),
@@ -97,7 +97,7 @@ _STAGES: dict[Op, Callable[[Context], Stage | tuple[Stage, ...]]] = {
     Op.UNPACK: split_stages,
 }
 
-#: The same of float32.
+#: Builders for float32.
 _FLOAT_STAGES: dict[Op, Callable[[Context], Stage]] = {
     Op.ADD: float_add,
     Op.QUANTIZE: float_quantize,
@@ -105,7 +105,7 @@ _FLOAT_STAGES: dict[Op, Callable[[Context], Stage]] = {
     Op.RELU6: float_relu,
 }
 
-#: Types other than int8 that they take: int16, sums that leave the network, uint8.
+#: Types that they accept besides int8: int16, sums that leave the network, uint8.
 _MORE_TYPES = {
     Op.CONV_2D: ("int16", "int32"),
     **dict.fromkeys((Op.ADD, Op.DEPTHWISE_CONV_2D, Op.FULLY_CONNECTED), ("int16",)),
@@ -122,7 +122,7 @@ ENGINE = frozenset(_STAGES)
 
 
 def _check(stage: Stage, config: Config) -> None:
-    """Raise `NotOnEngine` if a value exceeds its field, or any tile the scratchpad."""
+    """Raise `NotOnEngine` if a value exceeds its field, or every tile the scratchpad."""
     if not isinstance(stage, ArrayStage):
         return
     fields = stage.loop_nest.fields((0, 1), (0, 1), 0)
@@ -172,7 +172,7 @@ def _builder(node: Node, graph: Graph) -> Callable[[Context], Stage | tuple[Stag
 
 
 def _entering(graph: Graph) -> Iterator[int]:
-    """Yield tensors that are in external memory first: inputs, and what the host makes of them."""
+    """Yield tensors that start in external memory: inputs, and the host's results from them."""
     yield from graph.entering
     for node in graph.nodes:
         if node.op is Op.QUANTIZE:

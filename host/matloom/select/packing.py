@@ -8,7 +8,7 @@ from matloom.select.window import Window
 
 __all__ = ["positions_together"]
 
-#: Positions share several blocks of columns if cycles fall to this share or less.
+#: Positions share several blocks of columns if that cuts cycles to this fraction or less.
 _FILLED_BLOCKS = 0.8
 
 
@@ -17,7 +17,7 @@ def positions_together(window: Window, channels: int, columns: int, config: Conf
 
     Each position lengthens the run of bytes by its distance from the first, so sharing pays if
     neighbours overlap, or if the run leaves rows of the array idle. Positions that fill several
-    blocks, such as two of 24 channels, must overlap and pay well, because tiles of several blocks
+    blocks, such as two of 24 channels, must overlap and save more, because tiles of several blocks
     start later.
     """
     run, shift = window.kernel_width * window.depth, window.stride_x * window.depth

@@ -15,7 +15,7 @@ from matloom.select.turns import Turn, transposed_matrices, turned
 
 __all__ = ["Product", "copied_panels", "transposed", "turned_panels"]
 
-#: Bytes between positions that POST writes.
+#: Maximum distance in bytes between positions that POST writes.
 _LONGEST_STEP = largest(Opcode.POST, "x_step")
 
 
@@ -55,7 +55,7 @@ def _copy(context: Context, source: int, result: str, copy: Copy, **place: int) 
 def copied_panels(
     context: Context, product: Product, panels: Panels, name: str
 ) -> Iterator[ArrayStage]:
-    """Yield the copies of rows into panels: all full panels at once, where POST can step so far."""
+    """Yield the copies of rows into panels: all full panels at once if POST can step that far."""
     full, tail = divmod(panels.columns, panels.width)
     at_once = panels.block_bytes <= _LONGEST_STEP
     parts = [(0, full, panels.width)] if at_once else [(b, 1, panels.width) for b in range(full)]
@@ -87,7 +87,7 @@ def copied_panels(
 def turned_panels(
     context: Context, product: Product, panels: Panels, name: str
 ) -> Iterator[ArrayStage]:
-    """Yield the stages that make panels of a matrix whose rows are their columns."""
+    """Yield the stages that make panels of a transposed matrix: its rows are their columns."""
     turn = Turn(
         images=panels.images,
         in_rows=product.columns,
@@ -116,7 +116,7 @@ def turned_panels(
 def _turned_bytes(
     context: Context, product: Product, panels: Panels, name: str
 ) -> Iterator[ArrayStage]:
-    """Yield the copies of columns into panels, byte by byte: a panel's columns are rows there."""
+    """Yield the byte copies of columns into panels, whose columns are the matrix's rows."""
     for block in range(panels.blocks):
         rows = min(panels.width, panels.columns - block * panels.width)
         copy = Copy(

@@ -89,7 +89,7 @@ def _host_tensors(graph: Graph, stages: dict[int, tuple[Stage, ...]]) -> set[int
 def _stages(
     graph: Graph, machine: Machine, names: Mapping[int, str], refused: Mapping[int, str]
 ) -> tuple[dict[int, tuple[Stage, ...]], dict[int, str]]:
-    """Return, by node identity, the stages of each node or the reason for the host to run it."""
+    """Return, by node identity, each node's stages, or the reason why the host runs it."""
     stages: dict[int, tuple[Stage, ...]] = {}
     opaque = [node for node in graph.nodes if node.op is Op.REFERENCE]
     reasons = dict(zip(map(id, opaque), map(str, choose(graph, opaque)), strict=True))
@@ -176,7 +176,7 @@ def _engine_run(
 def _reshapes(
     graph: Graph, roots: dict[int, int], on_host: set[int], needed: list[int]
 ) -> list[HostRun]:
-    """Return the reshapes that give the host tensors it has in another shape."""
+    """Return the reshapes for tensors that the host needs in another shape."""
     runs = []
     for number in needed:
         if number not in on_host:

@@ -1,8 +1,8 @@
 """Windows with spaced taps: for strided kernels, and for the phases of dilated ones.
 
-With stride 2, a window that reads every second position slides by one of them. A kernel of five
-taps becomes two such windows: one with its even taps, and one with its odd taps a position further.
-A shape of window with longer lines may take every position instead, and skip outputs.
+With stride 2, a window that reads every second position slides by one such position. A kernel of
+five taps becomes two such windows: one with its even taps, and one with its odd taps a position
+further. A shape of window with longer lines may take every position instead, and skip outputs.
 """
 
 from collections.abc import Iterator
@@ -167,10 +167,10 @@ class PhasedWindow:
         return columns[0] * self.x.unit * (self.x_skip + 1) - self.pad_left
 
     def _line(self, columns: tuple[int, int]) -> tuple[int, int]:
-        """Return how many vectors of a line are skipped, and how many it has without those.
+        """Return how many vectors of a line are skipped, and how many remain.
 
-        A window reads the end of the previous line instead, which is padding like what is skipped.
-        Only a step that covers all of a line's taps may do so.
+        A window reads the end of the previous line instead, which is padding like the skipped
+        vectors. Only a step that covers all of a line's taps may do so.
         """
         length = (columns[1] - columns[0] - 1) * (self.x_skip + 1) + self.x.taps
         if self.x_skip == 0 or self.x.steps > 1:
@@ -198,8 +198,8 @@ def phased_windows(
 ) -> Iterator[PhasedWindow]:
     """Yield the windows of a depthwise convolution whose taps are as far apart as its outputs.
 
-    With a wide shape also those that take every position of a row and skip outputs. There are
-    none if its strides are 1, or if the engine cannot step so far.
+    For a wide shape, also yields windows that take every position of a row and skip outputs. There
+    are none if its strides are 1, or if the engine cannot step so far.
     """
     strides = (window.stride_y, window.stride_x)
     dilations = (window.dilation_y, window.dilation_x)

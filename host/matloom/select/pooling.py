@@ -40,7 +40,7 @@ def _pooling_stage(
     width, position_bytes = window.out_width, window.depth
     part, load = _part(window.depth, block, word), config.tile_load_cycles
     if width == 1 and max(load, window.depth // part) <= load * -(-window.depth // block):
-        # Parts of a position are positions of one column, so a single step serves them.
+        # Parts of a position become positions of one column, so a single step handles them.
         nest = replace(nest, x_step=part, oc_step=0)
         width, position_bytes, block = position_bytes // part, part, part
         regions = tuple(replace(region, end_x=width) for region in regions)
@@ -58,7 +58,7 @@ def _pooling_stage(
 
 
 def _taps_together(window: Window, config: Config) -> int:
-    """Return how many neighbouring taps one vector has; the depth of `window` is in bytes."""
+    """Return the number of neighbouring taps in one vector; the depth of `window` is in bytes."""
     kernel, most = window.kernel_width, max(1, config.rows // window.depth)
     return max(taps for taps in range(1, most + 1) if kernel % taps == 0)
 

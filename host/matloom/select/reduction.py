@@ -17,10 +17,10 @@ from matloom.select.window import Window, dense_window
 
 __all__ = ["reduction"]
 
-#: The maximum magnitude of int16.
+#: Largest magnitude of int16.
 _MAX_INT16 = 2**15
 
-#: The maximum of taps of a window in each direction.
+#: Maximum number of taps of a window in each direction.
 _MAX_TAPS = min(largest(Opcode.EXEC, "kernel_rows"), largest(Opcode.EXEC, "kernel_cols"))
 
 

@@ -1,4 +1,4 @@
-"""Stages of products with a constant for each channel."""
+"""Stages of products by a constant per channel."""
 
 from dataclasses import replace
 

@@ -12,7 +12,7 @@ __all__ = ["WindowShape", "window_shapes"]
 
 @dataclass(frozen=True, kw_only=True)
 class WindowShape:
-    """Lines of as many taps each.
+    """Lines of taps that a window covers in one step.
 
     Members
     -------

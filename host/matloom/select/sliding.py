@@ -15,10 +15,10 @@ from matloom.select.shapes import WindowShape
 
 __all__ = ["LONGEST_LINE", "LONGEST_SKIP", "SlidingWindow", "sliding_tiles"]
 
-#: The maximum of vectors of a line.
+#: Maximum number of vectors of a line.
 LONGEST_LINE = largest(Opcode.EXEC, "line")
 
-#: The maximum of vectors, and of lines, between two outputs.
+#: Maximum number of vectors, and of lines, between two outputs.
 LONGEST_SKIP = 3
 
 

@@ -14,7 +14,7 @@ from matloom.select.stage import VectorStage
 
 __all__ = ["softmax_stage"]
 
-#: The longest row whose sum fits, and whose bytes are one step of POST.
+#: Maximum number of elements of a row: its sum must fit, and POST reads it in one step.
 _LONGEST = min((1 << SUM_BITS) - 1, largest(Opcode.POST, "source_pitch"))
 
 

@@ -81,13 +81,13 @@ class ArrayStage:
     #: Whether it computes elements of flat tensors, whatever their shapes.
     elementwise = False
 
-    #: Whether it does nothing but look up.
+    #: Whether it is a pure table lookup.
     is_lookup_only = False
 
     #: Whether it computes a function of whole rows.
     whole_rows = False
 
-    #: Inputs that are read again and again.
+    #: Inputs that repeat, by index.
     repeated_inputs: ClassVar[frozenset[str]] = frozenset()
 
     @property
@@ -99,7 +99,8 @@ class ArrayStage:
     def has_costly_tiles(self) -> bool:
         """Whether each tile costs some extra cycles.
 
-        Windows stream more rows than they make. Results of a single step take as long as it does.
+        Windows stream more rows than they make. In a stage of a single step, results take as long
+        as sums.
         """
         return self.loop_nest.slides or self.steps == 1
 
@@ -151,7 +152,7 @@ class ArrayStage:
 
     @property
     def param_sets(self) -> int:
-        """Kinds of POSTs that have parameters: one, or two with a limit."""
+        """Number of POSTs with parameters of their own: one, or two with a limit."""
         return 2 if self.limited else 1
 
     @property
@@ -166,7 +167,7 @@ class ArrayStage:
 
     @property
     def limited(self) -> bool:
-        """Whether EXEC keeps the larger of its sums and what POST makes of an input."""
+        """Whether EXEC keeps the larger of its sums and an input that POST has scaled."""
         post = self.accumulator_post
         return post is not None and post["destination"] == Destination.ACC_SET
 

@@ -18,7 +18,7 @@ from matloom.select.window import Window
 
 __all__ = ["transposed_convolution"]
 
-#: The maximum of stages of a transposed convolution.
+#: Maximum number of stages of a transposed convolution.
 _MAX_PHASES = 64
 
 
@@ -28,8 +28,8 @@ def _phases(
     """Return the phases of a transposed convolution along an axis (polyphase decomposition).
 
     A phase is the set of outputs whose positions have the same remainder modulo the stride. It
-    consists of the first output and their number, the taps that meet inputs, in the order of the
-    inputs, and the padding before the image.
+    consists of the first output and their number, the taps that are multiplied by inputs, in the
+    order of the inputs, and the padding before the image.
     """
     phases = []
     for phase in range(min(stride, length)):
@@ -56,7 +56,7 @@ def transposed_convolution(context: Context) -> tuple[Stage, ...]:
         (y, out_height, down, top), (x, out_width, across, left) = phase
         taps = filters[:, down][:, :, across]
         if not taps.size:
-            # No tap meets these outputs: they are their biases.
+            # No tap contributes to these outputs: they equal their biases.
             taps = np.zeros((outputs, 1, 1, depth), np.int8)
         window = Window(
             images=images,

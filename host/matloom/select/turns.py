@@ -1,8 +1,8 @@
 """Transpositions of matrices of bytes in two steps, each of which interleaves rows.
 
-A copy moves one byte a cycle, because neighbours in the result are rows apart. Interleaving `n`
-rows takes `n` cycles for each vector of the result: with 16 columns, two steps of four rows take
-eight cycles where copies take sixteen.
+A copy moves one byte per cycle, because neighbours in the result come from different rows.
+Interleaving `n` rows takes `n` cycles for each vector of the result: with 16 columns, two steps of
+four rows take eight cycles where copies take sixteen.
 """
 
 from collections.abc import Callable, Iterator
@@ -22,7 +22,7 @@ from matloom.select.window import Window
 
 __all__ = ["Turn", "transposed_matrices", "turned"]
 
-#: Rows, and positions of a row, that EXEC counts.
+#: Maximum number of rows, and of positions of a row, of an EXEC.
 _MOST = min(largest(Opcode.EXEC, name) for name in ("height", "width"))
 
 
@@ -37,7 +37,7 @@ class Turn:
     first_row: int = 0
 
     def steps(self, config: Config) -> tuple[int, int] | None:
-        """Return how many rows each step interleaves; None if copies of bytes are as fast."""
+        """Return how many rows each step interleaves; None if byte copies are as fast."""
         second = 1 << (config.columns.bit_length() - 1) // 2
         first, rest = divmod(config.columns, second)
         vectors = -(-self.rows // config.columns) * (first + second)
@@ -100,7 +100,7 @@ def _first_window(turn: Turn, steps: tuple[int, int]) -> Window:
 
 
 def _second_window(window: Window, part: tuple[int, int], row_bytes: int) -> Window:
-    """Return the window over the outputs of the first: from row `part[0]` on, `part[1]` rows."""
+    """Return the second step's window: `part[1]` rows of the first's outputs, from `part[0]`."""
     first, second = window.stride_y, window.stride_x
     return Window(
         images=window.images,
@@ -119,7 +119,7 @@ def _second_window(window: Window, part: tuple[int, int], row_bytes: int) -> Win
 def transposed_matrices(
     context: Context, tensors: tuple[str, str], turn: Turn
 ) -> tuple[ArrayStage, ...]:
-    """Return the stages that transpose all rows, densely; none if copies of bytes do as well."""
+    """Return the stages that transpose all rows, densely; none if byte copies are as fast."""
     config, steps, sizes = context.config, turn.steps(context.config), (turn.rows, turn.row_bytes)
     if steps is None or max(sizes) > _MOST:
         return ()

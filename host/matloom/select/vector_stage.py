@@ -13,7 +13,7 @@ from matloom.select.operand import Computed
 
 __all__ = ["Posts", "VectorStage"]
 
-#: For each POST the number of its stage's input (None where it reads accumulators), its fields.
+#: For each POST, the index of its input (None if it reads accumulators) and its fields.
 Posts = tuple[tuple[int | None, dict[str, int]], ...]
 
 
@@ -63,7 +63,7 @@ class VectorStage:
 
     elementwise: ClassVar[bool] = True
 
-    #: It has no weights, no parameters and no products.
+    #: A vector stage has no weights, parameters or products.
     loads_weights: ClassVar[bool] = False
     pools: ClassVar[bool] = False
     depthwise: ClassVar[bool] = False
@@ -91,7 +91,7 @@ class VectorStage:
 
     @property
     def fills_once(self) -> bool:
-        """Whether one POST sets accumulators to an input that repeats, and none changes them."""
+        """Whether one POST sets the accumulators to a repeated input, and no other changes them."""
         if not self.repeated:
             return False
         (first, fields), *others = self.posts

@@ -60,7 +60,7 @@ class Window:
 def whole(
     window: Window, width: int, post: dict[str, int], most: int | None = None
 ) -> tuple[OutputRegion, ...]:
-    """Return all positions, `width` of them per row, as regions of equal width up to `most`."""
+    """Return regions that cover all positions, `width` per row, none wider than `most`."""
     count = 1 if most is None else -(-width // most)
     edges = [width * at // count for at in range(count + 1)]
     return tuple(

@@ -9,7 +9,7 @@ from matloom.select.layout.base import Fields, OutputLayout, Outputs, Transfer, 
 
 __all__ = ["LONGEST_ROW", "Dense", "DenseInput", "apart"]
 
-#: Bytes that a row of a LOAD or STORE may have.
+#: Maximum number of bytes of a row of a LOAD or STORE.
 LONGEST_ROW = min(largest(opcode, "row_bytes") for opcode in (Opcode.LOAD, Opcode.STORE))
 
 

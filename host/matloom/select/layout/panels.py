@@ -14,7 +14,8 @@ class Panels:
     """Matrices (inner, columns) in panels of `width` columns, as EXEC reads them as weights.
 
     A panel has `depth` rows of `width` bytes, at least `inner`. Rows and columns beyond the matrix
-    are never written; they do not matter, because rows meet zeros and POST drops columns.
+    are never written; they do not matter, because such rows are multiplied by zeros and POST drops
+    such columns.
 
     Members
     -------

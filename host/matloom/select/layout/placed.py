@@ -11,7 +11,7 @@ from matloom.select.layout.dense import Dense
 
 __all__ = ["Placed", "interleaved"]
 
-#: The maximum steps of POST between positions and between rows.
+#: Maximum steps of POST between positions and between rows.
 _LONGEST_X = largest(Opcode.POST, "x_step")
 _LONGEST_ROW = largest(Opcode.POST, "dest_pitch")
 

@@ -19,10 +19,10 @@ from matloom.select.weights import repeated_columns, repeated_parameters
 
 __all__ = ["BandedLoopNest", "BandedWindow", "RowBands", "in_bands"]
 
-#: Neighbouring positions that a maker's columns may hold. To write the second alone, POST writes
-#: the first to where nothing is yet; for more there is no such place.
+#: Maximum number of neighbouring positions in the columns of a producer. To write only the second,
+#: POST also writes the first, to bytes that are still unused; there is no such place for more.
 _MOST_PACKED = 2
-#: Rows of an image that is worth cutting into two bands.
+#: Minimum number of rows of an image that is cut into two bands.
 _LEAST_ROWS = 4
 
 
@@ -65,7 +65,7 @@ class RowBands(OnChipLayout):
 
     @property
     def position_bytes(self) -> int:
-        """Bytes between positions: those of both bands, and those that `writes` spoils."""
+        """Bytes between positions: those of both bands, and spare ones that `writes` overwrites."""
         return (1 + self.packed) * self.channels
 
     @property
@@ -257,7 +257,7 @@ def _takes_bands(reader: ArrayStage, layout: RowBands, config: Config) -> bool:
         return False
     if not isinstance(reader.weights, Constant):
         return False
-    # The next position is not there: a run of several taps has weights for it.
+    # A run of several taps would need the next position, which is elsewhere.
     tiles = reader.weights.tiles.reshape(-1, config.rows, config.columns)
     return not tiles[:, layout.channels :].any()
 
@@ -273,7 +273,7 @@ def _layer(layer: ArrayStage, layout: RowBands, config: Config) -> ArrayStage:
     assert isinstance(layer.loop_nest, SlidingWindow)
     assert isinstance(layer.weights, Constant)
     (region,), tiles = layer.regions, layer.weights.tiles
-    # What lies above and below each band is stored.
+    # The rows above and below each band are stored.
     stored = {"pad_top": 0, "depth": layout.position_bytes}
     grid = replace(layer.grid, rows=layout.half, position_bytes=2 * layout.channels)
     return replace(

@@ -23,16 +23,16 @@ from matloom.select.window import Window
 
 __all__ = ["RowFolding", "fastest", "rearranged"]
 
-#: Rows that EXEC counts, and bytes of a row beyond which no input is narrow.
+#: Maximum number of rows of an EXEC, and of bytes of a row of a narrow input.
 _MOST_ROWS, _LONGEST_ROW = largest(Opcode.EXEC, "input_rows"), 1 << 16
 
-#: The share of the plain stage's cycles above which a later start is not worth it.
+#: Fraction of the plain stage's cycles above which folding does not pay: it delays the start.
 _WORTH = 0.85
 
-#: Cycles from LOAD to LOAD in addition to its writes.
+#: Overhead of a LOAD in cycles, beyond its writes.
 _LOAD_CYCLES = 14
 
-#: Tiles of a first layer, roughly: the array starts when the first one is loaded.
+#: Approximate number of tiles of a first layer: the array starts when the first one is loaded.
 _TILES = 4
 
 

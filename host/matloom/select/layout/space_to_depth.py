@@ -17,10 +17,10 @@ from matloom.select.stage import ArrayStage, Stage
 
 __all__ = ["PolyphaseWindow", "SpaceToDepth", "in_blocks"]
 
-#: Bytes from row to row of a POST, which are planes where it makes a border.
+#: Maximum distance in bytes between rows of a POST, which are planes when it writes a border.
 _LONGEST_PITCH = largest(Opcode.POST, "dest_pitch")
 
-#: Rows that an EXEC steps over from one row of outputs to the next.
+#: Maximum number of input rows between output rows of an EXEC.
 _LONGEST_STEP = largest(Opcode.EXEC, "y_step")
 
 
@@ -145,7 +145,7 @@ class PolyphaseWindow:
     channels: int
     pad_value: int
 
-    #: As tiles ask of every loop nest: an output row reads its own row of blocks and the next.
+    #: As for every loop nest: an output row reads its own row of blocks and the next one.
     weights_fixed = is_long = False
     slides = True
     steps = kernel_row_step = y_step = 1
@@ -240,7 +240,7 @@ def _layout(maker: ArrayStage, reader: ArrayStage, config: Config) -> SpaceToDep
         return None
     height = window.pad_top + reader.input_layout.rows
     width = window.pad_left + window.in_width
-    # A last window ends in a block that is there, or is padding as a whole.
+    # The last window ends in an existing block, or the block is all padding.
     if 2 * reader.grid.rows > height or 2 * reader.grid.width > width:
         return None
     if reader.grid.images > 1 or reader.grid.width >= LONGEST_LINE:

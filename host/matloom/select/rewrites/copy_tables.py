@@ -12,9 +12,9 @@ __all__ = ["copy_tables"]
 
 
 def copy_tables(staged: StagedRun) -> StagedRun:
-    """Return a run in which copies look up what single lookups, read by them alone, would.
+    """Return a run in which copies perform the table lookups whose results only they read.
 
-    `fuse_tables` merges lookups into what makes their input, if nothing else reads that.
+    `fuse_tables` merges lookups into the producer of their input, if nothing else reads that input.
     """
     stages = [stage for group in staged.stages for stage in group]
     readers = Counter(name for stage in stages for name in stage.inputs)
@@ -36,7 +36,7 @@ def copy_tables(staged: StagedRun) -> StagedRun:
 
 
 def _copies_bytes(stage: Stage) -> bool:
-    """Return whether a stage copies lines of bytes, without padding, and changes nothing."""
+    """Return whether a stage copies lines of bytes unchanged, without padding."""
     return (
         isinstance(stage, ArrayStage)
         and isinstance(stage.output_layout, Placed)

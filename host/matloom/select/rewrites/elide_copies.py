@@ -37,7 +37,7 @@ def elide_copies(staged: StagedRun) -> StagedRun:
 
 
 def elide_panel_copies(staged: StagedRun) -> StagedRun:
-    """Return a run in which stages write the panels that are made of their outputs alone."""
+    """Return a run in which stages write panels themselves, if those contain only their outputs."""
     stages, kept = staged.stages, staged.kept | staged.views.keys()
     every = [stage for group in stages for stage in group]
     changed: _Changed = {}
@@ -56,7 +56,7 @@ def elide_panel_copies(staged: StagedRun) -> StagedRun:
 
 
 def _present(groups: Iterable[Iterable[Stage]], changed: _Changed) -> list[list[Stage]]:
-    """Return the stages with changes, by id, without those that became None."""
+    """Return the stages with `changed` applied, by id; None removes a stage."""
     new = [[changed.get(id(stage), stage) for stage in group] for group in groups]
     return [[stage for stage in group if stage is not None] for group in new]
 

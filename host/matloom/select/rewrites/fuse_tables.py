@@ -45,7 +45,7 @@ def _only_looks_up(stage: Stage) -> bool:
 
 
 def _with_table(producer: Stage, stage: Stage) -> Stage:
-    """Return the producer with the table and the output of its consumer."""
+    """Return the producer with its consumer's table and output."""
     table = stage.table
     assert table is not None
     if producer.table is not None:

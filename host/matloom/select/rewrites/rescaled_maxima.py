@@ -1,4 +1,4 @@
-"""MAXIMUM of a tensor and one of another scale: bytes are compared before they are rounded."""
+"""MAXIMUM of two tensors with different scales: bytes are compared before rounding."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -23,10 +23,10 @@ _LARGEST = 2 ** (LARGER_BITS - 1)
 
 
 def rescaled_maxima(staged: StagedRun) -> StagedRun:
-    """Return a run in which MAXIMUM reads a tensor whose scale a QUANTIZE changes for it alone.
+    """Return a run in which MAXIMUM reads the input of a QUANTIZE whose result only it reads.
 
     EXEC multiplies the bytes of that tensor by a weight, and POST scales the other tensor to match.
-    Tensors that nothing else reads are left to `fuse_tables`, for which lookups cost nothing.
+    Tensors that nothing else reads are left to `fuse_tables`, which makes the lookup free.
     """
     groups: list[tuple[Stage, ...]] = list(staged.stages)
     readers = Counter(name for group in groups for stage in group for name in stage.inputs)
@@ -56,13 +56,13 @@ def _compared(node: Node, group: tuple[Stage, ...]) -> tuple[str, ...]:
 
 
 def _rescales(staged: StagedRun, node: Node) -> bool:
-    """Return whether an operator changes the scale of bytes."""
+    """Return whether an operator only changes the scale of bytes."""
     ends = (staged.graph.tensors[number].dtype for number in (*node.inputs, *node.outputs))
     return node.op is Op.QUANTIZE and set(ends) == {"int8"}
 
 
 def _rescaled(stage: ArrayStage, before: Stage, node: Node, staged: StagedRun) -> ArrayStage | None:
-    """Return the stage that compares what a QUANTIZE reads; None if there are no scales for it."""
+    """Return the stage that compares the input of a QUANTIZE; None if no scales make it exact."""
     graph, config = staged.graph, staged.config
     source, output = (graph.tensors[number] for number in (*node.inputs, *node.outputs))
     ratio, zeros = source.scale / output.scale, (source.zero_point, output.zero_point)
@@ -76,7 +76,7 @@ def _rescaled(stage: ArrayStage, before: Stage, node: Node, staged: StagedRun) -
 def comparison(
     wanted: Array, ratio: float, zeros: tuple[int, int], config: Config
 ) -> Compared | None:
-    """Return how the larger of a rescaled byte and another byte is made; None if it cannot be.
+    """Return the comparison of a rescaled byte with another byte; None if none is exact.
 
     A sum is ``weight * byte``, and a result ``zero + (sum + bias) * ratio / weight``. The other
     byte has the inverse scale. Weights are tried until all results are right.
@@ -86,7 +86,7 @@ def comparison(
     wanted:
         The rescaled byte of each unsigned byte, int8 (256,).
     ratio:
-        Scale of the byte by that of results.
+        Scale of the byte divided by that of results.
     zeros:
         Zero points of both.
     """
@@ -112,7 +112,7 @@ def comparison(
 
 
 def _choices(ratio: float, zeros: tuple[int, int]) -> Iterator[tuple[int, int, int]]:
-    """Yield a weight, the bias of results, and the bias of the other byte, to be tried."""
+    """Yield the choices to try: a weight, the bias of results, and the bias of the other byte."""
     # The other byte, at most 256 from its zero point, has fewer than 17 bits on this scale.
     for weight in range(min(127, int(_LARGEST * ratio / 512)), 0, -1):
         for more in (0, 1, -1, 2, -2):

@@ -32,16 +32,16 @@ _LIMITS = {
     **_BY_CHANNEL,
 }
 
-#: The longest row of the input.
+#: Maximum number of bytes of an input row.
 _LONGEST_ROW = largest(Opcode.EXEC, "input_row_bytes")
 
 
 def scaled_maxima(staged: StagedRun) -> StagedRun:
     """Return a run in which MAXIMUM of a tensor and its products by channel is one stage.
 
-    POST writes bytes of the tensor, scaled, to the accumulators, and EXEC keeps the larger ones of
-    them and its products. So neither products nor the pairs that other maxima need are ever in the
-    scratchpad.
+    POST writes bytes of the tensor, scaled, to the accumulators, and EXEC keeps the larger of them
+    and its products. The scratchpad then holds neither the products nor the pairs that other maxima
+    need.
     """
     config = staged.config
     if not config.maximum or not set(ROUNDINGS) <= set(config.roundings):
@@ -68,7 +68,7 @@ def _is_private(staged: StagedRun, number: int) -> bool:
 
 
 def _limited(staged: StagedRun, maker: Node, node: Node, other: int) -> ArrayStage | None:
-    """Return the stage of a MAXIMUM of `other` and what MUL makes of it; None for other graphs."""
+    """Return the stage of MAXIMUM of `other` and a MUL of it; None for other graphs."""
     graph, names = staged.graph, staged.names
     if maker.op is not Op.MUL:
         return None
@@ -110,7 +110,7 @@ def _products(graph: Graph, node: Node, depth: int) -> tuple[Array, Array] | Non
 
 
 def _stage(staged: StagedRun, node: Node, source: str, scales: LimitedScales) -> ArrayStage | None:
-    """Return the stage that scales a tensor by channel and keeps the larger of both."""
+    """Return the stage that scales a tensor by channel, and keeps the larger of both."""
     config, output = staged.config, staged.graph.tensors[node.output]
     shape, zero, blocks = output.shape, output.zero_point, -(-config.columns // config.rows)
     channels = shape[-1]

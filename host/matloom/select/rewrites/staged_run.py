@@ -11,7 +11,7 @@ from matloom.select.stage import Stage
 
 __all__ = ["StagedRun", "View"]
 
-#: A tensor's name, and the bytes of another (half open) that it is.
+#: Name of a tensor, and the range of its bytes (half open) that a view consists of.
 View = tuple[str, int, int]
 
 

@@ -42,7 +42,7 @@ def _span(graph: Graph, node: Node) -> tuple[int, int] | None:
     start, inner, cut = 0, data.element_bytes, False
     rows = zip(data.shape, attributes.begin, attributes.size, attributes.step, strict=True)
     for length, begin, size, step in reversed(list(rows)):
-        # After an axis that is cut, others must be of one element each.
+        # All axes before one that is cut must have a single element.
         if size > 1 and (cut or step != 1):
             return None
         cut |= size < length
