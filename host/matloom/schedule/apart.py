@@ -1,7 +1,7 @@
-"""Alternatives whose buffers lie apart again: in other banks, or not over an input.
+"""Alternatives to dense plans: buffers in different banks, and results apart from inputs.
 
-A plan that does not fit gives up different banks first, then lets results overwrite inputs, before
-its tiles become smaller. Both cost waits, which can be worse than smaller tiles.
+A plan that does not fit first gives up different banks, then lets results overwrite inputs, and
+only then makes tiles smaller. The first two cost waits, which can be worse than smaller tiles.
 """
 
 from dataclasses import replace
@@ -17,7 +17,7 @@ __all__ = ["banks_apart", "emitted_apart", "maps_apart"]
 
 
 def emitted_apart(segment: Segment, plan: Plan, cache: Cache) -> Scheduled:
-    """Return the instructions of a plan; of a long one, with different banks again if that fits.
+    """Return the instructions of a plan; a long plan gets different banks again if that fits.
 
     To emit both and compare them would take too long.
     """
@@ -29,9 +29,9 @@ def emitted_apart(segment: Segment, plan: Plan, cache: Cache) -> Scheduled:
 
 
 def banks_apart(known: Scheduled, cache: Cache) -> Scheduled | DoesNotFit | None:
-    """Return a schedule with different banks again, or why it does not fit.
+    """Return a schedule with buffers in different banks, or the reason why it does not fit.
 
-    None if the known one did not give them up, or POST and STORE seldom wait for a bank.
+    None if the known schedule has them already, or if POST and STORE seldom wait for a bank.
     """
     policy, prediction = known.plan.policy, known.prediction
     if policy.avoid_conflicts or policy.keeps_weights:
@@ -44,13 +44,13 @@ def banks_apart(known: Scheduled, cache: Cache) -> Scheduled | DoesNotFit | None
 def maps_apart(
     params: ScheduleParams, known: Scheduled, cache: Cache
 ) -> Scheduled | DoesNotFit | None:
-    """Return a schedule without results over inputs, or why it does not fit.
+    """Return a schedule whose results do not overwrite inputs, or the reason why it does not fit.
 
-    None if the known one, which `params` led to, has no such results, or takes long to plan again,
-    or if EXEC and POST often idle: then more in external memory does not make it faster.
+    None if the known schedule, made from `params`, has no such results or takes long to plan again,
+    or if EXEC and POST often idle: keeping more in external memory would not make it faster.
     """
     policy, prediction = known.plan.policy, known.prediction
-    # Results apart save more than banks apart do, so the comparison may take longer.
+    # Separate results save more than separate banks, so this comparison may take longer.
     long = len(known.plan.slots) > 2 * tuning.LONG_SLOTS
     if not policy.over_inputs or policy.plain or long:
         return None

@@ -13,7 +13,7 @@ from matloom.schedule.tiling.stages import Tilings
 
 __all__ = ["Cache"]
 
-#: Plans that are remembered, and choices of which it is known why there is no plan.
+#: Maximum number of cached plans, and of choices known to have no plan.
 _PLANS, _FAILURES = 8, 200
 
 

@@ -7,7 +7,7 @@ from matloom.schedule.choices.chosen import Choices
 
 __all__ = ["EFFORTS", "CompileOptions"]
 
-#: How hard to look for a fast program, from the least on.
+#: How hard to search for a fast program, in ascending order.
 EFFORTS = (0, 1, 2)
 
 
@@ -18,7 +18,7 @@ class CompileOptions:
     Members
     -------
     tiling_seed:
-        Draw tile sizes and the homes of tensors at random from this seed (for tests); None chooses
+        Draw tile sizes and the places of tensors at random from this seed (for tests); None chooses
         by predicted cycles.
     resident:
         Whether weights stay in the scratchpad between the calls of a session. None: if all of them

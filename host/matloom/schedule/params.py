@@ -18,7 +18,7 @@ __all__ = [
     "Weights",
 ]
 
-#: More bytes than a tile has.
+#: More bytes than any tile has.
 UNBOUNDED = 1 << 30
 
 
@@ -70,7 +70,7 @@ class Last(enum.Flag):
 
 
 class Outside(enum.Flag):
-    """Tensors of a stage that stay in external memory: what it streams, what it makes."""
+    """Tensors of a stage that stay in external memory: its streamed input, its output."""
 
     NOTHING = 0
     INPUT = enum.auto()
@@ -182,5 +182,5 @@ class Candidate:
         return text + again[self.streamed]
 
 
-#: The start of which nothing is special.
+#: The default start.
 ORDINARY_START = Candidate()

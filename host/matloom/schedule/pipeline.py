@@ -28,7 +28,7 @@ from matloom.schedule.tiling.stages import Tiling
 
 __all__ = ["STEPS", "Draft", "emitted", "evaluate", "fitting_plan", "make_plan", "tilings_of"]
 
-#: Why a step found no room; empty where it did.
+#: Reasons why a step found no room; empty if it did.
 Failures = tuple[OutOfScratchpad, ...]
 
 
@@ -106,8 +106,8 @@ def _space(segment: Segment, params: ScheduleParams) -> Allocator:
 def assign_buffers(draft: Draft) -> Failures:
     """Find the buffers of all tiles, and the LOADs that fill them.
 
-    Tensors are placed before that for a trial, as if each were there from its first tile only: if
-    they do not fit, the rest cannot fit either.
+    First, tensors alone are placed as a trial, each live from its first tile on: if they do not
+    fit, nothing does.
     """
     segment, plan = draft.segment, draft.planned
     if plan.policy.pinned_at is None:
@@ -189,7 +189,7 @@ STEPS: tuple[Callable[[Draft], Failures], ...] = (
 def evaluate(
     segment: Segment, params: ScheduleParams, cache: Cache | None = None
 ) -> Scheduled | DoesNotFit:
-    """Return the schedule of a segment under these choices, or why there is none.
+    """Return the schedule of a segment with these choices, or the reason why there is none.
 
     Choices that do not fit the scratchpad are tightened until they do, unless weights stay on chip
     between calls.
@@ -200,7 +200,7 @@ def evaluate(
 
 
 def fitting_plan(segment: Segment, params: ScheduleParams, cache: Cache) -> Plan | DoesNotFit:
-    """Return the plan from which `evaluate` emits the instructions, or why there is none."""
+    """Return the plan from which `evaluate` emits instructions, or the reason why there is none."""
     failures: Failures = ()
     wide = widest(segment, params)
     for _ in range(tuning.ATTEMPTS):
@@ -220,10 +220,10 @@ def fitting_plan(segment: Segment, params: ScheduleParams, cache: Cache) -> Plan
 def _failures_at_start(
     segment: Segment, params: ScheduleParams, cache: Cache, before: Failures
 ) -> Failures:
-    """Return why the first stages alone do not fit, up to those that failed in the plan before.
+    """Return why the first stages alone, up to those that failed last time, do not fit.
 
-    Empty where they fit, or where a plan of all stages takes little longer; so it does where
-    tensors do not fit, which are placed first.
+    Empty if they fit, or if planning all stages takes little longer, as it does when tensors, which
+    are placed first, do not fit.
     """
     if not before or before[0].kind == "tensor":
         return ()
@@ -231,7 +231,7 @@ def _failures_at_start(
     tiles = [len(tiling.tiles) for tiling in tilings_of(segment, params, cache)]
     if sum(tiles) <= tuning.MANY_SLOTS or 2 * sum(tiles[:count]) > sum(tiles):
         return ()
-    # Not to forget the addresses of the plan before, which hardly differ in the next.
+    # Keep the previous plan's addresses, which hardly differ in the next one.
     own = Cache(cache.tilings)
     start = replace(params, limits=params.limits[:count])
     found = make_plan(segment.first_stages(count), start, own)
@@ -241,12 +241,12 @@ def _failures_at_start(
 def make_plan(segment: Segment, params: ScheduleParams, cache: Cache) -> Plan | Failures:
     """Return the plan of a segment under these choices, or one reason per stage that fails.
 
-    Choices that lead to the same tiles share a plan; a search often tries such choices if memory is
-    short.
+    Choices that lead to the same tiles share a plan; a search often tries such choices when memory
+    is short.
     """
     draft = Draft(segment=segment, params=params, cache=cache)
     tile(draft)
-    # Addresses of weights are large, and used once.
+    # Addresses of weights are long lists, and used once.
     key = draft.key if params.pinned_at is None else None
     known = None if key is None else cache.plan(key)
     if known is not None:

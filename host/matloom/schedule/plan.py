@@ -19,10 +19,10 @@ __all__ = [
     "ScheduleParams",
 ]
 
-#: The number that stands for a stage's parameters where they are no part of its chunks.
+#: Chunk number of a stage's parameters, if they are not part of its chunks.
 PARAMS = -1
 
-#: The number that stands for a stage's table.
+#: Chunk number of a stage's table.
 TABLE = -2
 
 
@@ -74,7 +74,7 @@ class Load:
 
     @property
     def source_end(self) -> int:
-        """Byte of its source after the last that it brings."""
+        """End of the bytes that it loads from its source."""
         return self.what[2] + (self.rows - 1) * self.row_step + self.size
 
 

@@ -46,7 +46,7 @@ def replayed(
 
 
 def laid_out(segment: Segment, choices: Choices) -> Segment | DoesNotFit:
-    """Return the segment with the layouts of some choices, or why they are not of this segment."""
+    """Return the segment with the recorded layouts, or why they do not belong to this segment."""
     known = {layout.name: layout for layout in LAYOUTS}
     for name, tensors in choices.layouts:
         made = known[name].make(segment, tensors) if name in known else None
@@ -65,7 +65,7 @@ def _with_later(
     """Return a schedule with the instructions of later calls, whose weights are on chip."""
     params = replace(later, resident=False, pinned_at=first.plan.chunk_addresses)
     if not _same_weights(segment, first.plan.policy, params, cache):
-        return DoesNotFit(reason="later calls cut weights in another way than the first one")
+        return DoesNotFit(reason="later calls cut weights differently from the first one")
     # Its constants are in the image already.
     again = evaluate(replace(segment, image=first.image), params, cache)
     if isinstance(again, DoesNotFit):

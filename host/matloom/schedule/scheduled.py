@@ -96,7 +96,7 @@ class Scheduled:
         return self.prediction.cycles + later.prediction.cycles
 
     def worth_keeping(self, without: "Scheduled") -> bool:
-        """Return whether weights that stay cost the first call little, and save later ones more."""
+        """Return whether resident weights cost the first call little and save later calls more."""
         assert self.repeat is not None
         before, again = without.prediction.cycles, self.repeat.prediction.cycles
         return (

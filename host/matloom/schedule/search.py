@@ -37,12 +37,12 @@ from matloom.schedule.segment import Segment
 
 __all__ = ["Run", "schedule_segment", "search"]
 
-#: Applies a function to each of some values, in order, as `map` does: here, or in other processes.
+#: A replacement for `map`, which may run in other processes.
 Run = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 
-#: What a search makes least.
+#: The quantity that a search minimises.
 _CYCLES = attrgetter("prediction.cycles")
-#: What the alternatives of `_with_strips` are called.
+#: Names of the alternatives of `_with_strips`.
 _APART, _STRIPS = "tiles read rows apart", "tiles share strips of rows"
 
 
@@ -162,7 +162,7 @@ class _Decisions:
         return self._first(segment, tried[best]), chosen if start is segment else None
 
     def _strips(self, segment: Segment, policy: ScheduleParams) -> tuple[ScheduleParams, float]:
-        """Return the same choices with strips, and their estimated cycles by those without."""
+        """Return the choices with strips, and their estimated cycles relative to those without."""
         other_way = in_strips(segment, policy)
         tilings = (tilings_of(segment, each, self.cache) for each in (policy, other_way))
         return other_way, estimated(segment, policy.spilled, *tilings)
@@ -173,7 +173,7 @@ class _Decisions:
         return bool(policy.spilled) and not fixed
 
     def _surely_in_strips(self, segment: Segment, plan: Plan) -> Scheduled | None:
-        """Return the schedule with strips if it need not be compared with that of the plan.
+        """Return the schedule with strips if it is surely faster than that of the plan.
 
         None if weights could stay on chip instead.
         """
@@ -194,7 +194,7 @@ class _Decisions:
         return other
 
     def _with_strips(self, segment: Segment, known: Scheduled) -> Scheduled:
-        """Return the faster of a schedule and one with strips of what stays in external memory."""
+        """Return the faster of a schedule and one with strips of tensors in external memory."""
         if not self._may_have_strips(known.plan.policy):
             return known
         other_way, share = self._strips(segment, known.plan.policy)
@@ -213,7 +213,7 @@ class _Decisions:
     def _faster(
         self, what: str, known: Scheduled, other: Scheduled | DoesNotFit | None
     ) -> Scheduled:
-        """Return the faster of a schedule and another, if there is one and it fits."""
+        """Return the faster of two schedules; the known one if the other does not exist or fit."""
         better = isinstance(other, Scheduled) and other.calls < known.calls
         if other is not None:
             self._note("memory", what, None, "chosen" if better else "not faster")
@@ -224,12 +224,12 @@ class _Decisions:
         segment = layout.make(known.segment)
         if segment is None:
             return known
-        # The candidates within this one are those of its own weights.
+        # Candidates inside this one concern only its own weights.
         other = self._with_residency(segment, self._first(segment, candidate), None)
         if isinstance(other, DoesNotFit):
             self._note("layout", layout.name, None, other.reason)
             return known
-        # At random it is this one wherever it is possible.
+        # Random choices use the layout wherever it is possible.
         better = self.options.tiling_seed is not None or other.calls < known.calls
         plain = "slower" if better else "chosen"
         self._note("layout", layout.without, known.calls, plain)
@@ -248,7 +248,7 @@ class _Decisions:
             return found
         for number, each in enumerate(self._ways_to_stay(segment, found)):
             pinned = self._pinned(segment, each)
-            if self._takes(found, pinned, f"weights stay on chip, way {number + 1}"):
+            if self._takes(found, pinned, f"weights stay on chip, variant {number + 1}"):
                 assert pinned is not None
                 return pinned
         return found
@@ -258,7 +258,7 @@ class _Decisions:
         if not self.may_pin or self.options.resident is False:
             return ()
         if not weights_fit(scheduled.plan, segment.config):
-            self._note("residency", "weights stay on chip", None, "they do not fit at once")
+            self._note("residency", "weights stay on chip", None, "they do not fit together")
             return ()
         if not self._may_gain(scheduled):
             self._note("residency", "weights stay on chip", None, "estimated to gain too little")

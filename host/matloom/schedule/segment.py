@@ -42,7 +42,7 @@ class Segment:
     arena_start:
         First byte of region ARENA that is free for tensors.
     layouts:
-        Alternative layouts that were made (`choices.layouts`): the name of each, and its tensors.
+        Alternative layouts in use (`choices.layouts`): the name of each, and its tensors.
     """
 
     stages: tuple[Stage, ...]

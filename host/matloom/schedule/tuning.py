@@ -60,7 +60,7 @@ INPUT_CONFLICT = 16
 SHARED_PART = 0.4
 SHARED_BYTES = 1.5
 
-#: What is tried, and taken.
+#: Comparison of candidates.
 STREAMED_BYTES = 1.4
 FEW_STAGES = 8
 STAGES_TRIED = 3
@@ -73,7 +73,7 @@ STRIPS_SURE = 0.95
 BANK_WAITS = 0.06
 BUSY = 0.85
 
-#: Time of compilation.
+#: Compile time.
 ATTEMPTS = 400
 MANY_SLOTS = 8000
 LONG_SLOTS = 2000
@@ -81,7 +81,7 @@ LONG_SLOTS = 2000
 TABLE: dict[str, TuningConstant] = {
     "CHUNK_BYTES": TuningConstant(
         unit="bytes",
-        reason="Weights that arrive in one LOAD where they fit: enough to hide its latency.",
+        reason="Preferred bytes of weights per LOAD: enough to hide its latency.",
         chosen="no measurement on record (commit bdc94ff); see its sensitivity",
         sensitivity="half +0.01 %, micro_speech at reference -1.79 %; "
         "twice +0.02 %, micro_speech at reference +1.31 %",
@@ -95,54 +95,54 @@ TABLE: dict[str, TuningConstant] = {
     ),
     "FIRST_TILE_BYTES": TuningConstant(
         unit="bytes",
-        reason="Input and output of a tile of the first stage, which waits for the first of them.",
+        reason="Input and output of a tile of the first stage, which waits for its first tile.",
         chosen="commit 178a22e, first and last tiles made small",
         sensitivity="none",
     ),
     "ORDINARY_TILES": TuningConstant(
         unit="tiles",
-        reason="Tiles of a stage at least: the next one starts while the last is post-processed. "
-        "More tiles are more instructions, each of which costs some cycles.",
+        reason="Minimum number of tiles of a stage: the next stage starts while the last tile is "
+        "post-processed. Tiles cost instructions.",
         chosen="the search tries 2, 3, 8 and 16 for the first stage as well",
     ),
     "FEW_TILES": TuningConstant(
         unit="tiles",
-        reason="The same of windows, each of whose tiles streams rows more than it makes, and of "
-        "stages of one step, whose results take as long as their arithmetic.",
+        reason="The same for windows, whose tiles stream more rows than they produce, and for "
+        "stages of one step, where POST takes as long as EXEC.",
         chosen="commit e86f8ea, few tiles of windows and of one step",
         sensitivity="none",
     ),
     "FILLED_TILES": TuningConstant(
         unit="tiles",
-        reason="Of a stage whose first tile alone brings an input that repeats to the "
-        "accumulators, and so takes as long as two others.",
+        reason="Preferred number of tiles of a stage whose first tile also copies a repeated "
+        "input to the accumulators, and so takes as long as two others.",
         chosen="decision 0040: arrhythmia 45,132 cycles with 3, 45,716 with 5, 46,584 with 8",
     ),
     "FILLED_VECTORS": TuningConstant(
         unit="vectors",
-        reason="Of such a tile at least: the next instruction begins some cycles later.",
+        reason="Minimum size of these tiles: an instruction has a fixed cost.",
         chosen="decision 0040: 8 and 16 are equal for arrhythmia",
     ),
     "BLOCK_ENTRIES": TuningConstant(
         unit="accumulator entries",
-        reason="A tile of a few output blocks has so many where it can: POST takes time for each.",
+        reason="Preferred size of a tile of a few output blocks: POST has a fixed cost per tile.",
         chosen="commit 1544369, tiles of channels",
         sensitivity="half +0.01 %, str_ww at reference +1.07 %; "
         "twice -0.01 %, str_ww at reference -0.48 %",
     ),
     "TALLER_TILES": TuningConstant(
         unit="of the vectors that a window streams",
-        reason="What tiles of fewer blocks must save: the next stage waits for all channels.",
+        reason="Threshold for fewer blocks and more rows: the next stage waits for all channels.",
         chosen="0.8 to 1 on six networks at reference: 0.9 is best; vww 38,637 cycles with 1",
     ),
     "WIDER_TILES": TuningConstant(
         unit="times",
-        reason="By which a tile may exceed its bytes where a row then has fewer tiles.",
+        reason="Factor by which a tile may exceed its bytes if that saves a tile per row.",
         chosen="decision 0043: palm_detection_256 at nano has 10.5 % fewer instructions",
     ),
     "RESULT_CYCLES": TuningConstant(
         unit="cycles",
-        reason="POST of a block of one position: a weight tile that takes longer hides it.",
+        reason="POST of one block of one position; weight tiles that load more slowly hide it.",
         chosen="the latency of POST (`arch.machine`): 20 cycles, and an update of accumulators",
         sensitivity="none",
     ),
@@ -154,130 +154,130 @@ TABLE: dict[str, TuningConstant] = {
     ),
     "SMALLEST_TILE_BYTES": TuningConstant(
         unit="bytes",
-        reason="Tiles are not cut below it where memory is short; what does not fit then, never.",
+        reason="Lower bound if memory is short; a plan that still does not fit is given up.",
         chosen="no measurement on record (commit bdc94ff); a bound that few networks reach",
         sensitivity="none",
     ),
     "NARROWER_BYTES": TuningConstant(
         unit="bytes",
-        reason="What a row of an input tile must save to be fetched apart from its neighbours, for "
-        "each row is a burst of its own.",
+        reason="Minimum saving to load a part of input rows, each of them as a separate burst.",
         chosen="no measurement on record (commit 7f76e97); see its sensitivity",
         sensitivity="none",
     ),
     "STORED_BEATS": TuningConstant(
         unit="beats",
-        reason="Of a row of a STORE at least, where tiles have fewer output blocks and more rows: "
-        "shorter bursts wait for responses.",
+        reason="Minimum row of a STORE if tiles have fewer output blocks and more rows: shorter "
+        "bursts wait for responses.",
         chosen="decision 0030, depthwise 3x3 on 112x112x32 from memory: 59,864 to 56,569 cycles",
     ),
     "STORED_TILES": TuningConstant(
         unit="tiles",
-        reason="How far a stage stays behind one whose tiles it reads from external memory, so "
-        "that STORE and LOAD hide in the arithmetic of the tiles between.",
+        reason="Distance to the producer of tiles read from external memory, so that the "
+        "arithmetic of the tiles between hides STORE and LOAD.",
         chosen="commit 115aa0c, what reads a stored tile stays behind it",
         sensitivity="none",
     ),
     "REST_SLOTS": TuningConstant(
         unit="slots",
-        reason="Before bytes of an input tile are used again: a LOAD would wait for their EXEC.",
+        reason="Pause before bytes of an input tile are reused: a LOAD would wait for their EXEC.",
         chosen="commit 2c1f475, an input tile rather where nothing was just read",
         sensitivity="none",
     ),
     "INPUT_CONFLICT": TuningConstant(
         unit="times",
-        reason="How much worse it is to share a bank with an input than weights with weights.",
+        reason="Cost of a bank shared with an input, relative to one shared by weights.",
         chosen="commit 2ca6088, weights share banks with weights rather than with inputs",
         sensitivity="none",
     ),
     "SHARED_PART": TuningConstant(
         unit="of the scratchpad",
-        reason="Smaller tensors share no buffer: POST would wait for their bank, for little room.",
+        reason="Minimum size of tensors that share a buffer: others save less than bank waits "
+        "cost.",
         chosen="decision 0040: shufflenetv2 at nano 4,171,311 with 0.25, 4,011,419 with 0.4",
     ),
     "SHARED_BYTES": TuningConstant(
         unit="times a tensor",
-        reason="Bytes at most of a buffer that tensors share: it is kept until the last is read.",
+        reason="Maximum size of a shared buffer, which stays until its last tensor is read.",
         chosen="no measurement: two windows follow each other at most in the networks known",
     ),
     "STREAMED_BYTES": TuningConstant(
         unit="times",
-        reason="How many times the bytes may be loaded if weights come again for each tile: the "
-        "estimate leaves out halos, short rows, and transfers that nothing hides.",
+        reason="Limit on the bytes loaded if weights are reloaded for each tile, relative to "
+        "loading once: the estimate ignores halos, short rows and transfers that nothing "
+        "hides.",
         chosen="commit 66bb992; prediction decides where stages are few (`FEW_STAGES`)",
         sensitivity="none",
     ),
     "FEW_STAGES": TuningConstant(
         unit="stages",
-        reason="Stages among which plans for both ways of `STREAMED_BYTES` cost little time.",
+        reason="Maximum for planning both ways of `STREAMED_BYTES`, which then takes little time.",
         chosen="commit 2f06baa, few stages try weights once and streamed",
         sensitivity="none",
     ),
     "STAGES_TRIED": TuningConstant(
         unit="stages",
-        reason="By whose predicted cycles the start is chosen: later ones hardly depend on it.",
+        reason="Their predicted cycles choose the start, on which later stages hardly depend.",
         chosen="commit 1544369, the start chosen by prediction",
         sensitivity="half +0.12 %, kws at reference +2.69 %; twice 0",
     ),
     "LARGE_PROLOGUES": TuningConstant(
         unit="candidates",
-        reason="Prologues that are tried where weights do not stay, each a plan of all stages.",
-        chosen="no measurement on record; a bound on the time of compilation",
+        reason="Prologues tried if weights do not stay on chip; each needs a plan of all stages.",
+        chosen="no measurement on record; a bound on compile time",
         sensitivity="none",
     ),
     "FIRST_CALL_SLOWER": TuningConstant(
         unit="times",
-        reason="By how much weights that stay may slow the first call down.",
+        reason="Factor by which resident weights may slow down the first call.",
         chosen="decision 0006",
     ),
     "LATER_CALLS_FASTER": TuningConstant(
         unit="times",
-        reason="Cycles of later calls, of those of a first one, from which on weights stay.",
+        reason="Cycles of later calls relative to the first, below which weights become resident.",
         chosen="decision 0006",
     ),
     "ESTIMATE_FASTER": TuningConstant(
         unit="times",
-        reason="The same of an estimate, which does not know of tiles that fit a call without "
-        "LOADs of weights better.",
+        reason="The same for estimates, which ignore that other tiles suit calls without LOADs.",
         chosen="decision 0021, 1.6 % by the estimate where plans gain 2 %",
     ),
     "STRIPS_FASTER": TuningConstant(
         unit="times",
-        reason="Estimated cycles with strips of rows by those without, from which on they are "
-        "planned: that takes as long as the plan before.",
+        reason="Estimated cycles with strips of rows relative to those without, below which "
+        "strips are planned, which takes as long as the first plan.",
         chosen="decision 0030: networks that gain by strips are estimated to gain 5 % and more",
     ),
     "STRIPS_SURE": TuningConstant(
         unit="times",
-        reason="The same, from which on there is no schedule without strips to compare with.",
+        reason="The same, below which only the schedule with strips is made.",
         chosen="decision 0030: what is estimated to gain 5 % gains",
     ),
     "BUSY": TuningConstant(
         unit="of the cycles",
-        reason="Where EXEC or POST works longer, results over inputs are compared with others.",
+        reason="If EXEC or POST is busier, results over inputs are compared with separate ones.",
         chosen="decision 0040: five networks at nano, 0.87 and more, lose 0.2 to 2.5 %",
     ),
     "BANK_WAITS": TuningConstant(
         unit="of predicted cycles",
-        reason="Waits of POST and STORE for banks, from which on a plan that gave up different "
-        "banks is tried with them again: that takes as long as the plan before.",
+        reason="Waits of POST and STORE for banks, above which a plan that shares banks is made "
+        "again with different ones, which takes as long.",
         chosen="decision 0036: at 3 to 5 % nothing is gained, at 7 to 31 % 0.4 to 5.7 %",
     ),
     "ATTEMPTS": TuningConstant(
         unit="plans",
-        reason="Of a candidate, each with tighter choices: an end for a search that has none.",
+        reason="Limit on the plans of a candidate, each with tighter choices, to end any search.",
         chosen="no measurement on record; no network of the collections reaches it",
         sensitivity="none",
     ),
     "MANY_SLOTS": TuningConstant(
         unit="slots",
-        reason="From which on single tiles and first stages are tried first: a plan takes long.",
-        chosen="no measurement on record; a bound on the time of compilation",
+        reason="Size from which single tiles and first stages are tried first: a plan takes long.",
+        chosen="no measurement on record; a bound on compile time",
         sensitivity="none",
     ),
     "LONG_SLOTS": TuningConstant(
         unit="slots",
-        reason="From which on different banks are taken if they fit: a comparison takes long.",
+        reason="Size from which different banks are used if they fit, without a comparison.",
         chosen="decision 0043: palm_detection_256 (3,549 slots) compiles in 2.3 s instead of 3.2",
     ),
 }

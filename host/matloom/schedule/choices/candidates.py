@@ -12,7 +12,7 @@ from matloom.select.stage import ArrayStage, Stage
 
 __all__ = ["candidates", "is_large"]
 
-#: What is tried where all weights fit, and where some do not; of equals the first is taken.
+#: Candidates if all weights fit, and if some do not; the first of equally fast ones wins.
 _RESIDENT_CANDIDATES = (
     Candidate(),
     Candidate(tiles=2),
@@ -23,7 +23,7 @@ _RESIDENT_CANDIDATES = (
     Candidate(tiles=8, first=First.RAMP),
 )
 
-#: Rows, output blocks, and bytes of a row of the input in a panel, of prologues that are tried.
+#: Prologues to try: rows, output blocks, and bytes per input row of a panel.
 _PROLOGUES = ((128, 4, 32), (128, 4, 64), (128, 8, 32), (128, 8, 48), (80, 8, 32))
 
 
@@ -51,7 +51,7 @@ def _of_weights(segment: Segment, config: Config, effort: int) -> tuple[Candidat
     """Return candidates with different first tiles and weight lifetimes."""
     prologues = _prologues(config) if _has_prologue(segment, config) else ()
     if is_large(segment):
-        # Those of few weights, next to an input that stays.
+        # Panels of few weights, next to an input that stays on chip.
         first = segment.stages[0]
         fits = bool(prologues) and _prologue_bytes(first, _PROLOGUES[0][1]) < config.spad_bytes
         starts = (Candidate(), *(prologues[: tuning.LARGE_PROLOGUES] if fits else ()))

@@ -1,6 +1,6 @@
 """Choices as data: everything that a search decides about a segment, and its JSON form.
 
-A search may be replaced by its choices: `schedule.replay` makes the same schedule of them at once.
+`schedule.replay` makes the same schedule from them at once, without a search.
 """
 
 from dataclasses import dataclass
@@ -72,7 +72,7 @@ def from_json(found: dict[str, Any]) -> Choices:
     Raises
     ------
     KeyError, TypeError, ValueError
-        It is no such dictionary.
+        The dictionary has another form.
     """
     later = found["later"]
     return Choices(

@@ -61,7 +61,7 @@ def _private(segment: Segment) -> frozenset[str]:
     )
 
 
-#: Each is tried on the best so far: what reads bands may make blocks.
+#: Each layout is tried on top of the best so far: a stage that reads bands may write blocks.
 LAYOUTS = (
     Layout(name="2 x 2 blocks", without="rows", rewrite=in_blocks),
     Layout(name="bands of rows", without="whole images", rewrite=in_bands),

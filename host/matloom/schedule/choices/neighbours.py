@@ -62,7 +62,7 @@ def splits(segment: Segment, index: int, after_blocks: bool) -> bool:
 
 
 def before_pooling(segment: Segment) -> set[int]:
-    """Return stages that pooling waits for: an element-wise stage and its producer.
+    """Return stages that a pooling stage waits for: an element-wise stage and its producer.
 
     Each POST takes time in proportion to its tile, and pooling has nothing else to do meanwhile.
     """

@@ -42,7 +42,7 @@ __all__ = [
     "weights_kept",
 ]
 
-#: How often random choices have an unusual shape of tiles, and spill a tensor.
+#: Probability with which random choices have an unusual tile shape, or spill a tensor.
 _SHARE_OF_SHAPES, _SHARE_SPILLED = 0.3, 0.4
 
 
@@ -63,10 +63,10 @@ def first_params(segment: Segment, candidate: Candidate) -> ScheduleParams:
         first, last = stage is segment.stages[0], stage is segment.stages[-1]
         split = not first and splits(segment, index, in_blocks[index - 1])
         if first and small and not waits:
-            # Nothing runs yet during which a long transfer could hide.
+            # Nothing runs yet that could hide a long transfer.
             chunk_bytes = min(chunk_bytes, tuning.FIRST_CHUNK_BYTES)
             if isinstance(candidate.first, Prologue):
-                # After a prologue whole blocks can; sums in parts would wait for each other.
+                # After a prologue only whole blocks: partial sums would wait for each other.
                 chunk_bytes = max(chunk_bytes, stage.block_bytes)
         limits.append(
             TilingParams(
@@ -105,7 +105,7 @@ def _with_blocks(last: Last, wanted: bool) -> Last:
 
 
 def addends(segment: Segment) -> frozenset[str]:
-    """Return the tensors in external memory that tiles add to their sums, each byte once."""
+    """Return the tensors in external memory whose bytes tiles add to their sums, once each."""
     added = {stage.addend for stage in segment.stages}
     return frozenset(name for name in added if name in segment.sources and name is not None)
 
@@ -162,8 +162,8 @@ def weights_fit(plan: Plan, config: Config) -> bool:
 def resident_params(segment: Segment, policy: ScheduleParams) -> tuple[ScheduleParams, ...]:
     """Return choices to try for resident weights, the fastest first; none if they cannot stay.
 
-    POST reads parameters while EXEC reads weights, in repeated calls in every cycle. Keeping them
-    in different banks avoids conflicts but costs one more transfer.
+    POST reads parameters while EXEC reads weights, which it does in every cycle of repeated calls.
+    Keeping them in different banks avoids conflicts but costs one more transfer.
     """
     if any(limits.weights is Weights.STREAMED for limits in policy.limits):
         return ()

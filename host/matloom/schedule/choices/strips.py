@@ -1,4 +1,4 @@
-"""Strips of rows of tensors in external memory: which stages have them, and when they may pay."""
+"""Strips of rows of tensors in external memory: which stages use them, and whether they pay."""
 
 import itertools
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ __all__ = ["estimated", "in_strips", "outside"]
 
 
 def outside(stage: Stage, params: ScheduleParams) -> Outside:
-    """Return which tensors of a stage stay in external memory, where that shapes its tiles."""
+    """Return which tensors of a stage stay in external memory, as far as that affects its tiles."""
     if not params.strips:
         return Outside.NOTHING
     streamed = not params.spilled.isdisjoint(stage.streamed_inputs)
@@ -23,7 +23,7 @@ def outside(stage: Stage, params: ScheduleParams) -> Outside:
 
 
 def in_strips(segment: Segment, params: ScheduleParams) -> ScheduleParams:
-    """Return the same choices with strips of rows of what stays in external memory."""
+    """Return the choices with strips of rows for tensors in external memory."""
     params = replace(params, strips=True)
     limits = tuple(
         replace(each, outside=outside(stage, params))

@@ -65,7 +65,7 @@ def _tighten(
 ) -> ScheduleParams | None:
     """Return the next choices to try after a plan did not fit, or None."""
     config = segment.config
-    # A tensor that exceeds the scratchpad fits nowhere, however closely all else is packed.
+    # A tensor larger than the scratchpad never fits, however densely the rest is packed.
     hopeless = full.kind == "tensor" and full.size > config.spad_bytes
     if not (params.in_place or params.plain):
         params = _in_place(segment, params)
@@ -120,7 +120,7 @@ def _smallest(params: ScheduleParams, full: OutOfScratchpad, stage: Stage) -> Sc
 def _in_place(segment: Segment, params: ScheduleParams) -> ScheduleParams:
     """Let element-wise results overwrite their input, and end with small tiles.
 
-    Their last tile has to share a bank with the reads of the next stage, so it should be short.
+    The last tile shares a bank with the reads of the next stage, so it should be short.
     """
     limits = tuple(
         replace(limit, last=limit.last | Last.ROWS)
@@ -171,7 +171,7 @@ def _without(
             limits = wide.limits[index]
             tile_bytes = min(limits.tile_bytes, config.spad_bytes // 4)
             if limits.weights is Weights.STREAMED:
-                # Weights come again for each tile.
+                # Weights are reloaded for each tile.
                 tile_bytes = config.spad_bytes // 2
             limits = replace(limits, tile_bytes=tile_bytes, outside=outside(stage, params))
             params = _limit(params, index, limits)

@@ -46,11 +46,12 @@ class Accumulators:
             return self.half * half + tile.prologue_sums.entry
         if not tile.first_step:
             self.half ^= 1
-            # A tile of pairs counts half as many entries as one of single sums before it may have.
+            # A tile of pairs counts half as many entries as an earlier tile of single sums may
+            # have.
             end = min(self._end[self.half], half)
             first = end if end + tile.entries <= half else 0
             if not first < end <= first + tile.entries and not self._leaves_post(tile):
-                # It waits for what POST reads last.
+                # The tile waits for the last entry that POST reads.
                 first = max(0, end - tile.entries)
             self._end[self.half] = first + tile.entries
             self._entry = self.half * half + first

@@ -26,19 +26,19 @@ def chunk_addresses(plan: Plan, number: int, stage: ArrayStage, tile: ArrayTile)
     else:
         blocks = chunk.end_block - chunk.first_block
         params = base + blocks * size + offset * param_bytes
-    # Without parameters the address means nothing, and might be the end of the scratchpad.
+    # Without parameters the address is ignored; it might be the end of the scratchpad.
     return weights, params if param_bytes else 0
 
 
 def two_params(
     plan: Plan, number: int, stage: ArrayStage, tile: ArrayTile, first: int
 ) -> tuple[int, int]:
-    """Return the addresses of a tile's parameters of results, and of those of its limit.
+    """Return the addresses of a tile's parameters: of its results, and of its limit.
 
     Parameters
     ----------
     first:
-        Where they would be if those of each block lay side by side.
+        Address that the parameters would have if each block's were adjacent.
     """
     index, block = plan.slots[number].stage, tile.first_block
     chunk, size = plan.tilings[index].chunks[tile.chunk], stage.params.shape[1] // 2

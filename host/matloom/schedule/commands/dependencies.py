@@ -18,7 +18,7 @@ _WAIT_FIELDS = ("wait_load", "wait_exec", "wait_post", "wait_store")
 _LONGEST_WAIT = largest(Opcode.LOAD, "wait_exec")
 _NEVER = -1
 
-#: External memory is tracked in lines of this many bytes, which may add waits, never lose one.
+#: External memory is tracked in lines of this many bytes, which may add waits but never omit one.
 _DRAM_LINE = 64
 
 #: Lines of memory by unit, in rows of the same step, and all axes of it but the first.
@@ -41,7 +41,7 @@ def _users(space: AddressSpace, *, write: bool) -> tuple[int, ...]:
 
 
 class _Accesses:
-    """Number of each unit's last instruction that wrote, and read, each line of a memory.
+    """Last instruction of each unit that wrote, and that read, each line of a memory.
 
     The rows of `last` are the units that can write, then the units that can read.
     """
@@ -119,7 +119,7 @@ def _extents_of(opcode: Opcode) -> _Extents:
 
 _EXTENTS = {unit: _extents_of(unit) for unit in UNITS}
 
-#: Fields that say nothing of which addresses an instruction touches, or only where they begin in
+#: Fields that do not affect which addresses an instruction touches, except for their start in
 #: external memory.
 _ELSEWHERE = frozenset(
     (
@@ -137,7 +137,7 @@ _SHAPE = {
 class _Known(NamedTuple):
     """Memory that instructions of one shape touch: on chip, and bytes in external memory.
 
-    `outside` has the bytes from the offset on of each access, and whether it writes.
+    `outside` has, for each access, its bytes relative to the offset, and whether it writes.
     """
 
     on_chip: tuple[_Touched, ...]
@@ -172,7 +172,8 @@ class DependencyTracker:
         unit = _UNITS[opcode]
         number = self._issued[unit]
         latest = [_NEVER] * len(UNITS)
-        # Tiles take turns at few places, so most instructions touch what one before touched.
+        # Tiles alternate between few places, so most instructions touch the same memory as an
+        # earlier one.
         key = (opcode, *map(values.get, _SHAPE[opcode]))
         known = self._known.get(key)
         if known is None:

@@ -51,7 +51,7 @@ class _Emitter:
         self.bordered: set[str] = set()
 
     def slot(self, number: int, slot: Slot) -> None:
-        """Emit the tile of a slot, and the STOREs of what it completes."""
+        """Emit the tile of a slot, and the STOREs of the bytes it completes."""
         stage = self.segment.stages[slot.stage]
         self.tables.fill_early(number, self.segment.stages)
         timestamp = self.segment.timestamps[slot.stage] if slot.last else 0
@@ -128,7 +128,7 @@ class _Emitter:
     def _limited(
         self, number: int, stage: ArrayStage, tile: ArrayTile, entry: int, timestamp: int
     ) -> None:
-        """Emit a tile of which EXEC keeps the larger of its sums and what POST makes of its input.
+        """Emit a tile whose EXEC keeps the larger of its sums and of the input, scaled by POST.
 
         A second part has the other half of the accumulators.
         """

@@ -1,4 +1,4 @@
-"""Instructions of a tile whose sums are compared with what POST makes of its input."""
+"""Instructions of a tile whose sums are compared with its input, scaled by POST."""
 
 from matloom.schedule.tiling.tiles import ArrayTile
 from matloom.select.layout.base import Fields
@@ -8,7 +8,7 @@ __all__ = ["halves", "limit_post"]
 
 
 def halves(tile: ArrayTile) -> tuple[ArrayTile, ...]:
-    """Return two parts of a tile, so that EXEC works at one while POST does at the other.
+    """Return two parts of a tile, so that EXEC works on one while POST works on the other.
 
     They have half of the output blocks each, or half of the rows of a single block.
     """

@@ -10,7 +10,7 @@ from matloom.select.layout.dense import DenseInput
 __all__ = ["LoadCommands"]
 
 
-#: What only copies, whatever its rows.
+#: A dense layout: its LOADs only copy.
 _DENSE = DenseInput(rows=1, row_bytes=1)
 
 
@@ -25,7 +25,7 @@ class LoadCommands:
         order: DependencyTracker,
     ):
         self._places, self._chunk_offsets, self._order = places, chunk_offsets, order
-        #: Tensors that LOADs make of others.
+        #: Input layouts of tensors that LOADs convert.
         self._layouts = {
             stage.inputs[0]: stage.input_layout
             for stage in segment.stages

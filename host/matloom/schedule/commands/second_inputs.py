@@ -1,4 +1,4 @@
-"""Instructions that bring the second input of an array stage to its sums."""
+"""Instructions that copy the second input of an array stage to the accumulators."""
 
 from matloom.schedule.plan import Plan
 from matloom.schedule.tiling.tiles import ArrayTile
@@ -9,7 +9,7 @@ __all__ = ["second_input"]
 
 
 def second_input(plan: Plan, number: int, stage: ArrayStage, part: ArrayTile, entry: int) -> Fields:
-    """Return the fields of the POST that brings the second input of a part of a tile to its sums.
+    """Return the fields of the POST that adds the second input to the sums of a part of a tile.
 
     Parameters
     ----------

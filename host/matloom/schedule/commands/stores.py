@@ -18,9 +18,9 @@ class Stores:
         self, segment: Segment, plan: Plan, places: dict[str, Place], order: DependencyTracker
     ):
         self.segment, self.plan, self.places, self.order = segment, plan, places, order
-        #: Of each result, the leading bytes that are stored.
+        #: Leading bytes of each result that are stored already.
         self.stored = {name: segment.views.get(name, (0, 0))[0] for name in segment.results}
-        #: Of the last rows of each stage, the leading output blocks that are stored.
+        #: Leading output blocks of the last rows of each stage that are stored already.
         self.stored_blocks = dict.fromkeys(range(len(segment.stages)), 0)
 
     def needed(self, number: int, slot: Slot) -> bool:

@@ -11,7 +11,7 @@ from matloom.select.stage import Stage
 
 __all__ = ["Tables"]
 
-#: What uses a table, and what fills it, by the field of POST.
+#: Fields of POST by table: the field that uses it, and the field that fills it.
 _USES = {
     "table": (Table.LOOK_UP, Table.FILL),
     "softmax": (RowFunction.SOFTMAX, RowFunction.FILL),
@@ -23,11 +23,11 @@ class Tables:
 
     def __init__(self, plan: Plan, config: Config, order: DependencyTracker):
         self._plan, self._config, self._order = plan, config, order
-        #: What each table holds, by the field that selects it; nothing is known at the start.
+        #: Contents of each table, by the field that selects it; unknown at the start.
         self._held = dict.fromkeys(_USES, b"")
 
     def fill_early(self, number: int, stages: Sequence[Stage]) -> None:
-        """Fill the table that is wanted before the tile of a slot."""
+        """Fill the table planned before the tile of a slot."""
         index = self._plan.early_fills.get(number)
         if index is not None:
             self._use(index, stages[index])

@@ -96,11 +96,11 @@ class VectorPosts:
     def _is_filled(
         self, number: int, stage: VectorStage, entry: int, shape: dict[str, int]
     ) -> bool:
-        """Return whether the accumulators hold an input that repeats since the tile before."""
+        """Return whether the accumulators still hold a repeated input from the previous tile."""
         if not (stage.fills_once and shape["height"] > 1):
             return False
         *before, filled = self._filled
-        # Entries lie row by row in a block, so fewer rows of one block are among them.
+        # Entries lie row by row in a block, so they include fewer rows of one block.
         rows = filled.get("height", 0) if shape["oc_blocks"] == 1 else shape["height"]
         same = {**shape, "height": max(rows, shape["height"])} == filled
         held = same and before == [number - 1, stage, entry]

@@ -10,10 +10,10 @@ from matloom.schedule.memory.live_ranges import LiveRanges, PlacedBuffer, SlotWi
 
 __all__ = ["Allocator"]
 
-#: Slots among which the first is tried first.
+#: Number of slots up to which the first slot is tried first.
 _SHORT = 32
 
-#: Buffers among which those of an interval are found one by one, rather than by their intervals.
+#: Number of buffers up to which an interval is searched one by one, rather than by the index.
 _FEW = 400
 
 
@@ -22,7 +22,7 @@ def _cut(
 ) -> list[tuple[int, int]]:
     """Return the remaining gaps after placing a buffer, without those that are too small."""
     start, end = placed.start, placed.end
-    # Gaps are in order, and few of many are touched.
+    # Gaps are sorted, and a placement touches few of them.
     first = bisect_left(gaps, (start,))
     if first and gaps[first - 1][1] > start:
         first -= 1
@@ -199,7 +199,7 @@ class Allocator:
     def _earliest(
         self, size: int, slots: range, last: int, align: int
     ) -> tuple[int | None, list[PlacedBuffer]]:
-        """Return the first of some slots from which there is room, None if there is none.
+        """Return the first of some slots from which there is room; None if there is none.
 
         Also returns, in order of address, at least the buffers that are live from that slot. Going
         back to earlier slots only adds buffers, so the search starts at the last slot and steps

@@ -19,11 +19,11 @@ __all__ = ["Builder", "tensor_buffers_of"]
 def tensor_buffers_of(
     segment: Segment, policy: ScheduleParams, order: Sequence, tilings: list[Tiling]
 ) -> tuple[dict[str, Buffer], dict[str, int]]:
-    """Return a buffer for each tensor on chip, and where tensors that share one begin in it.
+    """Return a buffer for each tensor on chip, and the offsets of tensors that share one.
 
     If memory is short, element-wise results share the buffer of their input. Otherwise they do not,
-    because the last tile would read the same bank as the next stage. If it is still short, those of
-    other stages do (`ScheduleParams.over_inputs`).
+    because the last tile would read the same bank as the next stage. If it is still short, results
+    of other stages share one, too (`ScheduleParams.over_inputs`).
     """
     config = segment.config
     first: dict[str, int] = {}
@@ -75,7 +75,7 @@ class Builder:
 
     def __init__(self, segment: Segment, plan: Plan, config: Config):
         self.segment, self.plan, self.config = segment, plan, config
-        # Looked up for every slot of every plan that is tried.
+        # Stored because it is looked up for every slot of every plan.
         self._tilings, self._homes = plan.tilings, plan.tensor_buffers
         self.transient: list[tuple[str, Buffer]] = []
         self._chunk: dict[tuple[int, int], Buffer] = {}
@@ -113,9 +113,9 @@ class Builder:
             self.plan.tables[index] = self._constants(number, index, TABLE, table.nbytes)
 
     def _add_output(self, number: int, slot: Slot, addend: str | None) -> None:
-        """Record the buffer of results that leave for external memory tile by tile."""
+        """Record the buffer of results that are stored in external memory tile by tile."""
         if addend is not None and (number, addend) in self.plan.input_ranges:
-            # Where what was added to their sums lay, in the same layout.
+            # The results overwrite their addend, which has the same layout.
             self.plan.stagings[number], _range = self.plan.input_ranges[number, addend]
             self.plan.stagings[number].last = number + 1
             return
@@ -234,7 +234,7 @@ class Builder:
     def _strip_before(self, number: int, slot: Slot) -> int:
         """Return the slot at which tiles begin to read the strip before that of a slot.
 
-        No more than two strips are on chip: a third would take the room of the results.
+        No more than two strips are on chip: a third would take space from the results.
         """
         if not isinstance(slot.tile, ArrayTile) or slot.tile.strip is None:
             return 0

@@ -10,8 +10,7 @@ __all__ = ["early_fills"]
 def early_fills(segment: Segment, plan: Plan) -> dict[int, int]:
     """Return, by slot, the stage of SOFTMAX whose table is filled before that slot's tile.
 
-    Meanwhile the array works: as many tiles follow as take the time of the fill, if no SOFTMAX is
-    among them.
+    The array works meanwhile: enough tiles follow to cover the fill, none of them of a SOFTMAX.
     """
     firsts: dict[int, int] = {}
     for number, slot in enumerate(plan.slots):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 __all__ = ["LiveRanges", "PlacedBuffer", "SlotWindow"]
 
-#: Live ranges are looked up by lengths of which each is so many bits longer than the one before.
+#: Bits by which each class of lengths exceeds the previous one.
 _LEVEL_BITS = 3
 
 
@@ -46,10 +46,10 @@ class LiveRanges:
         if buckets is None:
             buckets = self._levels[level] = defaultdict(list)
         low, high = first >> level, last >> level
-        # In order of address, so that what `overlapping` returns is soon sorted.
+        # In order of address, so that the result of `overlapping` is quick to sort.
         insort(buckets[low], placed)
         if high != low:
-            # It is no longer than a bucket.
+            # A live range is no longer than a bucket.
             insort(buckets[high], placed)
         self._by_last[last].append(placed)
 
@@ -71,7 +71,7 @@ class LiveRanges:
             numbers = range(low + 1, high + 1)
             met = numbers if len(numbers) < len(buckets) else buckets.keys() & numbers
             for bucket in met:
-                # What lives before, too, was met in the bucket before.
+                # A buffer that is also live before was found in the previous bucket.
                 begin = bucket << level
                 found += [
                     placed for placed in buckets.get(bucket, ()) if begin <= placed.first <= last

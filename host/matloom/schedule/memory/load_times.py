@@ -25,7 +25,7 @@ def time_loads(segment: Segment, plan: Plan, config: Config) -> None:
     for load, transfer in zip(reversed(plan.loads), reversed(moved), strict=True):
         use = load.use
         begin = min(times[use] - margin, begin) - (transfer + latency)
-        # No later than its use.
+        # A LOAD is issued no later than its use.
         load.slot = max(load.earliest, bisect_right(times, begin, 0, use + 1) - 1)
     _follow_stores(segment, plan)
     ready = [0.0] * len(plan.slots)
@@ -69,10 +69,10 @@ def _follow_stores(segment: Segment, plan: Plan) -> None:
         if load.what[0] == "tensor" and load.what[1] in written:
             name = str(load.what[1])
             producers = written[name]
-            # Leading bytes are complete before the others: those of some tiles may be enough.
+            # Leading bytes are complete first, so the first tiles may be enough.
             last = bisect_left(producers, load.use) - 1
             if plan.policy.strips:
-                # Further tiles run while their STORE does: a LOAD that waits keeps others waiting.
+                # More tiles run during their STORE: a waiting LOAD would block the LOADs behind it.
                 last = min(last, bisect_left(complete[name], load.source_end) + tuning.STORED_TILES)
             earliest = max(earliest, producers[last] + 1) if last >= 0 else earliest
         load.slot = earliest = min(max(load.slot, earliest), load.use)

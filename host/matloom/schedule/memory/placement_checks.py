@@ -12,7 +12,7 @@ def too_large(segment: Segment, plan: Plan) -> list[OutOfScratchpad]:
     tensor_buffers = list({id(item): item for item in plan.tensor_buffers.values()}.values())
     failures = []
     for index, (stage, (begin, end)) in enumerate(zip(segment.stages, spans, strict=True)):
-        # What an array stage adds to its sums is as large as its results, which count anyway.
+        # The addend of an array stage is as large as its results, which are counted already.
         apart = len(set(stage.streamed_inputs) - plan.tensor_buffers.keys() - stage.repeated_inputs)
         staged = stage.output in plan.policy.spilled
         others = sum(

@@ -13,22 +13,23 @@ from matloom.schedule.segment import Segment
 
 __all__ = ["place_others", "place_pinned", "place_tensors", "reserve"]
 
-#: Slots at least of a group that is placed as one was before: it can be cut into two, three or
-#: four equal turns.
+#: Minimum number of slots of a group placed like an earlier one; divisible by 2, 3 and 4, since
+#: tiles often alternate.
 _GROUP = 12
 
-#: By how many slots more than its own those of a group see others (`Allocator._quietest`).
+#: Number of slots around a group in which other buffers affect its addresses
+#: (`Allocator._quietest`).
 _AROUND = 2
 
 
-#: What a buffer wants room for, in slots from the beginning of its group, exactly: size; first slot
-#: from which it may be taken, that by which it must be there, and its last; whether it prefers high
-#: addresses; slots of rest before it; boundary; stage, from that of its group's first buffer; and
-#: whether another buffer of its stage failed before. A plain tuple: there is one for each tile.
+#: Everything that decides the address of a buffer, relative to its group: size; first possible
+#: slot, first slot of use, last slot; whether it prefers high addresses; free slots before it;
+#: boundary; stage; and whether another buffer of its stage failed before. A plain tuple for speed:
+#: there is one per tile.
 _Wanted = tuple[int, int, int, int, bool, int, int, int, bool]
 
 
-#: A buffer without an address: what it is for, and the LOAD that brings its bytes.
+#: A buffer without an address: its kind, and the LOAD that fills it.
 _Item = tuple[str, Buffer, Load | None]
 
 #: Where the buffers of a group were placed, in its own slots; None for none.
@@ -87,7 +88,7 @@ def _placed(buffer: Buffer, space: Allocator, *, high: bool) -> bool:
 
 
 def _stays(buffer: Buffer, plan: Plan) -> None:
-    """Let a buffer live to the end, though it is not read for so long."""
+    """Keep a buffer live to the end, beyond its last read."""
     buffer.last_read = buffer.reads[1]
     buffer.last = len(plan.slots) - 1
 
@@ -113,7 +114,7 @@ def place_others(
         (kind, buffer, by_buffer.get(id(buffer))) for kind, buffer in transient if not buffer.pinned
     ]
     results_first = plan.policy.results_first
-    # What a tile makes has its slot; what it reads may arrive later.
+    # A tile's results exist from its slot on; its inputs may arrive later.
     waiting.sort(key=lambda item: item[1].first)
     placing = _Placing(segment, space, placements)
     begins = list(_group_begins(plan))

@@ -15,7 +15,7 @@ __all__ = ["lead", "share"]
 
 
 def lead(tiling: ArrayTiling) -> int:
-    """Return how many bytes before its input a dense output must begin to overwrite it.
+    """Return by how many bytes a dense output must begin before the input that it overwrites.
 
     A tile then writes nothing that a later one reads.
     """
@@ -26,7 +26,7 @@ def lead(tiling: ArrayTiling) -> int:
     )
     starts = [each.start for each in tiling.input_ranges[:0:-1]]
     later = list(itertools.accumulate(starts, min))[::-1]
-    # `later` is one shorter, since no tile follows the last one.
+    # `later` has one entry fewer: no tile follows the last one.
     pairs = zip(itertools.accumulate(ends, max), later, strict=False)
     return max([0, *(end - start for end, start in pairs)])
 
@@ -56,7 +56,7 @@ class _Sharing:
     Members
     -------
     offsets:
-        Where tensors begin in their buffers; those that are not here begin where these do.
+        Offsets of tensors in their buffers; all others begin at 0.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class _Sharing:
         for number, stage in enumerate(segment.stages):
             for name in stage.inputs:
                 self._readers.setdefault(name, []).append(number)
-        #: The tensors in the buffer of each that shares one.
+        #: For each tensor that shares a buffer, the tensors in it.
         self._together: dict[str, list[str]] = {}
         self.offsets: dict[str, int] = {}
 
@@ -103,7 +103,7 @@ class _Sharing:
 
     @staticmethod
     def _ways(tiling: ArrayTiling) -> Iterator[tuple[str, int]]:
-        """Yield inputs that results may overwrite, and how far before them these begin."""
+        """Yield inputs that results may overwrite, and by how many bytes results begin earlier."""
         stage = tiling.stage
         if stage.addend is not None:
             yield stage.addend, 0
@@ -119,7 +119,7 @@ class _Sharing:
         return self._last_read(together, index) < begin and stage.inputs.count(name) == 1
 
     def _join(self, name: str, index: int, bytes_before: int) -> None:
-        """Put the output of a stage into the buffer of an input, so many bytes before it."""
+        """Put the output of a stage into the buffer of an input, some bytes before it."""
         output = self._segment.stages[index].output
         shared, result = self._buffers[name], self._buffers[output]
         shared.last = max(shared.last, result.last)

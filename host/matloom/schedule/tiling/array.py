@@ -21,7 +21,7 @@ from matloom.select.stage import ArrayStage
 
 __all__ = ["ArrayTiling"]
 
-#: Bytes of last rows that are stored at once: in parts they would take as long.
+#: Bytes up to which the last rows are stored at once: parts would take as long.
 _FEW = 64
 
 
@@ -44,7 +44,7 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
 
     @cached_property
     def cycles(self) -> list[int]:
-        """Cycles of each tile: those of the array or of POST, whichever are more."""
+        """Cycles of each tile: those of the array or of POST, whichever is slower."""
         stage = self.stage
         executes = 1 if stage.computed is None else 1 + len(stage.computed.corrections)
         accumulators = stage.accumulators_per_block * stage.output_layout.limbs
@@ -75,7 +75,7 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
         yield self.stage.inputs[0], self.input_ranges[number]
         addend = self.stage.addend
         if addend is not None and self.completes[number]:
-            # After what EXEC waits for: it is wanted when that has ended.
+            # After the input, because POST needs the addend only when EXEC has finished.
             yield addend, self.addend_ranges[number]
 
     @cached_property
@@ -160,7 +160,7 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
         return self._params(0, self.stage.grid.blocks)
 
     def _params(self, first: int, end: int) -> bytes:
-        """Return the parameters of some blocks: those of one kind of POST side by side."""
+        """Return the parameters of some blocks; those of the same kind of POST are adjacent."""
         kinds = np.split(self.stage.params[first:end], self.stage.param_sets, axis=1)
         return np.concatenate(kinds).tobytes()
 
@@ -216,7 +216,7 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
 
     @cached_property
     def in_parts(self) -> bool:
-        """Whether any tile lacks some reduction steps: what it reads then depends on the bounds."""
+        """Whether any tile lacks some reduction steps: its input then depends on the bounds."""
         every = (0, self.stage.loop_nest.steps)
         return any((tile.first_step, tile.end_step) != every for tile in self.tiles)
 
@@ -280,7 +280,7 @@ def _array_input_range(stage: ArrayStage, tile: ArrayTile, box: Box) -> InputRan
 def _strip_range(
     stage: ArrayStage, tile: ArrayTile, strip: tuple[int, int], config: Config
 ) -> InputRange:
-    """Return the whole rows that the outputs of a strip read, whatever the tile reads of them."""
+    """Return all rows that the outputs of a strip read, even if the tile reads fewer."""
     every = tile._replace(first_row=strip[0], end_row=strip[1], first_step=0, end_step=stage.steps)
     box, pitch = input_box(stage, every, config), stage.input_layout.row_bytes
     start = (tile.image * stage.input_layout.rows + box.low) * pitch
@@ -294,7 +294,7 @@ def _addend_range(stage: ArrayStage, tile: ArrayTile) -> InputRange:
     if tile.height > 1 and tile.end_x - tile.first_x < stage.grid.width:
         size = (tile.end_x - tile.first_x) * width
         return InputRange(start=start, rows=tile.height, width=size, pitch=row_step)
-    # Positions are as far apart from row to row as in a row.
+    # Positions have the same distance across rows as within a row.
     if width == pitch:
         return InputRange(start=start, rows=1, width=tile.positions * width, pitch=0)
     return InputRange(start=start, rows=tile.positions, width=width, pitch=pitch)

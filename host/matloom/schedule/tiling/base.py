@@ -127,7 +127,7 @@ class BaseTiling(ABC, Generic[_Stage, _Tile]):
         raise NotImplementedError(f"{self.stage.name} has no output blocks")
 
     def most_bytes(self, apart: int, *, staged: bool) -> tuple[int, int, int]:
-        """Return the most bytes that any tile needs: of weights, with inputs, with outputs.
+        """Return the maximum bytes of any tile: of weights, with inputs, and with outputs.
 
         `apart` inputs are loaded tile by tile. `staged` outputs have a buffer of their own, and
         those of the previous tile are counted as well.

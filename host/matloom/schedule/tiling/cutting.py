@@ -18,7 +18,7 @@ from matloom.select.stage import ArrayStage, OutputRegion, VectorStage
 __all__ = ["chunks", "cut_array", "cut_vector"]
 
 
-#: First and end of some rows or positions.
+#: Range of rows or positions (half open).
 _Rows = tuple[int, int]
 
 
@@ -68,7 +68,7 @@ def _positions(
         for region in stage.regions:
             sizes = Sizes(stage, region, limits, config, largest, draw)
             edge = _prologue_rows(stage, limits, config) or region.end_row
-            # Tiles of every other row come in pairs.
+            # Tiles that cover every other row come in pairs.
             stride = stage.output_layout.row_stride
             height = stride * sizes.height
             strips = split_evenly(region.first_row, edge, sizes.strip or height)
@@ -103,7 +103,7 @@ def _prologue_rows(stage: ArrayStage, limits: TilingParams, config: Config) -> i
     if limits.prologue is None:
         return 0
     blocks = min(limits.prologue.blocks, stage.grid.blocks)
-    # Some outputs are left: those of the prologue are written and stored while they are made.
+    # Leave some outputs for later: those of the prologue are written and stored meanwhile.
     rows = stage.grid.rows if blocks < stage.grid.blocks else stage.grid.rows * 8 // 9
     most = 2 * stage.entries(config) // blocks
     return min(rows, limits.prologue.rows, most) // GROUPS * GROUPS
@@ -200,9 +200,10 @@ def cut_array(
 
 
 def _equal_tiles(stage: VectorStage, most: int, config: Config) -> int:
-    """Return the repetitions of each tile, at most so many, of a stage that fills once.
+    """Return the repetitions per tile, at most `most`, of a stage that fills accumulators once.
 
-    The first tile takes as long as two, so that there are several. A shorter one would fill again.
+    The first tile takes as long as two, so there are few. A shorter last tile would fill them
+    again.
     """
     count = stage.size // stage.period
     vectors = count * -(-stage.period // (config.columns * stage.element_bytes))
@@ -222,12 +223,12 @@ def cut_vector(
     draw = None if seed is None else random.Random(seed)
     half, least = config.acc_entries // 2, config.columns * stage.element_bytes
     if stage.whole_rows:
-        # Without accumulators.
+        # SOFTMAX uses no accumulators.
         half = LARGEST_FIELD * -(-stage.period // least)
     most = min(half, LARGEST_FIELD) * least
     rows = min(half // -(-stage.period // least), LARGEST_FIELD) if stage.period else 0
     if rows:
-        # Each run of bytes begins a vector of its own.
+        # Each run of bytes begins a new vector.
         most, least = rows * stage.period, stage.period
     byte = len(stage.inputs) * stage.input_ratio + 1
     most = min(most, max(least, limits.tile_bytes // byte))
@@ -236,7 +237,7 @@ def cut_vector(
     whole = stage.tile_unit <= most and stage.tile_unit % (stage.period or 1) == 0
     wanted = max(-(-stage.size // limits.tiles), 16 * config.columns * stage.element_bytes)
     if stage.tile_unit == stage.size >= limits.tiles * wanted and not stage.period:
-        # A single row, cut as its neighbours cut it.
+        # A single row is cut like the neighbouring stages.
         whole = False
     unit = stage.tile_unit if whole else least
     step = max(unit, min(most, wanted) // unit * unit)
@@ -248,7 +249,7 @@ def cut_vector(
         for first in range(0, stage.size, length)
     ]
     if Last.ROWS in limits.last and draw is None and length % unit == 0 and not stage.fills_once:
-        # In rows, of which the last is as short as it may be; no tile lies in two runs.
+        # Cut into rows, the last ones as short as possible; no tile spans two runs.
         ends = [(start // unit, end // unit) for start, end in runs[-1]]
         runs[-1] = [(start * unit, end * unit) for start, end in ramped_down(ends, 1)]
     return [VectorTile(start=start, end=end) for run in runs for start, end in run]

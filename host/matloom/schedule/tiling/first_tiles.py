@@ -1,6 +1,6 @@
 """Shapes the first tiles of stages, whose last steps read the previous stage's last result.
 
-The other steps can run before that result is there. So the first tile has one output block, its
+The other steps can run before that result exists. So the first tile has one output block, its
 steps are split, and it has enough rows to keep the array busy meanwhile.
 """
 
@@ -11,10 +11,10 @@ from matloom.select.stage import ArrayStage
 
 __all__ = ["first_parts", "first_rows"]
 
-#: Steps from the chunk (number) of weights that they are in, half open.
+#: Index of a weight chunk, and a range of its steps (half open).
 _Steps = tuple[int, int, int]
 
-#: Pieces of rows that become the first tile.
+#: Number of pieces of rows that become the first tile.
 _JOINED = 2
 
 

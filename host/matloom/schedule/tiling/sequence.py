@@ -14,7 +14,7 @@ from matloom.schedule.tiling.tiles import Tile
 __all__ = ["Sequence", "Slot", "sequence"]
 
 
-#: Orders that are remembered of a tiling.
+#: Maximum number of cached orders of a tiling.
 _REMEMBERED = 4
 
 
@@ -71,9 +71,9 @@ def _can_interleave(segment: Segment, index: int, finished: dict[str, int]) -> b
 def _interleaved(
     index: int, slots: Iterable[Slot], maker: Tiling, reader: Tiling, distance: int
 ) -> Iterator[Slot]:
-    """Yield slots, each followed by the tiles of the next stage that it makes ready.
+    """Yield slots, each followed by the tiles of the next stage whose inputs it completes.
 
-    Results count as ready `distance` tiles later. No tile is inserted between the parts of a
+    Inputs count as complete `distance` tiles later. No tile is inserted between the parts of a
     reduction, since it would overwrite the accumulators of the earlier parts.
     """
     tiles: list[Tile] = [*reader.tiles]

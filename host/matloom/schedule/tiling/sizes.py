@@ -13,7 +13,7 @@ from matloom.select.stage import ArrayStage, OutputRegion
 
 __all__ = ["LARGEST_FIELD", "Sizes"]
 
-#: Rows, or positions of a row, that EXEC and POST count.
+#: Maximum number of rows, and of positions of a row, of an EXEC or POST.
 LARGEST_FIELD = min(largest(Opcode.EXEC, "height"), largest(Opcode.POST, "width"))
 
 
@@ -21,9 +21,9 @@ class Sizes:
     """Rows, positions and blocks of a tile in a region, and rows of a strip (0 for none).
 
     Maps that stay in external memory come in strips: whole input rows, contiguous there, for as
-    many output rows as `tile_bytes` has room for. All tiles of these rows read the same buffer.
-    So a tile may have few blocks and many rows, as windows want it, and rows are read again only
-    where two strips meet: `kernel_rows - y_step` of them, whatever the accumulators hold.
+    many output rows as fit `tile_bytes`. All tiles of these rows read the same buffer. So a tile
+    may have few blocks and many rows, which suits windows, and only rows at the border of two
+    strips are read again: `kernel_rows - y_step` of them, whatever the size of the accumulators.
     """
 
     def __init__(
@@ -66,11 +66,11 @@ class Sizes:
     def _reshape(
         self, stage: ArrayStage, limits: TilingParams, wanted: int, most: tuple[int, int]
     ) -> None:
-        """Take other rows and blocks where it helps; there are so many rows, and so many fit."""
+        """Change rows and blocks where it helps, within the existing and the fitting ones."""
         height, fit = most
         slides = stage.loop_nest.slides
         if slides and (limits.tile_bytes >= UNBOUNDED or limits.outside is Outside.OUTPUT):
-            # All of the input is on chip: no block reads it from memory again.
+            # The whole input is on chip: no block reloads it.
             self._make_taller(stage.loop_nest, wanted, height)
         if limits.order is Order.BY_BLOCKS and self.width * height <= self._half:
             self.height = min(height, fit)
@@ -97,7 +97,7 @@ class Sizes:
         self.strip = self.strip and draw.randint(self.height, max(self.height, 2 * rows))
 
     def _cut_strips(self, stage: ArrayStage, limits: TilingParams, height: int) -> None:
-        """Make strips as tall as the bytes of a tile allow, next to the tile's results."""
+        """Make strips as tall as the bytes of a tile allow, besides its results."""
         nest, row_bytes = stage.loop_nest, stage.input_layout.row_bytes
         halo = (nest.kernel_rows - 1) * nest.kernel_row_step * row_bytes
         room = limits.tile_bytes - halo - self._half * stage.grid.block_bytes
@@ -132,21 +132,21 @@ class Sizes:
 
 
 def _least_blocks(stage: ArrayStage, limits: TilingParams, config: Config) -> int:
-    """Return the output blocks of a tile at least: rows of STOREs that do not wait."""
+    """Return the minimum number of output blocks of a tile: enough for STOREs that do not wait."""
     if Outside.OUTPUT not in limits.outside:
         return 1
     return -(-tuning.STORED_BEATS * config.bus_bytes // stage.grid.block_bytes)
 
 
 def _streamed_rows(stage: ArrayStage, limits: TilingParams, config: Config, width: int) -> int:
-    """Return the rows of a tile that hide the next weights where each tile brings all again."""
+    """Return the rows of a tile that hide the next weights if each tile reloads all of them."""
     if limits.weights is not Weights.STREAMED or not stage.loads_weights:
         return 1
     return -(-2 * stage.weight_tile_bytes // (config.bus_bytes * width))
 
 
 def _has_strips(stage: ArrayStage, limits: TilingParams) -> bool:
-    """Return whether tiles share rows of the input: they come by tile, each for all blocks."""
+    """Return whether tiles share rows of the input, which is loaded in strips."""
     layout, nest = stage.input_layout, stage.loop_nest
     dense = layout.source is None and not layout.plane_bytes
     once = limits.weights is Weights.RESIDENT or stage.grid.blocks == 1
@@ -157,10 +157,10 @@ def _has_strips(stage: ArrayStage, limits: TilingParams) -> bool:
 def _fitting_width(
     stage: ArrayStage, limits: TilingParams, config: Config, width: int, blocks: int
 ) -> int:
-    """Return how many positions of a row of `width` fit the bytes of a tile, at least one.
+    """Return how many positions of a row of `width` fit the bytes of a tile; at least one.
 
-    Rows are cut evenly. So a few more positions are taken if a row then has fewer tiles: the bytes
-    of a tile are a share of the scratchpad, which leaves room.
+    Rows are cut evenly. A tile may exceed its limit slightly if a row then has fewer tiles: the
+    limit is only a fraction of the scratchpad.
     """
     one, two = (
         read_bytes(stage.loop_nest.fields((0, 1), (0, count), 0), config.rows)
@@ -177,7 +177,7 @@ def _fitting_width(
 
     fits = fitting(limits.tile_bytes)
     if limits.tile_bytes < config.spad_bytes // 4:
-        # Made smaller since a plan did not fit.
+        # The limit was tightened because a plan did not fit.
         return fits
     most = fitting(int(tuning.WIDER_TILES * limits.tile_bytes))
     wider = -(-width // -(-width // most))

@@ -26,5 +26,5 @@ def shortest(config: Config) -> int:
 
 
 def long_rows(stage: ArrayStage, config: Config) -> int:
-    """Return the rows of a tile of a long reduction whose rows do not fit a tile whole."""
+    """Return the rows of a tile of a long reduction, when whole rows do not fit a tile."""
     return min(stage.grid.rows, -(-shortest(config) // stage.grid.width))

@@ -12,14 +12,15 @@ from matloom.select.stage import ArrayStage, Stage, VectorStage
 
 __all__ = ["Tiling", "Tilings"]
 
-#: Tilings of a stage that are remembered: those of a search, which changes few limits at a time.
+#: Maximum number of cached tilings of a stage: enough for a search, which changes few limits at a
+#: time.
 _MOST = 32
 
 Tiling = ArrayTiling | VectorTiling
 
 _Key = tuple[TilingParams, Config, int | None]
 
-#: How each kind of stage is cut.
+#: Tiling class of each kind of stage.
 _KINDS: dict[type[Stage], Callable[[Any, TilingParams, Config, int | None], Tiling]] = {
     ArrayStage: ArrayTiling.of,
     VectorStage: VectorTiling.of,

@@ -31,8 +31,8 @@ class Chunk:
 class ArrayTile(NamedTuple):
     """Output rows, positions, blocks and steps (half open) of one image, and the weight chunk.
 
-    It has every row, or every other one if `row_step` is 2. A tile of a `strip` (half open) shares
-    the input rows of all output rows of the strip.
+    It covers every row, or every other row if `row_step` is 2. A tile of a `strip` (half open)
+    shares the input rows of all output rows of the strip.
     """
 
     image: int
