@@ -1,13 +1,13 @@
-"""Matloom's front door: load a network, compile it, open a device.
+"""Public API of Matloom: load a network, compile it, open a device.
 
-The names below are imported on first use, so that `import matloom` costs next to nothing.
+Names are imported on first use, so that `import matloom` is fast.
 """
 
 from importlib import import_module
 
 __version__ = "0.1.0"
 
-#: Where each public name lives.
+#: Module that defines each public name.
 _HOMES = {
     "Config": "matloom.arch.config",
     "DeviceClosedError": "matloom.device.errors",
@@ -27,7 +27,7 @@ _HOMES = {
     "precision_report": "matloom.tools.precision",
 }
 
-#: Modules that are reached as attributes.
+#: Modules available as attributes.
 _MODULES = ("compat", "ops", "pre")
 
 __all__ = ["__version__", *sorted((*_HOMES, *_MODULES))]

@@ -23,7 +23,7 @@ class EngineSteps:
     repeated:
         Whether the weights of the last step were still on chip.
     upload:
-        What copying the program into external memory cost; None if there was no line.
+        Cost of sending the program over the serial line; None for other devices.
     """
 
     def __init__(self, program: Program, driver: Driver) -> None:
@@ -64,5 +64,5 @@ class EngineSteps:
         return counters
 
     def line_cost(self) -> LineCost | None:
-        """Return the cost of the serial line so far; None if the device has no line."""
+        """Return the cost of the serial line so far; None for other devices."""
         return getattr(self._driver.transport, "line_cost", None)

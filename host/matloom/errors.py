@@ -23,7 +23,7 @@ __all__ = [
 class HintedError(Exception):
     """Error with a remedy in `hint`: an imperative sentence without a full stop, or empty.
 
-    A class whose errors share a remedy has it as its own `hint`, for those that name no other.
+    A class may have a `hint` of its own, the default of its errors.
     The hint is also a note (PEP 678), so that a traceback in Python shows it.
     """
 
@@ -97,7 +97,7 @@ def unknown(
     """Return the error for an unknown name, with the closest known name as its hint.
 
     `also` names other accepted values: ``" or a JSON file"``;
-    `hint` says what to do where no name is close.
+    `hint` is used if no known name is close.
     """
     names = list(known)
     message = f"{thing} must be one of {', '.join(names)}{also}, not {given!r}"

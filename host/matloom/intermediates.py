@@ -14,7 +14,7 @@ from matloom.program import Program
 
 __all__ = ["Names", "chosen", "computed", "on_the_way", "wanted_tensors"]
 
-#: Names of tensors, or all that operators make.
+#: Names of tensors, or "all" for the results of all operators.
 Names = Sequence[str] | Literal["all"]
 
 
@@ -47,7 +47,7 @@ def wanted_tensors(program: Program, names: Names) -> dict[str, int]:
 
 
 def _output_positions(program: Program, names: Names) -> dict[str, int]:
-    """Return the positions of outputs by name, for a program from a file, which names no others."""
+    """Return the positions of outputs by name, all tensors that a program from a file knows."""
     places = {info.name: at for at, info in enumerate(program.outputs)}
     for name in places if names == "all" else names:
         if name not in places:
@@ -64,7 +64,7 @@ def _named(graph: Graph) -> dict[str, int]:
     produced = {number for node in graph.nodes for number in node.outputs}
     unique = unique_names(graph)
     found = {unique[at]: at for at in graph.tensors if at in produced or at in graph.inputs}
-    # The ends have the names of the file, which differ on each side.
+    # Outputs keep their names from the file, which are unique among outputs.
     for number in graph.outputs:
         if graph.tensors[number].data is None:
             found.pop(unique[number], None)
@@ -82,7 +82,7 @@ def _number(graph: Graph, by_name: Mapping[str, int], name: str) -> int:
     if len(matches) > 1:
         raise UserError(
             f"{name!r} is the beginning of the names of {len(matches)} tensors",
-            hint=f"give a whole name, as {graph.tensors[matches[0]].name!r}",
+            hint=f"give a full name, such as {graph.tensors[matches[0]].name!r}",
         )
     if name in {tensor.name for tensor in graph.tensors.values()}:
         raise UserError(f"no operator makes tensor {name!r}: it is a constant or a variable")

@@ -14,7 +14,7 @@ from matloom.report import Report, added, with_loop
 
 __all__ = ["LastTurn", "LoopRun", "Turns"]
 
-#: The largest number of turns, where a condition decides.
+#: Largest number of turns of a loop that a condition ends.
 _ENDLESS = np.iinfo(np.int64).max
 
 
@@ -25,7 +25,7 @@ class LastTurn:
     Members
     -------
     program, report, counted:
-        The program of the body, what the turn cost, and the counters of each engine step.
+        The program of the body, cost of the turn, and the counters of each engine step.
     inside:
         The last turns of loops in the body, by the names of their operators.
     """
@@ -69,7 +69,7 @@ class LoopRun:
     Members
     -------
     turns, cost:
-        Number of turns of the last run, and what all of them cost; None without a turn.
+        Number of turns of the last run, and their total cost; None without a turn.
     name:
         The name of its operator.
     """
@@ -123,7 +123,7 @@ class LoopRun:
         return {name: found[at] for name, at in zip(self._step.outputs, self._results, strict=True)}
 
     def added_to(self, report: Report) -> Report:
-        """Return the report of the network, which does not include this loop yet, with it."""
+        """Return the network's report with the cost of this loop added."""
         return with_loop(report, self.name, self.turns, self.cost)
 
     def last_turn(self) -> LastTurn:

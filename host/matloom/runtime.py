@@ -26,7 +26,7 @@ __all__ = ["Session", "compile", "load"]
 #: New shapes of inputs, and sizes of dimensions, by name.
 Shapes = Mapping[str, Sequence[int]]
 Dims = Mapping[str, int]
-#: What makes raw data into the only input, or into inputs by name.
+#: Preprocessing of the only input, or of inputs by name.
 Preprocess = Preprocessing | Mapping[str, Preprocessing]
 
 
@@ -157,7 +157,7 @@ def load(
 
 
 def _require_none(compiling: Mapping[str, Any], program: Program) -> None:
-    """Raise `TypeError` for arguments of a compilation that was done before."""
+    """Raise `TypeError` for arguments of the compiler: the program is compiled already."""
     for name, value in compiling.items():
         if value is not None:
             raise TypeError(f"{name} must go with a network, not the program {program.name!r}")

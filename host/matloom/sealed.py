@@ -1,7 +1,7 @@
 """Seals: digests stored next to cached files, which tell whether the files are intact.
 
-A full disk, a power failure or a stray copy can cut, empty, replace or lose a file. Whoever finds a
-broken seal makes the files again.
+A full disk, a power failure or a stray copy can cut, empty, replace or lose a file. Code that finds
+a broken seal makes the files again.
 """
 
 import hashlib

@@ -57,7 +57,8 @@ class Session(RealNumbers):
         self._engine = EngineSteps(program, driver)
         self._link: LineCost | None = None
         self._own, self._closed = own, False
-        #: Sessions whose programs put out further tensors, by these; and the last that ran.
+        #: Sessions whose programs output further tensors, by those tensors; and the session that
+        #: ran last.
         self._wider: dict[frozenset[int], Session] = {}
         self._base: Session | None = None
         self._ran: Session = self
@@ -132,7 +133,7 @@ class Session(RealNumbers):
                 with self.driver.stoppable(self._ended):
                     results.append(self._run_one(sample, wanted))
             except DeviceClosedError:
-                # Whatever was called last, the reason is this one.
+                # If the session was closed, say so, whatever call noticed it.
                 self._require_open()
                 raise
         return joined(results)
@@ -151,7 +152,7 @@ class Session(RealNumbers):
         return chosen(wanted, session.program, inputs, results)
 
     def _inside(self, program: Program) -> "Session":
-        """Return a session on a program of a loop, which ends with this one."""
+        """Return a session on a program of a loop, which closes together with this one."""
         session = Session(program, self.driver, self.device)
         session._base = self
         return session

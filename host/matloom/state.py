@@ -34,7 +34,8 @@ class SessionState:
     def reset(self) -> None:
         """Set all variables to their initial values."""
         self._values: dict[str, Array] = self._program.initial_state()
-        #: Whether those with a place are in external memory, and here out of date.
+        #: Whether variables with an address are in external memory, and the host's copies out of
+        #: date.
         self._away = False
         self._lost = False
 
@@ -96,8 +97,7 @@ class SessionState:
         if self._lost:
             names = ", ".join(item.name for item in self._placed)
             raise DeviceError(
-                f"variables {names} must be reset or restored: a call failed, and what they hold "
-                "is unknown"
+                f"variables {names} must be reset or restored: they are unknown after a failed call"
             )
 
 

@@ -136,7 +136,7 @@ def _plainer(
             error = problem
             _refuse(candidate, error, refused)
             continue
-        warnings.warn(f"{reason}; a plainer program passes", CompilerWarning, stacklevel=5)
+        warnings.warn(f"{reason}; a simpler program passes", CompilerWarning, stacklevel=5)
         verdict = replace(verdict, fallback=reason)
         return candidate, replace(candidate.program, verdict=verdict)
     raise CheckError(f"{reason}; so does a program of the host alone: {error}", error.tensor)

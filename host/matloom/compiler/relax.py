@@ -21,7 +21,7 @@ def relaxed(selected: Selected, job: Job, reason: str) -> Retry:
     """
     if job.slices and selected.prepared.graph.variables:
         # Tensors that variables are stored out of stay on chip, which may be too much.
-        remedy = "copies of what variables hold"
+        remedy = "copies of variables"
         return Retry(reason=reason, remedy=remedy, phase="rewrite", job=replace(job, slices=False))
     too_large = dict(_too_large(selected, job))
     if too_large:

@@ -31,7 +31,7 @@ __all__ = [
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """The network to compile, with options, and what failed attempts have taught.
+    """The network to compile, with options, and what failed attempts have shown.
 
     Members
     -------
@@ -59,7 +59,7 @@ class Job:
         return Machine(config=self.config, memory=self.options.memory)
 
     def again(self, **changes: object) -> "Job":
-        """Return the job with changes, and without what was learnt about variables."""
+        """Return the job with changes, and without findings about variables."""
         fresh = replace(self, slices=True, host_variables=frozenset())
         return replace(fresh, **changes)  # type: ignore[arg-type]
 

@@ -1,8 +1,8 @@
 """Winners of `matloom tune`: choices kept for a network, engine, memory and compiler.
 
 They are files in the folder ``tuned`` of the cache, or in `MATLOOM_TUNED`, each named after the
-digest of all that its choices depend on. Compilations use them unless `CompileOptions.tuned` is
-off, or other options ask for another schedule.
+digest of everything that its choices depend on. Compilations use them unless `CompileOptions.tuned`
+is off, or other options ask for another schedule.
 """
 
 import functools
@@ -29,7 +29,7 @@ __all__ += ["with_winner"]
 #: The variable that names the folder of winners.
 VARIABLE = "MATLOOM_TUNED"
 
-#: The packages whose sources decide what choices mean and cost.
+#: Packages whose sources decide the meaning and the cost of choices.
 _COMPILER = ("arch", "cost", "passes", "select", "schedule", "compiler")
 
 
@@ -57,12 +57,12 @@ class Winner:
 
     @property
     def gain(self) -> float:
-        """Share of the cycles of a first and a later call that is saved."""
+        """Fraction of cycles saved, over a first and a later call together."""
         return 1 - sum(self.after) / sum(self.before)
 
     @property
     def sentence(self) -> str:
-        """Sentence for people on what was found."""
+        """Sentence for people about the gain."""
         how = "counted by the simulated chip" if self.counted else "predicted"
         return (
             f"tuned: {self.before[1]:,} to {self.after[1]:,} cycles a call, first call "

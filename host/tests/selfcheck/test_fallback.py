@@ -1,4 +1,4 @@
-"""A program that fails its check: a warning, a reproducer, and a plainer program that is right."""
+"""A program that fails its check: a warning, a reproducer, and a simpler program that is right."""
 
 import dataclasses
 import importlib
@@ -29,7 +29,7 @@ def _reproducers(tmp_path, monkeypatch):
 
 def compile_with_warning(graph, config, **options):
     """Return the program after a warning; check that its reproducer exists."""
-    with pytest.warns(CompilerWarning, match="a plainer program passes") as caught:
+    with pytest.warns(CompilerWarning, match="a simpler program passes") as caught:
         program = compile_network(graph, config, check="sample", **options)
     folder = Path(re.search(r"to repeat it: (\S+);", str(caught[0].message)).group(1))
     failure = json.loads((folder / "failure.json").read_text())
