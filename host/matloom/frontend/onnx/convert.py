@@ -22,6 +22,7 @@ from matloom.frontend.onnx.values import FileValue, Values
 from matloom.frontend.onnx.weighted import convert_layer
 from matloom.frontend.opaque import OpaqueOperator
 from matloom.ir.attributes import ONNX_INTERPRETERS
+from matloom.ir.graph import Quantisation
 from matloom.kernels.onnx_model import captured
 
 __all__ = ["Conversion", "operator_name"]
@@ -102,6 +103,7 @@ class Conversion:
         """Convert all operators; return the tensor numbers of the outputs."""
         for name in inputs:
             self.values.provided(name)
+            self._declare_as_read(name)
         # Some append operators.
         for at, node in enumerate(list(self.graph.node)):
             self._convert(at, node)
@@ -198,6 +200,29 @@ class Conversion:
             )
         )
         self._declare(node)
+        for output in node.output if alone else ():
+            self._declare_as_read(output)
+
+    def _declare_as_read(self, name: str) -> None:
+        """Record the quantisation that a layer states for a value that it reads, moved or not."""
+        value, stated = self.values.known.get(name), self._stated(name)
+        if value is not None and value.dtype in ("int8", "uint8") and stated is not None:
+            self.values.declare(name, stated)
+
+    def _stated(self, name: str) -> Quantisation | None:
+        for node in self._readers.get(name, []):
+            if node.op_type in MOVES:
+                found = self._stated(node.output[0])
+                if found is not None:
+                    return found
+            elif node.op_type in _INTEGERS and name in node.input:
+                # Scale and zero point follow each operand.
+                at = list(node.input).index(name)
+                try:
+                    return quantisation_of(self.model, *[*node.input, "", ""][at + 1 : at + 3])
+                except Unsupported:
+                    continue
+        return None
 
     def _declare(self, node: Any) -> None:
         """Record the quantisation that a QuantizeLinear gives its output."""

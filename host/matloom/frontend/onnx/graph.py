@@ -10,6 +10,7 @@ from matloom.frontend.onnx.bodies import with_loop_shapes
 from matloom.frontend.onnx.claims import Claim
 from matloom.frontend.onnx.control import written_out
 from matloom.frontend.onnx.convert import Conversion, operator_name
+from matloom.frontend.onnx.loop_layout import with_channels_last
 from matloom.frontend.onnx.model import DTYPES, mark_exact
 from matloom.frontend.onnx.optimised import is_quantised, of_integers
 from matloom.frontend.onnx.order import in_pieces
@@ -73,7 +74,8 @@ class GraphReader:
         if not is_quantised(self.proto) and not any(map(registered_node, self.proto.node)):
             raise Unsupported("has no quantised operator")
         model, floating = of_integers(self.model, self.exact)
-        model = with_loop_shapes(inferred(in_pieces(written_out(model))))
+        model = with_channels_last(inferred(in_pieces(written_out(model))))
+        model = with_loop_shapes(model)
         numbers = value_numbers(model.graph)
         known = {
             value.name: FileValue(shape, DTYPES[value.type.tensor_type.elem_type])

@@ -185,6 +185,15 @@ def test_values_of_a_counted_loop_stay_on_the_device():
     assert [info.shape for info in (*body.inputs, *body.outputs)] == [(), (), ()]
 
 
+@pytest.mark.parametrize("name", OPEN_LOOPS)
+def test_no_turn_transposes(name):
+    program = matloom.compile(OPEN_LOOPS[name], "nano", exact=True, check="none")
+    ((body,),) = program.loops.values()
+    for each in (program, body):
+        inner = each.layers[1:-1] if each is program else each.layers
+        assert "TRANSPOSE" not in [layer.operator for layer in inner]
+
+
 def measured(device, monkeypatch):
     """Return session, report and the counters of every run of the engine for five turns."""
     runs, run = [], Driver.run
@@ -205,7 +214,8 @@ def test_reports_and_profiles_include_all_turns(device, monkeypatch):
         assert abs(report.predicted_cycles - report.cycles) < 0.02 * report.cycles
     program = session.program
     ((body,),) = program.loops.values()
-    assert report.predicted_cycles == program.predicted_cycles + 5 * body.predicted_cycles
+    turns = body.predicted_cycles + 4 * body.repeat.predicted_cycles
+    assert report.predicted_cycles == program.predicted_cycles + turns
     assert sum(layer.cycles or 0 for layer in report.layers) == (device == "rtl") * report.cycles
     (loop,) = report.loops
     assert (loop.turns, loop.counted) == (5, device == "rtl")
@@ -214,7 +224,7 @@ def test_reports_and_profiles_include_all_turns(device, monkeypatch):
     profile = make_profile(program, report, session.counted, turns=session.last_turns)
     assert sum(profile.causes.values()) == sum(each.cycles for each in profile.operators)
     assert sum(profile.causes.values()) == pytest.approx(report.cycles, rel=0.001)
-    assert "A turn of m" in to_html(profile)
+    assert "A turn of m transposed" in to_html(profile)
     trace = json.loads(to_chrome(program, profile.found, report))["traceEvents"]
     (slice_,) = (each for each in trace if "turns" in each.get("args", {}))
     assert (round(slice_["dur"] * 1000), slice_["args"]["turns"]) == (loop.cycles, 5)
@@ -223,9 +233,9 @@ def test_reports_and_profiles_include_all_turns(device, monkeypatch):
 def test_explain_lists_the_operators_of_a_turn():
     table, *lines = explain(matloom.compile(OPEN_LOOPS["count"], "nano", exact=True))
     operators = list(table.columns[1].cells)
-    turn = operators[operators.index("Loop") + 1 :][:4]
-    assert turn == ["TRANSPOSE", "CONV_2D", "TRANSPOSE", "Identity"]
-    assert any(str(line).startswith("each turn of m takes ") for line in lines)
+    turn = operators[operators.index("Loop") + 1 :][:2]
+    assert turn == ["CONV_2D", "Identity"]
+    assert any(str(line).startswith("each turn of m transposed takes ") for line in lines)
 
 
 def scan(axis=0, backward=0, made_axis=0):

@@ -1,0 +1,143 @@
+"""Keeps the images of loops with channels last, so that no turn has to transpose them."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from matloom.frontend.onnx.bodies import body_of, is_layered_loop, outer_values
+from matloom.frontend.onnx.bytewise import ELEMENTWISE
+from matloom.frontend.onnx.shapes import inferred
+from matloom.kernels.onnx_model import subgraphs
+
+__all__ = ["with_channels_last"]
+
+#: Quantised operators of images, with channels first.
+_IMAGES = frozenset({"MaxPool", "QLinearAveragePool", "QLinearConv", "QLinearGlobalAveragePool"})
+#: Operators whose operands and results have the same order of axes, whichever it is.
+_ELEMENTWISE = ELEMENTWISE | {"QLinearAdd", "QLinearLeakyRelu", "QLinearMul", "QLinearSigmoid"}
+
+
+def with_channels_last(model: Any) -> Any:
+    """Return a model whose layered loops carry and read images with channels last.
+
+    Each image is transposed once before its loop and once after it. The transposes at both ends of
+    the body cancel with those of its layers.
+    """
+    import onnx
+
+    changed = onnx.ModelProto()
+    changed.CopyFrom(model)
+    changed.graph.ClearField("node")
+    taken = {*_names(model.graph)}
+    for node in model.graph.node:
+        layered = is_layered_loop(node) and body_of(model, node) is not None
+        changed.graph.node.extend(_Loop(model, node, taken).turned() if layered else [node])
+    return model if len(changed.graph.node) == len(model.graph.node) else inferred(changed)
+
+
+class _Loop:
+    """A copy of a loop, and the transposes before and after it; no value has a name in `taken`."""
+
+    def __init__(self, model: Any, node: Any, taken: set[str]) -> None:
+        import onnx
+
+        self._node = onnx.NodeProto()
+        self._node.CopyFrom(node)
+        (self._body,) = subgraphs(self._node)
+        self._outer = outer_values(model, node)
+        self._before: list[Any] = []
+        self._after: list[Any] = []
+        self._taken = taken
+        values = (*model.graph.input, *model.graph.value_info, *model.graph.output)
+        self._ranks = {each.name: len(each.type.tensor_type.shape.dim) for each in values}
+        self._ranks |= {each.name: len(each.dims) for each in model.graph.initializer}
+
+    def turned(self) -> list[Any]:
+        """Return the loop between its transposes."""
+        images = _images(self._body)
+        carried, begins, ends = self._node.input[2:], self._body.input[2:], self._body.output[1:]
+        for at, (name, begin, end) in enumerate(zip(carried, begins, ends, strict=False)):
+            if self._ranks[name] > 2 and images & {begin.name, end.name}:
+                self._carry(at, *_orders(self._ranks[name]))
+        nested = any(True for each in self._body.node for _ in subgraphs(each))
+        for name in self._outer:
+            if self._ranks[name] > 2 and name in images and not nested:
+                self._read(name, *_orders(self._ranks[name]))
+        return [*self._before, self._node, *self._after]
+
+    def _carry(self, at: int, last: Sequence[int], first: Sequence[int]) -> None:
+        """Carry a value with channels last."""
+        begin, end, given = self._body.input[2 + at], self._body.output[1 + at], 2 + at
+        self._node.input[given] = self._turn(self._before, self._node.input[given], last)
+        inside, begin.name = begin.name, self._new(begin.name)
+        self._begin(begin.name, first, inside)
+        end.name = self._turn(self._body.node, end.name, last)
+        for each in (begin, end):
+            each.type.tensor_type.ClearField("shape")
+        if self._node.output[at]:
+            made, self._node.output[at] = self._node.output[at], self._new(self._node.output[at])
+            self._after.append(_transpose(self._node.output[at], first, made))
+
+    def _read(self, name: str, last: Sequence[int], first: Sequence[int]) -> None:
+        """Read a value from outside with channels last."""
+        given, inside = self._turn(self._before, name, last), self._new(name)
+        for each in self._body.node:
+            each.input[:] = [inside if one == name else one for one in each.input]
+        self._begin(given, first, inside)
+
+    def _begin(self, name: str, order: Sequence[int], made: str) -> None:
+        """Let the body begin with a transpose."""
+        nodes = [_transpose(name, order, made), *self._body.node]
+        self._body.ClearField("node")
+        self._body.node.extend(nodes)
+
+    def _turn(self, nodes: Any, name: str, order: Sequence[int]) -> str:
+        """Append a transpose of a value; return the name of its result."""
+        made = self._new(name)
+        nodes.append(_transpose(name, order, made))
+        return made
+
+    def _new(self, name: str) -> str:
+        """Return a name for a transposed value that no other has."""
+        name = f"{name} transposed"
+        while name in self._taken:
+            name += "'"
+        self._taken.add(name)
+        return name
+
+
+def _images(body: Any) -> set[str]:
+    """Return the values of a body that are images, by the operators that read or make them."""
+    found = {
+        name
+        for node in body.node
+        if node.op_type in _IMAGES
+        for name in (node.input[0], node.output[0])
+    }
+    before = -1
+    while before < len(found):
+        before = len(found)
+        for node in body.node:
+            ends = {*node.input, *node.output}
+            if node.op_type in _ELEMENTWISE and ends & found:
+                found |= ends
+    return found
+
+
+def _orders(rank: int) -> tuple[list[int], list[int]]:
+    """Return the orders of axes that lead to channels last, and back."""
+    return [0, *range(2, rank), 1], [0, rank - 1, *range(1, rank - 1)]
+
+
+def _transpose(name: str, order: Sequence[int], made: str) -> Any:
+    import onnx
+
+    return onnx.helper.make_node("Transpose", [name], [made], perm=list(order))
+
+
+def _names(graph: Any) -> Iterator[str]:
+    """Yield the names of the values of a graph, and of those inside."""
+    yield from (each.name for each in (*graph.input, *graph.initializer))
+    for node in graph.node:
+        yield from node.output
+        for inner in subgraphs(node):
+            yield from _names(inner)
