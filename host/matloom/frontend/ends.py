@@ -12,9 +12,9 @@ __all__ = ["copied_outputs", "separate_inputs"]
 def separate_inputs(
     inputs: Sequence[int], tensors: dict[int, Tensor], free: int
 ) -> tuple[int, ...]:
-    """Return distinct inputs; a tensor that occurs twice takes the last value passed for it.
+    """Return distinct inputs; a tensor that occurs twice uses the last value passed for it.
 
-    New tensors, numbered from `free`, take the values passed for the other occurrences.
+    New tensors, numbered from `free`, receive the values passed for the other occurrences.
     """
     separate = []
     for at, number in enumerate(inputs):
@@ -42,7 +42,7 @@ def copied_outputs(
             makers = [node for node in nodes if number in node.outputs]
             read = [at for node in makers if node.op is Op.REFERENCE for at in node.inputs]
             if any(tensors[at].size == 0 for at in (number, *read)):
-                raise Unsupported(f"output {number} has no elements and more than one place")
+                raise Unsupported(f"output {number} has no elements and occurs more than once")
             tensors[free] = replace(tensors[number], data=None)
             copies.append(Node(op=Op.RESHAPE, inputs=(number,), outputs=(free,), index=0))
             number, free = free, free + 1

@@ -41,15 +41,15 @@ def error_of(problem: Problem) -> ModelError:
 def refused(about: str, error: Exception) -> HintedError:
     """Return the error for a file that cannot be read, as one line of bounded length.
 
-    Damaged offsets make parsers raise any exception, of which only a ValueError speaks of the file.
-    A missing package is no fault of the file.
+    Damaged offsets make parsers raise arbitrary exceptions; only the text of a ValueError describes
+    the file. A missing package is not the file's fault.
 
     Parameters
     ----------
     about:
-        How the sentence begins: the name of the file, with or without a colon.
+        Beginning of the sentence: the name of the file, with or without a colon.
     error:
-        What was raised.
+        The exception that was raised.
     """
     if isinstance(error, MissingPackageError):
         return error

@@ -20,17 +20,17 @@ from matloom.frontend.protobuf import message
 
 __all__ = ["FileKind", "folder_kind", "kind_of"]
 
-#: Where a flatbuffer says what it is.
+#: Position of a flatbuffer's identifier.
 _IDENTIFIER = slice(4, 8)
 _TFLITE = b"TFL3"
 
-#: How much is unpacked of a compressed file to see what is in it.
+#: Number of bytes to unpack of a compressed file to recognise its content.
 _PEEK = 1 << 16
-#: The fewest bytes by which a format is recognised.
+#: Minimum number of bytes to recognise a format.
 _LEAST_BYTES = 8
 #: The opcode that begins a pickle of protocol 2 and up.
 _PICKLE = 0x80
-#: Characters of ASCII below the first and beyond the second are not printed.
+#: Range of printable ASCII characters.
 _SPACE, _DELETE = 0x20, 0x7F
 
 
@@ -52,7 +52,7 @@ _ORIGINAL = "give the .tflite file of the network that it was made from"
 _AGAIN = "download or copy it again"
 _UNPACK = "unpack it, and give the .tflite file in it"
 
-#: Files whose first bytes say what they are.
+#: Files recognised by their first bytes.
 _BEGINNINGS = (
     (b"\x89HDF\r\n\x1a\n", FileKind(what="an HDF5 file, as Keras writes its models", hint=_KERAS)),
     (b"GGUF", FileKind(what="a language model in GGUF", hint=_ORIGINAL)),
@@ -70,7 +70,7 @@ _BEGINNINGS = (
     (b"version https://git-lfs", FileKind(what="a pointer of Git LFS", hint="run: git lfs pull")),
 )
 
-#: Flatbuffers of others.
+#: Flatbuffers of other formats.
 _IDENTIFIERS = {
     b"ORTM": FileKind(what="a model of ONNX Runtime (.ort)", hint=_ORT),
     b"ET12": FileKind(what="a program of ExecuTorch", hint=_TORCH),
@@ -82,7 +82,7 @@ _IDENTIFIERS = {
     ),
 }
 
-#: Of zlib: the largest window, with gzip's header.
+#: Argument of zlib: the largest window, with gzip's header.
 _GZIP = 31
 
 _COMPRESSED: dict[bytes, tuple[str, Callable[[], Any] | None]] = {
@@ -94,7 +94,7 @@ _COMPRESSED: dict[bytes, tuple[str, Callable[[], Any] | None]] = {
     b"Rar!": ("an archive of RAR", None),
 }
 
-#: `name[] = {0x1c, 0x00,` with whatever attributes stand before the sign.
+#: `name[] = {0x1c, 0x00,` with any attributes before the equals sign.
 _C_ARRAY = re.compile(rb"\w\[\w*\][^;={}]{0,200}=\s*\{\s*(?:0[xX][0-9a-fA-F]{1,2}|\d{1,3})\s*,")
 _C_ARRAY_HINT = (
     "turn it back into a file: grep -oE '0x[0-9a-fA-F]{2}' FILE | cut -c3- | xxd -r -p > net.tflite"
@@ -156,7 +156,7 @@ def _packed(content: bytes) -> FileKind | None:
             continue
         inside = b""
         if decompressor is not None:
-            # Files that are damaged raise almost anything; one that is cut still has a beginning.
+            # Damaged files raise almost anything; a truncated file still has a beginning.
             with suppress(Exception):
                 inside = decompressor().decompress(content, _PEEK)
         if inside[_IDENTIFIER] == _TFLITE:
@@ -178,7 +178,7 @@ def _archived(content: bytes) -> FileKind | None:
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             names = archive.namelist()
-    # Archives that are damaged raise almost anything.
+    # Damaged archives raise almost anything.
     except Exception:
         return FileKind(what="a damaged ZIP archive", hint=_AGAIN)
     return _of_members(names, "a ZIP archive")

@@ -1,4 +1,4 @@
-"""Model files as their own runtimes have them in memory."""
+"""Model files in the form in which their runtimes hold them in memory."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ def loaded_by_litert(network: Path) -> LoadedFile:
     ModelError
         The file cannot be read.
     UserError
-        It is none of TensorFlow Lite.
+        It is not a TensorFlow Lite file.
     """
     content = read_file(network).content
     if not is_tflite(content):
@@ -40,7 +40,7 @@ def loaded_by_onnxruntime(network: Path) -> list[LoadedNodes]:
     ModelError
         The file cannot be read.
     UserError
-        It is none of ONNX.
+        It is not an ONNX file.
     """
     file = read_file(network)
     if not is_onnx(file.content):

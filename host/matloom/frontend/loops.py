@@ -1,4 +1,4 @@
-"""Parts of a loop whose number of turns is known at run time only."""
+"""Parts of a loop whose number of turns is known only at run time."""
 
 from dataclasses import dataclass, replace
 
@@ -11,15 +11,15 @@ __all__ = ["LoopParts"]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LoopParts:
-    """A loop of a model file, as graphs of its own.
+    """A loop of a model file, as separate graphs.
 
     Members
     -------
     operands:
-        What enters: numbers of the file's tensors, or constants. The first `carried` are the
+        Inputs of the loop: numbers of the file's tensors, or constants. The first `carried` are the
         initial values; the others are the same in all turns.
     carried:
-        Number of the values that a turn leaves to the next.
+        Number of values passed from one turn to the next.
     results:
         Numbers of the file's output tensors: the carried values, then the stacked ones.
     body:
@@ -27,9 +27,9 @@ class LoopParts:
         outputs are stacked over all turns.
     condition:
         Decides before each turn, from the carried values, whether there is another. None if the
-        loop counts, as ONNX's does: the body's first two inputs are then the number of the turn and
-        whether to go on, its first output is whether to go on, and the first two operands are the
-        largest number of turns and whether there is a first.
+        loop counts, as ONNX's does: the body's first two inputs are then the turn's number and
+        whether to continue, its first output is whether to continue, and the first two operands are
+        the maximum number of turns and whether to start.
     """
 
     operands: tuple[int | Array, ...]
@@ -41,7 +41,7 @@ class LoopParts:
     def body_with_state(self) -> Graph:
         """Return the body with carried values as variables, unless the condition reads them.
 
-        The variables' names are their places among the carried values.
+        The variables are named by their positions among the carried values.
         """
         graph, counts = self.body, self.condition is None
         begins, ends = graph.inputs[2 * counts :], graph.outputs[counts:]
@@ -63,7 +63,7 @@ class LoopParts:
         )
 
     def _read(self) -> set[int]:
-        """Return the places of the carried values that the condition reads."""
+        """Return the positions of the carried values that the condition reads."""
         if self.condition is None:
             return set()
         used = {number for node in self.condition.nodes for number in node.inputs}

@@ -12,13 +12,13 @@ __all__ = ["OpaqueOperator", "bind", "common_interpreters", "file_tensor", "inte
 __all__ += ["whole"]
 
 
-#: Operators and types of their first input for which TensorFlow Lite Micro compares by multipliers
-#: that it never sets, so that results differ from run to run.
+#: Operators, with the type of their first input, whose TensorFlow Lite Micro kernel uses
+#: uninitialised multipliers, so that results differ from run to run.
 _UNSET_IN_MICRO = frozenset({("GREATER", "int16")})
 
 
 def interpreters_of(name: str, dtype: str, contradicts: bool) -> tuple[str, ...]:
-    """Return the interpreters that may run an operator, by the type of its first input.
+    """Return the interpreters that can run an operator, by the type of its first input.
 
     Only LiteRT may run an operator whose tensors contradict each other, because it checks them.
     """
@@ -67,7 +67,7 @@ def _together(one: OpaqueOperator, other: OpaqueOperator) -> bool:
 
 
 def common_interpreters(items: Sequence[Node | OpaqueOperator]) -> tuple[str, ...]:
-    """Return the interpreters that may run all of these operators together."""
+    """Return the interpreters that can run all of these operators."""
     opaque = [item for item in items if isinstance(item, OpaqueOperator)]
     return min((item.interpreters for item in opaque), key=len, default=INTERPRETERS)
 
@@ -93,7 +93,7 @@ def bind(
     computed:
         Returns whether a tensor is neither constant nor internal state of its operator.
     """
-    # What is read at each item or after it.
+    # Tensors read by each item or a later one.
     needed = [set(results)]
     for later in reversed(items):
         needed.append(needed[-1] | set(later.inputs))

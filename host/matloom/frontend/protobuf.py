@@ -2,10 +2,10 @@
 
 __all__ = ["Message", "message"]
 
-#: The bit of a byte of a varint after which another byte follows.
+#: Bit of a varint's byte that says that another byte follows.
 _CONTINUES = 0x80
 
-#: Values of each field by its number: integers of varints, bytes of all else.
+#: Values of each field by number: integers for varints, bytes for all others.
 Message = dict[int, list[int | bytes]]
 
 _VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5

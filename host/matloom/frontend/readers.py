@@ -38,7 +38,7 @@ __all__ = [
 
 Shapes = Mapping[str, Sequence[int]]
 Dims = Mapping[str, int]
-#: A path, bytes, or a program of torch.export, whose class only torch has.
+#: A path, bytes, or a torch.export program, whose class needs torch.
 Source = str | Path | bytes | Any
 
 
@@ -143,10 +143,10 @@ def load(
 
 
 def load_floats(source: Source) -> Graph:
-    """Return the graph of a network to quantise: like `load`, but with float ONNX converted.
+    """Return the graph of a network to quantise: like `load`, but also converts float ONNX files.
 
-    The graph of a float ONNX file has channels last inside, and only operators that have a form in
-    integers. Its results differ from ONNX Runtime's by rounding.
+    The graph of a float ONNX file has channels last, and only operators with an integer form. Its
+    results differ from ONNX Runtime's by rounding.
 
     Raises
     ------
@@ -192,7 +192,7 @@ def macs(content: bytes, names: Sequence[str], positions: Sequence[int]) -> list
 
 
 def loop(content: bytes, positions: Sequence[int]) -> LoopParts | None:
-    """Return the parts of the loop at a position of a model file; None if it stays in one piece."""
+    """Return the parts of a loop in a model file, by position; None if it must stay whole."""
     readers = [reader for reader in READERS if reader.takes(content)]
     return readers[0].loop(content, *positions) if readers and len(positions) == 1 else None
 

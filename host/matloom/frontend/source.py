@@ -33,7 +33,7 @@ def is_program(source: str | Path | bytes) -> bool:
         return source.startswith(MAGIC)
     path = network_path(source)
     if not path.is_file():
-        # A pipe would be waited for.
+        # Opening a pipe would block.
         return path.suffix == _PROGRAM_SUFFIX
     try:
         with path.open("rb") as stream:
@@ -74,7 +74,7 @@ def read_file(source: str | Path | bytes) -> ModelFile:
         return ModelFile(name="model", shown="these bytes", content=source, folder=None)
     path = network_path(source)
     content = _content(path, str(source))
-    # A name of other bytes than UTF-8 has no place in a program file.
+    # A name that is not UTF-8 cannot be stored in a program file.
     name = os.fsencode(path.stem).decode(errors="replace")
     return ModelFile(name=name, shown=str(source), content=content, folder=path.parent)
 
@@ -83,7 +83,7 @@ def foreign_file(file: ModelFile) -> ModelError:
     """Return the error for a file that no reader can read."""
     if file.content.startswith(MAGIC):
         return ModelError(
-            f"{file.shown}: a compiled Matloom program, where a network is wanted",
+            f"{file.shown}: a compiled Matloom program, not a network",
             hint="give the .tflite file that it was compiled from",
         )
     kind = kind_of(file.content, file.shown)
@@ -108,15 +108,15 @@ def _content(path: Path, shown: str) -> bytes:
         raise ModelError(f"cannot read {shown}: no such file", hint=_near(path)) from None
     except (OSError, ValueError) as error:
         message = f"cannot read {shown}: {reason(error)}"
-        raise ModelError(message, hint="check the path, and your right to read the file") from None
+        raise ModelError(message, hint="check the path, and that you may read the file") from None
 
 
 def _is_special(path: Path) -> bool:
-    """Return whether a path is neither a file nor a folder, but there."""
+    """Return whether a path exists but is neither a file nor a folder."""
     try:
         return path.exists() and not (path.is_file() or path.is_dir())
     except OSError:
-        # A name that is too long, or a path through what may not be entered.
+        # The name is too long, or a folder on the path cannot be entered.
         return False
 
 

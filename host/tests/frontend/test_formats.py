@@ -226,7 +226,7 @@ def test_folders(names, what, hint):
 
 def test_a_program_where_a_network_is_wanted():
     program = runtime.compile(MODEL, "nano", check="none").to_bytes()
-    with pytest.raises(ModelError, match="a compiled Matloom program, where a network is wanted"):
+    with pytest.raises(ModelError, match="a compiled Matloom program, not a network"):
         frontend.load(program)
 
 

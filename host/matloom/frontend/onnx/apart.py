@@ -1,8 +1,8 @@
-"""Parts of quantised layers that ONNX Runtime runs with channels last, as the engine has them.
+"""Parts of quantised layers that ONNX Runtime runs, with channels last as on the engine.
 
-Operators are appended to the model, of which a part is cut for ONNX Runtime; no operator of the
-file is changed. A Transpose of a value that the engine makes gives it its name and its order; it
-never runs.
+They become operators appended to the model, from which a part is cut for ONNX Runtime; no operator
+of the file is changed. A Transpose that never runs gives a value from the engine its name and
+order.
 """
 
 from collections.abc import Sequence
@@ -23,25 +23,25 @@ __all__ = ["OnnxPart", "leave_last", "split_channels"]
 _OWN = "com.microsoft"
 #: Operators of ONNX Runtime that take channels last.
 _LAST = ("QLinearAveragePool", "QLinearConv", "QLinearGlobalAveragePool")
-#: Share of the channels up to which a layer stays on the engine without them.
+#: Share of unproven channels up to which ONNX Runtime runs them, and the engine the rest.
 _MOST = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
 class OnnxPart:
-    """Operators that are appended to a model, and run one after the other on ONNX Runtime."""
+    """Operators appended to a model, which run one after the other on ONNX Runtime."""
 
     values: Values
     model: Model
     reason: str
 
     def order(self, name: str, axes: tuple[int, ...] = LAST) -> str:
-        """Return a value with the elements of another, its axes in this order, as it is held."""
+        """Return a value that stands for another one, as held with its axes in this order."""
         value = self.values.known[name]
         shape = tuple(value.shape[axis] for axis in axes)
         made = self.append("Transpose", [name], shape, value.dtype, perm=list(axes))
         self.values.hold(made, in_file_order(len(shape)), self.values.bytes_of(name, axes))
-        # Now: nothing may come between the operators that run.
+        # Added at once: nothing may come between the operators that run.
         self.values.wanted(made)
         return made
 
@@ -53,7 +53,7 @@ class OnnxPart:
         dtype: str,
         **attributes: Any,
     ) -> str:
-        """Append an operator that runs; return its output, which only others read without shape."""
+        """Append an operator that runs; return its output, internal if it has no shape."""
         made = self.append(op, inputs, shape, dtype, **attributes)
         constants = {*self.model.constants}
         numbers = [
@@ -82,7 +82,7 @@ class OnnxPart:
         return self.run("Constant", [], None, "", value=numpy_helper.from_array(array))
 
     def picked(self, name: str, channels: str, axis: int) -> str:
-        """Append the choice of some channels of a constant; one number serves all."""
+        """Append some channels of a constant; a single number applies to all channels."""
         if not name or self.model.constant(name).size == 1:
             return name
         return self.run("Gather", [name, channels], None, "", axis=axis)
@@ -95,7 +95,7 @@ class OnnxPart:
         dtype: str,
         **attributes: Any,
     ) -> str:
-        """Append an operator to the model alone; return its output."""
+        """Append an operator only to the model; return its output."""
         import onnx
 
         graph, imports = self.model.proto.graph, self.model.proto.opset_import
@@ -113,7 +113,7 @@ class OnnxPart:
 
 
 def leave_last(values: Values, model: Model, node: Any, reason: str) -> bool:
-    """Leave an operator of images to ONNX Runtime, channels last; return whether it can be."""
+    """Leave an operator on images to ONNX Runtime, channels last; return whether that works."""
     source, made = node.input[0], node.output[0]
     known = values.known.get(source), values.known.get(made)
     if node.op_type not in _LAST or any(each is None for each in known):
@@ -134,13 +134,13 @@ def leave_last(values: Values, model: Model, node: Any, reason: str) -> bool:
 
 
 def split_channels(values: Values, model: Model, node: Any, claim: Claim) -> Claim:
-    """Let ONNX Runtime run the channels of a layer that are not proven; the engine has all.
+    """Let ONNX Runtime run the unproven channels of a layer; the engine computes all channels.
 
     Raises
     ------
     Unsupported
-        It is another operator, a convolution of other than images, or most of its channels are not
-        proven.
+        It is another operator, a convolution of other tensors than images, or most of its channels
+        are unproven.
     """
     channels, rank = claim.unproven, len(values.known[node.output[0]].shape)
     few = 0 < len(channels) <= _MOST * claim.channels
@@ -148,7 +148,7 @@ def split_channels(values: Values, model: Model, node: Any, claim: Claim) -> Cla
     split |= dict.fromkeys(("QGemm", "QLinearMatMul"), _some_of_product)
     if node.op_type not in split or not few:
         raise Unsupported(str(claim))
-    reason = f"serves {len(channels)} of {claim.channels} channels, which are not proven equal"
+    reason = f"computes {len(channels)} of {claim.channels} channels, which are not proven equal"
     part = OnnxPart(values=values, model=model, reason=reason)
     output = values.known[node.output[0]]
     axes = LAST if node.op_type == "QLinearConv" else in_file_order(rank)
@@ -164,7 +164,7 @@ def split_channels(values: Values, model: Model, node: Any, claim: Claim) -> Cla
 
 
 def _some_of_convolution(part: OnnxPart, node: Any, claim: Claim) -> str:
-    """Append the channels of a convolution that are not proven, channels last."""
+    """Append the unproven channels of a convolution, with channels last."""
     channels, names = claim.unproven, [*node.input, ""]
     given = part.order(node.input[0])
     picks = part.constant(np.array(channels, np.int64))
@@ -183,13 +183,13 @@ def _some_of_convolution(part: OnnxPart, node: Any, claim: Claim) -> str:
 
 
 def _some_of_product(part: OnnxPart, node: Any, claim: Claim) -> str:
-    """Append the columns of a product that are not proven."""
+    """Append the unproven columns of a product."""
     names = list(node.input)
     given = part.order(names[0], in_file_order(len(part.values.known[names[0]].shape)))
     picks = part.constant(np.array(claim.unproven, np.int64))
     rows = node.op_type == "QGemm" and attribute(node, "transB", 0)
     held = [part.picked(names[3], picks, 0 if rows else 1)]
-    # Of each column, or one of all.
+    # One value per column, or one for all.
     held += [part.picked(name, picks, 0) for name in names[4 : 7 if node.op_type == "QGemm" else 6]]
     inputs = [given, *names[1:3], *held, *names[3 + len(held) :]]
     dtype = part.values.known[node.output[0]].dtype
@@ -207,7 +207,7 @@ def _own(node: Any) -> dict[str, Any]:
     return {item.name: onnx.helper.get_attribute_value(item) for item in node.attribute}
 
 
-#: Places of the output's scale among the inputs.
+#: Indices of the inputs with the output's scale.
 _SCALES = {"QLinearConv": 6, "QLinearMatMul": 6, "QGemm": 7}
 
 

@@ -8,7 +8,7 @@ from matloom.kernels.onnx_model import parsed
 
 __all__ = ["onnx_macs"]
 
-#: Where operators have their weights, and that they are a convolution's or a matrix.
+#: Index of each operator's weights, and their kind: a convolution's, or a matrix.
 _CONVOLUTIONS = {"Conv": 1, "ConvInteger": 1, "QLinearConv": 3}
 _MATRICES = {"Gemm": (0, 1), "MatMul": (0, 1), "MatMulInteger": (0, 1)}
 _MATRICES |= {"QLinearMatMul": (0, 3), "QGemm": (0, 3)}

@@ -1,4 +1,4 @@
-"""Bodies of loops as models of their own, and the shapes of the values that loops carry."""
+"""Bodies of loops as separate models, and the shapes of the values that loops carry."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ def is_layered_loop(node: Any) -> bool:
 def with_loop_shapes(model: Any) -> Any:
     """Return a model that declares the shapes of values that its layered loops carry.
 
-    Inference leaves them open, since a turn may change a shape.
+    Shape inference leaves them open, since a turn may change a shape.
     """
     import onnx
 
@@ -46,8 +46,8 @@ def outer_values(model: Any, node: Any) -> list[str]:
 def body_of(model: Any, node: Any) -> Any:
     """Return the model of one turn of a loop; None if a value changes in type or shape.
 
-    Its inputs are the number of the turn, whether to go on, the values that the loop carries, and
-    what it reads from outside.
+    Its inputs are the number of the turn, whether to continue, the values that the loop carries,
+    and the values that it reads from outside.
     """
     import onnx
 
@@ -74,12 +74,12 @@ def body_of(model: Any, node: Any) -> Any:
     return made if ends == kinds[len(_COUNTERS) :] else None
 
 
-#: Types of the number of a turn, and of whether to go on: int64 and bool.
+#: Types of a turn's number and of the condition to continue: int64 and bool.
 _COUNTERS = (7, 9)
 
 
 def _with_makers(graph: Any) -> None:
-    """Give each output of a body an operator that makes it alone, and leave its shape open."""
+    """Give each output of a body its own producer, and leave its shape open."""
     made = [name for each in graph.node for name in each.output]
     for at, value in enumerate(graph.output):
         if value.name in made:

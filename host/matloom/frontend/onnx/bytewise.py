@@ -1,7 +1,7 @@
-"""Operators between DequantizeLinear and QuantizeLinear that make each byte of one byte.
+"""Operators between DequantizeLinear and QuantizeLinear that map each byte to a byte.
 
 ONNX Runtime leaves most functions of quantised tensors in floating point: Tanh, HardSwish, GELU.
-All operators from a tensor of bytes to the QuantizeLinear are one function of 256 values.
+Together, the operators from a tensor of bytes to the QuantizeLinear are a function of 256 values.
 """
 
 from typing import Any
@@ -16,7 +16,7 @@ from matloom.frontend.onnx.values import Values, as_signed
 
 __all__ = ["ELEMENTWISE", "convert_function", "convert_move"]
 
-#: Operators that compute element by element, of one input or with constants of one element.
+#: Element-wise operators on one input, or with constants of one element.
 ELEMENTWISE = frozenset(
     {
         *("Abs", "Add", "Ceil", "Celu", "Clip", "Cos", "Div", "Elu", "Erf", "Exp", "FastGelu"),
@@ -29,14 +29,14 @@ ELEMENTWISE = frozenset(
 
 
 def convert_function(values: Values, model: Model, at: int) -> Claim | None:
-    """Add the operator of a QuantizeLinear and all that leads to it from bytes; None for none.
+    """Add one operator for everything between bytes and a QuantizeLinear; None if impossible.
 
-    `at` is its place in the model.
+    `at` is its index in the model.
 
     Raises
     ------
     Unsupported
-        A result depends on more than a byte.
+        A result depends on more than one byte.
     """
     node = model.proto.graph.node[at]
     nodes = _behind(model, at)
@@ -60,7 +60,7 @@ def convert_function(values: Values, model: Model, at: int) -> Claim | None:
 def convert_move(values: Values, model: Model, at: int) -> bool:
     """Move bytes where floats are moved between DequantizeLinear and QuantizeLinear of one scale.
 
-    `at` is the place of QuantizeLinear. Returns whether it is such a move.
+    `at` is the index of QuantizeLinear. Returns whether it is such a move.
     """
     node = model.proto.graph.node[at]
     move = _producer(model, node.input[0])
@@ -74,7 +74,7 @@ def convert_move(values: Values, model: Model, at: int) -> bool:
         return False
     given = quantisation_of(model, *[*before.input[1:], ""][:2])
     result = quantisation_of(model, *[*node.input[1:], ""][:2])
-    # ONNX Runtime makes uint8 of some int8, with the same distances.
+    # ONNX Runtime turns some int8 into uint8, which keeps differences.
     dtypes = values.known[source].dtype, values.known[made].dtype
     same = as_signed(given, dtypes[0]) == as_signed(result, dtypes[1])
     steps, scale = np.arange(-255, 256, dtype=np.float32), np.float32(given.scale[0])
@@ -93,9 +93,9 @@ def _producer(model: Model, name: str) -> Any:
 
 
 def _behind(model: Model, at: int) -> list[Any]:
-    """Return an operator and those that lead to it from DequantizeLinear, in the model's order.
+    """Return an operator and its predecessors up to DequantizeLinear, in the model's order.
 
-    None are returned where another operator or a constant of several elements leads to it.
+    The result is empty if a predecessor is another operator or a constant of several elements.
     """
     nodes, found, pending = model.proto.graph.node, {at}, list(model.proto.graph.node[at].input[:1])
     while pending:

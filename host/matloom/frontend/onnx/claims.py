@@ -12,14 +12,15 @@ class Claim:
     Members
     -------
     unit:
-        What determines a result: ``"sums"``, ``"pairs of inputs"``.
+        Name of the quantity that determines a result: ``"sums"``, ``"pairs of inputs"``.
     reachable, differing:
-        How many can occur, and how many of these the engine rounds differently, by one step.
+        Number of units that can occur, and of those that the engine rounds differently, by one
+        step.
     channels, repaired, affected:
-        Numbers of channels of a layer: all, those made equal by a multiplier other than the
-        nearest, and those with sums that differ.
+        Numbers of channels of a layer: all, those made equal by a multiplier other than the nearest
+        one, and those with sums that differ.
     unproven, apart:
-        The channels with sums that differ; how many of them ONNX Runtime runs instead.
+        The channels with sums that differ, and the number of them that ONNX Runtime runs instead.
     floating:
         Whether ONNX Runtime runs the operator in floating point on this processor; differences are
         then counted from its integer operator.

@@ -1,10 +1,10 @@
 """Writes out branches and loops whose operators the engine may run: If, Loop and Scan.
 
-The operators of a branch or a body are then compiled like all others. Of If, both branches run, and
-Where chooses; a loop whose number of turns is known runs them one after the other, and Where keeps
-the values of a turn that its condition does not allow; Scan has a turn for each slice of its
-inputs. So all operators must be such that they cannot fail, whatever their inputs: others stay with
-ONNX Runtime, branch or loop and all.
+The operators of a branch or a body are then compiled like all others. Both branches of an If run,
+and Where chooses. The turns of a loop of known length run one after the other; Where discards the
+values of turns that its condition does not allow. Scan has a turn for each slice of its inputs. All
+operators must therefore be unable to fail, whatever their inputs; otherwise ONNX Runtime runs the
+whole branch or loop.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,11 +20,11 @@ from matloom.kernels.onnx_model import subgraphs
 
 __all__ = ["written_out"]
 
-#: Operators of all turns of a loop; longer loops stay loops.
+#: Maximum number of operators in all turns of a loop; longer loops stay loops.
 _MOST = 512
 _CANNOT_FAIL = frozenset(
     {
-        # An integer divided by zero ends the process.
+        # Integer division by zero would end the process.
         *(ELEMENTWISE - {"Div"}),
         *("AveragePool", "Cast", "Concat", "Constant", "Conv", "DequantizeLinear", "Flatten"),
         *("And", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Not", "Or"),
@@ -33,7 +33,7 @@ _CANNOT_FAIL = frozenset(
         *MOVES,
     }
 )
-#: Types of values that Where of ONNX Runtime has, as in `onnx.TensorProto.DataType`.
+#: Types that Where supports in ONNX Runtime, as in `onnx.TensorProto.DataType`.
 _CHOSEN = frozenset({1, 2, 3, 6, 7, 11})
 
 
@@ -42,7 +42,7 @@ _CHOICE = "choice"
 
 
 class _RefusedError(Exception):
-    """A branch or a loop stays what it is."""
+    """A branch or loop must stay unchanged."""
 
 
 def written_out(model: Any) -> Any:
@@ -75,7 +75,7 @@ class _Writer:
     def __init__(self, model: Any, at: int) -> None:
         self.graph, self.node, self.label = model.graph, model.graph.node[at], f"turn {at}"
         versions = [each.version for each in model.opset_import if each.domain in ("", "ai.onnx")]
-        # Unsqueeze has its axes as an input; Scan has no batches.
+        # Unsqueeze takes its axes as an input from version 13 on; Scan has no batches from 9 on.
         self.modern, self._scans = max(versions) >= 13, max(versions) >= 9
         self.made: list[Any] = []
         bodies = list(subgraphs(self.node))
@@ -191,7 +191,7 @@ class _Writer:
         return found, sizes.pop()
 
     def _end(self, carried: Sequence[str], stacked: Sequence[tuple[Sequence[str], int]]) -> None:
-        """Add the outputs: what the last turn leaves, and values of all turns with their axis."""
+        """Add the outputs: the last turn's values, and stacked values of all turns."""
         for name, output in zip(carried, self.node.output, strict=False):
             if output:
                 self._add("Identity", [name], output)
@@ -250,7 +250,7 @@ class _Writer:
 
 
 def _always(body: Any) -> bool:
-    """Return whether a loop goes on after every turn: its condition is the one that it is given."""
+    """Return whether a loop never stops early: it passes its condition on unchanged."""
     makers = {name: node for node in body.node for name in node.output}
     name = body.output[0].name
     while name in makers and makers[name].op_type in ("Identity", "Cast"):
@@ -259,7 +259,7 @@ def _always(body: Any) -> bool:
 
 
 def _require_choices(graph: Any) -> None:
-    """Refuse choices between values of other types or shapes than the chosen one's."""
+    """Refuse choices between values that differ in type or shape from the result."""
     known = {each.name: each.type for each in (*graph.input, *graph.value_info, *graph.output)}
     for each in graph.initializer:
         known.setdefault(each.name, None)

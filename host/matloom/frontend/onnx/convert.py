@@ -1,4 +1,4 @@
-"""Converts ONNX operators to operators of the graph; the others stay opaque."""
+"""Converts ONNX operators to operators of the graph; all others stay opaque."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -28,7 +28,7 @@ from matloom.kernels.onnx_model import captured
 __all__ = ["Conversion", "operator_name"]
 
 
-#: The second operand among the inputs of quantised layers, and how many these have at least.
+#: Index of the second operand of quantised layers, and their minimum number of inputs.
 _SECOND, _FEWEST = 3, 8
 
 
@@ -44,7 +44,7 @@ def _layer(values: Values, model: Model, node: Any) -> Claim:
     return convert_layer(values, layer)
 
 
-#: Operators of bytes, by name; each needs bytes for its first input and its output.
+#: Operators on bytes, by name; the first input and the output must be bytes.
 _INTEGERS: dict[str, Callable[[Values, Model, Any], Claim]] = {
     **dict.fromkeys(("QLinearConv", "QLinearMatMul", "QGemm"), _layer),
     **dict.fromkeys(("QLinearAveragePool", "QLinearGlobalAveragePool"), convert_average),
@@ -54,10 +54,10 @@ _INTEGERS: dict[str, Callable[[Values, Model, Any], Claim]] = {
 }
 
 
-#: Indices for each operator of the model: its own, and those of operators that are appended for it.
+#: Indices per operator of the model: its own, and those of operators appended for it.
 _ROOM = 16
-#: Share of the sums above which ONNX Runtime runs an operator in any case. Averages between equal
-#: scales have halves, which it rounds to the even integer, in every fourth sum of four.
+#: Share of differing sums above which ONNX Runtime always runs an operator. Averages with equal
+#: scales have halves, which ONNX Runtime rounds to even, in one of four sums.
 _RARE = 0.01
 
 
@@ -104,7 +104,7 @@ class Conversion:
         for name in inputs:
             self.values.provided(name)
             self._declare_as_read(name)
-        # Some append operators.
+        # Some conversions append operators.
         for at, node in enumerate(list(self.graph.node)):
             self._convert(at, node)
         found = [self.values.wanted(name) for name in outputs]
@@ -149,7 +149,7 @@ class Conversion:
         return True
 
     def _integer(self, node: Any) -> None:
-        """Convert an integer operator, unless its results may not differ but would."""
+        """Convert an integer operator, unless its results must be exact but are not."""
         first = 2 if node.op_type == "QLinearConcat" else 0
         for name in (*node.input[first : first + 1], *node.output[:1]):
             value = self.values.known.get(name)

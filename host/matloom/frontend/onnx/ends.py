@@ -1,8 +1,8 @@
-"""Inputs and outputs of types that NumPy does not have, as those of types that hold their values.
+"""Inputs and outputs of types that NumPy lacks, as wider types that hold their values.
 
-Arrays of bfloat16 or of numbers of 8 bits and fewer enter and leave as float32, int8 or uint8; a
-Cast beside the input or output turns them into what the file declares. The wide type has every
-value of the narrow one, so outputs lose nothing; inputs are rounded as Cast rounds them.
+Arrays of bfloat16, or of numbers of 8 bits or fewer, are passed as float32, int8 or uint8; a Cast
+at the input or output converts them to the declared type. The wide type has every value of the
+narrow one, so outputs lose nothing; inputs are rounded as Cast rounds them.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from matloom.kernels.onnx_model import subgraphs
 
 __all__ = ["widen_ends"]
 
-#: Numbers of `onnx.TensorProto.DataType`: float32, uint8 and int8, for the types that they hold.
+#: Replacements of types by float32, uint8 and int8, as numbers of `onnx.TensorProto.DataType`.
 _WIDE = {
     **dict.fromkeys((16, 17, 18, 19, 20, 23, 24), 1),
     **dict.fromkeys((21, 25), 2),
@@ -21,9 +21,9 @@ _WIDE = {
 
 
 def widen_ends(graph: Any) -> None:
-    """Give the inputs and outputs of a GraphProto types of NumPy, with a Cast beside each.
+    """Give the inputs and outputs of a GraphProto NumPy types, with a Cast at each.
 
-    An input that is an output, too, stays as it is.
+    An input that is also an output stays unchanged.
     """
     constants = {each.name for each in graph.initializer}
     given = [value for value in graph.input if _narrow(value) and value.name not in constants]
@@ -57,7 +57,7 @@ def _cast(source: str, made: str, kind: int) -> Any:
 
 
 def _rename(graph: Any, names: Mapping[str, str]) -> None:
-    """Rename values where operators read or make them, in branches and bodies, too."""
+    """Rename values in all operators that read or make them, also in branches and bodies."""
     for node in graph.node:
         for side in (node.input, node.output):
             side[:] = [names.get(name, name) for name in side]

@@ -56,7 +56,7 @@ def run_alone(
         (only_output,) = onnx_session(alone.SerializeToString()).run(None, given)
     except ImportError:
         raise Unsupported("needs ONNX Runtime to be compared with") from None
-    # Its errors are of its own classes.
+    # ONNX Runtime has its own exception classes.
     except Exception as error:
         line = " ".join(str(error).split())
         raise Unsupported(f"is refused by ONNX Runtime: {line}") from None

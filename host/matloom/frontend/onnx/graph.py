@@ -109,13 +109,13 @@ class GraphReader:
     def _used(
         self, entering: list[int], outputs: list[int], conversion: Conversion, nodes: list[Node]
     ) -> Graph:
-        """Return the graph of what its outputs need."""
+        """Return the graph of everything that its outputs need."""
         values = conversion.values
         made = {number for node in nodes for number in node.outputs}
         needed = {*outputs, *(number for node in nodes for number in node.inputs)}
         for number in {*needed, *entering}:
             if number not in values.tensors:
-                raise Unsupported("has a tensor between its parts of a type that NumPy has not")
+                raise Unsupported("has a tensor between its parts of a type that NumPy lacks")
         return Graph(
             name=self.name,
             inputs=tuple(entering),
@@ -138,7 +138,7 @@ class GraphReader:
         made = []
         for value, shape in zip(self.proto.output, self._output_shapes(), strict=True):
             number = self.numbers.get(value.name, len(self.numbers))
-            # Each output is made by the node, even where it is an input or comes twice.
+            # The node makes each output, even one that is an input or occurs twice.
             if number in tensors:
                 number = max(len(self.numbers), *tensors) + 1
             tensors[number] = self._tensor(value, shape)

@@ -34,7 +34,7 @@ def convert_join(values: Values, model: Model, node: Any) -> Claim:
     for at, name in enumerate(sources):
         given = quantisation_of(model, *names[3 + 3 * at : 5 + 3 * at])
         dtypes = values.known[name].dtype, wanted.dtype
-        # A join of one input along its only axis, which bytes of one dimension have.
+        # A join of this input alone, along the only axis of the bytes.
         alone = onnx.helper.make_node(
             node.op_type,
             [*names[:2], *names[2 + 3 * at : 5 + 3 * at]],

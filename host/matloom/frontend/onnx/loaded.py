@@ -1,4 +1,4 @@
-"""An ONNX file as ONNX Runtime has it in memory: nodes, wiring, and checksums of both."""
+"""An ONNX file as ONNX Runtime holds it in memory: nodes, wiring, and checksums of both."""
 
 import struct
 import zlib
@@ -22,12 +22,12 @@ class NamedNode:
 
 
 class LoadedNodes:
-    """A graph, as the runtime will have it in memory.
+    """A graph as the runtime will hold it in memory.
 
     Members
     -------
     places:
-        Numbers of values by their names; 0 is that of an absent optional one. Graphs may share it.
+        Numbers of values by name; 0 stands for an absent optional value. Graphs may share it.
     operators:
         In the file's order.
     constants, outputs:
@@ -77,7 +77,7 @@ class LoadedNodes:
 
 
 def loaded_nodes(file: ModelFile) -> list[LoadedNodes]:
-    """Return the graphs of a file that a provider of ONNX Runtime may see, the usual one first.
+    """Return the graphs that an ONNX Runtime provider may see for a file, the usual one first.
 
     With optimisations, the runtime removes activations that QuantizeLinear makes superfluous, and
     gives each reader a DequantizeLinear of its own, before it asks providers. Without, the graph is
@@ -90,7 +90,7 @@ def loaded_nodes(file: ModelFile) -> list[LoadedNodes]:
     try:
         basic = onnx.ModelProto.FromString(optimised_onnx(model.SerializeToString(), "basic"))
         graphs.insert(0, basic.graph)
-    # It is not installed here; the file's own graph needs no package.
+    # ONNX Runtime is not installed here; the file's own graph does not need it.
     except ImportError:
         pass
     return [LoadedNodes(graph, places) for graph in graphs]
@@ -105,7 +105,7 @@ def _text(text: str) -> bytes:
 
 
 def _attribute(attribute: Any) -> int:
-    """Return the checksum of an attribute; 0 where it says no more than its absence would."""
+    """Return the checksum of an attribute; 0 if it states only the default."""
     from onnx import AttributeProto
 
     default = 1 if attribute.name == "group" else 0

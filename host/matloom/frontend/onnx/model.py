@@ -17,7 +17,7 @@ DTYPES = {
 }
 
 
-#: Metadata of a model whose graph is to be exact.
+#: Key of the metadata of a model whose graph must be exact.
 _EXACT = "matloom.exact"
 
 
@@ -33,7 +33,7 @@ def mark_exact(model: Any) -> None:
 
 
 def open_model(file: ModelFile) -> Any:
-    """Return the complete ModelProto of a file, with ends that NumPy has types for.
+    """Return the complete ModelProto of a file, with inputs and outputs of NumPy types.
 
     Raises
     ------
@@ -59,12 +59,12 @@ def open_model(file: ModelFile) -> Any:
     outside = [each.name for each in model.graph.initializer if uses_external_data(each)]
     if outside and file.folder is None:
         raise ModelError(
-            f"keeps {outside[0]!r} in another file, which bytes cannot name",
+            f"keeps {outside[0]!r} in another file, which bytes cannot refer to",
             hint="give the path of the .onnx file",
         )
     try:
         load_external_data_for_model(model, str(file.folder or ""))
-    # Of files that are not there, are too short, or lie outside of the folder: each its own class.
+    # Each fault has its own class: missing files, short files, files outside the folder.
     except Exception as error:
         line = " ".join(str(error).split())
         raise ModelError(f"keeps weights in other files, which cannot be read: {line}") from None
@@ -72,7 +72,7 @@ def open_model(file: ModelFile) -> Any:
 
 
 def _names(graph: Any) -> Iterator[Any]:
-    """Yield the names in a GraphProto: bytes where they are damaged."""
+    """Yield the names in a GraphProto; damaged names are bytes."""
     for value in (*graph.input, *graph.output, *graph.value_info):
         yield value.name
         yield from (dim.dim_param for dim in value.type.tensor_type.shape.dim)

@@ -26,7 +26,7 @@ def reshape(values: Values, node: Any, source: str, made: str) -> None:
 
 
 def transpose(values: Values, node: Any, source: str, made: str) -> None:
-    """Convert Transpose: the same tensors with other axis orders."""
+    """Convert Transpose: the same tensor with another axis order."""
     value = values.known[source]
     rank = len(value.shape)
     permutation = list(attribute(node, "perm", list(reversed(range(rank)))))
@@ -55,7 +55,7 @@ def max_pool(values: Values, node: Any, source: str, made: str) -> None:
     values.hold(made, LAST, pooled)
 
 
-#: By the operator's name: the names of input 0 and output 0 follow it.
+#: Converters by operator name; the other arguments are the names of input 0 and output 0.
 MOVES: dict[str, Callable[[Values, Any, str, str], None]] = {
     **dict.fromkeys(("Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"), reshape),
     "MaxPool": max_pool,

@@ -22,7 +22,7 @@ def is_integer(name: str) -> bool:
 
 
 def is_quantised(graph: Any) -> bool:
-    """Return whether a GraphProto has quantised operators, in branches and bodies, too."""
+    """Return whether a GraphProto has quantised operators, also in branches and bodies."""
     return any(node.op_type in _MARKS or is_integer(node.op_type) for node in _operators(graph))
 
 
@@ -48,7 +48,8 @@ def of_integers(model: Any, exact: bool) -> tuple[Any, frozenset[str]]:
         content, values = _named(model).SerializeToString(), memory_of(model.graph)
         own, integers = map(_parsed, optimised(content, values))
     except ValueError:
-        # It is not installed, or refuses the model: what it says comes with the first operator.
+        # ONNX Runtime is not installed, or refuses the model; its message appears at the first
+        # operator.
         return model, frozenset()
     if exact:
         return inferred(own), frozenset()

@@ -23,7 +23,7 @@ def convert_product(values: Values, model: Model, node: Any) -> Claim:
     Raises
     ------
     Unsupported
-        An operand is a vector, scaled or not of bytes, or a bias is added.
+        An operand is a vector, scaled, or not of bytes, or a bias is added.
     """
     names = list(node.input)
     gemm = node.op_type == "QGemm"

@@ -15,7 +15,7 @@ __all__ = ["Layer", "Model", "attribute", "layer_of", "quantisation_of"]
 class Model:
     """A ModelProto with its constants as arrays.
 
-    `producers` are the places of its operators, by the names of their outputs.
+    `producers` are the indices of its operators, by the names of their outputs.
     """
 
     def __init__(self, proto: Any) -> None:
@@ -120,7 +120,7 @@ def _layer(
 
 
 def _centred(node: Any, weights: Array, zeros: Array) -> Array:
-    """Return weights less their zero points: one for all, or one for each output channel."""
+    """Return weights less their zero points: a single one, or one per output channel."""
     wide = zeros.astype(np.int64).reshape(-1)
     axis = 0 if "Conv" in node.op_type else -1
     if "Gemm" in node.op_type and attribute(node, "transB", 0):
@@ -129,5 +129,5 @@ def _centred(node: Any, weights: Array, zeros: Array) -> Array:
     shape[axis] = wide.size
     centred: Array = weights.astype(np.int64) - wide.reshape(shape)
     if centred.min(initial=0) < -128 or centred.max(initial=0) > 127:
-        raise Unsupported("has weights that are no int8 without their zero point")
+        raise Unsupported("has weights that do not fit int8 without their zero point")
     return centred.astype(np.int8)

@@ -20,8 +20,8 @@ def graph_of_onnx(file: ModelFile, *, exact: bool = False) -> Graph:
 
     Inputs, outputs and their axes stay as in the file. Operators that the graph does not support
     become REFERENCE nodes, which ONNX Runtime runs. For all others, the graph's remarks say that
-    they are equal to ONNX Runtime's, or how many sums can differ; if the graph must be `exact`,
-    those that can differ become REFERENCE nodes as well.
+    results equal ONNX Runtime's, or how many sums can differ; if the graph must be `exact`, those
+    that can differ become REFERENCE nodes as well.
 
     Raises
     ------
@@ -37,17 +37,17 @@ def graph_of_onnx(file: ModelFile, *, exact: bool = False) -> Graph:
         exact = exact or is_exact(model)
         graph = GraphReader(inferred(model), file.name, exact=exact).graph()
         verify(graph, file.name)
-    # A damaged file is found out by whatever meets it: IndexError, KeyError, ValueError.
+    # Damage surfaces as any exception: IndexError, KeyError, ValueError.
     except Exception as error:
         raise refused(file.name, error) from None
     return graph
 
 
 def floats_of_onnx(file: ModelFile) -> Graph | None:
-    """Return the graph of an ONNX network of floats; None if the file is quantised already.
+    """Return the graph of a float ONNX network; None if the file is quantised already.
 
     Operators become those of `matloom.ir`, with channels last, as the quantiser needs; inputs and
-    outputs keep the file's shapes. Results differ from ONNX Runtime's by rounding only.
+    outputs keep the file's shapes. Results differ from ONNX Runtime's only by rounding.
 
     Raises
     ------
@@ -58,7 +58,7 @@ def floats_of_onnx(file: ModelFile) -> Graph | None:
     """
     try:
         return float_graph(file)
-    # Of a damaged file, as in `graph_of_onnx`.
+    # A damaged file, as in `graph_of_onnx`.
     except Exception as error:
         raise refused(file.name, error) from None
 
@@ -78,7 +78,7 @@ def resized_onnx(
         if exact:
             mark_exact(model)
         content: bytes = model.SerializeToString(deterministic=True)
-    # Of a damaged file, as in `graph_of_onnx`.
+    # A damaged file, as in `graph_of_onnx`.
     except Exception as error:
         raise refused(file.name, error) from None
     return content

@@ -8,8 +8,8 @@ from matloom.kernels.onnx_model import subgraphs
 
 __all__ = ["inferred"]
 
-#: Operators of com.microsoft whose outputs have the shape that an operator of ONNX gives, and the
-#: type of its input: that operator, and which inputs it has of theirs.
+#: Operators of com.microsoft whose output shape is that of an ONNX operator: that operator, and the
+#: inputs to give to it. The output has the type of the input.
 _LIKE: dict[str, tuple[str, Sequence[int] | slice]] = {
     "QGemm": ("Gemm", (0, 3)),
     "QLinearAdd": ("Add", (0, 3)),
@@ -21,13 +21,13 @@ _LIKE: dict[str, tuple[str, Sequence[int] | slice]] = {
     "QLinearSigmoid": ("Identity", (0,)),
     "QLinearSoftmax": ("Identity", (0,)),
 }
-#: The domain whose inference in the package onnx reads what a damaged file lacks, and crashes.
+#: Domain whose shape inference in the package onnx crashes on damaged files.
 _UNCHECKED = "ai.onnx.ml"
-#: The operator whose inference does, too, where its input has no type; and one of the same results.
+#: Operator whose inference crashes, too, if its input has no type, and one with the same shapes.
 _UNTYPED, _TYPED = "RegexFullMatch", "IsNaN"
-#: Elements of the longest vector whose elements the inference may list, at some 50 bytes each.
+#: Length of the longest vector whose elements inference may list, at about 50 bytes each.
 _LONGEST = 1 << 20
-#: Attributes with which an operator gives another shape.
+#: Attributes that change the output shape of an operator.
 _OTHERS = ("channels_last",)
 
 
@@ -51,7 +51,7 @@ def _inferred(model: Any) -> Any:
     try:
         found = onnx.shape_inference.infer_shapes(shadow, data_prop=not _is_long(shadow.graph))
     except Exception:
-        # Where operators contradict each other, ONNX Runtime says what is wrong.
+        # If operators contradict each other, ONNX Runtime reports it.
         return model
     completed = onnx.ModelProto()
     completed.CopyFrom(model)
@@ -62,7 +62,7 @@ def _inferred(model: Any) -> Any:
 
 
 def _is_long(graph: Any) -> bool:
-    """Return whether a vector is too long for a list of its elements, which the inference makes."""
+    """Return whether a vector is too long for the list of its elements that inference makes."""
     declared = (*graph.input, *graph.value_info, *graph.output)
     shapes = [[dim.dim_value for dim in each.type.tensor_type.shape.dim] for each in declared]
     shapes += [list(each.dims) for each in graph.initializer]

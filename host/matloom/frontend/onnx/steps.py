@@ -18,10 +18,10 @@ __all__ = ["Multipliers", "fit_multipliers", "requantised"]
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float32]
 
-#: Multipliers have 30 bits or more, so that there are many for a step; a power of two may need one
-#: that is a little smaller.
+#: Range of multipliers, of 30 bits or more, so that many give the same step; a power of two may
+#: need a slightly smaller one.
 _LEAST, _MOST = 2**29, 2**31 - 1
-#: The engine's largest shift to the right.
+#: Largest right shift of the engine.
 _FARTHEST = 31
 #: Larger than any multiplier.
 _APART = 2**32
@@ -36,7 +36,7 @@ class Multipliers:
     Members
     -------
     differing:
-        For each channel, how many sums the engine rounds differently from ONNX Runtime.
+        Number of sums that the engine rounds differently from ONNX Runtime, for each channel.
     repaired:
         Channels in which no sum differs, but some would with the multiplier nearest to the scale.
     absent:
@@ -153,7 +153,7 @@ def _intervals(
         most = np.where(reached & (sums != 0) & ~upward, np.minimum(most, bound), most)
         fails = (wanted > 0) if above else (wanted < 0)
         most = np.where(reached & (sums == 0) & fails, _LEAST - 1, most)
-    # A product beyond all that there are reaches no threshold, whatever the multiplier.
+    # A product larger than any possible one reaches no threshold, whatever the multiplier.
     crossed = ~exact & np.where(thresholds > 0, steps <= high, steps > low)
     return least, np.where(crossed, _LEAST - 1, most)
 
@@ -164,18 +164,18 @@ def _best(least: Integers, most: Integers) -> Integers:
     begins = np.where(possible, least, _MOST + 1)
     ends = np.where(possible, most, _MOST + 1)
     first, last = np.sort(begins, axis=1), np.sort(ends, axis=1)
-    # All channels in one ascending sequence.
+    # Put all channels into one ascending sequence.
     count, width = first.shape
     apart = np.arange(count)[:, np.newaxis] * _APART
     line = (last + apart).ravel()
 
     def ended(values: Integers) -> Integers:
-        """Return how many intervals of the same channel end before each value (channels, n)."""
+        """Return the number of a channel's intervals that end before each value (channels, n)."""
         places = np.searchsorted(line, (values + apart).ravel(), "left").reshape(values.shape)
         before: Integers = places - np.arange(count)[:, np.newaxis] * width
         return before
 
-    # How many intervals hold each of their beginnings.
+    # Number of intervals that contain the beginning of each.
     overlaps = np.arange(1, width + 1) - ended(first)
     best = np.argmax(np.where(first <= _MOST, overlaps, -1), axis=1)[:, np.newaxis]
     start = np.minimum(np.take_along_axis(first, best, axis=1), _MOST)
@@ -191,7 +191,7 @@ def _differing(
     thresholds: Integers,
     exact: npt.NDArray[np.bool_],
 ) -> Integers:
-    """Return how many sums of each channel fall on the other side of a step on the engine."""
+    """Return each channel's number of sums that are on the other side of a step on the engine."""
     low, high = (each[:, np.newaxis] for each in ends)
     first = -(-thresholds // multipliers.astype(np.int64)[:, np.newaxis])
     first = np.where(exact, first, np.where(thresholds > 0, high + 1, low))

@@ -21,11 +21,11 @@ from matloom.kernels.elementwise import add
 
 __all__ = ["convert_sum"]
 
-#: Nearer to a half than this, sums are rounded by what float32 leaves of them.
+#: Distance to a half below which float32 errors decide how a sum is rounded.
 _NEAR = 1e-3
-#: Where more pairs than this are so near, the scales make halves, and no others help.
+#: Number of such pairs above which the scales produce exact halves, and other scales do not help.
 _MOST = 2048
-#: Relative changes of a scale that are tried: multiples of a part of float32's precision.
+#: Relative changes of a scale to try: multiples of a fraction of float32's precision.
 _STEP, _STEPS = 2.0**-26, 24
 
 
@@ -166,7 +166,7 @@ def _exact(scales: list[Quantisation], pairs: list[Array]) -> list[Array]:
 
 
 def _near(scales: list[Quantisation], pairs: list[Array]) -> Array:
-    """Return which pairs have sums close to a half, in the order of bytes."""
+    """Return the pairs whose sums are close to a half, in the order of bytes."""
     total = sum(_exact(scales, pairs)) + scales[2].zero_point[0]
     near = np.abs(total - np.floor(total) - 0.5) < _NEAR
     result: Array = near & (total > -129) & (total < 128)

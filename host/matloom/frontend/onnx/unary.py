@@ -44,7 +44,7 @@ def table_of(
     """
     every = every_byte(dtypes[0])
     results = run_alone(model.proto, nodes, {ends[0]: every}, ends[1], dtypes[1])
-    # So many that each is among the last few of a vector once.
+    # Enough copies that each byte is once among the last few of a vector.
     shifted = np.concatenate([np.roll(every, -at)[: 256 - at % 3] for at in range(0, 256, 2)])
     again = run_alone(model.proto, nodes, {ends[0]: shifted}, ends[1], dtypes[1])
     if results.shape != every.shape or not np.array_equal(
@@ -89,9 +89,10 @@ def function_of(
     made: tuple[str, Quantisation],
     tried: Sequence[tuple[Op, Attributes]] = (),
 ) -> Claim:
-    """Add the operator of some operators of the file that make one value of bytes of another.
+    """Add one operator for some operators of the file that map one value of bytes to another.
 
-    `source` and `made` are the values' names and quantisations; `tried` comes before LOOKUP.
+    `source` and `made` are the values' names and quantisations; `tried` are the operators to try
+    before LOOKUP.
 
     Raises
     ------
@@ -149,7 +150,7 @@ def add_function(
 def _gives(
     op: Op, attributes: Attributes, ends: tuple[Quantisation, Quantisation], table: Array
 ) -> bool:
-    """Return whether an operator maps bytes as a table does."""
+    """Return whether an operator computes the same function as a table."""
     tensors = {
         at: Tensor(name="", shape=(256,), dtype="int8", quantisation=quantisation)
         for at, quantisation in enumerate(ends)
@@ -159,7 +160,7 @@ def _gives(
     every = [every_byte("int8")]
     try:
         return np.array_equal(kernel_of(node, every)(graph, node, every), table)
-    # Scales that the operator does not have.
+    # The operator does not support these scales.
     except ValueError:
         return False
 

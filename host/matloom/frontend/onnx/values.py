@@ -14,10 +14,10 @@ from matloom.ir.graph import Array, FileCopy, Node, Op, Quantisation, Tensor
 
 __all__ = ["IN_INT8", "LAST", "FileValue", "Values", "as_signed", "in_file_order", "kept_axes"]
 
-#: Of an image: channels at the end.
+#: Axis order of an image with channels last.
 LAST = (0, 2, 3, 1)
 
-#: End of the names of tensors that hold a value of the file.
+#: Suffix of the names of tensors that hold a value of the file.
 IN_INT8 = " in int8"
 
 Order = tuple[int, ...]
@@ -45,8 +45,9 @@ class FileValue:
 class Values:
     """The tensors and operators of a graph under construction.
 
-    Tensors of the file keep their numbers. New operators have indices from `first`; as many numbers
-    after the file's are left to operators appended to the model, before those of new tensors.
+    Tensors of the file keep their numbers. New operators have indices from `first`; the same number
+    of tensor numbers after the file's is reserved for operators appended to the model; new tensors
+    follow.
     """
 
     def __init__(
@@ -109,7 +110,7 @@ class Values:
             offset = 128 if value.dtype == "uint8" else 0
             for order, number in value.held.items():
                 found.setdefault(number, FileCopy(name=name, axes=order, offset=offset))
-        # Values appended to the model are the file's own with other axes.
+        # Values appended to the model are values of the file with other axes.
         for name in self._there & self.known.keys():
             value = self.known[name]
             copy = found.get(value.held.get(in_file_order(len(value.shape)), -1))
@@ -118,7 +119,7 @@ class Values:
         return found
 
     def is_bytes(self, name: str, *, declared: bool = True) -> bool:
-        """Return whether a value exists as quantised bytes; only as bytes, if not `declared`."""
+        """Return whether a value exists as quantised bytes; without `declared`, as any bytes."""
         value = self.known.get(name)
         if value is None or value.dtype not in ("int8", "uint8"):
             return False

@@ -24,7 +24,7 @@ __all__ = ["convert_layer", "spatial_padding", "stated_multipliers"]
 
 #: int8's range.
 _LOW, _HIGH = -128, 127
-#: Of a line of positions: channels at the end.
+#: Axis order of one-dimensional data with channels last.
 _LINE = (0, 2, 1)
 
 
@@ -52,7 +52,7 @@ def convert_layer(values: Values, layer: Layer) -> Claim:
         weights = np.ascontiguousarray(weights[:, columns])
     name = layer.output
     shape = tuple(values.known[name].shape[axis] for axis in order)
-    # The engine's images have rows.
+    # Images on the engine need rows.
     line = order == _LINE
     if line:
         number = _reshaped(values, number, _with_row(values.tensors[number].shape))
@@ -70,7 +70,7 @@ def convert_layer(values: Values, layer: Layer) -> Claim:
 
 
 def _with_row(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the shape of a line of positions, channels last, as an image of one row."""
+    """Return the shape of one-dimensional data, channels last, as an image of one row."""
     images, positions, depth = shape
     return images, 1, positions, depth
 
@@ -99,7 +99,7 @@ def _flat_rows(values: Values, layer: Layer) -> tuple[int, Array] | None:
 
 
 def _unit_scale(layer: Layer) -> Quantisation:
-    """Return the weight scale of the first channel, relative to which multipliers are stated."""
+    """Return the weight scale of the first channel, to which multipliers are relative."""
     return Quantisation(scale=(float(layer.weight_scale.reshape(-1)[0]),), zero_point=(0,))
 
 
@@ -203,7 +203,7 @@ def spatial_padding(
     steps: tuple[tuple[int, ...], tuple[int, ...]],
     made: tuple[int, ...],
 ) -> Padding:
-    """Return the padding of a window; `steps` are strides and dilations, `made` its positions.
+    """Return the padding of a window; `steps` are strides and dilations, `made` its output size.
 
     Images have one dimension or two.
     """

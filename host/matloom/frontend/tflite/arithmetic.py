@@ -10,7 +10,7 @@ from matloom.frontend.tflite.flatbuffer import numbers
 
 __all__ = ["file_macs"]
 
-#: Of an LSTM, the inputs that are weights: of the input, of the recurrence, of the projection.
+#: Indices of an LSTM's weights: of the input, of the recurrence, of the projection.
 _LSTM_WEIGHTS = (*range(1, 9), 16)
 
 Shape = tuple[int, ...]

@@ -9,7 +9,7 @@ from matloom.frontend.tflite.flatbuffer import enum_name, operator_number, text
 
 __all__ = ["code_name"]
 
-#: Accelerators by the custom operators that their compilers put instead of a network's own.
+#: Accelerators, by the custom operator that their compiler replaces a network with.
 _ACCELERATORS = {
     "ethos-u": "Arm's Ethos-U, by Vela",
     "edgetpu-custom-op": "Google's Edge TPU",

@@ -13,16 +13,16 @@ __all__ = ["CONTROL", "LAYERS", "called_subgraphs", "is_layered_loop", "is_plain
 
 CONTROL = frozenset({"IF", "WHILE"})
 
-#: Of these, a branch or a body has at least one, of integers, or an interpreter runs it.
+#: A branch or body needs an integer operator of these; otherwise an interpreter runs it.
 LAYERS = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "TRANSPOSE_CONV"})
 
-#: Operators that a branch or body must not have: those with effects beyond their tensors, those
-#: that may have some, and control flow, whose own parts would have to be looked at.
+#: Operators that a branch or body must not have: those with possible side effects, and control
+#: flow, whose own parts would have to be checked.
 _EFFECTS = frozenset({"ASSIGN_VARIABLE", "CALL", "CALL_ONCE", "CUSTOM", "READ_VARIABLE"})
 _EFFECTS |= {"VAR_HANDLE", *CONTROL}
 
-#: Types of a loop's counters. Conditions on other numbers may never end on inputs that nobody would
-#: give, such as those of checks.
+#: Types of a loop's counters. Conditions on other types may never end on unusual inputs, such as
+#: those of checks.
 _COUNTERS = ("bool", "int32", "int64")
 
 

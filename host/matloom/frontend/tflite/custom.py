@@ -63,7 +63,7 @@ def _attributes(operator: Any) -> dict[str, Any]:
         return {}
     try:
         found = flexbuffers.Loads(content)
-    # Bytes of another format are found out by whatever meets them.
+    # Bytes of another format raise arbitrary exceptions.
     except Exception:
         found = None
     return found if isinstance(found, dict) else {"options": content}

@@ -26,7 +26,7 @@ def declared_by_tflite(file: ModelFile) -> Declaration:
     """
     try:
         return _declaration(file.content)
-    # A damaged file is found out by whatever meets it: struct.error, IndexError, TypeError.
+    # Damage surfaces as any exception: struct.error, IndexError, TypeError.
     except Exception as error:
         raise refused(f"{file.name}:", error) from None
 
@@ -61,7 +61,7 @@ def _tensor(values: FileTensors, number: int, name: str, key: str) -> DeclaredTe
     parameters = table.Quantization()
     scales = () if parameters is None else numbers(parameters, "Scale").tolist()
     zeros = () if parameters is None else numbers(parameters, "ZeroPoint").tolist()
-    # As LiteRT fills them in: a single zero point counts for all scales.
+    # As in LiteRT, a single zero point applies to all scales.
     zeros = list(zeros) * len(scales) if len(zeros) == 1 else zeros
     return DeclaredTensor(
         name=name,

@@ -1,4 +1,4 @@
-"""Checks declared output shapes of operators that only interpreters know.
+"""Checks declared output shapes of operators that only interpreters support.
 
 TensorFlow Lite Micro uses the output shape that the file declares, right or wrong. LiteRT computes
 it from the inputs.
@@ -17,7 +17,7 @@ __all__ = ["unknown_operator"]
 #: Operators whose output has the shape of their first input.
 _SAME_SHAPE = frozenset({"CUMSUM", "L2_NORMALIZATION", "LOG_SOFTMAX", "REVERSE_V2"})
 
-#: Operators whose output has as many axes as their first input.
+#: Operators whose output has the same number of axes as their first input.
 _SAME_RANK = frozenset(
     {
         *("BATCH_TO_SPACE_ND", "SPACE_TO_BATCH_ND", "DEPTH_TO_SPACE", "SPACE_TO_DEPTH"),
@@ -32,9 +32,9 @@ _REDUCTIONS = frozenset({"REDUCE_ALL", "REDUCE_ANY", "REDUCE_MAX", "REDUCE_MIN",
 def unknown_operator(
     name: str, tensors: FileTensors, given: Sequence[int], made: Sequence[int]
 ) -> Unsupported:
-    """Return the reason to leave an operator unknown to the graph to an interpreter.
+    """Return the reason why an interpreter must run an operator that the graph does not support.
 
-    It is a `Contradiction` if the declared shape is not the one that the operator makes.
+    It is a `Contradiction` if the operator computes another shape than the declared one.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def _reduction(
 ) -> Unsupported:
     """Return why an interpreter must run a reduction, whose axes may be kept or dropped.
 
-    Axes known only at run time may be any.
+    Axes known only at run time are not checked.
     """
     axes = tensors.crossing(given[1]).data if len(given) > 1 and given[1] >= 0 else None
     if axes is not None:

@@ -13,13 +13,13 @@ from matloom.ir.graph import Array
 
 __all__ = ["enum_name", "numbers", "operator_number", "options", "records", "text"]
 
-#: No model has more operators, tensors or axes; a corrupted length is stopped here.
+#: Limit on operators, tensors and axes, which catches corrupted lengths.
 MAX_LENGTH = 1_000_000
-#: Place of `builtin_code` in the virtual table of an OperatorCode.
+#: Position of `builtin_code` in the virtual table of an OperatorCode.
 BUILTIN_CODE = 10
-#: A table without fields, and its position: all of them have their default, which is zero.
+#: A table without fields, and its position: every field has its default, zero.
 _EMPTY = (bytearray(struct.pack("<HHi", 4, 4, 4)), 4)
-#: Options of which interpreters take an absent table for one of zeros, and run the operator.
+#: Options whose absent table interpreters treat as zeros.
 _ALL_ZERO = frozenset(
     {
         *("AddOptions", "CallOnceOptions", "ConcatenationOptions", "FullyConnectedOptions"),

@@ -24,7 +24,7 @@ def joined(known: FileTensors, names: Sequence[str], operators: Sequence[Any]) -
     alone = CONTROL if CONTROL & {*names} and stands_alone(known, names, operators) else frozenset()
     for name in names:
         if name in _JOINED and name not in alone:
-            return f"{name} joins the network's parts"
+            return f"{name} ties the network's parts together"
     count = known.model.SubgraphsLength()
     if not alone and count > 1 + list(names).count("CALL_ONCE"):
         return f"the network has {count} subgraphs"

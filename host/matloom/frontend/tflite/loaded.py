@@ -1,4 +1,4 @@
-"""A TensorFlow Lite file as LiteRT has it in memory: operators, wiring, and checksums of both."""
+"""A TensorFlow Lite file as LiteRT holds it in memory: operators, wiring, and checksums of both."""
 
 import struct
 import zlib
@@ -61,7 +61,7 @@ def _masks(table: Any) -> tuple[int, ...]:
     return (*masks, table.NewAxisMask(), table.ShrinkAxisMask())
 
 
-#: The words with which the runtime's structure of an operator's parameters begins.
+#: The first words of the runtime's structure of an operator's parameters.
 _PARAMETERS: dict[int, tuple[type, _Reader]] = {
     _CODE.ADD: (tflite.AddOptions, _activation),
     _CODE.MUL: (tflite.MulOptions, _activation),
@@ -106,8 +106,8 @@ class LoadedOperator:
     code:
         Its number among LiteRT's operators.
     settings:
-        The words with which the runtime's structure of its parameters begins; none where other
-        members say all.
+        The first words of the runtime's structure of its parameters; none if other members say
+        everything.
     inputs, outputs:
         Numbers of tensors; -1 where an optional input is absent.
     """
@@ -119,7 +119,7 @@ class LoadedOperator:
 
 
 class LoadedFile:
-    """The first subgraph of a file, as the runtime will have it in memory.
+    """The first subgraph of a file as the runtime will hold it in memory.
 
     Members
     -------
@@ -141,7 +141,7 @@ class LoadedFile:
         self.outputs = frozenset(numbers(graph, "Outputs").tolist())
 
     def constant(self, number: int) -> bytes:
-        """Return the bytes of a constant; none of a tensor that is computed."""
+        """Return the bytes of a constant; empty for a computed tensor."""
         buffer = self._model.Buffers(self.tensors[number].Buffer())
         if buffer.DataLength() > 0:
             return bytes(buffer.DataAsNumpy().tobytes())
@@ -169,7 +169,7 @@ class LoadedFile:
 
 
 def _quantisation(table: Any) -> bytes:
-    """Return what the runtime keeps of a tensor's scales: their number, they, a zero point."""
+    """Return a tensor's quantisation in the runtime: number of scales, scales, a zero point."""
     parameters = table.Quantization()
     scales = [] if parameters is None else numbers(parameters, "Scale").tolist()
     if not scales:

@@ -1,4 +1,4 @@
-"""Loops whose number of turns is known at run time only: condition and body as networks."""
+"""Loops whose number of turns is known only at run time: condition and body as networks."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ __all__ = ["tflite_loop"]
 
 
 def tflite_loop(content: bytes, position: int) -> LoopParts | None:
-    """Return the parts of a WHILE of a file's main subgraph that stands alone."""
+    """Return the parts of a self-contained WHILE of a file's main subgraph."""
     model = tflite.Model.GetRootAs(content)
     main = SubgraphReader(content)
     operator = model.Subgraphs(0).Operators(position)

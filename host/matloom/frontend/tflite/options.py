@@ -27,7 +27,7 @@ from matloom.ir.shapes import IMAGE_RANK, same_padding
 
 __all__ = ["READERS", "Reader"]
 
-#: Operator, input tensors and output tensors, all as the file has them.
+#: Operator, input tensors and output tensors, as in the file.
 Reader = Callable[[Any, Sequence[Tensor], Sequence[Tensor]], Attributes]
 Pair = tuple[int, int]
 
@@ -81,7 +81,7 @@ def _convolution(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tens
 
 def _depthwise(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
     shared = _windowed(options(operator, tflite.DepthwiseConv2DOptions), inputs)
-    # The file's depth_multiplier may be wrong; kernels go by the shapes.
+    # The file's depth_multiplier may be wrong; kernels use the shapes.
     channels, columns = inputs[0].shape[3], inputs[1].shape[3]
     if channels < 1 or columns % channels:
         raise Contradiction(f"must have a multiple of {channels} output channels, not {columns}")

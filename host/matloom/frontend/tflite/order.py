@@ -44,6 +44,6 @@ def written_again(
     for at, operator in enumerate(operators):
         for number in numbers(operator, "Outputs").tolist():
             if number >= 0 and (number in there or known.constant(number)):
-                return f"operator {at} ({names[at]}) writes tensor {number}, which is there already"
+                return f"operator {at} ({names[at]}) writes tensor {number}, which exists already"
             there.add(number)
     return None

@@ -26,10 +26,10 @@ from matloom.ir.shapes import IMAGE_RANK, same_padding
 
 __all__ = ["OPERANDS", "PARAMETER_READERS", "gather"]
 
-#: The input of PADV2 that holds its value; height and width.
+#: Index of PADV2's value among its inputs; number of spatial axes.
 _VALUE, _SIDES = 2, 2
 
-#: Operator, input tensors and output tensors, all as the file has them.
+#: Operator, input tensors and output tensors, as in the file.
 Reader = Callable[[Any, Sequence[Tensor], Sequence[Tensor]], Attributes]
 
 
@@ -137,7 +137,7 @@ def _slice(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -
 
 
 def gather(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
-    """Return the slice that a GATHER of constant, evenly spaced indices is."""
+    """Return a GATHER of constant, evenly spaced indices as a slice."""
     table = options(operator, tflite.GatherOptions)
     if len(inputs) < _SIDES or inputs[1].data is None:
         raise Unsupported("has variable indices")
@@ -229,7 +229,7 @@ PARAMETER_READERS: dict[Op, Reader] = {
     Op.TRANSPOSE_CONV: _transposed_convolution,
 }
 
-#: Inputs of the file that remain the node's, in its order; all of them for other operators.
+#: Inputs of the file that the node keeps, in its order; other operators keep all.
 OPERANDS: dict[Op, tuple[int, ...]] = {
     **dict.fromkeys(PARAMETER_READERS, (0,)),
     Op.EXPAND_DIMS: (0,),

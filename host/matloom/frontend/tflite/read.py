@@ -35,7 +35,7 @@ def graph_of_tflite(file: ModelFile) -> Graph:
     try:
         graph = SubgraphReader(written_out(file.content)).graph(file.name)
         verify(graph, file.name)
-    # A damaged file is found out by whatever meets it: struct.error, IndexError, TypeError.
+    # Damage surfaces as any exception: struct.error, IndexError, TypeError.
     except Exception as error:
         raise refused(f"{file.name}:", error) from None
     return graph
@@ -53,6 +53,6 @@ def reshaped_tflite(file: ModelFile, shapes: Mapping[str, Sequence[int]]) -> byt
     """
     try:
         return resized(file.content, shapes)
-    # Of a damaged file, as in the reader above.
+    # A damaged file, as in the reader above.
     except Exception as error:
         raise refused(f"{file.name}:", error) from None

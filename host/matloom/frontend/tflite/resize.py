@@ -99,7 +99,7 @@ def _checked(name: str, shape: Sequence[int], tensor: Any) -> Shape:
         raise ModelError(
             f"the shape of input {name!r} must have at most {TENSOR_LIMIT} elements, not {sizes}"
         )
-    # Weights fix the channels of an image; LiteRT would take twice as many for two groups.
+    # Weights fix the channels of an image; LiteRT would take twice the number for two groups.
     if len(sizes) == IMAGE_RANK and declared[3] not in (-1, sizes[3]):
         raise ModelError(f"input {name!r} must have {declared[3]} channels, not {sizes[3]}")
     return sizes

@@ -78,7 +78,7 @@ class SubgraphReader:
             interpreters = common_interpreters(items)
             if reason is None:
                 return self._graph(name, inputs, outputs, items)
-        # A tensor between the graph's part and the interpreter's has no NumPy type.
+        # A tensor between the parts of graph and interpreter has no NumPy type.
         except Unsupported as unsupported:
             reason = reason or f"the network runs as a whole: {unsupported}"
         return self._whole(name, inputs, outputs, whole(names, reason, (), (), interpreters))
@@ -195,7 +195,7 @@ class SubgraphReader:
             for number in input_numbers:
                 if number in self.unsized:
                     raise Contradiction(
-                        f"reads tensor {number}, whose shape is known at run time only"
+                        f"reads tensor {number}, whose shape is known only at run time"
                     )
             if name in VARIABLE_OPERATORS:
                 return self._variable(name, index, operator, input_numbers, output_numbers)
@@ -260,7 +260,7 @@ class SubgraphReader:
         made: list[int],
         read: Reader | None = None,
     ) -> Node:
-        """Return the node of an operator, whose attributes `read` gives, or its own reader."""
+        """Return the node of an operator, with attributes from `read` or the operator's reader."""
         if given and given[-1] == -1:
             del given[-1]
         if not given or not made or -1 in given:

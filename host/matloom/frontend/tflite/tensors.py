@@ -18,10 +18,10 @@ from matloom.ir.verify import quantisation_problems
 
 __all__ = ["DTYPES", "FileTensors"]
 
-#: Most bytes of a tensor that the engine or the host's kernels work on; an interpreter takes more.
+#: Maximum bytes of a tensor for the engine and the host's kernels; interpreters accept more.
 ENGINE_LIMIT = 1 << 26
 
-#: Types that NumPy knows, by their number in the file.
+#: Types that NumPy supports, by their number in the file.
 DTYPES = {
     getattr(tflite.TensorType, name.upper()): name
     for name in (
@@ -142,7 +142,8 @@ class FileTensors:
         data = self._data(table.Buffer(), shape, dtype, packed=packed)
         if data is None and size == 0 and number not in self.made:
             data = np.empty(shape, dtype)
-        # Scales of other types are left over from training; a bias's follow from its operator.
+        # Scales of other types are leftovers from training; those of a bias follow from its
+        # operator.
         quantisation = _quantisation(table) if dtype in QUANTISED else None
         return Tensor(
             name=_name(table, number),
@@ -173,7 +174,7 @@ class FileTensors:
             if data.size != length:
                 raise ModelError(f"must have {length} bytes of data, not {data.size}")
             return data
-        # Offset 0 is none, and 1 one that was not filled in.
+        # Offset 0 means none, and 1 that it was not filled in.
         start, size = table.Offset(), table.Size()
         if start <= 1 or size == 0:
             return np.empty(0, np.uint8)
@@ -198,7 +199,7 @@ class FileTensors:
         if raw.size > expected:
             raise Unsupported(f"must have {expected} bytes of data, not {raw.size}")
         if packed:
-            # The first of two is in the low bits.
+            # The first of two integers is in the low bits.
             halves = (low_nibble(raw.view(np.int8)), high_nibble(raw.view(np.int8)))
             return np.stack(halves, axis=1).reshape(-1)[:size].reshape(shape)
         data: Array = np.frombuffer(raw.tobytes(), kind).astype(dtype, copy=False).reshape(shape)

@@ -10,7 +10,7 @@ from matloom.ir.graph import Array, Tensor, Variable
 
 __all__ = ["VARIABLE_OPERATORS", "Resources"]
 
-#: Operators that say where variables are read and written, with their inputs and outputs.
+#: Operators that declare, read or write variables, with their numbers of inputs and outputs.
 VARIABLE_OPERATORS = {
     "ASSIGN_VARIABLE": (2, 0),
     "CALL_ONCE": (0, 0),

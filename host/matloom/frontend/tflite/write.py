@@ -17,9 +17,9 @@ from matloom.ir.shapes import BIAS
 __all__ = ["write_tflite"]
 
 IDENTIFIER = b"TFL3"
-#: Runtimes read constants in place, with vector instructions.
+#: Alignment of constants, which runtimes read in place with vector instructions.
 ALIGNMENT = 16
-#: Stands for a variable; its bytes are not the graph's.
+#: The handle of a variable, which is not a tensor of the graph.
 _HANDLE = Tensor(name="variable", shape=(), dtype="resource")
 
 
@@ -122,7 +122,7 @@ class _File:
     def __init__(self) -> None:
         self.builder = flatbuffers.Builder(1024)
         self._codes: dict[str, int] = {}
-        # The first buffer is empty by convention; the others belong to a tensor each.
+        # The first buffer is empty by convention; each other buffer belongs to a tensor.
         self._buffers: list[Array | None] = [None]
 
     def tensor(self, tensor: Tensor) -> int:

@@ -164,7 +164,7 @@ def _ends(attributes: Slice) -> list[int]:
 def _strided_slice(attributes: Attributes, shapes: Shapes) -> Fields:
     assert isinstance(attributes, Slice)
     return {
-        # An end before the first element has no number: negative ones count from the last.
+        # An end before the first element cannot be expressed: negative numbers count from the end.
         "EndMask": sum(1 << axis for axis, end in enumerate(_ends(attributes)) if end < 0),
         "ShrinkAxisMask": sum(1 << axis for axis in attributes.dropped),
     }

@@ -1,8 +1,8 @@
 """Writes out branches and loops with quantised layers, instead of IF and WHILE.
 
-The operators of a branch or a body are then compiled like all others. Of IF, both branches run, and
-SELECT_V2 chooses, so their operators must be such that they cannot fail. Of WHILE, the turns follow
-one another where integers that the file holds decide how many there are.
+The operators of a branch or a body are then compiled like all others. Both branches of an IF run,
+and SELECT_V2 chooses, so their operators must be unable to fail. The turns of a WHILE run one after
+the other if constants of the file decide their number.
 """
 
 import copy
@@ -20,7 +20,7 @@ from matloom.kernels.cut import packed, plain_model
 
 __all__ = ["written_out"]
 
-#: Operators of all turns of a loop; longer loops stay loops.
+#: Maximum number of operators in all turns of a loop; longer loops stay loops.
 _MOST = 512
 _CANNOT_FAIL = LAYERS | {
     *("ADD", "AVERAGE_POOL_2D", "CONCATENATION", "DEQUANTIZE", "EXPAND_DIMS", "HARD_SWISH"),
@@ -28,7 +28,7 @@ _CANNOT_FAIL = LAYERS | {
     *("PRELU", "QUANTIZE", "RELU", "RELU6", "RELU_N1_TO_1", "RESHAPE", "SOFTMAX", "SQUEEZE", "SUB"),
     *("TANH", "TRANSPOSE"),
 }
-#: What decides how many turns there are.
+#: Operators of counters and conditions, with their function in NumPy.
 _COUNTS: dict[str, Callable[..., Array]] = {
     **{"ADD": np.add, "SUB": np.subtract, "MUL": np.multiply, "EQUAL": np.equal},
     **{"NOT_EQUAL": np.not_equal, "LESS": np.less, "LESS_EQUAL": np.less_equal},
@@ -45,14 +45,14 @@ _PACKAGE = "ai-edge-litert"
 
 
 class _RefusedError(Exception):
-    """A branch or a loop stays what it is."""
+    """A branch or loop must stay unchanged."""
 
 
 def written_out(content: bytes) -> bytes:
     """Return a file in which branches and loops of quantised layers are written out.
 
     They are those of the main subgraph, and have no state and no control flow themselves. The file
-    is returned as it is if there are none, or if LiteRT, whose schema writes it, is not installed.
+    is returned unchanged if there are none, or if LiteRT, whose schema writes it, is not installed.
     """
     model = tflite.Model.GetRootAs(content)
     count = model.SubgraphsLength()
@@ -61,13 +61,13 @@ def written_out(content: bytes) -> bytes:
         return content
     try:
         return _rewritten(plain_model(content, _PACKAGE)) or content
-    # LiteRT is not installed; or the file is damaged, and its reader says where.
+    # LiteRT is not installed, or the file is damaged, which its reader reports.
     except (ImportError, AttributeError, LookupError, TypeError, ValueError):
         return content
 
 
 def _rewritten(objects: Any) -> bytes:
-    """Return the file of a model's objects with what could be written out; nothing if nothing."""
+    """Return a model's file with loops and branches written out; empty if there are none."""
     objects.buffers, objects.operatorCodes = list(objects.buffers), list(objects.operatorCodes)
     main, left, changed = objects.subgraphs[0], False, False
     main.tensors, operators = list(main.tensors), []
@@ -188,7 +188,7 @@ class _Writer:
     def _value(
         self, graph: Any, number: int, known: Mapping[int, Array] | None = None
     ) -> Array | None:
-        """Return the integers that a tensor holds; None if it is computed, or of another type."""
+        """Return the integers in a tensor; None if it is computed, or of another type."""
         if known and number in known:
             return known[number]
         tensor = graph.tensors[number]
@@ -233,7 +233,7 @@ class _Writer:
             return self._constant(known[number], name, graph.tensors[number])
         if number in inside:
             return inside[number]
-        # Only constants are left: turns share them.
+        # All that remains are constants, which turns share.
         key = (self.called.index(graph), number)
         if key not in self._constants:
             self._constants[key] = self._tensor(graph, number, {}, self.label)
@@ -278,7 +278,7 @@ class _Writer:
         self.made.append(item)
 
     def _require_same(self, graph: Any, inside: Sequence[int], outside: Sequence[int]) -> None:
-        """Refuse values that cross with another type, shape or quantisation."""
+        """Refuse values whose type, shape or quantisation changes at the border."""
         kinds = [
             [_kind(each.tensors[int(number)]) for number in side]
             for each, side in ((graph, inside), (self.main, outside))

@@ -11,7 +11,7 @@ __all__ = ["ELEMENTWISE"]
 
 Handler = Callable[[Writer, Call], Any]
 
-#: Operators that ONNX has under another name, of one input.
+#: Operators on one input that have another name in ONNX.
 _UNARY = {
     **{name: name.capitalize() for name in ("abs", "ceil", "cos", "erf", "exp", "floor", "log")},
     **{name: name.capitalize() for name in ("neg", "reciprocal", "relu", "round", "selu", "sin")},
@@ -22,7 +22,7 @@ _UNARY = {
     "logical_not": "Not",
 }
 
-#: Operators that leave a tensor as it is, when nothing is trained.
+#: Operators that leave a tensor unchanged outside training.
 _SAME: tuple[str, ...] = (
     "alias",
     "clone",
@@ -67,7 +67,7 @@ def _sum(op: str) -> Handler:
         second = writer.operand(call["other"], call.dtype)
         if call.get("alpha", 1) != 1:
             second = writer.add("Mul", second, writer.constant(call["alpha"], call.dtype))
-        # rsub has its operands the other way.
+        # rsub has its operands reversed.
         return writer.add("Sub", second, first) if op == "rsub" else writer.add(op, first, second)
 
     return handler

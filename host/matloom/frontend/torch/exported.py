@@ -24,7 +24,7 @@ _HANDLERS: dict[str, Mapping[str, Callable[[Writer, Call], Any]]] = {
 }
 
 
-#: First letters of operators that check what an export has found, and make nothing.
+#: Prefixes of operators that only check assumptions of the export.
 _CHECKS = ("_assert", "sym_constrain")
 
 #: Shape and type of a tensor.
@@ -74,7 +74,7 @@ class _Conversion:
 
     def __init__(self, program: Any) -> None:
         self.program, self.writer = program, Writer()
-        #: What each node of the graph gives: a Value, or a list of them.
+        #: Result of each node of the graph: a Value, or a list of them.
         self.values: dict[str, Any] = {}
 
     def model(self) -> bytes:
@@ -106,7 +106,7 @@ class _Conversion:
             if kind == "USER_INPUT" and name in nodes:
                 found = _kind(nodes[name].meta.get("val"))
                 if found is None:
-                    # A number that was given when the program was exported.
+                    # A number that was passed during the export.
                     continue
                 self.values[name] = value = Value(name=name, shape=found[0], dtype=found[1])
                 yield value
@@ -135,11 +135,11 @@ class _Conversion:
             if spec.kind.name != "USER_OUTPUT":
                 target = spec.target or spec.kind.name.lower()
                 raise ModelError(
-                    f"changes {target!r} when it runs, which a network here cannot",
+                    f"changes {target!r} when it runs, which Matloom does not support",
                     hint="export the module in eval mode, with its state as input and output",
                 )
             name = getattr(spec.arg, "name", None)
-            # Numbers and None, which a module may return beside tensors, are no outputs.
+            # Numbers and None, which a module may return besides tensors, are not outputs.
             if name in self.values:
                 names.append(name)
         return names
@@ -166,7 +166,7 @@ class _Conversion:
         return values if isinstance(node.meta.get("val"), (list, tuple)) else values[0]
 
     def _made(self, name: str, kind: Kind) -> Value:
-        """Return what an operator made, which may be a constant."""
+        """Return the result of an operator, which may be a constant."""
         return Value(name=name, shape=kind[0], dtype=kind[1], data=self.writer.constants.get(name))
 
     @staticmethod
@@ -192,7 +192,7 @@ class _Conversion:
             return [self._value(each) for each in argument]
         if hasattr(argument, "meta") and hasattr(argument, "op"):
             if argument.name not in self.values:
-                raise _UnknownError(f"has {argument.name!r}, which is no tensor")
+                raise _UnknownError(f"has {argument.name!r}, which is not a tensor")
             return self.values[argument.name]
         return argument
 
@@ -211,7 +211,7 @@ def _named(node: Any) -> tuple[str, str, dict[str, Any]]:
     }
     arguments.update(zip(known, node.args, strict=False))
     arguments.update(node.kwargs)
-    # Operators that work in place were made plain by the export, or may be taken as such.
+    # The export made in-place operators functional, or they can be treated so.
     plain = name if name.startswith("_") or not name.endswith("_") else name[:-1]
     return space, plain, arguments
 

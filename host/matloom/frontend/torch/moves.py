@@ -11,7 +11,7 @@ __all__ = ["MOVES"]
 
 Handler = Callable[[Writer, Call], Any]
 
-#: Ends of slices and lengths that stand for "to the end".
+#: Value that means "to the end" in slices and lengths.
 _END = 2**63 - 1
 
 
@@ -43,7 +43,7 @@ def _repeat(writer: Writer, call: Call) -> str:
 
 
 def _joined(writer: Writer, call: Call) -> str:
-    # Old programs put an empty tensor of one axis in front.
+    # Old programs prepend an empty tensor of one axis.
     parts = [each for each in call["tensors"] if each.shape != (0,)]
     names = [writer.cast(each, call.dtype) for each in parts]
     return writer.add("Concat", *names, axis=call.get("dim", 0))
@@ -108,7 +108,7 @@ def _reversed(writer: Writer, call: Call) -> str:
 
 def _padded(writer: Writer, call: Call) -> str:
     data, pad = call["self"], list(call.get("pad", call.get("padding")))
-    # From the last axis on, before and after, in pairs.
+    # Pairs (before, after), starting with the last axis.
     pairs = list(zip(pad[::2], pad[1::2], strict=True))[::-1]
     pairs = [(0, 0)] * (data.rank - len(pairs)) + pairs
     name = call.operator.removeprefix("aten.")
@@ -133,7 +133,7 @@ def _resized(mode: str) -> Handler:
             attributes = {"coordinate_transformation_mode": transformation}
         scales = [call.get("scales_h"), call.get("scales_w"), *(call.get("scale_factors") or [])]
         for scale in filter(None, scales):
-            # A size that the scale was rounded to gives other places to read.
+            # If the size was rounded, the scale reads other positions.
             if any(float(scale * size) != int(scale * size) for size in data.shape[2:]):
                 raise call.refuse(f"a scale of {scale} for {data.shape[2:]}")
         return writer.add("Resize", data.name, "", "", sizes, mode=mode, **attributes)

@@ -11,7 +11,7 @@ from matloom.ir.graph import Array
 
 __all__ = ["Call", "Value", "Writer"]
 
-#: Has all operators that are written, among them Gelu, HardSwish and LayerNormalization.
+#: Version of the operator set; it has all operators used here, such as Gelu and HardSwish.
 _OPSET, _IR_VERSION = 20, 9
 
 
@@ -82,7 +82,7 @@ class Writer:
         self.nodes: list[Any] = []
         self.constants: dict[str, Array] = {}
         self.domains: set[str] = set()
-        #: Scales of what was dequantised with known ones: one for the tensor or for each channel.
+        #: Known scales of dequantised values: one for the tensor, or one per channel.
         self.scales: dict[str, Array] = {}
 
     def constant(self, data: Any, dtype: str | None = None, name: str = "") -> str:
@@ -96,13 +96,13 @@ class Writer:
         return self.constant(list(numbers), "int64")
 
     def add(self, op: str, *inputs: str, domain: str = "", **attributes: Any) -> str:
-        """Add an operator of one output; return its name."""
+        """Add an operator with one output; return the output's name."""
         return self.several(op, inputs, 1, domain=domain, **attributes)[0]
 
     def several(
         self, op: str, inputs: Sequence[str], count: int, *, domain: str = "", **attributes: Any
     ) -> list[str]:
-        """Add an operator of several outputs; return their names."""
+        """Add an operator with several outputs; return their names."""
         from onnx import helper
 
         outputs = [f"value_{len(self.nodes)}_{at}" for at in range(count)]

@@ -114,7 +114,7 @@ def test_weights_in_another_file(tmp_path):
     graph = frontend.load(path)
     found = interpret(graph, {graph.inputs[0]: x})[graph.outputs[0]]
     np.testing.assert_array_equal(found, runtime(str(path), {"x": x})[0])
-    with pytest.raises(ModelError, match="keeps 'w' in another file, which bytes cannot name"):
+    with pytest.raises(ModelError, match="keeps 'w' in another file, which bytes cannot refer to"):
         frontend.load(path.read_bytes())
     (tmp_path / "net.data").unlink()
     with pytest.raises(ModelError, match="net keeps weights in other files, which cannot be read"):

@@ -194,7 +194,7 @@ def test_dependent_operators_stay_in_one_piece(change):
     file = loop()
     change(file)
     (node,) = frontend.load(file.content()).nodes
-    assert set(node.attributes.reasons) == {"WHILE joins the network's parts"}
+    assert set(node.attributes.reasons) == {"WHILE ties the network's parts together"}
 
 
 def test_a_loop_until_numbers_are_reached_stays_in_one_piece():

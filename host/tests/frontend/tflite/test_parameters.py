@@ -44,9 +44,7 @@ ATTRIBUTES = {
     ),
 }
 
-WRONG_IMAGE = (
-    "does not fit its inputs: an output of (9, 9) must come from an image of (4, 7), not (4, 4)"
-)
+WRONG_IMAGE = "does not fit its inputs: an output of (9, 9) needs an image of (4, 7), not (4, 4)"
 
 
 def model(op):

@@ -64,7 +64,7 @@ def contradicts(model, reason):
     (node,) = graph.nodes
     assert node.op is Op.REFERENCE
     assert node.attributes.reasons[0] == f"CONV_2D {reason}"
-    follows = "CONV_2D reads tensor 3, whose shape is known at run time only"
+    follows = "CONV_2D reads tensor 3, whose shape is known only at run time"
     assert node.attributes.reasons[1] == follows
     assert len(node.attributes.operators) == 9
     assert node.attributes.interpreters == INTERPRETERS[1:]
@@ -177,7 +177,7 @@ def test_a_file_compiled_for_another_accelerator(model, code, accelerator):
 
 def test_float_operator(schema, model):
     model.subgraphs[0].tensors[0].type = schema.TensorType.FLOAT32
-    opaque(model, "of float32 int8 int32 -> int8 can run neither on the engine nor on the host")
+    opaque(model, "of float32 int8 int32 -> int8 runs neither on the engine nor on the host")
 
 
 @pytest.mark.parametrize("kind", ["STRING", "BFLOAT16"])
@@ -245,7 +245,7 @@ def test_two_subgraphs(model):
 
 def test_operators_beyond_their_tensors(model):
     model.operatorCodes[1].builtinCode = 119
-    whole(model, "WHILE joins the network's parts")
+    whole(model, "WHILE ties the network's parts together")
 
 
 def test_shared_state(model):

@@ -1,4 +1,4 @@
-"""Operators element by element, and SOFTMAX."""
+"""Element-wise operators, and SOFTMAX."""
 
 from collections.abc import Callable
 
@@ -33,7 +33,7 @@ def _binary(op: Op, attributes: Attributes | None = None) -> _Converter:
 
 
 def _division(values: FloatValues, node: FileNode) -> None:
-    """Convert Div by a constant, which becomes a product."""
+    """Convert Div by a constant to a product."""
     divisor = values.constant(node.inputs[1])
     if not np.all(divisor):
         raise Unsupported("divides by zero")
@@ -84,7 +84,7 @@ def _clip(values: FloatValues, node: FileNode) -> None:
 
 
 def _hard_sigmoid(values: FloatValues, node: FileNode) -> None:
-    """Convert HardSigmoid of the usual slope: a RELU6 of the sum, divided by six."""
+    """Convert HardSigmoid with the usual slope: a RELU6 of the sum, divided by six."""
     slope, offset = node.options.get("alpha", 0.2), node.options.get("beta", _OFFSET)
     if abs(slope - _SLOPE) > _NEAR or abs(offset - _OFFSET) > _NEAR:
         raise Unsupported(f"has a slope of {slope:.4g}, not a sixth")
@@ -113,7 +113,7 @@ def _prelu(values: FloatValues, node: FileNode) -> None:
     order = values.order_of(node.inputs[:1])
     slopes = values.constant(node.inputs[1])
     full = slopes.reshape((1,) * (len(order) - slopes.ndim) + slopes.shape).transpose(order)
-    # TensorFlow Lite has slopes without the axis of images.
+    # TensorFlow Lite's slopes lack the batch axis.
     full = full[0] if len(full) == 1 and full.ndim > 1 else full
     constant = values.builder.constant(np.ascontiguousarray(full, np.float32))
     operands = [values.ordered(node.source, order), constant]
@@ -121,7 +121,7 @@ def _prelu(values: FloatValues, node: FileNode) -> None:
 
 
 def _plain_name(values: FloatValues, node: FileNode) -> None:
-    """Convert Identity and Dropout: another name."""
+    """Convert Identity and Dropout: a second name for the same value."""
     if values.is_constant(node.source):
         values.constants[node.output] = values.constants[node.source]
         return

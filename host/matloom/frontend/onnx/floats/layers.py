@@ -25,12 +25,12 @@ from matloom.ir.shapes import MATRIX_RANK
 
 __all__ = ["LAYERS", "hold_image", "image_of", "padding_of", "pair"]
 
-#: Axes of a line: images, channels, positions.
+#: Number of axes of one-dimensional data: batch, channels, positions.
 _LINE = 3
 
 
 def image_of(values: FloatValues, name: str) -> int:
-    """Return the tensor of an image with channels last; a line becomes an image of one row."""
+    """Return the tensor of an image with channels last; one-dimensional data become a row."""
     if len(values.shape(name)) != _LINE:
         return values.last(name)
     number = values.ordered(name, (0, 2, 1))
@@ -39,7 +39,7 @@ def image_of(values: FloatValues, name: str) -> int:
 
 
 def hold_image(values: FloatValues, node: FileNode, number: int) -> None:
-    """Record the output of an operator of images; lines lose their row again."""
+    """Record the output of an operator on images; one-dimensional data lose their row again."""
     if len(values.shape(node.source)) != _LINE:
         values.hold(node.output, LAST, number)
         return
@@ -49,7 +49,7 @@ def hold_image(values: FloatValues, node: FileNode, number: int) -> None:
 
 
 def pair(node: FileNode, name: str) -> tuple[int, int]:
-    """Return an attribute with a number for each axis of an image; lines have one row."""
+    """Return an attribute with a number per axis of an image; one-dimensional data have one row."""
     given = list(node.options.get(name, []))
     if len(given) == 1:
         return 1, int(given[0])
@@ -219,7 +219,7 @@ def _product(values: FloatValues, node: FileNode, weights: Array, bias: list[int
 
 
 def _rows(values: FloatValues, name: str) -> tuple[int, Array | None]:
-    """Return the rows that are multiplied, and the place of each column in the file.
+    """Return the rows to multiply, and the position of each column in the file.
 
     Flattened images keep their channels last: the weights are permuted instead.
     """

@@ -15,7 +15,7 @@ from matloom.ir.graph import Op
 
 __all__ = ["MOVES"]
 
-#: The first version of the operator set in which Resize has a choice of grids.
+#: First version of the operator set in which Resize has a choice of grids.
 _GRIDS = 11
 
 
@@ -26,7 +26,7 @@ def _list(given: object, what: str) -> list[int]:
 
 
 def _target(values: FloatValues, node: FileNode) -> tuple[int, ...]:
-    """Return the shape that Reshape, Flatten, Squeeze and Unsqueeze make."""
+    """Return the output shape of Reshape, Flatten, Squeeze or Unsqueeze."""
     shape = values.shape(node.source)
     if node.op == "Flatten":
         axis = int(node.options.get("axis", 1))
@@ -146,7 +146,7 @@ def _pad(values: FloatValues, node: FileNode) -> None:
 
 
 def _resize(values: FloatValues, node: FileNode) -> None:
-    """Convert Resize and Upsample to the nearest neighbour, by whole factors.
+    """Convert Resize and Upsample by whole factors to the nearest neighbour.
 
     For these, the usual grids choose the same neighbours: those of RESIZE_NEAREST_NEIGHBOR.
     """

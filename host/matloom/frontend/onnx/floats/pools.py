@@ -39,7 +39,7 @@ def _pool(op: Op) -> Callable[[FloatValues, FileNode], None]:
 
 
 def _padded(values: FloatValues, number: int, padding: Padding) -> int:
-    """Return an image with zeros around it, which an average counts."""
+    """Return an image with zeros around it, which the average includes."""
     if padding == _NO_PADDING:
         return number
     edges = Pad(
@@ -51,7 +51,7 @@ def _padded(values: FloatValues, number: int, padding: Padding) -> int:
 def _rounded_up(
     image: tuple[int, ...], window: tuple[int, int], stride: tuple[int, int], padding: Padding
 ) -> Padding:
-    """Return a padding to which a last, partial window is added."""
+    """Return a padding extended for a last, partial window."""
     first = (padding.top, padding.left)
     last = [padding.bottom, padding.right]
     for axis in range(2):

@@ -1,4 +1,4 @@
-"""Reads an ONNX network of floats as a graph that can be quantised."""
+"""Reads a float ONNX network as a graph that can be quantised."""
 
 from typing import Any
 
@@ -20,13 +20,13 @@ from matloom.ir.graph import Graph
 
 __all__ = ["CONVERTERS", "float_graph"]
 
-#: By the name of an operator.
+#: Converters by operator name.
 CONVERTERS = {**LAYERS, **ELEMENTWISE, **MOVES, **POOLS}
 _HINT = "matloom runs it on ONNX Runtime as it is; quantise a network without this operator"
 
 
 def float_graph(file: ModelFile) -> Graph | None:
-    """Return the graph of an ONNX network of floats; None if the file is quantised already.
+    """Return the graph of a float ONNX network; None if the file is quantised already.
 
     Operators become those of `matloom.ir`, with channels last; inputs and outputs keep the file's
     shapes. Only the order of the additions differs from ONNX Runtime.
@@ -67,7 +67,7 @@ class _Reader:
             if dtype != "float32":
                 raise ModelError(
                     f"must have inputs of float32 to be quantised, but {value.name!r} is {dtype}",
-                    hint="cut the network behind what the input selects",
+                    hint="cut the network after the part that uses this input",
                 )
             shape = tuple(each.dim_value for each in kind.shape.dim)
             values.hold(
@@ -103,7 +103,7 @@ class _Reader:
             raise ModelError(f"cannot be quantised: {label} {error}", hint=_HINT) from None
 
     def _fold(self, node: FileNode) -> None:
-        """Compute an operator of constants."""
+        """Compute an operator on constants."""
         import onnx
         from onnx.reference import ReferenceEvaluator
 

@@ -1,4 +1,4 @@
-"""Values of an ONNX network of floats as tensors of a graph, in the axis orders that are needed."""
+"""Values of a float ONNX network as tensors of a graph, in the axis orders that are needed."""
 
 from collections.abc import Sequence
 
@@ -22,7 +22,7 @@ class FloatValues:
     builder:
         The graph.
     constants:
-        Values that are known, by name, in the file's order.
+        Known values, by name, in the file's order.
     held:
         Tensor numbers of the computed values, by name and axis order.
     flattened:
@@ -46,7 +46,7 @@ class FloatValues:
         return self.constants[name]
 
     def option(self, node: FileNode, name: str, place: int, default: object = None) -> object:
-        """Return what older files have as an attribute, and newer ones as a constant input."""
+        """Return a parameter: an attribute in older files, a constant input in newer ones."""
         if name in node.options:
             return node.options[name]
         if node.input(place):
@@ -62,7 +62,7 @@ class FloatValues:
         return tuple(shape[order.index(axis)] for axis in range(len(order)))
 
     def order_of(self, names: Sequence[str]) -> Order:
-        """Return the axis order for an operator element by element: channels last if one has it."""
+        """Return the axis order for an element-wise operator: channels last if an input has it."""
         rank = max(len(self.shape(name)) for name in names)
         for name in names:
             if name not in self.constants and len(self.shape(name)) == rank:

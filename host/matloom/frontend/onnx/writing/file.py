@@ -14,16 +14,16 @@ __all__ = ["FIRST", "FORMAT", "OPSET", "OnnxFile"]
 FIRST = (0, 3, 1, 2)
 #: Version of the operator set, and of the format.
 OPSET, FORMAT = 17, 8
-#: Added to int8, it makes uint8. ONNX Runtime leaves products of int8 with int8 in floats on some
-#: processors, and those of uint8 with int8 overflow 16 bits on others.
+#: Offset that turns int8 into uint8. On some processors ONNX Runtime computes products of int8 and
+#: int8 in floats; on others, products of uint8 and int8 overflow 16 bits.
 _UNSIGNED = 128
 
 
 class OnnxFile:
     """Operators and constants of an ONNX file.
 
-    Every tensor of the graph is a value of floats in the file, that of integers after
-    DequantizeLinear. A value may exist with its axes in several orders.
+    Every tensor of the graph is a float value in the file; integers pass through DequantizeLinear.
+    A value may exist with its axes in several orders.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -35,7 +35,7 @@ class OnnxFile:
         self._ends = {graph.tensors[number].name for number in (*graph.inputs, *graph.outputs)}
 
     def unique(self, name: str) -> str:
-        """Return a name that nothing in the file has."""
+        """Return a name that is not used in the file."""
         base = name.split(";")[0] or "value"
         made, count = base, 1
         while made in self._used or made in self._ends:
@@ -66,7 +66,7 @@ class OnnxFile:
         return self._names.setdefault(number, {})
 
     def order_of(self, numbers: Sequence[int]) -> Order:
-        """Return the axis order for an operator element by element: that of its first image."""
+        """Return the axis order for an element-wise operator: that of its first image."""
         rank = max(len(self.graph.tensors[number].shape) for number in numbers)
         plain = in_file_order(rank)
         for number in numbers:
@@ -103,7 +103,7 @@ class OnnxFile:
         return held[order]
 
     def made(self, number: int, order: Order, name: str) -> None:
-        """Record what an operator makes, quantised as the tensor is."""
+        """Record an operator's output, quantised like the tensor."""
         self.held(number)[order] = self.requantised(self.graph.tensors[number], name)
 
     def requantised(self, tensor: Tensor, name: str) -> str:

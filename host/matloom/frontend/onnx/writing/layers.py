@@ -19,7 +19,7 @@ from matloom.ir.shapes import BIAS, MATRIX_RANK
 
 __all__ = ["LAYERS", "activated"]
 
-#: The least and the largest number of int8.
+#: Smallest and largest int8 value.
 _INT8 = (-128, 127)
 
 
@@ -33,7 +33,7 @@ _LIMITS = {
 
 
 def activated(file: OnnxFile, name: str, activation: Activation, made: Tensor) -> str:
-    """Return a value after an activation; unchanged where the range of its integers limits it."""
+    """Return a value after an activation; unchanged if the range of its integers implies it."""
     low, high = _LIMITS[activation]
     if made.quantisation is not None:
         ends = [(end - made.zero_point) * made.scale for end in _INT8]

@@ -136,7 +136,7 @@ def _cut(file: OnnxFile, name: str, part: tuple[int, int, int], number: int, ord
 def _slice(file: OnnxFile, node: Node) -> None:
     attributes, name = node.attributes_as(Slice), file.value(node.inputs[0])
     axes = list(zip(attributes.begin, attributes.size, attributes.step, strict=True))
-    # An end before the first element has no number but a very small one.
+    # An end before the first element needs a very small number.
     ends = [b + n * s if b + n * s >= 0 else -(2**31) for b, n, s in axes]
     rows = (attributes.begin, ends, range(len(axes)), attributes.step)
     operands = [file.constant(np.array(list(row), np.int64), "slice") for row in rows]
@@ -177,7 +177,7 @@ def _resize(file: OnnxFile, node: Node) -> None:
 
 
 def _requantise(file: OnnxFile, node: Node) -> None:
-    """Write QUANTIZE and DEQUANTIZE: the scale of the output says which."""
+    """Write QUANTIZE or DEQUANTIZE, depending on the output's scale."""
     names, order = _ordered(file, node)
     file.made(node.output, order, names[0])
 

@@ -23,7 +23,7 @@ def write_onnx(graph: Graph) -> bytes:
     Raises
     ------
     ValueError
-        The graph has an operator or a type that such a file does not express.
+        The graph has an operator or a type that such a file cannot express.
     """
     import onnx
 
