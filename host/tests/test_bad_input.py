@@ -55,7 +55,7 @@ RUN = ["run", "net.tflite", "--output", "out.npz", "--device", "model", "--input
         (["explain", "net.tflite", "--config", "huge"], "config must be one of nano"),
         (["explain", "net.tflite", "--config", "bad.json"], "rows must be 4 to 64, not 3"),
         (["disasm", "broken.mloom"], "checksum must be"),
-        (["disasm", "old.mloom"], "has format 4, of an older Matloom; this one reads 5"),
+        (["disasm", "old.mloom"], "has format 4, from an older Matloom; this one reads 5"),
         (["disasm", "edited.mloom"], "must be in region INPUT, not PROGRAM"),
         (["explain", "net.tflite", "--config", "deep.json"], "a configuration must be JSON"),
         ([*RUN, "shape.npz"], "must have shape (1, 8, 8, 1)"),

@@ -372,7 +372,7 @@ SECTIONS = (
             _f64("share", "of multiply-accumulates whose results were compared", 0.0, 1.0),
             _u32("proven", "stages that were proven instruction by instruction"),
             _u32("stages", "stages on the engine"),
-            _text("fallback", "why a plainer schedule was taken"),
+            _text("fallback", "why a simpler schedule was used"),
             _u32("tiles", "single tiles that were run apart from those runs"),
         ),
     ),
@@ -630,7 +630,7 @@ ATTRIBUTES = (
 )
 
 
-#: A loop whose number of turns is known at run time only; its body is a program of its own.
+#: A loop whose number of turns is known only at run time; its body is a program of its own.
 LOOP = "LOOP"
 
 

@@ -94,7 +94,7 @@ def _checked(
     except CheckError as error:
         folder = write_reproducer(graph, config, options, precision, str(error), seed=0)
         reason = f"the program of {graph.name!r} fails its check: {error}; to repeat it: {folder}"
-        return _plainer(graph, config, options, precision, error, reason)
+        return _simpler(graph, config, options, precision, error, reason)
     return candidate, program
 
 
@@ -107,7 +107,7 @@ def _with_outputs(graph: Graph, numbers: Sequence[int]) -> Graph:
     return replace(graph, tensors=tensors, outputs=(*graph.outputs, *numbers))
 
 
-def _plainer(
+def _simpler(
     graph: Graph,
     config: Config,
     options: CompileOptions,

@@ -32,12 +32,12 @@ __all__ = [
 
 
 #: Packages of the reference interpreters: TensorFlow Lite Micro, then LiteRT's reference kernels.
-#: The second checks operators more strictly, and gives outputs the shapes that follow from inputs.
+#: The second checks operators more strictly, and derives output shapes from inputs.
 INTERPRETERS: tuple[str, ...] = ("tflite-micro", "ai-edge-litert")
-#: Packages of those that run operators of ONNX: ONNX Runtime, then ONNX's own reference
-#: implementation, for what that refuses.
+#: Packages of interpreters for ONNX operators: ONNX Runtime, then ONNX's own reference
+#: implementation for operators that ONNX Runtime refuses.
 ONNX_INTERPRETERS: tuple[str, ...] = ("onnxruntime", "onnx")
-#: The interpreter of operators that users register.
+#: Interpreter of operators that users register.
 REGISTERED: tuple[str, ...] = ("registered",)
 
 
@@ -81,7 +81,7 @@ class Axis(Attributes):
 
 @dataclass(frozen=True, kw_only=True)
 class BatchMatmul(Attributes):
-    """Products of two tensors of matrices, the last two axes.
+    """Matrix products of two tensors along their last two axes.
 
     Members
     -------
@@ -135,7 +135,7 @@ class LeakyRelu(Attributes):
 
 @dataclass(frozen=True, kw_only=True)
 class Lookup(Attributes):
-    """A result for each byte, from that of -128 to that of 127."""
+    """A result for each byte, from -128 to 127."""
 
     table: tuple[int, ...]
 
@@ -202,7 +202,7 @@ class Reference(Attributes):
     inputs, outputs:
         Tensors of the file that correspond to the node's inputs and outputs.
     interpreters:
-        Those that may run them, the preferred one first: of `INTERPRETERS`,
+        Interpreters that can run them, the preferred one first: from `INTERPRETERS`,
         `ONNX_INTERPRETERS` or `REGISTERED`.
     """
 

@@ -30,7 +30,7 @@ Kind = TypeVar("Kind", bound=Attributes)
 
 
 def short_name(name: str) -> str:
-    """Return the part before the first semicolon, with which converters join names."""
+    """Return the part before the first semicolon; converters join names by semicolons."""
     return name.split(";")[0]
 
 
@@ -89,7 +89,7 @@ class Op(enum.StrEnum):
     UNPACK = "UNPACK"
 
 
-#: Operators that leave the bytes as they are.
+#: Operators that do not change the bytes.
 RESHAPES = frozenset({Op.EXPAND_DIMS, Op.RESHAPE, Op.SQUEEZE})
 
 
@@ -190,7 +190,7 @@ class Node:
 
 @dataclass(frozen=True, kw_only=True)
 class FileCopy:
-    """The value of the model file that a tensor holds with other axes or as another type.
+    """Relation of a tensor to a value of the model file, with other axes or of another type.
 
     Members
     -------
@@ -199,7 +199,7 @@ class FileCopy:
     axes:
         The value's axes in the order in which the tensor has them.
     offset:
-        What to add to the value's bytes, modulo 256: 128 where uint8 is held as int8.
+        Number added to the value's bytes, modulo 256: 128 if uint8 is stored as int8.
     """
 
     name: str
@@ -240,11 +240,11 @@ class Graph:
     inputs, outputs:
         Tensors that the user of the network provides and receives.
     variables:
-        State kept between calls, in tensors that also enter and leave.
+        State kept between calls, in tensors that exist before and after a call.
     remarks:
         Notes for users on operators that run on the engine, by their `index`.
     copies:
-        Tensors that hold values of the model file in another form.
+        Tensors that hold values of the model file in another form, by number.
     """
 
     name: str

@@ -49,7 +49,7 @@ def concatenation_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shap
     axis = _axis(attributes.axis, len(first))
     for shape in shapes:
         if (*shape[:axis], *shape[axis + 1 :]) != (*first[:axis], *first[axis + 1 :]):
-            raise ValueError(f"the inputs must agree but for axis {axis}, unlike {first}, {shape}")
+            raise ValueError(f"the inputs must agree except axis {axis}, unlike {first}, {shape}")
     return (*first[:axis], sum(shape[axis] for shape in shapes), *first[axis + 1 :])
 
 
@@ -149,7 +149,7 @@ def resized_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
 
 
 def transposed_convolution_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
-    """Image (batch, height, width, channels); weights (outputs, height, width, channels)."""
+    """Return the output shape for an image (batch, height, width, channels) and its weights."""
     assert isinstance(attributes, TransposeConv)
     ranks_fit(shapes, 4, 4)
     (batch, height, width, channels), (outputs, rows, columns, depth) = shapes[:2]
@@ -162,7 +162,6 @@ def transposed_convolution_shape(shapes: Sequence[Shape], attributes: Attributes
     there = window_shape(attributes.size, (rows, columns), stride, (1, 1), padding)
     if there != (height, width):
         raise ValueError(
-            f"an output of {attributes.size} must come from an image of {there}, "
-            f"not {(height, width)}"
+            f"an output of {attributes.size} needs an image of {there}, not {(height, width)}"
         )
     return (batch, *attributes.size, outputs)

@@ -7,7 +7,7 @@ from matloom.ir.graph import Graph
 
 __all__ = ["DERIVED", "derived_name", "distinct_ends", "unique_name", "unique_names"]
 
-#: Between a tensor's name and what the compiler derives from the tensor; in no unique name.
+#: Separator between a tensor's name and the suffix of a derived buffer; not in unique names.
 DERIVED = " | "
 
 

@@ -28,32 +28,33 @@ from matloom.ir.shapes import IMAGE_RANK, same_shape
 
 __all__ = ["QUANTISED", "Problem", "RuleKind", "node_problems"]
 
-#: Types of integers that may stand for real numbers.
+#: Integer types that can represent real numbers.
 QUANTISED = ("int8", "int16", "uint8")
 
-#: Scale and zero point that kernels of 8-bit integers take for granted.
+#: Scale and zero point that kernels of 8-bit integers assume.
 FIXED_OUTPUTS = {
     (Op.LOGISTIC, "int8"): (1 / 256, -128),
     (Op.SOFTMAX, "int8"): (1 / 256, -128),
     (Op.SOFTMAX, "uint8"): (1 / 256, 0),
 }
 
-#: Rules of operators that write their output's elements in order, whatever its axes; others find
-#: places by the lengths of axes, and read beyond a shape that has fewer.
+#: Shape rules of operators that write their output's elements in order, whatever its axes; other
+#: kernels compute positions from the axes, and a shape with fewer would make them read beyond it.
 _FLAT = (same_shape, reduced_shape, slice_shape)
 
-#: Operators that are a limit, and whether on their input (0) or output (1): RELU6 keeps its scale.
+#: Operators that clamp, and the tensor whose scale decides the limits: input (0) or output (1).
 LIMITS = {Op.RELU: (Activation.RELU, 1), Op.RELU6: (Activation.RELU6, 0)}
 
-#: Operators whose reference kernels go on where the limits of their activation overflow.
+#: Operators whose reference kernels tolerate overflow of their activation's limits.
 _UNLIMITED = frozenset({Op.AVERAGE_POOL_2D, Op.MAX_POOL_2D})
 
 _BYTES = 256
 
-#: Below this scale ordinary floats over it do not fit the 32 bits that reference kernels cast to.
+#: Below this scale, ordinary floats divided by it do not fit the 32 bits that reference kernels
+#: cast to.
 _LEAST_SCALE = 2.0**-20
 
-#: What derives multipliers from the scales of quantised operators, or says why it cannot.
+#: Functions that derive multipliers from the scales of quantised operators, or raise.
 RATIOS: Mapping[Op, Callable[[Graph, Node], object]] = {
     Op.ADD: addition,
     Op.BATCH_MATMUL: matmul_multiplier,
@@ -74,12 +75,12 @@ RATIOS: Mapping[Op, Callable[[Graph, Node], object]] = {
 class RuleKind(Enum):
     """Kind of broken rule, which decides who may still run the operator."""
 
-    #: No kernel here runs it; an interpreter may.
+    #: Matloom has no kernel for it; an interpreter may run it.
     UNSUPPORTED = auto()
     #: Its tensors do not fit each other: an interpreter that does not check them would read or
     #: write beyond them.
     CONTRADICTION = auto()
-    #: Nobody may: interpreters run it with numbers that they never set.
+    #: Nothing may run it: interpreters would use uninitialised numbers.
     UNDEFINED = auto()
 
 
@@ -110,7 +111,7 @@ def _unsupported_reason(
         sides = [list(dict.fromkeys(side)) for side in sides]
     types = " -> ".join(map(" ".join, sides))
     if types not in rules.types:
-        return f"of {types} can run neither on the engine nor on the host"
+        return f"of {types} runs neither on the engine nor on the host"
     if node.op is Op.CONV_2D and _grouped(inputs[0].shape, inputs[1].shape):
         return f"has {inputs[0].shape[3] // inputs[1].shape[3]} groups"
     if rules.weight_axis is None or inputs[1].dtype not in QUANTISED:
@@ -197,7 +198,7 @@ def _scales(
         if tensor.quantisation is not None and tensor.quantisation.axis is not None:
             scales = len(tensor.quantisation.scale)
             sentence = f"must have one scale for {tensor.name!r}, not {scales}"
-            # TensorFlow Lite Micro takes the first for all.
+            # TensorFlow Lite Micro uses the first one for all channels.
             yield Problem(sentence=sentence, breach=RuleKind.CONTRADICTION)
     wanted = FIXED_OUTPUTS.get((node.op, outputs[0].dtype))
     if wanted is not None and outputs[0].quantisation is not None:
@@ -238,7 +239,7 @@ def _ratios(tensors: Mapping[int, Tensor], node: Node) -> Iterator[Problem]:
         if OPERATORS[node.op].weight_axis is not None:
             _, shifts = channel_multipliers(graph, node)
             if node.op is Op.FULLY_CONNECTED and output.dtype == "uint8" and shifts.max() > 0:
-                # LiteRT, whose kernel it is, leaves out the bits above 32 after the product.
+                # The kernel, LiteRT's, drops the bits above 32 after the product.
                 raise ValueError("a scale ratio of uint8 must be below 1")
         elif node.op in RATIOS:
             RATIOS[node.op](graph, node)

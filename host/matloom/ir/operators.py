@@ -71,7 +71,7 @@ class Operator:
     parts:
         For several outputs, the shape of each, instead of `shape`.
     weight_axis:
-        For input 1, the weights, the axis that may have a scale per channel.
+        Axis of the weights (input 1) that may have a scale per channel.
     variadic:
         Whether it has any number of inputs or outputs of one type, of which `types` lists one.
     scaled:
@@ -95,7 +95,7 @@ def _binary(*types: str) -> frozenset[str]:
     return frozenset(f"{name} {name} -> {name}" for name in types)
 
 
-#: Such layers with multipliers and shifts of their own (`scales.channel_multipliers`).
+#: Layers with multipliers and shifts as inputs (`scales.channel_multipliers`).
 _RESCALED = frozenset({"int8 int8 int32 int32 -> int8"})
 _WEIGHTED = frozenset(
     {
@@ -105,34 +105,34 @@ _WEIGHTED = frozenset(
     }
 )
 _ROUNDED = frozenset(f"float32 -> {name}" for name in STORAGE.values())
-#: Such data and products, of weights that are kept in float32: the host has no kernels for them.
+#: Such data with weights kept in float32; the host has no kernels for these.
 LOWERED = frozenset(
     f"{name} float32{bias} -> {made}"
     for name in STORAGE.values()
     for bias in (" float32", "")
     for made in ("float32", name)
 )
-#: Patterns of floating-point numbers, and those of the result and of what is added to it.
+#: Bit patterns of floating-point numbers, with those of the result and of the residual.
 _PATTERNS = frozenset(
     f"{name} {name} float32{residual} -> {made}"
     for name in ("uint8", "uint16")
     for made in ("uint8", "uint16", "uint32")
     for residual in (f" {made}", "")
 )
-#: Data of two bytes; a bias has 64 bits, as the sums.
+#: 16-bit data; the bias has 64 bits, like the sums.
 _WORDS = frozenset({"int16 int8 int64 -> int16", "int16 int8 -> int16"})
-#: With sums of 32 bits.
+#: The same with 32-bit sums.
 _SHORT_SUMS = frozenset({"int16 int8 int32 -> int16"})
-#: Such sums requantised to one byte, and sums themselves.
+#: The same, requantised to one byte, and the sums themselves.
 _SUMS = frozenset(
     {"int16 int8 int32 -> int8", "int8 int8 int32 -> int32", "int16 int8 int32 -> int32"}
 )
-#: Weights quantised, data not.
+#: Quantised weights with float data.
 _HYBRID = frozenset({"float32 int8 float32 -> float32", "float32 int8 -> float32"})
 _NUMBERS = _unary("float32", "int8", "uint8")
-#: What TensorFlow Lite Micro has of two bytes, too, without a rule of its own for these.
+#: 16-bit types that TensorFlow Lite Micro also has, without separate rules.
 _MORE_NUMBERS = _NUMBERS | _unary("int16")
-#: Types whose elements are only moved.
+#: Types that operators can move without arithmetic.
 _ANY = _unary("bool", "float32", "int8", "int16", "int32", "int64", "uint8")
 _ARITHMETIC = Operator(
     attributes=Arithmetic, types=_binary("float32", "int8", "int16", "uint8"), shape=broadcast_shape

@@ -38,7 +38,7 @@ __all__ = [
 #: Multiplier and shift.
 Multiplier = tuple[int, int]
 
-#: The input of an operator that states multipliers and shifts, int32 (2, channels).
+#: Index of the input with multipliers and shifts, int32 (2, channels).
 STATED = {
     Op.BATCH_MATMUL: 2,
     **dict.fromkeys(
@@ -47,7 +47,7 @@ STATED = {
 }
 #: Bits that ADD and SUB shift their inputs up before scaling them.
 ADD_LEFT_SHIFT = {"int8": 20, "int16": 15, "uint8": 20}
-#: The largest left shift of sums of 64 bits.
+#: Largest left shift of 64-bit sums.
 _MOST_WIDE_SHIFT = 7
 
 
@@ -169,8 +169,8 @@ def leaky_scales(graph: Graph, node: Node) -> tuple[Multiplier, Multiplier]:
     alpha = node.attributes_as(LeakyRelu).alpha
     below = quantize_multiplier(scale * alpha / output)
     if alpha < 0 and below[0] % 2**22 == 0:
-        # Products of 8-bit integers may be halves, which the reference kernel rounds otherwise.
-        raise ValueError(f"a slope below 0 must give no halves, unlike {alpha}")
+        # Products of 8-bit integers may be halves, which the reference kernel rounds differently.
+        raise ValueError(f"a slope below 0 must never give a half, unlike {alpha}")
     return unary_multiplier(graph, node), below
 
 
@@ -251,7 +251,7 @@ def addition(graph: Graph, node: Node) -> Addition:
     twice = 2 * max(first, second)
     output = twice / ((1 << left_shift) * graph.tensors[node.output].scale)
     if output >= 1:
-        # TensorFlow Lite Micro stops, and LiteRT's sums exceed 32 bits.
+        # TensorFlow Lite Micro aborts, and LiteRT's sums exceed 32 bits.
         raise ValueError(f"the sum's scale over the output's must be below 1, not {output}")
     return Addition(
         left_shift=left_shift,

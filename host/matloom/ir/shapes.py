@@ -36,10 +36,10 @@ __all__ = [
 
 #: Axes of an image (batch, height, width, channels), and of a matrix.
 IMAGE_RANK, MATRIX_RANK = 4, 2
-#: Inputs of a layer with weights that may be absent, by number.
+#: Indices of the optional inputs of a layer with weights.
 BIAS, MULTIPLIERS = 2, 3
 
-#: No network looks further, and padding for it would fill the memory.
+#: Limit on the reach of a window: no network needs more, and padding for it would fill memory.
 MAX_REACH = 2**20
 
 Shape = tuple[int, ...]
@@ -89,14 +89,14 @@ def window_shape(
 
 
 def ranks_fit(shapes: Sequence[Shape], *ranks: int) -> None:
-    """Raise ValueError unless inputs have these numbers of dimensions."""
+    """Raise `ValueError` unless inputs have these numbers of dimensions."""
     for shape, rank in zip(shapes, ranks, strict=False):
         if len(shape) != rank:
             raise ValueError(f"an input must have {rank} dimensions, not {shape}")
 
 
 def bias_fits(shapes: Sequence[Shape], channels: int) -> None:
-    """Raise ValueError unless inputs 2 and 3, if present, match the channels.
+    """Raise `ValueError` unless inputs 2 and 3, if present, match the channels.
 
     They are the bias, and the multipliers and shifts of a layer that takes them as an input.
     """
@@ -165,7 +165,7 @@ def dense_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
 
 
 def batch_matmul_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
-    """Left (..., rows, inner), right (..., inner, columns), each perhaps transposed."""
+    """Return the shape of (..., rows, inner) times (..., inner, columns), after transposition."""
     assert isinstance(attributes, BatchMatmul)
     shapes, stated = shapes[:2], shapes[2:]
     if any(shape != (2, 1) for shape in stated):
@@ -183,7 +183,7 @@ def batch_matmul_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape
 
 
 def matrix_product_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
-    """Left (rows, inner), right (columns, inner), bias (columns,), perhaps a residual."""
+    """Return the shape of (rows, inner) times (columns, inner); checks bias and residual."""
     ranks_fit(shapes, 2, 2, 1, 2)
     (rows, inner), (columns, depth), *others = shapes
     if depth != inner:

@@ -11,7 +11,7 @@ from matloom.ir.node_rules import QUANTISED, node_problems
 
 __all__ = ["quantisation_problems", "verify"]
 
-#: The engine's addresses have 32 bits, and half of them must do for one tensor.
+#: The engine's addresses have 32 bits, and a tensor may use half of the address space.
 MAX_BYTES = 2**31 - 1
 
 
@@ -22,8 +22,8 @@ def verify(graph: Graph, stage: str) -> None:
     ------
     ValueError
         A tensor has no producer or several, a variable has two shapes or types, a shape contradicts
-        its operator, neither engine nor host supports a type, quantisation is missing or absurd, or
-        a size exceeds 31 bits.
+        its operator, neither engine nor host supports a type, quantisation is missing or invalid,
+        or a size exceeds 31 bits.
     """
     for problem in _problems(graph):
         raise ValueError(f"{stage}: {problem}")

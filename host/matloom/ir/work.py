@@ -9,8 +9,8 @@ from matloom.ir.operators import OPERATORS
 
 __all__ = ["is_counted", "macs", "shared_macs", "tensor_bytes"]
 
-#: Operators of reference interpreters whose multiply-accumulates are known, or that have none. Of
-#: others, such as RNN, WHILE or a custom operator, nothing is claimed.
+#: Operators of reference interpreters whose multiply-accumulates are known. Those of others, such
+#: as RNN, WHILE or a custom operator, are not counted.
 _COUNTED = frozenset(OPERATORS) | {
     *("ABS", "ADD_N", "ARG_MAX", "ARG_MIN", "ASSIGN_VARIABLE", "BATCH_TO_SPACE_ND", "BROADCAST_TO"),
     *("CALL_ONCE", "CAST", "CEIL", "COS", "DEPTH_TO_SPACE", "DIV", "ELU", "EQUAL", "EXP", "FILL"),
@@ -21,7 +21,7 @@ _COUNTED = frozenset(OPERATORS) | {
     *("SHAPE", "SIN", "SPACE_TO_BATCH_ND", "SPACE_TO_DEPTH", "SQRT", "SQUARE"),
     *("SQUARED_DIFFERENCE", "TILE", "TOPK_V2", "UNIDIRECTIONAL_SEQUENCE_LSTM", "VAR_HANDLE"),
     *("WHERE", "ZEROS_LIKE"),
-    # Those of ONNX.
+    # Operators of ONNX.
     *("Conv", "ConvInteger", "ConvTranspose", "Gemm", "MatMul", "MatMulInteger", "QLinearConv"),
     *("QLinearMatMul", "com.microsoft.QGemm"),
     *("Abs", "Add", "AveragePool", "BatchNormalization", "Cast", "Ceil", "Clip", "Concat"),
@@ -58,7 +58,7 @@ def macs(graph: Graph, node: Node) -> int:
 
 
 def shared_macs(graph: Graph, source: Graph) -> dict[int, int]:
-    """Return the multiply-accumulates of each node by its first output, as those of the source.
+    """Return the multiply-accumulates of each node, by its first output, as counted in the source.
 
     Passes give a layer weights of zero, or make convolutions of operators that only move. The
     nodes that come from one operator of the source share its multiply-accumulates.

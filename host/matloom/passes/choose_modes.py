@@ -13,20 +13,20 @@ __all__ = ["FLOAT32_MODES", "MODES", "Precision", "choose_modes", "is_float", "i
 #: A mode for all layers that can have it, or modes by the names of layers.
 Precision = str | Mapping[str, str]
 
-#: What layers of float32, and of int8, may be given.
+#: Modes for layers of float32, and for those of int8.
 FLOAT32_MODES = tuple(item.name for item in _MODES.values() if item.lowers == "float32")
 INT8_MODES = tuple(item.name for item in _MODES.values() if item.lowers == "int8")
 
-#: All that a precision gives to layers.
+#: All modes that a precision can give to layers.
 MODES = (*FLOAT32_MODES, *INT8_MODES)
 
-#: What leaves a layer as it is.
+#: Modes that leave a layer unchanged.
 _KEPT = {"float32": FLOAT32_MODES, "i8xi8": INT8_MODES}
 
-#: What to do where a mode has no such name.
+#: Hint for an unknown mode.
 _EITHER = "write MODE for all layers that can have it, or LAYER=MODE for one"
 
-#: Stands for the layers that a table does not name.
+#: Key of a table for all layers that it does not name.
 _OTHERS = "*"
 
 _OPERATORS = (Op.CONV_2D, Op.FULLY_CONNECTED)
@@ -127,5 +127,5 @@ def choose_modes(graph: Graph, precision: Precision) -> dict[int, str]:
 
 
 def _kin(modes: tuple[str, ...]) -> tuple[str, ...]:
-    """Return modes, and the names that leave a layer with such modes unchanged."""
+    """Return modes, and the names that leave such a layer unchanged."""
     return (*modes, *(unchanged for unchanged, others in _KEPT.items() if others == modes))

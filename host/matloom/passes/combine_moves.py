@@ -1,7 +1,7 @@
 """Combines moves whose result is a selection of channels, such as those of a channel shuffle.
 
-A chain of TRANSPOSE, RESHAPE and slices moves single bytes, in as many steps as it has operators.
-If all that it does is to select or reorder channels, it becomes one convolution with a tap of
+A chain of TRANSPOSE, RESHAPE and slices moves single bytes, in one step per operator.
+If it only selects or reorders channels, it becomes one convolution with a tap of
 weights 0 and 1, which `fold_selections` can merge with a neighbouring convolution. Neighbouring
 channels become a slice, and all channels in order a RESHAPE, which costs nothing.
 """
@@ -21,10 +21,10 @@ __all__ = ["UNCHANGED", "combine_moves"]
 #: Operators that only move elements of one tensor.
 _MOVES = RESHAPES | {Op.SLICE, Op.SPLIT, Op.SPLIT_V, Op.STRIDED_SLICE, Op.TRANSPOSE, Op.UNPACK}
 
-#: Elements of the largest tensor whose moves are followed one by one.
+#: Maximum number of elements of a tensor whose moves are traced one by one.
 _MOST_ELEMENTS = 2**22
 
-#: A convolution that weights each channel as it is.
+#: A 1x1 convolution without padding or activation.
 UNCHANGED = Conv2D(
     stride=(1, 1),
     dilation=(1, 1),
@@ -34,7 +34,7 @@ UNCHANGED = Conv2D(
 
 
 def combine_moves(graph: Graph) -> Graph:
-    """Return the graph with moves replaced by the selections of channels that they amount to."""
+    """Return the graph with moves replaced by equivalent selections of channels."""
     chains = _chains(graph)
     tensors = dict(graph.tensors)
     nodes: list[Node] = []
@@ -57,7 +57,7 @@ class _Chain:
 
 
 def _chains(graph: Graph) -> Mapping[int, _Chain]:
-    """Return the chain of moves that makes each tensor, as far as there is one."""
+    """Return the chain of moves behind each tensor that has one."""
     chains: dict[int, _Chain] = {}
     for node in graph.nodes:
         number = node.inputs[0] if node.inputs else None
@@ -86,7 +86,7 @@ def _selection(
     tensors: dict[int, Tensor],
     node: Node,
 ) -> Node | None:
-    """Return what makes a tensor of selected channels, adding constants; None to leave it."""
+    """Return the node that selects channels for a tensor, adding constants; None to leave it."""
     chain = chains.get(number)
     if chain is None or not chain.transposes or not _is_used(graph, number):
         return None
@@ -107,7 +107,7 @@ def _selection(
 
 
 def _is_used(graph: Graph, number: int) -> bool:
-    """Return whether something other than a further move reads a tensor."""
+    """Return whether an operator other than a move reads a tensor."""
     readers = (graph.nodes[at] for at in graph.consumers[number])
     return number in graph.leaving or any(reader.op not in _MOVES for reader in readers)
 

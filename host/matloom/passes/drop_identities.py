@@ -1,4 +1,4 @@
-"""Drops operators that leave every byte as it is, whatever real number it stands for."""
+"""Drops operators that leave every byte unchanged, even if its scale changes."""
 
 from dataclasses import replace
 
@@ -19,8 +19,8 @@ _BYTEWISE = frozenset(
 def drop_identities(graph: Graph) -> Graph:
     """Return the graph with each such operator replaced by a RESHAPE, which costs nothing.
 
-    Quantised networks have them: a division by 255 that only changes the scale, a RELU of what
-    is never below zero. Whether one is an identity is tried with all 256 bytes, for each channel.
+    Quantised networks have them: a division by 255 that only changes the scale, a RELU of values
+    that are never negative. Identities are found by trying all 256 bytes, for each channel.
     """
     nodes = tuple(_reinterpreted(graph, node) for node in graph.nodes)
     return graph if nodes == graph.nodes else replace(graph, nodes=nodes)
@@ -41,7 +41,7 @@ def _reinterpreted(graph: Graph, node: Node) -> Node:
 
 
 def _keeps_bytes(graph: Graph, node: Node, computed: int) -> bool:
-    """Return whether each byte gives itself, with constants that are scalars or by channel."""
+    """Return whether every byte maps to itself; constants may be scalars or per channel."""
     every = np.arange(-128, 128, dtype=np.int8)
     depth = graph.tensors[node.output].shape[-1:]
     arrays = []

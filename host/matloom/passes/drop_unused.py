@@ -21,7 +21,7 @@ def drop_unused(graph: Graph) -> Graph:
 
 
 def drop_unused_tensors(graph: Graph) -> Graph:
-    """Return the graph without tensors that no operator, input, output or variable has."""
+    """Return the graph without tensors that no operator, input, output or variable refers to."""
     used = {*graph.inputs, *graph.leaving, *(variable.before for variable in graph.variables)}
     for node in graph.nodes:
         used.update((*node.inputs, *node.outputs))

@@ -19,9 +19,9 @@ _MULTIPLIERS = 3
 def fold_selections(graph: Graph) -> Graph:
     """Return the graph with selections of channels folded into the weights around them.
 
-    The convolution before one makes only the channels that are selected, in their order. The one
-    after it gets weights of zero for the others, where that is no more arithmetic than selecting
-    and then multiplying.
+    The convolution before a selection computes only the selected channels, in their order. The
+    convolution after it gets zero weights for the others, if that takes no more arithmetic than
+    selecting first.
     """
     for fold in (_into_maker, _into_reader):
         for node in graph.nodes:
@@ -32,7 +32,7 @@ def fold_selections(graph: Graph) -> Graph:
 
 
 def _selected(graph: Graph, node: Node) -> Array | None:
-    """Return the channels that a convolution copies, each once; None if it computes."""
+    """Return the channels that a convolution copies, each once; None if it is not a selection."""
     if node.op is not Op.CONV_2D or node.inputs[2:] or node.attributes != UNCHANGED:
         return None
     data, weights, output = (graph.tensors[number] for number in (*node.inputs, node.output))
@@ -50,7 +50,7 @@ def _selected(graph: Graph, node: Node) -> Array | None:
 
 
 def _into_maker(graph: Graph, selection: Node, channels: Array) -> Graph:
-    """Fold a selection into the convolution that makes its input, if nothing else reads that."""
+    """Fold a selection into the convolution before it, if nothing else reads its result."""
     (source, _), at = selection.inputs, graph.producers.get(selection.inputs[0])
     if at is None or source in graph.leaving or len(graph.consumers[source]) > 1:
         return graph
@@ -92,7 +92,7 @@ def _into_reader(graph: Graph, selection: Node, channels: Array) -> Graph:
 
 
 def _positions(graph: Graph, selection: Node, reader: Node) -> float:
-    """Return how many positions are selected for each one that the reader makes."""
+    """Return the ratio of positions selected to positions that the reader makes."""
     before, after = (graph.tensors[node.output] for node in (selection, reader))
     return (before.size / before.shape[-1]) / (after.size / after.shape[-1])
 

@@ -14,11 +14,11 @@ _CONVOLUTIONS = (Op.CONV_2D, Op.DEPTHWISE_CONV_2D)
 
 
 def fuse_padding(graph: Graph) -> Graph:
-    """Return the graph with PAD and PADV2 as padding of the layers of integers after them.
+    """Return the graph with PAD and PADV2 merged into the padding of integer layers after them.
 
     A convolution pads with its input's zero point, so the PAD must use that value, and must not
-    change the scale. A maximum pooling leaves its padding out, so the PAD must use the least number
-    of its type, and each window must reach at least one element.
+    change the scale. A maximum pooling ignores its padding, so the PAD must use the smallest value
+    of its type, and each window must contain at least one element.
     """
     nodes = tuple(_fused(graph, node) for node in graph.nodes)
     return graph if nodes == graph.nodes else replace(graph, nodes=nodes)

@@ -13,7 +13,7 @@ from matloom.passes.narrow_weights import narrow_weights
 
 __all__ = ["lower_precision", "numbers", "widen_weights"]
 
-#: Operators other than layers that can make such elements.
+#: Operators other than layers that can write such formats.
 _ROUNDING = (Op.ADD, Op.RELU, Op.RELU6)
 
 

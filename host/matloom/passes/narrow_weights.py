@@ -1,4 +1,4 @@
-"""Reduces int8 weights to four bits, with which layers run twice as fast in mode i8xi4."""
+"""Reduces int8 weights to four bits; mode i8xi4 then runs layers twice as fast."""
 
 from collections.abc import Collection
 from dataclasses import replace
@@ -11,13 +11,13 @@ from matloom.ir.graph import Graph, Node, Quantisation, Tensor
 
 __all__ = ["narrow_weights", "nearest_four_bits"]
 
-#: What four bits hold.
+#: Range of four bits.
 _LOW, _HIGH = -8, 7
 
-#: Scales that are tried for a channel, as shares of the one at which nothing is clipped.
+#: Scales to try for a channel, relative to the scale that clips nothing.
 _SHARES = np.linspace(0.35, 1, 66)
 
-#: Times that a channel's scale is fitted to its integers, and these to the scale.
+#: Iterations that fit a channel's scale to its integers, and the integers to the scale.
 _FITS = 4
 
 _Numbers = npt.NDArray[np.float64]
@@ -75,7 +75,7 @@ def nearest_four_bits(channels: _Numbers) -> tuple[npt.NDArray[np.int8], _Number
     channels:
         (channels, weights of each), in any unit.
     """
-    # Scales are float32 where a graph holds them.
+    # A graph stores scales as float32.
     scales = _scales(channels).astype(np.float32).astype(np.float64)
     exact = channels / scales[:, np.newaxis]
     integers = _rounded(channels, scales)
@@ -111,7 +111,7 @@ def narrow_weights(graph: Graph, layers: Collection[int]) -> Graph:
     tensors, nodes = dict(graph.tensors), []
 
     def added(tensor: Tensor) -> int:
-        # Others may read the same constant.
+        # Other operators may read the same constant.
         number = max(tensors) + 1
         tensors[number] = tensor
         return number

@@ -11,7 +11,7 @@ __all__ = ["order_branches"]
 
 
 def _work(graph: Graph, node: Node) -> int:
-    """Return an estimate of the arithmetic: output elements times weights of each."""
+    """Return an estimate of the arithmetic: output elements times weights per element."""
     output = graph.tensors[node.outputs[0]]
     weights = graph.tensors[node.inputs[1]] if len(node.inputs) > 1 else None
     if weights is None or weights.data is None or not output.shape:

@@ -22,8 +22,8 @@ _BYTES = np.arange(-128, 128).astype(np.int8)
 def tabulate(graph: Graph) -> Graph:
     """Return the graph with LOOKUP for operators that map each byte to a byte.
 
-    The interpreter that would run them gives the results of all bytes. It runs those operators
-    itself if it is not installed, or if a result depends on where the byte is.
+    The reference interpreter computes the results of all bytes. Operators stay as they are if it is
+    not installed, or if a result depends on the position of the byte.
     """
     nodes, remarks = [], dict(graph.remarks)
     for node in graph.nodes:
@@ -39,7 +39,7 @@ def tabulate(graph: Graph) -> Graph:
 
 def _maps_bytes(graph: Graph, node: Node) -> bool:
     """Return whether a reference interpreter runs functions of one tensor of bytes."""
-    # Inputs end with the file.
+    # The last input is the model file.
     if node.op is not Op.REFERENCE or len(node.inputs[:-1]) != 1 or len(node.outputs) != 1:
         return False
     attributes = node.attributes_as(Reference)
@@ -54,7 +54,7 @@ def _maps_bytes(graph: Graph, node: Node) -> bool:
 
 
 def _table(graph: Graph, node: Node) -> Array | None:
-    """Return the results of all bytes, in ascending order; None if there is no such table."""
+    """Return the results of all bytes, in ascending order; None if they depend on more."""
     try:
         table, turned = (
             np.concatenate(list(_results(graph, node, order)))[: len(_BYTES)]
@@ -66,7 +66,7 @@ def _table(graph: Graph, node: Node) -> Array | None:
 
 
 def _results(graph: Graph, node: Node, given: Array) -> Iterator[Array]:
-    """Yield the results of bytes, as many at a time as the tensor holds."""
+    """Yield the results of bytes, in batches of the tensor's size."""
     shape, size = graph.tensors[node.output].shape, graph.tensors[node.output].size
     for first in range(0, len(given), size):
         part = np.resize(given[first : first + size], shape)

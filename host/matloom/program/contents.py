@@ -1,4 +1,4 @@
-"""Contents of a Program file: everything that a device and its host need to run a network."""
+"""Contents of a program file: everything that a device and its host need to run a network."""
 
 import math
 from collections import Counter
@@ -53,16 +53,16 @@ class Contents:
     layers:
         Operators of the network, for reports.
     memory:
-        Memory that its cycles are predicted for.
+        External memory for which its cycles are predicted.
     variables:
         State kept between calls.
     constants, host_data:
-        Constants that host steps read, and the bytes of these and of initial values; the device has
-        no copy.
+        Constants that host steps read, and the bytes of these constants and of initial values; the
+        device has no copy.
     verdict:
         Result of the checks at compile time; None if there were none.
     preprocessing:
-        Definitions of what makes raw data into inputs.
+        Preprocessing that turns raw data into inputs.
     """
 
     name: str
@@ -121,7 +121,7 @@ class Contents:
 
     @property
     def shared_slots(self) -> str:
-        """A sentence on operators without a slot of their own; empty if each has one."""
+        """Sentence on operators that share a slot; empty if each has its own."""
         shared = self.shared_timestamps
         count = sum(layer.timestamp in shared for layer in self.layers)
         if not count:
@@ -134,12 +134,12 @@ class Contents:
         )
 
     def utilisation(self, cycles: int) -> float:
-        """Return the share of `cycles` that a full array would need, each layer in its own mode."""
+        """Return the share of `cycles` that a full array would need; layers keep their modes."""
         ideal = sum(self.ideal_cycles(layer) for layer in self.layers if layer.where == "engine")
         return ideal / cycles if cycles else 0.0
 
     def ideal_cycles(self, layer: LayerInfo) -> float:
-        """Return the cycles of an operator with a full array, in the fastest of its modes.
+        """Return the cycles of an operator if the array is fully used, in the fastest of its modes.
 
         Operators without products have no mode and count as ``i8xi8``.
         """
@@ -153,7 +153,7 @@ class Contents:
 
     @property
     def repeat(self) -> Repeat | None:
-        """Commands for the second call on, if there is a single engine step that has some."""
+        """Commands for later calls, if there is a single engine step that has them."""
         found = [step.repeat for step in self.steps if isinstance(step, EngineStep)]
         return found[0] if found else None
 
@@ -165,7 +165,7 @@ class Contents:
         """Raise `ProgramError` unless the program was made for this configuration."""
         if config.digest != self.config.digest:
             raise ProgramError(
-                f"the program is for configuration {described(self.config)}, and the device, or "
-                f"--config, of {described(config)}",
+                f"the program is for configuration {described(self.config)}, "
+                f"but the device, or --config, has {described(config)}",
                 hint="compile the network for that configuration, or leave --config out",
             )

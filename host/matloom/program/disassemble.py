@@ -24,8 +24,8 @@ def disassemble(source: Program | bytes) -> str:
     """Return one line per instruction: number, offset, opcode, waits, and nonzero fields.
 
     For a program, the first lines say what was checked at compile time, for which memory cycles are
-    predicted, and which state it keeps. A mark is followed by the layer that it completes. Raises
-    `IsaError` for bytes that are not instructions.
+    predicted, and which state it keeps. A timestamp is followed by the layer that it completes.
+    Raises `IsaError` for bytes that are not instructions.
     """
     if isinstance(source, bytes):
         return "\n".join(_lines(source, {}))

@@ -26,7 +26,7 @@ class ExtentColumn:
     numbers:
         Numbers of the instructions.
     starts, ends:
-        float64: exact for any address in a memory, and still too large for addresses that are.
+        float64, which holds any legal address exactly, and larger ones without overflow.
     regions:
         Region of external memory; empty for opcodes that do not use it.
     """
@@ -48,7 +48,7 @@ def extent_columns(table: InstructionTable, config: Config) -> Iterator[ExtentCo
             if not applies.any():
                 continue
             chosen = _Chosen(columns, applies)
-            # Made for integers; its operations are those of arrays, too.
+            # Written for integers; its operations also work on arrays.
             end: Any = end_function(extent.base, extent.terms, ())
             regions = columns["region"][applies] if "region" in columns else _NOWHERE
             yield ExtentColumn(

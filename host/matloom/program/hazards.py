@@ -1,4 +1,4 @@
-"""Checks that waits order all conflicting accesses, by the last access of each unit."""
+"""Checks that waits order all conflicting accesses, based on the last access of each unit."""
 
 from collections.abc import Sequence
 
@@ -14,32 +14,32 @@ __all__ = ["Hazards"]
 
 _WAITS = tuple(f"wait_{unit.name.lower()}" for unit in UNITS)
 
-#: What is fetched before the instruction starts.
+#: Operands that are fetched before the instruction starts.
 _FETCHED = {"weight_addr": "weights, ", "param_addr": "parameters, "}
 
 _PLACES = {unit: place for place, unit in enumerate(UNITS)}
 
-#: A time at which all is complete.
+#: A time at which everything is complete.
 _ALWAYS = 1 << 31
 
 #: All axes of a table but the first, by its number of axes.
 _AXES = tuple(tuple(range(1, axes)) for axes in range(5))
 
-#: Completions of each unit, in the order of UNITS, that are certain at some moment.
+#: Number of completions of each unit, in the order of UNITS, that are certain at some moment.
 _Clock = tuple[int, ...]
 
 
 class _Past:
     """Last instruction of each unit on each piece of a memory; the unit's first is 1.
 
-    Pieces lie between neighbouring ends of accesses, since nothing smaller can differ; if accesses
+    Pieces are cut at the ends of all accesses, so that a piece is accessed as a whole; if accesses
     skip addresses, each address is a piece.
     """
 
     def __init__(self, found: Sequence[MemoryAccess]) -> None:
         edges = sorted({edge for access in found for edge in (access.start, access.end)})
         count = len(edges)
-        #: The piece of each edge; None where each address is one.
+        #: The piece that begins at each end of an access; None if each address is a piece.
         self._piece: dict[int, int] | None = None
         if any(access.lines is not None for access in found):
             count = edges[-1] + 1
@@ -68,7 +68,7 @@ class Hazards:
             by_space.setdefault(access.space, []).append(access)
         self._past = {space: _Past(items) for space, items in by_space.items()}
         nothing = (0,) * len(UNITS)
-        #: For each unit its instructions' numbers, and the clocks at their completion.
+        #: Numbers of each unit's instructions, and the clocks at their completion.
         self._numbers: list[list[int]] = [[] for _unit in UNITS]
         self._completions: list[list[_Clock]] = [[nothing] for _unit in UNITS]
         self._starts = [nothing for _unit in UNITS]
@@ -78,7 +78,7 @@ class Hazards:
         """Check one instruction against all earlier ones, and record it."""
         unit = _PLACES[instruction.opcode]
         start = self._start(unit, instruction)
-        # Its own unit is in order, but for what is fetched early.
+        # Its own unit works in order, except for operands that are fetched early.
         ordered = (*start[:unit], _ALWAYS, *start[unit + 1 :])
         marks = []
         for access in found:
@@ -90,14 +90,14 @@ class Hazards:
         own = len(self._numbers[unit])
         for mark in marks:
             mark[...] = own
-        # A unit completes in order, so all that came before is complete, too.
+        # A unit completes in order, so its earlier instructions are complete, too.
         completion = _join(start, self._completions[unit][-1])
         self._completions[unit].append((*completion[:unit], own, *completion[unit + 1 :]))
         self._starts[unit] = start
 
     def _start(self, unit: int, instruction: Instruction) -> _Clock:
         """Return what is complete when it starts; advance the clock of prefetched operands."""
-        # POST begins when the one before is complete; in the other units they overlap.
+        # A POST begins when the previous one is complete; instructions of other units overlap.
         post = instruction.opcode is Opcode.POST
         start = self._completions[unit][-1] if post else self._starts[unit]
         for other, field in enumerate(_WAITS):
@@ -120,7 +120,7 @@ class Hazards:
         known: _Clock,
     ) -> None:
         """Raise unless all earlier conflicting accesses are `known` to be complete."""
-        # What is only read may be read by others.
+        # Reads need not be ordered.
         met = entries if access.write else entries[: len(UNITS)]
         latest = np.maximum.reduce(met, axis=_AXES[met.ndim], initial=0).tolist()
         for other, last in enumerate(latest):

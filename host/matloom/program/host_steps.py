@@ -11,7 +11,7 @@ from matloom.program.records import HostStep
 
 __all__ = ["COUNTS", "check_host_step", "programs_of"]
 
-#: Inputs of a loop that counts before its values: the most turns, and whether there is a first.
+#: Leading inputs of a loop that counts: the maximum of turns, and whether the first takes place.
 COUNTS = 2
 
 

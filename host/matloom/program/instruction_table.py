@@ -26,7 +26,7 @@ __all__ = ["InstructionTable", "pack_all", "unpack_all"]
 
 _Rows = NDArray[np.int64]
 
-#: Bits of the words in which instructions are put together.
+#: Bits of the words that instructions are assembled from.
 _WORD = 64
 
 
@@ -45,9 +45,9 @@ class _Layout:
         self._word, shifts = np.divmod(places, _WORD)
         self._shifts = shifts.astype(np.uint64)
         self._masks = np.array([(1 << size) - 1 for size in bits[1:]], np.uint64)
-        #: The words in which a field begins, and the first that does.
+        #: Words in which a field begins, and the first field of each.
         self._begun, self._first = np.unique(self._word, return_index=True)
-        #: Fields that go on in the next word.
+        #: Fields that continue in the next word.
         self._across = np.flatnonzero(shifts + np.array(bits[1:]) > _WORD)
         self.low, self.high = np.array([item.range for item in fields[1:]], np.int64).T
         self.of = itemgetter(*self.names)
@@ -101,7 +101,7 @@ class InstructionTable:
     def __init__(self, instructions: Sequence[Instruction]) -> None:
         self.instructions = instructions
         opcodes = np.array([int(item.opcode) for item in instructions], np.int64)
-        #: Of each opcode the numbers of its instructions and (instructions, fields) values.
+        #: For each opcode, the numbers of its instructions and their values (instructions, fields).
         self._groups: dict[Opcode, tuple[NDArray[np.int64], _Rows]] = {}
         self._columns: list[tuple[Opcode, _Rows, dict[str, _Rows]]] = []
         for opcode in Opcode:
@@ -159,7 +159,7 @@ class InstructionTable:
         found = []
         for opcode, numbers, columns in self.columns():
             wrong = _rules(opcode, config).broken(self._groups[opcode][1])
-            # Fields that go together or not at all.
+            # Fields that are only legal together.
             if opcode is Opcode.EXEC:
                 wrong |= (columns["window"] != 0) & (columns["paired"] != 0)
             elif opcode is Opcode.POST:
@@ -186,7 +186,7 @@ class _Rules:
         units = np.array([item.unit(config) for item in fields], np.int64)
         self._multiples = np.flatnonzero(units > 1)
         self._units = units[self._multiples]
-        #: Those that are 0 in every mode but the first, and the mode.
+        #: The mode, and the fields that are 0 in every mode but the first.
         self._plain = [at for at, item in enumerate(fields) if item.plain]
         self._mode = [at for at, item in enumerate(fields) if item.name == "mode"]
         self._choices: list[tuple[int, NDArray[np.int64]]] = []
@@ -252,7 +252,7 @@ def _decoded(
 
 
 def _scanned(commands: bytes) -> tuple[list[int], list[int], int]:
-    """Return opcodes and offsets of the instructions up to END, and where it ends or goes wrong."""
+    """Return opcodes and offsets of the instructions up to END, and where it or an error is."""
     opcodes: list[int] = []
     offsets: list[int] = []
     offset, end = 0, len(commands)

@@ -12,7 +12,7 @@ __all__ = ["check_programs"]
 
 #: Shape and dtype.
 _Kind = tuple[tuple[int, ...], str]
-#: The number of a turn, and whether to go on.
+#: Shape and dtype of a turn's number, and of the condition to continue.
 _COUNTERS: list[_Kind] = [((), "int64"), ((), "bool")]
 
 

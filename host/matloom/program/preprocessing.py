@@ -7,11 +7,11 @@ __all__ = ["check_preprocessing"]
 
 
 def check_preprocessing(program: Contents) -> None:
-    """Raise `ProgramError` unless each is before an input of its own."""
+    """Raise `ProgramError` unless each preprocessing belongs to a different input."""
     inputs = [info.key for info in program.inputs]
     for item in program.preprocessing:
         if item.tensor not in inputs:
             raise ProgramError(
-                f"preprocessing must be before an input of its own, not {item.tensor!r}"
+                f"each preprocessing must have a different input, not {item.tensor!r}"
             )
         inputs.remove(item.tensor)

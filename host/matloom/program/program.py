@@ -34,11 +34,11 @@ class Origin:
     numbers:
         Tensor numbers by name in the program; they are the same in all graphs that have the tensor.
     with_outputs:
-        Compiles the network again, with more tensors of `source` as outputs after its own.
+        Compiles the network again, with more tensors of `source` as additional outputs.
     loops:
         Programs of loops, by the number of the step, with their own networks.
     tuned:
-        What `matloom tune` found, as a sentence; empty if the program is not of its choices.
+        Sentence on the choices from `matloom tune`; empty if the program does not use any.
     """
 
     source: Graph
@@ -87,7 +87,7 @@ class Program(Contents):
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes of external memory that it needs, or that the program of a loop in it needs."""
+        """Bytes of external memory that it needs, or a loop's program, whichever needs more."""
         inside = [each.memory_bytes for programs in self.loops.values() for each in programs]
         return max(sum(self.region_bytes.values()), *inside, 0)
 

@@ -221,7 +221,7 @@ class _Reader:
         """Give an input or output its user-visible name, and keep its own."""
         info, name = self._info(row["tensor"]), self._texts[row["name"]]
         if name == info.key:
-            raise ProgramError(f"an end must have another name than its tensor's, not {name!r}")
+            raise ProgramError(f"the name of an input or output must not be its tensor's, {name!r}")
         self._tensors[row["tensor"]] = replace(info, name=name, unique=info.key)
 
     def _constant(self, row: _Row) -> HostConstant:

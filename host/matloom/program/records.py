@@ -1,4 +1,4 @@
-"""Parts of a Program: tensors, bindings, constants, steps, layers, variables, verdict."""
+"""Parts of a program: tensors, bindings, constants, steps, layers, variables, verdict."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -122,7 +122,7 @@ class Repeat:
 class EngineStep:
     """Engine step: write `inputs`, run commands, read `outputs`.
 
-    Tensors in region ARENA are variables: they are there already, and stay there.
+    Tensors in region ARENA are variables: they are already there, and stay there.
 
     `command_offset` and `command_bytes` locate the commands in the program image;
     `predicted_cycles` is the compiler's estimate from doorbell to done. `repeat` are shorter

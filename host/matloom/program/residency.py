@@ -14,14 +14,14 @@ from matloom.program.accesses import MemoryAccess, accesses, strided_view
 
 __all__ = ["repeat_problem"]
 
-#: Fields with the addresses of what does not change from call to call.
+#: Fields with addresses of data that does not change from call to call.
 _CONSTANTS = ("weight_addr", "param_addr")
 
 
 def repeat_problem(
     first: Iterable[Instruction], again: Iterable[Instruction], repeat: Repeat, config: Config
 ) -> str | None:
-    """Return what is wrong with a repetition; None if it finds what the step left on chip.
+    """Return the problem of a repetition; None if all it needs was left on chip by the step.
 
     The last instruction of the step, `first`, that writes a kept byte must be a LOAD from the
     constant region PROGRAM; the repetition, `again`, must not write any. Weights, parameters and
@@ -75,8 +75,8 @@ def _repeating_problem(
 def _constant(access: MemoryAccess, instruction: Instruction) -> bool:
     """Return whether an access only touches data that is the same in every call.
 
-    Weights that wait for POST are computed in each call: rows of a tile that nothing writes meet
-    padding.
+    Weights that wait for POST are computed in each call; rows of a tile that nothing writes are
+    multiplied by padding.
     """
     get = instruction.values.get
     if access.base == "weight_addr" and get("weights_wait_post") and not get("weights_fixed"):

@@ -1,4 +1,4 @@
-"""Splits the inputs of a run into samples, of which every input must have the same number."""
+"""Splits the inputs of a run into samples; every input must have the same number."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -34,14 +34,14 @@ def require_inputs(program: Program, inputs: Mapping[str, Array]) -> int:
     samples = {_samples(info, np.asarray(inputs[name])) for name, info in wanted.items()}
     if len(samples) != 1:
         raise UserError(
-            f"all inputs must have as many samples, not {sorted(samples)}",
-            hint="give each input as many along its first axis",
+            f"all inputs must have the same number of samples, not {sorted(samples)}",
+            hint="give each input the same length along its first axis",
         )
     return samples.pop()
 
 
 def require_single(program: Program, *, outputs: bool) -> None:
-    """Raise `ValueError` unless there is one input, and, where it matters, one output."""
+    """Raise `ValueError` unless there is one input and, if it matters, one output."""
     if len(program.inputs) != 1 or (outputs and len(program.outputs) != 1):
         names = ", ".join(info.name for info in program.inputs)
         ends = f"{len(program.inputs)} inputs and {len(program.outputs)} outputs"
@@ -98,7 +98,7 @@ def samples_of(program: Program, inputs: Mapping[str, Array]) -> Iterator[dict[s
 
 
 def joined(results: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
-    """Return results concatenated along their leading axis; of scalars, the last.
+    """Return results concatenated along their leading axis; for scalars, the last result.
 
     Raises `ValueError` for an output whose other axes differ from sample to sample.
     """

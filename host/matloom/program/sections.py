@@ -29,9 +29,9 @@ _Array = npt.NDArray[Any]
 
 #: Lists whose every entry belongs to one record, so that no list is read twice.
 _LISTS = ("integers", "floats", "bindings", "repeats", "spans", "attributes")
-#: The header begins with the magic bytes and the version of the format.
+#: Start of the header: magic bytes and version of the format.
 _VERSION_END = len(MAGIC) + 4
-#: Sections lie at the next multiple of at most so many bytes.
+#: Maximum alignment of sections in bytes.
 _MOST_PADDING = 64
 
 
@@ -89,7 +89,7 @@ def _header(data: bytes) -> tuple[int, int]:
     if len(data) >= _VERSION_END and version != FORMAT_VERSION:
         older = version < FORMAT_VERSION
         raise ProgramError(
-            f"the program has format {version}, of {'an older' if older else 'a newer'} Matloom; "
+            f"the program has format {version}, from {'an older' if older else 'a newer'} Matloom; "
             f"this one reads {FORMAT_VERSION}",
             hint="compile its network again" if older else "update Matloom",
         )

@@ -36,7 +36,7 @@ _ARRAYS = {"u32": "<u4", "i32": "<i4", "u64": "<u8", "f64": "<f8"}
 
 
 def _words(fields: Iterable[RecordField]) -> list[tuple[str, str]]:
-    """Return the names and elementary types of a record's words."""
+    """Return the names and types of a record's words."""
     return [word for field in fields for word in field.words]
 
 

@@ -155,7 +155,7 @@ def _tensors(program: Contents) -> dict[str, Tensor]:
 
 
 def _check_order(program: Contents) -> None:
-    """Check that each step finds its inputs, and that nothing is provided twice."""
+    """Check that the inputs of each step exist, and that no tensor is provided twice."""
     infos = {info.key: info for info in program.tensors}
     for what, side in (("input", program.inputs), ("output", program.outputs)):
         _check_names(what, (info.name for info in side))
@@ -170,7 +170,7 @@ def _check_order(program: Contents) -> None:
             name = item.name if isinstance(item, Binding) else item
             if name not in known:
                 raise ProgramError(
-                    f"step {number} must read what was given or made before, not {name!r}"
+                    f"step {number} must read an input or an earlier result, not {name!r}"
                 )
         written = (item.name if isinstance(item, Binding) else item for item in step.outputs)
         _provide(f"step {number}", written, known)
@@ -184,7 +184,7 @@ def _check_order(program: Contents) -> None:
 def _provide(what: str, names: Iterable[str], known: set[str]) -> None:
     for name in names:
         if name in known:
-            raise ProgramError(f"{what} must provide what nothing else does, not {name!r}")
+            raise ProgramError(f"{what} must not provide {name!r} again")
         known.add(name)
 
 

@@ -87,7 +87,7 @@ def _check_places(program: Contents) -> None:
             raise ProgramError(f"{name} must be kept by the host, which uses {tensor!r}")
     for (_start, end, first), (begin, _end, second) in pairwise(sorted(spans)):
         if begin < end:
-            raise ProgramError(f"variables must lie apart, unlike {first} and {second}")
+            raise ProgramError(f"variables must not overlap, unlike {first} and {second}")
 
 
 def _check_bindings(program: Contents) -> None:

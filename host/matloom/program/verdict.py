@@ -12,7 +12,7 @@ def sentence(verdict: Verdict | None) -> str:
     if verdict is None or (verdict.mode == "none" and not verdict.stages[1]):
         return "checked when compiled: nothing"
     if not verdict.stages[1]:
-        return "checked when compiled: nothing, for the engine runs no operator"
+        return "checked when compiled: nothing, because the engine runs no operator"
     parts = []
     if verdict.mode != "none":
         parts.append(
@@ -23,11 +23,11 @@ def sentence(verdict: Verdict | None) -> str:
             f"{verdict.stages[0]} of {verdict.stages[1]} stages instruction by instruction"
         )
     text = f"checked when compiled: {'; '.join(parts)}"
-    return f"{text}; a plainer schedule: {verdict.fallback}" if verdict.fallback else text
+    return f"{text}; a simpler schedule: {verdict.fallback}" if verdict.fallback else text
 
 
 def _share(verdict: Verdict) -> str:
-    """Return how much was run, and in which way."""
+    """Return the share that was run, and how."""
     runs = f"{verdict.calls} runs" if verdict.calls or not verdict.tiles else ""
     tiles = f"{verdict.tiles} single tiles" if verdict.tiles else ""
     share = f"{verdict.share:.0%}" if not 0 < verdict.share < _PERCENT else "less than 1%"
@@ -37,7 +37,7 @@ def _share(verdict: Verdict) -> str:
 def equality(verdict: Verdict | None) -> str:
     """Return a sentence on why a program computes the same as the operators' kernels."""
     if verdict is None or (verdict.mode == "none" and not verdict.stages[1]):
-        return "whether the program gives the same was not checked when it was compiled"
+        return "results were not compared with them when the program was compiled"
     if not verdict.stages[1]:
         return "the engine runs no operator"
     proven = verdict.stages[0] == verdict.stages[1] and verdict.stages[1]

@@ -26,7 +26,7 @@ from matloom.program.residency import repeat_problem
 
 __all__ = ["VerifyError", "overlaps_itself", "verify_commands", "verify_program"]
 
-#: Programs that passed, which are frozen: each device that one is opened on asks again.
+#: Programs that passed. They are immutable, and opening a device on one verifies it again.
 _VERIFIED: WeakValueDictionary[int, Program] = WeakValueDictionary()
 
 _WAITS = tuple(f"wait_{unit.name.lower()}" for unit in UNITS)
@@ -71,10 +71,10 @@ def verify_commands(commands: bytes, config: Config, region_bytes: Mapping[Regio
 
     Legality is as checked by the dispatcher. Hazards: two accesses of different units to
     overlapping addresses, one of them a write, must be ordered by waits, directly or transitively
-    through units that complete in order. Extents count as whole intervals, or as the same channels
-    of all positions, so a safe buffer may be refused, but a hazard is never missed. Weights of an
-    EXEC and parameters of a POST may be fetched as soon as its waits on LOAD are met: neither other
-    waits nor the order of the unit protect them, but that on POST of an EXEC with
+    through units that complete in order. An access covers whole intervals, or the same channels of
+    all positions, so a safe buffer may be refused, but a hazard is never missed. Weights of an EXEC
+    and parameters of a POST may be fetched as soon as its waits on LOAD are met: neither other
+    waits nor the order of the unit protect them, except the wait for POST of an EXEC with
     `weights_wait_post`.
 
     Raises
@@ -149,7 +149,7 @@ def _instructions(commands: bytes, config: Config) -> Iterable[tuple[Instruction
     try:
         table = InstructionTable.unpacked(commands)
     except IsaError:
-        # What comes before may be wrong, too.
+        # Earlier instructions may be wrong, too.
         return _one_by_one(commands)
     doubtful = may_be_illegal(table, config)
     return ((each, number in doubtful) for number, each in enumerate(table.instructions))

@@ -147,7 +147,7 @@ class _Writer:
         }
 
     def _text(self, value: str, *, once: bool = False) -> int:
-        """Return the number of a text; with `once`, of one that nothing else uses."""
+        """Return the number of a text; with `once`, of a copy that nothing else uses."""
         if once or value not in self._texts:
             try:
                 raw = value.encode()

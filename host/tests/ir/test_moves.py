@@ -71,7 +71,7 @@ def test_transposed_convolution():
     [
         (
             *(moves.concatenation_shape, [(2, 3), (3, 3)], Axis(axis=1)),
-            "the inputs must agree but for axis 1, unlike (2, 3), (3, 3)",
+            "the inputs must agree except axis 1, unlike (2, 3), (3, 3)",
         ),
         (moves.concatenation_shape, [(2,)], Axis(axis=1), "the axis must be 0 to 0, not 1"),
         (

@@ -224,7 +224,7 @@ def test_weight_zero_point(graph):
 def test_types(graph):
     refused(
         with_tensor(graph, 4, dtype="int16"),
-        "operator 1 (ADD) of int8 int8 -> int16 can run neither on the engine nor on the host",
+        "operator 1 (ADD) of int8 int8 -> int16 runs neither on the engine nor on the host",
     )
 
 

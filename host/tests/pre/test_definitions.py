@@ -89,7 +89,7 @@ def test_an_empty_list_is_refused(program):
 def test_damaged_definitions_are_refused(program):
     good = PreprocessInfo(tensor="image", definition=dumps(GREY))
     for bad in ((replace(good, tensor="logits"),), (good, good)):
-        with pytest.raises(ProgramError, match="before an input of its own"):
+        with pytest.raises(ProgramError, match="each preprocessing must have a different input"):
             replace(program, preprocessing=bad).to_bytes()
     wrong = replace(program, preprocessing=(replace(good, definition="{}"),))
     assert Program.from_bytes(wrong.to_bytes()) == wrong

@@ -44,14 +44,14 @@ def test_header(digits):
 def test_older_versions_are_refused_by_name(version):
     """Old header: magic, version, three sizes, checksum; then JSON."""
     data = struct.pack("<8sIIIII", b"MLOOMPRG", version, 2, 0, 0, 0) + b"{}" + bytes(20)
-    refused(data, f"the program has format {version}, of an older Matloom; this one reads 5")
+    refused(data, f"the program has format {version}, from an older Matloom; this one reads 5")
 
 
 def test_newer_versions_are_refused_by_name(digits):
     data = digits.to_bytes()
     refused(
         data[:8] + b"\6" + data[9:],
-        "the program has format 6, of a newer Matloom; this one reads 5",
+        "the program has format 6, from a newer Matloom; this one reads 5",
     )
 
 

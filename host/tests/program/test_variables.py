@@ -70,7 +70,7 @@ def test_places(program):
     refused(with_variable(program, place=replace(first, offset=2**20)), "and end by")
     refused(
         with_variable(program, place=replace(first, offset=second.offset)),
-        "variables must lie apart, unlike variable 'v0' and variable 'v1'",
+        "variables must not overlap, unlike variable 'v0' and variable 'v1'",
     )
     refused(with_variable(program, place=None), "must bind variables alone in ARENA, not")
 

@@ -12,9 +12,9 @@ def test_sentences():
         "7 of 7 stages instruction by instruction"
     )
     host = Verdict(mode="sample", share=1.0, calls=4)
-    assert sentence(host) == "checked when compiled: nothing, for the engine runs no operator"
+    assert sentence(host) == "checked when compiled: nothing, because the engine runs no operator"
     assert equality(host) == "the engine runs no operator"
     static = Verdict(mode="none", stages=(3, 4), fallback="why")
     assert sentence(static) == (
-        "checked when compiled: 3 of 4 stages instruction by instruction; a plainer schedule: why"
+        "checked when compiled: 3 of 4 stages instruction by instruction; a simpler schedule: why"
     )
