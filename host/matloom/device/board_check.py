@@ -11,10 +11,10 @@ from matloom.device.transport import Transport
 
 __all__ = ["MemoryCheck", "check_memory", "describe"]
 
-#: Bytes of a block: a row of most memories and more, so that what lies in two is met, too.
+#: Bytes of a block: more than a row of most memories, so that blocks cross rows.
 _BLOCK = 4096
 
-#: Bytes in the first block that are written again in short pieces, which need byte masks.
+#: Bytes of the first block that are written again in short pieces, which need byte masks.
 _PIECES = 512
 
 
@@ -54,7 +54,7 @@ def describe(hello: Hello) -> list[str]:
     """Return what a board reports about itself, as lines."""
     digest = hello.config_digest
     names = [name for name, config in PRESETS.items() if config.digest == digest]
-    engine = names[0] if names else "another than the presets"
+    engine = names[0] if names else "none of the presets"
     return [
         f"board: {hello.board}, {hello.clock_hz / 1e6:g} MHz",
         f"engine: {engine}, configuration {digest:08x}",
@@ -87,13 +87,13 @@ def _starts(size: int, blocks: int) -> list[int]:
     most = max(0, size - _BLOCK)
     powers = [1 << bit for bit in range(12, size.bit_length()) if 1 << bit <= most]
     even = [most * index // blocks // _BLOCK * _BLOCK for index in range(blocks)]
-    # The largest powers first: those of a small test tell most wires apart.
+    # Largest powers first, so that a small test checks most wires.
     chosen = dict.fromkeys([0, most, *reversed(powers), *even])
     return sorted(list(chosen)[:blocks])
 
 
 def _compare(memory: Transport, contents: dict[int, bytes]) -> str:
-    """Return what is wrong with blocks after writing; "" if nothing is."""
+    """Return the fault in blocks after writing, as a sentence; "" if there is none."""
     wrong: list[tuple[int, int, int]] = []
     for start, data in contents.items():
         found = memory.read_block(memory.memory_base + start, len(data))
@@ -121,7 +121,7 @@ def _bits(differences: Iterable[int]) -> str:
 
 
 def _check_pieces(memory: Transport, noise: random.Random) -> str:
-    """Write one to seven bytes at a time over known ones; return what is wrong."""
+    """Write one to seven bytes at a time over known ones; return the fault as a sentence."""
     expected = bytearray(noise.randbytes(_PIECES))
     memory.write_block(memory.memory_base, bytes(expected))
     at = 1

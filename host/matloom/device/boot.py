@@ -8,10 +8,10 @@ from matloom.device.link import Stream
 
 __all__ = ["send_image"]
 
-#: How often an image is sent.
+#: Number of attempts to send an image.
 _ATTEMPTS = 4
 
-#: Seconds that a bridge, an operating system and a checksum may take.
+#: Seconds allowed for the USB bridge, the operating system and the checksum.
 _SILENCE = 0.5
 
 _BITS_PER_BYTE = 10
@@ -36,7 +36,7 @@ def send_image(stream: Stream, image: bytes, silence: float = _SILENCE) -> int:
     size = len(image).to_bytes(4, "little")
     checksum = zlib.crc32(size + image).to_bytes(4, "little")
     frame = BOOT_MAGIC.to_bytes(4, "little") + size + checksum + image
-    # As many zeros end any image whose bytes, or whose header's, were lost.
+    # This many zeros complete any image that lost bytes, even of its header.
     padding = bytes(len(frame))
     status = None
     for attempt in range(1, _ATTEMPTS + 1):

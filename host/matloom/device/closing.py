@@ -13,7 +13,7 @@ from matloom.device.transport import Stoppable, never
 
 __all__ = ["Closing", "alone"]
 
-#: Seconds that the end of the interpreter waits for a device which another thread uses.
+#: Seconds that the interpreter's exit waits for a device in use by another thread.
 _PATIENCE = 5.0
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])

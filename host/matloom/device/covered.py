@@ -18,7 +18,7 @@ from matloom.device.simulator import Probe, build, load_probes
 
 __all__ = ["COVERAGE_VARIABLE", "CoveredTransport", "LinesTransport", "chip_class", "stall_of"]
 
-#: Names a file: all that runs on a simulated chip is counted there.
+#: Environment variable with a file for the coverage of all runs on simulated chips.
 COVERAGE_VARIABLE = "MATLOOM_COVERAGE"
 
 _CAUSES = {register(name.upper()).offset: name for name, _doc in EXEC_CAUSES}
@@ -49,7 +49,7 @@ class CoveredTransport(RtlTransport):
         Coverage since the chip was opened.
     """
 
-    #: What its simulator is built with, one of `simulator.PROBES`.
+    #: Probes of its simulator, one of `simulator.PROBES`.
     probed = "events"
 
     def __init__(self, config: Config, *arguments: Any, **options: Any) -> None:
@@ -59,14 +59,14 @@ class CoveredTransport(RtlTransport):
         self._instructions: list[Instruction] | None = None
         super().__init__(config, *arguments, **options)
         self._take_events()
-        # Sessions leave their device open.
+        # Sessions do not close their device.
         atexit.register(self.close)
 
     def _load(
         self, config: Config, trace: str, on_line: Callable[[str], None] | None
     ) -> ctypes.CDLL:
         library = build(config, trace=trace, on_line=on_line, probed=self.probed)
-        #: The Verilog that is simulated.
+        #: The simulated Verilog.
         self.verilog = library.with_name("matloom_simulated.v")
         return load_probes(library)
 

@@ -15,7 +15,7 @@ from matloom.device.transport import Batching, Interruptible, Transport
 
 __all__ = ["Counters", "Driver", "Owner"]
 
-#: Regions begin on this boundary: the widest bus, and the 4 KiB that no burst may cross.
+#: Alignment of regions: enough for the widest bus, and for bursts, which must not cross 4 KiB.
 _ALIGNMENT = 4096
 
 _START, _RESET = 1, 2
@@ -39,7 +39,7 @@ class Owner(Protocol):
     """Owner of regions in external memory."""
 
     def leave(self) -> None:
-        """Save what must not be lost: the regions are about to be overwritten."""
+        """Save data from the regions, which are about to be overwritten."""
 
 
 class Driver(Closing):
@@ -93,17 +93,17 @@ class Driver(Closing):
         self.transport, self.config = transport, config
         self.timeout, self.timeout_cycles = timeout, timeout_cycles
         self._bases: dict[Region, int] = {}
-        #: Whose regions are in external memory; None where nobody has claimed them.
+        #: Owner of the regions in external memory; None if nobody has claimed them.
         self.owner: Owner | None = None
-        #: Grows with all that may change the scratchpad: runs, resets, other regions.
+        #: Incremented by everything that may change the scratchpad: runs, resets, other regions.
         self.epoch = 0
-        #: A run began whose end was not seen: the engine may be at fault, or still at work.
+        #: Set while a run's end has not been seen: the engine may have a fault, or still run.
         self._unfinished = False
         identity = self.read("ID")
         if identity != IDENTITY:
             raise DeviceError(
-                f"the device is no Matloom engine of this version: its ID is {identity:#010x}, not "
-                f"{IDENTITY:#010x}",
+                f"the device is not a Matloom engine of this version: its ID is {identity:#010x}, "
+                f"not {IDENTITY:#010x}",
                 hint="check its address, or program the device again",
             )
         digest = self.read("DIGEST")

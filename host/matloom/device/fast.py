@@ -1,4 +1,4 @@
-"""Device ``fast``: computes results with the operators' kernels, for many samples."""
+"""Device ``fast``: computes results with the operators' kernels, for large numbers of samples."""
 
 from collections.abc import Mapping
 
@@ -73,7 +73,7 @@ class FastTransport(ModelTransport):
 
     def _write(self, binding: Binding, array: Array) -> None:
         if binding.dtype == "int32" and binding.region is Region.OUTPUT:
-            # As lanes make them: limbs of sums.
+            # As the lanes write them: limbs of sums.
             array = np.stack(to_limbs(array.astype(np.int64))).astype(np.int8)
         data = np.frombuffer(np.ascontiguousarray(array).tobytes(), np.uint8)
         self.engine.regions[binding.region][binding.offset :][: data.size] = data

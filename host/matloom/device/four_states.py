@@ -22,10 +22,10 @@ from matloom.device.simulator import (
 
 __all__ = ["FourStateTransport", "Undefined", "build"]
 
-#: The list of a simulator's checks, beside its library.
+#: File with the list of a simulator's checks, next to its library.
 _CHECKS = "checks.json"
 
-#: What a build takes, more or less.
+#: Approximate minutes of a build.
 _MINUTES = 6.0
 
 
@@ -107,7 +107,7 @@ class FourStateTransport(RtlTransport):
         path = build(config, self._mutants, on_line)
         self._checks: list[str] = json.loads(path.with_name(_CHECKS).read_text())
         library = load_probes(path)
-        # What another simulation of this thread told, and nobody took.
+        # Discard reports of an earlier simulation in this thread.
         library.matloom_take_events(ctypes.addressof((Probe * library.matloom_events())()))
         if self._mutants:
             library.matloom_choose(self._mutant)

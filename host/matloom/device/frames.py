@@ -16,7 +16,7 @@ from matloom.arch.link import (
 
 __all__ = ["Hello", "Reply", "ReplyParser", "request_frame"]
 
-#: Bytes of a group of stuffed bytes that no zero ends.
+#: Length of a group of stuffed bytes that does not end with a zero.
 _GROUP_BYTES = 254
 
 _END = bytes([DELIMITER])

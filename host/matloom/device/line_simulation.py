@@ -27,12 +27,12 @@ __all__ = ["DIVISOR", "HARNESS", "LineSimulation", "SimulatorSources", "build", 
 #: Folder of the C++ that runs the simulations.
 HARNESS = Path(__file__).with_name("harness")
 
-#: The shortest bits of the line that the link takes: a simulation has better to do.
+#: Cycles per bit: the fewest that the link supports, for a fast simulation.
 DIVISOR = 2
 
 _LIBRARY = "liblinked.so"
 
-#: Named to hosts: slow enough that they wait for a simulation of any size.
+#: Baud rate that hosts are told: slow enough for timeouts to suit any simulation.
 _NAMED_BAUD = 115_200
 
 

@@ -23,28 +23,28 @@ from matloom.device.window import Asked, RequestWindow
 
 __all__ = ["Link", "Stream"]
 
-#: Seconds after which whoever waits looks whether to stop.
+#: Seconds between checks of whether to stop waiting.
 _LOOK = 0.1
 
-#: Attempts that nothing at all answers, each of them waiting twice as long as the one before.
+#: Number of attempts without any answer; each waits twice as long as the previous one.
 _ATTEMPTS = 6
 
-#: Attempts of a hello: whoever waits for it may have named the wrong port.
+#: Number of attempts of a hello; fewer, because the port may be the wrong one.
 _HELLO_ATTEMPTS = 4
 
-#: So many times more attempts are made where something is heard, if no answer: a line is bad.
+#: Factor for the number of attempts if something is received, but no answer: the line is bad.
 _NOISY = 8
 
-#: Replies without an answer among them: they are somebody else's.
+#: Number of replies without an answer after which they must belong to something else.
 _FRUITLESS_REPLIES = 5000
 
-#: Seconds that a bridge, an operating system and a busy machine may take for an answer.
+#: Seconds allowed for a bridge, an operating system and a busy machine to answer.
 _SILENCE = 0.25
 
-#: Bytes of the longest request or reply, and some.
+#: Bytes of the longest request or reply, plus a margin.
 _REPLY_BYTES = MAX_DATA_BYTES + 32
 
-#: Bits on the line of all requests or replies that may be under way.
+#: Bits on the line of all requests or replies in flight.
 _WINDOW_BITS = 10 * WINDOW_REQUESTS * _REPLY_BYTES
 
 _REASONS = {
@@ -114,9 +114,9 @@ class Link:
         self._sequence = random.randrange(256)
         self._session = self._restarted = False
         self._lock = threading.RLock()
-        #: Whether anything came while the last reply was awaited.
+        #: Whether anything was received while waiting for the last reply.
         self._heard = False
-        #: What all requests have cost, as far as they were answered.
+        #: Cost of all answered requests.
         self.cost = LineCost(baud=stream.baud)
 
     def hello(self) -> Hello:
@@ -124,7 +124,7 @@ class Link:
         with self._lock:
             self._restarted = False
             self._session = False
-            # Answers to what was asked before must not be taken for new ones.
+            # Answers to earlier requests must not be mistaken for new ones.
             self._sequence = self._sequence + 4 * WINDOW_REQUESTS & 255
             window = RequestWindow(
                 Request.HELLO, [Asked(length=HELLO_BYTES, address=0)], self._take_numbers(1)
@@ -165,7 +165,7 @@ class Link:
 
     def _lost(self) -> DeviceError:
         return DeviceError(
-            f"the device at {self.stream.name} restarted, and what it held is lost",
+            f"the device at {self.stream.name} restarted, and its contents are lost",
             hint="open it again",
         )
 
@@ -219,13 +219,14 @@ class Link:
             if reply is not None:
                 return reply
             left = deadline - self.stream.now()
-            # What came while this machine was busy is read after the time, as far as one reply.
+            # Bytes that arrived while this machine was busy are read after the timeout, up to one
+            # reply.
             data = self._read(max(left, 0.0)) if late < _REPLY_BYTES else b""
             late += len(data) if left <= 0 else 0
             self._heard = self._heard or bool(data)
             self.cost = self.cost.plus(received=len(data))
             self._parser.feed(data)
-            # What looked like a reply may have swallowed one.
+            # Noise that looked like a reply may contain a real one.
             if not data and not self._parser.skip():
                 return None
 

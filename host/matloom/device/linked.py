@@ -10,7 +10,7 @@ __all__ = ["LinkedChip"]
 #: Bus address at which the external memory of the simulation begins.
 _MEMORY_BASE = 0x8000_0000
 
-#: As fast as a simulation is, more or less, so that times that the host expects are real ones.
+#: Approximate speed of a simulation, so that timeouts of the host are realistic.
 _CLOCK_HZ = 1_000_000
 
 

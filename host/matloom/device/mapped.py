@@ -17,16 +17,16 @@ __all__ = ["Interrupt", "MappedTransport", "parse_mapped"]
 
 _SCHEME = "uio:"
 
-#: What is opened where nobody names others.
+#: Default names of the devices.
 _REGISTERS, _MEMORY = "uio0", "udmabuf0"
 
-#: Seconds of the longest sleep, after which the driver looks at its own limit.
+#: Longest sleep in seconds; then the driver checks its own limit.
 _SLICE = 0.5
 
-#: Alignment of regions, so of memory.
+#: Alignment of regions, and therefore of memory.
 _ALIGNMENT = 64
 
-#: Bytes of the number of interrupts, as UIO gives it.
+#: Bytes of UIO's interrupt count.
 _COUNT_BYTES = 4
 
 
@@ -110,11 +110,12 @@ class MappedTransport:
         size, offset = self._number(folder / "size"), self._number(folder / "offset")
         if size < WINDOW_BYTES or offset % 4:
             raise DeviceError(
-                f"{name} is no Matloom engine: its registers are {size} bytes at {offset}, not "
+                f"{name} is not a Matloom engine: its registers are {size} bytes at {offset}, not "
                 f"{WINDOW_BYTES} at a multiple of 4"
             )
         pages = self._map(name, size + offset)
-        # An item of this view is one access of 32 bits; a slice of the map would be many of a byte.
+        # An item of this view is one 32-bit access; a slice of the map would be several byte
+        # accesses.
         self._words = memoryview(pages)[offset : offset + size].cast("I")
 
     def _open_memory(self, name: str) -> None:
@@ -176,7 +177,7 @@ class MappedTransport:
         start = self._start(address, len(data))
         self._memory[start : start + len(data)] = data
         if data:
-            # A read waits for the writes before it: none is in a buffer when the engine starts.
+            # A read waits for earlier writes, so none is still buffered when the engine starts.
             self._memory[start + len(data) - 1]
 
     def _start(self, address: int, size: int) -> int:
@@ -190,7 +191,7 @@ class MappedTransport:
 
     def wait_interrupt(self, cycles: int) -> int:
         """Wait for the interrupt, at most half a second; the cycles that passed are unknown."""
-        del cycles  # The clock of the engine is not known here.
+        del cycles  # The engine's clock is unknown here.
         self._interrupt.wait(_SLICE)
         return 0
 

@@ -11,7 +11,7 @@ from matloom.device.simulator import arguments, load, remembered, simulator_of, 
 
 __all__ = ["NetlistTransport", "build"]
 
-#: What a build of `nano` takes, more or less; larger engines take longer.
+#: Approximate minutes of a build of `nano`; larger engines take longer.
 _MINUTES = 6.0
 
 
@@ -36,7 +36,7 @@ def _build(config: Config, trace: str, on_line: Callable[[str], None] | None) ->
 
     chip = generate(config)
     verilog = mapped(chip, on_line or (lambda _line: None))
-    # Cells are too small to be modules of their own in a simulation.
+    # Cells are too small to be separate modules in a simulation.
     flags = [*arguments(config, trace, "none"), "--flatten"]
     return simulator_of(chip, verilog, flags, on_line=on_line)
 

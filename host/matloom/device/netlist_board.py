@@ -13,13 +13,13 @@ __all__ = ["NetlistBoard"]
 
 _FOLDER = HARNESS / "netlist_board"
 
-#: The far end's bits are shorter than they should be by this part: no two oscillators agree.
+#: Fraction by which the far end's bits are too short: oscillators never agree.
 _FAST = 0.004
 
-#: Told to the host: a board's bits take some milliseconds each here.
+#: Baud rate that the host is told: a bit takes some milliseconds here.
 _NAMED_BAUD = 300
 
-#: What a build takes, more or less.
+#: Approximate minutes of a build.
 _MINUTES = 10.0
 
 
@@ -52,7 +52,7 @@ def _source(plan: Any, on_line: Callable[[str], None] | None) -> SimulatorSource
         label=f"board-netlist-{plan.name}-{plan.config.digest:08x}",
         harness=_FOLDER / "netlist_board.cpp",
         defines=(f"MATLOOM_STEP_PS={step}", f"MATLOOM_INPUT_HZ={plan.board.input_hz}"),
-        # Cells are too small to be modules of their own; the PLL's model has delays.
+        # Cells are too small to be separate modules; the PLL's model has delays.
         options=("--timing", "--flatten"),
         initialised=True,
     )

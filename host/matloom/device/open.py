@@ -22,16 +22,16 @@ __all__ = [
     "open_device",
 ]
 
-#: Names that `open_device` knows.
+#: Names that `open_device` accepts.
 DEVICES = ("rtl", "netlist", "model", "fast", "soc", "uart:PORT[@BAUD]", "uio:[UIO[,DMABUF]]")
 
-#: Those that are simulated cycle by cycle.
+#: Devices that are simulated cycle by cycle.
 SIMULATED = ("rtl", "netlist")
 
-#: Those that compute at once, and have no cycles to count.
+#: Devices that compute results directly, without cycles.
 _IN_SOFTWARE = {"model": ModelTransport, "fast": FastTransport}
 
-#: External memory of a device that nobody asked for more of.
+#: Default size of a device's external memory.
 _MEMORY_BYTES = 1 << 24
 
 
@@ -55,7 +55,7 @@ def _kind(name: str) -> str:
 
 
 def require_device(name: str) -> None:
-    """Raise `DeviceError` for the name of no device; nothing is opened."""
+    """Raise `DeviceError` for an unknown device name; nothing is opened."""
     _kind(name)
 
 
@@ -141,7 +141,7 @@ def _open_simulated(
 
     memory, timing = options.pop("memory"), options.pop("timing")
     if memory is not None and timing is not None:
-        raise ValueError("memory must be None where there is a timing, which has one")
+        raise ValueError("memory must be None if timing is given, which contains one")
     timing = timing or MemoryTiming(memory=load_memory(memory))
     simulated = NetlistTransport if name == "netlist" else chip_class()
     transport = simulated(config, memory_bytes, timing=timing, **options)

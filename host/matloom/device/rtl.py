@@ -21,10 +21,10 @@ from matloom.device.waves import Waves
 
 __all__ = ["MemoryTiming", "RtlTransport"]
 
-#: Says whether the bus is checked where nobody says so: 1 for yes.
+#: Environment variable that sets the default of `check_bus`: 1 for yes.
 CHECK_VARIABLE = "MATLOOM_CHECK_BUS"
 
-#: Cycles simulated before the first look at whether to stop, and seconds between two looks.
+#: Cycles simulated before the first check of whether to stop, and seconds between checks.
 _SLICE, _LOOK = 1 << 12, 0.1
 
 #: Bus address at which the external memory of the simulation begins.
@@ -42,7 +42,7 @@ class MemoryTiming:
     latency_jitter:
         Maximum of additional random cycles.
     stall_per_1024:
-        Of 1,024 cycles, how many withhold each handshake, at random.
+        Random cycles in 1,024 that withhold each handshake.
     seed:
         Seed of the randomness.
     error_first, error_end:
@@ -100,7 +100,7 @@ class RtlTransport:
     ) -> None:
         self.memory_base, self.memory_bytes = MEMORY_BASE, memory_bytes
         self.stopped: Callable[[], bool] = never
-        #: Cycles for which the chip ran since the last register was written: how far a run is.
+        #: Cycles since the last register write: the progress of a run.
         self.waited = 0
         self._slice = _SLICE
         self._bus_bytes = config.bus_bytes
@@ -112,9 +112,9 @@ class RtlTransport:
         self._simulation = self._library.matloom_create(
             self.memory.ctypes.data, MEMORY_BASE, memory_bytes, state_seed & 0xFFFFFFFF
         )
-        # A session that nobody closes has its waveforms, and leaves no simulation behind.
+        # A session that is never closed still finishes its waveforms and its simulation.
         self._end = weakref.finalize(self, _end, self._library, self._simulation, self.memory)
-        # The interpreter's end is the driver's to see: a thread may be simulating.
+        # The driver handles the interpreter's exit, because a thread may be simulating.
         self._end.atexit = False
         self.set_timing(timing or MemoryTiming())
         if check_bus is None:

@@ -10,7 +10,7 @@ from matloom.errors import MissingPackageError, UserError
 
 __all__ = ["SerialStream", "parse_address"]
 
-#: Seconds that the operating system may take to accept bytes: then nobody is at the other end.
+#: Seconds allowed for the operating system to accept bytes; after that, nothing is connected.
 _WRITE_TIMEOUT = 30.0
 
 _SCHEME = "uart:"
@@ -68,8 +68,8 @@ class SerialStream:
         number = getattr(error, "errno", None)
         if number == errno.ENOENT:
             ports = [item.device for item in self._serial.tools.list_ports.comports()]
-            here = f"give one of those here: {', '.join(ports)}"
-            hint = here if ports else "plug the board in: there is no port"
+            here = f"use one of the existing ports: {', '.join(ports)}"
+            hint = here if ports else "plug in the board: there is no serial port"
             return DeviceError(f"there is no serial port {self.name}", hint=hint)
         if number in (errno.EBUSY, errno.EAGAIN):
             return DeviceError(

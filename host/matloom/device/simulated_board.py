@@ -16,7 +16,7 @@ _FOLDER = HARNESS / "board"
 
 
 def _divisor(cpu: str | None) -> int:
-    """Return the cycles per bit; firmware cannot keep up with the shortest."""
+    """Return the cycles per bit; firmware cannot keep up with the fastest line."""
     return bit_cycles(cpu) if cpu else DIVISOR
 
 

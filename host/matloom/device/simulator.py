@@ -39,8 +39,8 @@ _PROBES = _HARNESS.with_name("probes.cpp")
 
 _LIBRARY = "libmatloom.so"
 
-#: What a simulator tells of the chip's inside: nothing, what is issued and completed, or also
-#: which lines ran and which signals toggled.
+#: Reports of a simulator about the inside of the chip: none, issue and completion of instructions,
+#: or also executed lines and toggled signals.
 PROBES = ("none", "events", "lines")
 
 
@@ -84,7 +84,7 @@ def remembered(
 def building(config: Config, minutes: float | None = None) -> AbstractContextManager[None]:
     """Print at the start, and repeatedly, that a configuration's simulator is being built."""
     if minutes is None:
-        # Of two cores of 2020.
+        # Measured on two cores of 2020.
         minutes = 1 + config.rows * config.columns // 256
     name = next((name for name, each in PRESETS.items() if each == config), "")
     name = name or f"an engine of {config.rows}x{config.columns}"
@@ -92,7 +92,7 @@ def building(config: Config, minutes: float | None = None) -> AbstractContextMan
     return progress(f"building the simulator of {name} ({time}, once)", after=0)
 
 
-#: Rooms of the hardware's sources that no part of a simulator is made of.
+#: Folders of the hardware's sources that no simulator depends on.
 APART = ("formal", "integration")
 
 
@@ -142,7 +142,7 @@ def arguments(config: Config, trace: str, probed: str) -> list[str]:
 
 
 def _build(config: Config, trace: str, on_line: Callable[[str], None] | None, probed: str) -> Path:
-    # The one place of the host that asks for hardware.
+    # The only import of the hardware in the host.
     from matloom_rtl.generate import generate
 
     note("generating Verilog")
@@ -161,7 +161,7 @@ def simulator_of(
     on_line: Callable[[str], None] | None = None,
     beside: Mapping[str, str] | None = None,
 ) -> Path:
-    """Return the simulator library of a chip; `verilog` is a form of its text to simulate.
+    """Return the simulator library of a chip; `verilog` is its text, edited for simulation.
 
     `beside` are texts to store next to it, by file name.
     """
@@ -206,7 +206,7 @@ class Breach(ctypes.Structure):
 
 _HANDLE, _U32, _U64 = ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint64
 
-#: What a function returns, and what it takes.
+#: Result type and argument types of a function.
 _Signatures = dict[str, tuple[Any, Sequence[Any]]]
 
 _SIGNATURES: _Signatures = {

@@ -27,18 +27,18 @@ __all__ = [
     "open_soc",
 ]
 
-#: Room for an image at the beginning of external memory (SOC_IMAGE_BYTES of firmware/soc/soc.h).
+#: Space for an image at the start of external memory (SOC_IMAGE_BYTES of firmware/soc/soc.h).
 IMAGE_BYTES = 0x10000
 
-#: As fast as a simulation is, more or less.
+#: Approximate speed of a simulation.
 SOC_CLOCK_HZ = 1_000_000
 
 _MEMORY_BYTES = (1 << 24) + IMAGE_BYTES
 
-#: Seconds of the chip that its boot loader may take for a checksum.
+#: Simulated seconds allowed for the boot loader's checksum.
 _CHECKSUM_SECONDS = 5.0
 
-#: Bytes taken from the simulator at a time.
+#: Bytes read from the simulator at a time.
 _CHUNK = 4096
 
 

@@ -13,7 +13,7 @@ __all__ = ["FORMATS", "Waves"]
 #: Formats by the suffix of the file, as GTKWave and Surfer read them.
 FORMATS = ("vcd", "fst")
 
-#: What Verilator's writer of FST includes, and the packages of Debian that have it.
+#: Headers that Verilator's FST writer includes, and the Debian packages with them.
 _HEADERS, _PACKAGES = ("lz4.h", "zlib.h"), "liblz4-dev zlib1g-dev"
 
 

@@ -41,7 +41,7 @@ class RequestWindow:
         self._attempts = [0] * len(asked)
         self._sent: dict[int, int] = {}
         self._clock, self._base, self._reached = 0, 0, 0
-        #: Requests that were taken as lost.
+        #: Number of requests that counted as lost.
         self.repeats = 0
 
     @property
@@ -84,7 +84,7 @@ class RequestWindow:
     def take(self, reply: Reply) -> bool:
         """Accept a reply; return whether it answers a request."""
         if reply.status == Status.BAD_FRAME:
-            # It says of no request that it was the one: the oldest under way it is, most likely.
+            # The reply does not name a request; most likely it belongs to the oldest in flight.
             self._lose(sorted(self._sent, key=self._sent.__getitem__)[:1])
             return False
         index = self._base + ((reply.sequence - self._first - self._base) & 255)
@@ -112,7 +112,7 @@ class RequestWindow:
         self.answers[index] = reply.data
         if reply.status != Status.OKAY and self.error is None:
             self.error = (self._asked[index], Status(reply.status))
-            # What was not sent is not wanted any more.
+            # Requests that were not sent yet are dropped.
             del self.answers[self._reached :]
         while self._base < len(self.answers) and self.answers[self._base] is not None:
             self._base += 1

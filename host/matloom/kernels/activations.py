@@ -36,7 +36,7 @@ __all__ = [
 _SHORT = (-(2**15), 2**15 - 1)
 #: Bits of the mask of remainders in gemmlowp's division of 16-bit integers.
 _MASK_BITS = 16
-#: The reference kernel takes the exponential itself below this.
+#: Below this, the reference kernel uses the exponential itself.
 _EXP_BELOW = -9
 
 

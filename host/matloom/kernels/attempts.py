@@ -30,19 +30,19 @@ Array = npt.NDArray[Any]
 
 #: Seconds of a first run above which a network is not tried a second time.
 _LONG = 0.1
-#: Seconds that a damaged network may keep a library busy.
+#: Maximum seconds that a network, which may be damaged, may keep a library busy.
 _LONGEST = 300
-#: Seconds of the processor that it may take from ONNX's libraries, and one more for each so many
-#: bytes that it may take; a body may repeat itself 2**63 times.
+#: CPU seconds allowed on ONNX's libraries, and the bytes of allowed memory that add a second; a
+#: body may repeat itself 2**63 times.
 _LONGEST_ONNX, _BYTES_A_SECOND = 10, 256 << 20
-#: Bytes that any network may take from these, and how many times the bytes of its file and those of
-#: its values (`Cut.arena`): constants are there as read, as used, and once more between the two.
+#: Bytes allowed for any network on these, and factors for the bytes of its file and of its values
+#: (`Cut.arena`): constants exist as read, as used, and once more in between.
 _MEMORY, _FILE_TIMES, _VALUE_TIMES = 512 << 20, 8, 4
-#: Share of the machine's memory that a network may take.
+#: Share of the machine's memory that a network may use.
 _MOST_MEMORY = 0.75
-#: What fresh memory holds in two runs that are compared: no bit is the same in both.
+#: Fill of fresh memory in two runs that are compared: every bit differs.
 _FILLS = (0x55, 0xAA)
-#: Bytes of the largest integers that inputs are drawn of at random; larger ones count things.
+#: Bytes of the largest integers that get random inputs; larger types hold sizes or indices.
 _WORD_BYTES = 2
 #: glibc's number of the parameter that fills fresh memory (mallopt(3)).
 _M_PERTURB = -6
@@ -55,7 +55,7 @@ def _libraries() -> Any:
         spec = importlib.util.spec_from_file_location(known, path)
         assert spec is not None
         assert spec.loader is not None
-        # Under its whole name, the next one finds it without the package.
+        # Registered under its full name, so that the next module finds it without the package.
         module = sys.modules[known] = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
     return module
@@ -74,7 +74,7 @@ _MODULES = {
 }
 
 
-#: Signals that end a process whose time is over.
+#: Signals that end a process after its time limit.
 _LATE = frozenset({signal.SIGALRM, signal.SIGXCPU})
 _TOO_LONG = "it does not end in time"
 
@@ -126,21 +126,22 @@ def _twins(package: str, cut: Any) -> list[Any]:
 
 
 def _attempt(package: str, cut: Any, given: Sequence[Array] | None) -> str:
-    """Return why a library does not run a network; nothing where it does on some inputs."""
+    """Return why a library cannot run a network; empty if it can on some inputs."""
     try:
         if given is not None:
             _LIBRARIES[package](cut).run(given)
             return ""
         twins = _twins(package, cut)
         kinds = twins[0].kinds()
-    # A damaged file is found out by whatever meets it: TypeError, IndexError, UnicodeDecodeError.
+    # Damage surfaces as any exception: TypeError, IndexError, UnicodeDecodeError.
     except Exception as error:
         return str(error) or type(error).__name__
     refusals = []
-    # What loads there is sound: inputs that are sizes or indices may fail for their values alone.
+    # A model that loads there is sound; sizes or indices among the inputs may fail for their
+    # values.
     if package == "onnxruntime":
         refusals.append("")
-    # Zeros may be no divisor, and neither may some random number be: ones are.
+    # Zeros and some random numbers are not valid divisors; ones are.
     for fill in (0, None, 1):
         if fill == 1 and "" in refusals:
             break
@@ -201,7 +202,7 @@ def _attempt_in_process(package: str, cut: Any, given: Sequence[Array] | None) -
 def _shapes(
     content: bytes, given: dict[int, tuple[int, ...]], wanted: Sequence[int]
 ) -> dict[str, Any]:
-    """Return the tensors' shapes where inputs have these, and the values of some tensors."""
+    """Return the tensors' shapes for given input shapes, and the values of some tensors."""
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
     # Optimised kernels: shapes do not depend on how values are computed.
@@ -233,7 +234,7 @@ def _output_shapes(package: str, cut: dict[str, Any]) -> dict[str, Any]:
     kinds = library.kinds()
     try:
         made = library.run([np.zeros(shape, dtype) for shape, dtype in kinds])
-    # Zeros may be no size or divisor; which error says so is the library's choice.
+    # Zeros may be invalid as sizes or divisors; libraries raise different errors for them.
     except Exception:
         made = library.run([np.ones(shape, dtype) for shape, dtype in kinds])
     return {"shapes": [array.shape for array in made]}
@@ -252,14 +253,14 @@ def _answer(question: Callable[[], dict[str, Any]]) -> bytes:
     """Return a pickled answer, or the library's refusal."""
     try:
         answer = question()
-    # Of a damaged file, as in `_attempt`.
+    # A damaged file, as in `_attempt`.
     except Exception as error:
         answer = {"refusal": next(iter(str(error).strip().splitlines()), type(error).__name__)}
     return pickle.dumps(answer)
 
 
 def _served(package: str, kind: str, request: Any) -> bytes:
-    """Return the pickled answer to a request; nothing where the library crashes."""
+    """Return the pickled answer to a request; empty if the library crashes."""
     if kind == "refusals":
         return pickle.dumps(
             [_attempt_in_process(package, _CUT(**cut), given) for cut, given in request]
@@ -279,7 +280,7 @@ def _main(package: str) -> None:
     source, target = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     # The libraries write to standard output, too.
     os.dup2(2, 1)
-    # Once, for all processes that follow.
+    # Imported once, for all forks.
     importlib.import_module(_MODULES[package])
     while head := source.read(8):
         (size,) = struct.unpack("<Q", head)

@@ -14,7 +14,7 @@ from matloom.kernels.interpreters import Cut
 
 __all__ = ["cut_file", "keep_used", "packed", "plain_model"]
 
-#: The largest arena that TensorFlow Lite Micro counts in.
+#: The largest arena that TensorFlow Lite Micro can address.
 _LARGEST_ARENA = 2**31 - 1
 
 

@@ -17,9 +17,9 @@ from matloom.kernels.registered import (
 
 __all__ = ["Expansion", "checked_expansion", "completed"]
 
-#: Random inputs that a kernel and its stages are compared on, after zeros and both ends.
+#: Number of random inputs for comparing a kernel with its stages, besides zeros and both ends.
 _DRAWS = 3
-#: How far stages in floating point may be from the kernel, of its largest output.
+#: Tolerance of floating-point stages, relative to the kernel's largest output.
 _TOLERANCE = 1e-5
 
 
@@ -92,7 +92,7 @@ def _expansion(operator: RegisteredOperator, use: OperatorUse) -> Expansion:
         output_numbers = operator.stages(use, builder, *numbers)
         outputs = [output_numbers] if isinstance(output_numbers, int) else list(output_numbers)
         graph = builder.graph(*outputs)
-    # The function is the user's.
+    # The function is user code.
     except Exception as error:
         line = " ".join(str(error).split())
         raise OperatorError(

@@ -20,12 +20,12 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Cut:
-    """A model file of the operators that are to run, and what runs it.
+    """A model file with the operators to run, and its interpreter.
 
     Members
     -------
     arena:
-        Bytes of memory for its tensors; those that ONNX's libraries are allowed for values.
+        Bytes of memory for its tensors; for ONNX's libraries, the bytes allowed for values.
     inputs, outputs:
         Their numbers.
     """
@@ -44,7 +44,7 @@ class Library:
     ImportError
         The library is not installed.
     RuntimeError, ValueError
-        It does not take the network, or a run fails.
+        It refuses the network, or a run fails.
     """
 
     def __init__(self, cut: Cut) -> None:
@@ -62,8 +62,8 @@ class Library:
 class _Micro(Library):
     """TensorFlow Lite Micro: every tensor must have the shape in the file.
 
-    Some of its kernels write the lengths that they make over those that the file declares, without
-    a look at how many there are: DEPTH_TO_SPACE writes four.
+    Some of its kernels overwrite the declared shape without checking its length: DEPTH_TO_SPACE
+    writes four numbers.
     """
 
     def __init__(self, cut: Cut) -> None:
@@ -119,7 +119,7 @@ class _Lite(Library):
         return list(map(self._result, self._interpreter.get_output_details()))
 
     def _result(self, detail: dict[str, Any]) -> Array:
-        # The library refuses to copy a tensor of no elements.
+        # The library refuses to copy a tensor without elements.
         if 0 in detail["shape"]:
             return np.empty(detail["shape"], detail["dtype"])
         found: Array = self._interpreter.get_tensor(detail["index"])
@@ -153,7 +153,7 @@ class _Onnx(Library):
         names = [value.name for value in self._session.get_inputs()]
         try:
             return list(self._session.run(None, dict(zip(names, inputs, strict=True))))
-        # Its errors are of its own classes.
+        # ONNX Runtime has its own exception classes.
         except Exception as error:
             raise RuntimeError(plain_error(error)) from None
 
@@ -181,7 +181,7 @@ class _OnnxReference(Library):
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         names = [value.name for value in self._inputs]
         try:
-            # Undefined operands are part of its definitions.
+            # It computes with NaN and infinity on purpose.
             with np.errstate(all="ignore"):
                 found = self._evaluator.run(None, dict(zip(names, inputs, strict=True)))
         except Exception as error:
@@ -198,7 +198,7 @@ class _OnnxReference(Library):
         return onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
 
 
-#: By the name of the package that one comes with.
+#: Interpreters by package name.
 LIBRARIES: dict[str, Callable[[Cut], Library]] = {
     "tflite-micro": _Micro,
     "ai-edge-litert": _Lite,

@@ -50,7 +50,7 @@ from matloom.kernels.weighted import convolution, dense, depthwise, transposed_c
 
 __all__ = ["Kernel", "kernel_of"]
 
-#: Graph and node say how; the arrays are the node's inputs in order. Returns the output, or a
+#: Kernel of a node: takes the graph, the node and its inputs in order, and returns the output, or a
 #: tuple of several.
 Kernel = Callable[[Graph, Node, Sequence[Array]], Array | tuple[Array, ...]]
 
@@ -99,7 +99,7 @@ KERNELS: dict[Op, Kernel] = {
     Op.UNPACK: unpack,
 }
 
-#: Where the first input is float32 and arithmetic differs.
+#: Kernels for a float32 first input, if the arithmetic differs.
 FLOAT_KERNELS: dict[Op, Kernel] = {
     Op.ADD: float_arithmetic,
     Op.AVERAGE_POOL_2D: float_average_pool,
@@ -121,7 +121,7 @@ FLOAT_KERNELS: dict[Op, Kernel] = {
     Op.TRANSPOSE_CONV: float_transposed_convolution,
 }
 
-#: Where weights are int8 between float32 tensors.
+#: Kernels for int8 weights between float32 tensors.
 HYBRID_KERNELS: dict[Op, Kernel] = {
     Op.CONV_2D: hybrid_convolution,
     Op.FULLY_CONNECTED: hybrid_dense,

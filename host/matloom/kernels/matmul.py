@@ -20,7 +20,7 @@ def batch_matmul(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
     Floats are summed in float64: TensorFlow Lite Micro's may differ in the last bits.
     """
     attributes = node.attributes_as(BatchMatmul)
-    # Of int8, products of 9-bit numbers: sums of 2**35 of them are exact.
+    # For int8, factors have 9 bits: sums of 2**35 products are exact.
     left, right = (array.astype(np.float64) for array in inputs[:2])
     if inputs[0].dtype != np.float32:
         left -= graph.tensors[node.inputs[0]].zero_point

@@ -12,7 +12,7 @@ from matloom.kernels.interpreters import Cut
 __all__ = ["captured", "cut_model", "memory_of", "parsed", "subgraphs", "value_numbers"]
 
 
-#: Bytes of values that are no constants.
+#: Maximum bytes counted for values that are not constants.
 _MOST_CLAIMED = 64 << 20
 
 
@@ -40,7 +40,7 @@ def _parsed(file: _Bytes) -> Any:
 
 
 def parsed(content: bytes) -> Any:
-    """Return the ModelProto of a file's bytes, which nobody may change.
+    """Return the ModelProto of a file's bytes, which callers must not change.
 
     Raises
     ------
@@ -55,7 +55,7 @@ def parsed(content: bytes) -> Any:
 def value_numbers(graph: Any) -> dict[str, int]:
     """Return the numbers of a GraphProto's values by name: in order of their first appearance.
 
-    Inputs come first, then constants, then what operators make. Every copy of a model that has the
+    Inputs come first, then constants, then results of operators. Every copy of a model that has the
     same inputs, constants and operators has the same numbers.
     """
     names = [value.name for value in graph.input]
@@ -87,7 +87,7 @@ def subgraphs(node: Any) -> Iterator[Any]:
 
 
 def cut_model(content: bytes, attributes: Reference) -> Cut:
-    """Return the model of a node's operators alone.
+    """Return a model with only a node's operators.
 
     Raises
     ------
@@ -132,8 +132,8 @@ def cut_model(content: bytes, attributes: Reference) -> Cut:
 def memory_of(graph: Any) -> int:
     """Return the bytes that values of a GraphProto take: constants that operators make, and others.
 
-    The others are as large as the two largest, of which a damaged file may claim anything: they
-    count as `_MOST_CLAIMED` at most.
+    The others count as the two largest of them, at most `_MOST_CLAIMED`, because a damaged file may
+    claim any size.
     """
     return _memory(graph.node, [*graph.input, *graph.value_info, *graph.output])
 

@@ -1,6 +1,6 @@
 """Sessions of ONNX Runtime whose sums do not saturate, and the models that it optimises.
 
-This file imports nothing of Matloom, as `interpreters.py`, which is loaded by its path.
+This file imports nothing from Matloom, because `interpreters.py` loads it by its path.
 """
 
 import re
@@ -12,7 +12,7 @@ from typing import Any
 __all__ = ["onnx_session", "optimised_onnx", "plain_error"]
 
 _EXACT_SUMS = "session.x64quantprecision"
-#: What ONNX Runtime 1.32 says if operators share a constant for which it would take other kernels.
+#: Error of ONNX Runtime 1.32 if operators share a constant that it would rewrite for other kernels.
 _SHARED = "replace the existing tensor"
 _REAL = "DequantizeLinear"
 #: uint8 and int8, as in `onnx.TensorProto.DataType`.
@@ -22,10 +22,10 @@ _BYTES = (2, 3)
 def onnx_session(content: bytes) -> Any:
     """Return a session of ONNX Runtime on the CPU, with all its optimisations.
 
-    One thread gives floating-point sums one order. On a CPU without VNNI, kernels of uint8 data and
-    int8 weights add pairs of products in 16 bits, which saturate; others are asked for, where the
-    operators have them. ONNX Runtime does not take a model for these kernels if operators share
-    constants of bytes: they get their own first.
+    One thread gives floating-point sums one order. On a CPU without VNNI, kernels for uint8 data
+    and int8 weights add pairs of products in 16 bits, which saturate, so other kernels are
+    requested if the operators have them. With these, ONNX Runtime refuses models whose operators
+    share constants of bytes, so each operator gets its own.
 
     Raises
     ------
@@ -36,13 +36,13 @@ def onnx_session(content: bytes) -> Any:
 
 
 def optimised_onnx(content: bytes, form: str) -> bytes:
-    """Return the model that ONNX Runtime makes of another, with weights that are in other files.
+    """Return the model as optimised by ONNX Runtime, including weights from other files.
 
     Parameters
     ----------
     form:
-        "basic": as execution providers see it. "own": with operators of integers, and without what
-        a processor's memory layout asks for (`ORT_ENABLE_ALL`), which changes no result.
+        "basic": as execution providers see it. "own": with integer operators, but without
+        changes for a processor's memory layout (`ORT_ENABLE_ALL`), which affect no result.
         "integers": operators between DequantizeLinear and QuantizeLinear of int8 become integer
         operators, too, as on ARM; on x86 ONNX Runtime leaves many in floating point.
 
@@ -66,14 +66,14 @@ def optimised_onnx(content: bytes, form: str) -> bytes:
 
 
 def _opened(content: bytes, entries: Sequence[dict[str, str]], **settings: Any) -> Any:
-    """Return a session with the first of some configurations that ONNX Runtime takes."""
+    """Return a session with the first of some configurations that ONNX Runtime accepts."""
     refused = ""
     for entry in entries:
         for own in (False, True):
             try:
                 model = _with_own_constants(content) if own else content
                 return _session(model, entry, settings)
-            # ONNX Runtime's errors have classes of their own, with no other base.
+            # ONNX Runtime has its own exception classes, without a common base.
             except Exception as error:
                 refused = plain_error(error)
             if _SHARED not in refused:
@@ -110,7 +110,7 @@ def _with_own_constants(content: bytes) -> bytes:
     nodes: list[Any] = []
 
     def own(name: str) -> str:
-        """Return a name of the same value, which nothing reads yet."""
+        """Return another name for the same value, which nothing reads yet."""
         source = producers.get(name)
         copied = source is not None and source.op_type == _REAL and source.input[0] in held
         if name not in seen or not (name in held or copied):
@@ -136,15 +136,15 @@ def _with_own_constants(content: bytes) -> bytes:
     return bytes(model.SerializeToString())
 
 
-#: What stands in front of the reason in ONNX Runtime's messages, in this order.
+#: Prefixes before the reason in ONNX Runtime's messages, in this order.
 _NOISE = (
     re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : "),
     re.compile(r"^Exception during initialization: "),
     re.compile(r"^Non-zero status code returned while running .*? Status Message: "),
-    # A file and its line, the signature of a function, and the condition in C++.
+    # File and line, the signature of a function, and the failed condition in C++.
     re.compile(r"^/\S+:\d+ .* was false\. "),
     re.compile(r"^/\S+:\d+ "),
-    # Where Python has an object in memory.
+    # Address of a Python object.
     re.compile(r" object at 0x[0-9a-f]+"),
 )
 

@@ -27,13 +27,13 @@ __all__ = [
     "tensor_shapes",
 ]
 
-#: What is remembered of networks that were tried: a process takes a good part of a second.
+#: Number of cached results of attempts: a process takes a good part of a second.
 _MOST = 1024
 _known: OrderedDict[tuple[str, bytes], str] = OrderedDict()
 
 _CRASH = "the library crashes"
 _TOO_LONG = "it does not end in time"
-#: Unlike a script's, a path that is run so adds no folder to those that modules are looked up in.
+#: Unlike running a script, this adds no folder to the search path of modules.
 _PROGRAM = str(Path(interpreters.__file__).with_name("attempts.py"))
 _COMMAND = f"import runpy; runpy.run_path({_PROGRAM!r}, run_name='__main__')"
 
@@ -169,7 +169,7 @@ class _Processes:
         self._kept: dict[tuple[str, int], _Process] = {}
 
     def ask(self, package: str, kind: str, request: object) -> Any:
-        # A fork of this process must not talk to its parent's, nor two threads to the same.
+        # A fork must not use its parent's processes, nor two threads the same one.
         key, answer = (package, os.getpid()), None
         process = self._kept.pop(key, None)
         if process is not None and process.ended:

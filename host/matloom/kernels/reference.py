@@ -1,9 +1,9 @@
 """Operators without a kernel here, run by an installed reference interpreter.
 
-Of TensorFlow Lite, TensorFlow Lite Micro comes first; LiteRT's reference kernels take what that
-refuses. Operators of ONNX run on ONNX Runtime, or on ONNX's reference implementation where that
-refuses them. Each is imported when a network needs it. Operators
-that users register run on their own kernels.
+Operators of TensorFlow Lite run on TensorFlow Lite Micro or, if it refuses them, on LiteRT's
+reference kernels. Operators of ONNX run on ONNX Runtime or, if it refuses them, on ONNX's reference
+implementation. Each is imported when a network needs it. Operators that users register run on their
+own kernels.
 """
 
 from collections.abc import Sequence
@@ -24,9 +24,9 @@ from matloom.kernels.registered import RegisteredRun, registered
 
 __all__ = ["Choice", "InterpreterError", "ReferenceRun", "as_declared", "choose"]
 
-#: Characters of a reason that are shown: names in a file may be of any length.
+#: Maximum characters of a reason to show: names in a file may have any length.
 _LONGEST_REASON = 400
-#: What people call the interpreter of each package.
+#: Common name of each package's interpreter.
 _NAMES = {
     "tflite-micro": "TensorFlow Lite Micro",
     "ai-edge-litert": "LiteRT's reference kernels",
@@ -53,8 +53,8 @@ class Choice:
     cut:
         The file that it runs.
     missing, refusals:
-        Packages that were asked for before and are not installed, or do not run the operators and
-        why.
+        Preferred packages that are not installed, and those that refuse the operators, with
+        reasons.
     """
 
     attributes: Reference
@@ -102,7 +102,7 @@ class Choice:
 
 
 def choose(graph: Graph, nodes: Sequence[Node]) -> list[Choice]:
-    """Return for REFERENCE nodes what runs each; all of a package are tried in one process.
+    """Return the interpreter of each REFERENCE node; all nodes of a package share one process.
 
     Raises
     ------
@@ -153,7 +153,7 @@ def _cut(graph: Graph, node: Node, package: str, choice: Choice) -> Cut | None:
     except ImportError:
         choice.missing.append(package)
     except Exception as error:
-        # A damaged file is found out by whatever meets it: struct.error, AttributeError.
+        # Damage surfaces as any exception: struct.error, AttributeError.
         choice.refusals[package] = (str(error).strip().splitlines() or [type(error).__name__])[-1]
     return None
 
@@ -164,7 +164,7 @@ class ReferenceRun:
     Errors
     ------
     InterpreterError
-        No interpreter is installed, or none takes the operators.
+        No interpreter is installed, or none accepts the operators.
     """
 
     def __init__(self, graph: Graph, node: Node) -> None:
@@ -188,7 +188,7 @@ class ReferenceRun:
         InterpreterError
             The operators fail on these inputs.
         OperatorError
-            So does the kernel of a registered one.
+            The kernel of a registered operator fails.
         """
         if self._own is not None:
             return self._own.run(inputs[:-1])
@@ -211,8 +211,8 @@ class ReferenceRun:
 
 
 def as_declared(array: Array, shape: tuple[int, ...]) -> Array:
-    """Return an array in the shape that a file declares, or in its own where that has other sizes.
+    """Return an array in the declared shape, or unchanged if its size differs.
 
-    Only outputs whose shape depends on values have others.
+    Sizes differ only for outputs whose shape depends on values.
     """
     return array.reshape(shape) if array.size == np.prod(shape, dtype=np.int64) else array

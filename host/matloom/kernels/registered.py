@@ -127,7 +127,7 @@ def declared_outputs(operator: RegisteredOperator, use: OperatorUse) -> list[Sha
     shapes = [tensor.shape for tensor in use.inputs]
     try:
         found = operator.shape(*shapes, **use.attributes)
-    # The function is the user's.
+    # The function is user code.
     except Exception as error:
         raise _failed(operator, "shape", error) from error
     several = isinstance(found, list)
@@ -151,9 +151,9 @@ def run_kernel(
         The kernel fails, or its outputs have other shapes or types.
     """
     try:
-        # A copy, so that a kernel which writes into its inputs changes nothing else.
+        # Copied, so that a kernel that writes to its inputs changes nothing else.
         found = operator.kernel(use, *(np.array(array) for array in arrays))
-    # The function is the user's.
+    # The function is user code.
     except Exception as error:
         raise _failed(operator, "kernel", error) from error
     results = tuple(map(np.asarray, found if isinstance(found, (list, tuple)) else [found]))

@@ -22,7 +22,7 @@ from matloom.ir.scales import (
 
 __all__ = ["converted", "finish", "limit", "requantise_sums", "scale"]
 
-#: What each activation lets through.
+#: Range of each activation.
 _LIMITS = {
     Activation.RELU: (0.0, np.inf),
     Activation.RELU6: (0.0, 6.0),
@@ -44,7 +44,7 @@ def _scaled(sums: Array, multiplier: Array, shift: Array) -> Array:
     sums *= multiplier
     sums += 2**30
     sums >>= 31
-    # Halves away from zero: a negative number is one less before it is shifted.
+    # Halves round away from zero: a negative number is decremented before the shift.
     borrow = sums >> 63
     if not right.all():
         borrow *= right > 0
@@ -111,7 +111,7 @@ def requantise_sums(
     multipliers, shifts = channel_multipliers(graph, node)
     uint8_dense = output.dtype == "uint8" and node.op is Op.FULLY_CONNECTED
     if uint8_dense or layer_rounding(node) is Rounding.SINGLE:
-        # Of uint8 TensorFlow Lite Micro has no such kernel, and LiteRT's rounds once.
+        # TensorFlow Lite Micro has no uint8 kernel for this, and LiteRT's rounds once.
         scaled = requantize(sums, multipliers, shifts, Rounding.SINGLE)
     else:
         scaled = _scaled(sums, multipliers, shifts)

@@ -39,7 +39,7 @@ def softmax(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
 def exponentials(graph: Graph, node: Node) -> Array:
     """Return the exponentials (256,) of all differences of an int8 SOFTMAX from the largest byte.
 
-    They are int64 in Q0.31, by how far a byte lies below.
+    They are int64 in Q0.31, indexed by the difference.
     """
     multiplier, shift = softmax_scale(graph, node)
     # Further below, the scaled difference does not fit Q5.26, and its exponential is negligible.

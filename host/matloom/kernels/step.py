@@ -13,7 +13,7 @@ __all__ = ["HostSteps"]
 
 
 class HostSteps:
-    """The host steps of one program but its loops; each becomes a graph with a single node.
+    """The host steps of a program except loops; each becomes a graph with a single node.
 
     Errors
     ------
@@ -36,17 +36,17 @@ class HostSteps:
             for key, (graph, node) in self._graphs.items()
             if node.op is Op.REFERENCE
         }
-        #: The steps of an interpreter, by their outputs and their key.
+        #: Steps that interpreters run, by their outputs and key.
         self._opaque = [
             (step.outputs, id(step)) for step in program.steps if id(step) in self._references
         ]
-        #: Constants by name, for a network that puts one out.
+        #: Constants by name, for a network that outputs one.
         self.constants = {
             name: tensor.data for name, tensor in tensors.items() if tensor.data is not None
         }
 
     def share(self, other: "HostSteps") -> None:
-        """Share the state of interpreters' operators with another program of the network."""
+        """Share the state of interpreters with another program of the network."""
         named = {key[0]: other._references[key[1]] for key in other._opaque}
         for outputs, key in self._opaque:
             if outputs in named:

@@ -24,7 +24,7 @@ __all__ = [
     "transposed_convolution",
 ]
 
-#: Multiply-accumulates that OpenBLAS leaves to one thread.
+#: Size up to which OpenBLAS multiplies in one thread.
 BLAS_WORK = 2**18
 
 
@@ -47,7 +47,7 @@ def _largest(data: Array) -> int:
 
 
 def _exact_type(terms: int, largest: int) -> type[np.floating[Any]]:
-    """Return a float type in which sums of that many products are exact."""
+    """Return a float type in which sums of `terms` products are exact."""
     return np.float32 if terms * largest * 255 < 2**24 else np.float64
 
 
@@ -59,7 +59,7 @@ def exact_product(rows: Array, weights: Array, largest: int = 255) -> Array:
     kind = _exact_type(rows.shape[1], largest)
     left: Array = rows.astype(kind)
     right: Array = weights.T.astype(kind)
-    # OpenBLAS spreads larger products over threads, which wait for each other on a busy machine.
+    # OpenBLAS splits larger products among threads, which wait for each other on a busy machine.
     step = max(1, BLAS_WORK // right.size)
     products = np.empty((len(left), right.shape[1]), kind)
     for start in range(0, len(left), step):
@@ -108,7 +108,7 @@ def _slid(
     sums = np.zeros((batch, tall, wide * channels), image.dtype)
     products = np.empty_like(sums)
     for column in range(weights.shape[1]):
-        # One long run for each row: short ones cost more than their arithmetic.
+        # One long run per row: short runs cost more than their arithmetic.
         strided = image[:, :, column * column_step :: right][:, :, :wide]
         runs = strided.reshape(batch, -1, wide * channels)
         for row in range(weights.shape[0]):

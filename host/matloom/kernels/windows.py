@@ -15,7 +15,7 @@ def pad(image: Array, padding: Padding, value: float) -> Array:
     wide = padding.left + width + padding.right
     if (tall, wide) == (height, width):
         return image
-    # np.pad does the same in several times the time.
+    # Several times faster than np.pad.
     padded = np.full((batch, tall, wide, channels), value, image.dtype)
     padded[:, padding.top :, padding.left :][:, :height, :width] = image
     return padded

@@ -37,7 +37,7 @@ def _share(verdict: Verdict) -> str:
 def equality(verdict: Verdict | None) -> str:
     """Return a sentence on why a program computes the same as the operators' kernels."""
     if verdict is None or (verdict.mode == "none" and not verdict.stages[1]):
-        return "results were not compared with them when the program was compiled"
+        return "whether the program gives the same results was not checked when it was compiled"
     if not verdict.stages[1]:
         return "the engine runs no operator"
     proven = verdict.stages[0] == verdict.stages[1] and verdict.stages[1]

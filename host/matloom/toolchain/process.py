@@ -56,7 +56,7 @@ def run(
     words = [str(word) for word in command]
     name = words[3] if words[:2] == ["sh", "-c"] else Path(words[0]).name
     try:
-        # A session of its own, so that an interruption ends the compilers it started as well.
+        # In a separate session, so that an interruption also ends the compilers that it started.
         process = subprocess.Popen(
             words,
             cwd=folder,

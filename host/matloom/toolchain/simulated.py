@@ -6,10 +6,10 @@ from matloom.toolchain.rewrite_preconditions import require_one_writer
 
 __all__ = ["simulated"]
 
-#: Byte lanes from which on a word is written at once.
+#: Minimum number of byte lanes to join into one write of a word.
 _LANES = 8
 
-#: All of a memory's initial values, where they are zeros.
+#: Initial values of a memory that are all zero.
 _ZEROS = re.compile(r"^  initial begin\n(?:^ *\S+ ?\[\d+\] = \d+'[hd]0+;\n)*^  end\n", re.MULTILINE)
 _LANE = re.compile(
     r"(?P<indent> *)if \((?P<mask>\S+) ?\[(?P<bit>\d+)\]\)\n"
@@ -22,16 +22,16 @@ _REPEATED = re.compile(r"(?<=[{ ])((?:\\\S+ |[\w.$]+)(?: ?\[\d+\])?)(?:, \1){2,}
 def simulated(verilog: str) -> str:
     """Return Verilog that simulates faster, to the same values, as the tests prove.
 
-    What changes is what the generator has no other words for:
+    The generator cannot write these constructs itself:
 
-    - Where a register masks the lanes of a memory's write port, each lane is an assignment under a
-      condition of its own, and a simulator asks for every one in every cycle. Here a word is
-      assigned under one condition: its old bytes where the mask has a zero. That nothing else
-      writes the memory is required of every text.
-    - A bit that a concatenation repeats, as the sign of a shifted number, is a replication instead
-      of a shift and a sum for each.
-    - Memories that begin as zeros lose the list of them: simulation begins with what the model's
-      context is told (`--x-initial`), and no result depends on it.
+    - A register that masks the lanes of a memory's write port makes each lane an assignment under
+      its own condition, which a simulator evaluates in every cycle. They become one assignment of
+      the word, with the old bytes where the mask is zero. This requires that nothing else writes
+      the memory, which is checked in every text.
+    - A bit repeated in a concatenation, as the sign of a shifted number, becomes a replication,
+      which is faster than a shift and a sum for each bit.
+    - Memories of zeros lose their list of initial values: simulation starts as the model's context
+      says (`--x-initial`), on which no result depends.
     """
     verilog = _ZEROS.sub("", verilog)
     return _REPEATED.sub(_replication, _whole_words(verilog))

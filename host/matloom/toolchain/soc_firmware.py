@@ -25,7 +25,7 @@ _COMPILE = (
 
 _IMAGE = "image.bin"
 
-#: What every image needs; the linker leaves out what is not called.
+#: Sources of every image; the linker drops functions that are not called.
 _COMMON = (
     *("soc/start.S", "soc/trap.c", "soc/line.c"),
     *("support/memory.c", "driver/checksum.c"),
@@ -68,7 +68,7 @@ def image(
     names = [path.name for path in files]
     key = hashlib.sha256(repr((_COMPILE, version, names, tuple(flags))).encode())
     own = [header for path in files if (header := path.with_suffix(".h")).is_file()]
-    # What files include may be any of these.
+    # Sources may include any of these files.
     for path in (*files, *own, FIRMWARE / script, *sorted(FIRMWARE.rglob("*.[ch]"))):
         key.update(path.read_bytes())
 

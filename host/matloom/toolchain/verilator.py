@@ -17,8 +17,8 @@ from matloom.toolchain.find_verilator import Verilator, find_verilator
 from matloom.toolchain.process import run
 from matloom.toolchain.workspace import Workspace, workspace
 
-#: A module without anything, the header of Verilator's own headers, and the kinds of code that
-#: include it: what is evaluated often, and what is not.
+#: An empty module, the header that includes Verilator's headers, and the kinds of code that use it:
+#: evaluated often, or rarely.
 _EMPTY, _HEADERS, _KINDS = "matloom_empty", "headers.h", ("FAST", "SLOW")
 
 
@@ -67,7 +67,7 @@ def compile_library(
         arguments += ["-o", output.name, *_headers(work.folder(runtime))]
         for compiled in runtime.glob("*.o"):
             shutil.copy(compiled, objects)
-            # Make would have it newer than what Verilator is going to write.
+            # Otherwise make would consider it newer than Verilator's files.
             arguments += ["-MAKEFLAGS", f"--assume-old={compiled.name}"]
         files = [*map(work.file, sources), *_copied(harness, work)]
         arguments += _beside(harness, work)
@@ -108,7 +108,7 @@ def _copied(harness: Sequence[Path], work: Workspace) -> list[Path]:
 
 
 def _generated_files(folder: Path) -> int:
-    """Return how many of Verilator's files make compiles: all, or one."""
+    """Return the number of Verilator's files that make compiles: all, or one."""
     (classes,) = folder.glob("*_classes.mk")
     if "VM_PARALLEL_BUILDS = 1" not in classes.read_text():
         return 1
@@ -121,7 +121,7 @@ def _spelt(flags: Sequence[str], work: Workspace) -> list[str]:
 
 
 def require_working() -> None:
-    """Start Verilator as a build does; raise ToolError where it does not run."""
+    """Start Verilator as a build does; raise ToolError if it does not run."""
     with workspace() as work:
         _translate(find_verilator(), ["--version"], work)
 
@@ -137,7 +137,7 @@ def _translate(
     environment = {"TMPDIR": str(work.path)}
     command = [verilator.binary, *arguments]
     if verilator.environment:
-        # Its script passes the path that it is really at to a shell; what it does is this.
+        # Verilator's script passes its real path to a shell; this does the same without it.
         environment["VERILATOR_ROOT"] = str(root)
         deep = 'ulimit -s unlimited 2>/dev/null; exec "$@"'
         command = ["sh", "-c", deep, "verilator", root / "bin" / "verilator_bin", *arguments]
@@ -152,7 +152,7 @@ def _pairs(flags: Sequence[str]) -> list[tuple[str, ...]]:
 
 
 def _ours(flag: tuple[str, ...]) -> bool:
-    """Return whether a flag does not affect Verilator's own files: ours, or about ports."""
+    """Return whether a flag leaves Verilator's own files unaffected: ours, or about ports."""
     return flag[-1].startswith(("-DMATLOOM_", "-I", "--pins-"))
 
 
@@ -184,7 +184,7 @@ def _runtime(verilator: Verilator, flags: Sequence[tuple[str, ...]]) -> Path:
 
 
 def _compile_runtime(verilator: Verilator, words: Sequence[str], made: Path) -> None:
-    # GCC reads the text where it finds that what it compiled does not fit.
+    # GCC falls back to the text if the precompiled header does not fit.
     for name in ("", *(f".{kind.lower()}" for kind in _KINDS)):
         (made / f"{_HEADERS}{name}").write_text('#include "verilated.h"\n')
     note("compiling what all simulators share")
@@ -193,7 +193,7 @@ def _compile_runtime(verilator: Verilator, words: Sequence[str], made: Path) -> 
         scratch.mkdir()
         source.write_text(f"module {_EMPTY}; endmodule\n")
         arguments = [*build_arguments(_EMPTY), *words, "--Mdir", str(scratch), "-o", "empty.so"]
-        # So small a module would else be compiled as one file, without compiled headers.
+        # Otherwise such a small module would be compiled as one file, without precompiled headers.
         apart = ["-MAKEFLAGS", "VM_PARALLEL_BUILDS=1"]
         headers = _headers(work.folder(made))
         _translate(verilator, [*arguments, *apart, *headers, source], work)

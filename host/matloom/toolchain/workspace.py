@@ -10,10 +10,10 @@ from matloom.toolchain.process import ToolError
 
 __all__ = ["Workspace", "workspace"]
 
-#: What no program takes for anything else than a letter.
+#: Characters without a special meaning for any program.
 _PLAIN = re.compile(r"[A-Za-z0-9_./+-]+")
 
-#: Tried where the folder for temporary files has other characters.
+#: Alternatives if the path of the folder for temporary files has other characters.
 _OTHERS = ("/tmp", "/var/tmp", "/dev/shm")  # each workspace is a new folder in one of them
 
 

@@ -84,8 +84,8 @@ def test_reports_say_what_they_are(tmp_path):
 @pytest.mark.parametrize(
     ("verdict", "start"),
     [
-        (None, "whether the program gives the same was not checked"),
-        (Verdict(mode="none"), "whether the program gives the same was not checked"),
+        (None, "whether the program gives the same results was not checked"),
+        (Verdict(mode="none"), "whether the program gives the same results was not checked"),
         (Verdict(mode="sample", share=0.4, stages=(2, 3)), "checked in part: checked when"),
         (Verdict(mode="sample", share=0.4, stages=(0, 0)), "the engine runs no operator"),
         (Verdict(mode="sample", share=0.4, stages=(3, 3)), "the program gives the same: "),

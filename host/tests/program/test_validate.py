@@ -146,7 +146,9 @@ def test_constants(dense):
 
 
 def test_order(digits):
-    refused(replace(digits, steps=digits.steps[::-1]), "step 0 must read an input or an earlier result")
+    refused(
+        replace(digits, steps=digits.steps[::-1]), "step 0 must read an input or an earlier result"
+    )
     refused(replace(digits, steps=digits.steps[:1]), "output '.*' must be made by a step")
     refused(
         replace(digits, steps=(*digits.steps, digits.steps[1])),

@@ -87,9 +87,12 @@ def test_registers_without_values_and_tables_are_any_state():
         ("  output reg o = 1'h0;\n", r"no initial value: output reg o = 1'h0;"),
         ("  integer i = 0;\n", r"no initial value: integer i = 0;"),
         ("  reg [1:0] pair [3:0] = 2'h1;\n", r"no initial value: reg \[1:0\] pair"),
-        (ZEROS, r"a table's values alone, not words\[0\] = 64'h00;"),
-        ("  initial begin\n    a = 1'h1;\n  end\n", r"a table's values alone, not a = 1'h1;"),
-        ("  initial\n    a = 1'h1;\n", r"a table's values alone, not a = 1'h1;"),
+        (ZEROS, r"must only hold a table's values, not words\[0\] = 64'h00;"),
+        (
+            "  initial begin\n    a = 1'h1;\n  end\n",
+            r"must only hold a table's values, not a = 1'h1;",
+        ),
+        ("  initial\n    a = 1'h1;\n", r"must only hold a table's values, not a = 1'h1;"),
     ],
 )
 def test_a_value_that_would_be_left_is_refused(text, message):

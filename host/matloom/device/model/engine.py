@@ -36,10 +36,10 @@ from matloom.program.prefilter import may_be_illegal
 
 __all__ = ["Engine", "EngineFaultError"]
 
-#: Command buffers that are not checked again.
+#: Maximum number of cached command buffers, which are not checked again.
 _REMEMBERED = 16
 
-#: Bytes of a command buffer that is decoded as a whole; below, arrays take longer than they save.
+#: Minimum size of a command buffer that is decoded as arrays, which pay off only from there.
 _LONG = 1280
 
 _WAITS = tuple((unit, f"wait_{unit.name.lower()}") for unit in UNITS)
@@ -74,7 +74,7 @@ class Engine:
     config: Config
     regions: dict[Region, NDArray[np.uint8]] = field(default_factory=dict)
     executed: int = 0
-    #: As of `matloom.device.transport.Stoppable`: asked before each instruction.
+    #: As in `matloom.device.transport.Stoppable`; checked before each instruction.
     stopped: Callable[[], bool] = never
 
     def __post_init__(self) -> None:
@@ -83,7 +83,7 @@ class Engine:
             (self.config.acc_entries, self.config.columns), np.int32
         )
         self.tables = TableContents()
-        #: Instructions of command buffers that ran to END, by bytes and sizes of the regions.
+        #: Instructions of command buffers that ran to END, by their bytes and the regions' sizes.
         self._passed: dict[tuple[bytes, _Sizes], list[Instruction]] = {}
 
     def run(self, commands: bytes) -> None:

@@ -17,11 +17,11 @@ __all__ = ["execute"]
 #: Products of int8 are at most 2**14, so this many sum exactly in float32 (24 bits of mantissa).
 _EXACT_IN_FLOAT32 = 2**24 // 2**14
 
-#: Products that OpenBLAS makes in the calling thread; waiting for others takes far longer than
-#: products of this size, on a busy machine a hundred times.
+#: Size up to which OpenBLAS multiplies in the calling thread. Waiting for other threads takes far
+#: longer than products of this size, on a busy machine a hundred times.
 _ALONE = 2**18
 
-#: Bytes that sliding windows gather at a time, about.
+#: Approximate bytes that sliding windows gather at a time.
 _GATHERED = 2**20
 
 
@@ -31,8 +31,8 @@ def _walk(
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
     """Return the input offsets (positions, steps x size), and which are inside the image.
 
-    A vector has `rows` bytes; a block of positions has `paired_bytes` instead, where those are not
-    0, and is inside as a whole, or not at all.
+    A vector has `rows` bytes; a block of positions has `paired_bytes` instead, unless that is 0,
+    and lies inside or outside as a whole.
     """
     size = paired_bytes or rows
     (
@@ -86,7 +86,7 @@ def execute(
                 operands = low_nibble(operands)
             factors: NDArray[np.floating] = operands.astype(dtype)
             if mode == "i16xi8":
-                # A low byte, without a sign, and a high one.
+                # An unsigned low byte, and a signed high byte.
                 factors[:, ::2] += 256 * (factors[:, ::2] < 0)
                 factors[:, 1::2] *= 256
         weights = _weights(fields, block, steps, signed, config)
@@ -206,7 +206,7 @@ def _reduced(
     """Return the accumulator entries (n, columns) for sums (blocks, steps, outputs, columns)."""
     by_step = np.moveaxis(sums, 1, 0).reshape(sums.shape[1], -1, sums.shape[-1])
     if not fields["maximum"]:
-        # Of int32, which wrap as the accumulators do.
+        # int32 wraps like the accumulators.
         total: NDArray[np.int32] = by_step.sum(axis=0, dtype=np.int32)
         return total + target if fields["accumulate"] else total
     before = [target.astype(np.int64)] if fields["accumulate"] else []
@@ -232,7 +232,7 @@ def _line(fields: dict[str, int]) -> int:
 
 
 def _taps(fields: dict[str, int], config: Config) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return, for each window row, how many vectors ago its tap passed, and its first byte."""
+    """Return the age of each window row's tap, in vectors, and its first byte."""
     if fields["paired"]:
         y, x = np.divmod(np.arange(WINDOW_TAPS * WINDOW_TAPS), WINDOW_TAPS)
         return (1 - y // 2) * _line(fields) + 1 - x // 2, (2 * (x % 2) + y % 2) * config.columns
@@ -265,7 +265,7 @@ def _windows(
     back, first = _taps(fields, config)
     padding = np.full_like(vectors[:, :1], fields["pad_value"])
     padded = np.concatenate([padding, vectors], axis=1)
-    # The first is the padding, and so are all vectors before the first.
+    # Index 0 is padding; it stands for all vectors before the first.
     passed = np.maximum(outputs[:, np.newaxis] - back + 1, 0)
     bytes_of = first[:, np.newaxis] + np.arange(config.columns)
     # (outputs, taps, columns, blocks, steps)

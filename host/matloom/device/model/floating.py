@@ -49,7 +49,7 @@ def sums_of_steps(
     """
     size = FLOAT_FORMATS[name].bytes
     left = _numbers(operands.view(np.uint8)[:, :, : elements * size], name)
-    # An element lies in two rows, whatever its size.
+    # An element occupies two rows, whatever its size.
     pairs = np.moveaxis(tiles.view(np.uint8), 1, 2)[:, :, : 2 * elements]
     low_first = pairs.reshape(*pairs.shape[:2], elements, 2)[..., :size]
     right = np.moveaxis(_numbers(low_first, name)[..., 0], 1, 2)

@@ -17,7 +17,7 @@ from matloom.device.model.softmax import softmax_rows
 
 __all__ = ["TableContents", "post"]
 
-#: Of an instruction, or of each channel.
+#: A value per instruction, or per channel.
 _Parameter = int | NDArray[np.int64]
 
 
@@ -52,7 +52,7 @@ def post(
     entries = _entries(fields, config)
     if fields["rounding"] == Rounding.FLOAT:
         if fields["source"] == Source.SPAD and fields["destination"] == Destination.SPAD:
-            # No entries are needed: their numbers may be any.
+            # No entries are used, so their numbers may be out of range.
             _post_floats(fields, spad, np.zeros(shape, np.int32))
             return
         sums = np.array(accumulators[entries]).reshape(shape)
@@ -85,7 +85,7 @@ def post(
         if fields["words"]:
             _write_words(fields, spad, results)
             return
-        # The low byte: what is left where the limits cross.
+        # The low byte; it is also the result if the limits cross.
         written = (results & 255).astype(np.uint8)
         if fields["table"] == Table.FILL or fields["softmax"] == RowFunction.FILL:
             filled = tables.exponentials if fields["softmax"] else tables.bytes

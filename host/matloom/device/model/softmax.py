@@ -13,7 +13,7 @@ def softmax_rows(
 ) -> NDArray[np.uint8]:
     """Return the SOFTMAX of rows (blocks, rows, 1, columns) of signed bytes, in the same shape.
 
-    A row is what all blocks have of it. Only `valid` elements count; the results of others are
+    A row spans all blocks. Only `valid` elements count; the results of others are
     arbitrary. `table` holds the exponentials (1024,) as bytes.
     """
     exponentials = table.view("<u4").astype(np.int64) & (2**EXPONENTIAL_BITS - 1)

@@ -36,7 +36,7 @@ class ModelTransport:
     def __init__(self, config: Config, memory_bytes: int = 1 << 24) -> None:
         self.config = config
         self.memory_base, self.memory_bytes = 0, memory_bytes
-        # Of the system's own zeros, which cost nothing until they are used: NumPy's are written.
+        # Pages of zeros from the system cost nothing until they are used, unlike an array.
         self.memory: NDArray[np.uint8] = np.frombuffer(mmap.mmap(-1, memory_bytes), np.uint8)
         self.engine = Engine(config)
         self._table = {item.offset: item for item in registers_of(config)}
