@@ -50,10 +50,10 @@ __all__ = [
     "verify",
 ]
 
-#: Errors of the user's making; anything else is a defect and keeps its traceback.
+#: Errors caused by users; anything else is a defect and keeps its traceback.
 USER_ERRORS = (HintedError, ValueError, TypeError, OSError, ModuleNotFoundError)
 
-#: As a shell counts a program that SIGINT ended.
+#: Exit status of a program ended by SIGINT, as shells report it.
 _INTERRUPTED = 130
 
 
@@ -63,10 +63,10 @@ def main() -> None:
     Exit status: 0 for success, 1 if a check failed, 2 for an error, printed on stderr as `error:`
     and `hint:`, 130 if interrupted. A closed pipe, as with `matloom ... | head`, is not an error.
     """
-    # Python has no stream where the shell closed one: matloom ... >&-
+    # A stream that the shell closed is None in Python: matloom ... >&-
     sys.stdout, sys.stderr = (each or _nowhere() for each in (sys.stdout, sys.stderr))
     for stream in (sys.stdout, sys.stderr):
-        # Names come from files; a terminal that cannot show one gets it escaped.
+        # Names come from files; characters that a terminal cannot show are escaped.
         cast(TextIOWrapper, stream).reconfigure(errors="backslashreplace")
     warnings.showwarning = show_warning
     try:
@@ -75,11 +75,11 @@ def main() -> None:
     except click.exceptions.Abort:
         status = _INTERRUPTED
     except BrokenPipeError:
-        # Otherwise Python flushes once more at its end, and complains.
+        # Otherwise Python flushes again when it exits, and complains.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 0
     except (click.ClickException, *USER_ERRORS) as error:
-        # python -X dev shows where it was raised.
+        # python -X dev shows the traceback.
         if sys.flags.dev_mode:
             raise
         say_text(complaint(error), err=True)

@@ -16,10 +16,10 @@ from matloom.cli.programs import program_of
 from matloom.cli.say import say, say_text, show
 from matloom.errors import UserError
 
-#: Random samples that `compare` draws at once.
+#: Number of random samples that `compare` draws at a time.
 _MOST_SAMPLES = 10_000
 
-#: Seconds before the first line on samples that are done, and between two of them.
+#: Seconds before the first line on finished samples, and between lines.
 _PATIENCE, _INTERVAL = 2.0, 5.0
 
 
@@ -51,8 +51,8 @@ _PATIENCE, _INTERVAL = 2.0, 5.0
     metavar="top1|topK|auc|mse|mae",
     help="What is counted.",
 )
-@click.option("--output", metavar="NAME", help="The output, where there are several.")
-@click.option("--first", type=click.IntRange(1), metavar="N", help="Take the first N samples.")
+@click.option("--output", metavar="NAME", help="The output, if there are several.")
+@click.option("--first", type=click.IntRange(1), metavar="N", help="Use only the first N samples.")
 @click.option(
     "--device",
     default="fast",
@@ -60,7 +60,7 @@ _PATIENCE, _INTERVAL = 2.0, 5.0
     help="fast, model, rtl, netlist, uart:PORT[@BAUD] or uio:[UIO[,DMABUF]].",
 )
 @compilation()
-@click.option("--report", type=click.Path(path_type=Path), help="Write it all as JSON.")
+@click.option("--report", type=click.Path(path_type=Path), help="Write the result as JSON.")
 def evaluate(
     network: Path,
     source: Path,
@@ -110,14 +110,14 @@ def evaluate(
     type=click.IntRange(1, _MOST_SAMPLES),
     default=4,
     show_default=True,
-    help="Random samples, where there is no --input.",
+    help="Number of random samples without --input.",
 )
-@click.option("--seed", type=SEED, default=0, show_default=True, help="Of the random samples.")
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the random samples.")
 @click.option(
     "--against",
     "parent",
     type=click.Path(path_type=Path),
-    help="Compare with this model file, such as the network of floats, not with an interpreter; or "
+    help="Compare with this model file, such as the float network, not with an interpreter; or "
     "tflite-micro or onnxruntime: the interpreter of NET's format.",
 )
 @click.option("--report", type=click.Path(path_type=Path), help="Write it as JSON.")
@@ -131,10 +131,10 @@ def compare(
 ) -> None:
     """Compare NET with its reference runtime, layer by layer.
 
-    Every tensor of some samples, of all in --input or of random ones: with ONNX Runtime for an
-    ONNX file, else with TensorFlow Lite Micro, or LiteRT where
-    TensorFlow Lite Micro refuses NET. Exit status 1 where they differ. With --against the errors
-    of each layer are shown in real numbers, and any are allowed.
+    Compares every tensor, for the samples of --input or for random ones. The reference is ONNX
+    Runtime for an ONNX file, else TensorFlow Lite Micro, or LiteRT if TensorFlow Lite Micro refuses
+    NET. Exit status 1 if anything differs. With --against, shows the error of each layer in real
+    numbers, and allows any.
     """
     import json
     from dataclasses import asdict
@@ -163,7 +163,7 @@ def compare(
     sys.exit(0 if parent is not None or result.equal else 1)
 
 
-#: By the name of an interpreter, the format of its networks.
+#: Format of each interpreter's networks.
 _INTERPRETERS = {"tflite-micro": "TensorFlow Lite", "onnxruntime": "ONNX"}
 
 
@@ -177,7 +177,7 @@ def _network_against(network: Path, against: Path | None) -> Path | None:
     if found != wanted:
         raise UserError(
             f"--against {against} must go with a file of {wanted}, not of {found}",
-            hint="leave --against out: the interpreter of the file's format is taken",
+            hint="leave --against out: the interpreter of the file's format is the default",
         )
     return None
 

@@ -59,19 +59,21 @@ def _processor(soc: bool, cpu: str | None) -> str | None:
     is_eager=True,
     expose_value=False,
     callback=_list_boards,
-    help="Print the boards that there are.",
+    help="Print the supported boards.",
 )
 @click.option(
-    "-o", "--output", type=click.Path(path_type=Path), help="Folder; build/BOARD where not named."
+    "-o", "--output", type=click.Path(path_type=Path), help="Output folder. [default: build/BOARD]"
 )
-@click.option("--config", metavar="PRESET[+CHANGE...]|FILE", help="The engine; else the board's.")
+@click.option(
+    "--config", metavar="PRESET[+CHANGE...]|FILE", help="The engine, instead of the board's."
+)
 @click.option("--freq", type=click.FloatRange(1, 2000), metavar="MHZ", help="Another clock.")
-@click.option("--seed", type=SEED, help="First of the placement; else the board's.")
+@click.option("--seed", type=SEED, help="First seed of placement, instead of the board's.")
 @click.option(
     "--seeds",
     type=click.IntRange(1, 1000),
-    help="Route so many, from --seed upward, and take the fastest; else up to 4, one by one, "
-    "until one reaches the clock.",
+    help="Route this many seeds, from --seed upward, and take the fastest; else up to 4, one by "
+    "one, until one reaches the clock.",
 )
 @on_workers
 @_SOC
@@ -99,14 +101,14 @@ def build(
     from matloom_rtl.fpga.vivado import VIVADO_DEVICES
 
     processor, found = _processor(soc, cpu), load_board(board)
-    # Before the work: the plan has the board's Verilog, which takes seconds.
+    # Check first: the plan generates the board's Verilog, which takes seconds.
     load_config(config or found.config)
     if output is not None:
         require_folder("--output", output)
     if found.device in VIVADO_DEVICES:
         if processor:
             raise UserError(
-                f"--soc must go with a device that open tools place, not {board}",
+                f"--soc must go with a device that open tools support, not {board}",
                 hint="leave --soc out; docs/boards.md says which boards have a processor",
             )
         _for_vivado(found, output, config, freq)
@@ -121,13 +123,13 @@ def build(
 
 
 def _planned(board: Any, config: str | None, freq: float | None, processor: str | None) -> Any:
-    """Return the plan of a board, all of whose tools are there."""
+    """Return the plan of a board, after checking that all tools are installed."""
     from matloom.toolchain.soc_firmware import boot_rom
     from matloom_rtl.board.plan import make_plan
     from matloom_rtl.fpga.devices import DEVICES
     from matloom_rtl.fpga.tools import find
 
-    # Synthesis takes a minute, and placement would only then miss its tool.
+    # Synthesis takes a minute; a missing placement tool should be reported before.
     for tool in DEVICES[board.device].tools:
         find(tool)
     clock_hz = round(freq * 1e6) if freq else None
@@ -209,7 +211,7 @@ def summary(report: dict[str, Any]) -> str:
     return f"{report['fmax_mhz']} MHz by seed {report['seed']}; {_area(report)}"
 
 
-#: Seeds that are tried where nobody says how many.
+#: Default number of seeds to try.
 _MOST_SEEDS = 4
 
 
@@ -222,7 +224,7 @@ _MOST_SEEDS = 4
 @click.argument("board")
 @click.argument("bitstream", type=click.Path(path_type=Path))
 @click.option(
-    "--flash", is_flag=True, help="Into the board's flash, to stay; else until power-off."
+    "--flash", is_flag=True, help="Write to the board's flash, to keep it after power-off."
 )
 def program(board: str, bitstream: Path, flash: bool) -> None:
     """Write BITSTREAM to BOARD.
@@ -252,7 +254,9 @@ def program(board: str, bitstream: Path, flash: bool) -> None:
     ),
 )
 @click.argument("board")
-@click.option("--config", metavar="PRESET[+CHANGE...]|FILE", help="The engine; else the board's.")
+@click.option(
+    "--config", metavar="PRESET[+CHANGE...]|FILE", help="The engine, instead of the board's."
+)
 @_SOC
 @_CPU
 def simulate_board(board: str, config: str | None, soc: bool, cpu: str | None) -> None:

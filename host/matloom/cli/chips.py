@@ -13,18 +13,18 @@ from matloom.cli.say import say, show
 from matloom.cli.worker_options import Workers, on_workers
 from matloom.errors import UserError, unknown
 
-#: What the area is predicted for, without --fpga-report.
+#: Device for the predicted area, without --fpga-report.
 _DEVICE = "ecp5-85k"
 
 
 @cli.command(examples=("matloom doctor", "matloom doctor --json"))
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 def doctor(as_json: bool) -> None:
-    """Report which tools are there, and how to get the others."""
+    """List installed and missing tools, and how to get them."""
     from matloom.tools import doctor as clinic
 
     findings = clinic.examine()
-    # Colours for a terminal are in the table, so it is written as it is.
+    # Written unescaped, because the table contains colours for a terminal.
     sys.stdout.write(f"{clinic.to_json(findings)}\n" if as_json else clinic.to_table(findings))
     sys.exit(0 if clinic.healthy(findings) else 1)
 
@@ -46,13 +46,14 @@ def generate(
     """Write the chip as Verilog, with files for other flows.
 
     A JSON file describes it, a C header names its registers. A LiteX module, a FuseSoC core with a
-    testbench, and a component for Platform Designer take it into designs (docs/integration.md).
+    testbench, and a component for Platform Designer integrate it into designs
+    (docs/integration.md).
 
-    Prints the area that is predicted for an ecp5-85k. With --fpga-report it places and routes the
-    chip instead, and tells area and clock on that device, by the fastest of the seeds and the
-    median. Netlist and routings stay in the folder `fpga` of the output, with --checkpoints the
-    placements, too: the same call goes on where it was ended, another seed begins at the netlist.
-    Workers take a seed each.
+    Prints the predicted area on an ecp5-85k. With --fpga-report it places and routes the chip
+    instead, and prints area and clock on that device, for the fastest seed and the median. Netlist
+    and routings stay in the folder `fpga` of the output, with --checkpoints the placements, too:
+    the same call continues where it stopped, and another seed starts from the netlist. Each worker
+    routes a seed.
     """
     from matloom.arch.config import load_config
     from matloom.terminal.progress import progress
@@ -135,7 +136,7 @@ def _fpga_report(
     default=100.0,
     show_default=True,
     metavar="MHZ",
-    help="The clock that constraint and designs get.",
+    help="The clock for the constraint and the designs.",
 )
 def package_ip(config: str, output: Path, freq: float) -> None:
     """Write the chip as an IP package for Vivado.
@@ -204,7 +205,7 @@ def demo(device: str, config: str, folder: Path | None) -> None:
     from matloom.terminal.tables import plain_console
     from matloom.tools.demo import run_demo
 
-    # Before the digits are read.
+    # Checked before the digits are read.
     require_device(device)
     load_config(config)
     sys.exit(0 if run_demo(plain_console(markup=True), device, config) else 1)
@@ -217,12 +218,12 @@ def demo(device: str, config: str, folder: Path | None) -> None:
     ),
 )
 @CONFIG
-@click.option("--check", is_flag=True, help="Compare with the kept report; exit 1 where worse.")
+@click.option("--check", is_flag=True, help="Compare with the stored report; exit 1 if worse.")
 @click.option(
     "--output",
     type=click.Path(path_type=Path),
     default=None,
-    help="Where the report is kept; docs/results/bench_CONFIG.json here.",
+    help="File of the report. [default: docs/results/bench_CONFIG.json]",
 )
 @MEMORY
 def bench(config: str, check: bool, output: Path | None, memory: str | None) -> None:

@@ -12,8 +12,8 @@ from matloom.errors import HintedError, HintedWarning, did_you_mean, reason
 
 __all__ = ["complaint", "show_warning"]
 
-#: What to do about errors of the system.
-_RIGHTS = "choose another place, or ask for the right to use this one"
+#: Hints for errors of the operating system.
+_RIGHTS = "choose another place, or get permission to use this one"
 _REMEDIES = {
     **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), _RIGHTS),
     errno.ENOSPC: "free some space, or choose another place",
@@ -63,7 +63,7 @@ def _error_and_hint(error: BaseException) -> tuple[str, str]:
         return _of_click(error)
     if isinstance(error, OSError) and error.strerror:
         place = " a file" if error.filename is None else f" {error.filename}"
-        hint = _REMEDIES.get(error.errno or 0, "check the path, and that it can be used")
+        hint = _REMEDIES.get(error.errno or 0, "check the path and its permissions")
         return f"cannot use{place}: {reason(error)}", hint
     if isinstance(error, ModuleNotFoundError) and error.name:
         return f"the Python module {error.name} is not installed", "run: matloom doctor"
@@ -71,7 +71,7 @@ def _error_and_hint(error: BaseException) -> tuple[str, str]:
 
 
 def _of_click(error: click.ClickException) -> tuple[str, str]:
-    """Return the message of a click error, reworded where the project uses other words."""
+    """Return the message of a click error, reworded to match Matloom's terms."""
     context = error.ctx if isinstance(error, click.UsageError) else None
     path = "matloom" if context is None else context.command_path
     hint = f"run: {path} --help"

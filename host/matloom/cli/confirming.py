@@ -1,4 +1,4 @@
-"""Tasks of `matloom explore --confirm` and `--route`: the tools of FPGAs, run by workers."""
+"""Tasks of `matloom explore --confirm` and `--route`: FPGA tools, run by workers."""
 
 import io
 from contextlib import redirect_stdout

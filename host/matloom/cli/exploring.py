@@ -1,4 +1,4 @@
-"""The verb explore: engines for a board and some networks, the fastest and the smallest."""
+"""The verb explore: finds the fastest and smallest engines for a board and some networks."""
 
 import functools
 import json
@@ -42,15 +42,17 @@ def _search(verb: Callable[..., Any]) -> Any:
         type=click.IntRange(1, 100_000),
         default=200,
         show_default=True,
-        help="Engines that are predicted.",
+        help="Number of engines to predict.",
     )
-    @click.option("--confirm", is_flag=True, help="Synthesise the front; minutes for each engine.")
+    @click.option("--confirm", is_flag=True, help="Synthesise the front; takes minutes per engine.")
     @click.option(
         "--route",
         is_flag=True,
-        help="Place and route the front as well: ten minutes and more for each engine.",
+        help="Also place and route the front; takes ten minutes or more per engine.",
     )
-    @click.option("--seed", type=SEED, default=0, show_default=True, help="Of the first engines.")
+    @click.option(
+        "--seed", type=SEED, default=0, show_default=True, help="Seed of the first engines."
+    )
     @functools.wraps(verb)
     def called(points: int, seed: int, confirm: bool, route: bool, **values: Any) -> Any:
         search = _Search(points=points, seed=seed, confirm=confirm, route=route)
@@ -74,7 +76,7 @@ def _search(verb: Callable[..., Any]) -> Any:
     type=NetworkFile(),
     multiple=True,
     required=True,
-    help="A network that the engine must run; again for others.",
+    help="A network that the engine must run; may be given several times.",
 )
 @OUTPUT_FOLDER
 @_search
@@ -88,11 +90,11 @@ def explore(
     workers: Workers,
     freq: float | None,
 ) -> None:
-    """Find engines for a board that none beats in time and size.
+    """Find the best engines for a board, by time and size.
 
-    Arrays, lanes, buses and memories on chip are tried by prediction: cycles by the compiler,
-    sizes and clock by the models of `matloom fit`. The folder holds index.html, front.json and
-    points.jsonl, from which the same command goes on after an interruption.
+    Tries arrays, lanes, buses and memories on chip by prediction: cycles by the compiler, sizes and
+    clock by the models of `matloom fit`. The folder holds index.html, front.json and points.jsonl,
+    from which the same command continues after an interruption.
     """
     from matloom import frontend
     from matloom.arch.memory import BOARD_MEMORIES
@@ -127,7 +129,7 @@ def explore(
 
 
 def _run(exploration: "Exploration", points: int, workers: Workers) -> list["ExploredPoint"]:
-    """Explore so many engines, and show how many are done."""
+    """Explore engines, and show progress."""
     from matloom.terminal.progress import progress
     from matloom.workers import kept
 
@@ -157,7 +159,7 @@ def _show(best: "list[ExploredPoint]") -> None:
 
 
 def _tools(search: _Search, board: str, freq: float | None) -> list[tuple[str, Any]]:
-    """Return the kinds of measurements that were asked for, and the task of each."""
+    """Return the requested kinds of measurements, and the task of each."""
     from matloom.cli import confirming
 
     chosen: list[tuple[str, Any]] = []
@@ -190,7 +192,7 @@ def _confirmed(
     confirmation = Confirmation(
         exploration=exploration, kind=name, tool=task, journal=folder / f"{name}.jsonl"
     )
-    # Placement takes gigabytes: one a worker.
+    # Placement takes gigabytes: one per worker.
     resources = {"nextpnr": 1.0} if name == "routing" else None
     with (
         progress(f"{name} of the front", detail=lambda: f"{done[0]} of {len(best)} engines"),

@@ -23,7 +23,7 @@ from matloom.cli.say import say
 )
 @click.argument("network", metavar="[NET]", type=NetworkFile(), required=False)
 @OUTPUT_FOLDER
-@click.option("--name", help="Of the network in C; else made of the file's.")
+@click.option("--name", help="Name of the network in C, instead of the file's.")
 @click.option("--board", help="The engine of a board of `matloom build`, instead of --config.")
 @CONFIG
 @MEMORY
@@ -40,8 +40,8 @@ def firmware(
     """Write the driver in C, and NET in C, as a folder to build.
 
     The folder is a library for CMake, ESP-IDF, the Pico SDK, Arduino, PlatformIO and Zephyr; its
-    README says how. With NET it has a host test and a sketch, too. Call it again for another
-    network in the same folder. Without NET it is the driver alone. NET is a .tflite file, a
+    README says how. With NET it also contains a host test and a sketch. Call it again for another
+    network in the same folder. Without NET it contains only the driver. NET is a .tflite file, a
     .mloom file, or digits, the network that comes with Matloom.
     """
     from matloom.tools.c_names import network_name, require_network_name
@@ -72,7 +72,7 @@ def _compilation(board: str | None, config: str, memory: str | None) -> Compilat
 
     source = click.get_current_context().get_parameter_source("config")
     if source is not click.core.ParameterSource.DEFAULT or memory is not None:
-        raise click.UsageError("--board must go without --config and --memory: it says both")
+        raise click.UsageError("--board must go without --config and --memory, which it implies")
     found = load_board(board)
     engine = found.with_processor() if found.soc else found
     return Compilation(config=engine.config, memory=found.name)

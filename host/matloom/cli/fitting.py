@@ -13,13 +13,13 @@ from matloom.errors import UserError
 
 __all__ = ["part_of"]
 
-#: Names of resources, by what reports call them.
+#: Names of resources, by their names in reports.
 _NAMES = {"LUT4": "tables", "FF": "flip-flops", "DSP": "multipliers", "BRAM": "block RAMs"}
 
-#: Multiplier blocks for a product of bytes, where it is not one.
+#: Multiplier blocks per product of bytes on devices where that is not one.
 _OF_A_CELL = {"gowin": 0.5}
 
-#: Engines that are shown, and compiled for where there is a network.
+#: Number of engines to show and, with a network, to compile for.
 _SHOWN = 6
 
 
@@ -41,11 +41,11 @@ _SHOWN = 6
     type=click.IntRange(0, 100),
     default=0,
     show_default=True,
-    help="Build so many of the best, until one meets its clock.",
+    help="Build up to this many of the best, until one meets its clock.",
 )
 @click.option("--freq", type=click.FloatRange(1, 2000), metavar="MHZ", help="Another clock.")
 def fit(board: str, network: Path | None, runs: int, freq: float | None) -> None:
-    """Find the largest engine that fits BOARD, and what limits it.
+    """Find the largest engine that fits BOARD, and its limit.
 
     The engine meets the clock of BOARD.
 
@@ -72,7 +72,7 @@ def fit(board: str, network: Path | None, runs: int, freq: float | None) -> None
 
 
 def part_of(name: str, freq: float | None) -> Any:
-    """Return the device of a board, and what else has to fit next to the engine."""
+    """Return the device of a board, and everything that has to fit next to the engine."""
     from matloom.tools.fit import Part
     from matloom_rtl.board.definition import load_board
     from matloom_rtl.board.top import settings_for
@@ -96,7 +96,7 @@ def part_of(name: str, freq: float | None) -> Any:
 
 
 def _graph(network: Path | None) -> Any:
-    """Read the network before anything that takes long."""
+    """Read the network, before anything that takes long."""
     from matloom import frontend
 
     return None if network is None else frontend.load(network)
@@ -136,7 +136,7 @@ def _show(wanted: Any, shown: list[Any], network: Path | None) -> None:
         uses = [f"{name} {use.used:,.0f} of {use.available:,}" for name, use in item.uses.items()]
         uses.append("clock not known" if item.mhz is None else f"about {item.mhz:.0f} MHz")
         if item.is_beyond_routed:
-            most = f"more tables than any that was routed ({item.routed:,})"
+            most = f"more tables than any routed engine ({item.routed:,})"
             uses.append(most if item.routed else "nothing was routed on this device yet")
         if network is not None and item.milliseconds is not None:
             uses.append(f"{network.name} {item.milliseconds:.3f} ms")
@@ -146,7 +146,7 @@ def _show(wanted: Any, shown: list[Any], network: Path | None) -> None:
     say(
         f"Model: {len(wanted.model.samples)} syntheses; each left out and predicted by the others, "
         f"tables are off by up to {worst['COMB']:.0%}, flip-flops by up to {worst['FF']:.0%}; "
-        f"multipliers and block RAMs are exact. A seed moves the clock by a tenth."
+        f"multipliers and block RAMs are exact. The clock varies by a tenth between seeds."
     )
 
 

@@ -55,7 +55,7 @@ class Verb(click.Command):
         self.examples = tuple(examples)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read the command line; refuse what no argument may be: empty, or no finite number."""
+        """Parse the command line; refuse empty arguments and numbers that are not finite."""
         given, _, _ = self.make_parser(ctx).parse_args(args=list(args))
         rest = super().parse_args(ctx, args)
         for parameter in self.get_params(ctx):
@@ -63,7 +63,7 @@ class Verb(click.Command):
             if raw == "" or (isinstance(raw, list | tuple) and "" in raw):
                 raise click.BadParameter("it is empty", ctx, parameter)
             if isinstance(value, float) and not math.isfinite(value):
-                raise click.BadParameter(f"{value} is no finite number", ctx, parameter)
+                raise click.BadParameter(f"{value} is not a finite number", ctx, parameter)
         return rest
 
     @property

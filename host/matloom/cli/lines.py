@@ -8,7 +8,7 @@ from matloom.cli.group import cli
 from matloom.cli.say import say
 from matloom.errors import UserError, reason
 
-#: An address of a serial port, as --device takes it.
+#: Form of a serial port's address, as in --device.
 _PORT = click.argument("device", metavar="uart:PORT[@BAUD]")
 
 
@@ -26,10 +26,10 @@ def _require_port(device: str) -> None:
     type=click.IntRange(4096),
     default=1 << 18,
     show_default=True,
-    help="How much of its memory is written and read back; its contents are lost.",
+    help="Bytes of its memory to write and read back; their contents are lost.",
 )
 def check_board(device: str, tested: int) -> None:
-    """Ask the board on a serial line who it is; test its memory.
+    """Identify the board on a serial line; test its memory.
 
     If bytes come back wrong, it fails and names the first of them.
     """
@@ -65,12 +65,12 @@ def check_board(device: str, tested: int) -> None:
     default=5.0,
     show_default=True,
     metavar="SECONDS",
-    help="For an answer, after all is sent; a simulation may need minutes.",
+    help="Seconds to wait for an answer; a simulation may need minutes.",
 )
 def boot(device: str, image: Path | None, timeout: float) -> None:
     """Send IMAGE to the boot ROM of a system on chip.
 
-    Without one, it sends what answers the host link. IMAGE is what
+    Without one, it sends the server of the host link. IMAGE is what
     `matloom compile NET --emit soc` writes, or firmware of your own.
     """
     from matloom.device.boot import send_image

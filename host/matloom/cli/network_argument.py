@@ -26,7 +26,7 @@ class NetworkFile(click.Path):
         return network_path(str(super().convert(value, param, ctx)))
 
 
-#: Where names and shapes are listed.
+#: Hint for names and shapes of inputs.
 _INPUTS = "matloom explain NET lists the inputs, their names and shapes"
 
 _ARGUMENT = click.argument("network", metavar="NET", type=NetworkFile())
@@ -35,7 +35,7 @@ _SHAPE = click.option(
     "shapes",
     multiple=True,
     metavar="NAME=N,...",
-    help="Another shape for an input, as networks of unknown height and width need: x=1,96,96,3.",
+    help="Another shape for an input, such as x=1,96,96,3 for a network of open height and width.",
 )
 
 
@@ -44,14 +44,14 @@ _DIM = click.option(
     "dims",
     multiple=True,
     metavar="NAME=N",
-    help="The size of a dimension that an ONNX file has a name for: batch=1.",
+    help="The size of a named dimension of an ONNX file: batch=1.",
 )
 
 
 _EXACT = click.option(
     "--exact",
     is_flag=True,
-    help="Leave to ONNX Runtime the layers of an ONNX file whose results can differ from its.",
+    help="Leave layers of an ONNX file to ONNX Runtime if their results can differ from its.",
 )
 
 

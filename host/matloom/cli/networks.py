@@ -43,15 +43,15 @@ REPORT = click.option(
 @click.option(
     "--output",
     type=click.Path(path_type=Path),
-    help="The .npz file for the arrays of the outputs; printed in short where none is named.",
+    help="The .npz file for the outputs; without it, a summary is printed.",
 )
 @click.option(
     "--outputs",
     "tensors",
     multiple=True,
     metavar="NAME|all",
-    help="A tensor inside the network instead of its outputs; again for others, all for every "
-    "one. Devices but fast compile a program that stores them.",
+    help="A tensor inside the network, instead of the outputs; may be given several times; `all` "
+    "for every tensor. All devices except fast compile a program that stores them.",
 )
 @target
 @compilation()
@@ -114,12 +114,12 @@ def run_once(
 
     for option, path in (("--report", report), ("--waves", target.waves)):
         require_place(option, path)
-    # Before anything is compiled or built.
+    # Checked before anything is compiled or built.
     options = _device_options(target, how.memory)
     arrays = given.read()
     program = program_of(network, _for_device(network, how, target.device))
     inputs = given.named(arrays, program)
-    # Before the device is opened: the first time, building the simulator takes minutes.
+    # Checked before the device is opened, which may build a simulator for minutes.
     require_inputs(program, prepared(program, inputs))
     with load(program, device=target.device, **options) as session:
         names = "all" if tensors == ("all",) else tensors or None
@@ -169,7 +169,7 @@ def _device_options(target: Target, memory: Any) -> dict[str, Any]:
         if value and target.device not in SIMULATED:
             raise UserError(
                 f"{option} must go with device rtl, not {target.device!r}",
-                hint=f"leave {option} out, or take --device rtl",
+                hint=f"leave {option} out, or use --device rtl",
             )
     options: dict[str, Any] = {}
     if target.waves is not None:
@@ -199,7 +199,7 @@ def _device_options(target: Target, memory: Any) -> dict[str, Any]:
 @click.option(
     "--candidates",
     is_flag=True,
-    help="Also list every schedule that was tried, its predicted cycles, and why it was dropped.",
+    help="Also list every schedule tried, with its predicted cycles and why it was dropped.",
 )
 @compilation()
 def explain(network: Path, how: Compilation, candidates: bool) -> None:
@@ -228,14 +228,16 @@ def explain(network: Path, how: Compilation, candidates: bool) -> None:
 @NETWORK
 @click.option("--input", "source", type=click.Path(path_type=Path), help="An .npz as for run.")
 @click.option("--labels", metavar="NAME", help="The array of the .npz that holds labels.")
-@click.option("--by-layer", is_flag=True, help="Also run with each layer alone in its mode.")
-@click.option("--report", type=click.Path(path_type=Path), help="Write it as JSON.")
+@click.option(
+    "--by-layer", is_flag=True, help="Also run with only one layer in its mode at a time."
+)
+@click.option("--report", type=click.Path(path_type=Path), help="Write the result as JSON.")
 @click.option(
     "--precision",
     multiple=True,
     required=True,
     metavar="[LAYER=]MODE",
-    help="bf16, fp16 or i8xi4, which --config must have; of all layers where no LAYER is named.",
+    help="bf16, fp16 or i8xi4, which --config must support; for all layers if no LAYER is named.",
 )
 @compilation("config")
 def precision_verb(
@@ -249,7 +251,7 @@ def precision_verb(
 ) -> None:
     """Show what another precision changes in NET.
 
-    Weights and cycles; with --input also the outputs, with --labels the accuracy.
+    Shows weights and cycles; with --input also outputs, and with --labels the accuracy.
     """
     from matloom.terminal.progress import progress
     from matloom.tools.arrays import read_arrays

@@ -24,7 +24,7 @@ __all__ = [
     "target",
 ]
 
-#: A seed, as all tools take it.
+#: Range of a seed that all tools accept.
 SEED = click.IntRange(0, 2**31 - 1)
 
 CONFIG = click.option(
@@ -45,27 +45,27 @@ DEVICE = click.option(
 PREPROCESS = click.option(
     "--preprocess",
     metavar="FILE.json|JSON",
-    help="What makes raw images or sound into NET's input: docs/preprocessing.md.",
+    help="Preprocessing that turns raw images or sound into NET's input: docs/preprocessing.md.",
 )
 _PRECISION = click.option(
     "--precision",
     multiple=True,
     metavar="[LAYER=]MODE",
-    help="bf16 or fp16 for layers of float32, i8xi4 for those of int8; float32 or i8xi8 leaves "
-    "one as it is. All others where no LAYER is named.",
+    help="bf16 or fp16 for float32 layers, i8xi4 for int8 layers; float32 or i8xi8 leaves a layer "
+    "unchanged. Without LAYER, applies to all others.",
 )
 _CHECK = click.option(
     "--check",
     type=click.Choice(["full", "sample", "none"]),
-    help="How much of the program is run against the operators' definitions (sample, or "
-    "MATLOOM_CHECK).",
+    help="Extent of the comparison with the operators' definitions. [default: sample, or "
+    "MATLOOM_CHECK]",
 )
 _EFFORT = click.option(
     "--effort",
     type=click.IntRange(0, 2),
     default=1,
     show_default=True,
-    help="How long to look for a fast program: 0 takes the first, 2 compares whole programs.",
+    help="Effort to find a fast program: 0 takes the first, 2 compares whole programs.",
 )
 
 
@@ -79,8 +79,8 @@ OUTPUT_FOLDER = click.option(
 MEMORY = click.option(
     "--memory",
     metavar="NAME|FILE.json",
-    help="What the bus leads to (reference, on-chip, sdram-16, ..., or a board by name); "
-    "that of a board on uart:, and the program's own for a .mloom.",
+    help="The memory on the bus (reference, on-chip, sdram-16, ..., or a board). Default: the "
+    "board's on uart:, the program's own for a .mloom.",
 )
 
 
@@ -92,13 +92,13 @@ class Compilation:
     precision: tuple[str, ...] = ()
     check: str | None = None
     effort: int = 1
-    #: As `matloom.arch.memory.load_memory` takes it.
+    #: As in `matloom.arch.memory.load_memory`.
     memory: Any = None
-    #: JSON, or a file of it, as `matloom.pre.dumps` writes.
+    #: JSON, or a JSON file, as written by `matloom.pre.dumps`.
     preprocess: str | None = None
 
     def stage(self) -> Any:
-        """Return the preprocessing that was asked for; None where there is none."""
+        """Return the requested preprocessing; None if there is none."""
         from matloom.pre import loads
 
         if self.preprocess is None:
@@ -126,7 +126,7 @@ class Given:
     seed: int
 
     def read(self) -> Any:
-        """Return the arrays of the file by name, or its one array; None where they are random."""
+        """Return the arrays of the file by name, or its only array; None for random arrays."""
         from matloom.tools.arrays import read_arrays
         from matloom.tools.raw_files import SUFFIXES, read_raw
 
@@ -137,7 +137,7 @@ class Given:
         return read("--input", source)
 
     def named(self, arrays: Any, program: Any) -> dict[str, Any]:
-        """Return what `read` did by the names of a program's inputs."""
+        """Return the arrays from `read` by the names of a program's inputs."""
         if arrays is None:
             return self.random(program)
         named: dict[str, Any] = arrays if isinstance(arrays, dict) else arrays.named(program)
@@ -183,25 +183,31 @@ _OPTIONS = {
         help="First cycle of --waves.  [default: 0]",
     ),
     "waves_cycles": click.option(
-        "--waves-cycles", type=click.IntRange(1), metavar="N", help="Cycles of --waves; else all."
+        "--waves-cycles",
+        type=click.IntRange(1),
+        metavar="N",
+        help="Number of cycles of --waves. [default: all]",
     ),
     "freq": click.option(
         "--freq",
         type=click.FloatRange(1, 2000),
         metavar="MHZ",
-        help="Route for this, or up to four times 5 % less.  [default: 85, Gowin 54]",
+        help="Clock to route for; lowered by 5 % up to four times. [default: 85, Gowin 54]",
     ),
     "seed": click.option(
-        "--seed", type=SEED, default=4, show_default=True, help="First of the placement."
+        "--seed", type=SEED, default=4, show_default=True, help="First seed of placement."
     ),
     "seeds": click.option(
-        "--seeds", type=click.IntRange(1, 1000), default=1, help="How many, from --seed upward."
+        "--seeds",
+        type=click.IntRange(1, 1000),
+        default=1,
+        help="Number of seeds, from --seed upward.",
     ),
     "checkpoints": click.option(
-        "--checkpoints", is_flag=True, help="Keep placements, at the price of some clock."
+        "--checkpoints", is_flag=True, help="Keep placements, which costs some clock speed."
     ),
     "check_bus": click.option(
-        "--check-bus", is_flag=True, help="Hold every cycle against AXI (device rtl)."
+        "--check-bus", is_flag=True, help="Check every cycle against the rules of AXI (device rtl)."
     ),
 }
 
@@ -255,5 +261,5 @@ def given(*, default: str | None = None, required: bool = False) -> Callable[[An
 #: A decorator for the options of a `Target`, the argument `target`.
 target = _together("target", Target, tuple(item.name for item in fields(Target)))
 
-#: The same for a `Routing`.
+#: A decorator for the options of a `Routing`, the argument `routing`.
 routing = _together("routing", Routing, tuple(item.name for item in fields(Routing)))

@@ -26,7 +26,7 @@ def require_place(option: str, path: Path | None) -> None:
         )
     if not os.access(written, os.W_OK):
         raise UserError(
-            f"{option} cannot be written: no right to write {path}", hint="name another folder"
+            f"{option} cannot be written: no permission to write {path}", hint="name another folder"
         )
 
 

@@ -1,4 +1,4 @@
-"""Verb for what a network's cycles go to: profile."""
+"""The verb profile: shows where a network's cycles go."""
 
 import functools
 from collections.abc import Callable
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 __all__: list[str] = []
 
-#: Lines of advice that are printed.
+#: Number of lines of advice to print.
 _ADVICE = 3
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Result:
-    """Results that are asked for, named as on the command line."""
+    """Requested results, named as on the command line."""
 
     output: Path | None
     other: str | None
@@ -51,12 +51,12 @@ def _result(verb: Callable[..., Any]) -> Any:
         "--compare",
         "other",
         metavar="PROFILE.json|CONFIG",
-        help="Set it against an earlier profile, or a prediction for another engine.",
+        help="Compare with an earlier profile, or with a prediction for another engine.",
     )
     @click.option(
         "--thorough",
         is_flag=True,
-        help="For advice, compile a large network again for each change, too.",
+        help="Compile even a large network again for each line of advice.",
     )
     @functools.wraps(verb)
     def called(output: Path | None, other: str | None, thorough: bool, **values: Any) -> Any:

@@ -15,7 +15,7 @@ from matloom.frontend.source import is_program
 
 __all__ = ["SOURCE", "described", "modes_by_layer", "program_of"]
 
-#: What to do where a compiled program cannot be changed any more.
+#: Hint if a compiled program would have to be changed.
 SOURCE = "give the model file that it was compiled from"
 
 
@@ -55,7 +55,8 @@ def modes_by_layer(network: Path, how: Compilation) -> dict[str, str] | None:
     "--stop-after",
     "stop",
     metavar="PHASE",
-    help="Print what a phase makes, and write no program: read, formats, passes, select, rewrite, "
+    help="Print the result of a phase, and write no program: read, formats, passes, select, "
+    "rewrite, "
     "bind, search, tile, order, assign_buffers, prefetch, allocate, emit or assemble.",
 )
 @click.option(
@@ -83,7 +84,7 @@ def compile_verb(
         if how.check is not None:
             raise UserError(
                 "--check must go with --output, not with --stop-after",
-                hint="leave --check out: nothing is checked that is not written",
+                hint="leave --check out: only programs that are written are checked",
             )
         say_text(described(network, how, str(stop), "--stop-after"))
         return
@@ -131,7 +132,7 @@ def _compiled(network: Path, how: Compilation) -> Any:
     from matloom.terminal.progress import progress
 
     options, modes = CompileOptions(effort=how.effort), modes_by_layer(network, how)
-    # Read before the compilation, which may take long.
+    # Read first, because the compilation may take long.
     stage = how.stage()
     with progress(f"compiling {network.name} for {how.config}"):
         program = compile(network, how.config, options, modes, how.check, how.memory)

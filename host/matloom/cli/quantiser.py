@@ -11,7 +11,7 @@ from matloom.cli.options import SEED
 from matloom.cli.places import require_place
 from matloom.cli.say import say, show
 
-#: Precisions that a layer may have, as `matloom.quantiser` names them.
+#: Precisions of layers, as in `matloom.quantiser`.
 _PRECISIONS = "i8xi8, i8xi4, i16xi8 or float32"
 
 
@@ -46,20 +46,20 @@ _PRECISIONS = "i8xi8, i8xi4, i16xi8 or float32"
     type=click.IntRange(1),
     default=100,
     show_default=True,
-    help="Samples to calibrate on; the result is measured on all others.",
+    help="Number of samples to calibrate on; the result is measured on all others.",
 )
 @click.option(
     "--precision",
     multiple=True,
     metavar="[LAYER=]MODE",
-    help=f"{_PRECISIONS}; of all other layers where no LAYER is named.  [default: i8xi8]",
+    help=f"{_PRECISIONS}; without LAYER, for all other layers. [default: i8xi8]",
 )
 @click.option(
     "--calibration",
     type=click.Choice(["minmax", "percentile", "mse", "kl"]),
     default="mse",
     show_default=True,
-    help="How ranges of activations are chosen.",
+    help="Method to choose ranges of activations.",
 )
 @click.option(
     "--weight-scales",
@@ -86,9 +86,11 @@ _PRECISIONS = "i8xi8, i8xi4, i16xi8 or float32"
     type=click.Choice(["integers", "floats"]),
     default="integers",
     show_default=True,
-    help="What the network takes and gives.",
+    help="Type of the network's inputs and outputs.",
 )
-@click.option("--seed", type=SEED, default=0, show_default=True, help="Of the choice of samples.")
+@click.option(
+    "--seed", type=SEED, default=0, show_default=True, help="Seed of the choice of samples."
+)
 @click.option(
     "--config", metavar="PRESET[+CHANGE...]|FILE", help="Also predict cycles for this engine."
 )
@@ -110,7 +112,9 @@ _PRECISIONS = "i8xi8, i8xi4, i16xi8 or float32"
     help="Keep the trials of a search, and continue it where it stopped.",
 )
 @click.option(
-    "--losses", is_flag=True, help="Also tell how much of the loss each layer causes; takes longer."
+    "--losses",
+    is_flag=True,
+    help="Also show the share of the loss that each layer causes; takes longer.",
 )
 @click.option(
     "--compress",

@@ -45,21 +45,21 @@ def _limits(verb: Callable[..., Any]) -> Any:
         type=click.FloatRange(0, 10**7),
         default=60,
         show_default=True,
-        help="How long to search; counting on the chip comes after it.",
+        help="Seconds to search; counting on the chip follows.",
     )
     @click.option(
         "--trials",
         type=click.IntRange(1, 10**7),
         default=1000,
         show_default=True,
-        help="Schedules that are predicted at most.",
+        help="Maximum number of schedules to predict.",
     )
     @click.option(
         "--measured",
         type=click.IntRange(0, 100),
         default=3,
         show_default=True,
-        help="Of the best, how many run on the simulated chip; with 0 a prediction decides.",
+        help="Number of the best to run on the simulated chip; with 0 a prediction decides.",
     )
     @click.option("--seed", type=SEED, default=0, show_default=True, help="Of the search.")
     @functools.wraps(verb)
@@ -81,7 +81,9 @@ def _limits(verb: Callable[..., Any]) -> Any:
 @NETWORK
 @compilation("config", "precision", "memory")
 @_limits
-@click.option("--forget", is_flag=True, help="Drop what was kept; compile as by default again.")
+@click.option(
+    "--forget", is_flag=True, help="Drop the stored schedule; compile with the default again."
+)
 @click.option("--report", type=click.Path(path_type=Path, dir_okay=False), help="Write JSON, too.")
 @on_workers
 def tune(
@@ -94,10 +96,10 @@ def tune(
 ) -> None:
     """Search for a faster schedule of NET, and keep it.
 
-    Tiles, orders, layouts, fusion, and which weights stay on chip are tried far beyond what a
-    compilation tries, first by prediction; the best few are then counted on the simulated chip. A
-    winner is kept for this network, engine, memory and compiler, and later compilations use it.
-    The same command goes on where it stopped (docs/tuning.md).
+    Tries many more tiles, orders, layouts, fusions and choices of resident weights than a
+    compilation does, first by prediction; the best few are then counted on the simulated chip. A
+    winner is kept for this network, engine, memory and compiler, and later compilations use it. The
+    same command continues where it stopped (docs/tuning.md).
     """
     from matloom.compiler.winners import forget as drop
 
@@ -108,7 +110,7 @@ def tune(
     study = _study(network, how)
     if forget:
         known = drop(study.digest)
-        say("forgotten: compiled as by default again" if known else "nothing was kept")
+        say("forgotten: compiled with the default schedule again" if known else "nothing was kept")
         return
     found = _tuned(study, network, limits, workers)
     say(_sentence(found))

@@ -1,4 +1,4 @@
-"""The verb verify: checks everything about a chip that can be checked here within some minutes."""
+"""The verb verify: checks everything about a chip that can be checked within some minutes."""
 
 import hashlib
 import json
@@ -63,7 +63,7 @@ def _write(found: "Verification", folder: Path, junit: Path | None) -> list[Path
 
 
 def _tell(found: "Verification") -> None:
-    """Print the outcome of each step and overall, and what to do about it."""
+    """Print the outcome of each step and overall, and what to do next."""
     for step in found.steps:
         say(f"{step.name:12} {step.verdict:10} {step.seconds:6.1f} s  {step.sentence}")
         if step.verdict == "FAILED":
@@ -76,7 +76,7 @@ def _tell(found: "Verification") -> None:
 
 
 def _verify(found: "Verification", folder: Path, workers: Workers) -> None:
-    """Run the steps, and tell of their progress."""
+    """Run the steps, and show progress."""
     from matloom.verification import campaign
     from matloom.workers import Tasks, kept
 
@@ -105,14 +105,18 @@ def _verify(found: "Verification", folder: Path, workers: Workers) -> None:
     type=click.FloatRange(0, 100_000, min_open=True),
     default=30.0,
     show_default=True,
-    help="How long. What can be completed comes first.",
+    help="Time limit. Steps that can be completed come first.",
 )
-@click.option("--seed", type=click.IntRange(0, 2**32 - 1), help="Of all that is random; else new.")
+@click.option(
+    "--seed",
+    type=click.IntRange(0, 2**32 - 1),
+    help="Seed of everything random. [default: a new one]",
+)
 @click.option(
     "--only",
     multiple=True,
     type=click.Choice(STEPS),
-    help="Take this step alone, and what it needs; may be given several times.",
+    help="Run only this step, and those it needs; may be given several times.",
 )
 @click.option(
     "-o",
@@ -120,12 +124,12 @@ def _verify(found: "Verification", folder: Path, workers: Workers) -> None:
     type=click.Path(path_type=Path, file_okay=False),
     default=Path("verification"),
     show_default=True,
-    help="Folder of report.html and report.json.",
+    help="Folder for report.html and report.json.",
 )
 @click.option(
     "--junit",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Write the report as JUnit XML, too.",
+    help="Also write the report as JUnit XML.",
 )
 @on_workers
 def verify(
@@ -139,11 +143,11 @@ def verify(
 ) -> None:
     """Verify the chip: random programs, coverage, proofs.
 
-    Random programs run on the simulated chip and on the functional model, every cycle held against
-    the rules of AXI; --workers and --cluster take their checks. What cannot run here is NOT RUN in
-    the report, with the reason. A step that runs out of time is INCOMPLETE, with the minutes it
-    needs. Exit status 1 if anything failed, or nothing ran. Control-C ends it early, with a report
-    so far.
+    Random programs run on the simulated chip and on the functional model, and every cycle is
+    checked against the rules of AXI; --workers and --cluster share their checks. Steps that cannot
+    run here are NOT RUN in the report, with the reason. A step that runs out of time is INCOMPLETE,
+    with the minutes it needs. Exit status 1 if anything failed, or nothing ran. Control-C ends it
+    early, with a report up to then.
     """
     from matloom.arch.config import load_config
     from matloom.coverage.coverage import Coverage
@@ -181,7 +185,7 @@ def verify(
 def replay(check: str, config: str, waves: Path | None) -> None:
     """Run a check that failed in verify again.
 
-    The report of `matloom verify` prints the command for what failed. Exit status 1 where it fails
+    The report of `matloom verify` contains the command for each failure. Exit status 1 if it fails
     again.
     """
     from matloom.arch.config import load_config

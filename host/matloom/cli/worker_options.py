@@ -12,7 +12,7 @@ import click
 __all__ = ["ALONE", "Workers", "on_workers"]
 
 
-#: Tasks at a time on a cluster, whose workers come and go.
+#: Number of tasks at a time on a cluster, whose workers come and go.
 _MANY = 64
 
 
@@ -25,7 +25,7 @@ class Workers:
 
     @property
     def at_once(self) -> int:
-        """Tasks to submit at a time where more only follow later, enough to keep all busy."""
+        """Number of tasks to submit at a time, enough to keep all workers busy."""
         return _MANY if self.cluster else (1 if self.workers == 1 else 2 * self.workers)
 
     def spread(self, resources: dict[str, float]) -> Any:
@@ -42,7 +42,7 @@ class Workers:
         Parameters
         ----------
         resources:
-            What a task takes of a worker's resources, on a cluster.
+            Resources that a task takes of a worker, on a cluster.
         """
         from matloom import workers
 
@@ -75,7 +75,7 @@ _WORKERS = click.option(
     type=click.IntRange(1, 256),
     default=1,
     show_default=True,
-    help="Processes; the result is the same.",
+    help="Number of processes; the result is the same.",
 )
 _CLUSTER = click.option(
     "--cluster",

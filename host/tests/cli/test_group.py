@@ -114,8 +114,7 @@ def test_system_errors_name_operation_and_path():
     full = complaint(OSError(28, "No space left on device"))
     assert full.startswith("error: cannot use a file: no space left on device\nhint: free some")
     assert complaint(FileNotFoundError(2, "No such file or directory", "a/b")) == (
-        "error: cannot use a/b: no such file or directory\n"
-        "hint: check the path, and that it can be used"
+        "error: cannot use a/b: no such file or directory\nhint: check the path and its permissions"
     )
     assert complaint(PermissionError(13, "Permission denied", "a")).splitlines() == [
         "error: cannot use a: permission denied",
