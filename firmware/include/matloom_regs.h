@@ -132,20 +132,20 @@ enum matloom_region {
   MATLOOM_REGION_ARENA = 3,
 };
 
-/* Where POST takes its values. */
+/* Sources of POST's values. */
 enum matloom_source {
   MATLOOM_SOURCE_ACC = 0,
   MATLOOM_SOURCE_SPAD = 1,
 };
 
-/* Where POST puts its results. */
+/* Destinations of POST's results. */
 enum matloom_destination {
   MATLOOM_DESTINATION_SPAD = 0,
   MATLOOM_DESTINATION_ACC_SET = 1,
   MATLOOM_DESTINATION_ACC_ADD = 2,
 };
 
-/* What POST does with the table. */
+/* Uses of the table by POST. */
 enum matloom_table {
   MATLOOM_TABLE_NONE = 0,
   MATLOOM_TABLE_LOOK_UP = 1,
@@ -213,7 +213,7 @@ enum matloom_link_status {
 #define MATLOOM_LINK_HELLO_BOARD_OFFSET 24u /* 16 bytes: name of the board */
 #define MATLOOM_LINK_HELLO_BYTES 40u
 
-/* What the boot loader answers. */
+/* Answers of the boot loader. */
 enum matloom_boot_status {
   MATLOOM_BOOT_STATUS_READY = 82,
   MATLOOM_BOOT_STATUS_OKAY = 75,

@@ -10,14 +10,14 @@ __all__ = [
     "own_block_rams",
 ]
 
-#: Multiplier blocks of a lane, and of everything outside the array, the lanes, and the products
-#: that POST makes of each column.
+#: Multiplier blocks of a lane, of everything besides array, lanes and POST's products, and of
+#: POST's product for a column.
 _LANE_BLOCKS, _OTHER_BLOCKS = 4, 3
 
-#: Bytes side by side in a block RAM, and how many rows of them it holds.
+#: Width in bytes and number of rows of a block RAM.
 _SHAPES = ((1, 2048), (2, 1024), (4, 512))
 
-#: Bits of the widest word of a block RAM, whose rows are then 512.
+#: Bits of the widest word of a block RAM, which then has 512 rows.
 _WIDEST = 36
 
 
@@ -27,7 +27,7 @@ def _outside_array(config: Config) -> int:
 
 
 def columns_in_tables(config: Config, blocks: int) -> int:
-    """Return how many columns must multiply in tables, for lack of multiplier blocks."""
+    """Return the number of columns that must multiply in tables, for lack of multiplier blocks."""
     left = blocks - _outside_array(config)
     return max(0, config.columns - max(0, left) // config.rows)
 
@@ -54,7 +54,7 @@ def own_block_rams(config: Config) -> int:
     than 64 bits keep their instructions elsewhere.
     """
     halves = 2 * config.spad_banks * _of_bytes(config.word_bytes, _lines(config))
-    # Two banks, of two halves each where modes are narrow.
+    # Two banks, each of two halves if a mode is narrow.
     banks = 4 if config.has_narrow else 2
     sums = banks * config.columns * _of_bytes(4, config.acc_entries // banks)
     ahead = _of_bits(config.bus_bits) if config.bus_bits <= 64 else 0
@@ -82,7 +82,7 @@ def _windows(config: Config) -> int:
     older = config.window_lines - 1
     if older < 1:
         return 0
-    # A window of four positions remembers a byte of each.
+    # A window of four positions stores a byte of each.
     kept = 4 if config.has_paired_windows else older
     groups = config.columns // config.broadcast_group
     return groups * _of_bits(8 * kept * config.broadcast_group)
@@ -100,10 +100,10 @@ def memory_block_rams(kind: str, size: int, bus_bits: int, masks: bool = True) -
     """
     if kind == "block":
         return -(-size // 2048)
-    # A beat that was read has id and `last`, one to be written a strobe for each byte.
+    # A read beat carries its id and `last`; a write beat carries a strobe per byte.
     queues = _of_bits(bus_bits + 2) + _of_bits(bus_bits * 9 // 8)
     if not masks:
-        # With a response's two bits, and with `last`.
+        # Plus the two bits of a response, and `last`.
         queues += _of_bits(bus_bits + 4)
         queues += _of_bits(bus_bits * 9 // 8 + 1) if bus_bits > 32 else 0
     return queues

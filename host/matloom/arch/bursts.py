@@ -7,7 +7,7 @@ from functools import lru_cache
 
 __all__ = ["Channel", "Rows", "stream_cycles"]
 
-#: Bursts that are followed one by one; those after them take as long.
+#: Number of bursts that are simulated one by one; later ones repeat the pattern.
 _FOLLOWED = 160
 
 #: Cycles between addresses.
@@ -27,7 +27,7 @@ class Channel:
     beat_cycles:
         Cycles between beats.
     turn:
-        Minimum cycles from a burst's last beat to the first beat of the burst that replaces it
+        Minimum cycles from a burst's last beat to the first beat of the burst that takes its place
         among the outstanding ones.
     row_bytes, row_miss_cycles:
         As in `Memory`.
@@ -74,7 +74,7 @@ def _bursts(rows: Rows, channel: Channel) -> Iterator[tuple[int, int, float]]:
         while address < end:
             stop = min(end, (address // window + 1) * window)
             beats = -(-stop // bus) - address // bus
-            # A spread beat is written from its first byte on, whichever of its bytes are the row's.
+            # A spread beat is written from its first byte on, even if the row begins later in it.
             spread = stop - address // bus * bus
             written = -(-spread * rows.spread // bus) if rows.spread > 1 else 0
             yield address, stop - address, max(beats * channel.beat_cycles, written)
@@ -105,12 +105,12 @@ def _follow(rows: Rows, channel: Channel, ends: list[float]) -> tuple[float, int
         if channel.row_miss_cycles:
             first, last = (at // channel.row_bytes for at in (address, address + size - 1))
             cycles += (last - first) * channel.row_miss_cycles
-            # A row is opened after the beat before, if there is one, while an address is not.
+            # A row opens only after the previous beat, if any; an address need not wait for it.
             opens = channel.row_miss_cycles * (first != memory_row) * bool(ends)
             memory_row = last
         time += max(opens + cycles, _LEAST)
         if len(ends) >= channel.outstanding:
-            # The first beat comes no sooner than its address allows, those after it in turn.
+            # The first beat waits for its address; the others follow one after another.
             time = max(time, ends[-channel.outstanding] + channel.turn + 1 - beat + cycles)
         ends.append(time)
         done += size

@@ -40,7 +40,7 @@ class Rule:
     sentence: str
 
 
-#: In this order they are judged where one cycle breaks several.
+#: If a cycle breaks several rules, the first of this order is reported.
 RULES = (
     Rule(
         name="reset_quiet",
@@ -75,7 +75,7 @@ RULES = (
     Rule(
         name="burst_id",
         channels=("m_axi_aw",),
-        sentence="all writes must have the ID {limit}, for they are answered in order, not {value}",
+        sentence="all writes must have the ID {limit}, as responses keep the order, not {value}",
     ),
     Rule(
         name="burst_length",
@@ -112,7 +112,7 @@ RULES = (
     Rule(
         name="outstanding",
         channels=_ADDRESSES,
-        sentence="at most {limit} bursts must be on their way, not {value}",
+        sentence="at most {limit} bursts must be outstanding, not {value}",
     ),
     Rule(
         name="write_last",
@@ -172,7 +172,7 @@ def broken_rule(name: str, channel: str, cycle: int, value: int, limit: int) -> 
 
 @dataclass(frozen=True, kw_only=True)
 class RegionRegisters:
-    """Registers that place a region on the bus, and what may go there."""
+    """Registers that place a region on the bus, and the permitted accesses."""
 
     region: Region
     base_offset: int

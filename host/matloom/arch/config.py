@@ -1,4 +1,4 @@
-"""The parameters of one engine, their rules, and what follows from them."""
+"""The parameters of one engine, their rules, and values derived from them."""
 
 import dataclasses
 import hashlib
@@ -304,7 +304,7 @@ class Config:
 
     @property
     def last_spread(self) -> int:
-        """Largest `spread` of a LOAD: a byte of a beat at least goes with each write."""
+        """Largest `spread` of a LOAD: each write contains at least one byte of a beat."""
         return min(3, self.bus_bytes.bit_length() - 1) if self.element_stride else 0
 
     @property
@@ -314,7 +314,7 @@ class Config:
 
     @property
     def weight_boundary(self) -> int:
-        """Alignment of addresses at the wide port: its bytes, where a power of two."""
+        """Alignment of addresses at the wide port: its width, if that is a power of two."""
         return self.weight_bytes & -self.weight_bytes
 
     @property
@@ -325,12 +325,12 @@ class Config:
 
     @property
     def line_bytes(self) -> int:
-        """Bytes of an even and an odd word side by side, in which either kind of access ends."""
+        """Bytes of an even and an odd word side by side; every access lies within such a line."""
         return 2 * self.word_bytes
 
     @property
     def spad_addr_bits(self) -> int:
-        """Bits of a byte address in the scratchpad, and of steps between two."""
+        """Bits of a byte address in the scratchpad, and of distances between addresses."""
         return (self.spad_bytes - 1).bit_length()
 
     @property
@@ -340,7 +340,7 @@ class Config:
 
     @property
     def row_offset_bits(self) -> int:
-        """Bits of a signed offset that begins as far before an input row as a row may reach."""
+        """Bits of a signed offset into an input row, which may begin a row's length before it."""
         return 1 + self.spad_addr_bits
 
     @property
@@ -385,24 +385,24 @@ class Config:
 
     @property
     def fills_tables(self) -> int:
-        """1 where POST may write its results to a table, of bytes or of exponentials; else 0."""
+        """1 if POST can write its results to a table, of bytes or of exponentials; else 0."""
         return int(bool(self.tables or self.softmax))
 
     @property
     def window_lines(self) -> int:
-        """Kernel rows of three taps that a depthwise step covers; 0 where it cannot."""
+        """Kernel rows of three taps that a depthwise step covers; 0 without windows."""
         if not self.windows or self.columns > self.rows:
             return 0
         return min(3, self.rows // WINDOW_TAPS)
 
     @property
     def has_windows(self) -> int:
-        """1 where EXEC may slide windows, else 0."""
+        """1 if EXEC can slide windows, else 0."""
         return int(self.window_lines > 0)
 
     @property
     def has_wide_windows(self) -> int:
-        """1 where EXEC may slide windows of other shapes than 3 x 3, else 0."""
+        """1 if EXEC can slide windows of other shapes than 3 x 3, else 0."""
         return int(self.windows == 2 and self.has_windows and self.rows > sum(WIDE_WINDOWS[0]))
 
     @property
@@ -418,7 +418,7 @@ class Config:
 
     @property
     def has_paired_windows(self) -> int:
-        """1 where a window may take four positions a cycle, by the port of weights, else 0."""
+        """1 if a window can take four positions per cycle, through the port of weights; else 0."""
         there = self.window_lines == WINDOW_TAPS and self.weight_rows == 4
         return int(there and self.paired_windows)
 
@@ -437,12 +437,12 @@ class Config:
 
     @property
     def mode_numbers(self) -> tuple[int, ...]:
-        """Numbers of the modes that it is built with, ascending."""
+        """Numbers of the modes that the engine supports, ascending."""
         return tuple(sorted(MAC_MODES.index(mode) for mode in self.mac_modes))
 
     @property
     def has_narrow(self) -> bool:
-        """Whether it has a mode with two weights in a byte."""
+        """Whether a mode packs two weights into a byte."""
         return any(MODES[mode].narrow for mode in self.mac_modes)
 
     @property
@@ -452,12 +452,12 @@ class Config:
 
     @property
     def has_words(self) -> bool:
-        """Whether it has a mode whose activations are two bytes."""
+        """Whether a mode has activations of two bytes."""
         return any(MODES[mode].activation == "int16" for mode in self.mac_modes)
 
     @property
     def float_modes(self) -> tuple[str, ...]:
-        """Floating-point modes that it is built with, in the order of their numbers."""
+        """Floating-point modes that the engine supports, in the order of their numbers."""
         return tuple(mode for mode in FLOAT_MODES if mode in self.mac_modes)
 
     def macs_a_cycle(self, mode: str) -> int:
@@ -476,7 +476,7 @@ class Config:
 
     @property
     def roundings(self) -> tuple[Rounding, ...]:
-        """Rules of POST that it is built with."""
+        """Rounding rules that POST supports."""
         return (*SUPPORTED_ROUNDINGS, *((Rounding.FLOAT,) if self.has_float else ()))
 
     @property
@@ -486,7 +486,7 @@ class Config:
 
     @property
     def element_size_bits(self) -> int:
-        """Bits of the logarithm of the bytes that an element of POST has: 0 where all are one."""
+        """Bits of the logarithm of the size of POST's elements; 0 if all have one byte."""
         return 2 if self.has_float else int(self.has_words)
 
     @property
@@ -519,7 +519,7 @@ class Config:
 
     @property
     def reserved(self) -> int:
-        """Always 0: what fields need that have a place in the encoding, and no hardware yet."""
+        """Always 0: the requirement of fields that are encoded but not implemented yet."""
         return 0
 
     @property
@@ -569,7 +569,7 @@ class Config:
 
 @contextmanager
 def _absent(given: Collection[str], where: str) -> Iterator[None]:
-    """Return where the value of a field that breaks a rule comes from, if it was not given."""
+    """Return a hint if the value that breaks a rule was not given, but a default."""
     try:
         yield
     except ConfigError as error:
@@ -616,11 +616,11 @@ _SMALL = Config(
 
 PRESETS = {
     "nano": _NANO,
-    # As much of an array as routes on an ECP5-25F, where wires are what is short.
+    # The largest array that routes on an ECP5-25F, whose wires are the limit.
     "mini": dataclasses.replace(_NANO, rows=8, spad_bytes=64 * 1024, acc_bytes=8 * 1024),
     "small": _SMALL,
-    # As much of an array as routes on an ECP5-85F, and as much scratchpad as its block RAM holds
-    # beside a board's memory and link; the table of so few timestamps takes none of it.
+    # The largest array that routes on an ECP5-85F, and the largest scratchpad that fits its block
+    # RAM besides a board's memory and link; with few timestamps, their table needs none.
     "medium": dataclasses.replace(
         _SMALL,
         rows=16,
@@ -646,7 +646,7 @@ PRESETS = {
 }
 
 
-#: What to do where nothing has the name of a configuration.
+#: Hint for an unknown configuration name.
 _CHANGED = 'change a preset (small+lanes=4), or write a file of fields ({"rows": 8})'
 
 
@@ -693,7 +693,7 @@ def _changed(config: Config, changes: list[str]) -> Config:
                 hint=did_you_mean(change, known),
             )
         if change in modes:
-            raise ConfigError(f"mode {change} is there already", hint=f"leave out +{change}")
+            raise ConfigError(f"mode {change} is already there", hint=f"leave out +{change}")
         if not sign:
             modes.append(change)
         elif name not in numbers:

@@ -6,7 +6,7 @@ from matloom.arch.config import PRESETS, Config
 
 __all__ = ["config_name", "described", "digest_name"]
 
-#: Changes of a preset beyond which a name says less than the size of the array.
+#: Maximum number of changes of a preset in a name; beyond, the size of the array says more.
 _MOST_CHANGES = 4
 
 

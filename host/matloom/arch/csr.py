@@ -87,9 +87,9 @@ class Register:
     doc: str
     fields: tuple[BitField, ...] = ()
     reset: int = 0
-    #: Keeps its value while the engine runs: a write then answers with an error.
+    #: Whether it is locked while the engine runs: a write then answers with an error.
     locked: bool = False
-    #: Field of the configuration without which there is no such register.
+    #: Field of the configuration that the register needs; empty if it always exists.
     needs: str | None = None
 
     @property
@@ -104,7 +104,7 @@ def _bits(*rows: tuple[str, int, int, str]) -> tuple[BitField, ...]:
 
 _EVENTS = _bits(("done", 0, 1, "a command buffer ended"), ("fault", 1, 1, "a fault was recorded"))
 
-#: What the execute unit does with each cycle, one cause a cycle: they sum to `cycles`.
+#: Causes for each cycle of the execute unit, exactly one per cycle, so they add up to `cycles`.
 EXEC_CAUSES = (
     ("exec_stream", "a vector entered the array"),
     ("exec_wait_command", "no instruction"),
@@ -131,11 +131,11 @@ COUNTERS = (
     ("read_beats", "AXI read beats, commands included"),
     ("write_bursts", "AXI write bursts"),
     ("write_beats", "AXI write beats"),
-    # Offsets stay: what is new comes last.
+    # Offsets never change: new counters come last.
     *EXEC_CAUSES[9:],
 )
 
-#: Offset of the first counter, a multiple of what all of them take.
+#: Offset of the first counter, a multiple of the size of all counters.
 COUNTERS_OFFSET = 0x100
 
 
@@ -249,7 +249,7 @@ REGISTERS = (
     ),
 )
 
-#: Registers of some configuration, those of every one first.
+#: Registers of any configuration, those common to all first.
 ALL_REGISTERS = (
     *REGISTERS,
     Register(
@@ -264,7 +264,7 @@ ALL_REGISTERS = (
     ),
 )
 
-#: Offsets that stay free for later engines: the first, the last, and what they are for. No register
+#: Offsets reserved for later engines: first, last, and their purpose. No register
 #: is there yet, so reads and writes answer with an error.
 RESERVED = (
     (0x34, 0x34, "number of the engine, where several share a memory"),

@@ -6,7 +6,8 @@ from typing import Any
 
 __all__ = ["EndFunction", "end_function"]
 
-#: From `get`, of a mapping of fields, and a configuration to the end; None where it does not apply.
+#: Function of a field lookup (`get`) and a configuration that returns the end; None if the extent
+#: does not apply.
 EndFunction = Callable[[Callable[[str, int], int], Any], int | None]
 
 
@@ -29,13 +30,13 @@ def end_function(
     """Return the function that computes the end of an extent (`isa.Extent`).
 
     It is called several times for each instruction of a program. Interpreting the terms each time
-    took a sixth of the time of emitting and verifying a program.
+    took a sixth of the time to emit and verify a program.
     """
     end = " + ".join((f"get({base!r}, 0)", *(" * ".join(map(_source, term)) for term in terms)))
     applies = " and ".join(
         f"get({name!r}, 0) in {tuple(map(int, allowed))}" for name, allowed in only
     )
     condition = f" if {applies} else None" if only else ""
-    # The texts are those of the tables in `isa`.
+    # The text comes only from the tables in `isa`.
     function: EndFunction = eval(f"lambda get, config: {end}{condition}")
     return function

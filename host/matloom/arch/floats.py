@@ -21,8 +21,8 @@ NAN = 0x7FC00000
 class FloatFormat:
     """Sign, exponent and fraction of a number, from the highest bit down.
 
-    `finite`: the largest exponent holds numbers too, all ones are NaN and nothing is infinite
-    (float8_e4m3fn of ml_dtypes and of the OCP's 8-bit formats).
+    `finite`: the largest exponent holds numbers, too; only all ones are NaN, and there is no
+    infinity (float8_e4m3fn of ml_dtypes and of the OCP's 8-bit formats).
     """
 
     name: str
@@ -76,7 +76,7 @@ FLOAT_FORMATS = {
     )
 }
 
-#: Significands are normalised to this bit before rounding: sums of two have no more.
+#: Significands are normalised to this bit before rounding: sums of two fit it.
 _TOP = 52
 
 
@@ -160,7 +160,7 @@ def add(a: Any, b: Any) -> Any:
     sign, significand, power, nan_large, infinite = _split(larger, FP32)
     sign_small, small, power_small, nan_small, infinite_small = _split(smaller, FP32)
     subtract = sign ^ sign_small
-    # Twenty-four bits below the larger one's last, and one that remembers the others.
+    # Keep 24 bits below the larger one's last bit, and a sticky bit for the others.
     places = clamp(power - power_small, 0, 60)
     aligned = (small << 24) >> places
     aligned = aligned | (aligned << places != small << 24)

@@ -9,7 +9,7 @@ from matloom.arch.isa import NARROW, AddressSpace, Extent, Opcode, post_element_
 
 __all__ = ["StridedRange", "footprint"]
 
-#: The field that holds the bytes from row to row, for each side of POST.
+#: The field with the distance between rows, for each side of POST.
 _POST_PITCHES = {"source_addr": "source_pitch", "dest_addr": "dest_pitch"}
 
 
@@ -91,7 +91,7 @@ def _read_channels(values: Mapping[str, int], config: Config) -> StridedRange | 
     if get("window", 0) and get("paired", 0):
         run += config.paired_bytes - config.rows
     if width == step and (first == 0 or values["first_byte"] >= 0):
-        # What lies beyond the row is not read. Vectors that begin before it end in it.
+        # Nothing beyond the row is read. A vector that begins before the row ends inside it.
         run = min(run, step - first)
     if first + run > step:
         return None

@@ -221,7 +221,7 @@ def _bytes_fault(instruction: Instruction, names: tuple[str, ...], when: str) ->
 
 
 def _softmax_fault(instruction: Instruction) -> str | None:
-    """Return a sentence on the first field that has another value than SOFTMAX needs, or None."""
+    """Return a sentence on the first field that SOFTMAX requires to be different, or None."""
     makes_rows = instruction.softmax == RowFunction.SOFTMAX
     for name, value in (WITH_SOFTMAX | OF_ROWS if makes_rows else WITH_SOFTMAX).items():
         if getattr(instruction, name) != value:

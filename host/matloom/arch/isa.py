@@ -45,7 +45,7 @@ __all__ = [
 INSTRUCTION_WORD_BYTES = 16
 
 
-#: Fields, and the values of each with which something applies.
+#: A condition: fields, and for each the values for which it holds.
 _Only = tuple[tuple[str, tuple[int, ...]], ...]
 
 
@@ -130,12 +130,12 @@ class AddressSpace(enum.IntEnum):
 class Field:
     """One bit field.
 
-    `low` and `high` bound the legal values (`high` may name a Config property); `None` means
-    the whole range of the bits. `choices` are all legal values, or name a Config property that
-    has them. A value is a multiple of the Config property `multiple`, a power of two. A `plain`
-    field must be 0 in every mode but i8xi8. Where the Config property `needs` is 0 the field does
-    not exist: its bits are reserved. `span` names a Config property: more bits than that no value
-    of use has, so those above must be 0, or copies of the sign.
+    `low` and `high` bound the legal values (`high` may name a Config property); `None` means the
+    whole range of the bits. `choices` are all legal values, or name a Config property that has
+    them. A value is a multiple of the Config property `multiple`, a power of two. A `plain` field
+    must be 0 in every mode but i8xi8. Where the Config property `needs` is 0 the field does not
+    exist: its bits are reserved. `span` names a Config property: useful values fit that many bits,
+    so higher bits must be 0, or copies of the sign.
     """
 
     name: str
@@ -165,7 +165,7 @@ class Field:
         return 0, (1 << bits) - 1
 
     def span_bits(self, config: Config) -> int:
-        """Return how many of the bits a configuration's memories leave of use."""
+        """Return the number of bits that are useful with a configuration's memories."""
         return self.bits if self.span is None else min(self.bits, getattr(config, self.span))
 
     def limits(self, config: Config) -> tuple[int, int]:
@@ -178,7 +178,7 @@ class Field:
         return low, largest if high is None else high
 
     def width(self, config: Config) -> int:
-        """Return the bits that hold every legal value of a configuration; one at least."""
+        """Return the number of bits for all legal values of a configuration, at least one."""
         allowed = self.allowed(config)
         low, high = self.limits(config) if allowed is None else (min(allowed), max(allowed))
         if self.signed:
@@ -186,11 +186,11 @@ class Field:
         return max(1, high.bit_length())
 
     def unit(self, config: Config) -> int:
-        """Return what legal values are multiples of."""
+        """Return the number that legal values are multiples of."""
         return 1 if self.multiple is None else int(getattr(config, self.multiple))
 
     def allowed(self, config: Config) -> tuple[int, ...] | None:
-        """Legal values for a configuration; None where the limits are all there is."""
+        """Legal values for a configuration; None if only limits apply."""
         if not self.exists(config):
             return None
         return getattr(config, self.choices) if isinstance(self.choices, str) else self.choices
@@ -201,10 +201,9 @@ class Extent:
     """Addresses ``base .. base + sum of terms - 1`` that an instruction reads or writes.
 
     Each term is a product of factors: ``"name"`` is a field, ``"name-1"`` a field less one,
-    ``"name/2"`` and ``"name%2"`` its half, rounded down, and the rest, ``"@name"`` a Config
-    property, ``"8"`` a number. The extent counts only where every field
-    in `only` has the value given. DRAM extents are offsets in the region that field `region`
-    names.
+    ``"name/2"`` and ``"name%2"`` its half, rounded down, and the remainder, ``"@name"`` a Config
+    property, ``"8"`` a number. The extent applies only if every field in `only` has the given
+    value. DRAM extents are offsets in the region that field `region` names.
     """
 
     memory: AddressSpace
@@ -231,7 +230,7 @@ class Format:
 
     @cached_property
     def all_fields(self) -> tuple[Field, ...]:
-        """Head and body fields, from bit 0 up; what is left of the words must be zero."""
+        """Head and body fields, from bit 0 up; the remaining bits of the words must be zero."""
         return HEAD + self.fields
 
     @property
@@ -452,7 +451,7 @@ _EXEC = (
     ),
 )
 
-#: Fields of EXEC that must be multiples of `Config.weight_boundary` where windows are paired.
+#: Fields of EXEC that must be multiples of `Config.weight_boundary` in paired windows.
 BLOCK_STEPS = (
     *("input_addr", "input_pitch", "first_byte"),
     *("x_step", "kernel_col_step", "oc_step"),
@@ -496,7 +495,7 @@ _EXEC_EXTENTS = (
         only=(("window", (1,)),),
     ),
     Extent(
-        # Half of the entries stand next to those that pairs are numbered by.
+        # The second half of the entries follows the first, by which pairs are numbered.
         memory=AddressSpace.ACC,
         write=True,
         base="acc_addr",
@@ -644,10 +643,10 @@ _POST = (
     ),
 )
 
-#: Fields of POST that must be 0 where elements are no bytes.
+#: Fields of POST that must be 0 unless elements are bytes.
 BYTES_ONLY = ("table", "product", "addend", "softmax")
 
-#: What other fields of a POST must be where `softmax` is not 0, and where it makes results.
+#: Required values of other fields if `softmax` is not 0, and if it computes results.
 WITH_SOFTMAX = {
     "source": int(Source.SPAD),
     "destination": int(Destination.SPAD),
@@ -658,7 +657,7 @@ WITH_SOFTMAX = {
 OF_ROWS = {"width": 1}
 
 
-#: Under which rule, and with which formats, POST's elements have so many bytes.
+#: Conditions on rounding rule and format, by the size in bytes of POST's elements.
 _POST_ELEMENTS: tuple[tuple[int, _Only], ...] = (
     *(
         (1 + words, (("rounding", tuple(SUPPORTED_ROUNDINGS)), ("words", (words,))))
@@ -709,7 +708,7 @@ def post_element_bytes(values: Mapping[str, int]) -> int:
 def _post_entries(write: bool, only: _Only) -> tuple[Extent, ...]:
     counted = (
         (("oc_blocks", "height", "width"),),
-        # As many pairs as half of the blocks, rounded up.
+        # The number of pairs is half of the blocks, rounded up.
         (
             ("oc_blocks/2", "height", "width"),
             ("oc_blocks%2", "height", "width"),
@@ -805,7 +804,7 @@ def extents_of(opcode: Opcode, config: Config) -> tuple[Extent, ...]:
     known: dict[str, set[int]] = {
         "mode": set(config.mode_numbers),
         "rounding": set(config.roundings),
-        # Where it stands in a condition, the rule is FLOAT.
+        # A condition on it implies the rule FLOAT.
         "pre_shift": set(config.post_formats),
     }
     known |= {item.name: {0} for item in FORMATS[opcode].fields if not item.exists(config)}

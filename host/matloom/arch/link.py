@@ -28,36 +28,36 @@ __all__ = [
     "Status",
 ]
 
-#: Version of all that is in this file; a host refuses a board of another one.
+#: Version of everything in this file; a host refuses boards with another one.
 LINK_VERSION = 1
 
 #: First word of the answer to a hello: "ML", "L", and the version.
 LINK_IDENTITY = 0x4D4C_4C00 | LINK_VERSION
 
-#: Bits a second where nobody names another rate: 8 data bits, no parity, one stop bit.
+#: Default bits per second; frames have 8 data bits, no parity and one stop bit.
 BAUD = 3_000_000
 
-#: Byte between requests, which are stuffed so that none has it inside.
+#: Byte between requests, which are stuffed so that it never occurs inside.
 DELIMITER = 0x00
 
 #: First byte of a reply.
 SYNC = 0xA5
 
-#: Bytes of data that one frame has at most, either way.
+#: Maximum bytes of data in a frame, in either direction.
 MAX_DATA_BYTES = 1024
 
-#: Requests that may be unanswered; the device keeps the statuses of as many.
+#: Maximum number of unanswered requests; the device keeps this many statuses.
 WINDOW_REQUESTS = 16
 
-#: Bytes of unstuffed requests that the device holds before it drops one.
+#: Bytes of unstuffed requests that the device buffers before it drops one.
 BUFFER_BYTES = 2048
 
-#: CRC-32 as Ethernet and zlib have it: 0x04C11DB7, least significant bit first, complemented.
+#: CRC-32 as in Ethernet and zlib: 0x04C11DB7, least significant bit first, complemented.
 CRC_POLYNOMIAL = 0xEDB8_8320
 CRC_INITIAL = 0xFFFF_FFFF
 CRC_BYTES = 4
 
-#: What the register of the checksum holds, not complemented, after a frame and its checksum.
+#: Value of the checksum register, not complemented, after a frame and its checksum.
 CRC_RESIDUE = 0xDEBB_20E3
 
 
@@ -86,7 +86,7 @@ class Status(enum.IntEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class LinkField:
-    """Bytes of a frame, little-endian where they are a number."""
+    """Bytes of a frame; numbers are little-endian."""
 
     name: str
     bytes: int
@@ -101,7 +101,7 @@ def _size(fields: tuple[LinkField, ...]) -> int:
     return sum(item.bytes for item in fields)
 
 
-#: Before the data of a request.
+#: Header of a request, before its data.
 REQUEST_HEADER = _fields(
     ("kind", 1, "what is asked, and the attempt in the high four bits"),
     ("sequence", 1, "one more than that of the request before"),
@@ -110,7 +110,7 @@ REQUEST_HEADER = _fields(
 )
 REQUEST_HEADER_BYTES = _size(REQUEST_HEADER)
 
-#: Before the data of a reply; after the data come a byte of status and the checksum.
+#: Header of a reply, before its data; a status byte and the checksum follow the data.
 REPLY_HEADER = _fields(
     ("sync", 1, "constant"),
     ("kind", 1, "as in the request"),
@@ -119,10 +119,10 @@ REPLY_HEADER = _fields(
 )
 REPLY_HEADER_BYTES = _size(REPLY_HEADER)
 
-#: Bytes of the board's name, in ASCII, filled with zeros.
+#: Bytes of the board's name, in ASCII, padded with zeros.
 BOARD_BYTES = 16
 
-#: The data that answer a hello.
+#: Data of the answer to a hello.
 HELLO = _fields(
     ("identity", 4, "identity and version of the link"),
     ("clock_hz", 4, "clock of the engine"),

@@ -17,8 +17,8 @@ from matloom.arch.softmax_cycles import softmax_cycles
 
 __all__ = ["Machine"]
 
-#: Cycles from a LOAD's start to its first beat on top of the memory's latency, with those from its
-#: last beat to its completion; from a burst's last beat to the address of the next.
+#: Cycles of a LOAD in addition to the memory's latency: from its start to its first beat, plus from
+#: its last beat to its completion. Then: cycles from a burst's last beat to the next address.
 _LOAD_PATH = 5
 _READ_TURN = 1
 
@@ -26,42 +26,42 @@ _READ_TURN = 1
 #: read of the scratchpad, queue of beats.
 _WRITE_TURN = 9
 
-#: Cycles from a STORE's start to its first beat on top of the memory's latency; by how many fewer
-#: it keeps its unit, because another one's beats follow while the response is on its way.
+#: Cycles from a STORE's start to its first beat, in addition to the memory's latency, and the part
+#: of them in which the next STORE may already run, while the response is outstanding.
 _STORE_PATH = 11
 _STORE_OVERLAP = 1
 
-#: Cycles from start to the first command's first beat at the dispatcher in addition to the memory's
-#: latency, and from the room for a burst of commands.
+#: Cycles in addition to the memory's latency until the first beat of commands is at the dispatcher:
+#: from the start, or from free space for a burst.
 _COMMAND_PATH = 6
 
-#: Cycles from the issue of a LOAD to its first byte on top of the memory's latency: until it is
-#: dispatched, and its way.
+#: Cycles from the issue of a LOAD to its first byte on top of the memory's latency: its dispatch,
+#: and its path.
 _ISSUE_PATH = 28
 
-#: By how many cycles a LOAD should be done before its bytes are needed, on top of a latency: what
-#: estimates of tiles may be wrong.
+#: Margin in cycles, on top of a latency, by which a LOAD should complete early, because estimates
+#: of tiles may be wrong.
 _SPARE = 168
 
 #: Cycles from the last vector of an EXEC to its last sum in the accumulators.
 _EXEC_LATENCY = 20
 
-#: What floating-point modes add to it: unpacking, a longer product and sum; each tree level.
+#: Additional cycles of floating-point modes: for unpacking, product and sum; per tree level.
 _FLOAT_LATENCY, _FLOAT_LEVEL = 9, 7
 
-#: Cycles of a POST on top of its results and the time in which updates settle: of each, of one that
-#: looks up, of floating-point numbers, of one that reads bytes; and between its output blocks.
+#: Cycles of a POST in addition to its results and the latency of an update: always; with a table;
+#: in floating point; if it reads bytes; and between output blocks.
 _POST_LATENCY = 20
 _POST_LOOK_UP = 1
 _POST_FLOAT = 3
 _POST_BYTES = 5
 _POST_BLOCK = 1
 
-#: What SOFTMAX adds to the latency of a POST.
+#: Additional latency of a POST with SOFTMAX.
 _POST_SOFTMAX = 3
 
-#: Reads of a block's biases, and of its multipliers and shifts; cycles to fetch them on top of the
-#: reads; at least to repeat those that are the same for all channels.
+#: Reads of a block's biases, and of its multipliers and shifts; additional cycles to fetch them;
+#: minimum cycles to replicate values that apply to all channels.
 _POST_BIAS = 4
 _POST_SCALE = 5
 _POST_FETCH = 12
@@ -159,7 +159,7 @@ class Machine:
             found = self._post_duration(values), 0
             return found, found
         if instruction.opcode is Opcode.LOAD:
-            # After the last beat nothing is waited for.
+            # Nothing waits after the last beat.
             rest = -round(self.beat_cycles - 1)
             alone, late = self.load_cycles(values)
             return (alone, rest), (late, rest)
@@ -171,16 +171,16 @@ class Machine:
         """Return how many cycles an EXEC streams."""
         taps = values["kernel_rows"] * values["kernel_cols"] * values["blocks"]
         steps, vectors = taps * values["oc_blocks"], values["width"] * values["height"]
-        # RAW guard: what adds to sums waits until the last update can be read.
+        # RAW guard: an EXEC that adds to sums waits until the last update can be read.
         guard = self._update_latency if values.get("accumulate") else 0
         if values.get("weights_fixed"):
             return max(vectors, self._update_latency) * steps + guard
         load = self.tile_load_cycles
         if values.get("paired"):
-            # Tiles come by the port of the blocks, between steps.
+            # Tiles use the same port as blocks, between steps.
             return (vectors + load) * steps + guard
         alone = max(vectors, load, self._update_latency) * steps + guard
-        # Weights are read first where both are in one bank, and each read takes a vector's cycle.
+        # In a shared bank, weights are read first, and each read costs a vector's cycle.
         shared = _shared(values, steps * self.tile_bytes, self.bank_bytes)
         return alone + round(((vectors + load) * steps + guard - alone) * shared)
 
@@ -199,14 +199,14 @@ class Machine:
         block = max(vectors + self.post_turn, self.post_fetch(values))
         cycles = vectors + block * (values["oc_blocks"] - 1)
         if values.get("table", 0) == Table.FILL and self.config.tables > 1:
-            # An entry a cycle.
+            # One entry per cycle.
             rows = values["width"] * values["height"] * values["oc_blocks"]
             cycles = max(cycles, rows * (self.config.table_row_bytes + 1))
         return max(cycles, softmax_cycles(values, self.config))
 
     def post_beats(self, values: dict[str, int]) -> int:
         """Return the cycles per vector of a POST."""
-        # Each write is of one byte for each column.
+        # Each write contains one byte per column.
         return max(self._lane_passes, post_element_bytes(values))
 
     @property
@@ -278,7 +278,7 @@ class Machine:
         if count == 1 and not spread and channel.hides_latency and size >= channel.burst_bytes:
             cycles = round(-(-size // channel.bus_bytes) * channel.beat_cycles)
             return cycles, cycles
-        # Where a row begins in a burst and in a row of the memory matters, no more.
+        # Only the position of a row within a burst and within a row of the memory matters.
         step = values.get("dram_row_step", 0)
         if planes > 1 and values["rows"] == 1:
             step = values.get("dram_plane_step", 0)

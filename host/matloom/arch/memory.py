@@ -18,16 +18,16 @@ __all__ = [
     "load_memory",
 ]
 
-#: As many bytes a cycle as the widest bus carries.
+#: Largest rate in bytes per cycle: that of the widest bus.
 _WIDEST = 32
 
-#: Greatest denominator of the bytes a cycle.
+#: Largest denominator of the bytes per cycle.
 _FINEST = 256
 
 #: The shortest open row of an SDRAM, in bytes.
 _LEAST_ROW_BYTES = 64
 
-#: Most cycles of a latency or of a row miss.
+#: Maximum cycles of a latency or of a row miss.
 _SLOWEST = 4096
 
 
@@ -152,7 +152,7 @@ def _fraction(value: Any) -> Fraction:
     try:
         if isinstance(value, bool):
             raise TypeError
-        # The text of a number such as 2.5 is exact, its bits need not be.
+        # The text of a number such as 2.5 is exact; its bits need not be.
         rate = value if isinstance(value, Fraction) else Fraction(str(value))
     except (ValueError, TypeError, ZeroDivisionError):
         raise InvalidMemoryError(
@@ -167,7 +167,7 @@ def _fraction(value: Any) -> Fraction:
     return rate
 
 
-#: A beat a cycle on every bus, 32 cycles after its address.
+#: One beat per cycle on every bus, 32 cycles after its address.
 REFERENCE_MEMORY = Memory()
 
 #: Memories by name.
@@ -185,21 +185,22 @@ MEMORIES = {
     # of 12 cycles in each 650; 10 cycles, CAS latency 2, the 2 columns of a beat and 2 registers in
     # the pins; a write begins when all 16 beats of its burst have come. Rows are opened ahead.
     "ulx3s-sdram": Memory(bytes_a_cycle=Fraction(53, 27), read_latency=16, write_latency=42),
-    # That of a ULX3S-85F, at twice the engine's clock, on a bus of 64 bits with bursts of 32 beats:
+    # The SDRAM of a ULX3S-85F, at twice the engine's clock, on a bus of 64 bits with bursts of 32
+    # beats:
     # 32 bits a cycle less 12 of each 553; CAS latency 2 in cycles of the engine, 2 cycles a beat, 5
     # registers in the pins, and a register each way between engine and controller.
     "ulx3s-sdram-64": Memory(bytes_a_cycle=Fraction(90, 23), read_latency=21, write_latency=76),
-    # That of a Tang Nano 20K: 32 bits less 12 cycles of each 843, one column a beat.
+    # The SDRAM of a Tang Nano 20K: 32 bits less 12 cycles of each 843, one column per beat.
     "tang-nano-sdram": Memory(bytes_a_cycle=Fraction(71, 18), read_latency=15, write_latency=26),
-    # That of a Colorlight 5A-75B: 32 bits less 13 cycles of each 1171, and the unit that stands in
-    # for masks (matloom_rtl.sdram.merge): 4 cycles for reads, 5 for writes.
+    # The SDRAM of a Colorlight 5A-75B: 32 bits less 13 cycles of each 1171, and the unit that
+    # replaces byte masks (matloom_rtl.sdram.merge): 4 cycles for reads, 5 for writes.
     "colorlight-sdram": Memory(bytes_a_cycle=Fraction(178, 45), read_latency=19, write_latency=31),
     # Block RAM of a board without other memory (docs/boards.md, How it is made): the next burst of
     # writes waits two cycles for the response of the last, reads follow one another at once.
     "board-block": Memory(read_latency=7, write_latency=1, outstanding=2),
 }
 
-#: Memories of boards with their own engine and clock, by the name that a board says to the host.
+#: Memories of boards with their own engine and clock, by the name that a board reports.
 BOARD_MEMORIES = {
     "arty-a7-35t": "board-block",
     "colorlight-5a75b": "colorlight-sdram",
@@ -210,7 +211,7 @@ BOARD_MEMORIES = {
 }
 
 
-#: What to do where nothing has the name of a memory.
+#: Hint for an unknown memory name.
 _OWN = 'leave it out for reference, or write a file of fields ({"read_latency": 40})'
 
 

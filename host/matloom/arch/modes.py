@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FLOAT_MODES", "FP32_FORMAT", "MAC_MODES", "MODES", "NARROW_MODES", "STORAGE", "Mode"]
 
-#: Bits of a weight where a byte holds two, and of an activation of two bytes.
+#: Bits of a weight if a byte holds two, and of an activation of two bytes.
 _NARROW_BITS, _WORD_BITS = 4, 16
 
 
@@ -87,8 +87,8 @@ def _floating(name: str, dtype: str, bits: int, storage: str | None = None) -> M
     )
 
 
-#: In the order of their numbers in the instruction set. NumPy has no bfloat16: its patterns are
-#: kept as uint16.
+#: Modes in the order of their numbers in the instruction set. NumPy has no bfloat16: its bit
+#: patterns are stored as uint16.
 _TABLE = (
     _integer(8, 8),
     _integer(8, 4, lowers="int8"),
@@ -115,5 +115,5 @@ NARROW_MODES = tuple(item.name for item in _TABLE if item.narrow)
 #: The NumPy types of tensors that layers of fewer bits than float32 read and write, by mode.
 STORAGE = {item.name: item.storage for item in _TABLE if item.storage is not None}
 
-#: The number of fp32 where POST's `pre_shift` names a format; the others have their modes'.
+#: Number of fp32 if POST's `pre_shift` names a format; other formats have their modes' numbers.
 FP32_FORMAT = len(MAC_MODES)

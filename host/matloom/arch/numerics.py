@@ -49,7 +49,7 @@ class Rounding(enum.IntEnum):
         Reserved: float32 product, half to even (XNNPACK, onnxruntime).
     ``AVERAGE``
         Quotient rounded half away from zero, by an exact reciprocal: average pooling. The bias
-        has half the count; what remains is cut off towards zero.
+        contains half the count; the rest is truncated towards zero.
     ``FLOAT``
         Nothing is rounded to an integer: values are floating-point numbers (`arch.floats`).
     """
@@ -61,7 +61,7 @@ class Rounding(enum.IntEnum):
     FLOAT = 5
 
 
-#: The rules that every engine's requantising lanes implement; see `Config.roundings`.
+#: Rules that the requantising lanes of every engine implement; see `Config.roundings`.
 SUPPORTED_ROUNDINGS = (Rounding.DOUBLE, Rounding.SINGLE, Rounding.AVERAGE)
 
 
@@ -70,14 +70,14 @@ def wrap32(x: Any) -> Any:
     return ((x + 2**31) & (2**32 - 1)) - 2**31
 
 
-#: Places by which a byte that POST adds to an accumulator is shifted left.
+#: Left shift of a byte that POST adds to an accumulator.
 ADDEND_SHIFT = 19
 
-#: Multiplier, shift and left shift by which DOUBLE makes just that of a byte: what TensorFlow Lite
-#: does to the operand of ADD that has the larger scale.
+#: Multiplier, shift and left shift with which DOUBLE is equivalent to that, as TensorFlow Lite
+#: scales the operand of ADD with the larger scale.
 ADDEND_SCALE = (2**30, 0, ADDEND_SHIFT + 1)
 
-#: Bits that a maximum of sums compares: one more than a word, so that it may be negated.
+#: Bits that a maximum of sums compares: one more than a word, so that sums may be negated.
 LARGER_BITS = 17
 
 
@@ -123,13 +123,13 @@ def add_bias(x: Any, bias: Any, rounding: Rounding) -> Any:
     return wrap32(x + bias)
 
 
-#: What a lane takes each limb of a sum with: left shift first, then the power of two.
+#: Parameters with which a lane extracts each limb of a sum: left shift, then power of two.
 LIMBS = ((24, -23), (17, -24), (10, -24), (3, -24))
 
-#: Sums whose limbs are exact are smaller than this.
+#: Sums below this have exact limbs.
 LARGEST_LIMBS = 2**28
 
-#: Shifts that the reference kernels take; smaller ratios are zero.
+#: Range of shifts in the reference kernels; smaller ratios become zero.
 _LEAST_SHIFT, _MOST_SHIFT = -31, 30
 
 
@@ -137,7 +137,7 @@ def from_limbs(limbs: Any) -> Any:
     """Return the sum represented by four limbs, as written by a lane, lowest first.
 
     The lowest limb has 8 bits and a sign, the others 7 and a sign. With ``SINGLE`` rounding, each
-    limb is the rest of the sum above the limbs before, so that all fit a byte.
+    limb is the rest of the sum above the previous limbs, so all fit a byte.
     """
     return limbs[0] + (limbs[1] << 8) + (limbs[2] << 15) + (limbs[3] << 22)
 

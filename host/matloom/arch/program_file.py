@@ -41,17 +41,17 @@ __all__ = [
 
 #: The first bytes of a file.
 MAGIC = b"MLOOMPRG"
-#: Changes where a reader of the version before would misread the file.
+#: Incremented by changes that readers of the previous version would misread.
 FORMAT_VERSION = 5
-#: Offsets of tensors in regions, of constants of the image, and of the image in the file.
+#: Alignment of tensors in regions, of constants in the image, and of the image in the file.
 ALIGNMENT = 64
-#: Offsets of the host's constants: no element is longer, nor a vector of a small machine.
+#: Alignment of the host's constants: enough for any element, and for vectors of small processors.
 CONSTANT_ALIGNMENT = 16
-#: A section with this flag must be known to its reader.
+#: Flag of a section that its reader must support.
 REQUIRED = 1
 
-#: Most bytes of a file, of all regions together, of a tensor, and of all tensors of the host
-#: together: what a loader and a run allocate stays below 4 GB, whatever a file says.
+#: Maximum bytes of a file, of all regions together, of a tensor, and of all tensors of the host
+#: together, so that a loader and a run never allocate more than 4 GB.
 FILE_LIMIT = 1 << 27
 REGION_LIMIT = 1 << 27
 TENSOR_LIMIT = 1 << 30
@@ -64,9 +64,9 @@ DTYPES = (
     *("float16", "float32", "float64"),
 )
 STEP_KINDS = ("engine", "host")
-#: Where a layer runs; none for one that costs nothing.
+#: Places where a layer can run; none for a layer that costs nothing.
 PLACES = ("none", "engine", "host")
-#: How a program was run against the operators' definitions.
+#: Extents to which a program was compared with the operators' definitions.
 CHECKS = ("none", "sample", "full")
 
 
@@ -102,7 +102,7 @@ class RecordField:
 
     @property
     def words(self) -> tuple[tuple[str, str], ...]:
-        """Names and elementary types of its words."""
+        """Names and types of its words."""
         if self.type == "range":
             return ((f"{self.name}_first", "u32"), (f"{self.name}_count", "u32"))
         return ((self.name, "u32" if self.type == "text" else self.type),)
@@ -170,7 +170,7 @@ class Section:
         return sum(field.bytes for field in self.fields) or 1
 
 
-#: The head of every file. The checksum is the CRC-32 of all bytes after it.
+#: The header of every file. The checksum is the CRC-32 of all bytes after it.
 HEADER = (
     RecordField(name="magic", type="u64", doc="the letters `MLOOMPRG`"),
     _u32("format", "version of this layout", FORMAT_VERSION, FORMAT_VERSION),
@@ -496,7 +496,7 @@ class Attribute:
         return self.field or self.name
 
 
-#: No stride, window, padding or length is larger.
+#: Upper bound on strides, windows, paddings and lengths.
 _REACH = 1 << 20
 _NUMBER, _LIST = (Kind.INTEGER,), (Kind.INTEGERS,)
 
@@ -729,6 +729,6 @@ CONFIGURATION = (
     ),
 )
 
-#: Fields that each file has, the first ones. Of the others those at the end are left out that have
-#: their value of `ADDED_FIELDS`.
+#: Number of leading fields that every file has. Trailing fields with their value of `ADDED_FIELDS`
+#: are omitted.
 CONFIGURATION_FIELDS = len(CONFIGURATION) - len(ADDED_FIELDS)

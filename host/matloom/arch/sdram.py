@@ -13,13 +13,13 @@ from matloom.arch.sdram_timing import Delay, SdramTiming
 __all__ = ["SDRAMS", "InvalidSdramError", "SdramPart", "load_sdram"]
 
 
-#: Of MODE, where the data sheet has no time for it.
+#: Cycles of MODE if the data sheet states none.
 _MODE_DELAY = Delay(cycles=2)
 
-#: Rows and columns of parts; A10 of a column address asks for a precharge.
+#: Limits on rows and columns of parts; A10 of a column address requests a precharge.
 _LEAST_SIDE, _MOST_COLUMNS = 256, 1024
 
-#: Cycles of the SDRAM in one of the engine, where its clock is doubled.
+#: SDRAM cycles per engine cycle if its clock is doubled.
 _DOUBLED = 2
 
 

@@ -7,10 +7,10 @@ from matloom.arch.sdram import SdramPart
 
 __all__ = ["sdram_memory"]
 
-#: Cycles that a refresh takes from the pins, about.
+#: Approximate cycles during which a refresh occupies the pins.
 _REFRESH = 12
 
-#: Greatest denominator of the bytes a cycle: within a thousandth.
+#: Largest denominator of the bytes per cycle, exact to a thousandth.
 _FINEST = 50
 
 

@@ -28,7 +28,7 @@ class SdramTiming:
     bank may follow a READ of n columns after n - 1 + `read_precharge` cycles.
     """
 
-    #: From READ to its first data.
+    #: READ to its first data.
     cas_latency: int
     #: ACTIVATE to READ or WRITE.
     rcd: int
@@ -46,14 +46,14 @@ class SdramTiming:
     rrd: int
     #: MODE to any command.
     mrd: int
-    #: Average distance of REFRESH commands, rounded down.
+    #: Average interval of REFRESH commands, rounded down.
     refresh: int
-    #: A shorter distance: with it, and each REFRESH done before the next is due, no row ever waits
-    #: longer than the data sheet's time for all rows.
+    #: A shorter interval: if each REFRESH is done before the next is due, no row ever waits longer
+    #: than the data sheet allows.
     refresh_due: int
-    #: No command before.
+    #: Minimum wait before the first command.
     power_up: int
-    #: REFRESH commands of the initialisation.
+    #: Number of REFRESH commands during initialisation.
     initial_refreshes: int
 
     def geared(self, gear: int) -> "SdramTiming":

@@ -34,7 +34,7 @@ EXPONENTIALS, EXPONENTIAL_BITS, EXPONENTIAL_BYTES = 256, 31, 4
 #: Integer bits of the sum of exponentials, whose format is Q12.19.
 SUM_BITS = 12
 
-#: Rows whose reciprocals are computed in turn.
+#: Number of rows per batch, whose reciprocals are computed one after another.
 BATCH = 16
 
 #: Bits of a result, whose scale is 1/256.
@@ -50,7 +50,7 @@ _MASK = 2**EXPONENTIAL_BITS - 1
 
 
 def term(exponential: Any) -> Any:
-    """Return what an exponential, Q0.31, adds to the sum."""
+    """Return the contribution of an exponential, Q0.31, to the sum."""
     return (exponential + 2 ** (SUM_BITS - 1)) >> SUM_BITS
 
 
@@ -58,8 +58,8 @@ def reciprocal(total: Any) -> tuple[Any, Any]:
     """Return ``(r, e)`` so that 1/total is r in Q0.31 over 2**e, for a sum of `term`, Q12.19.
 
     That is the integer arithmetic of gemmlowp's `one_over_one_plus_x_for_x_in_0_1` for sums of
-    2**19 and more, as each row has where the exponential of 0 is one. For others it is defined, but
-    no reciprocal.
+    2**19 and more, which every row has if the exponential of 0 is one. For smaller sums it is
+    defined, but not a reciprocal.
     """
     zeros = total * 0
     for _ in range(SUM_BITS):
@@ -78,7 +78,7 @@ def reciprocal(total: Any) -> tuple[Any, Any]:
 def quotient(exponential: Any, scale: Any, exponent: Any) -> Any:
     """Return the signed byte of an exponential, times ``scale / 2**exponent``."""
     right = exponent + EXPONENTIAL_BITS - RESULT_BITS
-    # Shifted further, all are zero.
+    # Larger shifts all give zero.
     kept = exponential * (right <= EXPONENTIAL_BITS)
     product = saturating_rounding_doubling_high_mul(kept, scale)
     result = rounding_divide_by_pot(product, right)

@@ -8,7 +8,7 @@ from matloom.arch.softmax import BATCH, EXPONENTIAL_BYTES, EXPONENTIALS
 
 __all__ = ["PASSES", "fill_cycles", "fill_row_cycles", "rows_cycles", "softmax_cycles"]
 
-#: How often a row is read.
+#: Number of times that a row is read.
 PASSES = 3
 
 #: Cycles between the sums of a batch of one row and its results, for one element per cycle.
@@ -19,13 +19,13 @@ def rows_cycles(rows: int, vectors: int, config: Config) -> int:
     """Return the cycles of SOFTMAX for rows of `vectors` vectors."""
     steps = rows * PASSES * vectors * (config.columns // config.softmax)
     batches = -(-rows // BATCH)
-    # Largest bytes are found, and exponentials added, in pairs of pairs.
+    # Maxima and sums of exponentials are computed by trees of pairs.
     joins = (config.softmax - 1).bit_length()
     return steps + batches * (_PAUSE - 1 + 2 * joins) + rows
 
 
 def softmax_cycles(values: Mapping[str, int], config: Config) -> int:
-    """Return the least cycles of a POST with these fields; 0 if it is none of SOFTMAX."""
+    """Return the minimum cycles of a POST with these fields; 0 without SOFTMAX."""
     use, height, blocks = values.get("softmax", 0), values["height"], values["oc_blocks"]
     if use == RowFunction.SOFTMAX:
         return rows_cycles(height, blocks, config)

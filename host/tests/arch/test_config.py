@@ -150,7 +150,7 @@ def test_changes_of_a_preset():
     ("text", "sentence"),
     [
         ("small+i3xi3", "a change must be a mode .*, not 'i3xi3'"),
-        ("small+i8xi8", "mode i8xi8 is there already"),
+        ("small+i8xi8", "mode i8xi8 is already there"),
         ("small+lanes=three", "lanes must be an integer, not 'three'"),
         ("small+lanes=3", r"lanes must be a divisor of columns \(8\), not 3"),
         ("small+line=3", "no number of a configuration is called 'line'"),

@@ -64,7 +64,7 @@ Difference of single units with the field at 1 and at 0 (`counters`: 2 and 1; `t
 and 1, each synthesised on its own).
 """
 
-#: Tables, flip-flops and block RAMs that a unit loses where a field is 0, by preset.
+#: Tables, flip-flops and block RAMs that a field of 0 saves, by preset.
 _UNITS = (
     ("`counters`", "nano", "control.counters", 444, 144, 0),
     ("`timestamps`", "nano", "control.timestamps", 414, 235, 1),

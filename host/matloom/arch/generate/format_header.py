@@ -75,7 +75,7 @@ def _words(field: RecordField) -> tuple[int, int] | None:
         return bits & _U32[1], bits >> 32
     if field.type == "u64":
         if (low, high) != (0, (1 << 63) - 1):
-            raise ValueError(f"{field.name}: values must have 63 bits")
+            raise ValueError(f"{field.name}: values must fit 63 bits")
         return 0, 0
     if field.type != "range" and (low, high) in (_U32, _I32):
         return None

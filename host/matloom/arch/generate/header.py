@@ -22,9 +22,9 @@ __all__ = ["header"]
 _NUMBERS: tuple[tuple[type[enum.IntEnum], str], ...] = (
     (Fault, "Causes in the fault record."),
     (Region, "Windows of external memory."),
-    (Source, "Where POST takes its values."),
-    (Destination, "Where POST puts its results."),
-    (Table, "What POST does with the table."),
+    (Source, "Sources of POST's values."),
+    (Destination, "Destinations of POST's results."),
+    (Table, "Uses of the table by POST."),
     (Rounding, "Rounding rules of POST; some are reserved."),
 )
 
@@ -71,7 +71,7 @@ def _fields(prefix: str, fields: tuple[link.LinkField, ...]) -> list[str]:
 def _boot() -> list[str]:
     """Return the lines of the boot loader."""
     return [
-        *_enum("boot_status", boot.BootStatus, "What the boot loader answers."),
+        *_enum("boot_status", boot.BootStatus, "Answers of the boot loader."),
         "",
         "/* The boot loader: byte offsets of the fields before an image. */",
         f"#define MATLOOM_BOOT_MAGIC {boot.BOOT_MAGIC:#x}u",
