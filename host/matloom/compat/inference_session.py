@@ -21,13 +21,13 @@ from matloom.session import Session
 
 __all__ = ["PROVIDERS", "InferenceSession", "NodeArg"]
 
-#: The engine, and the host for what it does not run.
+#: Providers: the engine, and the host for all other operators.
 PROVIDERS = ("MatloomExecutionProvider", "CPUExecutionProvider")
 
 #: Keywords of ONNX Runtime's constructor that have no meaning here.
 _IGNORED = ("enable_fallback", "disabled_optimizers", "read_config_from_model")
 
-#: Programs for different sizes of inputs that are kept at a time.
+#: Maximum number of programs kept for different input sizes.
 _KEPT = 8
 
 Provider = str | tuple[str, Mapping[str, Any]]
@@ -235,7 +235,7 @@ class InferenceSession:
             found = self._network.session(shapes)
             if len(self._sessions) == _KEPT:
                 self._sessions.pop(next(iter(self._sessions))).close()
-        # The one that ran last is closed last.
+        # The session that ran last is closed last.
         self._sessions[key] = found
         return found
 

@@ -68,7 +68,7 @@ class Interpreter:
         self._declared = self._network.declaration
         self._preserve = experimental_preserve_all_tensors
         self._session: Session | None = None
-        #: Shapes that inputs were given, by their numbers, and those that the session was made for.
+        #: Requested shapes of inputs by number, and the shapes that the session was made for.
         self._resized: dict[int, tuple[int, ...]] = {}
         self._compiled: dict[int, tuple[int, ...]] = {}
         self._values: dict[int, Array] = {}

@@ -15,7 +15,7 @@ from matloom.session import Session
 
 __all__ = ["Network"]
 
-#: Variables of the environment that choose for scripts which do not, by `load`'s keywords.
+#: Environment variables with defaults for keywords of `load`.
 _ENVIRONMENT = {"device": "MATLOOM_DEVICE", "config": "MATLOOM_CONFIG"}
 
 Shape = tuple[int, ...]

@@ -17,7 +17,7 @@ class CompatWarning(HintedWarning):
 
 def note(what: str, hint: str = "") -> None:
     """Warn about something that is ignored, at the caller's line."""
-    # The caller's caller: a constructor or method of this package, and the script's line.
+    # Skips a constructor or method of this package, so that the warning names the script's line.
     warnings.warn(CompatWarning(what, hint), stacklevel=4)
 
 

@@ -9,7 +9,7 @@ from matloom.cost.timing import HANDOVER, timings_of
 
 __all__ = ["ArithmeticTimeline"]
 
-#: Reads a cycle of EXEC in a bank that leave POST too few.
+#: Rate of EXEC's reads in a bank above which POST gets too few.
 _BUSY = 0.9
 
 
@@ -26,7 +26,7 @@ class ArithmeticTimeline:
         self._seen = 0
         self._done: dict[Opcode, list[int]] = {Opcode.EXEC: [], Opcode.POST: []}
         self._free = dict.fromkeys(self._done, 0)
-        #: When the last of POST's reads of each half is done; reads a cycle of EXEC in each bank.
+        #: End of POST's last read of each half; rate of EXEC's reads in each bank.
         self._read, self._reads = [0.0, 0.0], dict[int, float]()
 
     def follow(self, instructions: list[Instruction]) -> None:

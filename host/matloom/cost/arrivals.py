@@ -8,14 +8,14 @@ from matloom.arch.machine import Machine
 
 __all__ = ["LONGEST_BURST", "READ_AHEAD", "Commands", "Loads"]
 
-#: Bytes of commands that are read ahead, and of the longest burst of them.
+#: Bytes of commands that are read ahead, and of their longest burst.
 READ_AHEAD = 512
 LONGEST_BURST = READ_AHEAD // 2
 
 
 @lru_cache
 def _beats(size: int, bus_bytes: int, beat_cycles: float) -> list[float]:
-    """Return when each byte of a burst arrives, relative to its start."""
+    """Return the arrival time of each byte of a burst, relative to its start."""
     return [(place + 1) / bus_bytes * beat_cycles - beat_cycles + 1 for place in range(size)]
 
 
@@ -26,9 +26,9 @@ class Commands:
         self._machine, self._left = machine, size - READ_AHEAD
         self._size = min(machine.config.burst_beats * machine.config.bus_bytes, LONGEST_BURST)
         self._burst = machine.transfer_cycles(self._size)
-        #: From the beginning of a burst until each of its bytes has arrived.
+        #: Arrival time of each byte of a burst, relative to its start.
         self._beats = _beats(self._size, machine.config.bus_bytes, machine.beat_cycles)
-        #: When each burst begins to arrive.
+        #: Time at which each burst begins to arrive.
         self._begins = [
             machine.command_latency + number * self._burst
             for number in range(READ_AHEAD // self._size)
@@ -105,7 +105,7 @@ class Loads:
             self._delay(at, beats, whole=whole)
             self._between[at] += 0 if whole else beats
             at -= 1
-        # What is asked for after them comes after them.
+        # Later requests are answered later.
         self.free = max(self.free, time + beats, self.ends[-1] if self.ends else 0)
 
     def hold_up(self, time: int, end_of: Callable[[int, int], int]) -> bool:

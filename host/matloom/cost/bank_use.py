@@ -9,7 +9,7 @@ from matloom.arch.softmax_cycles import PASSES
 
 __all__ = ["NOTHING", "AccessStream", "BankUse", "bank_use"]
 
-#: Parts of a transfer, in the order in which they are moved: bank, share of the whole.
+#: Parts of a transfer in order: bank, and share of the whole.
 Parts = tuple[tuple[int, float], ...]
 
 
@@ -32,7 +32,7 @@ class AccessStream(NamedTuple):
         return {bank: share * self.rate for bank, share in self.parts}
 
 
-#: Of an instruction that moves nothing there.
+#: Bank use of an instruction without accesses to the scratchpad.
 NOTHING = AccessStream()
 
 
@@ -42,7 +42,7 @@ class BankUse(NamedTuple):
     Members
     -------
     reads, writes:
-        Reads (of EXEC: its inputs; of POST: its vectors) and writes.
+        Reads (EXEC's inputs, or POST's vectors) and writes.
     weights:
         Weights that EXEC reads.
     params:

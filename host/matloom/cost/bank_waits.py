@@ -46,7 +46,7 @@ class _Accesses:
     def meet(self, time: float, banks: frozenset[int]) -> bool:
         """Return whether any of the banks is used at or after a time."""
         ends, shares = self.ends, self.shares
-        # From the last one backwards: few of them end so late.
+        # Search backwards: only few intervals end so late.
         number = len(ends)
         while number and ends[number - 1] > time:
             number -= 1
@@ -66,7 +66,7 @@ class _UnderWay:
     fetched:
         When the parameters of a POST's first block were fetched.
     held:
-        How often parameters had used the gather before those of its second block.
+        Number of uses of the gather by parameters before its second block.
     """
 
     timing: Timing
@@ -79,7 +79,7 @@ class _UnderWay:
 
 def _through(time: float, work: float, use: AccessStream, others: Iterable[_Accesses]) -> float:
     """Return the end of accesses that start at a time and yield to others."""
-    # Few of the others go on until then: one look at their last end spares the search.
+    # Most others end earlier, so checking their last end avoids a search.
     ahead = [
         (each.begins, each.ends, each.shares)
         for each in others
@@ -99,7 +99,7 @@ def _through(time: float, work: float, use: AccessStream, others: Iterable[_Acce
                     taken += shares[number].get(bank, 0.0)
                 if end < until:
                     until = end
-            # None of these is negative.
+            # All values are non-negative.
             rate = (1.0 - taken) / use.rate if taken < 1.0 else 0.0
             if rate > 1.0:
                 rate = 1.0
@@ -130,18 +130,20 @@ class BankWaits:
         self.last: dict[Opcode, _UnderWay] = {}
         self.moved = False
         self._exec_reads, self._post_reads = _Accesses(), _Accesses()
-        #: What POST reads as STORE meets it: where they share a gather, as if of each bank.
+        #: POST's reads as seen by STORE: with a shared gather, they block every bank.
         self._gathered = _Accesses() if machine.config.shares_gather else self._post_reads
-        #: When POST fetches parameters or waits for them, as STORE meets it at a gather for both.
+        #: Intervals in which POST fetches parameters or waits for them, which block STORE at a
+        #: shared gather.
         self._held = _Accesses()
         self._everywhere = dict.fromkeys(range(machine.config.spad_banks), 1.0)
         self._writes = _Accesses()
-        #: The LOADs, and the cycles of their beats; None for one that is left out.
+        #: The LOADs, and the cycles of their beats; None for a skipped LOAD.
         self._moved: list[tuple[Timing | None, int]] = []
-        #: When the last POST's last parameters came to hand, after which the next one's may be
-        #: fetched, and when its last vector left them; when those of the next are there.
+        #: Times of parameters: arrival of the last POST's, after which the next POST's may be
+        #: fetched; release by its last vector; arrival of the next POST's.
         self._ready, self._released, self._fetched = 0.0, 0.0, 0.0
-        #: How many of the times above are of POSTs that have begun: one more may be the next one's.
+        #: Number of these intervals that belong to POSTs already started; a further one may be the
+        #: next POST's.
         self._held_by_begun = 0
 
     def load(self, start: int, work: int, timing: Timing | None) -> int:
@@ -167,7 +169,7 @@ class BankWaits:
         begin, above = max(time, self._ready), (self._exec_reads,)
         self._fetched = _through(begin, post.param_reads, post.params, above)
         if self._machine.config.shares_gather:
-            # From when it could begin: STORE waits with it.
+            # From the time at which it could begin, because STORE waits, too.
             self._held.truncate(self._held_by_begun)
             self._held.append(begin, self._fetched, self._everywhere)
             self._delay_store(begin)

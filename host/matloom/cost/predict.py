@@ -13,18 +13,18 @@ from matloom.cost.timing import HANDOVER, Timing, timings_of
 
 __all__ = ["WAIT_FIELDS", "EngineSimulation", "Prediction", "predict"]
 
-#: Places of a queue, however shallow it should be.
+#: Minimum depth of a queue, whatever the configuration.
 _QUEUE_PLACES = 3
 
-#: By how much the fetch of a first block's parameters is longer than the way of its results.
+#: Cycles by which the first block's parameters take longer than its results.
 _POST_LEAD = 5
 
 _UNITS = {unit: number for number, unit in enumerate(UNITS)}
 _LOAD, _EXEC, _POST = (_UNITS[unit] for unit in (Opcode.LOAD, Opcode.EXEC, Opcode.POST))
-#: The fields that say how many instructions of each unit to wait for, in the order of `UNITS`.
+#: The wait fields, in the order of `UNITS`.
 WAIT_FIELDS = ("wait_load", "wait_exec", "wait_post", "wait_store")
 
-#: Bytes of instructions.
+#: Instruction sizes in bytes, by opcode.
 _SIZES = {
     opcode: each.instruction_words * INSTRUCTION_WORD_BYTES for opcode, each in FORMATS.items()
 }
@@ -54,14 +54,14 @@ class Prediction:
     bank_waits: int
 
 
-#: Units, and how many instructions of each to wait for, or the number of the last of these.
+#: Waits: units, with the number of their instructions to wait for, or the last one's number.
 _Waits = tuple[tuple[int, int], ...]
 
-#: What of an instruction matters before it is in its queue: what it costs, None where it is left
-#: out; its unit, bytes, waits and timestamp. Plain tuples: there is one for each instruction.
+#: An instruction before it enters its queue: cost (None if it is skipped), unit, bytes, waits and
+#: timestamp. A plain tuple for speed: there is one per instruction.
 _Command = tuple[Timing | None, int, int, _Waits, int]
 
-#: An instruction in a queue: what it costs, since when it is there, what it awaits.
+#: An instruction in a queue: cost, time of entry, waits.
 _Queued = tuple[Timing | None, int, _Waits]
 
 
@@ -98,13 +98,13 @@ class EngineSimulation:
         self.started: list[list[int]] = [[] for _ in UNITS]
         self._queues: list[deque[_Queued]] = [deque() for _ in UNITS]
         self._issued = [0] * len(UNITS)
-        #: When each unit is free, and what then passes until its last instruction completes.
+        #: Time at which each unit becomes free, and the delay until its last instruction completes.
         self._free, self._more = [0] * len(UNITS), [0] * len(UNITS)
         self.busy, self.alone = [0] * len(UNITS), 0
         self._dispatched = 0
         self._places = max(machine.config.queue_depth, _QUEUE_PLACES)
         self.marks: dict[int, tuple[int, int]] = {}
-        #: When the heads of queues have what they wait for, where that is settled.
+        #: Time at which the waits of each queue's head are met, if that is known.
         self._ready: list[int | None] = [None] * len(UNITS)
 
     @property
@@ -134,7 +134,7 @@ class EngineSimulation:
         """Return the unit whose head can start first, and when; -1 if there is none."""
         best, first, free = -1, _NEVER, self._free
         if self._ready[_POST] is None:
-            # First: parameters that it fetches may keep the STORE under way, which others await.
+            # POST first: its fetch of parameters may delay the running STORE, and what awaits it.
             self._ready[_POST] = self._ready_at(_POST)
             self._note_ends()
         for unit, start in enumerate(self._ready):
@@ -164,7 +164,7 @@ class EngineSimulation:
                 loaded = time
         ready += HANDOVER
         if unit == _POST and timing is not None and timing.param_reads:
-            # Its first block is fetched as soon as the LOADs are there.
+            # Its first block's parameters are fetched as soon as the LOADs are complete.
             ready = max(ready, self._banks.fetch(loaded + HANDOVER, timing) + _POST_LEAD)
         return ready
 
@@ -222,7 +222,7 @@ class EngineSimulation:
             self._settle(_LOAD)
         self._note_ends()
         if unit == _EXEC:
-            # It may be in the way of the next parameters.
+            # It may delay the fetch of the next parameters.
             self._ready[_POST] = None
 
     def _note_ends(self) -> None:

@@ -21,21 +21,21 @@ __all__ = ["HANDOVER", "Timing", "Timings", "timings_of"]
 #: Cycles from the end of an instruction to the start of one that waits for it.
 HANDOVER = 3
 
-#: Cycles that the dispatcher takes for an instruction in addition to its words after the first: its
-#: extents, its verdict; by `Config.checks`, without which EXEC and POST have no extents to judge.
+#: Cycles of the dispatcher per instruction, besides its words after the first, by `Config.checks`:
+#: for its extents and the verdict. Without checks, EXEC and POST have no extents to check.
 _DISPATCH = (
     {Opcode.LOAD: 16, Opcode.EXEC: 2, Opcode.POST: 2, Opcode.STORE: 16},
     {Opcode.LOAD: 23, Opcode.EXEC: 27, Opcode.POST: 29, Opcode.STORE: 23},
 )
-#: Fewer where EXEC has one weight tile or LOAD no region; more for each of the sides of a POST that
-#: lie in the scratchpad, and for the sums next to its bytes.
+#: Cycles saved if EXEC has a single weight tile or LOAD no region; cycles added for each side of a
+#: POST in the scratchpad, and for sums in addition to bytes.
 _LEFT_OUT, _SIDE = 7, 5
 
-#: Instructions that differ which are remembered: about 10 MB.
+#: Maximum number of cached instructions, about 10 MB.
 _REMEMBERED = 1 << 13
 
-#: Fields that nothing here depends on: where sums lie, and what is computed. Not `pre_shift`: in
-#: floating point it is the format, and with it the bytes of an element.
+#: Fields that do not affect cost: addresses of sums, and numbers in the computation. `pre_shift`
+#: does: in floating point it selects the format, and with it the size of an element.
 _FREE = frozenset(
     (
         *("acc_addr", "fill_value", "pad_value", "bias", "multiplier", "shift"),

@@ -150,7 +150,7 @@ class Coverage:
             hits = {str(point): int(count) for point, count in stored["hits"].items()}
             found.runs, found.instructions = int(stored["runs"]), int(stored["instructions"])
         except (KeyError, TypeError, AttributeError, ValueError) as error:
-            raise ValueError(f"{str(path)!r} is no coverage file: {error}") from error
-        # What is no longer declared is left out.
+            raise ValueError(f"{str(path)!r} is not a coverage file: {error}") from error
+        # Points that are no longer declared are dropped.
         found.hits = Counter({each: n for each, n in hits.items() if each in found.model.every})
         return found

@@ -47,9 +47,9 @@ def follow(instructions: Sequence[Instruction], events: Sequence[Event]) -> Flig
     ValueError
         More instructions were issued or completed than the buffer has.
     """
-    # What is issued is legal, so that it is of a kind.
+    # Issued instructions are legal, so each has a kind.
     kinds: list[str] = []
-    # Of each unit, in order.
+    # Instructions in flight of each unit, in order.
     waiting: dict[int, list[int]] = {unit: [] for unit in range(len(UNITS))}
     completed: list[int] = []
     points: set[Point] = set()

@@ -8,14 +8,14 @@ from pathlib import Path
 
 __all__ = ["EXCLUSIONS", "UnitFigures", "by_unit", "read_counts"]
 
-#: A record: its keys and values, each after a mark, and how often it was reached.
+#: A record: keys and values, each after a separator, then a count.
 _RECORD = re.compile(r"C '(?P<keys>.*)' (?P<count>\d+)$")
 
-#: What is left out of the figures, and why.
+#: Exclusions from the figures, by reason.
 EXCLUSIONS = {
     "idiom": "a branch that Yosys writes into each `always @*` and that is never taken",
     "constant": "a signal to which the Verilog assigns a constant",
-    "probe": "a line or register of the probes, which are no part of the chip",
+    "probe": "a line or register of the probes, which are not part of the chip",
 }
 
 _MODULE = re.compile(r"^module (\S+) ?\(")
@@ -61,11 +61,11 @@ def read_counts(path: Path) -> Counter[str]:
     counts: Counter[str] = Counter()
     with path.open() as file:
         if not next(file, "").startswith("# SystemC::Coverage-3"):
-            raise ValueError(f"{str(path)!r} is no file of Verilator's coverage")
+            raise ValueError(f"{str(path)!r} is not a coverage file of Verilator")
         for line in file:
             record = _RECORD.match(line)
             if record is None:
-                raise ValueError(f"{str(path)!r} has a line that is no record: {line[:40]!r}")
+                raise ValueError(f"{str(path)!r} has a line that is not a record: {line[:40]!r}")
             counts[record["keys"]] += int(record["count"])
     return counts
 
@@ -73,8 +73,8 @@ def read_counts(path: Path) -> Counter[str]:
 def by_unit(counts: Mapping[str, int], verilog: str) -> dict[str, UnitFigures]:
     """Return the figures of each unit of a chip, without excluded points.
 
-    A line is reached where a block or a branch with it is. Both directions of each bit of a signal
-    are toggles, each by itself.
+    A line counts as reached if a block or branch that contains it is. Both directions of each bit
+    of a signal are toggles, each by itself.
     """
     text = _text(verilog)
     units: dict[str, UnitFigures] = {}

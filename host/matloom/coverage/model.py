@@ -36,20 +36,20 @@ __all__ = [
 
 FIRST, LAST, CROSSING = "first", "last", "crossing"
 
-#: How external memory answers: at its own pace, with handshakes withheld at random, or slowly:
-#: a beat in more than a cycle, or more for another row.
+#: Behaviours of external memory: its own pace; randomly withheld handshakes; slow, with several
+#: cycles per beat or per change of row.
 STALLS = ("steady", "withheld", "slow")
 
-#: `Config.counters` of an engine that counts cycles by cause.
+#: Value of `Config.counters` that counts cycles by cause.
 _WITH_CAUSES = 2
 
-#: Causes of waits that no configuration has.
+#: Causes of waits that cannot occur, with the reason.
 _NEVER = {"exec_wait_bank": "reads of EXEC go before all others in every bank"}
 
-#: A point is known by its name.
+#: Name of a point.
 Point = str
 
-#: Bytes of external memory between boundaries that no burst crosses.
+#: Bytes between boundaries of external memory that bursts must not cross.
 PAGE = 4096
 
 
@@ -83,7 +83,7 @@ class CoverageModel:
     points:
         Names by group: `field`, `wait`, `flight`, `cause`.
     wishes:
-        How to reach the points of `field`, without the stall.
+        Instructions that reach the points of `field`, without the stall.
     excluded:
         Reasons for excluded points.
     """
@@ -163,7 +163,7 @@ def _declare_fields(
         high = item.limits(config)[1]
         value = field_values(variant, item, config).get(LAST, high)
         if value < high // _unit(variant, item, config) * _unit(variant, item, config):
-            excluded[f"{subject} {high}"] = f"no more than {value} fits in the memories"
+            excluded[f"{subject} {high}"] = f"no more than {value} fits the memories"
 
 
 def _no_account(variant: Variant, name: str) -> str | None:
@@ -186,7 +186,7 @@ def _least_with(variant: Variant, name: str, config: Config) -> dict[str, int]:
 def field_values(variant: Variant, item: Field, config: Config) -> dict[str, int]:
     """Return the values of a field that are points: all choices, or the first and last value.
 
-    The last is the largest that fits in the memories while all other fields are small.
+    The last is the largest that fits the memories while all other fields are small.
     """
     choices = item.allowed(config)
     if item.name == "region" and variant.opcode is Opcode.STORE:

@@ -23,7 +23,7 @@ __all__ = ["Window", "fields_reached", "waits_reached"]
 #: Address and bytes of a region of external memory.
 Window = tuple[int, int]
 
-#: By field and value, the words of points.
+#: Words of points, by field and value.
 _Words = dict[str, dict[int, list[str]]]
 
 _HEADS = {item.name: item for item in HEAD if item.name.startswith("wait_")}

@@ -33,11 +33,11 @@ __all__ = [
     "written_steps",
 ]
 
-#: A range of values; None is no end.
+#: A range of values; None means no limit.
 _Range = tuple[int, int | None]
 _SET, _UNSET, _SEVERAL = (1, 1), (0, 0), (2, None)
 
-#: Where a field matters: the values that other fields have then.
+#: Conditions under which a field has an effect, as ranges of other fields.
 _ACCOUNT: dict[Opcode, dict[str, dict[str, _Range]]] = {
     Opcode.LOAD: {
         "fill_value": {"fill": _SET},
@@ -76,7 +76,7 @@ _ACCOUNT: dict[Opcode, dict[str, dict[str, _Range]]] = {
 }
 
 
-#: What matters with fields that must be 0 under FLOAT.
+#: Conditions for fields that must be 0 under FLOAT.
 _OF_BYTES = ("low_byte", "high_byte", "factor_zero")
 
 
@@ -267,6 +267,6 @@ def one_value(variant: Variant, item: Field, config: Config) -> str | None:
         return "irrelevant under FLOAT"
     needed = fixed.get("source"), fixed.get("destination")
     if item.name == "softmax" and needed != (Source.SPAD, Destination.SPAD):
-        return "must be 0 but from and to bytes of the scratchpad"
+        return "must be 0 unless it reads and writes bytes of the scratchpad"
     low, high = item.limits(config)
     return f"has one legal value, {low}" if low == high else None

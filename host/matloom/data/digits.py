@@ -108,7 +108,7 @@ def quantise(images: NDArray[np.float32], scale: float, zero_point: int) -> NDAr
     return quantised
 
 
-#: Images of the small file, for a first run.
+#: Number of images in the small file, for a first run.
 _FEW = 10
 
 

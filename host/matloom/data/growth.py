@@ -15,7 +15,7 @@ __all__ = ["Growth"]
 
 Item = TypeVar("Item")
 
-#: Outputs whose scale and zero point the operator fixes, of int8.
+#: Scale and zero point of int8 outputs that the operator fixes.
 _FIXED = {Op.SOFTMAX: (1 / 256, -128), Op.LOGISTIC: (1 / 256, -128), Op.TANH: (1 / 128, 0)}
 
 #: Outputs that may have any scale; all others keep that of their first input.

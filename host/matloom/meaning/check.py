@@ -1,4 +1,4 @@
-"""Compares what a program's instructions leave in its outputs with the network's definition."""
+"""Compares the outputs of a program's instructions with the network's definition."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -72,7 +72,7 @@ def check_meaning(
     except MeaningError:
         if not expected.joined:
             raise
-        # A program may look up twice what one table could do.
+        # A program may perform two lookups that one fused table could replace.
         unfused = expected_bytes(graph, program.config, on_host, joins=False)
         with suppress(MeaningError):
             return _checked(graph, program, names, unfused, observer)
@@ -119,7 +119,7 @@ class _Check:
     names: Mapping[int, str]
     expected: Expected
     observer: Observer | None = None
-    #: Engines on which nothing has run, by the number of the call.
+    #: Fresh engines, by the number of the call.
     blank: dict[int, State] = field(default_factory=dict)
 
     def step(self, step: EngineStep) -> set[int]:

@@ -33,7 +33,7 @@ __all__ = [
     "table",
 ]
 
-#: Operators that are tables wherever the engine runs them.
+#: Operators that always become tables on the engine.
 _BY_TABLE = (Op.HARD_SWISH, Op.LOGISTIC, Op.LOOKUP, Op.QUANTIZE, Op.TANH)
 
 

@@ -16,7 +16,7 @@ from matloom.meaning.terms import Integers, exact_product
 
 __all__ = ["float_add", "float_limit", "float_result", "float_weights", "matrix_product"]
 
-#: The minimum and the maximum that each activation lets through.
+#: Range of each activation.
 _LIMITS = {
     Activation.NONE: (-np.inf, np.inf),
     Activation.RELU: (0.0, np.inf),

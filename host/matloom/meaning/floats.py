@@ -13,10 +13,10 @@ from matloom.meaning.terms import PROBE, Integers, is_known
 
 __all__ = ["NOTHING", "element_bytes", "elements", "limited", "weight_probes"]
 
-#: fp32 -0, which changes nothing where it is added.
+#: fp32 -0, the neutral element of addition.
 NOTHING = -(2**31)
 
-#: Patterns of fp8_e5m2 that limit nothing.
+#: Patterns of fp8_e5m2 that impose no limit.
 _NO_LIMITS = (0xFC, 0x7C)
 
 

@@ -17,12 +17,12 @@ _LAST_STEP = 27
 _HALF, _ROTATION, _LAST_ROTATION = np.uint64(32), np.uint64(30), np.uint64(_LAST_STEP)
 _LOW_HALF, _FIRST_MOVED = np.uint64(2**32 - 1), np.uint64(_FACTORS[0] << 32 & _ALL)
 
-#: Numbers that `Numbering` makes at a time, so that all its passes find them in a cache.
+#: Numbers that `Numbering` processes at a time, so that they stay in the cache.
 _AT_ONCE = 1 << 14
 
 
 def _finished(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    # In place: these are most of what a check of many small tiles does.
+    # In place, because this dominates checks of many small tiles.
     bits = bits * _FIRST
     bits += _ADDED
     bits ^= bits >> _ROTATION
@@ -32,7 +32,7 @@ def _finished(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def _finished_number(bits: int) -> int:
-    """Return what `_finished` makes of one number."""
+    """Return `_finished` of a single number."""
     bits = (bits * _FACTORS[0] + _FACTORS[2]) & _ALL
     bits = ((bits ^ (bits >> 30)) * _FACTORS[1]) & _ALL
     return bits ^ (bits >> 27)
@@ -43,7 +43,7 @@ def key_of(*keys: Any) -> Any:
     key: Any = 0
     with np.errstate(over="ignore"):
         for item in keys:
-            # A number and an array of equal numbers come to the same.
+            # A number and an array of equal numbers give the same key.
             if isinstance(item, int) and isinstance(key, int):
                 key = _finished_number((key + item) & _ALL)
             else:
@@ -84,7 +84,7 @@ class Numbering:
     def of(self, sums: _Integers, first: int) -> _Integers:
         """Return numbers from `first`, a power of two, up to twice that, for (..., channels)."""
         shape = np.shape(sums)
-        # NumPy warns of a single number that overflows, not of arrays.
+        # NumPy warns when a single number overflows, but not for arrays.
         numbers = np.add(np.reshape(sums, shape or 1), self._bias, order="C")
         rows = numbers.reshape(-1, numbers.shape[-1])
         some = max(1, _AT_ONCE // rows.shape[1])
@@ -102,7 +102,7 @@ class Numbering:
         bits *= _SECOND
         size = first.bit_length() - 1
         if size > _LAST_STEP:
-            # The step leaves that many high bits as they are.
+            # The step leaves this many high bits unchanged.
             bits ^= bits >> _LAST_ROTATION
         bits >>= np.uint64(64 - size)
         bits |= np.uint64(first)

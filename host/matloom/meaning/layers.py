@@ -85,7 +85,7 @@ def _around(image: _Floats, padding: Padding) -> _Floats:
 
 
 def _tap(image: _Floats, tap: tuple[int, int], attributes: Any, shape: tuple[int, ...]) -> _Floats:
-    """Return what a tap of a window sees at each position of an output (images, rows, columns)."""
+    """Return a window tap's input at each position of an output (images, rows, columns)."""
     dilation = attributes.dilation if isinstance(attributes, Conv2D) else (1, 1)
     rows, columns = (
         slice(at * apart, at * apart + (count - 1) * stride + 1, stride)

@@ -20,7 +20,7 @@ from matloom.program.instruction_table import InstructionTable
 
 __all__ = ["name_of", "new_state", "run", "unwritten"]
 
-#: Fields that do not matter to what an instruction does on chip.
+#: Fields that do not affect an instruction's work on chip.
 _APART = {"wait_load", "wait_exec", "wait_post", "wait_store", "timestamp", "dram_offset"}
 
 
@@ -104,8 +104,8 @@ def _check_extents(state: State, instruction: Instruction) -> None:
 class _Engine:
     """Runs instructions; those that do the same at the same places on chip share their views.
 
-    Tiles take turns at few places: a large network has a hundred thousand instructions, of which
-    one in twenty is new.
+    Tiles alternate between few places: of the hundred thousand instructions of a large network, one
+    in twenty is new.
     """
 
     def __init__(self, state: State, table: InstructionTable) -> None:

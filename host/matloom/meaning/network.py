@@ -13,7 +13,7 @@ from matloom.meaning.terms import Integers, fresh, split_words
 
 __all__ = ["Expected", "expected_bytes"]
 
-#: What stands for the outputs of a node: for each their elements, or their bytes.
+#: A definition returns the outputs of a node as probes of elements, or of bytes.
 _Rule = Callable[[NodeInputs], list[Integers]]
 
 _RULES: dict[Op, _Rule] = {

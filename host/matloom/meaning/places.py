@@ -46,4 +46,4 @@ class Places:
             return f"byte {self._byte[at]} of {self._names[self._tensor[at]]!r}"
         if FREE <= value < 2 * FREE:
             return "a byte that nothing wrote"
-        return "what no tensor of the network has"
+        return "a value that occurs in no tensor of the network"

@@ -31,7 +31,7 @@ __all__ = ["Post"]
 _Fields = Mapping[str, int]
 _Floats = NDArray[np.float64]
 
-#: A byte that is added: shifted left, as rule DOUBLE makes it by this scale.
+#: Scale with which rule DOUBLE shifts an added byte left.
 _ADDEND = RequantisedTerm(
     bias=0,
     scale=Scale(
@@ -92,7 +92,7 @@ class Post:
         self._write(results)
 
     def _values(self) -> Integers:
-        """Return what is requantised: sums, source elements, or both combined."""
+        """Return the values to requantise: sums, source elements, or both combined."""
         fields = self._fields
         if fields["source"] == Source.ACC:
             return self._entries.sums(self._channels)
@@ -140,7 +140,7 @@ class Post:
         elif size > 1:
             parts = list(split_words(results))
         joined = parts[0] if size == 1 else np.stack(parts, axis=-1).reshape(target.shape)
-        # Block after block, as POST does: results may lie on each other.
+        # Block after block, like POST, because results may overlap.
         block = self._state.config.columns * size
         for first in range(0, target.shape[-1], block):
             target[..., first : first + block] = joined[..., first : first + block]
@@ -204,7 +204,7 @@ class _Parameters:
 
 _NO_PARAMETERS = _Parameters()
 
-#: The fields of which a scale is made, in the order of `_requantisation`.
+#: The fields that form a scale, in the order of `_requantisation`.
 _scaling = itemgetter(
     *("bias", "multiplier", "shift", "rounding", "pre_shift", "output_zero"),
     *("clamp_low", "clamp_high", "words", "low_byte", "high_byte"),

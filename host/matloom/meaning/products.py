@@ -18,10 +18,10 @@ from matloom.meaning.walk import InputWalk, WeightTiles, paired_vectors
 
 __all__ = ["sums_of"]
 
-#: Bytes of words and probes of 31 bits leave room for so many products below 2**53.
+#: Number of products of bytes and 31-bit probes whose sum stays below 2**53.
 _EXACT = 2**13
 
-#: Numbers that windows gather at a time, about.
+#: Approximate number of values that windows gather at a time.
 _GATHERED = 2**19
 
 _Fields = Mapping[str, int]
@@ -117,7 +117,7 @@ def _sums(operands: _Floats, tiles: _Floats, fields: _Fields) -> Integers:
         ]
         return np.asarray(sum(peaks(item) for item in of_steps))
     if len(tiles) < steps:
-        # One tile for all: its steps are added first.
+        # With one tile for all steps, the operands of steps are added first.
         once: Integers = (operands.sum(axis=1) @ tiles[0]).astype(np.int64)
         return once
     flat, matrix = operands.reshape(len(operands), -1), tiles.reshape(steps * rows, -1)
@@ -246,7 +246,7 @@ def _taps_of(
     first, count = last
     columns = np.arange(width) * (x_skip + 1)
     numbers = first + np.add.outer(np.arange(height) * (y_skip + 1) * line, columns)
-    # What lies beyond a line is no output of it.
+    # Vectors beyond the end of a line are not outputs.
     kept = numbers[:, columns < line].reshape(-1)
     outputs = kept[kept < count]
     back, firsts = [], []

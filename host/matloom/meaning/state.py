@@ -61,7 +61,7 @@ class State:
         )
 
 
-#: Told of a command buffer before it runs; returns what is called after each instruction.
+#: Called before a command buffer runs; returns the function to call after each instruction.
 Observe = Callable[[State, list[Instruction]], Callable[[int, Instruction], None]]
 
 
@@ -72,5 +72,5 @@ def view(
     assert first >= 0
     size = memory.itemsize
     strides = [step * size for step in steps]
-    # Raises where a positive step leaves the memory; `as_strided` would not, and takes longer.
+    # Raises if a positive step leaves the memory; `as_strided` would not, and is slower.
     return np.ndarray(shape, memory.dtype, memory, first * memory.strides[0], strides)

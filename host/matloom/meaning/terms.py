@@ -45,16 +45,17 @@ Integers = NDArray[np.int64]
 #: Probes of bytes are PROBE and 24 bits; bytes that nothing wrote are FREE and 24 bits.
 PROBE, FREE = 2**24, 2**25
 
-#: Probes of words are WORD and 30 bits, so that they are told from every byte.
+#: Probes of words are WORD and 30 bits, which distinguishes them from bytes.
 WORD = 2**30
 
-#: Products of probes of 31 bits with bytes, or with weights of 12 bits, that add up below 2**53.
+#: Number of products of 31-bit probes with bytes, or with 12-bit weights, whose sum stays below
+#: 2**53.
 _EXACT = 2**13
 
 #: Half of the bits of a probe.
 _HALF_PROBE = 2**13
 
-#: Multiplier and shift that change nothing (`numerics.requantize`).
+#: Multiplier and shift of the identity (`numerics.requantize`).
 _SAME = (2**30, 1)
 
 
@@ -249,7 +250,7 @@ def looked_up(table: Integers, values: Integers) -> Integers:
 
 
 def softmaxed(exponentials: Integers, rows: Integers) -> Integers:
-    """Return what stands for the SOFTMAX of rows (..., elements) with a table (1024,) of bytes."""
+    """Return probes for the SOFTMAX of rows (..., elements) with a table (1024,) of bytes."""
     places = np.arange(rows.shape[-1])
     of_table = mixed(exponentials, np.arange(len(exponentials))).sum(dtype=np.uint64)
     of_row = mixed(rows, places).sum(axis=-1, keepdims=True, dtype=np.uint64)

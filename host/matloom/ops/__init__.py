@@ -20,16 +20,16 @@ from matloom.ops.remembered import SESSIONS
 
 __all__ = ["batch_matmul", "conv2d", "matmul"]
 
-#: Rows of a product that run at once: EXEC counts rows in twelve bits.
+#: Maximum rows of a product per run: EXEC counts rows in twelve bits.
 _MAX_ROWS = 2048
 
-#: Largest numbers of the formats of operands.
+#: Largest value of each operand format.
 _LARGEST = {"i8": 127, "i4": 7, "i16": 2**15 - 1}
 
-#: Largest power of two of a multiplier of 64-bit sums.
+#: Largest shift of a multiplier of 64-bit sums.
 _WIDE_SHIFT = 7
 
-#: Types of arrays that hold them, the one they are turned into first.
+#: Accepted array types of each format; the first one is used internally.
 _TYPES = {"i8": ("int8",), "i4": ("int8", "int4"), "i16": ("int16",)}
 
 
@@ -128,7 +128,7 @@ def matmul(
     left, right = _integers("a", a, 2, formats[0]), _integers("b", b, 2, formats[1])
     if left.shape[1] != right.shape[0]:
         raise ValueError(
-            f"a must have {right.shape[0]} columns, as b has rows, not {left.shape[1]}"
+            f"a must have {right.shape[0]} columns, the number of b's rows, not {left.shape[1]}"
         )
     columns = right.shape[1]
     filters = np.ascontiguousarray(right.T).reshape(columns, 1, 1, right.shape[0])
@@ -167,7 +167,7 @@ def _float_matmul(
             raise ValueError(f"{name} must have 2 axes and an element, not shape {array.shape}")
     if left.shape[1] != right.shape[0]:
         raise ValueError(
-            f"a must have {right.shape[0]} columns, as b has rows, not {left.shape[1]}"
+            f"a must have {right.shape[0]} columns, the number of b's rows, not {left.shape[1]}"
         )
     shape = (left.shape[0], right.shape[1])
     for name, operand, expected in (
@@ -248,7 +248,7 @@ def conv2d(
     data, weights = _integers("x", x, 4, formats[0]), _integers("filters", filters, 4, formats[1])
     if data.shape[3] != weights.shape[3]:
         raise ValueError(
-            f"x must have {weights.shape[3]} channels, as the filters, not {data.shape[3]}"
+            f"x must have {weights.shape[3]} channels, like the filters, not {data.shape[3]}"
         )
     if residual is not None or tuple(limits) != (-np.inf, np.inf):
         raise TypeError(f"residual and limits are for floating-point modes, not for {mode}")
@@ -262,7 +262,7 @@ def conv2d(
         ("zero_point", zero_point, "i16" if result_type == "int16" else "i8"),
     ):
         if kind == "i16" and value:
-            raise ValueError(f"{name} must be 0 where numbers are int16, not {value}")
+            raise ValueError(f"{name} must be 0 for int16, not {value}")
         largest = _LARGEST[kind]
         if not -largest - 1 <= value <= largest:
             raise ValueError(f"{name} must be {-largest - 1} to {largest}, not {value}")
@@ -308,7 +308,7 @@ def _limits(limits: tuple[float, float]) -> tuple[float, float]:
     """Return both limits; raise `ValueError` unless they are two numbers in order."""
     pair = np.asarray(limits)
     if pair.shape != (2,) or pair.dtype.kind not in "iuf" or pair[0] > pair[1]:
-        raise ValueError(f"limits must be a number and one that is not smaller, not {limits!r}")
+        raise ValueError(f"limits must be two numbers in ascending order, not {limits!r}")
     return float(pair[0]), float(pair[1])
 
 
@@ -395,7 +395,7 @@ def _require_small_sums(filters: Array, bias: Array, zero_point: int, largest_in
     """Raise `ValueError` if the sum of any possible input exceeds 32 bits."""
     max_abs = max(largest_input - zero_point, zero_point + largest_input + 1)
     weights = np.abs(filters.astype(np.int64)).reshape(filters.shape[0], -1).sum(axis=1)
-    # As Python's integers, which hold the absolute value of any bias.
+    # As Python integers, which can hold the absolute value of any bias.
     largest = max(
         weight * max_abs + abs(own)
         for weight, own in zip(weights.tolist(), bias.tolist(), strict=True)

@@ -1,4 +1,4 @@
-"""Products of int8 arrays of which neither is compiled into the program."""
+"""Products of int8 arrays that are both inputs of the program."""
 
 from pathlib import Path
 
@@ -16,10 +16,10 @@ from matloom.ops.remembered import SESSIONS
 
 __all__ = ["batch_matmul"]
 
-#: Numbers of int8.
+#: Range of int8.
 _BYTES = range(-128, 128)
 
-#: Inner size from which sums of products of 9-bit numbers might not fit 32 bits.
+#: Inner size from which sums of 9-bit products might exceed 32 bits.
 _MOST_INNER = 2**31 // 255**2
 
 
@@ -48,9 +48,9 @@ def batch_matmul(
     a, b:
         (..., rows, inner) and (..., inner, columns), int8; leading axes as NumPy broadcasts them.
     scale:
-        Of the results: above 0, and no more than 2**30.
+        Scale of the results: above 0 and at most 2**30.
     zero_point, input_zero_points:
-        What represents zero in the result, in `a` and in `b`: int8.
+        Zero points of the result, of `a` and of `b`: int8.
     adj:
         Whether the matrices of `a`, and those of `b`, are transposed.
     device, config:
@@ -108,7 +108,7 @@ def _graph(
     """Return the network of one product, whose inputs have scale 1."""
     attributes = BatchMatmul(adj_x=bool(adj[0]), adj_y=bool(adj[1]))
     batch_matmul_shape(shapes, attributes)
-    # The reciprocal of a number of 31 bits, twice: nothing is lost.
+    # Taking the reciprocal of a 31-bit number twice loses nothing.
     multiplier, shift = quantize_multiplier(scale)
     kinds = [
         Quantisation(scale=(of,), zero_point=(int(zero),))

@@ -21,16 +21,16 @@ __all__ = ["Epilogue", "float_product"]
 
 _Patterns = npt.NDArray[np.int64]
 
-#: Names that NumPy and ml_dtypes give to the formats.
+#: Names of the formats in NumPy and ml_dtypes.
 _DTYPES = {"float32": FP32} | {MODES[mode].weight: form for mode, form in FLOAT_FORMATS.items()}
 
-#: Rows of one program: EXEC counts those of the input.
+#: Maximum rows of a program: EXEC counts input rows.
 _MAX_ROWS = largest(Opcode.EXEC, "input_rows")
 
-#: Columns of one program: POST counts the bytes of a row of results.
+#: Maximum columns of a program: POST counts the bytes of a row of results.
 _MAX_COLUMNS = 8192
 
-#: fp32 -0, which changes nothing where it is added.
+#: fp32 -0, the neutral element of addition.
 _NOTHING = np.float32(-0.0)
 
 
@@ -127,7 +127,9 @@ def float_product(
     """
     form, out = FLOAT_FORMATS[mode], _format_of(epilogue.output)
     if out is not FP32 and out.name not in config.mac_modes:
-        raise TypeError(f"a result must be float32 or of a mode that is built, not {out.name}")
+        raise TypeError(
+            f"a result must be float32 or the format of a supported mode, not {out.name}"
+        )
     for value in (epilogue.low, epilogue.high):
         limit_pattern(value)
     attributes = MatrixProduct(mode=mode, low=epilogue.low, high=epilogue.high)

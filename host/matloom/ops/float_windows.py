@@ -38,8 +38,8 @@ class FloatWindows:
                 raise ValueError(f"{name} must have 4 axes and an element, not shape {array.shape}")
         if self.image.shape[3] != self.filters.shape[3]:
             raise ValueError(
-                f"x must have {self.filters.shape[3]} channels, as the filters, "
-                f"not {self.image.shape[3]}"
+                f"x must have {self.filters.shape[3]} channels, like the filters, not "
+                f"{self.image.shape[3]}"
             )
         if min(self.shape) < 1:
             raise ValueError(
@@ -67,7 +67,7 @@ class FloatWindows:
     def rows(self) -> Array:
         """Return one window per row: (results of a channel, numbers of a window)."""
         kernel = (self.filters.shape[1], self.filters.shape[2])
-        # NumPy has no such views of all dtypes of ml_dtypes; +0 is 0 in each.
+        # NumPy lacks such views for some dtypes of ml_dtypes; +0 is 0 in each.
         image = np.ascontiguousarray(self.image)
         raw = pad(image.view(f"u{image.itemsize}"), self.padding, 0)
         view = windows(raw, kernel, self.stride, self.dilation)

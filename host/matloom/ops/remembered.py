@@ -14,7 +14,7 @@ from matloom.runtime import Session
 
 __all__ = ["SESSIONS"]
 
-#: Sessions that are remembered.
+#: Maximum number of cached sessions.
 _MOST = 32
 
 

@@ -18,7 +18,7 @@ class Markup(str):
     __slots__ = ()
 
 
-#: What an element may contain: text, which is escaped; numbers; elements; None, which is nothing.
+#: Content of an element: text, which is escaped; numbers; elements; None for nothing.
 Content: TypeAlias = "str | float | Iterable[Content] | None"
 
 

@@ -8,7 +8,7 @@ from matloom.pages.markup import Content, Markup, joined, tag
 
 __all__ = ["Page", "PageSection"]
 
-#: Nothing may be fetched: a browser refuses even what a mistake in a report would ask for.
+#: Nothing may be fetched, even if a report requested it by mistake.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 
 
@@ -45,7 +45,7 @@ class Page:
     Members
     -------
     title, subtitle:
-        What it is about; the subtitle may hold elements, such as a `badge`.
+        Title and subtitle; the subtitle may contain elements, such as a `badge`.
     sections:
         Its parts in order.
     foot:

@@ -18,7 +18,7 @@ class Column:
     numeric:
         Whether it is aligned to the right and sorted by value.
     hint:
-        What it means, shown when the heading has the pointer or the focus.
+        Explanation, shown when the heading has the pointer or the focus.
     wide:
         Whether it may be left out on a narrow screen.
     """
@@ -61,8 +61,8 @@ def table(
     rows:
         Cells: texts, numbers, elements. The first of a row is its heading.
     kinds:
-        A class for each row, such as ``"good"``, ``"bad"``, ``"warn"`` or ``"dim"``; as many as
-        needed, the other rows have none.
+        A class for each row, such as ``"good"``, ``"bad"``, ``"warn"`` or ``"dim"``; rows beyond
+        its end have none.
     """
     whole = [each if isinstance(each, Column) else Column(title=each) for each in columns]
     rows = list(rows)

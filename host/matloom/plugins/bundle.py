@@ -1,4 +1,4 @@
-"""Writes bundles: a program, and which parts of a model its steps are, in one file.
+"""Writes bundles: one file with a program, and the part of the model that each step computes.
 
 The file is little-endian words: a header, a record for each part, and the Program file at a
 multiple of 64 bytes. `firmware/plugins/bundle.c` reads it.
@@ -50,11 +50,11 @@ def bundle(
     Parameters
     ----------
     operators:
-        How many the model has.
+        Number of operators in the model.
     parts:
         Each with its checksum.
     names:
-        Of values, by number, where the runtime knows them by name.
+        Names of values by number, if the runtime identifies them by name.
 
     Errors
     ------
@@ -98,6 +98,6 @@ def _record(part: EnginePart, checksum: int, places: Sequence[int] | None) -> by
 
 
 def _axes(order: Sequence[int] | None) -> int:
-    """Return the word of an order of axes; those that it does not name stay in their places."""
+    """Return the word of an axis order; axes that it does not name keep their places."""
     named = tuple(order or ())
     return sum(axis << 4 * at for at, axis in enumerate([*named, *range(len(named), 8)]))

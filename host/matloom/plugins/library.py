@@ -11,7 +11,7 @@ from matloom.toolchain.process import ToolError, run
 
 __all__ = ["PLUGINS", "compile_plugin", "copy_chip"]
 
-#: Libraries by runtime: the source of each, next to what all of them share.
+#: Source of each runtime's library, besides the shared sources.
 PLUGINS = {"litert": "litert.c", "onnxruntime": "ort.c"}
 
 _FLAGS = (
@@ -43,7 +43,7 @@ def compile_plugin(runtime: str, folder: Path) -> Path:
 def copy_chip(config: Config, folder: Path) -> Path:
     """Put the simulated chip of a configuration into a folder, and return its path."""
     target = folder / "chip.so"
-    # A process may be running the one that is there.
+    # Replaced, not overwritten: a process may be using the existing file.
     partial = target.with_suffix(f".{os.getpid()}")
     shutil.copy(build(config), partial)
     return partial.replace(target)

@@ -1,4 +1,4 @@
-"""Bundles of networks: a program, and the parts of a model file that its steps are."""
+"""Bundles of networks: a program, and the part of a model file that each step computes."""
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -16,12 +16,12 @@ __all__ = ["litert_bundle", "network_bundle", "onnxruntime_bundle"]
 def network_bundle(runtime: str, network: Path, program: Program) -> tuple[bytes, list[str]]:
     """Return the bundle of a network for a runtime, `litert` or `onnxruntime`.
 
-    Also returns what to say of its parts, line by line.
+    Also returns a description of its parts, line by line.
 
     Raises
     ------
     UserError
-        The file is none of the runtime's, keeps variables, or has no part for the engine.
+        The file has another runtime's format, keeps variables, or has no part for the engine.
     """
     made = litert_bundle if runtime == "litert" else onnxruntime_bundle
     return made(network, program)
@@ -51,7 +51,7 @@ def onnxruntime_bundle(network: Path, program: Program) -> tuple[bytes, list[str
     for file in others:
         parts += [each for each in _named_parts(network, program, file)[0] if each not in parts]
     _require_parts(network, parts, said)
-    # The parts of a step are one behind the other: the model has one of them.
+    # The graph may hold several versions of a step's part; the model contains one of them.
     parts.sort(key=lambda each: each[0].step)
     count = len(usual.operators)
     return bundle(program, Runtime.ONNXRUNTIME, count, parts, list(usual.places)), said
@@ -89,7 +89,7 @@ def _origin(program: Program) -> Origin:
 def _parts(
     network: Path, program: Program, wiring: Wiring, checksum: Callable[[Iterable[int]], int]
 ) -> tuple[list[tuple[EnginePart, int]], list[str]]:
-    """Return the parts of a network with their checksums, and what to say of them."""
+    """Return the parts of a network with their checksums, and their description."""
     if program.variables:
         raise UserError(
             f"{network} keeps variables between calls, which a plug-in does not",

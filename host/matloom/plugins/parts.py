@@ -18,7 +18,7 @@ class WiredOperator(Protocol):
 
     @property
     def inputs(self) -> Sequence[int]:
-        """Tensors that it reads, constants too; -1 where an optional one is absent."""
+        """Tensors that it reads, including constants; -1 for an absent optional one."""
 
     @property
     def outputs(self) -> Sequence[int]:
@@ -34,9 +34,9 @@ class ModelValue:
     number:
         The runtime's.
     axes:
-        Its axes in the order in which the program has them; None for the same order.
+        Its axes in the program's order; None for the same order.
     offset:
-        What to add to its bytes, modulo 256.
+        Number to add to its bytes, modulo 256.
     """
 
     number: int
@@ -65,7 +65,7 @@ class Wiring:
     outputs:
         Numbers of the model's outputs.
     values:
-        The model's tensor for each of the program's by its key, where there is one.
+        The model's tensor, if any, for each tensor of the program by its key.
     """
 
     operators: Sequence[WiredOperator]
@@ -98,21 +98,21 @@ class EnginePart:
         return replace(self, nodes=tuple(nodes))
 
 
-#: Axes that a bundle's word has place for.
+#: Maximum number of axes that fit a bundle's word.
 _MOST_AXES = 8
 
 
 class _CutError(Exception):
-    """A step that is no whole part of the model, and why."""
+    """A step that does not correspond to a part of the model; the message is the reason."""
 
 
 def parts_of(program: Program, model: Wiring) -> Iterator[EnginePart | str]:
-    """Yield for each step of the engine its part, or why it has none: the runtime keeps that.
+    """Yield each engine step's part, or the reason why the runtime keeps it.
 
     Parts share no operator.
 
-    A part is what lies between a step's outputs and its inputs. All that other operators read of
-    it must be among the step's outputs, as nothing else is there after a run.
+    A part consists of the operators between a step's inputs and outputs. Other operators may only
+    read the step's outputs, because nothing else exists after a run.
     """
     taken: set[int] = set()
     steps = [step for step in program.steps if isinstance(step, EngineStep)]
@@ -131,7 +131,7 @@ def parts_of(program: Program, model: Wiring) -> Iterator[EnginePart | str]:
 
 
 def _part(program: Program, model: Wiring, number: int, step: EngineStep) -> EnginePart:
-    """Return the part of a step; raise `_CutError` where it is none."""
+    """Return the part of a step; raise `_CutError` if there is none."""
     places = {info.key: place for place, info in enumerate(program.tensors)}
     ends = []
     for bindings in (step.inputs, step.outputs):
@@ -154,7 +154,7 @@ def _part(program: Program, model: Wiring, number: int, step: EngineStep) -> Eng
 
 
 def _between(model: Wiring, given: set[int], made: Sequence[int], number: int) -> tuple[int, ...]:
-    """Return the operators between tensors that are given and those that are made."""
+    """Return the operators between given and computed tensors."""
     makers = {tensor: at for at, each in enumerate(model.operators) for tensor in each.outputs}
     found: set[int] = set()
     wanted = list(made)
@@ -171,7 +171,7 @@ def _between(model: Wiring, given: set[int], made: Sequence[int], number: int) -
 
 
 def _require_closed(model: Wiring, nodes: tuple[int, ...], passed: set[int], number: int) -> None:
-    """Raise `_CutError` where something else reads what a part makes and does not pass on."""
+    """Raise `_CutError` if another operator reads an intermediate tensor of a part."""
     inside = set(nodes)
     hidden = {tensor for at in nodes for tensor in model.operators[at].outputs} - passed
     others = [each.inputs for at, each in enumerate(model.operators) if at not in inside]

@@ -20,11 +20,11 @@ __all__ = ["Advice", "AdviceOptions", "Compiler", "advice"]
 #: Compiles the same network for another engine, memory and effort.
 Compiler: TypeAlias = Callable[[Config, Memory, int], Program]
 
-#: Instructions up to which a network is compiled again for each change: a compilation takes about
-#: as long as a hundred predictions of so few.
+#: Maximum number of instructions of a network that is compiled again for each change; a compilation
+#: takes about as long as a hundred predictions of that size.
 _COMPILED_AGAIN = 2500
 
-#: Share of the cycles from which a cause is worth a change, and a change is worth a line.
+#: Minimum share of the cycles of a cause to try changes, and of a saving to be listed.
 _WORTH_A_TRY, _WORTH_A_LINE = 0.03, 0.01
 
 
@@ -37,11 +37,11 @@ class Advice:
     title, needs:
         As in `Change`.
     how:
-        What to do: options of the command line, or a sentence.
+        How to apply it: command-line options, or a sentence.
     before, after:
         Predicted cycles of a call without and with the change.
     method:
-        How `after` was predicted.
+        Method by which `after` was predicted.
     change:
         The change; None where the program stays as it is.
     """
@@ -96,16 +96,16 @@ def advice(
     *,
     resident: bool,
 ) -> tuple[tuple[Advice, ...], tuple[str, ...]]:
-    """Return advice, the largest gain first, and the titles of changes for `thorough` alone.
+    """Return advice, the largest gain first, and the titles of changes that need `thorough`.
 
     Each line is predicted with its limit lifted. A network of few instructions is compiled again
-    with the change; for a larger one, unless `thorough`, its instructions are timed with it, and
-    changes that would make other instructions are not tried.
+    with the change; for a larger one, unless `thorough`, its existing instructions are timed with
+    the change, and changes that need other instructions are skipped.
 
     Parameters
     ----------
     causes:
-        Cycles of the run by cause, which decide on what is tried.
+        Cycles of the run by cause, which decide what is tried.
     resident:
         Whether the run found its weights on chip.
     """

@@ -1,4 +1,4 @@
-"""Causes of an operator's cycles: the array at work, or what it waits for."""
+"""Causes of an operator's cycles: work of the array, or what it waits for."""
 
 from bisect import bisect_left
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ __all__ = ["CAUSES", "CauseOfCycles", "cycles_by_cause"]
 
 
 class CauseOfCycles(NamedTuple):
-    """A use of cycles: its name, its title, and what it means and what helps."""
+    """A cause of cycles: name, title, meaning, and remedy."""
 
     name: str
     title: str
@@ -65,15 +65,14 @@ CAUSES = (
     ),
 )
 
-#: A time from which a cause holds, until the next one's.
+#: A cause and the time from which it holds, until the next one.
 _Change = tuple[int, str]
 
 
 def cycles_by_cause(timeline: Timeline, machine: Machine) -> dict[int, dict[str, int]]:
     """Return the cycles of each operator by cause; they add up to the timeline's cycles.
 
-    Within an operator the causes are those of the prediction, stretched to the chip's times where
-    the timeline is.
+    Causes within an operator are predicted, and stretched to the chip's times like the timeline.
     """
     changes = [(timeline.real(time), cause) for time, cause in _changes(timeline, machine)]
     times = [time for time, _ in changes]
@@ -107,7 +106,7 @@ def _changes(timeline: Timeline, machine: Machine) -> Iterator[_Change]:
 
 
 def _working(span: Span, instruction: Instruction, machine: Machine) -> Iterator[_Change]:
-    """Yield what an EXEC spends its time on; the parts are put one after another."""
+    """Yield the causes of an EXEC's own cycles, arranged one after another."""
     values = instruction.values
     steps = values["kernel_rows"] * values["kernel_cols"] * values["blocks"] * values["oc_blocks"]
     streams, works = values["width"] * values["height"] * steps, machine.exec_cycles(values)
@@ -118,7 +117,7 @@ def _working(span: Span, instruction: Instruction, machine: Machine) -> Iterator
 
 
 def _awaited(span: Span, timeline: Timeline) -> str:
-    """Return what an EXEC waits for before it starts."""
+    """Return the cause of an EXEC's wait before it starts."""
     if span.cause is not Cause.OPERANDS or span.awaited is None:
         return "command"
     return _work_of(timeline.instructions[span.awaited])
@@ -133,7 +132,7 @@ def _work_of(instruction: Instruction) -> str:
 
 
 class _Busy:
-    """The times in which a unit works, and at what."""
+    """Intervals in which a unit works, with their cause."""
 
     def __init__(self, timeline: Timeline, unit: Opcode) -> None:
         own = [span for span in timeline.predicted if span.unit is unit]
@@ -142,19 +141,19 @@ class _Busy:
         self.work = [_work_of(timeline.instructions[span.index]) for span in own]
 
     def next(self, time: int) -> tuple[int, int, str]:
-        """Return when work begins and ends that goes on at a time or is the next after it."""
+        """Return the interval of work at a time, or else the next one."""
         at = bisect_left(self.ends, time + 1)
         if at == len(self.ends):
             return 1 << 60, 1 << 60, ""
         return self.starts[at], self.ends[at], self.work[at]
 
 
-#: Units whose work counts while the array has none, the first first.
+#: Units whose work counts while the array is idle, by priority.
 _OTHERS = (Opcode.POST, Opcode.STORE, Opcode.LOAD)
 
 
 def _idle(start: int, end: int, working: dict[Opcode, _Busy]) -> Iterator[_Change]:
-    """Yield what the other units do while no EXEC is there."""
+    """Yield the causes while there is no EXEC: the work of other units."""
     time = start
     while time < end:
         until, cause = end, "command"

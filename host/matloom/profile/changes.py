@@ -12,7 +12,7 @@ from matloom.program import Program
 
 __all__ = ["Change", "changes"]
 
-#: The greatest effort of a compilation.
+#: The highest effort of a compilation.
 _LONGEST_SEARCH = 2
 
 #: Waits for the bus, in both directions.
@@ -21,22 +21,22 @@ _BUS = ("constants", "input", "store")
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """A change that may help against some causes.
+    """A change that may reduce some causes.
 
     Members
     -------
     title:
-        What it is, as the beginning of a sentence.
+        Description, as the beginning of a sentence.
     needs:
-        What it takes: ``"nothing"``, ``"memory"`` or ``"engine"``.
+        Requirement: ``"nothing"``, ``"memory"`` or ``"engine"``.
     causes:
-        The causes that it is for.
+        The causes that it addresses.
     fields:
         Fields of the configuration that it sets.
     memory, effort:
-        A memory and an effort, where it changes them.
+        The new memory or effort, if it changes them.
     timing_only:
-        Whether the instructions stay legal and as good, so that it can be predicted without a
+        Whether the same instructions stay legal and suitable, so that it can be predicted without a
         compilation.
     """
 
@@ -55,7 +55,7 @@ class Change:
 
 
 def changes(program: Program, found: tuple[Timeline, ...], effort: int) -> Iterator[Change]:
-    """Yield the changes that this program and its engine leave room for."""
+    """Yield the changes that are possible for this program and its engine."""
     config, memory = program.config, program.memory
     if effort < _LONGEST_SEARCH:
         yield Change(

@@ -18,7 +18,7 @@ __all__ = ["LEFT", "RIGHT", "WIDTH", "activity", "drawing", "operator_tip", "scr
 #: Sizes in units of the drawing: its width, room for labels on the left and on the right.
 WIDTH, LEFT, RIGHT = 960, 92, 24
 
-#: Columns that time is cut into.
+#: Number of columns on the time axis.
 _COLUMNS = 432
 
 #: Height of a lane, and the gap below it.
@@ -35,7 +35,7 @@ class _Clock:
     cycles: int
 
     def x(self, time: float) -> float:
-        """Return the place of a time."""
+        """Return the position of a time."""
         return LEFT + (WIDTH - LEFT - RIGHT) * time / self.cycles
 
     def axis(self, top: float, bottom: float) -> Iterator[Markup]:
@@ -54,7 +54,7 @@ def _round_step(size: float) -> int:
 
 
 def text(x: float, y: float, words: str, anchor: str = "start", class_: str = "") -> Markup:
-    """Return a text at a place; `anchor` is the end of it that is there."""
+    """Return a text at a position; `anchor` says which end of it."""
     shown = class_ or None
     return tag("text", words, x=f"{x:.1f}", y=f"{y:.1f}", text_anchor=anchor, class_=shown)
 
@@ -132,7 +132,7 @@ def _operators(profile: Profile, clock: _Clock) -> Iterator[Markup]:
 
 
 def operator_tip(own: OperatorProfile) -> str:
-    """Return lines on an operator: its name, cycles, and what most of them go to."""
+    """Return lines on an operator: name, cycles, and main causes."""
     causes = sorted(own.causes.items(), key=lambda item: -item[1])[:3]
     lines = [f"{own.number} {own.operator}", short_name(own.name), f"{own.cycles:,} cycles"]
     lines += [f"{count / max(1, own.cycles):.0%} {name}" for name, count in causes]
@@ -149,7 +149,7 @@ def _busy(found: Sequence[Timeline], clock: _Clock) -> dict[Opcode, np.ndarray]:
 
 
 def _rates(found: Sequence[Timeline], clock: _Clock, unit: Opcode) -> np.ndarray:
-    """Return the bytes a cycle of LOADs or STOREs in each column."""
+    """Return the bytes per cycle of LOADs or STOREs in each column."""
     total = np.zeros(_COLUMNS)
     for offset, timeline in _offsets(found):
         for span in timeline.spans:
@@ -192,7 +192,7 @@ CONTENT_COLOURS = (4, 2, 1)
 
 
 def scratchpad(profile: Profile) -> Markup:
-    """Return which bytes of the scratchpad hold what, over time; light where nothing is kept."""
+    """Return a map of the scratchpad's contents over time; unused bytes are light."""
     clock, config = _clock(profile), profile.program.config
     count = piece_count(config)
     parts = [tag("rect", x=LEFT, y=6, width=WIDTH - LEFT - RIGHT, height=_MAP, class_="ground")]

@@ -11,13 +11,13 @@ from matloom.ir.graph import short_name
 
 __all__ = ["ComparedOperator", "ProfileComparison", "compared", "is_profile", "read_profile"]
 
-#: Change from which a row is coloured.
+#: Minimum relative change of a coloured row.
 _REMARKABLE = 0.02
 
 
 @dataclass(frozen=True, kw_only=True)
 class ComparedOperator:
-    """An operator in both profiles; None where one of them has no cycles for it."""
+    """An operator in both profiles; None for cycles that a profile lacks."""
 
     title: str
     before: int | None
@@ -37,7 +37,7 @@ class ComparedOperator:
 
     @property
     def kind(self) -> str:
-        """Class of its row: faster or slower by a remarkable share."""
+        """Class of its row: noticeably faster or slower."""
         if not self.before or self.after is None:
             return ""
         change = self.after / self.before - 1
@@ -68,7 +68,7 @@ class ProfileComparison:
 def compared(before: Mapping[str, Any], after: Mapping[str, Any]) -> ProfileComparison:
     """Return the comparison of two profiles as `Profile.as_dict` gives them.
 
-    Operators are matched by the name of their output; those of one side alone come last.
+    Operators are matched by the name of their output; operators of only one profile come last.
     """
     one, two = (_cycles(each) for each in (before, after))
     titles = {**_titles(before), **_titles(after)}
@@ -123,6 +123,6 @@ def read_profile(path: Path) -> dict[str, Any]:
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         complete = False
     if not complete:
-        raise UserError(f"{str(path)!r} is no profile", hint=hint)
+        raise UserError(f"{str(path)!r} is not a profile", hint=hint)
     assert isinstance(found, dict)
     return found

@@ -40,7 +40,7 @@ def to_csv(profile: Profile) -> str:
 
 
 def _cell(name: str) -> str:
-    """Return a name that no spreadsheet takes for a formula."""
+    """Return a name that a spreadsheet does not interpret as a formula."""
     shown = printable(name)
     return f"'{shown}" if shown[:1] in ("=", "+", "-", "@") else shown
 

@@ -14,10 +14,10 @@ from matloom.program.accesses import accesses
 
 __all__ = ["CONTENTS", "Holding", "holdings", "occupied_bytes", "piece_count"]
 
-#: What bytes of the scratchpad can be, and how they are drawn.
+#: Kinds of contents of the scratchpad, and their colours.
 CONTENTS = ("weights and parameters", "tensors from memory", "results")
 
-#: Pieces that the scratchpad is cut into.
+#: Number of pieces into which the scratchpad is divided.
 _PIECES = 256
 
 
@@ -44,7 +44,7 @@ class Holding:
 
 
 def piece_count(config: Config) -> int:
-    """Return how many pieces the scratchpad has."""
+    """Return the number of pieces of the scratchpad."""
     return -(-config.spad_bytes // piece_bytes(config))
 
 
@@ -54,7 +54,7 @@ def piece_bytes(config: Config) -> int:
 
 
 def holdings(timeline: Timeline, config: Config) -> tuple[Holding, ...]:
-    """Return what the scratchpad holds, piece by piece, in the order of last reads.
+    """Return the contents of the scratchpad, piece by piece, in the order of last reads.
 
     A piece is held from its first write until its last read before the next instruction that
     writes to it for another operator; neighbouring pieces with equal times are one holding.
@@ -85,7 +85,7 @@ def _content(opcode: Opcode, region: int) -> int:
 
 
 class _Held:
-    """For each piece: written since when, last read when, for which operator, and what it is."""
+    """State of each piece: time of the write, last read, operator, kind of content."""
 
     def __init__(self, count: int) -> None:
         self._start = np.full(count, -1, np.int64)
@@ -94,7 +94,7 @@ class _Held:
         self._content = np.zeros(count, np.int64)
 
     def write(self, pieces: slice, time: int, owner: int, content: int) -> Iterator[Holding]:
-        """Note a write; yield what it replaces."""
+        """Note a write; yield the contents that it replaces."""
         other = (self._owner[pieces] != owner) | (self._content[pieces] != content)
         other |= self._start[pieces] < 0
         ended = np.flatnonzero(other) + pieces.start
@@ -108,7 +108,7 @@ class _Held:
         np.maximum(until, time, out=until)
 
     def end(self) -> Iterator[Holding]:
-        """Yield what is held at the end."""
+        """Yield the contents at the end."""
         yield from self._ended(np.arange(len(self._start)))
 
     def _ended(self, pieces: NDArray[np.int64]) -> Iterator[Holding]:

@@ -1,4 +1,4 @@
-"""Which operator an instruction works for, found from waits and completion times alone."""
+"""Finds the operator that each instruction works for, from waits and completion times."""
 
 from collections.abc import Mapping, Sequence
 
@@ -13,11 +13,11 @@ __all__ = ["owners"]
 def owners(
     instructions: Sequence[Instruction], spans: Sequence[Span], layers: Mapping[int, int]
 ) -> tuple[int, ...]:
-    """Return for each instruction but END the index of an operator, -1 where none is known.
+    """Return each instruction's operator by index, -1 if unknown; END is left out.
 
     A program marks only the last instruction of an operator. POST and STORE belong to the next mark
     in program order, EXEC to the first POST that waits for it, LOAD to the first instruction that
-    waits for it. So a few tiles of operators whose tiles alternate count for their neighbour.
+    waits for it. If tiles of two operators alternate, a few may be attributed to the neighbour.
 
     Parameters
     ----------

@@ -35,7 +35,7 @@ from matloom.profile.tables import (
 
 __all__ = ["to_html"]
 
-#: Operators that are named in the summary.
+#: Number of operators named in the summary.
 _NAMED = 3
 
 

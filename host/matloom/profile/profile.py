@@ -1,4 +1,4 @@
-"""A profile: the report of a run, its timelines, and what each operator's cycles go to."""
+"""A profile: the report of a run, its timelines, and the causes of each operator's cycles."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -33,7 +33,7 @@ class OperatorProfile:
     number:
         Its place among the operators, from 1.
     cycles, predicted_cycles:
-        As in `matloom.report.LayerReport`; 0 where the engine does not run it. Operators that share
+        As in `matloom.report.LayerReport`; 0 if the engine does not run it. Operators that share
         a completion time have their cycles at the first of them.
     causes:
         Its cycles by the names of `CAUSES`; they add up to `cycles`.
@@ -70,13 +70,13 @@ class OperatorProfile:
 
     @property
     def main_cause(self) -> str:
-        """Name of the cause with most cycles; empty where there are none."""
+        """Name of the cause with most cycles; empty if there are none."""
         return max(self.causes, key=lambda name: self.causes[name], default="")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Profile:
-    """All that a profile shows.
+    """Everything that a profile shows.
 
     Members
     -------
@@ -131,7 +131,7 @@ class Profile:
         }
 
 
-#: Advice without compiling again.
+#: Options for advice without compiling again.
 _BY_TIME = AdviceOptions()
 
 
@@ -150,9 +150,10 @@ def make_profile(
     report, counted:
         Its report and counters: `Session.report`, `Session.counted`.
     turns:
-        Last turns of its loops: `Session.last_turns`. All turns count as if they were like these.
+        Last turns of its loops: `Session.last_turns`. All turns are assumed to cost the same as the
+        last.
     advise:
-        How to look for advice, which takes most of the time; None for none.
+        Options of the search for advice, which takes most of the time; None for no advice.
     """
     found = timelines(program, counted, resident=report.resident)
     machine = Machine(config=program.config, memory=program.memory)
@@ -196,7 +197,7 @@ def _with_loops(profile: Profile) -> Profile:
 
 
 def _loop(each: OperatorProfile, turn: Profile, loop: LoopReport) -> OperatorProfile:
-    """Return the cost of a loop: of all turns, as if they were like the last one."""
+    """Return the cost of all turns of a loop, assuming that each costs the same as the last."""
     instructions: Counter[str] = Counter()
     for own in turn.operators:
         instructions.update({unit: loop.turns * count for unit, count in own.instructions.items()})

@@ -1,4 +1,4 @@
-"""The roofline of a profile as SVG: work a cycle against work a byte on the bus."""
+"""The roofline of a profile as SVG: work per cycle against work per byte on the bus."""
 
 import math
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ _ROOF, _FOOT, _SIDE = 330, 40, 60
 
 
 def roofline(profile: Profile) -> Markup:
-    """Return multiply-accumulates a cycle against those a byte on the bus, both logarithmic."""
+    """Return multiply-accumulates per cycle over those per byte on the bus, both logarithmic."""
     config = profile.program.config
     points = [
         (each.macs / max(1, each.bytes_read + each.bytes_written), each.rate, each)
@@ -61,12 +61,12 @@ class _Log:
     high: float
 
     def x(self, value: float) -> float:
-        """Return the place of a value on the horizontal axis."""
+        """Return the position of a value on the horizontal axis."""
         share = math.log(value / self.left) / math.log(self.right / self.left)
         return _SIDE + share * (WIDTH - _SIDE - RIGHT)
 
     def y(self, value: float) -> float:
-        """Return the place of a value on the vertical axis."""
+        """Return the position of a value on the vertical axis."""
         share = math.log(value / self.low) / math.log(self.high / self.low)
         return 6 + _ROOF * (1 - share)
 

@@ -35,14 +35,14 @@ CAUSE_COLOURS = {
 }
 CAUSE_TITLES = {cause.name: cause.title for cause in CAUSES}
 
-#: What a change needs, as a badge.
+#: Badge for the requirement of a change.
 _NEEDS = {
     "nothing": ("same engine", "good"),
     "memory": ("other memory", "warn"),
     "engine": ("other engine", "dim"),
 }
 
-#: Lines of advice that are not folded.
+#: Number of lines of advice that are not folded.
 _SHOWN = 5
 
 
@@ -147,7 +147,7 @@ def _reasons(profile: Profile) -> Markup | None:
 
 
 def bus_tables(profile: Profile) -> Markup:
-    """Return the bytes on the bus by kind, and what the chip and the line counted."""
+    """Return the bytes on the bus by kind, and the counts of the chip and the line."""
     total = max(1, sum(profile.traffic.values()))
     rows = [
         (kind, f"{size:,}", f"{size / total:.0%}", stacked_bar([(kind, size, 4)], total))

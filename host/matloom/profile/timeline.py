@@ -1,4 +1,4 @@
-"""When each instruction of a program runs: as predicted, or fitted to the chip's own times."""
+"""Timelines: when each instruction runs, as predicted or fitted to the chip's own times."""
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
@@ -44,9 +44,9 @@ class Timeline:
     predicted:
         The same as predicted; `real` turns their times into those of `spans`.
     points:
-        Times that are known of both, predicted and real; both rise.
+        Pairs of known times, predicted and real, both ascending.
     owners:
-        For each of `spans` the index of the operator that it works for; -1 where none is known.
+        For each of `spans`, the index of its operator; -1 if unknown.
     windows:
         Operators in the order of completion; they cover all cycles.
     cycles:
@@ -54,7 +54,7 @@ class Timeline:
     command_bytes:
         Bytes of the commands.
     counted:
-        Whether operators complete when the chip says so; else all times are predicted.
+        Whether operators complete at the chip's times; otherwise all times are predicted.
     """
 
     step: EngineStep
@@ -82,9 +82,9 @@ def timelines(
     Parameters
     ----------
     counted:
-        Counters of each engine step. Where they have cycles, times between the completions of two
-        operators are stretched so that these complete when the chip says so. The chip has no
-        record of single instructions.
+        Counters of each engine step. If they have cycles, times are stretched between completions
+        so that operators complete at the chip's times. The chip has no record of single
+        instructions.
     resident:
         Whether the commands for weights that are still on chip ran.
     """
@@ -155,12 +155,12 @@ def _windows(
     return tuple(found)
 
 
-#: Times of the prediction, and the chip's times of the same events; both rise.
+#: Pairs of predicted and real times of the same events, both ascending.
 _Points = tuple[list[int], list[int]]
 
 
 def _points(marks: Mapping[int, int], cycles: int, counters: Counters) -> _Points:
-    """Return the times known of both, without those that would turn the order round."""
+    """Return the known pairs of times, without those out of order."""
     times, real = [0], [0]
     for slot, time in sorted(marks.items(), key=lambda item: item[1]):
         at = counters.timestamps.get(slot, 0)
@@ -181,7 +181,7 @@ def _moved(span: Span, points: _Points) -> Span:
 
 
 def _at(time: int, points: _Points) -> int:
-    """Return the chip's time of a predicted time: on a straight line between known ones."""
+    """Return the chip's time for a predicted time, by linear interpolation."""
     times, real = points
     at = min(bisect_right(times, time), len(times) - 1)
     share = (time - times[at - 1]) / (times[at] - times[at - 1])

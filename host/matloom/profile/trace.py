@@ -19,14 +19,14 @@ from matloom.report import LoopReport, Report
 
 __all__ = ["to_chrome"]
 
-#: Cycles a microsecond of the trace.
+#: Cycles per microsecond of the trace.
 _SCALE = 1000
 
 #: Processes of the trace.
 _ENGINE, _HOST = 1, 2
 
-#: Threads of the engine: its operators, then its units. No thread is 0, which Perfetto takes for
-#: the idle thread of all processes, and none has the number of another process's.
+#: Threads of the engine: its operators, then its units. Thread 0 would be Perfetto's idle thread of
+#: all processes, and numbers are unique across processes.
 _OPERATORS = 1
 _UNITS = {unit: _OPERATORS + 1 + at for at, unit in enumerate(UNITS)}
 _THREADS = {_OPERATORS: "operators", **{at: unit.name for unit, at in _UNITS.items()}}
@@ -34,7 +34,7 @@ _THREADS = {_OPERATORS: "operators", **{at: unit.name for unit, at in _UNITS.ite
 #: Threads of the host.
 _STEPS, _LINE = 11, 12
 
-#: Fields of an instruction that a reader of a trace asks for first.
+#: Fields of an instruction that readers of a trace need first.
 _SHOWN = {
     Opcode.LOAD: ("region", "spad_addr", "row_bytes", "rows", "planes"),
     Opcode.EXEC: ("width", "height", "kernel_rows", "kernel_cols", "blocks", "oc_blocks"),
@@ -46,10 +46,10 @@ _Event = dict[str, Any]
 
 
 def to_chrome(program: Program, found: tuple[Timeline, ...], report: Report) -> str:
-    """Return the trace: one slice an instruction, operators, host steps and line, counters, arrows.
+    """Return the trace: a slice per instruction, operators, host steps and line, counters, arrows.
 
-    Steps follow one another. What the host does has no cycles, and its slices are as short as they
-    can be, except for loops whose turns an input decides: their slice has the cycles of all turns.
+    Steps follow one another. Host steps have no cycles, so their slices are as short as possible,
+    except for loops whose turns an input decides: their slice has the cycles of all turns.
     """
     events: list[_Event] = list(_names(report))
     timelines = {each.number: each for each in found}
@@ -163,7 +163,7 @@ def _last_moment(span: Span) -> int:
 
 
 def _counters(program: Program, timeline: Timeline, offset: int) -> Iterator[_Event]:
-    """Yield bytes a cycle of each direction, and the bytes of the scratchpad that are in use."""
+    """Yield bytes per cycle in each direction, and the scratchpad bytes in use."""
     for unit, name in ((Opcode.LOAD, "bus, read"), (Opcode.STORE, "bus, written")):
         for span in timeline.spans:
             size = moved_bytes(timeline.instructions[span.index])

@@ -226,7 +226,7 @@ def _layers(program: Program, runs: list[Counters], resident: bool) -> tuple[Lay
         cycles = layer.repeat_cycles if resident else layer.predicted_cycles
         predicted[layer.timestamp] = predicted.get(layer.timestamp, 0) + cycles
     shared = program.shared_timestamps
-    # The first of those that share a slot takes what is known of all.
+    # The first operator of a shared slot gets the cycles of all.
     return tuple(
         LayerReport(
             name=layer.name,

@@ -15,7 +15,7 @@ _SUMS = ("cycles", "predicted_cycles", "macs", "bytes_read", "bytes_written")
 
 
 def added(turns: Report, turn: Report) -> Report:
-    """Return the cost of a body's turns and of one more."""
+    """Return the cost of a body's turns with one more turn added."""
     loops = tuple(
         replace(
             before,
@@ -90,7 +90,7 @@ def _sum(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
 def _layers(
     before: tuple[LayerReport, ...], more: tuple[LayerReport, ...]
 ) -> tuple[LayerReport, ...]:
-    """Return the operators of a body with the cycles of both; empty where it had no turn."""
+    """Return the operators of a body with the cycles of both; empty without a turn."""
     if not (before and more):
         return before or more
     return tuple(

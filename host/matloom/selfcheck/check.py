@@ -17,14 +17,14 @@ from matloom.selfcheck.stimuli import KINDS, inputs_of, values_of
 
 __all__ = ["CHECKS", "check_mode", "check_program", "samples_tiles"]
 
-#: How much of a program is checked: all of it, a bounded part, or nothing.
+#: Extent of a check: the whole program, a bounded part, or nothing.
 CHECKS = ("full", "sample", "none")
 
-#: Multiply-accumulates of a call that a sample runs, and of networks with extreme inputs as well.
+#: Maximum multiply-accumulates of a call in a sample, and of a call with extreme inputs.
 _LARGEST, _LARGEST_EXTREME = 20_000_000, 1_000_000
 
-#: Floating-point tensors of the host may differ by this part of the largest number: libraries add
-#: in orders of their own.
+#: Tolerance of the host's floating-point tensors, relative to the largest number: libraries add in
+#: different orders.
 _TOLERANCE = 1e-5
 
 
@@ -87,9 +87,9 @@ def check_program(
 
 
 def _leaves_out_extremes(program: Program) -> bool:
-    """Return whether a sample has random inputs alone.
+    """Return whether a sample uses only random inputs.
 
-    What the host runs are the definitions themselves, or interpreters that take seconds.
+    The host runs the definitions themselves, or interpreters that take seconds.
     """
     on_engine = any(isinstance(step, EngineStep) for step in program.steps)
     return not on_engine or program.engine_macs > _LARGEST_EXTREME
@@ -116,9 +116,9 @@ class _Check:
         self.machine.place(known)
         for step in self.program.steps:
             self._run(step, known, where, repeated=repeated)
-        # No step may touch variables that it does not replace.
+        # A step must not change variables that it does not replace.
         for name, array in self.machine.placed().items():
-            self._compare(name, array, exact=True, where=f"as it stays, {where}")
+            self._compare(name, array, exact=True, where=f"unchanged variable, {where}")
         for variable in self.program.variables:
             self._compare(variable.after, known[variable.after], exact=False, where=where)
         for info in self.program.outputs:
@@ -220,7 +220,7 @@ def _wrong(expected: Array, found: Array, *, exact: bool) -> Array:
     """Return a mask of differing elements; NaN equals NaN."""
     unequal: Array = np.asarray(expected != found)
     if expected.dtype == np.uint16:
-        # Patterns of bf16: +0 and -0 are equal numbers.
+        # In bf16 patterns, +0 and -0 are equal numbers.
         return np.asarray(unequal & ((expected | found) & 0x7FFF != 0))
     if not np.issubdtype(expected.dtype, np.floating):
         return unequal

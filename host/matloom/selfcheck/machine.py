@@ -47,7 +47,7 @@ class EngineAndHost:
 
     def restart(self) -> None:
         """Fill memories on chip and outside with garbage, as at the start of a session."""
-        # The same engine again: it knows the commands that it has decoded.
+        # Reuse the engine, which has already decoded the commands.
         for region, size in self.program.region_bytes.items():
             self.engine.regions[region] = self._garbage(size)
         image = np.frombuffer(self.program.image, np.uint8)
@@ -78,7 +78,7 @@ class EngineAndHost:
             if not self.invents(step):
                 return self._host.run(step, known)
         except InterpreterError:
-            # Operators may refuse values that nobody would give them.
+            # Operators may refuse unrealistic values.
             self._failed.add(id(step))
         return {name: self._random(name) for name in step.outputs}
 

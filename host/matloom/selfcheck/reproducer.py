@@ -1,4 +1,4 @@
-"""Saves what is needed to reproduce a compilation that failed its check."""
+"""Saves everything needed to reproduce a compilation that failed its check."""
 
 import dataclasses
 import hashlib

@@ -12,7 +12,7 @@ __all__ = ["KINDS", "inputs_of", "values_of"]
 #: The inputs of a first call and of a repeated one, in two rounds.
 KINDS = (("random", "random"), ("minimum", "maximum"))
 
-#: Ends of what floating-point inputs are given: sums of such stay finite in every format.
+#: Extreme floating-point inputs; their sums stay finite in every format.
 _FLOAT_ENDS = {"minimum": -1.0, "maximum": 1.0}
 
 

@@ -38,25 +38,25 @@ __all__ = [
     "written_bytes",
 ]
 
-#: Instructions that make a tile at most.
+#: Maximum number of instructions of a tile.
 _LONGEST = 64
 
-#: What stands for a byte counts by its last bits: two that agree in them get the same value.
+#: Significant bits of a probe: probes that agree in them get the same value.
 PROBES = 1 << 24
 
 #: A `ProbeSample` holds one probe in 16; a power of two.
 _SAMPLED = 16
 
-#: Probes that are added to a sample at a time.
+#: Number of probes that are added to a sample at a time.
 _AT_ONCE = 1 << 14
 
-#: Ends of probes that `may_be_among` tells apart, a power of two.
+#: Number of endings of probes that `may_be_among` distinguishes, a power of two.
 _ENDS = 1 << 18
 
-#: From splitmix64: spreads the bits of what stands for a byte.
+#: Multiplier from splitmix64, which mixes the bits of a probe.
 _FACTOR = 0x9E3779B97F4A7C15
 
-#: What stands for bytes: whole numbers, in either type.
+#: Probes and constants: whole numbers, as integers or floats.
 Numbers = NDArray[Any]
 
 
@@ -67,7 +67,7 @@ class TileRun:
     Members
     -------
     layers:
-        Names of the layers it may belong to: those that complete together next.
+        Names of the layers it may belong to: those that complete next.
     reads:
         For each instruction, the ranges of the scratchpad that it reads: first byte, contents.
     places, made:
@@ -179,7 +179,7 @@ class ProbeSample:
 
     def __init__(self) -> None:
         self._known = np.zeros(PROBES // _SAMPLED, bool)
-        #: What is still to be added, many probes at a time, and how many there are.
+        #: Probes still to be added, and their number.
         self._new: list[Numbers] = []
         self._count = 0
 

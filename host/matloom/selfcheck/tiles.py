@@ -40,13 +40,13 @@ from matloom.selfcheck.tile_commands import (
 
 __all__ = ["Tiles"]
 
-#: Layers of a command buffer of which a tile is run.
+#: Maximum number of layers of a command buffer whose tiles are run.
 _LAYERS = 24
 
-#: Numbers that are few for `may_be_among`.
+#: Number of probes up to which `may_be_among` is not worthwhile.
 _FEW = 1 << 16
 
-#: Multiply-accumulates of the definitions that are computed, of all tiles together.
+#: Maximum multiply-accumulates of definitions, for all tiles together.
 _MOST_MACS = 150_000_000
 
 
@@ -199,7 +199,7 @@ class Tiles:
         return bool(self._among(made, [probes]).all())
 
     def _among(self, numbers: Numbers, others: list[Numbers]) -> NDArray[np.bool_]:
-        """Return which numbers are among others; look-ups that miss the caches are for few."""
+        """Return which numbers are among others; a table in the cache filters most first."""
         found = np.zeros(len(numbers), bool)
         near: NDArray[np.int64] | slice = slice(None)
         if len(numbers) < _FEW:

@@ -1,4 +1,4 @@
-"""Shows on standard error that a long computation is running, what it does, and for how long."""
+"""Shows the progress of long computations on standard error: activity and elapsed time."""
 
 import threading
 import time
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 __all__ = ["note", "progress"]
 
-#: Seconds for which nothing is said, and seconds between lines where there is no terminal.
+#: Seconds of silence at the start, and seconds between lines without a terminal.
 _PATIENCE, _EVERY = 2.0, 10.0
 
 
 class _Step:
-    """A running computation: its text, and what it is doing now."""
+    """A running computation: its text and its current activity."""
 
     def __init__(self, text: str, detail: Callable[[], str] | None) -> None:
         self.text, self.note, self._detail = printable(text), "", detail
@@ -26,7 +26,7 @@ class _Step:
 
     @property
     def now(self) -> str:
-        """Return what is being done now."""
+        """Return the current activity."""
         return self._detail() if self._detail else self.note
 
     def line(self) -> str:
@@ -35,13 +35,13 @@ class _Step:
         return printable(f"{self.text}: {', '.join(details)}")
 
 
-#: The computation that is shown; what begins within it is told as what it is doing.
+#: The computation shown; those started inside it become its current activity.
 _shown: list[_Step] = []
 _lock = threading.Lock()
 
 
 def note(detail: str) -> None:
-    """Record what the running computation is doing now: "12 files compiled"."""
+    """Record the current activity of the running computation: "12 files compiled"."""
     with _lock:
         if _shown:
             _shown[-1].note = detail
@@ -65,7 +65,7 @@ def progress(
     Parameters
     ----------
     detail:
-        Returns what is being done, called from another thread; None uses the last `note`.
+        Returns the current activity, called from another thread; None uses the last `note`.
     console:
         Where to show it; None for standard error.
     """
@@ -99,7 +99,7 @@ def _display(step: _Step, after: float, every: float, console: "Console | None")
     )
     thread.start()
     if not after:
-        # What is said at once comes before anything that the body says.
+        # A line without delay comes before any output of the body.
         shown.wait(1)
     try:
         yield

@@ -1,4 +1,4 @@
-"""Tables for terminals and pipes: names are shortened if there is no room, nothing else is."""
+"""Tables for terminals and pipes: only names are shortened if there is no room."""
 
 import copy
 import io
@@ -26,10 +26,10 @@ __all__ = [
     "shortened",
 ]
 
-#: Columns of a text that goes to a file or a pipe: as many as a line needs.
+#: Width of text for a file or a pipe: practically unlimited.
 _UNLIMITED = 1 << 16
 
-#: Columns that a name keeps, whatever else there is.
+#: Minimum width of a name, in columns.
 _LEAST = 9
 
 _GAP = "..."
@@ -60,7 +60,7 @@ def shortened(name: str, room: int) -> str:
     if cell_len(name) <= room:
         return name
     kept_columns = max(room - len(_GAP), 2)
-    # What comes last tells names of one network apart.
+    # Names of a network differ mostly at the end.
     front = kept_columns // 2
     back = chop_cells(name[::-1], kept_columns - front)[0][::-1]
     return f"{chop_cells(name, front)[0]}{_GAP}{back}"

@@ -16,20 +16,20 @@ from matloom.select.stage import ArrayStage
 
 __all__ = ["SHARES", "Move", "applied", "drawn", "staying"]
 
-#: Stages that keep no weights, and the number of chunks kept by stages that keep some.
+#: Stages that keep no weights, and the number of chunks that other stages keep.
 _Stay = tuple[frozenset[int], tuple[tuple[int, int], ...]]
 
-#: Values that are tried.
+#: Values to try.
 _TILES = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32)
 _CHUNKS = (*(1 << bits for bits in range(9, 17)), 24 << 10, UNBOUNDED)
 _TILE_BYTES = (*(1 << bits for bits in range(10, 18)), UNBOUNDED)
 _FACTORS = (0.5, 0.75, 1.5, 2.0)
-#: Shares of the scratchpad that weights which stay may fill.
+#: Shares of the scratchpad to fill with resident weights.
 SHARES = (0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 
-#: How often a move of a stage leaves the first call as it is; one of a layout takes it from all
-#: tensors, or gives it to a single one; and one of residency lets no weights stay, or changes how
-#: many stay of a single stage.
+#: Probabilities: a move of a stage leaves the first call unchanged; a move of a layout removes it
+#: from all tensors, or gives it to a single one; a move of residency keeps no weights, or changes a
+#: single stage's number of chunks.
 _LATER_ALONE, _TO_NONE, _TO_ONE, _NONE_STAY, _ONE_STAYS = 0.5, 0.3, 0.5, 0.1, 0.7
 
 #: Constants that the steps of a schedule read.
@@ -46,14 +46,14 @@ class Move:
     Members
     -------
     what:
-        The choice: a field of `TilingParams` where there is a `stage`, else of `ScheduleParams`, or
+        The choice: with a `stage`, a field of `TilingParams`, else of `ScheduleParams`, or
         ``"layouts"``, ``"residency"``, ``"spilled"`` or a constant of `schedule.tuning`.
     value:
         Its new value.
     stage:
         Index of the stage.
     later_alone:
-        Leave the first call as it is.
+        Leave the first call unchanged.
     """
 
     what: str
@@ -105,12 +105,12 @@ def drawn(
     draw: random.Random,
     kind: str | None = None,
 ) -> Move | None:
-    """Return a random move, of a kind if one is given; None if the draw changes nothing.
+    """Return a random move, of the given kind if any; None if it would change nothing.
 
     Parameters
     ----------
     weights:
-        How often each stage is drawn.
+        Weight with which each stage is drawn.
     """
     if kind is None:
         (kind,) = draw.choices(tuple(_KINDS), tuple(share for share, _ in _KINDS.values()))
@@ -144,14 +144,14 @@ def _of_stage(
     return Move(what=what, value=value, stage=at, later_alone=alone)
 
 
-#: Fields of a stage that do not say how its weights are cut.
+#: Fields of a stage that do not affect how its weights are cut.
 _OF_LATER = ("tiles", "tile_bytes", "first", "order")
 
 
 def _of_all(
     segment: Segment, choices: Choices, weights: Sequence[float], draw: random.Random
 ) -> Move:
-    """Change what holds for all stages."""
+    """Change a choice that holds for all stages."""
     what = draw.choice(("avoid_conflicts", "in_place", "over_inputs", "results_first"))
     return Move(what=what, value=not getattr(choices.first, what))
 
@@ -169,7 +169,7 @@ def _of_tensor(
 def _of_layout(
     segment: Segment, choices: Choices, weights: Sequence[float], draw: random.Random
 ) -> Move | None:
-    """Give tensors another layout, or one of them its ordinary one."""
+    """Give tensors another layout, or one of them the ordinary layout."""
     layout = draw.choice(LAYOUTS)
     known = dict(choices.layouts)
     if layout.name in known:
@@ -217,9 +217,9 @@ def _of_residency(
 
 
 def staying(segment: Segment, choices: Choices, share: float) -> Move | None:
-    """Return the move that keeps weights in a share of the scratchpad: those used least per byte.
+    """Return the move that keeps weights in a share of the scratchpad.
 
-    Of the last stage that has room, some chunks may stay.
+    Weights that are used least come first; the last stage that fits may keep only some chunks.
     """
     most = _chunks(segment, choices)
     room, counts = share * segment.config.spad_bytes, dict.fromkeys(most, 0)
@@ -242,7 +242,7 @@ def _chunks(segment: Segment, choices: Choices) -> dict[int, int]:
 
 
 def _stay(segment: Segment, most: dict[int, int], counts: dict[int, int]) -> Move:
-    """Return the move that keeps so many chunks of each stage."""
+    """Return the move that keeps a number of chunks of each stage."""
     leaving = frozenset(at for at in range(len(segment.stages)) if not counts.get(at))
     partly = tuple((at, n) for at, n in sorted(counts.items()) if 0 < n < most[at])
     return Move(what="residency", value=(leaving, partly))
@@ -255,7 +255,7 @@ def _uses(segment: Segment, at: int) -> int:
 
 
 _Draw = Callable[[Segment, Choices, Sequence[float], random.Random], Move | None]
-#: Kinds of moves, and how often each is drawn.
+#: Kinds of moves, and the weight with which each is drawn.
 _KINDS: dict[str, tuple[float, _Draw]] = {
     "stage": (12, _of_stage),
     "all": (1, _of_all),

@@ -17,22 +17,22 @@ from matloom.workers import completed
 
 __all__ = ["Best", "Tuning"]
 
-#: Trials of a round: all workers are busy, and a round soon builds on the one before.
+#: Trials of a round: enough to keep all workers busy, but few, so that rounds build on each other.
 _ROUND = 16
 
-#: By how much a first call may be slower, as of weights that stay (`schedule.tuning`).
+#: Factor by which a first call may be slower, as for resident weights (`schedule.tuning`).
 _FIRST_SLOWER = 1.005
 
-#: Stages whose order is turned round in the first rounds, those with most cycles first.
+#: Number of stages whose order is reversed in the first rounds, those with most cycles first.
 _TURNED = 16
 
-#: Tensors that are moved out of the chip, or back, in the first rounds: the largest.
+#: Number of tensors, largest first, that are moved off the chip, or back, in the first rounds.
 _SPILLED = 8
 
-#: Draws of a round at most: many change no tile.
+#: Maximum number of draws per round: many change no tile.
 _DRAWS = 8 * _ROUND
 
-#: Share of moves that are made of two.
+#: Share of trials that combine two moves.
 _DOUBLE = 0.3
 
 
@@ -96,7 +96,7 @@ class Tuning:
         until:
             Time of `time.monotonic` at which no further round begins.
         note:
-            Takes the number of trials so far, and the share of cycles saved.
+            Called with the number of trials so far, and the share of cycles saved.
         """
         number = 0
         openers = iter([[move] for move in self._openers()])
@@ -116,8 +116,8 @@ class Tuning:
     def _openers(self) -> Iterator[Move]:
         """Yield moves that often gain much.
 
-        What holds for all stages, as `tighten` gives it up early where memory is short; weights
-        that stay on chip; other orders; large tensors on chip or outside.
+        They change choices for all stages, which `tighten` gives up early if memory is short;
+        resident weights; orders; large tensors on chip or outside.
         """
         segment, choices = self._run.segment, self._run.choices
         for what in ("avoid_conflicts", "in_place", "over_inputs", "results_first"):
@@ -138,7 +138,7 @@ class Tuning:
             yield Move(what="spilled", value=name)
 
     def _drawn(self, draw: random.Random) -> list[Move]:
-        """Return moves to make together; none if what was drawn changes nothing."""
+        """Return moves to make together; empty if they would change nothing."""
         size = 2 if draw.random() < _DOUBLE else 1
         each = [
             drawn(self._run.segment, self.best.choices, self._weights, draw) for _ in range(size)
@@ -175,7 +175,7 @@ class Tuning:
             if cost.both <= start.cost.both and tried[at] != start.choices:
                 better.append((cost, at))
         better.sort(key=lambda item: (item[0].both, item[1]))
-        # Those that gain on their own are made together in the next round.
+        # Moves that gain on their own are combined in the next round.
         self._merge = [move for cost, at in better for move in moves[at] if cost != start.cost]
         for cost, at in reversed(better):
             self.found.insert(0, Best(choices=tried[at], cost=cost))

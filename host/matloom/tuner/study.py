@@ -37,7 +37,7 @@ __all__ = [
 #: As in `Choices`.
 Layouts = tuple[tuple[str, frozenset[str]], ...]
 
-#: Caches of intermediate results that a worker keeps.
+#: Maximum number of caches of intermediate results in a worker.
 _CACHES = 4
 
 
@@ -49,7 +49,7 @@ class Cost(NamedTuple):
 
     @property
     def both(self) -> int:
-        """Their sum, which a search makes least."""
+        """Their sum, which a search minimises."""
         return self.first + self.later
 
 
@@ -64,7 +64,7 @@ class Study:
     left_out:
         Passes over the stages that are left out.
     digest:
-        Of all that costs depend on, but for `left_out`.
+        Digest of everything that costs depend on, except `left_out`.
     """
 
     graph: bytes = field(repr=False, compare=False)
@@ -159,16 +159,16 @@ def cost_of(trial: Trial) -> Cost | None:
         try:
             found = replayed(run.segment, trial.choices, cache)
         except (ValueError, LookupError, AssertionError):
-            # Moves know nothing of what the steps take for granted, such as tensors that their
-            # layout keeps on chip: choices that no rule would make.
+            # Moves may violate assumptions of the steps, such as tensors that their layout keeps on
+            # chip.
             return None
     return _cost(found) if isinstance(found, Scheduled) else None
 
 
 def cuts_of(trial: Trial) -> Hashable:
-    """Return how choices cut all stages, and what else they say: equal schedules have it equal.
+    """Return a key of choices: cuts of all stages, and the rest. Equal schedules have equal keys.
 
-    It takes a small part of the time of a schedule: most changes of a limit cut no tile otherwise.
+    It is much faster than a schedule; most changes of a limit leave all tiles unchanged.
     """
     choices = trial.choices
     segment = _laid_out(trial.study, trial.run, choices.layouts)

@@ -20,7 +20,7 @@ from matloom.tuner.study import Cost, Study, runs_of
 
 __all__ = ["Budget", "TuningResult", "counted", "tune"]
 
-#: Share of a later call that a first one may be slower by default's.
+#: Slowdown allowed for a first call, as a share of the default's later call.
 _FIRST_SLOWER = 1.005
 
 
@@ -31,11 +31,11 @@ class Budget:
     Members
     -------
     trials:
-        Choices that are predicted, over all runs.
+        Number of choices to predict, over all runs.
     until:
         Time of `time.monotonic` at which the search ends; None for none.
     measured:
-        Choices that run on the simulated chip; 0 for none.
+        Number of choices to run on the simulated chip; 0 for none.
     """
 
     trials: int
@@ -56,7 +56,7 @@ class TuningResult:
     predicted:
         Predicted cost of the best choices, before any were counted.
     trials:
-        Choices that were predicted.
+        Number of predicted choices.
     """
 
     winner: Winner | None
@@ -76,7 +76,7 @@ def tune(
     seed: int = 0,
     note: Callable[[str], None] = lambda text: None,
 ) -> TuningResult:
-    """Return the fastest choices for a network that the budget allows to find.
+    """Return the fastest choices for a network found within the budget.
 
     Choices are predicted; the best few are then counted on the simulated chip, where the budget
     says so, and none is taken that is slower there than the default.
@@ -113,7 +113,7 @@ def counted(program: Program) -> Cost:
 
 
 def _fused(study: Study, note: Callable[[str], None]) -> Study:
-    """Return the study without those passes over the stages that make it slower."""
+    """Return the study without the stage passes that make it slower."""
     best = study
     for each in STAGE_PASSES:
         other = replace(best, left_out=best.left_out | {each.__name__})
@@ -159,7 +159,7 @@ def _combined(searches: list[Tuning]) -> Iterator[list[Best]]:
 
 
 def _predicted_best(study: Study, best: list[Best], before: Cost, trials: int) -> TuningResult:
-    """Take the best choices by prediction alone, if their program passes its check."""
+    """Take the best choices by prediction, if their program passes its check."""
     after = _total(each.cost for each in best)
     winner = None
     if after.both < before.both and _program(study, best) is not None:

@@ -37,7 +37,7 @@ def cluster(address: str, resources: Mapping[str, float] | None = None) -> Execu
     Parameters
     ----------
     resources:
-        What a task takes of a worker's resources, such as ``{"nextpnr": 1}``; a worker started with
+        Resources that a task takes of a worker, such as ``{"nextpnr": 1}``; a worker started with
         ``--resources nextpnr=1`` then runs one such task at a time.
 
     Errors
@@ -65,7 +65,7 @@ class _Cluster(Executor):
 
     def __init__(self, client: Any, resources: dict[str, float]) -> None:
         self._client = client
-        # Dask takes equal calls for one; ours may be repeated, and none needs it.
+        # Dask merges equal calls; ours may be repeated, so calls are not pure.
         self._executor = client.get_executor(pure=False, resources=resources)
 
     def submit(

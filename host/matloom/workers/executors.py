@@ -22,13 +22,13 @@ class _Inline(Executor):
         future: Future[_Result] = Future()
         try:
             future.set_result(function(*arguments, **named))
-        except Exception as error:  # The future raises it for whoever asks for the result.
+        except Exception as error:  # The future raises it when its result is read.
             future.set_exception(error)
         return future
 
 
 def processes(workers: int) -> Executor:
-    """Return an executor of so many processes; of one, in this process.
+    """Return an executor of `workers` processes; for one worker, in this process.
 
     Processes are spawned rather than forked: threads of NumPy do not survive a fork.
     """

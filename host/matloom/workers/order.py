@@ -14,14 +14,14 @@ __all__ = ["LostWorkersError", "Tasks", "completed", "in_order", "ordered"]
 _Task = TypeVar("_Task")
 _Result = TypeVar("_Result")
 
-#: Workers that may die one after another before any task is finished.
+#: Number of workers that may die in a row without finishing a task.
 _ATTEMPTS = 3
 
 
 class LostWorkersError(HintedError):
     """Workers died again and again, so that a task was never finished."""
 
-    hint = "try fewer workers: each needs memory of its own"
+    hint = "try fewer workers: each needs its own memory"
 
 
 def completed(
@@ -41,7 +41,7 @@ def completed(
     make:
         Makes an executor: at the beginning, and again after a worker has died.
     ahead:
-        Tasks that are submitted at a time.
+        Number of tasks submitted at a time.
 
     Errors
     ------
@@ -91,7 +91,7 @@ def in_order(
     Parameters
     ----------
     ahead:
-        Tasks that are submitted, but whose results were not taken yet.
+        Number of tasks submitted whose results were not taken yet.
 
     Errors
     ------

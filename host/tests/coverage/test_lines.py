@@ -85,5 +85,5 @@ def test_equal_records_are_summed(units):
 def test_other_files_are_refused(tmp_path, text):
     path = tmp_path / "other.dat"
     path.write_text(text)
-    with pytest.raises(ValueError, match=r"other\.dat' (is no file|has a line)"):
+    with pytest.raises(ValueError, match=r"other\.dat' (is not a coverage|has a line)"):
         read_counts(path)

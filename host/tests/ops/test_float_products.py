@@ -282,7 +282,10 @@ def test_a_residual_beyond_the_scratchpad(shape):
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"b": np.zeros((4, 2), np.float16)}, "a must have 4 columns, as b has rows, not 3"),
+        (
+            {"b": np.zeros((4, 2), np.float16)},
+            "a must have 4 columns, the number of b's rows, not 3",
+        ),
         ({"a": np.zeros((3,), np.float16)}, r"a must have 2 axes and an element, not shape \(3,\)"),
         ({"a": np.zeros((2, 3), np.int8)}, "a dtype must be one of float32, .*, not int8"),
         ({"a": np.zeros((2, 3), ml_dtypes.bfloat16)}, "numbers must be float32 or fp16, not"),
@@ -291,8 +294,8 @@ def test_a_residual_beyond_the_scratchpad(shape):
         ({"residual": np.zeros((2, 3))}, r"residual must have the shape \(2, 2\)"),
         ({"limits": (0.0, 5.5)}, r"a limit must be a number that float8_e5m2 holds, not 5\.5"),
         ({"output": np.float64}, "a dtype must be one of float32"),
-        ({"limits": (6, 0)}, r"limits must be a number and one that is not smaller, not \(6, 0\)"),
-        ({"limits": 6}, "limits must be a number and one that is not smaller, not 6"),
+        ({"limits": (6, 0)}, r"limits must be two numbers in ascending order, not \(6, 0\)"),
+        ({"limits": 6}, "limits must be two numbers in ascending order, not 6"),
         ({"multiplier": 2**30, "shift": 0}, "multiplier must go with a mode of integers, not fp16"),
         ({"input_zero_point": 1}, "input_zero_point must go with a mode of integers, not fp16"),
         ({"mode": "bf16", "config": "small"}, "mode must be one the configuration is built with"),

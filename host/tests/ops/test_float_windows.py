@@ -150,7 +150,7 @@ def test_chip(seed):
     ("change", "sentence"),
     [
         ({"x": np.zeros((3, 3, 2), np.float32)}, "x must have 4 axes and an element, not shape"),
-        ({"x": np.zeros((1, 3, 3, 1), np.float32)}, "x must have 2 channels, as the filters"),
+        ({"x": np.zeros((1, 3, 3, 1), np.float32)}, "x must have 2 channels, like the filters"),
         ({"x": np.zeros((1, 1, 1, 2), np.float32)}, r"fit the padded input of \(1, 1, 1, 2\)"),
         (
             {"residual": np.zeros((1, 3, 3, 4), np.float32)},

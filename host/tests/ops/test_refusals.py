@@ -30,7 +30,7 @@ def int8(*shape):
         (
             {"a": np.zeros((2, 4), np.int8)},
             ValueError,
-            "a must have 3 columns, as b has rows, not 4",
+            "a must have 3 columns, the number of b's rows, not 4",
         ),
         (
             {"b": np.zeros(3, np.int8)},
@@ -99,12 +99,12 @@ def int8(*shape):
         (
             {**WORDS, "zero_point": 7},
             ValueError,
-            "zero_point must be 0 where numbers are int16, not 7",
+            "zero_point must be 0 for int16, not 7",
         ),
         (
             {**WORDS, "input_zero_point": 7},
             ValueError,
-            "input_zero_point must be 0 where numbers are int16, not 7",
+            "input_zero_point must be 0 for int16, not 7",
         ),
         (
             {**WORDS, "bias": np.zeros(2, np.int16)},
@@ -160,7 +160,7 @@ def test_a_configuration_of_another_type():
 
 
 def test_filters_that_do_not_fit():
-    with pytest.raises(ValueError, match=r"x must have 2 channels, as the filters, not 3"):
+    with pytest.raises(ValueError, match=r"x must have 2 channels, like the filters, not 3"):
         ops.conv2d(int8(1, 3, 3, 3), int8(1, 1, 1, 2), **UNSCALED)
     with pytest.raises(ValueError, match=r"must fit the padded input of \(1, 3, 3, 1\)"):
         ops.conv2d(int8(1, 3, 3, 1), int8(1, 4, 1, 1), **UNSCALED)
