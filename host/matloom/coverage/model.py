@@ -163,7 +163,7 @@ def _declare_fields(
         high = item.limits(config)[1]
         value = field_values(variant, item, config).get(LAST, high)
         if value < high // _unit(variant, item, config) * _unit(variant, item, config):
-            excluded[f"{subject} {high}"] = f"no more than {value} fits the memories"
+            excluded[f"{subject} {high}"] = f"no more than {value} fits in the memories"
 
 
 def _no_account(variant: Variant, name: str) -> str | None:
@@ -186,7 +186,7 @@ def _least_with(variant: Variant, name: str, config: Config) -> dict[str, int]:
 def field_values(variant: Variant, item: Field, config: Config) -> dict[str, int]:
     """Return the values of a field that are points: all choices, or the first and last value.
 
-    The last is the largest that fits the memories while all other fields are small.
+    The last is the largest that fits in the memories while all other fields are small.
     """
     choices = item.allowed(config)
     if item.name == "region" and variant.opcode is Opcode.STORE:

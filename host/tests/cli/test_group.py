@@ -118,7 +118,7 @@ def test_system_errors_name_operation_and_path():
     )
     assert complaint(PermissionError(13, "Permission denied", "a")).splitlines() == [
         "error: cannot use a: permission denied",
-        "hint: choose another place, or ask for the right to use this one",
+        "hint: choose another place, or get permission to use this one",
     ]
 
 

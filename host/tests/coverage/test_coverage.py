@@ -48,7 +48,7 @@ def test_each_shape_of_a_window_is_a_mode():
 def test_undeclared_points_have_a_reason():
     nano = declare(NANO)
     # 256 entries of four sums, a scratchpad of 32 KiB.
-    assert nano.excluded["EXEC i8xi8: width 4095"] == "no more than 256 fits the memories"
+    assert nano.excluded["EXEC i8xi8: width 4095"] == "no more than 256 fits in the memories"
     assert nano.excluded["LOAD fill spread 0: dram_offset"] == "irrelevant in this mode"
     one_bank = declare(load_config("nano+spad_banks=1"))
     assert one_bank.excluded["EXEC i8xi8: input_addr crossing"] == "the memory is one bank"

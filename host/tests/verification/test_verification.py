@@ -102,7 +102,7 @@ def test_the_page_lists_missing_points_by_reason():
     found.coverage.runs = 1
     page = to_html(found)
     assert "EXEC i8xi8: width first steady" in page
-    assert "EXEC i8xi8: width 4095: no more than 256 fits the memories" in page
+    assert "EXEC i8xi8: width 4095: no more than 256 fits in the memories" in page
 
 
 def test_the_page_has_date_times_and_command():
