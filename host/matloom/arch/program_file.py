@@ -627,6 +627,7 @@ ATTRIBUTES = (
         kinds=_LIST,
         low=0,
     ),
+    Attribute(key=38, name="time", doc="number of a recurrence's step", kinds=_NUMBER, low=0),
 )
 
 
@@ -638,7 +639,7 @@ LOOP = "LOOP"
 class HostOperator:
     """An operator of the host: TensorFlow Lite's name and number, and its attributes in order.
 
-    LOOKUP and LOOP are Matloom's own, with numbers beyond TensorFlow Lite's.
+    LOOKUP, LOOP and LSTM_CELL are Matloom's own, with numbers beyond TensorFlow Lite's.
     """
 
     number: int
@@ -700,6 +701,7 @@ OPERATORS = tuple(
         (126, "BATCH_MATMUL", ("adj_x", "adj_y")),
         (1000, "LOOKUP", ("table",)),
         (1001, LOOP, ("carried", "conditional", "results")),
+        (1002, "LSTM_CELL", ("time", "axis")),
     )
 )
 

@@ -16,6 +16,7 @@ __all__ = [
     "FullyConnected",
     "LeakyRelu",
     "Lookup",
+    "LstmCell",
     "MatrixProduct",
     "Pad",
     "Padding",
@@ -138,6 +139,14 @@ class Lookup(Attributes):
     """A result for each byte, from -128 to 127."""
 
     table: tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LstmCell(Attributes):
+    """LSTM_CELL: the sums of the input that it takes, number `time` along `axis`."""
+
+    time: int
+    axis: int
 
 
 @dataclass(frozen=True, kw_only=True)

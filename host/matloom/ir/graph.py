@@ -40,7 +40,8 @@ class Op(enum.StrEnum):
     REFERENCE stands for all other operators; its last input is the model file. MATRIX_PRODUCT does
     not occur in model files: it is ``limit((left @ right.T + residual) + bias)`` in floating point,
     with inputs left, right, bias and optionally residual. Only the engine computes it.
-    LOOKUP is not in TensorFlow Lite: it is a table of results for each byte.
+    LOOKUP is not in TensorFlow Lite: it is a table of results for each byte. Nor is LSTM_CELL: it
+    is what a step of UNIDIRECTIONAL_SEQUENCE_LSTM does after its products.
     """
 
     ADD = "ADD"
@@ -59,6 +60,7 @@ class Op(enum.StrEnum):
     LOGISTIC = "LOGISTIC"
     LOG_SOFTMAX = "LOG_SOFTMAX"
     LOOKUP = "LOOKUP"
+    LSTM_CELL = "LSTM_CELL"
     MATRIX_PRODUCT = "MATRIX_PRODUCT"
     MAXIMUM = "MAXIMUM"
     MAX_POOL_2D = "MAX_POOL_2D"

@@ -14,6 +14,7 @@ from matloom.ir.attributes import (
     FullyConnected,
     LeakyRelu,
     Lookup,
+    LstmCell,
     MatrixProduct,
     Pad,
     Pool2D,
@@ -48,6 +49,7 @@ from matloom.ir.shapes import (
     convolution_shape,
     dense_shape,
     depthwise_shape,
+    lstm_shapes,
     matrix_product_shape,
     pooling_shape,
     row_shape,
@@ -200,6 +202,11 @@ OPERATORS = {
     Op.LOGISTIC: _SAME,
     Op.LOG_SOFTMAX: Operator(types=_unary("float32"), shape=row_shape),
     Op.LOOKUP: Operator(attributes=Lookup, types=_unary("int8"), shape=same_shape, scaled=False),
+    Op.LSTM_CELL: Operator(
+        attributes=LstmCell,
+        types=frozenset({"int32 int32 int16 int32 -> int8 int16"}),
+        parts=lstm_shapes,
+    ),
     Op.MATRIX_PRODUCT: Operator(
         attributes=MatrixProduct,
         types=_PATTERNS,

@@ -9,6 +9,7 @@ from matloom.ir.attributes import (
     Conv2D,
     DepthwiseConv2D,
     FullyConnected,
+    LstmCell,
     Padding,
     Pool2D,
 )
@@ -25,6 +26,7 @@ __all__ = [
     "convolution_shape",
     "dense_shape",
     "depthwise_shape",
+    "lstm_shapes",
     "matrix_product_shape",
     "pooling_shape",
     "ranks_fit",
@@ -180,6 +182,22 @@ def batch_matmul_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape
         raise ValueError(f"the right side must have {inner} rows, not {depth}")
     batch = broadcast_shape([shape[:-MATRIX_RANK] for shape in shapes], attributes)
     return (*batch, rows, columns)
+
+
+def lstm_shapes(shapes: Sequence[Shape], attributes: Attributes) -> list[Shape]:
+    """Sums of inputs (1, batch and time in any order, 4 * cells) and of one step, state, scales."""
+    assert isinstance(attributes, LstmCell)
+    ranks_fit(shapes, 4, 4, 2, 2)
+    if attributes.axis not in (1, 2):
+        raise ValueError(f"time must be axis 1 or 2, not {attributes.axis}")
+    sums, again, (batch, cells), scales = shapes
+    wanted = [1, batch, batch, 4 * cells]
+    wanted[attributes.axis] = sums[attributes.axis]
+    if sums != tuple(wanted) or not 0 <= attributes.time < sums[attributes.axis]:
+        raise ValueError(f"step {attributes.time} of {tuple(wanted)} must be among {sums}")
+    if (again, scales) != ((1, batch, 1, 4 * cells), (2, 12)):
+        raise ValueError(f"sums and scales must fit a state of {shapes[2]}, not {again}, {scales}")
+    return [shapes[2]] * 2
 
 
 def matrix_product_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:

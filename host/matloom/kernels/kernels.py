@@ -44,6 +44,7 @@ from matloom.kernels.moves import (
     unpack,
 )
 from matloom.kernels.pooling import average_pool, float_average_pool, float_max_pool, max_pool
+from matloom.kernels.recurrence import lstm_cell
 from matloom.kernels.reduction import float_reduction, pick, reduction
 from matloom.kernels.softmax import log_softmax, softmax
 from matloom.kernels.weighted import convolution, dense, depthwise, transposed_convolution
@@ -71,6 +72,7 @@ KERNELS: dict[Op, Kernel] = {
     Op.LOGISTIC: sigmoid,
     Op.LOG_SOFTMAX: log_softmax,
     Op.LOOKUP: lookup,
+    Op.LSTM_CELL: lstm_cell,
     Op.MAXIMUM: maximum,
     Op.MAX_POOL_2D: max_pool,
     Op.MEAN: reduction,

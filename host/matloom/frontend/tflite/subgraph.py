@@ -25,6 +25,7 @@ from matloom.frontend.tflite.joined import joined
 from matloom.frontend.tflite.options import READERS, Reader
 from matloom.frontend.tflite.order import require_provided, written_again
 from matloom.frontend.tflite.parameters import OPERANDS, gather
+from matloom.frontend.tflite.recurrence import LSTM, lstm_nodes
 from matloom.frontend.tflite.tensors import FileTensors
 from matloom.frontend.tflite.values import sized_by_values
 from matloom.frontend.tflite.variables import VARIABLE_OPERATORS, Resources
@@ -39,7 +40,7 @@ from matloom.kernels.interpreter import interpret
 
 __all__ = ["SubgraphReader"]
 
-GRAPH_OPERATORS = frozenset(Op) - {Op.REFERENCE, Op.MATRIX_PRODUCT, Op.LOOKUP}
+GRAPH_OPERATORS = frozenset(Op) - {Op.REFERENCE, Op.MATRIX_PRODUCT, Op.LOOKUP, Op.LSTM_CELL}
 
 
 class SubgraphReader:
@@ -158,7 +159,7 @@ class SubgraphReader:
 
     def _free(self) -> int:
         """Return an unused tensor number, above all numbers in the file."""
-        return max(len(self.known), *self.tensors) + 1
+        return max([len(self.known), *self.tensors]) + 1
 
     def _operators(self) -> tuple[list[str], list[Any]]:
         """Return the names of all operators, then the operators in execution order."""
@@ -166,11 +167,11 @@ class SubgraphReader:
         return [self._name(at, operator) for at, operator in enumerate(operators)], operators
 
     def _items(self, names: list[str], operators: list[Any]) -> list[Node | OpaqueOperator]:
-        items: list[Node | OpaqueOperator | None] = []
+        items: list[Node | OpaqueOperator] = []
         for index, (name, operator) in enumerate(zip(names, operators, strict=True)):
             own = custom_nodes(self.model, (index, name, operator), self._used, self._add)
-            items += [self._item(index, name, operator)] if own is None else own
-        return [item for item in items if item is not None]
+            items += self._item(index, name, operator) if own is None else own
+        return items
 
     def _add(self, tensor: Tensor) -> int:
         """Add a tensor that the file does not have."""
@@ -184,48 +185,47 @@ class SubgraphReader:
             raise ModelError(f"operator {index} must be one of {len(self.codes)} kinds, not {code}")
         return str(self.codes[code])
 
-    def _item(self, index: int, name: str, operator: Any) -> Node | OpaqueOperator | None:
-        """Return the node or the opaque operator for an operator of the file.
-
-        None for operators that only declare variables.
-        """
-        input_numbers = numbers(operator, "Inputs").tolist()
-        output_numbers = numbers(operator, "Outputs").tolist()
+    def _item(self, index: int, name: str, operator: Any) -> Sequence[Node | OpaqueOperator]:
+        """Return the nodes for an operator of the file, none if it declares a variable."""
+        given, made = (numbers(operator, side).tolist() for side in ("Inputs", "Outputs"))
+        ends = given, made
         try:
-            for number in input_numbers:
+            for number in given:
                 if number in self.unsized:
-                    raise Contradiction(
-                        f"reads tensor {number}, whose shape is known only at run time"
-                    )
+                    shape = "whose shape is known only at run time"
+                    raise Contradiction(f"reads tensor {number}, {shape}")
             if name in VARIABLE_OPERATORS:
-                return self._variable(name, index, operator, input_numbers, output_numbers)
+                return self._variable(name, index, operator, *ends)
             if name == "GATHER":
-                ends = input_numbers, output_numbers
-                return self._node(Op.STRIDED_SLICE, index, operator, *ends, read=gather)
+                return [self._node(Op.STRIDED_SLICE, index, operator, *ends, read=gather)]
+            if name == LSTM:
+                add, hold = self._add, self.resources.hold
+                return lstm_nodes((index, operator), ends, self.known, self._use, add, hold)
             if name not in GRAPH_OPERATORS:
-                raise unknown_operator(name, self.known, input_numbers, output_numbers)
-            return self._node(Op(name), index, operator, input_numbers, output_numbers)
+                raise unknown_operator(name, self.known, *ends)
+            return [self._node(Op(name), index, operator, *ends)]
         except Unsupported as unsupported:
             if name in VARIABLE_OPERATORS:
                 raise Unsupported(f"{name} {unsupported}") from None
             checked = isinstance(unsupported, Contradiction)
-            if checked or sized_by_values(name, input_numbers, self.known.computed):
-                self.unsized.update(output_numbers)
-            return OpaqueOperator(
+            if checked or sized_by_values(name, given, self.known.computed):
+                self.unsized.update(made)
+            opaque = OpaqueOperator(
                 name=name,
                 index=index,
-                inputs=tuple(input_numbers),
-                outputs=tuple(output_numbers),
+                inputs=tuple(given),
+                outputs=tuple(made),
                 reason=f"{name} {unsupported}",
-                interpreters=interpreters_of(name, self.known.dtype(input_numbers), checked),
+                interpreters=interpreters_of(name, self.known.dtype(given), checked),
                 alone=is_layered_loop(self.known, name, operator),
             )
+            return [opaque]
         except ModelError as error:
             raise ModelError(f"operator {index} ({name}) {error}") from None
 
     def _variable(
         self, name: str, index: int, operator: Any, given: list[int], made: list[int]
-    ) -> Node | None:
+    ) -> list[Node]:
         """Convert an operator on variables; return a node if it copies a tensor."""
         if (len(given), len(made)) != VARIABLE_OPERATORS[name]:
             expected = " and ".join(map(str, VARIABLE_OPERATORS[name]))
@@ -248,8 +248,8 @@ class SubgraphReader:
         else:
             source = self.resources.read(given[0], self._use(made[0]))
             if source is not None:
-                return Node(op=Op.RESHAPE, inputs=(source,), outputs=(made[0],), index=index)
-        return None
+                return [Node(op=Op.RESHAPE, inputs=(source,), outputs=(made[0],), index=index)]
+        return []
 
     def _node(
         self,

@@ -72,6 +72,13 @@ class Resources:
             raise Unsupported(f"must assign variable {name!r} once in a call, not twice")
         self.after[name] = number
 
+    def hold(self, tensor: Tensor, before: int, after: int) -> None:
+        """Record the state that an operator keeps in a tensor, which starts as zero."""
+        name = tensor.name if tensor.name not in self.before else f"{tensor.name} {before}"
+        zero = 0 if tensor.quantisation is None else tensor.zero_point
+        self.initial[name] = np.full(tensor.shape, zero, tensor.dtype)
+        self.before[name], self.after[name] = before, after
+
     def _name(self, handle: int) -> str:
         if handle not in self.names:
             raise ModelError(f"must use the handle of a variable, not tensor {handle}")

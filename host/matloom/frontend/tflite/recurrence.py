@@ -1,0 +1,256 @@
+"""Takes UNIDIRECTIONAL_SEQUENCE_LSTM of int8 apart: products for the engine, the rest of a step.
+
+The products of the inputs of all steps are one CONV_2D, and those of the recurrence one for each
+step; both leave sums of 32 bits, which LSTM_CELL scales gate by gate.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tflite
+
+from matloom.arch.numerics import quantize_multiplier
+from matloom.frontend.errors import Unsupported
+from matloom.frontend.tflite.flatbuffer import options
+from matloom.frontend.tflite.tensors import FileTensors
+from matloom.ir.attributes import Activation, Attributes, Axis, Conv2D, LstmCell, Padding
+from matloom.ir.graph import Array, Node, Op, Quantisation, Tensor
+
+__all__ = ["LSTM", "lstm_nodes"]
+
+LSTM = "UNIDIRECTIONAL_SEQUENCE_LSTM"
+
+#: Places of the inputs, in the order of the gates: input, forget, cell, output.
+_WEIGHTS, _RECURRENT, _BIASES = range(1, 5), range(5, 9), range(12, 16)
+_HIDDEN, _CELL = 18, 19
+#: Scales of the gates before and after sigmoid and tanh.
+_BEFORE, _AFTER = 2.0**-12, 2.0**-15
+#: Powers of two that may be the scale of the cells' state.
+_POWERS = range(-15, 1)
+_INPUT_RANK = 3
+_POINTWISE = Conv2D(
+    stride=(1, 1),
+    dilation=(1, 1),
+    padding=Padding(top=0, bottom=0, left=0, right=0),
+    activation=Activation.NONE,
+)
+#: Steps that are written out: more would make programs long.
+_MOST_STEPS = 128
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Lstm:
+    """Constants and shapes of one operator; `axis` is that of time in (1, batch, time, n)."""
+
+    axis: int
+    batch: int
+    steps: int
+    weights: Array
+    recurrent: Array
+    biases: Array
+    parameters: Array
+
+
+def lstm_nodes(
+    item: tuple[int, Any],
+    ends: tuple[Sequence[int], Sequence[int]],
+    known: FileTensors,
+    use: Callable[[int], int],
+    add: Callable[[Tensor], int],
+    hold: Callable[[Tensor, int, int], None],
+) -> list[Node]:
+    """Return the nodes of an LSTM.
+
+    Parameters
+    ----------
+    item:
+        The operator's index and table.
+    ends:
+        Numbers of its inputs and outputs.
+    known:
+        The tensors of the file.
+    use, add:
+        `use` puts a tensor of the file into the graph, `add` one that the file does not have.
+    hold:
+        Keeps a tensor's value between calls, by its numbers before and after a call.
+
+    Raises
+    ------
+    Unsupported
+        The LSTM has another form than the one that converters write for int8.
+    """
+    index, operator = item
+    table = options(operator, tflite.UnidirectionalSequenceLSTMOptions)
+    given, (output, *others) = ends
+    inputs = _operands(table, given, known)
+    kinds = known[output].dtype, known[output].shape
+    if others or kinds != ("int8", (*inputs[0].shape[:2], inputs[_CELL].shape[1])):
+        raise Unsupported(f"must have one output of int8 for each cell, not {kinds}")
+    try:
+        lstm = _read(table, inputs)
+    except ValueError as error:
+        raise Unsupported(f"does not fit its scales: {error}") from None
+    data, *state = [(at, known[at]) for at in (given[0], given[_HIDDEN], given[_CELL])]
+    for number in (given[0], given[_HIDDEN], given[_CELL], output):
+        use(number)
+    nodes, after = _Writer(index, lstm, known[output].name, add).nodes(data, state, output)
+    for (number, tensor), last in zip(state, after, strict=True):
+        hold(tensor, number, last)
+    return nodes
+
+
+def _read(table: Any, inputs: Mapping[int, Tensor]) -> _Lstm:
+    data, hidden, cell = inputs[0], inputs[_HIDDEN], inputs[_CELL]
+    power = math.log2(cell.scale)
+    if power not in _POWERS:
+        raise ValueError(f"the scale of the cells must be a power of two, not {cell.scale}")
+    weights, recurrent, biases = (
+        [inputs[at] for at in places] for places in (_WEIGHTS, _RECURRENT, _BIASES)
+    )
+    ratios = [data.scale * each.scale / _BEFORE for each in weights]
+    ratios += [hidden.scale * each.scale / _BEFORE for each in recurrent]
+    ratios += [_AFTER, _AFTER**2 / cell.scale, _AFTER**2 / hidden.scale]
+    limit = int(min(table.CellClip() / cell.scale, 2**15 - 1)) if table.CellClip() > 0 else 0
+    pairs = [*map(quantize_multiplier, ratios), (limit, int(power) + 12)]
+    first, second, _ = data.shape
+    major = bool(table.TimeMajor())
+    return _Lstm(
+        axis=1 if major else 2,
+        batch=second if major else first,
+        steps=first if major else second,
+        weights=_joined(weights),
+        recurrent=_joined(recurrent),
+        biases=_joined(biases),
+        parameters=np.array(pairs, np.int32).T.copy(),
+    )
+
+
+def _joined(tensors: Sequence[Tensor]) -> Array:
+    return np.concatenate([tensor.data for tensor in tensors if tensor.data is not None])
+
+
+def _operands(table: Any, given: Sequence[int], known: FileTensors) -> dict[int, Tensor]:
+    """Return the tensors by place; raise `Unsupported` unless all have the usual form."""
+    wanted = (0, *_WEIGHTS, *_RECURRENT, *_BIASES, _HIDDEN, _CELL)
+    there = [at for at, number in enumerate(given) if number >= 0]
+    if there != sorted(wanted):
+        raise Unsupported("has a projection, peepholes, a norm, or no gate of its own for inputs")
+    if table.FusedActivationFunction() != tflite.ActivationFunctionType.TANH or table.ProjClip():
+        raise Unsupported("must have tanh as its activation, and no limit of a projection")
+    if any(known.computed(given[at]) for at in wanted[1:]):
+        raise Unsupported("must have constant weights, and a state of its own")
+    inputs = {at: known[given[at]] for at in wanted}
+    shape = inputs[0].shape
+    if len(shape) != _INPUT_RANK:
+        raise Unsupported(f"must have an input of {_INPUT_RANK} dimensions, not {shape}")
+    steps = shape[0 if table.TimeMajor() else 1]
+    if steps > _MOST_STEPS:
+        raise Unsupported(f"must have at most {_MOST_STEPS} steps, not {steps}")
+    for at, kind in _kinds(inputs, shape, shape[1 if table.TimeMajor() else 0]).items():
+        tensor, scales = inputs[at], inputs[at].quantisation
+        if (tensor.dtype, tensor.shape, (tensor.data is None)) != kind:
+            raise Unsupported(f"must have {kind[0]} {kind[1]} as input {at}, and constant weights")
+        if tensor.dtype != "int32" and (scales is None or len(scales.scale) != 1):
+            raise Unsupported(f"must have one scale for input {at}")
+        if at not in (0, _HIDDEN) and scales is not None and any(scales.zero_point):
+            raise Unsupported(f"must have zero point 0 for input {at}")
+    return inputs
+
+
+def _kinds(
+    inputs: Mapping[int, Tensor], shape: tuple[int, ...], batch: int
+) -> dict[int, tuple[str, tuple[int, ...], bool]]:
+    """Return by place the type and shape that an input must have, and whether it is computed."""
+    cells = inputs[_CELL].shape[-1]
+    return {
+        0: ("int8", shape, True),
+        **dict.fromkeys(_WEIGHTS, ("int8", (cells, shape[-1]), False)),
+        **dict.fromkeys(_RECURRENT, ("int8", (cells, cells), False)),
+        **dict.fromkeys(_BIASES, ("int32", (cells,), False)),
+        _HIDDEN: ("int8", (batch, cells), True),
+        _CELL: ("int16", (batch, cells), True),
+    }
+
+
+class _Writer:
+    """Writes the nodes of one LSTM, whose tensors are named after its output."""
+
+    def __init__(self, index: int, lstm: _Lstm, name: str, add: Callable[[Tensor], int]) -> None:
+        self._index, self._lstm, self._name, self._add = index, lstm, name, add
+        self._made: list[Node] = []
+
+    def nodes(
+        self, data: tuple[int, Tensor], state: Sequence[tuple[int, Tensor]], output: int
+    ) -> tuple[list[Node], tuple[int, int]]:
+        """Return the nodes, and the state after the last step: its output and its cells."""
+        lstm = self._lstm
+        layer = self._constants("input", lstm.weights, lstm.biases)
+        recurrence = self._constants("recurrent", lstm.recurrent, np.zeros_like(lstm.biases))
+        parameters = self._constant("scales", lstm.parameters)
+        lengths = (lstm.steps, lstm.batch) if lstm.axis == 1 else (lstm.batch, lstm.steps)
+        sums = self._sums("inputs", data, lengths, layer)
+        (hidden, kind), (cell, cell_kind) = state
+        results = []
+        for step in range(lstm.steps):
+            again = self._sums(f"step {step}", (hidden, kind), (lstm.batch, 1), recurrence)
+            inputs = sums, again, cell, parameters
+            hidden = self._like(f"output {step}", kind)
+            cell = self._like(f"state {step}", cell_kind)
+            attributes = LstmCell(time=step, axis=lstm.axis)
+            self._node(Op.LSTM_CELL, inputs, (hidden, cell), attributes)
+            results.append(hidden)
+        if lstm.steps == 1:
+            self._node(Op.RESHAPE, (hidden,), (output,), Attributes())
+        else:
+            self._node(Op.PACK, tuple(results), (output,), Axis(axis=lstm.axis - 1))
+        return self._made, (hidden, cell)
+
+    def _sums(
+        self, what: str, given: tuple[int, Tensor], lengths: tuple[int, int], layer: tuple[int, int]
+    ) -> int:
+        """Return the sums (1, *lengths, 4 * cells) of products with all gates' weights."""
+        number, tensor = given
+        depth = tensor.shape[-1]
+        image = self._tensor(what, (1, *lengths, depth), "int8", tensor.quantisation)
+        self._node(Op.RESHAPE, (number,), (image,), Attributes())
+        sums = self._tensor(f"sums of {what}", (1, *lengths, len(self._lstm.biases)), "int32", None)
+        self._node(Op.CONV_2D, (image, *layer), (sums,), _POINTWISE)
+        return sums
+
+    def _constants(self, what: str, weights: Array, biases: Array) -> tuple[int, int]:
+        filters = weights.reshape(len(weights), 1, 1, -1)
+        unscaled = Quantisation(scale=(1.0,), zero_point=(0,))
+        number = self._constant(f"{what} weights", filters, unscaled)
+        return number, self._constant(f"{what} bias", biases)
+
+    def _constant(self, what: str, data: Array, quantisation: Quantisation | None = None) -> int:
+        return self._tensor(what, data.shape, data.dtype.name, quantisation, data)
+
+    def _like(self, what: str, kind: Tensor) -> int:
+        return self._tensor(what, kind.shape, kind.dtype, kind.quantisation)
+
+    def _tensor(
+        self,
+        what: str,
+        shape: tuple[int, ...],
+        dtype: str,
+        quantisation: Quantisation | None,
+        data: Array | None = None,
+    ) -> int:
+        tensor = Tensor(
+            name=f"{self._name} {what}",
+            shape=shape,
+            dtype=dtype,
+            quantisation=quantisation,
+            data=data,
+        )
+        return self._add(tensor)
+
+    def _node(
+        self, op: Op, inputs: tuple[int, ...], outputs: tuple[int, ...], attributes: Attributes
+    ) -> None:
+        node = Node(op=op, inputs=inputs, outputs=outputs, attributes=attributes, index=self._index)
+        self._made.append(node)

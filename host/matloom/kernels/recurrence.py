@@ -1,0 +1,86 @@
+"""LSTM_CELL, and LOGISTIC and TANH of int16 as it uses them, from 256 entries and a straight line.
+
+TensorFlow Lite Micro's integer kernel of UNIDIRECTIONAL_SEQUENCE_LSTM (lstm_eval.cc) defines them.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from matloom.arch.numerics import clamp
+from matloom.ir.attributes import LstmCell
+from matloom.ir.graph import Array, Graph, Node
+from matloom.kernels.requantise import scale
+
+__all__ = ["SIGMOIDS", "logistic_of_words", "lstm_cell", "tanh_of_words"]
+
+#: Where TensorFlow Lite's table is one above the nearest integer, for less error between entries.
+_RAISED = (
+    *(4, 8, 12, 14, 15, 16, 17, 19, 20, 21, 22, 25, 27, 28, 29, 30, 31, 33, 34, 35, 37, 39, 40),
+    *(41, 43, 44, 45, 46, 49, 50, 54, 62, 63, 64, 66, 82, 86, 93, 100, 103, 112, 116, 135, 255),
+)
+#: sigmoid(k / 24) as fractions of 2**16.
+SIGMOIDS = np.rint(2**16 / (1 + np.exp(-np.arange(256) / 24))).astype(np.int64)
+SIGMOIDS[list(_RAISED)] += 1
+_LAST = len(SIGMOIDS) - 1
+
+
+def _interpolated(magnitude: Array, bits: int, limit: int) -> Array:
+    """Return the sigmoid of magnitudes with `bits` below an entry, shifted left by `bits`."""
+    entry = np.minimum(magnitude >> bits, _LAST)
+    below, above = SIGMOIDS[entry], SIGMOIDS[np.minimum(entry + 1, _LAST)]
+    line = (below << bits) + (magnitude & (2**bits - 1)) * (above - below)
+    return np.where(entry >= _LAST, limit << bits, line)
+
+
+def logistic_of_words(x: Array) -> Array:
+    """Return the sigmoid, Q0.15, of int64 `x` in Q3.12."""
+    magnitude = np.abs(3 * x)
+    result = _interpolated(magnitude, 9, (2**15 - 1) << 1)
+    return np.where(x >= 0, result + 2**9, 2**25 - result + 2**9 - 1) >> 10
+
+
+def tanh_of_words(x: Array, left_shift: int = 0) -> Array:
+    """Return tanh, Q0.15, of int64 ``x * 2**left_shift`` in Q3.12."""
+    right = max(-left_shift, 0)
+    x = (x * (3 << max(left_shift, 0)) + ((1 << right) >> 1)) >> right
+    result = _interpolated(np.abs(x), 8, 2**16 - 1) - 2**23
+    return np.where(x >= 0, result + 2**7, -result + 2**7 - 1) >> 8
+
+
+def _word(x: Array) -> Array:
+    result: Array = clamp(x, -(2**15), 2**15 - 1)
+    return result
+
+
+def lstm_cell(graph: Graph, node: Node, inputs: Sequence[Array]) -> tuple[Array, Array]:
+    """LSTM_CELL: sums of all steps' inputs, of the recurrence; cell state; to output and state.
+
+    Sums are int32 (1, ..., 4 * cells), of the gates input, forget, cell and output; the state is
+    int16 (batch, cells). Column n of the parameters scales part n: the gates' sums of the input,
+    the gates' sums of the recurrence, forget gate times state, input gate times cell gate, and the
+    output; the last holds the limit of the state and the left shift that makes it Q3.12.
+    """
+    attributes = node.attributes_as(LstmCell)
+    sums = np.take(inputs[0][0], attributes.time, axis=attributes.axis - 1)
+    state = inputs[2].astype(np.int64)
+    pairs = [(int(one), int(two)) for one, two in inputs[3].T]
+    gates = [
+        _word(_word(scale(one, *pairs[at])) + _word(scale(two, *pairs[4 + at])))
+        for at, (one, two) in enumerate(
+            zip(
+                np.split(sums.astype(np.int64), 4, axis=1),
+                np.split(inputs[1].reshape(sums.shape).astype(np.int64), 4, axis=1),
+                strict=True,
+            )
+        )
+    ]
+    given, forget, output = (logistic_of_words(gates[at]) for at in (0, 1, 3))
+    kept = _word(scale(forget * state, *pairs[8]))
+    new = _word(kept + _word(scale(given * tanh_of_words(gates[2]), *pairs[9])))
+    limit, left_shift = pairs[11]
+    if limit:
+        new = np.maximum(np.minimum(new, limit), -limit)
+    hidden = scale(tanh_of_words(new, left_shift) * output, *pairs[10])
+    hidden = clamp(hidden + graph.tensors[node.outputs[0]].zero_point, -128, 127)
+    return hidden.astype(np.int8), new.astype(np.int16)
