@@ -23,9 +23,11 @@ class LstmFile:
     cells: int = 7
     time_major: bool = False
     clip: float = 10.0
-    power: int = -12
+    power: float = -12
     activation: int = 4
     hidden_zero: int = -4
+    hidden_scale: float = 0.0061
+    recurrent: float = 1.0
 
     @property
     def lengths(self) -> tuple[int, int]:
@@ -35,7 +37,7 @@ class LstmFile:
     def content(self, seed: int) -> bytes:
         """Return a file whose weights, biases and scales are random."""
         random = np.random.default_rng(seed)
-        hidden = (float(random.uniform(0.004, 0.009)),), (self.hidden_zero,)
+        hidden = (self.hidden_scale,), (self.hidden_zero,)
         zero = int(random.integers(-128, 128))
         tensors = [
             FileTensor(
@@ -55,7 +57,7 @@ class LstmFile:
         for at in _WEIGHTS:
             shape = (self.cells, self.depth if at < 5 else self.cells)
             data = random.integers(-127, 128, shape).astype(np.int8)
-            scale = float(random.uniform(0.002, 0.02))
+            scale = float(random.uniform(0.002, 0.02)) * (1 if at < 5 else self.recurrent)
             place(
                 at, FileTensor(shape=shape, data=data, scales=(scale,), zeros=(0,), name=f"w{at}")
             )

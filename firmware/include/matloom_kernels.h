@@ -54,6 +54,23 @@ void matloom_dequantize(float* output, const void* input, uint32_t dtype, uint32
 void matloom_pick(int32_t* output, const void* input, uint32_t dtype, bool largest, uint32_t outer,
                   uint32_t length, uint32_t inner);
 
+/* One step of an LSTM: rows of the batch, cells, the step's first sum of the inputs and how far the
+ * next row is, and the zero point of the output. */
+struct matloom_lstm {
+  uint32_t batch;
+  uint32_t cells;
+  uint32_t first;
+  uint32_t apart;
+  int32_t zero_point;
+};
+
+/* LSTM_CELL: what a step of an LSTM of int8 does after its products. `sums` of the inputs and `again`
+ * of the recurrence have the gates input, forget, cell and output one after another. Of 12 `scales` first the multipliers, then the shifts, are of
+ * the gates' sums of inputs, those of the recurrence, the state that is kept, what is new, and the
+ * output; the last pair is the limit of the state, 0 for none, and the left shift to Q3.12. */
+void matloom_lstm_cell(int8_t* output, int16_t* after, const int32_t* sums, const int32_t* again,
+                       const int16_t* before, const int32_t* scales, struct matloom_lstm step);
+
 /* QuantizeLinear of ONNX: float32 to int8 or uint8, halves to the even integer. What is not a number
  * becomes the least. */
 void matloom_onnx_quantize(void* output, const float* input, uint32_t elements, float scale,

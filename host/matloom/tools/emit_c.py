@@ -7,7 +7,7 @@ from pathlib import Path
 
 from matloom.arch.program_file import LOOP
 from matloom.errors import UserError
-from matloom.ir.attributes import ONNX_INTERPRETERS, Axis, Reference
+from matloom.ir.attributes import ONNX_INTERPRETERS, Axis, LstmCell, Reference
 from matloom.ir.graph import Graph, Node, Op, Tensor
 from matloom.ir.scales import rescale_multiplier, softmax_scale
 from matloom.program import HostStep, Program
@@ -99,7 +99,8 @@ def _calls(program: Program, buffers: dict[str, str]) -> list[str]:
     """Return the switch cases of the host steps."""
     tensors = tensors_by_name(program)
     numbers = {constant.name: at for at, constant in enumerate(program.constants)}
-    places = {name: f"matloom_program_constant(of, {at}u)" for name, at in numbers.items()}
+    names = {name: f"matloom_program_constant(of, {at}u)" for name, at in numbers.items()}
+    names.update(buffers)
     output_keys = {info.key for info in program.outputs} & set(numbers)
     if output_keys:
         raise EmitError(
@@ -112,7 +113,6 @@ def _calls(program: Program, buffers: dict[str, str]) -> list[str]:
         elif isinstance(step, HostStep) and _in_onnx(step):
             (file,) = (each for each in program.constants if each.name == step.inputs[-1])
             content = program.host_data[file.offset :][: file.shape[0]]
-            names = {**places, **buffers}
             ends = [[names[key] for key in side] for side in (step.inputs[:-1], step.outputs)]
             calls, without = emit_onnx(content, step.attributes, ends)
             missing += without
@@ -120,8 +120,9 @@ def _calls(program: Program, buffers: dict[str, str]) -> list[str]:
             lines += ["      return true;", "    }"]
         elif isinstance(step, HostStep):
             graph = step_graph(step, tensors)
-            names = {**places, **buffers}
-            call = _call(graph, graph.nodes[0], buffers[step.outputs[0]], names[step.inputs[0]])
+            call = _call(
+                graph, graph.nodes[0], [names[key] for key in (*step.outputs, *step.inputs)]
+            )
             if call is None:
                 missing.append(_described(graph, graph.nodes[0]))
             lines += [f"    case {at}:", f"      {call}", "      return true;"]
@@ -155,14 +156,17 @@ def _in_onnx(step: HostStep) -> bool:
     return step.operator == Op.REFERENCE and onnx and bool(step.attributes["positions"])
 
 
-def _call(graph: Graph, node: Node, output: str, source: str) -> str | None:
-    """Return the kernel call for a graph with a single node; None if there is no kernel in C."""
+def _call(graph: Graph, node: Node, places: list[str]) -> str | None:
+    """Return the kernel call for a graph with a single node; None if there is no kernel in C.
+
+    `places` are the tensors in C, outputs first.
+    """
     emit = _KERNELS.get(node.op)
     arguments = None if emit is None else emit(graph, node)
     if arguments is None:
         return None
     function, rest = arguments
-    return f"{function}({', '.join((output, source, *rest))});"
+    return f"{function}({', '.join((*places, *rest))});"
 
 
 def _described(graph: Graph, node: Node) -> str:
@@ -271,6 +275,17 @@ def _pick(graph: Graph, node: Node) -> _Arguments | None:
     )
 
 
+def _lstm_cell(graph: Graph, node: Node) -> _Arguments | None:
+    attributes = node.attributes_as(LstmCell)
+    sums, state = (graph.tensors[node.inputs[at]].shape for at in (0, 2))
+    batch, cells = state
+    between = [sums[2] * sums[3], sums[3]]
+    step, row = between if attributes.axis == 1 else between[::-1]
+    zero = graph.tensors[node.outputs[0]].zero_point
+    members = f"{batch}u, {cells}u, {attributes.time * step}u, {row}u, {zero}"
+    return "matloom_lstm_cell", (f"(struct matloom_lstm){{{members}}}",)
+
+
 _KERNELS: dict[Op, Callable[[Graph, Node], _Arguments | None]] = {
     Op.SOFTMAX: _softmax,
     Op.RESHAPE: _copy,
@@ -280,5 +295,6 @@ _KERNELS: dict[Op, Callable[[Graph, Node], _Arguments | None]] = {
     Op.DEQUANTIZE: _dequantize,
     Op.ARG_MAX: _pick,
     Op.ARG_MIN: _pick,
+    Op.LSTM_CELL: _lstm_cell,
     **dict.fromkeys((Op.HARD_SWISH, Op.LEAKY_RELU, Op.LOGISTIC, Op.LOOKUP, Op.TANH), _lookup),
 }

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from single_operators.lstm import LstmFile
 
 import firmware
 from matloom import cli, frontend
@@ -259,6 +260,23 @@ def test_onnx_on_the_chip(form, dtype, build, tmp_path):
     assert len(np.unique(wanted)) > 20
     assert found == b"".join(each.tobytes() for each in wanted)
     assert len(emit_c(program, "net")[0]) < 6 * len(program.to_bytes())
+
+
+@pytest.mark.parametrize("time_major", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_an_lstm_on_the_chip(time_major, build, tmp_path):
+    """Steps of an LSTM in C between products on the chip, over calls that keep its state."""
+    runtime = pytest.importorskip(
+        "tflite_micro.python.tflite_micro.runtime", reason="tflite-micro is not installed"
+    )
+    content = LstmFile(batch=2, time_major=time_major).content(3)
+    graph = frontend.load(content)
+    shape = graph.tensors[graph.inputs[0]].shape
+    given = np.random.default_rng(8).integers(-128, 128, (6, *shape), np.int8)
+    wanted = frame_by_frame(runtime.Interpreter.from_bytes(content), given)
+    assert len(np.unique(wanted)) > 40
+    program = compile_network(graph, "nano", check="none")
+    assert program.macs == program.engine_macs
+    assert run(build, tmp_path, program, given.tobytes(), board="simulator") == wanted.tobytes()
 
 
 def test_an_operator_without_a_kernel_is_named():
