@@ -39,7 +39,7 @@ REPORT = click.option(
     ),
 )
 @NETWORK
-@given(required=True)
+@given()
 @click.option(
     "--output",
     type=click.Path(path_type=Path),

@@ -234,19 +234,20 @@ def compilation(*names: str) -> Callable[[Any], Any]:
     return _together("how", Compilation, names or every)
 
 
-def given(*, default: str | None = None, required: bool = False) -> Callable[[Any], Any]:
-    """Return a decorator for --input and --seed, the argument `given`."""
+def given(default: str | None = None) -> Callable[[Any], Any]:
+    """Return a decorator for --input, required without a default, and --seed: argument `given`."""
+    # Of some versions of click, an option with the default None has a value.
+    absent: dict[str, Any] = {"required": True} if default is None else {"default": default}
 
     def decorate(verb: Callable[..., Any]) -> Any:
         @click.option(
             "--input",
             "source",
             metavar="FILE|random",
-            default=default,
-            required=required,
             show_default=True,
             help="An .npz with arrays by the names of the inputs, or random ones; for a network of "
             "one input also an .npy, a .wav or a picture.",
+            **absent,
         )
         @click.option("--seed", type=SEED, default=0, help="Of random arrays.", show_default=True)
         @functools.wraps(verb)

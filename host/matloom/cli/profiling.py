@@ -76,7 +76,7 @@ def _result(verb: Callable[..., Any]) -> Any:
     ),
 )
 @NETWORK
-@given(default="random")
+@given("random")
 @target
 @compilation()
 @REPORT

@@ -42,6 +42,8 @@ _MEMORY, _FILE_TIMES, _VALUE_TIMES = 512 << 20, 8, 4
 _MOST_MEMORY = 0.75
 #: Fill of fresh memory in two runs that are compared: every bit differs.
 _FILLS = (0x55, 0xAA)
+#: Inputs of a trial: random numbers, or the lowest or highest numbers of their types.
+_RANDOM, _LOWEST, _HIGHEST = "random", "lowest", "highest"
 #: Bytes of the largest integers that get random inputs; larger types hold sizes or indices.
 _WORD_BYTES = 2
 #: glibc's number of the parameter that fills fresh memory (mallopt(3)).
@@ -65,14 +67,12 @@ _MODULE = _libraries()
 _LIBRARIES, _CUT = _MODULE.LIBRARIES, _MODULE.Cut
 _SESSIONS = sys.modules["matloom.kernels.onnx_sessions"]
 
-
 _MODULES = {
     "tflite-micro": "tflite_micro.python.tflite_micro.runtime",
     "ai-edge-litert": "ai_edge_litert.interpreter",
     "onnxruntime": "onnxruntime",
     "onnx": "onnx.reference",
 }
-
 
 #: Signals that end a process after its time limit.
 _LATE = frozenset({signal.SIGALRM, signal.SIGXCPU})
@@ -89,21 +89,26 @@ def _limit_onnx(content: bytes, values: int) -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, _LONGEST))
 
 
-def _values(kinds: Sequence[tuple[tuple[int, ...], Any]], fill: int | None) -> list[Array]:
-    """Return inputs of one number; or numbers over their types' ranges, ones for possible sizes."""
-    if fill is not None:
+def _values(kinds: Sequence[tuple[tuple[int, ...], Any]], fill: int | str) -> list[Array]:
+    """Return inputs of one number, of random ones, or of the ends of their types.
+
+    Integers that may be sizes are ones instead, unless `fill` is a number.
+    """
+    if isinstance(fill, int):
         return [np.full(shape, fill, dtype) for shape, dtype in kinds]
     draw = np.random.default_rng(0)
     values = []
     for shape, dtype in kinds:
         kind = np.dtype(dtype)
-        if kind.kind == "f":
+        if kind.kind == "f" and fill == _RANDOM:
             values.append(draw.standard_normal(shape).astype(kind))
-        elif kind.kind == "b" or kind.itemsize > _WORD_BYTES:
+        elif kind.kind not in "iu" or kind.itemsize > _WORD_BYTES:
             values.append(np.ones(shape, kind))
         else:
             ends = np.iinfo(kind)
-            values.append(draw.integers(ends.min, ends.max, shape, kind, endpoint=True))
+            low = ends.max if fill == _HIGHEST else ends.min
+            high = ends.min if fill == _LOWEST else ends.max
+            values.append(draw.integers(low, high, shape, kind, endpoint=True))
     return values
 
 
@@ -141,9 +146,10 @@ def _attempt(package: str, cut: Any, given: Sequence[Array] | None) -> str:
     # values.
     if package == "onnxruntime":
         refusals.append("")
-    # Zeros and some random numbers are not valid divisors; ones are.
-    for fill in (0, None, 1):
-        if fill == 1 and "" in refusals:
+    # Zeros and some random numbers are not valid divisors; ones are. Negative numbers have no
+    # roots, and a zero point can make all but the highest negative.
+    for fill in (0, _RANDOM, 1, _HIGHEST, _LOWEST):
+        if fill not in (0, _RANDOM) and "" in refusals:
             break
         begin = time.monotonic()
         try:

@@ -16,7 +16,7 @@ Array = npt.NDArray[Any]
 
 
 def require_inputs(program: Program, inputs: Mapping[str, Array]) -> int:
-    """Return the number of samples in the inputs of a run.
+    """Return the number of samples in the inputs of a run: one where the network has no input.
 
     Errors
     ------
@@ -31,7 +31,7 @@ def require_inputs(program: Program, inputs: Mapping[str, Array]) -> int:
             f"inputs must be named {sorted(wanted)}, not {names}",
             hint=next(filter(None, near), "matloom explain NET lists the inputs"),
         )
-    samples = {_samples(info, np.asarray(inputs[name])) for name, info in wanted.items()}
+    samples = {_samples(info, np.asarray(inputs[name])) for name, info in wanted.items()} or {1}
     if len(samples) != 1:
         raise UserError(
             f"all inputs must have the same number of samples, not {sorted(samples)}",

@@ -76,6 +76,7 @@ MISTAKES = {
     "compare net --qqq": ("matloom compare has no option '--qqq'", "run: matloom compare --help"),
     "--versoin": ("matloom has no option '--versoin'", "did you mean '--version'?"),
     "run": ("missing argument 'NET'", "run: matloom run --help"),
+    "run net": ("missing option '--input'", "run: matloom run --help"),
 }
 
 

@@ -41,6 +41,18 @@ def test_hard_swish_at_any_ratio(zeros, ratio, references):
         np.testing.assert_array_equal(found.calls[0][0], wanted.calls[0][0], err_msg=str(scale))
 
 
+@pytest.mark.parametrize("name", ["SQRT", "RSQRT"])
+def test_roots_that_only_the_largest_number_has(name, references):
+    """Compilation tries an operator on inputs of its own, and most of these have no root."""
+    content = unary(name, (0.5, 0.25), (127, 3))
+    largest = np.full((1, 256), 127, np.int8)
+    wanted = references.ask("litert", content, [[largest]])
+    assert wanted.ran, wanted.refusal
+    found = references.ask("matloom:nano", content, [[largest]])
+    assert found.ran, found.refusal
+    np.testing.assert_array_equal(found.calls[0][0], wanted.calls[0][0])
+
+
 @pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(
     "operator", ["HARD_SWISH", "LEAKY_RELU", "LOGISTIC", "TANH", "RELU6", "SUB"]

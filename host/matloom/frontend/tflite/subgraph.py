@@ -64,10 +64,8 @@ class SubgraphReader:
         """Return the graph, without subgraphs that only the reference interpreter runs."""
         ends = [numbers(self.subgraph, field).tolist() for field in ("Inputs", "Outputs")]
         inputs, outputs = ends
-        if not inputs or not outputs:
-            raise ModelError(
-                f"a model must have inputs and outputs, not {len(inputs)} and {len(outputs)}"
-            )
+        if not outputs:
+            raise ModelError("a model must have outputs")
         names, operators = self._operators()
         require_provided(self.known, names, operators, (inputs, outputs))
         reason = joined(self.known, names, operators)

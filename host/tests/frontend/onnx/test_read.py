@@ -195,6 +195,15 @@ def test_an_input_put_out_again_and_an_output_twice():
         np.testing.assert_array_equal(found[name], array)
 
 
+def test_a_network_needs_no_inputs():
+    nodes = [helper.make_node("Exp", ["c"], ["y"])]
+    content = model(nodes, [], [value("y", [3])], {"c": numbers(3)}).SerializeToString()
+    with matloom.load(content, device="model", config="nano") as session:
+        found = session.run({})
+    (wanted,) = runtime(content, {})
+    np.testing.assert_array_equal(found["y"], wanted)
+
+
 def test_constants_among_the_inputs_are_no_inputs():
     nodes = [helper.make_node("Add", ["x", "b"], ["y"])]
     inputs = [value("x", [2]), value("b", [2])]
