@@ -7,6 +7,7 @@ import numpy as np
 
 from single_operators.builder import Builder
 from single_operators.model_file import FileNetwork
+from single_operators.rarer_operators import RARER_OPERATORS
 
 __all__ = ["OPERATORS", "draw_operator"]
 
@@ -520,6 +521,7 @@ OPERATORS: dict[str, _Draw] = {
     "MIRROR_PAD": _padding,
     "RESIZE_BILINEAR": _resize,
     "TILE": _tile,
+    **RARER_OPERATORS,
 }
 #: Operators with numbers of their own are drawn more often.
 _WEIGHTED = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "TRANSPOSE_CONV")
