@@ -36,6 +36,7 @@ from matloom.select.pooling import average_stage, maximum_stage
 from matloom.select.reduction import reduction
 from matloom.select.scaled_channels import multiplication
 from matloom.select.softmax import softmax_stage
+from matloom.select.spread import spread_operands
 from matloom.select.stage import ArrayStage, Stage
 from matloom.select.transposed import transposed_convolution
 
@@ -199,8 +200,9 @@ def stages_of(
         machine=machine,
         external=names[node.inputs[0]] in {names[number] for number in _entering(graph)},
     )
+    spread, context = spread_operands(context)
     built = build(context)
-    stages = built if isinstance(built, tuple) else (built,)
+    stages = (*spread, *(built if isinstance(built, tuple) else (built,)))
     for stage in stages:
         _check(stage, machine.config)
     return stages

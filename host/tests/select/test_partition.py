@@ -68,7 +68,8 @@ def test_host_tensors_are_reshaped_on_the_host():
 
 
 def test_broadcasting_that_is_no_repetition_stays_on_the_host():
-    tensors = [_tensor("a", (4, 8)), _tensor("b", (4, 1)), _tensor("c", (4, 8))]
+    shape = (4, 3, 8)
+    tensors = [_tensor("a", shape), _tensor("b", (4, 1, 8)), _tensor("c", shape)]
     (run,) = _partition(_graph(tensors, (_add(0, 1, 2, 0),), (2,))).runs
     assert isinstance(run, HostRun)
-    assert run.reason == "it broadcasts (4, 1) to (4, 8)"
+    assert run.reason == "it broadcasts (4, 1, 8) to (4, 3, 8)"
