@@ -130,8 +130,8 @@ class RequantisedTerm:
     """Result of applying `scale` to sums and a bias, of kind ``"byte"``, ``"word"`` or ``"sum"``.
 
     Without rounding, a sum keeps its number, and so do bytes and words within limits; all others
-    become probes of the sum and of every parameter. It is created once for many sums, because its
-    keys take time.
+    become probes of the sum and of every parameter, but for sums that are zero by any scale. It is
+    created once for many sums, because its keys take time.
     """
 
     bias: Any
@@ -144,6 +144,7 @@ class RequantisedTerm:
         if self.kind == "sum":
             rounded = self._numbering.of(values, 2**31)
             rounded -= 2**32
+            rounded[np.broadcast_to(self._vanishes(values), rounded.shape)] = 0
             if not self._some:
                 return rounded
             return np.where(linear, wrap32(values + self._before), rounded)
@@ -159,6 +160,11 @@ class RequantisedTerm:
         if self._all:
             return same
         return np.where(linear, same, self._numbering.of(values, first))
+
+    def _vanishes(self, values: Integers) -> NDArray[np.bool_]:
+        """Return which sums are zero before they are scaled, or by their scale."""
+        zero = np.equal(values, -self._before) | np.equal(self.scale.multiplier, 0)
+        return np.asarray(zero & np.equal(self._away, 0))
 
     @cached_property
     def _numbering(self) -> Numbering:

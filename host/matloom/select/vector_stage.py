@@ -37,6 +37,11 @@ class VectorStage:
     period, repeated:
         Inputs, by index, that repeat every `period` bytes of the output; 0 and none if no input
         repeats, and there are no `whole_rows`.
+    narrow, narrow_bytes:
+        The input, by index, whose rows are shorter than a period, and their bytes; None and 0 if
+        there is none.
+    edge:
+        Of a stage with a narrow input, the POST that makes only vectors with elements beyond it.
     whole_rows:
         Whether the POST computes SOFTMAX of rows of `period` bytes.
     table:
@@ -57,6 +62,9 @@ class VectorStage:
     input_ratio: int = 1
     period: int = 0
     repeated: tuple[int, ...] = ()
+    narrow: int | None = None
+    narrow_bytes: int = 0
+    edge: int | None = None
     whole_rows: bool = False
     table: np.ndarray | None = field(default=None, repr=False)
     is_lookup_only: bool = False
@@ -103,6 +111,12 @@ class VectorStage:
     def repeated_inputs(self) -> frozenset[str]:
         """Inputs that repeat."""
         return frozenset(self.inputs[at] for at in self.repeated)
+
+    @property
+    def uneven_inputs(self) -> frozenset[str]:
+        """Inputs of which a tile does not read the same range of bytes as it makes."""
+        narrow = [] if self.narrow is None else [self.inputs[self.narrow]]
+        return self.repeated_inputs.union(narrow)
 
     @property
     def streamed_inputs(self) -> tuple[str, ...]:

@@ -108,7 +108,7 @@ def _adds_sums(post: Mapping[str, int]) -> bool:
     return bool(post.get("product", 0) or post.get("addend", 0))
 
 
-def chain(instructions: list[Instruction], last: int) -> list[int] | None:
+def chain(instructions: list[Instruction], last: int, columns: int) -> list[int] | None:
     """Return the instructions that compute the sums of a POST, and the POST, in order.
 
     None if there are too many, or if they begin before the command buffer.
@@ -116,8 +116,7 @@ def chain(instructions: list[Instruction], last: int) -> list[int] | None:
     post, found = instructions[last].values, [last]
     if post.get("source", 0) == Source.SPAD and not _adds_sums(post):
         return found
-    count = post["oc_blocks"] * post["width"] * post["height"]
-    missing = set(range(post["acc_addr"], post["acc_addr"] + count))
+    missing = _sums(post, columns)
     for at in range(last - 1, max(-1, last - 4 * _LONGEST), -1):
         opcode, get = instructions[at].opcode, instructions[at].values.get
         sums = opcode is Opcode.EXEC or (
@@ -125,18 +124,30 @@ def chain(instructions: list[Instruction], last: int) -> list[int] | None:
         )
         if not sums:
             continue
-        first = get("acc_addr", 0)
-        entries = range(first, first + get("oc_blocks", 0) * get("width", 0) * get("height", 0))
-        if missing.isdisjoint(entries):
+        sums_of = _sums(instructions[at].values, columns)
+        if missing.keys().isdisjoint(sums_of):
             continue
         if get("pairs", 0) or _adds_sums(instructions[at].values) or len(found) > _LONGEST:
             return None
         found.append(at)
         if not get("accumulate", 0) and get("destination", 0) != Destination.ACC_ADD:
-            missing.difference_update(entries)
+            missing = {
+                entry: channels
+                for entry, channels in missing.items()
+                if sums_of.get(entry, 0) < channels
+            }
         if not missing:
             return found[::-1]
     return None
+
+
+def _sums(values: Mapping[str, int], columns: int) -> dict[int, int]:
+    """Return how many channels of each accumulator entry an EXEC or POST works on."""
+    positions, blocks = values["width"] * values["height"], values["oc_blocks"]
+    first, tail = values.get("acc_addr", 0), values.get("tail", columns)
+    edge = first + (blocks - 1) * positions
+    end = edge + positions
+    return dict.fromkeys(range(first, edge), columns) | dict.fromkeys(range(edge, end), tail)
 
 
 def written_bytes(post: Instruction, config: Config) -> Numbers:

@@ -95,7 +95,7 @@ class Tiles:
         layers = self._layers(instructions)
         parts: dict[int, list[tuple[TileRun, bool]]] = {}
         for last in self._drawn(instructions, layers):
-            made_by = chain(instructions, last)
+            made_by = chain(instructions, last, state.config.columns)
             if made_by is None:
                 continue
             tile = TileRun(instructions=[instructions[at] for at in made_by], layers=layers[last])

@@ -11,6 +11,7 @@ from matloom.ir.attributes import (
     BatchMatmul,
     Conv2D,
     FullyConnected,
+    Pad,
     Padding,
     Slice,
 )
@@ -21,6 +22,7 @@ from matloom.select.partition import partition
 from matloom.select.rewrites.copy_tables import copy_tables
 from matloom.select.rewrites.elide_copies import elide_copies, elide_panel_copies
 from matloom.select.rewrites.fuse_tables import fuse_tables
+from matloom.select.rewrites.padded_sums import padded_sums
 from matloom.select.rewrites.rescaled_maxima import rescaled_maxima
 from matloom.select.rewrites.scaled_maxima import scaled_maxima
 from matloom.select.rewrites.stage_passes import STAGE_PASSES
@@ -135,6 +137,21 @@ def test_a_prelu_written_as_a_product_and_a_maximum_is_one_stage():
     ]
 
 
+def test_an_addition_reads_what_a_pad_would_extend():
+    network = Network()
+    image = network.input("x", (1, 4, 4, 8), "int8", SCALE)
+    wide = network.convolution(image, 16, "wide")
+    ends = Pad(before=(0,) * 4, after=(0, 0, 0, 8), value=None)
+    padded = network.add(Op.PAD, [image], ends, quantisation=SCALE, name="padded")
+    attributes = Arithmetic(activation=Activation.NONE)
+    both = network.add(Op.ADD, [wide, padded], attributes, quantisation=SCALE, name="y")
+    lines = changed(padded_sums, staged(network.graph(both)))
+    assert [line for line in lines if line.startswith("+")] == [
+        "+ 1 PAD padded: nothing",
+        "+ ADD_2: y = wide, x; 3 POSTs over 256 bytes",
+    ]
+
+
 def test_convolutions_write_their_parts_of_a_joined_tensor():
     nest = "LoopNest of 1 steps, 1 output blocks"
     convolution, copy = f"{nest}, 1 x 4 x 4 x 16 bytes, i8xi8", f"{nest}, 1 x 16 x 1 x 16 bytes"
@@ -202,6 +219,7 @@ def test_each_stage_pass_has_an_example():
     passes = {
         scaled_maxima,
         rescaled_maxima,
+        padded_sums,
         fuse_tables,
         copy_tables,
         elide_copies,

@@ -74,14 +74,14 @@ def test_a_tile_has_all_instructions_that_make_its_sums(candidate):
     posts = [
         at for at, each in enumerate(instructions) if each.opcode is Opcode.POST and is_plain(each)
     ]
-    found = [chain(instructions, at) for at in posts]
+    found = [chain(instructions, at, program.config.columns) for at in posts]
     assert all(each is not None and each[-1] == at for each, at in zip(found, posts, strict=True))
     sums = [each for each in found if len(each) > 1]
     starts = [instructions[each[0]] for each in sums]
     assert all(not start.values.get("accumulate", 0) for start in starts)
     # A POST of sums whose EXECs are not there has no chain.
     first = next(at for at, each in zip(posts, found, strict=True) if len(each) > 1)
-    assert chain([instructions[first]], 0) is None
+    assert chain([instructions[first]], 0, program.config.columns) is None
 
 
 def _instructions(program):

@@ -36,12 +36,10 @@ class VectorPosts:
         size, period = stage.element_bytes, stage.period
         vector = self._config.columns * size
         if period and (tile.end - tile.start) % period == 0:
-            blocks = -(-period // vector)
             rows = {
                 "width": 1,
                 "height": (tile.end - tile.start) // period,
-                "oc_blocks": blocks,
-                "tail": (period - (blocks - 1) * vector) // size,
+                **self._blocks(period, size),
             }
             self._vectors(number, stage, tile, tile.start, rows, timestamp)
             return
@@ -77,21 +75,45 @@ class VectorPosts:
                 continue
             step = self._config.columns * post_element_bytes(post)
             places = {"x_step": step if shape["width"] > 1 else 0}
+            skipped, extent = 0, shape
+            if source is not None and source == stage.narrow:
+                extent = {**shape, **self._blocks(stage.narrow_bytes, stage.element_bytes)}
+            elif index == stage.edge:
+                skipped = stage.narrow_bytes // step
+                extent = {**shape, "oc_blocks": shape["oc_blocks"] - skipped}
             if post["destination"] == Destination.SPAD:
-                places |= {"dest_addr": dest, "dest_pitch": pitch, **looks_up}
+                places |= {"dest_addr": dest + skipped * step, "dest_pitch": pitch, **looks_up}
             if source is not None:
-                once = source in stage.repeated
-                first = start % stage.period if once else start
-                places["source_addr"] = self._source(number, stage.inputs[source], first * ratio)
-                places["source_pitch"] = 0 if once else pitch * ratio
+                first, rows = self._first(stage, source, start), pitch * ratio
+                if source in stage.repeated:
+                    rows = 0
+                elif source == stage.narrow:
+                    rows = stage.narrow_bytes if pitch else 0
+                address = self._source(number, stage.inputs[source], first * ratio)
+                places |= {"source_addr": address + skipped * step, "source_pitch": rows}
             self._order.append(
                 Opcode.POST,
                 timestamp=timestamp if index + 1 == len(stage.posts) else 0,
-                acc_addr=entry,
-                **shape,
+                acc_addr=entry + skipped * shape["height"],
+                **extent,
                 **places,
                 **post,
             )
+
+    def _blocks(self, row_bytes: int, size: int) -> dict[str, int]:
+        """Return the fields of POST that say how many elements of `size` bytes a row has."""
+        vector = self._config.columns * size
+        blocks = -(-row_bytes // vector)
+        return {"oc_blocks": blocks, "tail": (row_bytes - (blocks - 1) * vector) // size}
+
+    @staticmethod
+    def _first(stage: VectorStage, source: int, start: int) -> int:
+        """Return the byte of an input, in bytes of the output's elements, for one of the output."""
+        if source in stage.repeated:
+            return start % stage.period
+        if source == stage.narrow:
+            return start // stage.period * stage.narrow_bytes
+        return start
 
     def _is_filled(
         self, number: int, stage: VectorStage, entry: int, shape: dict[str, int]

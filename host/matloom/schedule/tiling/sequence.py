@@ -60,7 +60,7 @@ def _can_interleave(segment: Segment, index: int, finished: dict[str, int]) -> b
     consumer, output = segment.stages[index], segment.stages[index - 1].output
     if not consumer.elementwise or output not in consumer.inputs:
         return False
-    if output in consumer.repeated_inputs:
+    if output in consumer.uneven_inputs:
         return False
     return all(
         name == output or finished.get(name, segment.sizes[name]) >= segment.sizes[name]

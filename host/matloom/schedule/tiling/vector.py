@@ -53,6 +53,13 @@ class VectorTiling(BaseTiling[VectorStage, VectorTile]):
         """Part of an input that each tile reads, if the input does not repeat."""
         return [self._range(tile.start, tile.end) for tile in self.tiles]
 
+    def _narrow_range(self, number: int) -> InputRange:
+        """Return the range of the narrow input for the rows of a tile."""
+        tile, stage = self.tiles[number], self.stage
+        first, end = tile.start // stage.period, tile.end // stage.period
+        size = stage.narrow_bytes
+        return InputRange(start=first * size, rows=1, width=(end - first) * size, pitch=0)
+
     def _range(self, start: int, end: int) -> InputRange:
         """Return the input bytes for a range of output bytes."""
         ratio = self.stage.input_ratio
@@ -60,10 +67,16 @@ class VectorTiling(BaseTiling[VectorStage, VectorTile]):
 
     def reads(self, number: int) -> Iterator[tuple[str, InputRange]]:
         """Yield the range that a tile reads of each input; a repeating input is read whole."""
-        repeated = self.stage.repeated_inputs
-        for name in dict.fromkeys(self.stage.inputs):
-            once = self._range(0, self.stage.period) if name in repeated else None
-            yield name, once or self.input_ranges[number]
+        stage = self.stage
+        for index, name in enumerate(stage.inputs):
+            if name in stage.inputs[:index]:
+                continue
+            if index == stage.narrow:
+                yield name, self._narrow_range(number)
+            elif name in stage.repeated_inputs:
+                yield name, self._range(0, stage.period)
+            else:
+                yield name, self.input_ranges[number]
 
     @cached_property
     def made_bytes(self) -> list[int]:

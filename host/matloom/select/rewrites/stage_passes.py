@@ -10,6 +10,7 @@ from collections.abc import Callable
 from matloom.select.rewrites.copy_tables import copy_tables
 from matloom.select.rewrites.elide_copies import elide_copies, elide_panel_copies
 from matloom.select.rewrites.fuse_tables import fuse_tables
+from matloom.select.rewrites.padded_sums import padded_sums
 from matloom.select.rewrites.rescaled_maxima import rescaled_maxima
 from matloom.select.rewrites.scaled_maxima import scaled_maxima
 from matloom.select.rewrites.staged_run import StagedRun
@@ -20,6 +21,7 @@ __all__ = ["STAGE_PASSES"]
 STAGE_PASSES: tuple[Callable[[StagedRun], StagedRun], ...] = (
     scaled_maxima,
     rescaled_maxima,
+    padded_sums,
     fuse_tables,
     copy_tables,
     store_slices,

@@ -1,0 +1,90 @@
+"""ADD of a tensor and one whose channels a PAD extends: both are read as they are."""
+
+from collections import Counter
+from dataclasses import replace
+
+from matloom.arch.isa import Destination, Source
+from matloom.ir.attributes import Pad
+from matloom.ir.graph import Node, Op
+from matloom.select.rewrites.staged_run import StagedRun
+from matloom.select.stage import Posts, Stage, VectorStage
+
+__all__ = ["padded_sums"]
+
+
+def padded_sums(staged: StagedRun) -> StagedRun:
+    """Return a run in which ADD reads a tensor of fewer channels than its result.
+
+    Padding is at the zero point, so it adds nothing.
+    """
+    groups: list[tuple[Stage, ...]] = list(staged.stages)
+    readers = Counter(name for group in groups for stage in group for name in stage.inputs)
+    pads: dict[str, int] = {}
+    for at, (node, group) in enumerate(zip(staged.run.nodes, staged.stages, strict=True)):
+        name = staged.names[node.outputs[0]]
+        if _pads_channels(staged, node) and readers[name] == 1 and name not in staged.kept:
+            pads[name] = at
+        if node.op is not Op.ADD or len(group) != 1:
+            continue
+        (stage,) = group
+        padded = next((each for each in stage.inputs if each in pads), None)
+        if padded is None or not isinstance(stage, VectorStage) or not groups[pads[padded]]:
+            continue
+        changed = _narrowed(staged, stage, staged.run.nodes[pads[padded]], padded)
+        if changed is not None:
+            groups[pads[padded]], groups[at] = (), (changed,)
+    return staged if groups == list(staged.stages) else staged.with_stages(groups)
+
+
+def _pads_channels(staged: StagedRun, node: Node) -> bool:
+    """Return whether an operator adds channels after those of an int8 tensor, at its zero point."""
+    if node.op not in (Op.PAD, Op.PADV2):
+        return False
+    attributes, output = node.attributes_as(Pad), staged.graph.tensors[node.outputs[0]]
+    value = output.zero_point if attributes.value is None else int(attributes.value)
+    last = not any(attributes.before) and not any(attributes.after[:-1])
+    return last and value == output.zero_point and output.dtype == "int8"
+
+
+def _narrowed(staged: StagedRun, stage: VectorStage, pad: Node, padded: str) -> VectorStage | None:
+    """Return the stage of an ADD that reads what PAD reads; None if it cannot."""
+    source, output = (staged.graph.tensors[each] for each in (pad.inputs[0], pad.outputs[0]))
+    shorter, period = source.shape[-1], output.shape[-1]
+    names = tuple(staged.names[pad.inputs[0]] if each == padded else each for each in stage.inputs)
+    most = stage.entries(staged.config) * staged.config.columns
+    if stage.period or len(set(names)) < len(names) or period > most:
+        return None
+    narrow = stage.inputs.index(padded)
+    edge, posts = _posts(stage.posts, narrow)
+    return replace(
+        stage,
+        nodes=(pad.index, *stage.nodes),
+        inputs=names,
+        posts=posts,
+        period=period,
+        narrow=narrow,
+        narrow_bytes=shorter,
+        edge=edge,
+    )
+
+
+def _posts(posts: Posts, narrow: int) -> tuple[int | None, Posts]:
+    """Return the POSTs of a sum with a narrow input, and which of them makes the missing channels.
+
+    The accumulators of missing channels have to be zero before the narrow input is brought to the
+    others, or results have to be made of what they hold before it is added to the others.
+    """
+    (first, sets), *others = posts
+    if len(others) > 1:
+        (second, adds), last = others
+        if first == narrow:
+            first, second, sets, adds = second, first, adds, sets
+        sets = {**sets, "destination": Destination.ACC_SET}
+        return None, ((first, sets), (second, {**adds, "destination": Destination.ACC_ADD}), last)
+    ((second, adds),) = others
+    if first == narrow:
+        zeros = {**sets, "multiplier": 0, "bias": 0}
+        return 0, ((second, zeros), (first, sets), (second, adds))
+    apart = {name: value for name, value in adds.items() if name not in ("addend", "factor_zero")}
+    missing = (None, {**apart, "source": Source.ACC})
+    return 1, ((first, sets), missing, (second, adds))
