@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from matloom.arch.config import Config
+from matloom.arch.isa import Opcode, largest
 from matloom.arch.numerics import Rounding, reciprocal
 from matloom.select.context import Context, NotOnEngine
 from matloom.select.depthwise_windows import DepthwiseWindow, depthwise_window, widest_tile
@@ -13,6 +14,8 @@ from matloom.select.layout.dense import Dense, DenseInput
 from matloom.select.loop_nest import Walk
 from matloom.select.operand import Constant, constant_weights, same_weights
 from matloom.select.requantisation import Requantisation
+from matloom.select.shapes import WindowShape, window_shapes
+from matloom.select.sliding import SlidingWindow
 from matloom.select.stage import ArrayStage, OutputRegion
 from matloom.select.weights import identity_tile, repeated_identity
 from matloom.select.window import Window, tap_loop_nest, whole
@@ -27,8 +30,11 @@ def _pooling_stage(
     pad_value: int = 0,
     maximum: bool = False,
 ) -> ArrayStage:
-    """Return a stage whose weights are one identity tile for all taps and channels."""
+    """Return a stage of which one weight tile serves all taps and channels."""
     config, word = context.config, context.output.element_bytes
+    found = None if maximum else _whole_image(context, window)
+    if found is not None:
+        return _whole_stage(context, *found, regions)
     window = replace(window, depth=word * window.depth)
     block = word * min(config.rows // word, config.columns)
     taps = 1 if maximum else _taps_together(window, config)
@@ -55,6 +61,80 @@ def _pooling_stage(
     if taps > 1:
         tile = repeated_identity(config, taps, window.depth // word, word=word)
     return _stage(context, window, grid, nest, regions, same_weights(tile, grid.blocks))
+
+
+def _whole_image(context: Context, window: Window) -> tuple[Window, SlidingWindow] | None:
+    """Return how a window slides over all bytes of an image that one position sums, and the image.
+
+    Its steps have several taps, where single taps would wait for the sum of the one before. None
+    for other windows, and if single taps are as fast.
+    """
+    config, depth = context.config, window.depth
+    count = window.in_height * window.in_width
+    covers = window.kernel_height * window.kernel_width == count
+    if context.output.element_bytes > 1 or not covers or window.out_height * window.out_width > 1:
+        return None
+    blocks, latency = -(-depth // config.columns), config.acc_update_latency
+    parts = depth // _part(depth, min(config.rows, config.columns), 1)
+    cycles = count // _taps_together(window, config) * min(max(latency, parts), latency * blocks)
+    found = None
+    for shape in window_shapes(config):
+        for rows in (each for each in range(1, shape.lines + 1) if count % each == 0):
+            flat = _flat(window, rows)
+            nest = _slides(flat, shape, config)
+            streamed = nest.steps * nest.vectors(1, 1) * blocks
+            if streamed < cycles and _is_legal(nest.fields((0, 1), (0, 1), 0)):
+                found, cycles = (flat, nest), streamed
+    return found
+
+
+def _flat(window: Window, rows: int) -> Window:
+    """Return a window over a whole image with the same bytes in this many rows."""
+    width = window.in_height * window.in_width // rows
+    size = {"in_height": rows, "in_width": width, "kernel_height": rows, "kernel_width": width}
+    return replace(window, **size)
+
+
+def _slides(window: Window, shape: WindowShape, config: Config) -> SlidingWindow:
+    """Return the window that sums a whole image; what it has of taps too many reads padding."""
+    return SlidingWindow(
+        shape=shape,
+        in_width=window.in_width,
+        depth=window.depth,
+        kernel_rows=window.kernel_height,
+        kernel_width=window.kernel_width,
+        y_step=1,
+        stride_x=1,
+        pad_top=0,
+        pad_left=0,
+        pad_value=0,
+        oc_step=config.columns,
+        weights_fixed=True,
+    )
+
+
+def _is_legal(fields: dict[str, int]) -> bool:
+    """Return whether EXEC has room for some fields."""
+    steps = ("kernel_rows", "kernel_cols", "kernel_col_step", "x_step")
+    return all(fields[name] <= largest(Opcode.EXEC, name) for name in steps)
+
+
+def _whole_stage(
+    context: Context, window: Window, nest: SlidingWindow, regions: tuple[OutputRegion, ...]
+) -> ArrayStage:
+    """Return the stage that sums a whole image by a window with weights of one."""
+    config = context.config
+    grid = Grid(
+        images=window.images,
+        rows=1,
+        width=1,
+        position_bytes=window.depth,
+        block_bytes=config.columns,
+    )
+    tile = np.zeros((config.rows, config.columns), np.uint8)
+    tile[nest.shape.rows.reshape(-1)] = 1
+    weights = same_weights(tile.reshape(-1), grid.blocks)
+    return _stage(context, window, grid, nest, regions, weights)
 
 
 def _taps_together(window: Window, config: Config) -> int:

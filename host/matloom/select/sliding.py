@@ -81,8 +81,7 @@ class SlidingWindow:
         """Return about how many vectors a step streams for `height` rows of `width` outputs."""
         lines = (height - 1) * self.y_step + self.shape.lines
         first_x, length = self._first_and_length((0, width))
-        skipped = self._skipped_columns(first_x, length) if self.shape.number else 1
-        return lines * max(length - skipped, WINDOW_TAPS)
+        return lines * max(length - self._skipped_columns(first_x, length), WINDOW_TAPS)
 
     def fields(self, rows: tuple[int, int], columns: tuple[int, int], block: int) -> dict[str, int]:
         """Return the fields of EXEC for a range of outputs (half open), from an output block.
@@ -111,6 +110,7 @@ class SlidingWindow:
             "kernel_cols": self._column_steps,
             "kernel_col_step": taps * self.depth,
             "blocks": 1,
+            "weights_fixed": int(self.weights_fixed),
             "oc_step": self.oc_step,
             "line": line,
             "first_output": (lines - 1 - skipped_rows) * line + taps - 1 - skipped,
@@ -143,7 +143,7 @@ class SlidingWindow:
         A window reads the end of the previous line instead. That is irrelevant under zero weights,
         and makes no difference if both are padding.
         """
-        if self._column_steps > 1:
+        if self._column_steps > 1 or self.weights_fixed:
             return 0
         empty = self._empty_columns
         left = max(0, -first_x - empty)

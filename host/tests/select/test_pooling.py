@@ -2,7 +2,7 @@
 
 import pytest
 
-from matloom.arch.config import PRESETS
+from matloom.arch.config import PRESETS, load_config
 from matloom.ir.attributes import Activation, Padding, Pool2D
 from matloom.ir.builder import GraphBuilder
 from matloom.ir.graph import Op, Quantisation
@@ -66,6 +66,7 @@ def test_one_vector_has_several_taps_of_few_channels():
 @pytest.mark.parametrize(("channels", "part"), [(28, 14), (196, 14), (32, 16), (34, 0)])
 def test_parts_of_a_position_share_a_step(channels, part):
     """Loading a weight tile takes four cycles; two parts of 17 channels would not divide them."""
-    found = executed((5, 4, channels), (5, 4), (5, 4))
+    config = load_config("reference+windows=0")
+    found = executed((5, 4, channels), (5, 4), (5, 4), config=config)
     widths = {(each.width, each.x_step if each.width > 1 else 0) for each in found}
     assert widths == {(channels // part if part else 1, part)}
