@@ -89,6 +89,7 @@ class ArrayStage:
 
     #: Inputs that repeat, by index.
     repeated_inputs: ClassVar[frozenset[str]] = frozenset()
+    uneven_inputs: ClassVar[frozenset[str]] = frozenset()
 
     @property
     def steps(self) -> int:

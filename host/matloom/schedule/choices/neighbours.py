@@ -31,7 +31,7 @@ def by_blocks(segment: Segment, index: int, config: Config) -> bool:
     """Return whether a stage on a small map produces or consumes channels of another such stage.
 
     If both stages are tiled by channels, a tile waits for one tile of its producer instead of the
-    whole map.
+    whole map. So does a tile that reads the plane of its channels alone.
     """
 
     def small(number: int) -> bool:
@@ -50,7 +50,8 @@ def by_blocks(segment: Segment, index: int, config: Config) -> bool:
         return False
     if apart(index + 1) or _widens(segment, index):
         return True
-    return apart(index) and small(index - 1)
+    planes = segment.stages[index].input_layout.plane_bytes > 0
+    return apart(index) and (planes or small(index - 1))
 
 
 def splits(segment: Segment, index: int, after_blocks: bool) -> bool:

@@ -10,13 +10,13 @@ from matloom.arch.modes import MAC_MODES
 from matloom.schedule.commands.accumulators import Accumulators
 from matloom.schedule.commands.chunk_addresses import chunk_addresses, two_params
 from matloom.schedule.commands.dependencies import DependencyTracker
-from matloom.schedule.commands.limited_sums import halves, limit_post
+from matloom.schedule.commands.limited_sums import limit_post
 from matloom.schedule.commands.loads import LoadCommands
 from matloom.schedule.commands.second_inputs import second_input
 from matloom.schedule.commands.stores import Stores
 from matloom.schedule.commands.tables import Tables
 from matloom.schedule.commands.vector_posts import VectorPosts
-from matloom.schedule.plan import Plan
+from matloom.schedule.plan import Load, Plan
 from matloom.schedule.segment import Place, Segment
 from matloom.schedule.tiling.sequence import Slot
 from matloom.schedule.tiling.tiles import ArrayTile, exec_fields, input_box
@@ -49,11 +49,36 @@ class _Emitter:
         self.vectors = VectorPosts(plan, config, self.accumulators, self.tables, self.order)
         #: Tensors whose borders are written.
         self.bordered: set[str] = set()
+        #: The stage whose last tile still lacks its results, and what emits them.
+        self._open: tuple[Stage, Callable[[], None]] | None = None
+
+    def load(self, load: Load) -> None:
+        """Emit a transfer to the chip."""
+        self.finish()
+        self.loads.append(load)
+
+    def finish(self) -> None:
+        """Emit the results of the tile before if they are missing."""
+        if self._open is not None:
+            _stage, emit = self._open
+            self._open = None
+            emit()
 
     def slot(self, number: int, slot: Slot) -> None:
-        """Emit the tile of a slot, and the STOREs of the bytes it completes."""
+        """Emit the tile of a slot, and the STOREs of the bytes it completes.
+
+        Results of a limited tile follow the arithmetic of the next one of the same stage: POST then
+        writes them while EXEC works, and does not read a bank that EXEC reads.
+        """
         stage = self.segment.stages[slot.stage]
+        if self._open is not None and self._open[0] is not stage:
+            self.finish()
         self.tables.fill_early(number, self.segment.stages)
+        if isinstance(stage, ArrayStage) and stage.limited:
+            results = self._limited(number, stage, slot)
+            self.finish()
+            self._open = stage, results
+            return
         timestamp = self.segment.timestamps[slot.stage] if slot.last else 0
         stores = self.stores.needed(number, slot)
         post_mark = 0 if stores else timestamp
@@ -111,9 +136,6 @@ class _Emitter:
 
     def _array(self, number: int, stage: ArrayStage, tile: ArrayTile, timestamp: int) -> None:
         entry = self.accumulators.of(stage, tile)
-        if stage.limited:
-            self._limited(number, stage, tile, entry, timestamp)
-            return
         weights, params = chunk_addresses(self.plan, number, stage, tile)
         fields = self._exec_fields(number, stage, tile, entry, weights)
         for execute in (*self._executes(stage, tile, fields), *self._corrections(number, fields)):
@@ -125,33 +147,34 @@ class _Emitter:
             self.order.append(Opcode.POST, **second_input(self.plan, number, stage, tile, entry))
         self._write(number, stage, tile, source, timestamp)
 
-    def _limited(
-        self, number: int, stage: ArrayStage, tile: ArrayTile, entry: int, timestamp: int
-    ) -> None:
-        """Emit a tile whose EXEC keeps the larger of its sums and of the input, scaled by POST.
+    def _limited(self, number: int, stage: ArrayStage, slot: Slot) -> Callable[[], None]:
+        """Emit a tile whose EXEC keeps the larger of its sums and of an input, scaled by POST.
 
-        A second part has the other half of the accumulators.
+        Return what emits its results and STOREs.
         """
-        parts = (tile,) if number in self.plan.stagings else halves(tile)
-        size = self.config.acc_entries
-        executes, params = [], []
-        for at, part in enumerate(parts):
-            weights, first = chunk_addresses(self.plan, number, stage, part)
-            place = (entry + at * (size // 2)) % size
-            fields = self._exec_fields(number, stage, part, place, weights)
-            executes.append({**fields, "accumulate": 1})
-            params.append(two_params(self.plan, number, stage, part, first))
-        for part, execute, (_results, limits) in zip(parts, executes, params, strict=True):
-            post = limit_post(stage, part, execute, limits)
-            if stage.addend is not None:
-                post = second_input(self.plan, number, stage, part, execute["acc_addr"])
-            self.order.append(Opcode.POST, **post)
-        for execute in executes:
-            self.order.append(Opcode.EXEC, **execute)
-        looks_up = self.tables.looked_up(number, stage)
-        for part, execute, (results, _limits) in zip(parts, executes, params, strict=True):
-            source = {"acc_addr": execute["acc_addr"], "param_addr": results, **looks_up}
-            self._write(number, stage, part, source, timestamp if part is parts[-1] else 0)
+        tile = slot.tile
+        assert isinstance(tile, ArrayTile)
+        entry = self.accumulators.of(stage, tile)
+        weights, first = chunk_addresses(self.plan, number, stage, tile)
+        execute = {**self._exec_fields(number, stage, tile, entry, weights), "accumulate": 1}
+        params, limits = two_params(self.plan, number, stage, tile, first)
+        if stage.addend is None:
+            limit = limit_post(stage, tile, execute, limits)
+        else:
+            limit = second_input(self.plan, number, stage, tile, entry)
+        self.order.append(Opcode.POST, **limit)
+        self.order.append(Opcode.EXEC, **execute)
+
+        def results() -> None:
+            timestamp = self.segment.timestamps[slot.stage] if slot.last else 0
+            stores = self.stores.needed(number, slot)
+            looks_up = self.tables.looked_up(number, stage)
+            source = {"acc_addr": entry, "param_addr": params, **looks_up}
+            self._write(number, stage, tile, source, 0 if stores else timestamp)
+            if stores:
+                self.stores.append(number, slot, timestamp)
+
+        return results
 
     def _write(
         self, number: int, stage: ArrayStage, tile: ArrayTile, source: Fields, timestamp: int
@@ -269,8 +292,9 @@ def emit_instructions(
     load = next(loads, None)
     for number, slot in enumerate(plan.slots):
         while load is not None and load.slot <= number:
-            emitter.loads.append(load)
+            emitter.load(load)
             load = next(loads, None)
         emitter.slot(number, slot)
+    emitter.finish()
     emitter.order.end()
     return emitter.order.instructions

@@ -4,22 +4,7 @@ from matloom.schedule.tiling.tiles import ArrayTile
 from matloom.select.layout.base import Fields
 from matloom.select.stage import ArrayStage
 
-__all__ = ["halves", "limit_post"]
-
-
-def halves(tile: ArrayTile) -> tuple[ArrayTile, ...]:
-    """Return two parts of a tile, so that EXEC works on one while POST works on the other.
-
-    They have half of the output blocks each, or half of the rows of a single block.
-    """
-    blocks = tile.end_block - tile.first_block
-    if blocks > 1:
-        middle = tile.first_block + blocks // 2
-        return tile._replace(end_block=middle), tile._replace(first_block=middle)
-    if tile.height > 1:
-        middle = tile.first_row + tile.height // 2 * tile.row_step
-        return tile._replace(end_row=middle), tile._replace(first_row=middle)
-    return (tile,)
+__all__ = ["limit_post"]
 
 
 def limit_post(stage: ArrayStage, tile: ArrayTile, execute: Fields, params: int) -> Fields:

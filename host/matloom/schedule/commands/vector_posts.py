@@ -68,29 +68,19 @@ class VectorPosts:
             dest = self._plan.stagings[number].address + start - tile.start
         else:
             dest = self._plan.address(stage.output) + start
-        pitch, ratio = stage.period if shape["height"] > 1 else 0, stage.input_ratio
+        pitch = stage.period if shape["height"] > 1 else 0
         looks_up = self._tables.looked_up(number, stage)
         for index, (source, post) in enumerate(stage.posts):
             if index == 0 and self._is_filled(number, stage, entry, shape):
                 continue
             step = self._config.columns * post_element_bytes(post)
+            skipped, extent = self._extent(stage, index, shape)
             places = {"x_step": step if shape["width"] > 1 else 0}
-            skipped, extent = 0, shape
-            if source is not None and source == stage.narrow:
-                extent = {**shape, **self._blocks(stage.narrow_bytes, stage.element_bytes)}
-            elif index == stage.edge:
-                skipped = stage.narrow_bytes // step
-                extent = {**shape, "oc_blocks": shape["oc_blocks"] - skipped}
             if post["destination"] == Destination.SPAD:
                 places |= {"dest_addr": dest + skipped * step, "dest_pitch": pitch, **looks_up}
             if source is not None:
-                first, rows = self._first(stage, source, start), pitch * ratio
-                if source in stage.repeated:
-                    rows = 0
-                elif source == stage.narrow:
-                    rows = stage.narrow_bytes if pitch else 0
-                address = self._source(number, stage.inputs[source], first * ratio)
-                places |= {"source_addr": address + skipped * step, "source_pitch": rows}
+                address, places["source_pitch"] = self._read(number, stage, source, start, shape)
+                places["source_addr"] = address + skipped * step
             self._order.append(
                 Opcode.POST,
                 timestamp=timestamp if index + 1 == len(stage.posts) else 0,
@@ -100,20 +90,35 @@ class VectorPosts:
                 **post,
             )
 
+    def _extent(
+        self, stage: VectorStage, index: int, shape: dict[str, int]
+    ) -> tuple[int, dict[str, int]]:
+        """Return the first output block of a POST of a stage, and the fields of its extent."""
+        source, _post = stage.posts[index]
+        if source is not None and source == stage.narrow:
+            return 0, {**shape, **self._blocks(stage.narrow_bytes, stage.element_bytes)}
+        if index == stage.edge:
+            skipped = stage.narrow_bytes // (self._config.columns * stage.element_bytes)
+            return skipped, {**shape, "oc_blocks": shape["oc_blocks"] - skipped}
+        return 0, shape
+
     def _blocks(self, row_bytes: int, size: int) -> dict[str, int]:
         """Return the fields of POST that say how many elements of `size` bytes a row has."""
         vector = self._config.columns * size
         blocks = -(-row_bytes // vector)
         return {"oc_blocks": blocks, "tail": (row_bytes - (blocks - 1) * vector) // size}
 
-    @staticmethod
-    def _first(stage: VectorStage, source: int, start: int) -> int:
-        """Return the byte of an input, in bytes of the output's elements, for one of the output."""
+    def _read(
+        self, number: int, stage: VectorStage, source: int, start: int, shape: dict[str, int]
+    ) -> tuple[int, int]:
+        """Return the address of the byte of an input for one of the output, and its rows' pitch."""
+        row, first = stage.period if shape["height"] > 1 else 0, start
         if source in stage.repeated:
-            return start % stage.period
-        if source == stage.narrow:
-            return start // stage.period * stage.narrow_bytes
-        return start
+            row, first = 0, start % stage.period
+        elif source == stage.narrow:
+            row, first = row and stage.narrow_bytes, start // stage.period * stage.narrow_bytes
+        ratio = stage.input_ratio
+        return self._source(number, stage.inputs[source], first * ratio), row * ratio
 
     def _is_filled(
         self, number: int, stage: VectorStage, entry: int, shape: dict[str, int]

@@ -1,6 +1,7 @@
 """Chooses tile sizes of array stages: rows, positions per row, output blocks."""
 
 import random
+from collections.abc import Iterable
 
 from matloom.arch.config import Config
 from matloom.arch.isa import Opcode, largest
@@ -8,13 +9,19 @@ from matloom.schedule import tuning
 from matloom.schedule.params import UNBOUNDED, Order, Outside, TilingParams, Weights
 from matloom.schedule.tiling.split_k import long_rows, shortest
 from matloom.select.exec_steps import read_bytes
-from matloom.select.loop_nest import Walk
+from matloom.select.layout.dense import DenseInput
 from matloom.select.stage import ArrayStage, OutputRegion
 
 __all__ = ["LARGEST_FIELD", "Sizes"]
 
 #: Maximum number of rows, and of positions of a row, of an EXEC or POST.
 LARGEST_FIELD = min(largest(Opcode.EXEC, "height"), largest(Opcode.POST, "width"))
+
+#: Positions of a part of a row at least, and the share of vectors that such parts must stream.
+_PART, _NARROWER = 8, 0.97
+#: By how many cycles EXEC may work longer on a block than POST where tiles have one block: decision
+#: 0044, where 24 to 144 channels gain 18 % and 64 to 64 channels nothing.
+_LONGER = 96
 
 
 class Sizes:
@@ -68,19 +75,35 @@ class Sizes:
     ) -> None:
         """Change rows and blocks where it helps, within the existing and the fitting ones."""
         height, fit = most
-        slides = stage.loop_nest.slides
+        slides, width = stage.loop_nest.slides, self.width
         if slides and (limits.tile_bytes >= UNBOUNDED or limits.outside is Outside.OUTPUT):
             # The whole input is on chip: no block reloads it.
-            self._make_taller(stage.loop_nest, wanted, height)
-        if limits.order is Order.BY_BLOCKS and self.width * height <= self._half:
-            self.height = min(height, fit)
-            positions = self.width * self.height
+            self._make_taller(stage, wanted, height)
+        if stage.output_layout.row_stride > 1:
+            self._take_planes(stage, limits.tiles, height, fit)
+        if limits.order is Order.BY_BLOCKS and width * height <= self._half:
+            self.width, self.height = width, min(height, fit)
+            positions = width * self.height
             least = -(-tuning.BLOCK_ENTRIES // positions)
             self.blocks = min(self.blocks, least, self._half // positions)
         self.strip = 0
-        whole = all(each.end_x - each.first_x == self.width for each in stage.regions)
+        whole = all(each.end_x - each.first_x == width for each in stage.regions)
         if whole and _has_strips(stage, limits):
             self._cut_strips(stage, limits, height)
+
+    def _take_planes(self, stage: ArrayStage, tiles: int, height: int, fit: int) -> None:
+        """Take one output block and more rows where POST writes each block by itself.
+
+        Each POST takes some cycles more than it has vectors. They do not matter where EXEC works
+        much longer at a block.
+        """
+        least = -(-tiles // stage.grid.blocks)
+        rows = -(-height // (stage.output_layout.row_stride * least))
+        rows = min(rows, fit, self._half // self.width)
+        longer = (stage.steps - 1) * self.width * self.height
+        if longer <= _LONGER and rows >= 2 * self.height:
+            self.height = rows
+            self.blocks = max(1, min(self.blocks, self._half // (self.width * rows)))
 
     def _cut_rows(self, pieces: int, least: int) -> None:
         """Cut rows into pieces of at least `least` positions if there are too few rows."""
@@ -104,31 +127,40 @@ class Sizes:
         rows = min(max(room // (row_bytes * max(1, nest.y_step)), self.height), height)
         self.strip = -(-height // -(-height // rows))
         if nest.slides:
-            self._make_taller(nest, self.strip, self.strip)
+            self._make_taller(stage, self.strip, self.strip)
         else:
             most = min(self._half // (self.width * self.blocks), LARGEST_FIELD)
             self.height = min(self.strip, max(1, most))
 
-    def _make_taller(self, nest: Walk, wanted: int, height: int) -> None:
-        """Take fewer output blocks and more rows if that saves cycles.
+    def _make_taller(self, stage: ArrayStage, wanted: int, height: int) -> None:
+        """Take fewer output blocks, or parts of rows, and more rows if that saves cycles.
 
-        A tile of windows streams a few more lines than it produces, so fewer and taller tiles
-        stream less.
+        A tile of windows streams a few more lines than it makes, and a few more positions of each.
+        Of a tensor in another layout rows are not split: it is complete from the last rows on only.
         """
+        nest = stage.loop_nest
 
-        def rows_of(blocks: int) -> int:
-            return max(1, min(self._half // (self.width * blocks), LARGEST_FIELD, wanted, height))
+        def rows_of(blocks: int, width: int) -> int:
+            return max(1, min(self._half // (width * blocks), LARGEST_FIELD, wanted, height))
 
-        def vectors(blocks: int) -> int:
-            rows = rows_of(blocks)
+        def vectors(shape: tuple[int, int]) -> int:
+            rows, pieces = rows_of(*shape), -(-self.width // shape[1])
             whole, rest = divmod(height, rows)
-            return whole * nest.vectors(rows, self.width) + (
-                nest.vectors(rest, self.width) if rest else 0
-            )
+            heights = [*[rows] * whole, *[rest] * bool(rest)]
+            return pieces * sum(nest.vectors(each, shape[1]) for each in heights)
 
-        fewest = min(range(self.blocks, min(self.blocks, self._least) - 1, -1), key=vectors)
-        if vectors(fewest) <= tuning.TALLER_TILES * vectors(self.blocks):
-            self.blocks, self.height = fewest, rows_of(fewest)
+        def take(shapes: Iterable[tuple[int, int]], most: float) -> None:
+            fewest = min(shapes, key=vectors)
+            if vectors(fewest) <= most * vectors((self.blocks, self.width)):
+                self.height = rows_of(*fewest)
+                self.blocks, self.width = fewest
+
+        least = min(self.blocks, self._least)
+        counts = range(self.blocks, least - 1, -1)
+        take(((blocks, self.width) for blocks in counts), tuning.TALLER_TILES)
+        dense = isinstance(stage.input_layout, DenseInput)
+        pieces = range(1, max(1, self.width // _PART if dense else 1) + 1)
+        take([(self.blocks, -(-self.width // count)) for count in pieces], _NARROWER)
 
 
 def _least_blocks(stage: ArrayStage, limits: TilingParams, config: Config) -> int:

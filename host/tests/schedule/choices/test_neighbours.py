@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from matloom.arch.config import PRESETS
+from matloom.compiler import CompileOptions, compile_network
 from matloom.schedule.choices.neighbours import before_pooling, followed
 from matloom.schedule.tiling.first_tiles import first_parts, first_rows
 from matloom.select.stage import VectorStage
@@ -108,3 +109,24 @@ def test_only_the_last_rows_end_in_single_blocks():
     maker = next(number for number, each in enumerate(found) if each.paired)
     blocks = [each.oc_blocks for each in found[maker - 6 : maker]]
     assert blocks == [2, 2, 1, 1, 1, 1]
+
+
+def test_windows_over_wide_maps_take_parts_of_rows():
+    """Of 96 x 5 positions, which is all that accumulators hold, tiles would stream 97 x 7."""
+    chain = Chain((1, 96, 96, 8)).convolve(16).halve(stride=(1, 1)).convolve(16)
+    program = compile_network(chain.graph(), CONFIG, CompileOptions())
+    windows = [each for each in executes(program) if each.window]
+    assert {each.out_width for each in windows} == {32}
+    assert sum(each.out_width * each.out_height for each in windows) == 96 * 96
+    assert sum(each.width * each.height for each in windows) == 3 * 34 * (96 + 2 * 6 - 1)
+
+
+def test_makers_of_blocks_write_planes_of_many_rows():
+    """POST writes each output block of 2 x 2 blocks by itself, so tiles have one of them."""
+    chain = Chain((1, 40, 40, 16)).convolve(16).convolve(96).halve().convolve(16)
+    program = compile_network(chain.graph(), CONFIG, CompileOptions())
+    found = executes(program)
+    first = next(number for number, each in enumerate(found) if each.paired)
+    tiles = [each for each in found[:first] if each.y_step == 2]
+    assert [each.oc_blocks for each in tiles] == [1] * len(tiles)
+    assert max(each.height for each in tiles) == 10
