@@ -60,8 +60,8 @@ enum matloom_result matloom_reset(struct matloom_engine* engine) {
   struct wait wait = begin_wait(engine);
   engine->resident = NONE;
   engine->stopped = true;
-  if (engine->unfinished) {
-    engine->state_lost = count(engine->program, MATLOOM_SECTION_VARIABLES) != 0;
+  if (engine->unfinished && engine->attached.program != NULL) {
+    engine->attached.state_lost = count(engine->attached.program, MATLOOM_SECTION_VARIABLES) != 0;
   }
   put(engine, MATLOOM_CONTROL_OFFSET, MATLOOM_CONTROL_RESET_MASK);
   while ((get(engine, MATLOOM_STATUS_OFFSET) & active) != 0 && !engine->bus_failed) {
@@ -98,36 +98,50 @@ static bool is_memory(const struct matloom_memory* memory, uint32_t needed) {
          memory->bytes >= needed && ends_in_reach(memory->bus, needed);
 }
 
+/* Tells the engine where the regions of its program lie. */
+static void place(struct matloom_engine* engine) {
+  const struct matloom_program* program = engine->attached.program;
+  for (uint32_t region = 0; region < 4u; ++region) {
+    put(engine, MATLOOM_PROGRAM_BASE_OFFSET + region * REGION_STEP, engine->attached.bus[region]);
+    put(engine, MATLOOM_PROGRAM_BYTES_OFFSET + region * REGION_STEP,
+        matloom_region_bytes(program, region));
+  }
+  engine->placed = engine->bus_failed ? NULL : program;
+  engine->resident = NONE;
+}
+
 /* Attaches a program; `image_bus` says where its image lies, NULL that it is to be copied. */
 static enum matloom_result attach(struct matloom_engine* engine,
                                   const struct matloom_program* program,
                                   const struct matloom_memory* memory, const uint32_t* image_bus) {
   const bool in_place = image_bus != NULL;
+  const struct matloom_attached none = {0};
   uint32_t offset = 0;
   if (engine->stopped || engine->unfinished) return MATLOOM_ERROR_STATE;
   if (program->digest != engine->digest) return MATLOOM_ERROR_DIGEST;
   if (!is_memory(memory, matloom_program_memory(program, in_place))) return MATLOOM_ERROR_MEMORY;
-  engine->resident = NONE;
-  engine->program = NULL;
-  engine->region[MATLOOM_REGION_PROGRAM] = NULL;
+  engine->attached = none;
+  engine->attached.program = program;
   for (uint32_t region = 0; region < 4u; ++region) {
-    const uint32_t bytes = matloom_region_bytes(program, region);
-    const bool elsewhere = in_place && region == MATLOOM_REGION_PROGRAM;
-    put(engine, MATLOOM_PROGRAM_BASE_OFFSET + region * REGION_STEP,
-        elsewhere ? *image_bus : memory->bus + offset);
-    put(engine, MATLOOM_PROGRAM_BYTES_OFFSET + region * REGION_STEP, bytes);
-    if (elsewhere) continue;
-    engine->region[region] = (uint8_t*)memory->address + offset;
-    offset += round_up(bytes);
+    if (in_place && region == MATLOOM_REGION_PROGRAM) {
+      engine->attached.bus[region] = *image_bus;
+      continue;
+    }
+    engine->attached.bus[region] = memory->bus + offset;
+    engine->attached.region[region] = (uint8_t*)memory->address + offset;
+    offset += round_up(matloom_region_bytes(program, region));
   }
+  place(engine);
   if (!in_place) {
-    matloom_bring(engine, engine->region[MATLOOM_REGION_PROGRAM],
+    matloom_bring(engine, engine->attached.region[MATLOOM_REGION_PROGRAM],
                   begin_of(program, MATLOOM_SECTION_IMAGE),
                   count(program, MATLOOM_SECTION_IMAGE));
   }
   const enum matloom_result result = outcome(engine, MATLOOM_OK);
-  if (result != MATLOOM_OK) return result;
-  engine->program = program;
+  if (result != MATLOOM_OK) {
+    engine->attached = none;
+    return result;
+  }
   matloom_begin_placed(engine);
   return MATLOOM_OK;
 }
@@ -151,22 +165,29 @@ enum matloom_result matloom_attach_in_place(struct matloom_engine* engine,
   return attach(engine, program, memory, &bus);
 }
 
+void matloom_exchange(struct matloom_engine* engine, struct matloom_attached* other) {
+  const struct matloom_attached before = engine->attached;
+  engine->attached = *other;
+  *other = before;
+}
+
 /* Commands of a step, offset and bytes; those of its repetition where its weights are there. */
 static const uint8_t* commands_of(const struct matloom_engine* engine, uint32_t step) {
-  const uint8_t* record = AT(engine->program, ENGINE_STEPS, step);
+  const uint8_t* record = AT(engine->attached.program, ENGINE_STEPS, step);
   if (LENGTH(record, ENGINE_STEPS, REPEAT) != 0 && engine->resident == step) {
-    record = LIST(engine->program, record, ENGINE_STEPS, REPEAT, REPEATS).first;
+    record = LIST(engine->attached.program, record, ENGINE_STEPS, REPEAT, REPEATS).first;
   }
   return FIELD(record, ENGINE_STEPS, COMMAND_OFFSET);
 }
 
 enum matloom_result matloom_start(struct matloom_engine* engine, uint32_t step) {
-  if (engine->program == NULL || engine->stopped || engine->unfinished) {
+  if (engine->attached.program == NULL || engine->stopped || engine->unfinished) {
     return MATLOOM_ERROR_STATE;
   }
-  if (step >= count(engine->program, MATLOOM_SECTION_ENGINE_STEPS)) {
+  if (step >= count(engine->attached.program, MATLOOM_SECTION_ENGINE_STEPS)) {
     return MATLOOM_ERROR_ARGUMENT;
   }
+  if (engine->placed != engine->attached.program) place(engine);
   const uint8_t* commands = commands_of(engine, step);
   matloom_drop_outputs(engine);
   engine->running = step;

@@ -25,10 +25,10 @@ static void carry_over(const struct matloom_program* program, void* const* tenso
 
 enum matloom_result matloom_run(struct matloom_engine* engine, void* const* tensors,
                                 matloom_host host, void* context) {
-  const struct matloom_program* program = engine->program;
-  if (program == NULL || engine->state_lost) return MATLOOM_ERROR_STATE;
+  const struct matloom_program* program = engine->attached.program;
+  if (program == NULL || engine->attached.state_lost) return MATLOOM_ERROR_STATE;
   if (tensors == NULL) return MATLOOM_ERROR_ARGUMENT;
-  engine->state_lost = count(program, MATLOOM_SECTION_VARIABLES) != 0;
+  engine->attached.state_lost = count(program, MATLOOM_SECTION_VARIABLES) != 0;
   for (uint32_t step = 0; step < count(program, MATLOOM_SECTION_STEPS); ++step) {
     const uint8_t* record = AT(program, STEPS, step);
     if (WORD(record, STEPS, KIND) == MATLOOM_STEP_HOST) {
@@ -39,6 +39,6 @@ enum matloom_result matloom_run(struct matloom_engine* engine, void* const* tens
     if (result != MATLOOM_OK) return result;
   }
   carry_over(program, tensors);
-  engine->state_lost = false;
+  engine->attached.state_lost = false;
   return MATLOOM_OK;
 }

@@ -3,7 +3,7 @@
 
 /* Where a binding lies, as the processor sees it. */
 static OUTLINE uint8_t* place_of(const struct matloom_engine* engine, const uint8_t* binding) {
-  return engine->region[WORD(binding, BINDINGS, REGION)] + WORD(binding, BINDINGS, OFFSET);
+  return engine->attached.region[WORD(binding, BINDINGS, REGION)] + WORD(binding, BINDINGS, OFFSET);
 }
 
 void matloom_copy_bytes(uint8_t* to, const uint8_t* from, uint32_t bytes) {
@@ -30,48 +30,80 @@ static void join_planes(uint8_t* to, const uint8_t* from, uint32_t bytes) {
   }
 }
 
-/* Copies variables' first values: of those on the device to ARENA, of others to `tensors`. Returns
- * whether there are some with no place to go to. */
-static bool begin(const struct matloom_engine* engine, void* const* tensors) {
-  const struct matloom_program* program = engine->program;
+/* Where a variable lies: on the device, or in `tensors`; NULL for neither. */
+static OUTLINE uint8_t* variable_at(const struct matloom_engine* engine, const uint8_t* variable,
+                                    void* const* tensors) {
+  const uint8_t* binding = matloom_variable_place(engine->attached.program, variable);
+  if (binding != NULL) return place_of(engine, binding);
+  return tensors == NULL ? NULL : tensors[WORD(variable, VARIABLES, BEFORE)];
+}
+
+/* Sets variables to `values`, or to their first ones for NULL. Returns whether some have no place to
+ * go to. */
+static bool begin(const struct matloom_engine* engine, void* const* tensors,
+                  const void* const* values) {
+  const struct matloom_program* program = engine->attached.program;
+  const uint8_t* first = begin_of(program, MATLOOM_SECTION_HOST_DATA);
   bool lost = false;
   for (uint32_t i = 0; i < count(program, MATLOOM_SECTION_VARIABLES); ++i) {
     const uint8_t* variable = AT(program, VARIABLES, i);
-    const uint8_t* binding = matloom_variable_place(program, variable);
-    const uint32_t tensor = WORD(variable, VARIABLES, BEFORE);
-    const uint8_t* from =
-        begin_of(program, MATLOOM_SECTION_HOST_DATA) + WORD(variable, VARIABLES, INITIAL);
-    const uint32_t bytes = matloom_tensor_bytes(program, tensor);
-    if (binding != NULL) {
-      matloom_bring(engine, place_of(engine, binding), from, bytes);
-    } else if (tensors != NULL && tensors[tensor] != NULL) {
-      matloom_copy_bytes(tensors[tensor], from, bytes);
-    } else {
+    const void* from = values == NULL ? first + WORD(variable, VARIABLES, INITIAL) : values[i];
+    const uint32_t bytes = matloom_tensor_bytes(program, WORD(variable, VARIABLES, BEFORE));
+    uint8_t* place = variable_at(engine, variable, tensors);
+    if (place == NULL) {
       lost = true;
+    } else if (matloom_variable_place(program, variable) != NULL) {
+      matloom_bring(engine, place, from, bytes);
+    } else {
+      matloom_copy_bytes(place, from, bytes);
     }
   }
   return lost;
 }
 
 void matloom_begin_placed(struct matloom_engine* engine) {
-  engine->state_lost = begin(engine, NULL);
+  engine->attached.state_lost = begin(engine, NULL, NULL);
+}
+
+enum matloom_result matloom_write_state(struct matloom_engine* engine, void* const* tensors,
+                                        const void* const* values) {
+  if (engine->attached.program == NULL || engine->unfinished) return MATLOOM_ERROR_STATE;
+  engine->attached.state_lost = begin(engine, tensors, values);
+  return engine->attached.state_lost ? MATLOOM_ERROR_ARGUMENT : MATLOOM_OK;
 }
 
 enum matloom_result matloom_reset_state(struct matloom_engine* engine, void* const* tensors) {
-  if (engine->program == NULL || engine->unfinished) return MATLOOM_ERROR_STATE;
-  engine->state_lost = begin(engine, tensors);
-  return engine->state_lost ? MATLOOM_ERROR_ARGUMENT : MATLOOM_OK;
+  return matloom_write_state(engine, tensors, NULL);
+}
+
+enum matloom_result matloom_read_state(const struct matloom_engine* engine, void* const* tensors,
+                                       void* const* values) {
+  const struct matloom_program* program = engine->attached.program;
+  if (program == NULL || engine->unfinished || engine->attached.state_lost) {
+    return MATLOOM_ERROR_STATE;
+  }
+  for (uint32_t i = 0; i < count(program, MATLOOM_SECTION_VARIABLES); ++i) {
+    const uint8_t* variable = AT(program, VARIABLES, i);
+    const uint32_t bytes = matloom_tensor_bytes(program, WORD(variable, VARIABLES, BEFORE));
+    uint8_t* place = variable_at(engine, variable, tensors);
+    if (place == NULL) return MATLOOM_ERROR_ARGUMENT;
+    if (engine->port.invalidate != NULL && matloom_variable_place(program, variable) != NULL) {
+      engine->port.invalidate(engine->port.context, place, bytes);
+    }
+    matloom_copy_bytes(values[i], place, bytes);
+  }
+  return MATLOOM_OK;
 }
 
 void matloom_drop_outputs(const struct matloom_engine* engine) {
-  const uint32_t bytes = matloom_region_bytes(engine->program, MATLOOM_REGION_OUTPUT);
+  const uint32_t bytes = matloom_region_bytes(engine->attached.program, MATLOOM_REGION_OUTPUT);
   if (engine->port.invalidate != NULL) {
-    engine->port.invalidate(engine->port.context, engine->region[MATLOOM_REGION_OUTPUT], bytes);
+    engine->port.invalidate(engine->port.context, engine->attached.region[MATLOOM_REGION_OUTPUT], bytes);
   }
 }
 
 void* matloom_place(const struct matloom_engine* engine, uint32_t tensor) {
-  const struct matloom_program* program = engine->program;
+  const struct matloom_program* program = engine->attached.program;
   if (program == NULL) return NULL;
   for (uint32_t i = 0; i < count(program, MATLOOM_SECTION_BINDINGS); ++i) {
     const uint8_t* binding = AT(program, BINDINGS, i);
@@ -88,10 +120,10 @@ void* matloom_place(const struct matloom_engine* engine, uint32_t tensor) {
 /* Whether tensors of a step may be moved now. */
 static enum matloom_result check_move(const struct matloom_engine* engine, uint32_t step,
                                       void* const* tensors) {
-  if (engine->program == NULL || engine->stopped || engine->unfinished) {
+  if (engine->attached.program == NULL || engine->stopped || engine->unfinished) {
     return MATLOOM_ERROR_STATE;
   }
-  if (tensors == NULL || step >= count(engine->program, MATLOOM_SECTION_ENGINE_STEPS)) {
+  if (tensors == NULL || step >= count(engine->attached.program, MATLOOM_SECTION_ENGINE_STEPS)) {
     return MATLOOM_ERROR_ARGUMENT;
   }
   return MATLOOM_OK;
@@ -101,12 +133,12 @@ static enum matloom_result check_move(const struct matloom_engine* engine, uint3
 static bool move(const struct matloom_engine* engine, const uint8_t* binding, void* tensor,
                  bool output) {
   const uint32_t number = WORD(binding, BINDINGS, TENSOR);
-  const uint32_t bytes = matloom_tensor_bytes(engine->program, number);
+  const uint32_t bytes = matloom_tensor_bytes(engine->attached.program, number);
   uint8_t* place = place_of(engine, binding);
   if (tensor == NULL) return false;
   if (!output) {
     matloom_bring(engine, place, tensor, bytes);
-  } else if (WORD(AT(engine->program, TENSORS, number), TENSORS, DTYPE) == MATLOOM_DTYPE_INT32) {
+  } else if (WORD(AT(engine->attached.program, TENSORS, number), TENSORS, DTYPE) == MATLOOM_DTYPE_INT32) {
     if (tensor == place) return false;
     join_planes(tensor, place, bytes);
   } else {
@@ -120,9 +152,9 @@ static OUTLINE enum matloom_result move_side(const struct matloom_engine* engine
                                              void* const* tensors, bool output) {
   const enum matloom_result result = check_move(engine, step, tensors);
   if (result != MATLOOM_OK) return result;
-  const uint8_t* record = AT(engine->program, ENGINE_STEPS, step);
+  const uint8_t* record = AT(engine->attached.program, ENGINE_STEPS, step);
   struct list side = matloom_list(
-      engine->program,
+      engine->attached.program,
       output ? FIELD(record, ENGINE_STEPS, OUTPUTS) : FIELD(record, ENGINE_STEPS, INPUTS),
       MATLOOM_SECTION_BINDINGS);
   EACH_OF(side, BYTES(BINDINGS)) {

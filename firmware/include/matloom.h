@@ -128,18 +128,25 @@ struct matloom_memory {
   uint32_t bytes;
 };
 
+/* A program in memory of an engine. Its members are the driver's; all zero, it is none. */
+struct matloom_attached {
+  const struct matloom_program* program; /* NULL where none is attached */
+  uint8_t* region[4];                    /* as the processor sees them, by enum matloom_region */
+  uint32_t bus[4];                       /* as the engine sees them */
+  bool state_lost;                       /* what variables hold is unknown */
+};
+
 /* An engine that was probed. Its members are the driver's. */
 struct matloom_engine {
   struct matloom_port port;
-  const struct matloom_program* program; /* NULL where none is attached */
-  uint8_t* region[4];                    /* as the processor sees them, by enum matloom_region */
+  struct matloom_attached attached;
+  const struct matloom_program* placed; /* whose regions the engine knows */
   uint32_t digest;
   uint32_t running;  /* step of the engine that was started last */
   uint32_t resident; /* step whose weights are in the scratchpad; none where 0xffffffff */
   bool bus_failed;
   bool unfinished; /* a run began whose end was not seen */
   bool stopped;    /* by a fault or a timeout: only a reset helps */
-  bool state_lost; /* what variables hold is unknown */
 };
 
 /* Counters of the last run, by enum matloom_counter. */
@@ -246,6 +253,11 @@ enum matloom_result matloom_attach_in_place(struct matloom_engine* engine,
                                             const struct matloom_memory* memory,
                                             uint32_t file_bus);
 
+/* Exchanges the program that is attached for another one, or none, which `other` then keeps. Programs
+ * that were attached to one engine, each in memory of its own, run alternately; each has a structure
+ * of its own. Weights stay in the scratchpad until another program's step is started. */
+void matloom_exchange(struct matloom_engine* engine, struct matloom_attached* other);
+
 /* Where a tensor lies in a region as a step of the engine reads or makes it, or NULL where it does
  * not, or no program is attached: inputs may be written there and outputs read there, instead of
  * being copied. NULL too for outputs of int32, which the engine leaves as four planes of bytes.
@@ -301,6 +313,16 @@ enum matloom_result matloom_timestamp(struct matloom_engine* engine, uint32_t sl
 /* Sets all variables to their first values: those of the engine in memory, those of the host in
  * `tensors`, which may be NULL where there are none. Errors: ARGUMENT, STATE. */
 enum matloom_result matloom_reset_state(struct matloom_engine* engine, void* const* tensors);
+
+/* As matloom_reset_state, but to the values in `values`, one for each variable in the program's
+ * order. Errors: ARGUMENT, STATE. */
+enum matloom_result matloom_write_state(struct matloom_engine* engine, void* const* tensors,
+                                        const void* const* values);
+
+/* Copies what variables hold to `values`; arguments as for matloom_write_state. Errors: ARGUMENT,
+ * STATE, where it is unknown. */
+enum matloom_result matloom_read_state(const struct matloom_engine* engine, void* const* tensors,
+                                       void* const* values);
 
 /* Runs a network once: every step in order, the host's by `host`, which may be NULL where there
  * are none. Inputs are read from, outputs left in `tensors`, as for matloom_write_inputs; variables

@@ -86,6 +86,92 @@ void matloom_onnx_softmax(void* output, const void* input, const float* table, u
 void matloom_transpose(void* output, const void* input, uint32_t bytes, uint32_t axes,
                        const uint32_t* lengths, const uint32_t* strides);
 
+/* What matloom_combine and matloom_reduce do with two integers. */
+enum matloom_operation {
+  MATLOOM_ADD,
+  MATLOOM_SUBTRACT,
+  MATLOOM_MULTIPLY,
+  MATLOOM_MINIMUM,
+  MATLOOM_MAXIMUM,
+  MATLOOM_LESS,
+  MATLOOM_LESS_EQUAL,
+  MATLOOM_EQUAL,
+  MATLOOM_NOT_EQUAL
+};
+
+/* Two tensors of integers or booleans, of type `given`, element by element; results wrap around. A
+ * step is 1, or 0 for a tensor of one element. */
+void matloom_combine(void* output, const void* one, const void* other, uint32_t made,
+                     uint32_t given, uint32_t operation, uint32_t elements, uint32_t step,
+                     uint32_t other_step);
+
+/* Integers and booleans as those of another type, to their lower bits. */
+void matloom_convert(void* output, const void* input, uint32_t made, uint32_t given,
+                     uint32_t elements);
+
+/* The sum, or the least or largest, of integers along an axis of `length` with `outer` elements
+ * before and `inner` after it. */
+void matloom_reduce(void* output, const void* input, uint32_t dtype, uint32_t operation,
+                    uint32_t outer, uint32_t length, uint32_t inner);
+
+/* Elements of one tensor where a condition holds, and of the other elsewhere. The condition's step
+ * is 1, or 0 for one element. */
+void matloom_select(void* output, const uint8_t* condition, const void* one, const void* other,
+                    uint32_t dtype, uint32_t elements, uint32_t condition_step);
+
+/* So many parts of so many bytes, a step apart in the output and another one in the input. */
+void matloom_copy_parts(void* output, const void* input, uint32_t count, uint32_t bytes,
+                        uint32_t step, uint32_t input_step);
+
+/* A program that a loop runs: its body or its condition. */
+struct matloom_inner {
+  const uint8_t* file;
+  uint32_t bytes;
+  void* const* tensors; /* as for matloom_run */
+  matloom_host host;    /* its context is the engine */
+  /* What follows is that of these kernels. */
+  struct matloom_program program;
+  struct matloom_attached attached;
+};
+
+/* A copy of bytes. */
+struct matloom_move {
+  void* to;
+  const void* from;
+  uint32_t bytes;
+};
+
+struct matloom_moves {
+  const struct matloom_move* first;
+  uint32_t count;
+};
+
+/* A loop. Values of a turn for the next have buffers of their own, or are variables of the body. */
+struct matloom_loop {
+  struct matloom_inner* body;
+  struct matloom_inner* condition; /* decides before each turn; NULL where the body counts */
+  const uint8_t* goes_on;          /* what the condition makes; else what the body reads and makes */
+  const int64_t* most;             /* turns, where the body counts */
+  int64_t* turn;                   /* where the body counts, its input */
+  const void* const* begin; /* values of the body's variables, before the first turn */
+  void* const* end;         /* and after the last */
+  struct matloom_moves before;   /* to the first turn */
+  struct matloom_moves entering; /* to each turn */
+  struct matloom_moves leaving;  /* from each turn */
+  struct matloom_moves stacked;  /* from each turn, to rows of the loop's outputs */
+  struct matloom_moves after;    /* from the last turn */
+  uint32_t turns;                /* rows of these outputs: there must be so many turns */
+};
+
+/* Attaches a program of a loop, and reduces the memory by what it took. The network's own program is
+ * attached after those of all loops. Errors as for matloom_program_use and matloom_attach. */
+enum matloom_result matloom_inner_open(struct matloom_engine* engine, struct matloom_inner* inner,
+                                       struct matloom_memory* memory);
+
+/* Runs a loop: a step of the host, from within matloom_run. Returns false where a run fails, or the
+ * number of turns is not that of the outputs' rows. */
+bool matloom_loop(struct matloom_engine* engine, const struct matloom_loop* loop);
+
 #ifdef __cplusplus
 }
 #endif

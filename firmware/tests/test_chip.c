@@ -41,7 +41,7 @@ static void open_copied(const char* path, struct matloom_memory memory) {
 /* A command buffer that the engine refuses: the fault and the way out of it, on real registers. */
 static void check_fault(void) {
   struct matloom_fault_record record;
-  uint8_t* commands = engine.region[MATLOOM_REGION_PROGRAM] + 11008;
+  uint8_t* commands = engine.attached.region[MATLOOM_REGION_PROGRAM] + 11008;
   const uint8_t saved = commands[0];
   commands[0] = 0xf; /* no opcode */
   EQUAL(matloom_start(&engine, 0), MATLOOM_OK);

@@ -208,7 +208,7 @@ static void test_run_in_place(void) {
   EQUAL(matloom_run(&engine, places, NULL, NULL), MATLOOM_ERROR_ARGUMENT);
   EQUAL((uintptr_t)matloom_place(&engine, 99), 0);
   EQUAL((uintptr_t)matloom_place(&engine, 0x7fffffffu), 0); /* none of whose fields is read */
-  engine.program = NULL;
+  engine.attached.program = NULL;
   EQUAL((uintptr_t)matloom_place(&engine, input), 0);
 }
 
@@ -369,7 +369,7 @@ static void test_two_engines(void) {
 
 static void test_variables_on_the_device(void) {
   set_up(&streaming);
-  uint8_t* arena = engine.region[MATLOOM_REGION_ARENA];
+  uint8_t* arena = engine.attached.region[MATLOOM_REGION_ARENA];
   const uint32_t bytes = fake.registers[0x78 / 4];
   uint8_t initial[1024];
   CHECK(bytes > 0 && bytes <= sizeof initial);
@@ -407,9 +407,77 @@ static void test_variables_of_the_host(void) {
   memcpy(shared, tensors, sizeof shared);
   shared[before] = shared[after];
   EQUAL(matloom_run(&engine, shared, add_one, &calls), MATLOOM_OK);
-  engine.program = NULL;
+  engine.attached.program = NULL;
   EQUAL(matloom_reset_state(&engine, tensors), MATLOOM_ERROR_STATE);
   EQUAL(matloom_run(&engine, tensors, NULL, NULL), MATLOOM_ERROR_STATE);
+}
+
+static void test_values_of_variables(void) {
+  static uint8_t held[8][1024];
+  const void* given[8];
+  void* values[8];
+  set_up(&streaming);
+  const uint32_t variables = matloom_program_variables(&program);
+  CHECK(variables > 0 && variables <= 8);
+  for (uint32_t i = 0; i < 8; ++i) {
+    memset(held[i], (int)(0x30 + i), sizeof held[i]);
+    given[i] = values[i] = held[i];
+  }
+  EQUAL(matloom_write_state(&engine, NULL, given), MATLOOM_OK);
+  const uint8_t* arena = engine.attached.region[MATLOOM_REGION_ARENA];
+  EQUAL(arena[0], 0x30);
+  const uint32_t invalidates = fake.invalidates;
+  memset(held, 0, sizeof held);
+  EQUAL(matloom_read_state(&engine, NULL, values), MATLOOM_OK);
+  EQUAL(fake.invalidates, invalidates + variables);
+  for (uint32_t i = 0; i < variables; ++i) EQUAL(held[i][0], 0x30 + i);
+  EQUAL(matloom_start(&engine, 0), MATLOOM_OK);
+  EQUAL(matloom_read_state(&engine, NULL, values), MATLOOM_ERROR_STATE);
+  EQUAL(matloom_write_state(&engine, NULL, given), MATLOOM_ERROR_STATE);
+  set_up(&remembering);
+  EQUAL(matloom_read_state(&engine, tensors, values), MATLOOM_ERROR_STATE); /* no call yet */
+  EQUAL(matloom_write_state(&engine, tensors, given), MATLOOM_OK);
+  EQUAL(matloom_read_state(&engine, NULL, values), MATLOOM_ERROR_ARGUMENT);
+  held[0][3] = 0;
+  EQUAL(matloom_read_state(&engine, tensors, values), MATLOOM_OK);
+  EQUAL(matloom_write_state(&engine, NULL, given), MATLOOM_ERROR_ARGUMENT);
+  engine.attached.program = NULL;
+  EQUAL(matloom_read_state(&engine, tensors, values), MATLOOM_ERROR_STATE);
+}
+
+static void test_programs_that_alternate(void) {
+  static struct matloom_program first;
+  struct matloom_memory memory = fake_memory(&fake);
+  struct matloom_attached other = {0};
+  uint32_t calls = 0;
+  set_up(&digits);
+  first = program;
+  EQUAL(matloom_attach(&engine, &first, &memory), MATLOOM_OK);
+  const uint32_t bytes = matloom_program_memory(&first, false);
+  memory.address = (uint8_t*)memory.address + bytes;
+  memory.bus += bytes;
+  memory.bytes -= bytes;
+  matloom_exchange(&engine, &other);
+  EQUAL(matloom_start(&engine, 0), MATLOOM_ERROR_STATE); /* none is attached */
+  EQUAL(matloom_program_open(&program, product.bytes, product.size), MATLOOM_OK);
+  EQUAL(matloom_attach(&engine, &program, &memory), MATLOOM_OK);
+  EQUAL(matloom_run(&engine, tensors, NULL, NULL), MATLOOM_OK);
+  EQUAL(fake.registers[0x40 / 4], 0x80000000u + bytes);
+  const uint32_t shorter = (matloom_start(&engine, 0), fake.registers[0x18 / 4]);
+  EQUAL(matloom_wait(&engine), MATLOOM_OK);
+  matloom_exchange(&engine, &other);
+  EQUAL(matloom_run(&engine, tensors, add_one, &calls), MATLOOM_OK);
+  EQUAL(fake.registers[0x40 / 4], 0x80000000u);
+  EQUAL(fake.registers[0x48 / 4], 13568);
+  matloom_exchange(&engine, &other);
+  matloom_exchange(&engine, &other); /* nothing ran in between */
+  EQUAL(engine.resident, 0);
+  matloom_exchange(&engine, &other);
+  EQUAL(matloom_start(&engine, 0), MATLOOM_OK);
+  EQUAL(fake.registers[0x40 / 4], 0x80000000u + bytes);
+  CHECK(fake.registers[0x18 / 4] != shorter); /* its weights were replaced */
+  matloom_exchange(&engine, &(struct matloom_attached){0});
+  EQUAL(matloom_reset(&engine), MATLOOM_OK); /* of a run whose program is not attached */
 }
 
 static int32_t little_endian(const uint8_t* bytes) {
@@ -426,7 +494,7 @@ static void test_sums_of_32_bits(void) {
   tensors[logits] = sums_found;
   EQUAL(matloom_start(&engine, 0), MATLOOM_OK);
   EQUAL(matloom_wait(&engine), MATLOOM_OK);
-  int8_t* planes = (int8_t*)engine.region[MATLOOM_REGION_OUTPUT];
+  int8_t* planes = (int8_t*)engine.attached.region[MATLOOM_REGION_OUTPUT];
   memset(planes, 0, 40);
   planes[0] = -1; /* -1 + 2 * 256 - 3 * 32768 + 4 * 4194304 */
   planes[10] = 2;
@@ -532,7 +600,8 @@ int main(int count, char** paths) {
       test_attach_in_place, test_run, test_run_in_place, test_start_with_a_failing_bus,
       test_steps_that_are_not, test_one_run_at_a_time, test_busy_and_done, test_fault,
       test_timeout, test_interrupts, test_repetition, test_numbers, test_two_engines,
-      test_variables_on_the_device, test_variables_of_the_host, test_sums_of_32_bits,
+      test_variables_on_the_device, test_variables_of_the_host, test_values_of_variables,
+      test_programs_that_alternate, test_sums_of_32_bits,
       test_without_cache, test_reset_of_a_run, test_what_a_program_says,
       test_a_file_that_was_linked, test_texts};
   for (size_t i = 0; i < sizeof tests / sizeof tests[0]; ++i) tests[i]();

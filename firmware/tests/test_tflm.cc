@@ -108,11 +108,11 @@ void TestRuns() {
   EQUAL(Prepare(&one), kTfLiteOk);
   EQUAL(Prepare(&other), kTfLiteOk);
   CheckRun(&one);
-  const matloom_program* attached = engine.program;
+  const matloom_program* attached = engine.attached.program;
   CheckRun(&one);
-  CHECK(engine.program == attached);
+  CHECK(engine.attached.program == attached);
   CheckRun(&other);
-  CHECK(engine.program != attached);
+  CHECK(engine.attached.program != attached);
   CheckRun(&one);
   EQUAL(bus.runs, 4);
 }
@@ -201,7 +201,7 @@ void TestVariables() {
   Open(&one, streaming, shapes[0], shapes[1]);
   EQUAL(Prepare(&one), kTfLiteOk);
   EQUAL(Invoke(&one), kTfLiteOk);
-  uint8_t* arena_region = engine.region[MATLOOM_REGION_ARENA];
+  uint8_t* arena_region = engine.attached.region[MATLOOM_REGION_ARENA];
   const uint8_t first = *arena_region;
   *arena_region = static_cast<uint8_t>(~first); /* what a run would leave */
   EQUAL(Invoke(&one), kTfLiteOk);

@@ -1,27 +1,30 @@
 """Emits a Program as C: its file, a buffer for each tensor, and host steps as kernel calls."""
 
-import math
-from collections.abc import Callable
+import itertools
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
-from matloom.arch.program_file import LOOP
+from matloom.arch.program_file import CONSTANT_ALIGNMENT, LOOP
 from matloom.errors import UserError
-from matloom.ir.attributes import ONNX_INTERPRETERS, Axis, LstmCell, Reference
-from matloom.ir.graph import Graph, Node, Op, Tensor
-from matloom.ir.scales import rescale_multiplier, softmax_scale
+from matloom.ir.attributes import ONNX_INTERPRETERS
+from matloom.ir.graph import Op
 from matloom.program import HostStep, Program
+from matloom.program.host_steps import programs_of
 from matloom.program.node import step_graph, tensors_by_name
-from matloom.select.lookup import table_of
 from matloom.toolchain.firmware import linked_sources
 from matloom.tools.c_names import buffer_names, require_network_name
 from matloom.tools.emit_header import declaration, header
+from matloom.tools.emit_kernels import described, kernel_call
+from matloom.tools.emit_loop import CProgram, emit_loop
 from matloom.tools.emit_onnx import emit_onnx
 from matloom.tools.emit_preprocessing import preprocessing_declarations, preprocessing_source
+from matloom.tools.emit_tflite import emit_tflite
+from matloom.tools.emit_values import constant_array
 
 __all__ = ["EmitError", "emit_c", "write_c"]
 
-_INTEGERS = ("int8", "uint8", "int16")
 _BYTES_A_LINE = 20
 
 
@@ -49,83 +52,31 @@ def write_c(program: Program, path: Path) -> None:
 def emit_c(program: Program, name: str) -> tuple[str, str]:
     """Return source and header of a program whose C names begin with `name`."""
     buffers = buffer_names(program, name)
-    calls = _calls(program, buffers)
+    part = _part(program, "", buffers, itertools.count())
     made = preprocessing_declarations(program, buffers)
-    source = _source(_without_models(program), name, buffers, calls)
-    return source, header(program, name, buffers, linked_sources(), made)
+    inside = [each.program for each in part.inside()]
+    source = _source(part, name)
+    return source, header(program, name, buffers, linked_sources(), made, inside)
 
 
-def _source(program: Program, name: str, buffers: dict[str, str], calls: list[str]) -> str:
-    data, ends = program.to_bytes(), {info.key for info in (*program.inputs, *program.outputs)}
-    rows = [data[at : at + _BYTES_A_LINE] for at in range(0, len(data), _BYTES_A_LINE)]
-    lines = [f'#include "{name}.h"', "", '#include "matloom_kernels.h"']
-    lines += ['#include "matloom_pre.h"', ""] if program.preprocessing else [""]
-    lines.append(f"static _Alignas(64) const uint8_t file[{len(data)}] = {{")
-    lines += [f"    {','.join(map(str, row))}," for row in rows]
-    lines += ["};", "", "/* Tensors, and their buffers by number. */"]
-    for info in program.tensors:
-        kind = "" if info.key in ends else "static "
-        lines.append(f"{kind}_Alignas(16) {declaration(info, buffers[info.key])};")
-    lines += [
-        f"static void* const tensors[] = {{{', '.join(buffers.values())}}};",
-        "static struct matloom_program program;",
-        "",
-        "static bool host(void* context, const struct matloom_program* of, uint32_t step,",
-        "                 void* const* all) {",
-        "  (void)context, (void)of, (void)all;",
-        "  switch (step) {",
-        *calls,
-        "    default:",
-        "      return false;",
-        "  }",
-        "}",
-        "",
-        *preprocessing_source(program, buffers),
-        f"enum matloom_result {name}_open(struct matloom_engine* engine,",
-        "    const struct matloom_memory* memory) {",
-        "  enum matloom_result result = matloom_program_use(&program, file, sizeof file);",
-        "  if (result == MATLOOM_OK) result = matloom_attach(engine, &program, memory);",
-        "  return result == MATLOOM_OK ? matloom_reset_state(engine, tensors) : result;",
-        "}",
-        "",
-        f"enum matloom_result {name}_run(struct matloom_engine* engine) {{",
-        "  return matloom_run(engine, tensors, host, NULL);",
-        "}",
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def _calls(program: Program, buffers: dict[str, str]) -> list[str]:
-    """Return the switch cases of the host steps."""
-    tensors = tensors_by_name(program)
-    numbers = {constant.name: at for at, constant in enumerate(program.constants)}
-    names = {name: f"matloom_program_constant(of, {at}u)" for name, at in numbers.items()}
-    names.update(buffers)
-    output_keys = {info.key for info in program.outputs} & set(numbers)
-    if output_keys:
-        raise EmitError(
-            f"a network in C must compute its outputs, and {', '.join(output_keys)} is a constant"
+def _part(
+    program: Program, name: str, buffers: dict[str, str], numbers: "itertools.count[int]"
+) -> CProgram:
+    """Return a program with the parts of its loops."""
+    loops = {}
+    for step, programs in program.loops.items():
+        names = [f"inner_{next(numbers)}" for _ in programs]
+        loops[step] = tuple(
+            _part(each, own, buffer_names(each, own), numbers)
+            for each, own in zip(programs, names, strict=True)
         )
-    lines, missing = [], []
-    for at, step in enumerate(program.steps):
-        if isinstance(step, HostStep) and step.operator == LOOP:
-            missing.append("a loop whose turns an input decides")
-        elif isinstance(step, HostStep) and _in_onnx(step):
-            (file,) = (each for each in program.constants if each.name == step.inputs[-1])
-            content = program.host_data[file.offset :][: file.shape[0]]
-            ends = [[names[key] for key in side] for side in (step.inputs[:-1], step.outputs)]
-            calls, without = emit_onnx(content, step.attributes, ends)
-            missing += without
-            lines += [f"    case {at}: {{", *(f"      {call}" for call in calls)]
-            lines += ["      return true;", "    }"]
-        elif isinstance(step, HostStep):
-            graph = step_graph(step, tensors)
-            call = _call(
-                graph, graph.nodes[0], [names[key] for key in (*step.outputs, *step.inputs)]
-            )
-            if call is None:
-                missing.append(_described(graph, graph.nodes[0]))
-            lines += [f"    case {at}:", f"      {call}", "      return true;"]
+    return CProgram(program=program, name=name, buffers=buffers, loops=loops)
+
+
+def _source(part: CProgram, name: str) -> str:
+    program, inside = part.program, part.inside()
+    steps = [_calls(each) for each in (*inside, part)]
+    missing = [operator for each in steps for operator in each.missing]
     if missing:
         raise EmitError(
             "a network in C must have a kernel for each step of the processor, and there is none "
@@ -133,168 +84,162 @@ def _calls(program: Program, buffers: dict[str, str]) -> list[str]:
             hint="choose an engine that runs them, or quantise the network to int8: matloom "
             "explain says why an operator is left to the processor",
         )
+    lines = [f'#include "{name}.h"', "", '#include "matloom_kernels.h"']
+    lines += ['#include "matloom_pre.h"', ""] if program.preprocessing else [""]
+    for each, calls in zip((*inside, part), steps, strict=True):
+        lines += _definitions(each, calls)
+    attach = "matloom_attach(engine, &program, memory)"
+    copy: list[str] = []
+    if inside:
+        attach = "matloom_attach(engine, &program, &rest)"
+        copy = ["  struct matloom_memory rest = *memory;"]
+    opens = [f"matloom_inner_open(engine, &{each.name}, &rest)" for each in inside]
+    lines += [
+        *preprocessing_source(program, dict(part.buffers)),
+        f"enum matloom_result {name}_open(struct matloom_engine* engine,",
+        "    const struct matloom_memory* memory) {",
+        *copy,
+        "  enum matloom_result result = matloom_program_use(&program, file, sizeof file);",
+        *(f"  if (result == MATLOOM_OK) result = {each};" for each in opens),
+        f"  if (result == MATLOOM_OK) result = {attach};",
+        "  return result == MATLOOM_OK ? matloom_reset_state(engine, tensors) : result;",
+        "}",
+        "",
+        f"enum matloom_result {name}_run(struct matloom_engine* engine) {{",
+        "  return matloom_run(engine, tensors, host, engine);",
+        "}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+class _HostSteps(NamedTuple):
+    """Host steps in C: cases of a switch, definitions of loops, operators without a kernel."""
+
+    calls: list[str]
+    loops: list[str]
+    missing: list[str]
+
+
+def _definitions(part: CProgram, steps: _HostSteps) -> list[str]:
+    """Return file, buffers and host steps of a program."""
+    program, end = part.program, f"_{part.name}" if part.name else ""
+    data = _without_files(program).to_bytes()
+    rows = [data[at : at + _BYTES_A_LINE] for at in range(0, len(data), _BYTES_A_LINE)]
+    lines = [f"static _Alignas(64) const uint8_t file{end}[{len(data)}] = {{"]
+    lines += [f"    {','.join(map(str, row))}," for row in rows]
+    lines += ["};", "", "/* Tensors, and their buffers by number. */"]
+    public = {info.key for info in (*program.inputs, *program.outputs)} if not part.name else {}
+    for info in program.tensors:
+        kind = "" if info.key in public else "static "
+        lines.append(f"{kind}_Alignas(16) {declaration(info, part.buffers[info.key])};")
+    lines += [
+        f"static void* const tensors{end}[] = {{{', '.join(part.buffers.values())}}};",
+        *([] if part.name else ["static struct matloom_program program;"]),
+        "",
+        *steps.loops,
+        f"static bool host{end}(void* context, const struct matloom_program* of, uint32_t step,",
+        f"                 {' ' * len(end)}void* const* all) {{",
+        "  (void)context, (void)of, (void)all;",
+        "  switch (step) {",
+        *steps.calls,
+        "    default:",
+        "      return false;",
+        "  }",
+        "}",
+        "",
+    ]
+    if part.name:
+        values = f"file{end}, sizeof file{end}, tensors{end}, host{end}"
+        fields = "{0}, {0}"
+        lines += [f"static struct matloom_inner {part.name} = {{{values}, {fields}}};", ""]
     return lines
 
 
-def _without_models(program: Program) -> Program:
-    """Return a program without the ONNX file at the end of its constants: kernels replace it."""
-    files = {
-        step.inputs[-1] for step in program.steps if isinstance(step, HostStep) and _in_onnx(step)
-    }
-    last = max((each for each in program.constants), key=lambda each: each.offset, default=None)
-    if last is None or last.name not in files:
-        return program
-    constants = tuple(
-        replace(each, shape=(0,)) if each is last else each for each in program.constants
-    )
-    return replace(program, constants=constants, host_data=program.host_data[: last.offset])
-
-
-def _in_onnx(step: HostStep) -> bool:
-    """Return whether operators of a step are nodes of an ONNX file."""
-    onnx = step.attributes.get("interpreters") == ONNX_INTERPRETERS
-    return step.operator == Op.REFERENCE and onnx and bool(step.attributes["positions"])
-
-
-def _call(graph: Graph, node: Node, places: list[str]) -> str | None:
-    """Return the kernel call for a graph with a single node; None if there is no kernel in C.
-
-    `places` are the tensors in C, outputs first.
-    """
-    emit = _KERNELS.get(node.op)
-    arguments = None if emit is None else emit(graph, node)
-    if arguments is None:
-        return None
-    function, rest = arguments
-    return f"{function}({', '.join((*places, *rest))});"
-
-
-def _described(graph: Graph, node: Node) -> str:
-    """Return an operator with its input and output types."""
-    input_type = graph.tensors[node.inputs[0]].dtype if node.inputs else "nothing"
-    return f"{_operator(node)} from {input_type} to {graph.tensors[node.outputs[0]].dtype}"
-
-
-def _operator(node: Node) -> str:
-    """Return the name of an operator; for REFERENCE nodes, the names in the model."""
-    opaque = node.op is Op.REFERENCE
-    return " and ".join(node.attributes_as(Reference).operators) if opaque else node.op
-
-
-_Arguments = tuple[str, tuple[str, ...]]
-
-
-def _dtype(tensor: Tensor) -> str:
-    return f"MATLOOM_DTYPE_{tensor.dtype.upper()}"
-
-
-def _integers(tensor: Tensor) -> str:
-    return f"(struct matloom_integers){{{_dtype(tensor)}, {tensor.zero_point}}}"
-
-
-def _has_one_scale(tensor: Tensor) -> bool:
-    return tensor.quantisation is not None and len(tensor.quantisation.scale) == 1
-
-
-def _elements(tensor: Tensor) -> str:
-    return f"{math.prod(tensor.shape)}u"
-
-
-def _scale(pair: tuple[int, int]) -> str:
-    return f"(struct matloom_scale){{{pair[0]}, {pair[1]}}}"
-
-
-def _softmax(graph: Graph, node: Node) -> _Arguments | None:
-    data = graph.tensors[node.inputs[0]]
-    if data.dtype != "int8":
-        return None
-    columns = data.shape[-1]
-    rows = math.prod(data.shape) // columns
-    multiplier, shift = softmax_scale(graph, node)
-    least = max(-math.floor(31 * 2**26 / 2**shift), -(2**31) + 1)
-    return "matloom_softmax_int8", (
-        f"{rows}u",
-        f"{columns}u",
-        _scale((multiplier, shift)),
-        str(least),
-    )
-
-
-def _copy(graph: Graph, node: Node) -> _Arguments | None:
-    return "matloom_copy", (f"{graph.tensors[node.inputs[0]].size_bytes}u",)
-
-
-def _lookup(graph: Graph, node: Node) -> _Arguments | None:
-    """Return a table of the operator's results as a C string, to lie in read-only memory."""
-    data, result = graph.tensors[node.inputs[0]], graph.tensors[node.outputs[0]]
-    if not {data.dtype, result.dtype} <= {"int8", "uint8"}:
-        return None
-    table = "".join(f"\\{byte:03o}" for byte in table_of(graph, node).tolist())
-    return "matloom_lookup", (f'(const uint8_t*)"{table}"', _elements(data))
-
-
-def _quantize(graph: Graph, node: Node) -> _Arguments | None:
-    data, result = graph.tensors[node.inputs[0]], graph.tensors[node.outputs[0]]
-    if result.dtype not in _INTEGERS or not _has_one_scale(result):
-        return None
-    if data.dtype == "float32":
-        return "matloom_quantize", (
-            _dtype(result),
-            _elements(data),
-            f"(float){result.scale.hex()}",
-            str(result.zero_point),
+def _calls(part: CProgram) -> _HostSteps:
+    program, tensors = part.program, tensors_by_name(part.program)
+    numbers = {constant.name: at for at, constant in enumerate(program.constants)}
+    places = {name: f"matloom_program_constant(of, {at}u)" for name, at in numbers.items()}
+    output_keys = {info.key for info in program.outputs} & set(numbers)
+    if output_keys:
+        raise EmitError(
+            f"a network in C must compute its outputs, and {', '.join(output_keys)} is a constant"
         )
-    if data.dtype not in _INTEGERS or not _has_one_scale(data):
-        return None
-    return "matloom_requantize", (
-        _integers(result),
-        _integers(data),
-        _elements(data),
-        _scale(rescale_multiplier(data, result)),
+    names, made = {**places, **part.buffers}, _HostSteps([], [], [])
+    for at, step in enumerate(program.steps):
+        if not isinstance(step, HostStep):
+            continue
+        if step.operator == LOOP:
+            name = f"loop{'_' * bool(part.name)}{part.name}_{at}"
+            made.loops.extend(_loop(part, name, step, part.loops[at]))
+            calls = [f"return matloom_loop(context, &{name});"]
+        elif _in_file(step):
+            calls, without = _from_file(program, step, names)
+            made.missing.extend(without)
+            calls.append("return true;")
+        else:
+            graph = step_graph(step, tensors)
+            ends = [names[key] for key in (*step.outputs, *step.inputs)]
+            call = kernel_call(graph, graph.nodes[0], ends)
+            if call is None:
+                made.missing.append(described(graph, graph.nodes[0]))
+            calls = [f"{call}", "return true;"]
+        made.calls.extend([f"    case {at}: {{", *(f"      {each}" for each in calls), "    }"])
+    return made
+
+
+def _loop(part: CProgram, name: str, step: HostStep, parts: Sequence[CProgram]) -> list[str]:
+    """Return the definitions of a loop, with arrays for operands that are constants."""
+    tensors, lines = tensors_by_name(part.program), []
+    operands: list[str] = []
+    for key in step.inputs[: -len(parts)]:
+        data = tensors[key].data
+        operands.append(part.buffers[key] if data is None else f"{name}_{len(operands)}")
+        if data is not None:
+            lines.append(constant_array(operands[-1], data))
+    infos = {info.key: info for info in part.program.tensors}
+    ends = part.places(infos[key] for key in step.outputs)
+    return [*lines, *emit_loop(name, step, parts, operands, ends)]
+
+
+def _from_file(
+    program: Program, step: HostStep, names: Mapping[str, str]
+) -> tuple[list[str], list[str]]:
+    """Return the calls for operators of a model file, and those without a kernel."""
+    (file,) = (each for each in program.constants if each.name == step.inputs[-1])
+    content = program.host_data[file.offset :][: file.shape[0]]
+    onnx = step.attributes["interpreters"] == ONNX_INTERPRETERS
+    ends = [[names[key] for key in side] for side in (step.inputs[:-1], step.outputs)]
+    return (emit_onnx if onnx else emit_tflite)(content, step.attributes, ends)
+
+
+def _without_files(program: Program) -> Program:
+    """Return a program without model files and programs of loops, which C replaces."""
+    names: set[str] = set()
+    for step in program.steps:
+        if isinstance(step, HostStep) and step.operator == LOOP:
+            names.update(programs_of(step))
+        elif isinstance(step, HostStep) and _in_file(step):
+            names.add(step.inputs[-1])
+    dropped = {each.offset: each.shape[0] for each in program.constants if each.name in names}
+
+    def moved(offset: int) -> int:
+        """Return where bytes are without those dropped before them."""
+        lengths = (size + -size % CONSTANT_ALIGNMENT for at, size in dropped.items() if at < offset)
+        return offset - sum(lengths)
+
+    data = bytearray(program.host_data)
+    for at, size in sorted(dropped.items(), reverse=True):
+        del data[at : at + size + -size % CONSTANT_ALIGNMENT]
+    constants = tuple(
+        replace(each, offset=moved(each.offset), shape=(0,) if each.name in names else each.shape)
+        for each in program.constants
+    )
+    variables = tuple(replace(each, initial=moved(each.initial)) for each in program.variables)
+    return replace(
+        program, constants=constants, variables=variables, host_data=bytes(data), origin=None
     )
 
 
-def _dequantize(graph: Graph, node: Node) -> _Arguments | None:
-    data = graph.tensors[node.inputs[0]]
-    if data.dtype not in _INTEGERS or not _has_one_scale(data):
-        return None
-    scale = data.scale.hex()
-    return "matloom_dequantize", (_dtype(data), _elements(data), scale, str(data.zero_point))
-
-
-def _pick(graph: Graph, node: Node) -> _Arguments | None:
-    data, axis = graph.tensors[node.inputs[0]], node.attributes_as(Axis).axis
-    largest = "true" if node.op is Op.ARG_MAX else "false"
-    outer, inner = math.prod(data.shape[:axis]), math.prod(data.shape[axis + 1 :])
-    return "matloom_pick", (
-        _dtype(data),
-        largest,
-        f"{outer}u",
-        f"{data.shape[axis]}u",
-        f"{inner}u",
-    )
-
-
-def _lstm_cell(graph: Graph, node: Node) -> _Arguments | None:
-    attributes = node.attributes_as(LstmCell)
-    sums, state = (graph.tensors[node.inputs[at]].shape for at in (0, 2))
-    batch, cells = state
-    between = [sums[2] * sums[3], sums[3]]
-    step, row = between if attributes.axis == 1 else between[::-1]
-    zero = graph.tensors[node.outputs[0]].zero_point
-    members = f"{batch}u, {cells}u, {attributes.time * step}u, {row}u, {zero}"
-    return "matloom_lstm_cell", (f"(struct matloom_lstm){{{members}}}",)
-
-
-_KERNELS: dict[Op, Callable[[Graph, Node], _Arguments | None]] = {
-    Op.SOFTMAX: _softmax,
-    Op.RESHAPE: _copy,
-    Op.SQUEEZE: _copy,
-    Op.EXPAND_DIMS: _copy,
-    Op.QUANTIZE: _quantize,
-    Op.DEQUANTIZE: _dequantize,
-    Op.ARG_MAX: _pick,
-    Op.ARG_MIN: _pick,
-    Op.LSTM_CELL: _lstm_cell,
-    **dict.fromkeys((Op.HARD_SWISH, Op.LEAKY_RELU, Op.LOGISTIC, Op.LOOKUP, Op.TANH), _lookup),
-}
+def _in_file(step: HostStep) -> bool:
+    """Return whether a step runs operators of a model file, and not all of it."""
+    return step.operator == Op.REFERENCE and bool(step.attributes["positions"])

@@ -2,20 +2,17 @@
 
 import math
 import re
+from collections.abc import Sequence
 
 import numpy as np
 
 from matloom.arch.isa import Region
 from matloom.program import Program
 from matloom.program.records import TensorInfo
+from matloom.tools.emit_values import C_TYPES
 
 __all__ = ["declaration", "header"]
 
-_TYPES = {
-    **{name: f"{name}_t" for kind in ("int", "uint") for name in (f"{kind}{n}" for n in (8, 16))},
-    **{name: f"{name}_t" for kind in ("int", "uint") for name in (f"{kind}{n}" for n in (32, 64))},
-    **{"bool": "uint8_t", "float16": "uint16_t", "float32": "float", "float64": "double"},
-}
 #: The driver aligns regions of memory so.
 _ALIGNMENT = 64
 
@@ -54,12 +51,12 @@ def declaration(info: TensorInfo, buffer: str) -> str:
     ValueError
         C has no type for the elements.
     """
-    if info.dtype not in _TYPES:
+    if info.dtype not in C_TYPES:
         raise ValueError(
-            f"tensors of a network in C must be of {', '.join(_TYPES)}, not {info.dtype}: "
+            f"tensors of a network in C must be of {', '.join(C_TYPES)}, not {info.dtype}: "
             f"{info.name!r}"
         )
-    return f"{_TYPES[info.dtype]} {buffer}[{max(1, math.prod(info.shape))}]"
+    return f"{C_TYPES[info.dtype]} {buffer}[{max(1, math.prod(info.shape))}]"
 
 
 def header(
@@ -68,6 +65,7 @@ def header(
     buffers: dict[str, str],
     sources: tuple[str, ...],
     preprocessing: list[str],
+    inside: Sequence[Program],
 ) -> str:
     """Return the header of a network whose C names begin with `name`.
 
@@ -79,6 +77,8 @@ def header(
         Driver files that a firmware must link.
     preprocessing
         Declarations of the functions that make inputs of raw data.
+    inside
+        Programs of loops.
     """
     guard, listed = f"{name.upper()}_H", "\n *   ".join(_lines(sources))
     about = _ABOUT.format(
@@ -88,7 +88,7 @@ def header(
     parts.append('#ifdef __cplusplus\nextern "C" {\n#endif')
     parts.append(
         f"/* Bytes of memory, for processor and engine, that {name}_open takes. */\n"
-        f"#define {name.upper()}_MEMORY_BYTES {_memory(program)}u"
+        f"#define {name.upper()}_MEMORY_BYTES {sum(map(_memory, (program, *inside)))}u"
     )
     parts.append(_formula(program, buffers))
     roles: dict[str, list[str]] = {}

@@ -2,40 +2,52 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from matloom.errors import MissingPackageError
 from matloom.ir.graph import Array
 from matloom.kernels.onnx_model import parsed, value_numbers
+from matloom.tools.emit_values import (
+    CValue,
+    CValues,
+    call,
+    combination,
+    concatenation,
+    conversion,
+    copied,
+    opposite,
+    reduction,
+    selection,
+)
 
 __all__ = ["emit_onnx"]
 
 
-class _Value(NamedTuple):
-    """A value: its expression in C, shape and dtype."""
+@dataclass(frozen=True)
+class _Operator:
+    """An operator of an ONNX file.
 
-    place: str
-    shape: tuple[int, ...]
-    dtype: str
-
-    @property
-    def elements(self) -> str:
-        return f"{math.prod(self.shape)}u"
-
-    @property
-    def bytes(self) -> int:
-        return math.prod(self.shape) * np.dtype(self.dtype).itemsize
-
-
-class _Operator(NamedTuple):
-    """An operator: the NodeProto, its values, and a function that returns a constant by name."""
+    Members
+    -------
+    node:
+        The NodeProto.
+    inputs, made:
+        The inputs that are there, and the first output.
+    constants:
+        Its constants by name.
+    """
 
     node: Any
-    given: _Value
-    made: _Value
-    constant: Callable[[str], Array]
+    inputs: Sequence[CValue]
+    made: CValue
+    constants: Mapping[str, Array]
+
+    @property
+    def given(self) -> CValue:
+        return self.inputs[0]
 
     def attribute(self, name: str, default: Any) -> Any:
         import onnx
@@ -46,8 +58,8 @@ class _Operator(NamedTuple):
     def scale(self, at: int) -> tuple[np.float32, int] | None:
         """Return the scale and zero point that are inputs from `at`; None if there are several."""
         names = [*self.node.input, ""]
-        scale = self.constant(names[at])
-        zero = self.constant(names[at + 1]) if names[at + 1] else np.zeros(1, np.uint8)
+        scale = self.constants[names[at]]
+        zero = self.constants[names[at + 1]] if names[at + 1] else np.zeros(1, np.uint8)
         if scale.size != 1 or zero.size != 1 or scale.dtype != np.float32:
             return None
         return np.float32(scale.item()), int(zero.item())
@@ -67,56 +79,56 @@ def emit_onnx(
     places
         C expressions of the inputs and of the outputs.
     """
-    file = _File(content)
+    try:
+        file = _File(parsed(content).graph)
+    except ImportError:
+        raise MissingPackageError("onnx", "writing an ONNX network as C") from None
+    names = list(value_numbers(file.graph))
     for side, own in zip((attributes["inputs"], attributes["outputs"]), places, strict=True):
-        file.place(side, own)
+        file.values.places |= {names[n]: each for n, each in zip(side, own, strict=True)}
     lines, missing = [], []
     for at in attributes["positions"]:
         node = file.graph.node[at]
-        operator, emit = file.operator(node), _KERNELS.get(node.op_type)
-        call = None if operator is None or emit is None else emit(operator)
-        if call is not None:
-            lines.append(call)
+        operator = file.operator(node)
+        statement = None if operator is None else _statement(operator)
+        if statement is not None:
+            lines.append(statement)
         elif operator is None:
             missing.append(str(node.op_type))
         else:
             missing.append(f"{node.op_type} from {operator.given.dtype} to {operator.made.dtype}")
-    return [*file.buffers, *lines], missing
+    return [*file.values.declared, *lines], missing
+
+
+def _statement(operator: _Operator) -> str | None:
+    """Return the statement of an operator; None if it has no kernel in C."""
+    emit = _KERNELS.get(operator.node.op_type)
+    alone = all(name in operator.constants for name in operator.node.input[1:] if name)
+    if emit is not None and alone:
+        return emit(operator)
+    emit = _OF_SEVERAL.get(operator.node.op_type)
+    return None if emit is None else emit(operator)
 
 
 class _File:
-    """A model file, and the C expression that holds each of its values.
+    """A model file, and the C expressions of its values."""
 
-    Members
-    -------
-    buffers:
-        Declarations of values between two operators of a step.
-    """
-
-    def __init__(self, content: bytes) -> None:
-        try:
-            self.graph = parsed(content).graph
-        except ImportError:
-            raise MissingPackageError("onnx", "writing an ONNX network as C") from None
-        self.buffers: list[str] = []
-        self._names = list(value_numbers(self.graph))
-        self._places: dict[str, str] = {}
-        graph = self.graph
+    def __init__(self, graph: Any) -> None:
+        self.graph, self.values = graph, CValues()
         self._infos = {each.name: each for each in (*graph.input, *graph.output, *graph.value_info)}
         self._held = {each.name: each for each in graph.initializer}
 
-    def place(self, numbers: Sequence[int], places: Sequence[str]) -> None:
-        """Set the places of values."""
-        self._places |= {self._names[n]: each for n, each in zip(numbers, places, strict=True)}
-
     def operator(self, node: Any) -> _Operator | None:
-        """Return an operator of one tensor and constants; None if it is another."""
-        first, *others = node.input or [""]
-        if first not in self._infos or node.output[0] not in self._infos:
+        """Return an operator of known values and one output; None if it is another."""
+        names = [name for name in node.input if name]
+        known = {*self._infos, *self._held}
+        if not names or len(node.output) != 1 or not {*names, *node.output} <= known:
             return None
-        if len(node.output) > 1 or any(name and name not in self._held for name in others):
-            return None
-        return _Operator(node, self._value(first), self._value(node.output[0]), self._constant)
+        # Of other operators, constants are arguments.
+        read = names if node.op_type in _OF_SEVERAL else names[:1]
+        constants = {name: self._constant(name) for name in names if name in self._held}
+        inputs = [self._value(name) for name in read]
+        return _Operator(node, inputs, self._value(node.output[0]), constants)
 
     def _constant(self, name: str) -> Array:
         from onnx import numpy_helper
@@ -124,26 +136,20 @@ class _File:
         array: Array = numpy_helper.to_array(self._held[name])
         return array
 
-    def _value(self, name: str) -> _Value:
+    def _value(self, name: str) -> CValue:
         import onnx
 
+        if name in self._held:
+            data = self._constant(name)
+            return self.values.of(name, data.shape, data.dtype.name, data)
         kind = self._infos[name].type.tensor_type
         shape = tuple(dim.dim_value for dim in kind.shape.dim)
         dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type)).name
-        place = self._places.get(name)
-        value = _Value(place or f"inner_{len(self.buffers)}", shape, dtype)
-        if place is None:
-            self._places[name] = value.place
-            self.buffers.append(f"static _Alignas(16) uint8_t {value.place}[{value.bytes}];")
-        return value
+        return self.values.of(name, shape, dtype)
 
 
-def _integers(value: _Value, zero: int) -> str:
-    return f"(struct matloom_integers){{MATLOOM_DTYPE_{value.dtype.upper()}, {zero}}}"
-
-
-def _call(function: str, *arguments: object) -> str:
-    return f"{function}({', '.join(map(str, arguments))});"
+def _integers(value: CValue, zero: int) -> str:
+    return f"(struct matloom_integers){{{value.kind}, {zero}}}"
 
 
 def _quantize(operator: _Operator) -> str | None:
@@ -152,7 +158,7 @@ def _quantize(operator: _Operator) -> str | None:
         return None
     factor = f"{float(scale[0]).hex()}f"
     integers = _integers(made, scale[1])
-    return _call(
+    return call(
         "matloom_onnx_quantize",
         made.place,
         f"(const void*){given.place}",
@@ -166,9 +172,8 @@ def _dequantize(operator: _Operator) -> str | None:
     given, made, scale = operator.given, operator.made, operator.scale(1)
     if given.dtype not in ("int8", "uint8", "int16") or made.dtype != "float32" or scale is None:
         return None
-    kind = f"MATLOOM_DTYPE_{given.dtype.upper()}"
     numbers = given.elements, float(scale[0]).hex(), scale[1]
-    return _call("matloom_dequantize", f"(void*){made.place}", given.place, kind, *numbers)
+    return call("matloom_dequantize", f"(void*){made.place}", given.place, given.kind, *numbers)
 
 
 def _softmax(operator: _Operator) -> str | None:
@@ -185,7 +190,7 @@ def _softmax(operator: _Operator) -> str | None:
     levels = f"{float(np.floor(np.float32(1) / made_scale)).hex()}f"
     numbers = f"{rows}u", f"{columns}u", levels, _integers(made, zero)
     powers = f"(const float[]){{{table}}}"
-    return _call("matloom_onnx_softmax", made.place, given.place, powers, *numbers)
+    return call("matloom_onnx_softmax", made.place, given.place, powers, *numbers)
 
 
 def _powers(scale: np.float32, columns: int) -> Array:
@@ -201,19 +206,76 @@ def _transpose(operator: _Operator) -> str | None:
     size = np.dtype(given.dtype).itemsize
     strides = [size * math.prod(given.shape[axis + 1 :]) for axis in order]
     lists = (f"(const uint32_t[]){{{', '.join(map(str, each))}}}" for each in (made.shape, strides))
-    return _call("matloom_transpose", made.place, given.place, f"{size}u", f"{len(order)}u", *lists)
+    return call("matloom_transpose", made.place, given.place, f"{size}u", f"{len(order)}u", *lists)
 
 
-def _copy(operator: _Operator) -> str | None:
-    given, made = operator.given, operator.made
-    return _call("matloom_copy", made.place, given.place, f"{made.bytes}u")
+def _gather(operator: _Operator) -> str | None:
+    """Return the copy of one slice, whose number is a constant."""
+    given, made, axis = operator.given, operator.made, operator.attribute("axis", 0)
+    index = operator.constants[operator.node.input[1]]
+    if index.size != 1:
+        return None
+    axis %= len(given.shape)
+    count, inner = math.prod(given.shape[:axis]), given.shape[axis:]
+    size = made.bytes // max(1, count)
+    place = size * (int(index.item()) % inner[0])
+    source = f"(const uint8_t*){given.place} + {place}u"
+    numbers = (f"{number}u" for number in (count, size, size, size * inner[0]))
+    return call("matloom_copy_parts", made.place, source, *numbers)
 
 
-#: Kernels of operators by their names, which no two domains share here.
+def _reduce(operation: str) -> Callable[[_Operator], str | None]:
+    def emit(operator: _Operator) -> str | None:
+        given, rank = operator.given, len(operator.given.shape)
+        names = [*operator.node.input, ""]
+        listed = operator.constants[names[1]] if names[1] else operator.attribute("axes", [])
+        axes = [int(axis) % rank for axis in listed]
+        if not axes and operator.attribute("noop_with_empty_axes", 0):
+            return copied(given, operator.made)
+        return reduction(operation, given, operator.made, axes or list(range(rank)))
+
+    return emit
+
+
+def _combined(operation: str, *, swapped: bool = False) -> Callable[[_Operator], str | None]:
+    emit = combination(operation, swapped=swapped)
+    return lambda operator: emit(operator.inputs, operator.made)
+
+
+#: Kernels of operators of one tensor and constants, by names, which no two domains share here.
 _KERNELS: dict[str, Callable[[_Operator], str | None]] = {
-    "QuantizeLinear": _quantize,
+    "Cast": lambda operator: conversion(operator.given, operator.made),
     "DequantizeLinear": _dequantize,
+    "Gather": _gather,
+    "Not": lambda operator: opposite(operator.given, operator.made),
     "QLinearSoftmax": _softmax,
+    "QuantizeLinear": _quantize,
+    "ReduceMax": _reduce("MAXIMUM"),
+    "ReduceMin": _reduce("MINIMUM"),
+    "ReduceSum": _reduce("ADD"),
     "Transpose": _transpose,
-    **dict.fromkeys(("Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"), _copy),
+    **dict.fromkeys(
+        ("Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"),
+        lambda operator: copied(operator.given, operator.made),
+    ),
+}
+#: Kernels of operators of several tensors.
+_OF_SEVERAL: dict[str, Callable[[_Operator], str | None]] = {
+    "Add": _combined("ADD"),
+    "And": _combined("MINIMUM"),
+    "Concat": lambda operator: concatenation(
+        operator.inputs, operator.made, operator.attribute("axis", 0) % len(operator.made.shape)
+    ),
+    "Equal": _combined("EQUAL"),
+    "Greater": _combined("LESS", swapped=True),
+    "GreaterOrEqual": _combined("LESS_EQUAL", swapped=True),
+    "Less": _combined("LESS"),
+    "LessOrEqual": _combined("LESS_EQUAL"),
+    "Max": _combined("MAXIMUM"),
+    "Min": _combined("MINIMUM"),
+    "Mul": _combined("MULTIPLY"),
+    "Or": _combined("MAXIMUM"),
+    "Sub": _combined("SUBTRACT"),
+    "Where": lambda operator: selection(operator.inputs, operator.made),
+    "Xor": _combined("NOT_EQUAL"),
 }

@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from single_operators.lstm import LstmFile
 
 import firmware
+import matloom
 from matloom import cli, frontend
 from matloom.arch.config import PRESETS
 from matloom.compiler import compile_network
@@ -33,7 +34,7 @@ MAIN = """
 int main(void) {
   static struct matloom_engine engine;
   OPEN
-  while (fread(INPUT, sizeof INPUT, 1, stdin) == 1) {
+  while (INPUTS) {
     if (net_run(&engine) != MATLOOM_OK) return 3;
     OUTPUTS
   }
@@ -59,15 +60,16 @@ FAKE = """
 def run(build, folder, program, data, *, board="fake_bus"):
     """Return the outputs of a program in C for several inputs."""
     write_c(program, folder / "net.c")
-    (given, *_), made = (
+    given, made = (
         ["net_" + re.sub("[^a-z0-9]+", "_", info.name.lower()).strip("_") for info in side]
         for side in (program.inputs, program.outputs)
     )
     writes = " ".join(f"fwrite({name}, sizeof {name}, 1, stdout);" for name in made)
+    reads = " && ".join(f"fread({name}, sizeof {name}, 1, stdin) == 1" for name in given)
     text = MAIN.replace("OPEN", FAKE if board == "fake_bus" else CHIP)
     for word, value in (
         *(("NET", "net"), ("BOARD", "fake_bus" if board == "fake_bus" else "board")),
-        *(("INPUT", given), ("OUTPUTS", writes), ("DIGEST", str(program.config.digest))),
+        *(("INPUTS", reads), ("OUTPUTS", writes), ("DIGEST", str(program.config.digest))),
     ):
         text = text.replace(word, value)
     (folder / "main.c").write_text(text)
@@ -277,6 +279,76 @@ def test_an_lstm_on_the_chip(time_major, build, tmp_path):
     program = compile_network(graph, "nano", check="none")
     assert program.macs == program.engine_macs
     assert run(build, tmp_path, program, given.tobytes(), board="simulator") == wanted.tobytes()
+
+
+def onnx_control(pick):
+    """Return an ONNX network of `support.control_onnx`, inputs, and ONNX Runtime's outputs."""
+    control = pytest.importorskip("support.control_onnx")
+    onnxruntime = pytest.importorskip("onnxruntime")
+    content = pick(control)
+    session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
+    given = []
+    for seed, turns in enumerate((3, 0, 1, 7)):
+        draw = np.random.default_rng(seed)
+        flags = {"n": np.array(turns), "p": np.array(seed != 2)}
+        given.append(
+            {
+                value.name: flags[value.name]
+                if value.name in flags
+                else draw.integers(-128, 128, value.shape).astype(np.int8)
+                for value in session.get_inputs()
+            }
+        )
+    return content, given, [session.run(None, each) for each in given]
+
+
+def tflite_control(pick):
+    """Return a file of `support.control_tflite`, inputs, and LiteRT's outputs."""
+    control = pytest.importorskip("support.control_tflite")
+    content = pick(control).content()
+    program = matloom.compile(content, "nano", check="none")
+    draw = np.random.default_rng(1)
+    images = draw.integers(-128, 128, (3, 1, 6, 5, 4)).astype(np.int8)
+    flags = {"c": np.array([[True], [False], [True]]), "i": np.array([[0], [5], [2]], np.int32)}
+    given = [
+        {info.name: flags.get(info.name, images)[at] for info in program.inputs} for at in range(3)
+    ]
+    return content, given, [list(control.expected(content, each).values()) for each in given]
+
+
+@pytest.mark.parametrize(
+    ("source", "pick", "loops"),
+    [
+        (onnx_control, lambda control: control.OPEN_LOOPS["early end"], 1),
+        (tflite_control, lambda control: control.layers_in_a_loop(counted=False), 2),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in (
+                (onnx_control, lambda control: control.OPEN_LOOPS["count"], 1),
+                (onnx_control, lambda control: control.OPEN_LOOPS["count and condition"], 1),
+                (onnx_control, lambda control: control.OPEN_LOOPS["value from outside"], 1),
+                (onnx_control, lambda control: control.loop(3, stacked=True, other="ArgMax"), 1),
+                (onnx_control, lambda control: control.NETWORKS["If"][0], 0),
+                (onnx_control, lambda control: control.NETWORKS["Loop"][0], 0),
+                (onnx_control, lambda control: control.NETWORKS["Loop, all turns"][0], 0),
+                (onnx_control, lambda control: control.NETWORKS["Loop that may end"][0], 0),
+                (onnx_control, lambda control: control.NETWORKS["Scan"][0], 0),
+                (onnx_control, lambda control: control.NETWORKS["Scan, other axes"][0], 0),
+                (tflite_control, lambda control: control.layers_in_branches(), 0),
+            )
+        ),
+    ],
+)
+def test_branches_and_loops_on_the_chip(source, pick, loops, build, tmp_path):
+    """Inputs decide how many turns loops have; the same program runs them one after the other."""
+    content, given, wanted = source(pick)
+    program = matloom.compile(content, "nano", check="none", exact=True)
+    assert sum(map(len, program.loops.values())) == loops
+    data = b"".join(
+        each[info.name].astype(info.dtype).tobytes() for each in given for info in program.inputs
+    )
+    found = run(build, tmp_path, program, data, board="simulator")
+    assert found == b"".join(np.asarray(array).tobytes() for each in wanted for array in each)
 
 
 def test_an_operator_without_a_kernel_is_named():

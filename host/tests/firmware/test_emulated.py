@@ -58,7 +58,7 @@ def files(engine_files):
 
 
 def test_calls(run, files):
-    assert run("test_engine", list(files), files) == "27 tests\n"
+    assert run("test_engine", list(files), files) == "29 tests\n"
 
 
 def test_a_failure_is_seen(run, files):

@@ -13,129 +13,11 @@ from matloom.profile.profile import make_profile
 from matloom.profile.trace import to_chrome
 from matloom.tools.explain import explain
 
-onnx = pytest.importorskip("onnx", reason="onnx is not installed")
+pytest.importorskip("onnx", reason="onnx is not installed")
 onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
-helper, numpy_helper = onnx.helper, onnx.numpy_helper
-INT8, INT64, BOOL = onnx.TensorProto.INT8, onnx.TensorProto.INT64, onnx.TensorProto.BOOL
-SHAPE = [1, 2, 6, 6]
-
-
-class Piece:
-    """A graph under construction, with its constants."""
-
-    def __init__(self, name):
-        self.name, self.nodes, self.constants = name, [], {}
-
-    def conv(self, given, made):
-        """Add an int8 convolution with its own weights."""
-        draw = np.random.default_rng(len(made) + ord(made[0]))
-        own = {"s": np.float32(0.03), "z": np.int8(3), "t": np.float32(0.00271828), "n": np.int8(0)}
-        own["w"] = draw.integers(-127, 128, (2, 2, 3, 3), np.int8)
-        self.constants |= {f"{made}_{key}": data for key, data in own.items()}
-        names = [f"{made}_{key}" for key in ("s", "z", "w", "t", "n", "s", "z")]
-        self.add("QLinearConv", [given, *names], made, pads=[1, 1, 1, 1])
-
-    def add(self, op, given, made, **attributes):
-        self.nodes.append(helper.make_node(op, given, [made], **attributes))
-
-    def graph(self, inputs, outputs):
-        """Return the GraphProto; inputs and outputs are types and shapes by name."""
-        ends = [
-            [helper.make_tensor_value_info(name, *kind) for name, kind in side.items()]
-            for side in (inputs, outputs)
-        ]
-        held = [
-            numpy_helper.from_array(np.asarray(data), name) for name, data in self.constants.items()
-        ]
-        return helper.make_graph(self.nodes, self.name, *ends, held)
-
-
-IMAGE, FLAG, COUNT = (INT8, SHAPE), (BOOL, []), (INT64, [])
-
-
-def whole(piece, inputs, outputs):
-    graph = piece.graph(inputs, outputs)
-    imports = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
-    return helper.make_model(graph, opset_imports=imports, ir_version=8).SerializeToString()
-
-
-def choice():
-    """Return a network that runs one convolution or two, depending on a condition."""
-    one, two, main = Piece("one"), Piece("two"), Piece("main")
-    one.conv("x", "a")
-    two.conv("x", "bb")
-    two.conv("bb", "ccc")
-    branches = {
-        "then_branch": one.graph({}, {"a": IMAGE}),
-        "else_branch": two.graph({}, {"ccc": IMAGE}),
-    }
-    main.add("If", ["p"], "m", **branches)
-    main.conv("m", "y")
-    return whole(main, {"x": IMAGE, "p": FLAG}, {"y": IMAGE})
-
-
-def loop(turns, wanted=None, *, stacked=False, other=""):
-    """Return a network that repeats a convolution until the sum of its values is `wanted`."""
-    body, main = Piece("body"), Piece("main")
-    body.conv("v", "w")
-    if other:
-        body.add(other, ["w"], "u")
-    if wanted is None:
-        body.add("Identity", ["c"], "d")
-    else:
-        body.constants |= {"axes": np.arange(4), "wanted": np.int32(wanted)}
-        body.add("Cast", ["w"], "wide", to=onnx.TensorProto.INT32)
-        body.add("ReduceSum", ["wide", "axes"], "sum", keepdims=0)
-        body.add("Less", ["sum", "wanted"], "d")
-    ends = {"d": FLAG, "w": IMAGE}
-    if stacked:
-        body.add("Identity", ["w"], "each")
-        ends["each"] = IMAGE
-    graph = body.graph({"i": COUNT, "c": FLAG, "v": IMAGE}, ends)
-    main.constants["n"] = np.int64(turns)
-    made = ["m", "all"][: 1 + stacked]
-    main.nodes.append(helper.make_node("Loop", ["n", "", "x"], made, body=graph))
-    main.conv("m", "y")
-    outputs = {"y": IMAGE, "all": (INT8, [turns, *SHAPE])}
-    return whole(main, {"x": IMAGE}, dict(list(outputs.items())[: 1 + stacked]))
-
-
-def open_loop(begin="", *, ends=False, captured=False):
-    """Return a network whose input `n` is the largest number of turns of a convolution.
-
-    `ends` stops a loop early, by the sum of its values; with `captured` a turn reads the network's
-    input as well.
-    """
-    body, main = Piece("body"), Piece("main")
-    body.conv("v", "w")
-    made = "w"
-    if captured:
-        scales = {"s": np.float32(0.03), "z": np.int8(3)}
-        body.constants |= scales
-        names = ["x", "s", "z", "w", "s", "z", "s", "z"]
-        body.nodes.append(helper.make_node("QLinearAdd", names, ["u"], domain="com.microsoft"))
-        made = "u"
-    if ends:
-        body.constants |= {"axes": np.arange(4), "wanted": np.int32(400)}
-        body.add("Cast", [made], "wide", to=onnx.TensorProto.INT32)
-        body.add("ReduceSum", ["wide", "axes"], "sum", keepdims=0)
-        body.add("Less", ["sum", "wanted"], "d")
-    graph = body.graph(
-        {"i": COUNT, "c": FLAG, "v": IMAGE}, {"d" if ends else "c": FLAG, made: IMAGE}
-    )
-    main.conv("x", "a")
-    main.nodes.append(helper.make_node("Loop", ["n", begin, "a"], ["m"], body=graph))
-    main.conv("m", "y")
-    flags = {begin: FLAG} if begin else {}
-    return whole(main, {"x": IMAGE, "n": COUNT, **flags}, {"y": IMAGE})
-
-
-OPEN_LOOPS = {
-    "count": open_loop(),
-    "count and condition": open_loop("p"),
-    "early end": open_loop(ends=True),
-    "value from outside": open_loop(captured=True),
-}
+control = pytest.importorskip("support.control_onnx")
+NETWORKS, OPEN_LOOPS, SHAPE = control.NETWORKS, control.OPEN_LOOPS, control.SHAPE
+inputs, loop = control.inputs, control.loop
 
 
 def turns_of(content, device, counts):
@@ -238,42 +120,6 @@ def test_explain_lists_the_operators_of_a_turn():
     assert any(str(line).startswith("each turn of m transposed takes ") for line in lines)
 
 
-def scan(axis=0, backward=0, made_axis=0):
-    """Return a network that scans images along an axis: a convolution of each, and their sum."""
-    body, main = Piece("body"), Piece("main")
-    body.conv("v", "w")
-    body.constants |= {"s": np.float32(0.03), "z": np.int8(3)}
-    names = ["u", "s", "z", "w", "s", "z", "s", "z"]
-    add = helper.make_node("QLinearAdd", names, ["sum"], domain="com.microsoft")
-    body.nodes.append(add)
-    graph = body.graph({"u": IMAGE, "v": IMAGE}, {"sum": IMAGE, "w": IMAGE})
-    attributes = {
-        **{"num_scan_inputs": 1, "scan_input_axes": [axis], "scan_input_directions": [backward]},
-        **{"scan_output_axes": [made_axis], "scan_output_directions": [backward]},
-    }
-    scanned, made = list(SHAPE), list(SHAPE)
-    scanned.insert(axis % 5, 3)
-    made.insert(made_axis % 5, 3)
-    main.nodes.append(
-        helper.make_node("Scan", ["x", "all"], ["m", "each"], body=graph, **attributes)
-    )
-    main.conv("m", "y")
-    ends = {"x": IMAGE, "all": (INT8, scanned)}, {"y": IMAGE, "each": (INT8, made)}
-    return whole(main, *ends)
-
-
-def inputs(content, seed):
-    draw = np.random.default_rng(seed)
-    given = {"x": draw.integers(-128, 128, SHAPE).astype(np.int8)}
-    session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
-    for value in session.get_inputs()[1:]:
-        if value.name == "p":
-            given["p"] = np.array(bool(seed % 2))
-        else:
-            given[value.name] = draw.integers(-128, 128, value.shape).astype(np.int8)
-    return given, session.run(None, given)
-
-
 def equal(content, device, seeds):
     with matloom.load(content, device=device, config="nano", exact=True) as session:
         for seed in seeds:
@@ -282,16 +128,6 @@ def equal(content, device, seeds):
             found = list(made.values()) if isinstance(made, dict) else [made]
             assert all(map(np.array_equal, found, wanted))
         return session.program
-
-
-NETWORKS = {
-    "If": (choice(), 4),
-    "Loop": (loop(3), 4),
-    "Loop, all turns": (loop(3, stacked=True), 4),
-    "Loop that may end": (loop(3, wanted=400), 4),
-    "Scan": (scan(), 4),
-    "Scan, other axes": (scan(-1, 1, 2), 4),
-}
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ Expected numbers are those of LiteRT's reference kernels on the whole file.
 
 from dataclasses import replace
 
-import flatbuffers
 import numpy as np
 import pytest
 
@@ -17,88 +16,12 @@ interpreter = pytest.importorskip(
 )
 schema = pytest.importorskip("ai_edge_litert.schema_py_generated")
 
-Op, Kind = schema.BuiltinOperator, schema.TensorType
+control = pytest.importorskip("support.control_tflite")
+Op, Kind, File, calls = control.Op, control.Kind, control.File, control.calls
+layers_in_a_loop, layers_in_branches = control.layers_in_a_loop, control.layers_in_branches
+expected = control.expected
 FAST = {"device": "model", "config": "nano", "check": "full"}
 X = np.random.default_rng(0).integers(-128, 128, (1, 4)).astype(np.int8)
-
-
-class File:
-    """A file of several subgraphs, whose int8 tensors have one scale."""
-
-    def __init__(self, shape=(1, 4)):
-        self.model, self.shape = schema.ModelT(), list(shape)
-        self.model.version, self.model.description = 3, b""
-        self.model.buffers, self.model.operatorCodes = [schema.BufferT()], []
-        self.model.subgraphs = []
-
-    def subgraph(self, inputs, steps, outputs, constants=()):
-        """Add a subgraph; tensors are (name, type), steps (operator, inputs, outputs, options)."""
-        graph, self.numbers = schema.SubGraphT(), {}
-        graph.name, graph.tensors, graph.operators = b"", [], []
-        for name, kind in inputs:
-            self._tensor(graph, name, kind)
-        for name, data in dict(constants).items():
-            self._tensor(graph, name, Kind.INT32, data)
-        for code, given, made, options in steps:
-            for name, kind in made:
-                self._tensor(graph, name, kind)
-            graph.operators.append(self._operator(code, given, [name for name, _ in made], options))
-        graph.inputs = [self.numbers[name] for name, _ in inputs]
-        graph.outputs = [self.numbers[name] for name in outputs]
-        self.model.subgraphs.append(graph)
-
-    def _tensor(self, graph, name, kind, data=None):
-        tensor = schema.TensorT()
-        if data is not None:
-            data = np.asarray(data, data.dtype if isinstance(data, np.ndarray) else np.int32)
-            kind = Kind.INT8 if data.dtype == np.int8 else Kind.INT32
-        tensor.name, tensor.type, tensor.buffer = name.encode(), kind, 0
-        tensor.shape = self.shape if kind in (Kind.INT8, Kind.FLOAT32) else [1]
-        if kind == Kind.INT8:
-            tensor.quantization = schema.QuantizationParametersT()
-            scale = 0.1 if data is None else 0.0131313
-            tensor.quantization.scale, tensor.quantization.zeroPoint = [scale], [0]
-        if data is not None:
-            tensor.shape = list(data.shape)
-            held = schema.BufferT()
-            held.data = np.frombuffer(data.tobytes(), np.uint8)
-            self.model.buffers.append(held)
-            tensor.buffer = len(self.model.buffers) - 1
-        self.numbers[name] = len(graph.tensors)
-        graph.tensors.append(tensor)
-
-    def _operator(self, code, given, made, options):
-        known = [item.builtinCode for item in self.model.operatorCodes]
-        if code not in known:
-            item = schema.OperatorCodeT()
-            item.builtinCode = item.deprecatedBuiltinCode = code
-            item.version = 1
-            self.model.operatorCodes.append(item)
-            known.append(code)
-        operator = schema.OperatorT()
-        operator.opcodeIndex = known.index(code)
-        operator.inputs = [self.numbers[name] for name in given]
-        operator.outputs = [self.numbers[name] for name in made]
-        if options is not None:
-            name = type(options).__name__.removesuffix("T")
-            operator.builtinOptionsType = getattr(schema.BuiltinOptions, name)
-            operator.builtinOptions = options
-        return operator
-
-    def content(self):
-        builder = flatbuffers.Builder(1024)
-        builder.Finish(self.model.Pack(builder), b"TFL3")
-        return bytes(builder.Output())
-
-
-def calls(kind, first, second):
-    """Return options that name two subgraphs."""
-    options = schema.IfOptionsT() if kind == "IF" else schema.WhileOptionsT()
-    if kind == "IF":
-        options.thenSubgraphIndex, options.elseSubgraphIndex = first, second
-    else:
-        options.condSubgraphIndex, options.bodySubgraphIndex = first, second
-    return options
 
 
 def loop(counter=Kind.INT32):
@@ -133,18 +56,6 @@ def choice():
     file.subgraph([x], [doubled], ["y"])
     file.subgraph([x], [(Op.RELU6, ["x"], [("z", Kind.INT8)], None)], ["z"])
     return file
-
-
-def expected(content, inputs):
-    made = interpreter.Interpreter(
-        model_content=content,
-        experimental_op_resolver_type=interpreter.OpResolverType.BUILTIN_REF,
-    )
-    made.allocate_tensors()
-    for detail in made.get_input_details():
-        made.set_tensor(detail["index"], inputs[detail["name"]])
-    made.invoke()
-    return {each["name"]: made.get_tensor(each["index"]) for each in made.get_output_details()}
 
 
 @pytest.mark.parametrize("device", ["model", pytest.param("rtl", marks=pytest.mark.slow)])
@@ -201,51 +112,6 @@ def test_a_loop_until_numbers_are_reached_stays_in_one_piece():
     """With the random inputs of the checks, it might not end."""
     (node,) = frontend.load(loop(counter=Kind.INT8).content()).nodes
     assert node.attributes.positions == ()
-
-
-def convolved(given, made, seed):
-    """Return a convolution with constants of its own, for the steps of a subgraph."""
-    draw = np.random.default_rng(seed)
-    held = {
-        f"w{seed}": draw.integers(-127, 128, (4, 3, 3, 4)).astype(np.int8),
-        f"b{seed}": draw.integers(-500, 500, 4).astype(np.int32),
-    }
-    options = schema.Conv2DOptionsT()
-    options.strideH = options.strideW = options.dilationHFactor = options.dilationWFactor = 1
-    return (Op.CONV_2D, [given, *held], [(made, Kind.INT8)], options), held
-
-
-def layers_in_a_loop(turns=3, counted=True):
-    """Return turns of a convolution, then RELU6; the file holds the first count if `counted`."""
-    file = File((1, 6, 5, 4))
-    i, x = ("i", Kind.INT32), ("x", Kind.INT8)
-    made = [("n", Kind.INT32), ("m", Kind.INT8)]
-    turn = (Op.WHILE, ["i", "x"], made, calls("WHILE", 1, 2))
-    after = (Op.RELU6, ["m"], [("y", Kind.INT8)], None)
-    held = {"i": [0]} if counted else {}
-    file.subgraph([x] if counted else [i, x], [turn, after], ["n", "y"], held)
-    less = (Op.LESS, ["i", "end"], [("go", Kind.BOOL)], schema.LessOptionsT())
-    file.subgraph([i, x], [less], ["go"], {"end": [turns]})
-    count = (Op.ADD, ["i", "one"], [("n", Kind.INT32)], schema.AddOptionsT())
-    layer, held = convolved("x", "y", 1)
-    file.subgraph([i, x], [count, layer], ["n", "y"], {"one": [1], **held})
-    return file
-
-
-def layers_in_branches():
-    """Return one convolution or two, by a condition, then RELU6."""
-    file = File((1, 6, 5, 4))
-    c, x = ("c", Kind.BOOL), ("x", Kind.INT8)
-    turn = (Op.IF, ["c", "x"], [("m", Kind.INT8)], calls("IF", 1, 2))
-    after = (Op.RELU6, ["m"], [("y", Kind.INT8)], None)
-    file.subgraph([c, x], [turn, after], ["y"])
-    (one, first), (two, second), (three, third) = (
-        convolved(given, made, seed)
-        for given, made, seed in (("x", "y", 1), ("x", "z", 2), ("z", "y", 3))
-    )
-    file.subgraph([x], [one], ["y"], first)
-    file.subgraph([x], [two, three], ["y"], {**second, **third})
-    return file
 
 
 IMAGES = np.random.default_rng(4).integers(-128, 128, (2, 1, 6, 5, 4)).astype(np.int8)

@@ -1,0 +1,157 @@
+"""Calls of kernels in C for host steps of operators that have a kernel in NumPy, too."""
+
+import math
+from collections.abc import Callable
+
+from matloom.ir.attributes import Axis, LstmCell, Reference
+from matloom.ir.graph import Graph, Node, Op, Tensor
+from matloom.ir.scales import rescale_multiplier, softmax_scale
+from matloom.select.lookup import table_of
+
+__all__ = ["described", "kernel_call"]
+
+_INTEGERS = ("int8", "uint8", "int16")
+
+
+def kernel_call(graph: Graph, node: Node, places: list[str]) -> str | None:
+    """Return the kernel call for a graph with a single node; None if there is no kernel in C.
+
+    `places` are the tensors in C, outputs first.
+    """
+    emit = _KERNELS.get(node.op)
+    arguments = None if emit is None else emit(graph, node)
+    if arguments is None:
+        return None
+    function, rest = arguments
+    return f"{function}({', '.join((*places, *rest))});"
+
+
+def described(graph: Graph, node: Node) -> str:
+    """Return an operator with its input and output types."""
+    input_type = graph.tensors[node.inputs[0]].dtype if node.inputs else "nothing"
+    return f"{_operator(node)} from {input_type} to {graph.tensors[node.outputs[0]].dtype}"
+
+
+def _operator(node: Node) -> str:
+    """Return the name of an operator; for REFERENCE nodes, the names in the model."""
+    opaque = node.op is Op.REFERENCE
+    return " and ".join(node.attributes_as(Reference).operators) if opaque else node.op
+
+
+_Arguments = tuple[str, tuple[str, ...]]
+
+
+def _dtype(tensor: Tensor) -> str:
+    return f"MATLOOM_DTYPE_{tensor.dtype.upper()}"
+
+
+def _integers(tensor: Tensor) -> str:
+    return f"(struct matloom_integers){{{_dtype(tensor)}, {tensor.zero_point}}}"
+
+
+def _has_one_scale(tensor: Tensor) -> bool:
+    return tensor.quantisation is not None and len(tensor.quantisation.scale) == 1
+
+
+def _elements(tensor: Tensor) -> str:
+    return f"{math.prod(tensor.shape)}u"
+
+
+def _scale(pair: tuple[int, int]) -> str:
+    return f"(struct matloom_scale){{{pair[0]}, {pair[1]}}}"
+
+
+def _softmax(graph: Graph, node: Node) -> _Arguments | None:
+    data = graph.tensors[node.inputs[0]]
+    if data.dtype != "int8":
+        return None
+    columns = data.shape[-1]
+    rows = math.prod(data.shape) // columns
+    multiplier, shift = softmax_scale(graph, node)
+    least = max(-math.floor(31 * 2**26 / 2**shift), -(2**31) + 1)
+    return "matloom_softmax_int8", (
+        f"{rows}u",
+        f"{columns}u",
+        _scale((multiplier, shift)),
+        str(least),
+    )
+
+
+def _copy(graph: Graph, node: Node) -> _Arguments | None:
+    return "matloom_copy", (f"{graph.tensors[node.inputs[0]].size_bytes}u",)
+
+
+def _lookup(graph: Graph, node: Node) -> _Arguments | None:
+    """Return a table of the operator's results as a C string, to lie in read-only memory."""
+    data, result = graph.tensors[node.inputs[0]], graph.tensors[node.outputs[0]]
+    if not {data.dtype, result.dtype} <= {"int8", "uint8"}:
+        return None
+    table = "".join(f"\\{byte:03o}" for byte in table_of(graph, node).tolist())
+    return "matloom_lookup", (f'(const uint8_t*)"{table}"', _elements(data))
+
+
+def _quantize(graph: Graph, node: Node) -> _Arguments | None:
+    data, result = graph.tensors[node.inputs[0]], graph.tensors[node.outputs[0]]
+    if result.dtype not in _INTEGERS or not _has_one_scale(result):
+        return None
+    if data.dtype == "float32":
+        return "matloom_quantize", (
+            _dtype(result),
+            _elements(data),
+            f"(float){result.scale.hex()}",
+            str(result.zero_point),
+        )
+    if data.dtype not in _INTEGERS or not _has_one_scale(data):
+        return None
+    return "matloom_requantize", (
+        _integers(result),
+        _integers(data),
+        _elements(data),
+        _scale(rescale_multiplier(data, result)),
+    )
+
+
+def _dequantize(graph: Graph, node: Node) -> _Arguments | None:
+    data = graph.tensors[node.inputs[0]]
+    if data.dtype not in _INTEGERS or not _has_one_scale(data):
+        return None
+    scale = data.scale.hex()
+    return "matloom_dequantize", (_dtype(data), _elements(data), scale, str(data.zero_point))
+
+
+def _pick(graph: Graph, node: Node) -> _Arguments | None:
+    data, axis = graph.tensors[node.inputs[0]], node.attributes_as(Axis).axis
+    largest = "true" if node.op is Op.ARG_MAX else "false"
+    outer, inner = math.prod(data.shape[:axis]), math.prod(data.shape[axis + 1 :])
+    return "matloom_pick", (
+        _dtype(data),
+        largest,
+        f"{outer}u",
+        f"{data.shape[axis]}u",
+        f"{inner}u",
+    )
+
+
+def _lstm_cell(graph: Graph, node: Node) -> _Arguments | None:
+    attributes = node.attributes_as(LstmCell)
+    sums, state = (graph.tensors[node.inputs[at]].shape for at in (0, 2))
+    batch, cells = state
+    between = [sums[2] * sums[3], sums[3]]
+    step, row = between if attributes.axis == 1 else between[::-1]
+    zero = graph.tensors[node.outputs[0]].zero_point
+    members = f"{batch}u, {cells}u, {attributes.time * step}u, {row}u, {zero}"
+    return "matloom_lstm_cell", (f"(struct matloom_lstm){{{members}}}",)
+
+
+_KERNELS: dict[Op, Callable[[Graph, Node], _Arguments | None]] = {
+    Op.SOFTMAX: _softmax,
+    Op.RESHAPE: _copy,
+    Op.SQUEEZE: _copy,
+    Op.EXPAND_DIMS: _copy,
+    Op.QUANTIZE: _quantize,
+    Op.DEQUANTIZE: _dequantize,
+    Op.ARG_MAX: _pick,
+    Op.ARG_MIN: _pick,
+    Op.LSTM_CELL: _lstm_cell,
+    **dict.fromkeys((Op.HARD_SWISH, Op.LEAKY_RELU, Op.LOGISTIC, Op.LOOKUP, Op.TANH), _lookup),
+}

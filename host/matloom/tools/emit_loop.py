@@ -1,0 +1,167 @@
+"""Emits loops of a program as structures for the kernel that runs them."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from matloom.program import HostStep, Program
+from matloom.program.host_steps import COUNTS
+from matloom.program.records import TensorInfo
+
+__all__ = ["CBytes", "CProgram", "emit_loop"]
+
+
+class CBytes(NamedTuple):
+    """An expression in C, and how many bytes lie there."""
+
+    text: str
+    bytes: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class CProgram:
+    """A program in C: the network's, or one of a loop.
+
+    Members
+    -------
+    name:
+        C name of a loop's program; empty for the network's.
+    buffers:
+        C names of the tensors' buffers, by key.
+    loops:
+        Programs of each loop, by the number of its step: its body, and its condition if it has one.
+    """
+
+    program: Program
+    name: str
+    buffers: Mapping[str, str]
+    loops: "Mapping[int, tuple[CProgram, ...]]"
+
+    def inside(self) -> "list[CProgram]":
+        """Return the programs of all loops, with those of loops inside them."""
+        parts = [part for parts in self.loops.values() for part in parts]
+        return [*(inner for part in parts for inner in part.inside()), *parts]
+
+    def places(self, infos: Iterable[TensorInfo]) -> list[CBytes]:
+        """Return where tensors lie."""
+        return [CBytes(self.buffers[info.key], _bytes(info)) for info in infos]
+
+
+def emit_loop(
+    name: str,
+    step: HostStep,
+    parts: Sequence[CProgram],
+    operands: Sequence[str],
+    outputs: Sequence[CBytes],
+) -> list[str]:
+    """Return the definition of a loop, after those of the buffers for what it carries.
+
+    Parameters
+    ----------
+    name
+        C name of the loop.
+    parts
+        Its body, and its condition if it has one.
+    operands
+        Expressions in C of the step's inputs other than programs.
+    outputs
+        Where its outputs lie.
+    """
+    loop = _Loop(name, step.attributes["carried"], parts, operands)
+    loop.leave(list(zip(outputs, step.attributes["results"], strict=True)))
+    return loop.lines()
+
+
+class _Loop:
+    """A loop in C: its fields, the copies of values, and a buffer for each value between turns."""
+
+    def __init__(
+        self, name: str, carried: int, parts: Sequence[CProgram], operands: Sequence[str]
+    ) -> None:
+        self._name, self._carried, (body, *conditions) = name, carried, parts
+        counts = 0 if conditions else COUNTS
+        variables = {int(each.name): each.before for each in body.program.variables}
+        self._kept = [*variables]
+        self._plain = [at for at in range(carried) if at not in variables]
+        given, made = body.places(body.program.inputs), body.places(body.program.outputs)
+        self._given, self._made = given[counts:], made[bool(counts) :]
+        infos = {info.key: info for info in body.program.tensors}
+        sizes = {at: each.bytes for at, each in zip(self._plain, self._given, strict=False)}
+        sizes |= {at: _bytes(infos[key]) for at, key in variables.items()}
+        self._own = {at: CBytes(f"{name}_value_{at}", sizes[at]) for at in range(carried)}
+        self._fields = {"body": f"&{body.name}"}
+        self._moves: dict[str, list[tuple[str, CBytes]]] = {
+            side: [] for side in ("before", "entering", "leaving", "stacked", "after")
+        }
+        self._values = operands[counts:]
+        self._carry()
+        if conditions:
+            self._ask(conditions[0])
+        else:
+            self._count(operands, given[:counts], made[0])
+
+    def _carry(self) -> None:
+        """Copy values into the body, and those that it leaves back."""
+        for at, to, source in zip(self._plain, self._given, self._made, strict=False):
+            own = self._own[at]
+            self._moves["before"].append((own.text, CBytes(self._values[at], own.bytes)))
+            self._moves["entering"].append((to.text, own))
+            self._moves["leaving"].append((own.text, source))
+        fixed = self._given[len(self._plain) :], self._values[self._carried :]
+        for to, value in zip(*fixed, strict=True):
+            self._moves["before"].append((to.text, CBytes(value, to.bytes)))
+
+    def _ask(self, condition: CProgram) -> None:
+        """Let a condition decide."""
+        reads = condition.places(condition.program.inputs)
+        self._moves["entering"] += [(reads[at].text, self._own[at]) for at in self._plain]
+        (answer,) = condition.places(condition.program.outputs)
+        self._fields["condition"] = f"&{condition.name}"
+        self._fields["goes_on"] = f"(const uint8_t*){answer.text}"
+
+    def _count(self, operands: Sequence[str], given: Sequence[CBytes], made: CBytes) -> None:
+        """Count turns, unless the body ends the loop."""
+        on = self._own[self._carried] = CBytes(f"{self._name}_on", 1)
+        self._moves["before"].append((on.text, CBytes(operands[1], 1)))
+        self._moves["entering"].append((given[1].text, on))
+        self._moves["leaving"].append((on.text, made))
+        self._fields |= {"goes_on": on.text, "most": f"(const int64_t*){operands[0]}"}
+        self._fields["turn"] = f"(int64_t*){given[0].text}"
+
+    def leave(self, results: Sequence[tuple[CBytes, int]]) -> None:
+        """Copy results to outputs: carried values, and after them values of each turn."""
+        stacked = self._made[len(self._plain) :]
+        for to, at in results:
+            if at < self._carried:
+                self._moves["after"].append((to.text, self._own[at]))
+            else:
+                row = stacked[at - self._carried]
+                self._moves["stacked"].append((to.text, row))
+                self._fields["turns"] = f"{to.bytes // max(1, row.bytes)}u"
+
+    def lines(self) -> list[str]:
+        """Return the definitions."""
+        name, fields = self._name, dict(self._fields)
+        lines = [
+            f"static _Alignas(16) uint8_t {e.text}[{max(1, e.bytes)}];" for e in self._own.values()
+        ]
+        if self._kept:
+            begin = ", ".join(self._values[at] for at in self._kept)
+            end = ", ".join(self._own[at].text for at in self._kept)
+            lines.append(f"static const void* const {name}_begin[] = {{{begin}}};")
+            lines.append(f"static void* const {name}_end[] = {{{end}}};")
+            fields |= {"begin": f"{name}_begin", "end": f"{name}_end"}
+        for side, pairs in self._moves.items():
+            if pairs:
+                rows = ", ".join(f"{{{to}, {each.text}, {each.bytes}u}}" for to, each in pairs)
+                lines.append(f"static const struct matloom_move {name}_{side}[] = {{{rows}}};")
+                fields[side] = f"{{{name}_{side}, {len(pairs)}u}}"
+        rows = "".join(f"    .{field} = {value},\n" for field, value in fields.items())
+        return [*lines, f"static const struct matloom_loop {name} = {{\n{rows}}};"]
+
+
+def _bytes(info: TensorInfo) -> int:
+    return math.prod(info.shape) * np.dtype(info.dtype).itemsize

@@ -1,0 +1,178 @@
+"""C expressions of the values of a step, and calls of kernels that several formats share."""
+
+import math
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from matloom.ir.graph import Array
+
+__all__ = [
+    "C_TYPES",
+    "CValue",
+    "CValues",
+    "call",
+    "combination",
+    "concatenation",
+    "constant_array",
+    "conversion",
+    "copied",
+    "opposite",
+    "reduction",
+    "selection",
+]
+
+#: Types of elements in C, by NumPy's names.
+C_TYPES = {
+    **{f"{kind}{bits}": f"{kind}{bits}_t" for kind in ("int", "uint") for bits in (8, 16, 32, 64)},
+    **{"bool": "uint8_t", "float16": "uint16_t", "float32": "float", "float64": "double"},
+}
+#: Types that the kernels for integers compare; 64 bits are signed there.
+_INTEGERS = ("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64")
+
+
+class CValue(NamedTuple):
+    """A value: its expression in C, shape and dtype."""
+
+    place: str
+    shape: tuple[int, ...]
+    dtype: str
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def elements(self) -> str:
+        """Number of elements in C."""
+        return f"{self.size}u"
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of all elements."""
+        return self.size * np.dtype(self.dtype).itemsize
+
+    @property
+    def kind(self) -> str:
+        """The dtype in C."""
+        return f"MATLOOM_DTYPE_{self.dtype.upper()}"
+
+
+@dataclass
+class CValues:
+    """Values of a step by a key, each with a buffer or an expression of its own.
+
+    Members
+    -------
+    declared:
+        Declarations of constants, and of buffers between two operators.
+    """
+
+    places: dict[Hashable, str] = field(default_factory=dict)
+    declared: list[str] = field(default_factory=list)
+
+    def of(
+        self, key: Hashable, shape: tuple[int, ...], dtype: str, data: Array | None = None
+    ) -> CValue:
+        """Return a value, declared if it has no place yet; `data` is that of a constant."""
+        if key not in self.places:
+            name = self.places[key] = f"held_{len(self.declared)}"
+            if data is None:
+                size = max(1, math.prod(shape) * np.dtype(dtype).itemsize)
+                self.declared.append(f"static _Alignas(16) uint8_t {name}[{size}];")
+            else:
+                self.declared.append(constant_array(name, data))
+        return CValue(self.places[key], shape, dtype)
+
+
+def constant_array(name: str, data: Array) -> str:
+    """Return a definition of the elements of an array of integers or booleans, or its bytes."""
+    if data.dtype.kind not in "biu":
+        data = np.frombuffer(data.tobytes(), np.uint8)
+    kind = C_TYPES[data.dtype.name]
+    mask = (1 << 8 * data.dtype.itemsize) - 1
+    numbers = ", ".join(f"({kind}){int(each) & mask:#x}u" for each in data.reshape(-1).tolist())
+    return f"static _Alignas(16) const {kind} {name}[{max(1, data.size)}] = {{{numbers or 0}}};"
+
+
+def call(function: str, *arguments: object) -> str:
+    """Return a statement that calls a function."""
+    return f"{function}({', '.join(map(str, arguments))});"
+
+
+def copied(given: CValue, made: CValue) -> str:
+    """Return a copy of all bytes."""
+    return call("matloom_copy", made.place, given.place, f"{made.bytes}u")
+
+
+def combination(
+    operation: str, *, swapped: bool = False
+) -> Callable[[Sequence[CValue], CValue], str | None]:
+    """Return what calls the kernel of two tensors of integers; it returns None for others."""
+
+    def emit(given: Sequence[CValue], made: CValue) -> str | None:
+        if any(each.dtype not in _INTEGERS for each in (*given, made)):
+            return None
+        one, other, *more = given
+        if more:
+            return None
+        one, other = (other, one) if swapped else (one, other)
+        if one.dtype != other.dtype or any(each.size not in (1, made.size) for each in given):
+            return None
+        steps = (f"{int(each.size == made.size)}u" for each in (one, other))
+        numbers = (made.kind, one.kind, f"MATLOOM_{operation}", made.elements, *steps)
+        return call("matloom_combine", made.place, one.place, other.place, *numbers)
+
+    return emit
+
+
+def opposite(given: CValue, made: CValue) -> str | None:
+    """Return the negation of booleans; None for other types."""
+    return combination("EQUAL")([given, CValue("(const uint8_t[]){0}", (), "bool")], made)
+
+
+def conversion(given: CValue, made: CValue) -> str | None:
+    """Return a change between types of integers; None for other types."""
+    if not {given.dtype, made.dtype} <= {*_INTEGERS}:
+        return None
+    ends = made.place, given.place, made.kind, given.kind
+    return call("matloom_convert", *ends, made.elements)
+
+
+def selection(given: Sequence[CValue], made: CValue) -> str | None:
+    """Return a choice between two tensors of the result's shape; None for other shapes."""
+    condition, *chosen = given
+    same = all(each.size == made.size and each.dtype == made.dtype for each in chosen)
+    if not same or condition.dtype != "bool" or condition.size not in (1, made.size):
+        return None
+    flags = f"(const uint8_t*){condition.place}"
+    ends = made.place, flags, *(each.place for each in chosen)
+    return call("matloom_select", *ends, made.kind, made.elements, f"{int(condition.size > 1)}u")
+
+
+def reduction(operation: str, given: CValue, made: CValue, axes: Sequence[int]) -> str | None:
+    """Return a reduction of integers over neighbouring axes; None for others."""
+    types = ("int32", "int64") if operation == "ADD" else _INTEGERS
+    first, last = min(axes), max(axes)
+    if given.dtype not in types or sorted(axes) != list(range(first, last + 1)):
+        return None
+    parts = given.shape[:first], given.shape[first : last + 1], given.shape[last + 1 :]
+    lengths = (f"{math.prod(part)}u" for part in parts)
+    ends = made.place, given.place, given.kind
+    return call("matloom_reduce", *ends, f"MATLOOM_{operation}", *lengths)
+
+
+def concatenation(given: Sequence[CValue], made: CValue, axis: int) -> str:
+    """Return the copies of tensors side by side along an axis, which is at least 0."""
+    count = math.prod(made.shape[:axis])
+    step, place, calls = made.bytes // max(1, count), 0, []
+    for each in given:
+        size = each.bytes // max(1, count)
+        to = f"(uint8_t*){made.place} + {place}u"
+        numbers = (f"{number}u" for number in (count, size, step, size))
+        calls.append(call("matloom_copy_parts", to, each.place, *numbers))
+        place += size
+    return " ".join(calls)
