@@ -1,4 +1,4 @@
-"""Quantises networks of floats on calibration samples: from a float model file to integers."""
+"""Quantises float networks on calibration samples: from a float model file to integers."""
 
 from matloom.quantiser.options import Options
 from matloom.quantiser.page import page_of

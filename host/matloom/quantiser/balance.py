@@ -19,7 +19,7 @@ __all__ = ["balanced"]
 def balanced(graph: Graph, inputs: Mapping[int, Array], options: Options) -> Options:
     """Return the options with `equalise` decided.
 
-    Each way quantises the network on either half of the samples, and is measured on the other half.
+    Each variant is quantised on one half of the samples and measured on the other, both ways.
     A single sample cannot be split: channels are balanced then.
 
     Parameters

@@ -1,4 +1,4 @@
-"""Builds the quantised network, operator by operator, beside the float network on all samples."""
+"""Builds the quantised network operator by operator, running it next to the float network."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -124,7 +124,7 @@ class _Builder:
         return drop_unused_tensors(made)
 
     def _begin(self, number: int) -> None:
-        """Quantise an input of the network by what reads it."""
+        """Quantise an input of the network, in the type that its readers need."""
         readers = self.source.consumers[number]
         kind = self._plan.kinds[readers[0]] if readers else "float32"
         tensor = self._tensors[number]
@@ -182,7 +182,7 @@ class _Builder:
         if kind != "float32":
             target = shared or quantisation_of(self._plan.ranges[number], kind)
         if f"{tensor.dtype} -> {kind}" not in OPERATORS[Op.QUANTIZE].types:
-            # By way of floats; what converts to floats is DEQUANTIZE.
+            # Convert by way of floats; DEQUANTIZE converts to floats.
             number = number if kind == "float32" else self._given(number, "float32", None, index)
         key = number, kind, target
         if key not in self._converted:

@@ -28,7 +28,7 @@ class Calibration:
     Members
     -------
     histograms:
-        Of those values of each float tensor that matter, by number.
+        Histogram of the values that matter of each float tensor, by number.
     grids:
         Ranges of inputs whose values integers represent exactly.
     """
@@ -39,7 +39,7 @@ class Calibration:
 
 
 def calibrated(graph: Graph, inputs: Mapping[int, Array], options: Options) -> Calibration:
-    """Return a prepared network with balanced channels if so wanted, observed on samples.
+    """Return a prepared network, with balanced channels if the options say so, observed on samples.
 
     Raises
     ------

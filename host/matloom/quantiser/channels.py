@@ -1,7 +1,7 @@
-"""Chooses channels that the layer after them can do without.
+"""Chooses channels to remove from a layer's input.
 
 The layer's weights on the remaining channels are fitted again, by least squares on the calibration
-samples. Channels leave one by one, each time the one whose loss then changes the outputs least
+samples. Channels are removed one by one, each time the one that changes the outputs least
 (Hassibi and Stork, Optimal Brain Surgeon, 1993, with a channel's weights as one group).
 """
 
@@ -21,7 +21,7 @@ _Numbers = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Removal:
-    """Channels that are left, and the weights fitted to them.
+    """Remaining channels, and the weights fitted to them.
 
     Members
     -------
@@ -39,7 +39,7 @@ class Removal:
 
 
 def channel_chains(graph: Graph) -> dict[int, list[Node]]:
-    """Return the layers whose channels may be fewer, by the output of the layer that reads them.
+    """Return chains of layers with reducible channels, by the output of the layer that reads them.
 
     The first one makes the channels, the last one reads them; depthwise layers may lie between.
     """
@@ -62,7 +62,7 @@ def removals(weights: _Numbers, form: _Numbers, counts: set[int]) -> dict[int, R
     Parameters
     ----------
     weights:
-        Of the layer that reads the channels: (outputs, taps, channels).
+        Weights of the layer that reads the channels: (outputs, taps, channels).
     form:
         Covariance of a row of its inputs, positive definite: (taps * channels,) * 2.
     """

@@ -12,12 +12,12 @@ _WIDTH, _HEIGHT, _LEFT, _MARGIN = 640, 280, 60, 36
 
 
 def front_chart(points: Sequence[Judgement], summaries: Sequence[str], chosen: Judgement) -> Markup:
-    """Return the networks of a search, by cycles; a line joins those that no other beats.
+    """Return a chart of the networks of a search; a line joins those that no other beats.
 
     Parameters
     ----------
     summaries:
-        What is special about each network, for people.
+        Remark on each network, for people.
     """
     ends = (
         _widened([point.cycles for point in points]),
@@ -50,7 +50,7 @@ def front_chart(points: Sequence[Judgement], summaries: Sequence[str], chosen: J
 
 
 def _widened(values: list[float]) -> tuple[float, float]:
-    """Return limits of an axis that are apart."""
+    """Return limits of an axis that differ."""
     low, high = min(values), max(values)
     spare = (high - low) * 0.05 or 1.0
     return low - spare, high + spare

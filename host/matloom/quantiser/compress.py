@@ -1,7 +1,7 @@
 """Saves cycles by rewriting layers: as two of low rank, or with fewer channels.
 
 Each form of a layer saves some cycles, and loses some of the variance of the layer's outputs. A
-price per cycle weighs one against the other, for all layers at once. A bisection finds the highest
+price per cycle trades one for the other, for all layers at once. A bisection finds the highest
 price at which the quantised network still meets the goal, on samples that it was not fitted to.
 """
 
@@ -28,7 +28,7 @@ __all__ = [
     "compress",
 ]
 
-#: Networks that are measured.
+#: Number of networks to measure.
 _TRIALS = 6
 
 
@@ -39,9 +39,9 @@ class CompressionGoal:
     Members
     -------
     kind:
-        ``"points"``: percent of the results that may be expected to be lost against 8-bit weights
-        in the layers as they are. ``"sqnr"``: least ratio of the outputs' variance over the
-        samples to their error, in decibels.
+        ``"points"``: percentage of results expected to be lost, compared with the original layers
+        with 8-bit weights. ``"sqnr"``: least ratio of the outputs' variance over the samples to
+        their error, in decibels.
     """
 
     kind: str
@@ -59,7 +59,7 @@ class CompressionGoal:
         return cls(kind=found[1], value=float(found[2]))
 
     def kept(self, point: Judgement, whole: Judgement) -> bool:
-        """Return whether a network reaches the goal, if `whole` has the layers as they are."""
+        """Return whether a network reaches the goal; `whole` has the original layers."""
         if self.kind == "sqnr":
             return point.varying_noise <= 10 ** (-self.value / 10)
         return loses_at_most(self.value, point, whole)
@@ -74,7 +74,7 @@ class CompressionPoint(Judgement):
 
 @dataclass(frozen=True, kw_only=True)
 class Compression:
-    """Networks that were measured, by cycles, and the chosen one."""
+    """Measured networks, by cycles, and the chosen one."""
 
     goal: CompressionGoal
     config: str
@@ -97,14 +97,14 @@ class Compression:
 
 
 class CompressionTrials:
-    """Rewrites a network in several ways, and has each judged.
+    """Rewrites a network in several ways, and measures each.
 
     Parameters
     ----------
     graph:
         A network that `prepared` returned.
     split:
-        Samples that layers are fitted to.
+        Samples to which layers are fitted.
     """
 
     def __init__(
@@ -114,11 +114,11 @@ class CompressionTrials:
         self._judge, self._journal = judge, journal
 
     def require_classes(self) -> None:
-        """Raise UserError if no output has elements of which one is the largest."""
+        """Raise `UserError` if no output has two elements or more, so that there are no classes."""
         self._judge.require_classes("compress with sqnr=NUMBER instead")
 
     def changes(self, config: str) -> list[FormChange]:
-        """Return the forms that save cycles, of each layer by itself."""
+        """Return the forms of each layer that save cycles on their own."""
         return list(
             layer_changes(self._graph, self._inputs, config, self._options.seed, self._journal)
         )

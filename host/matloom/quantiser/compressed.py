@@ -1,7 +1,7 @@
 """Rewrites layers of a float network: as two of low rank, or with fewer channels.
 
-The rewritten network runs beside the float network. Each layer is fitted to the inputs that it gets
-there, so that it makes up for the losses of earlier layers.
+The rewritten network runs beside the float network. Each layer is fitted to its inputs there, so
+that it compensates for the losses of earlier layers.
 """
 
 from collections.abc import Mapping, Sequence
@@ -42,7 +42,7 @@ class FormChange:
     form:
         One of `matloom.quantiser.factors.full_rank`, or ``"channels"``.
     rank:
-        Channels between both layers, or the number of its input channels that remain.
+        Number of channels between both layers, or of remaining input channels.
     error:
         Share of the variance of its outputs that is lost, by itself.
     cycles:
@@ -67,11 +67,11 @@ class _Rewriter:
         self._random = np.random.default_rng(seed)
         self._exact, self._known = dict(inputs), dict(inputs)
         self.tensors = dict(graph.tensors)
-        #: By their first output, in order.
+        #: Operators by their first output, in order.
         self.nodes: dict[int, Node] = {}
 
     def run(self) -> None:
-        """Take over all operators, in other forms where there are changes."""
+        """Copy all operators, in other forms where there are changes."""
         dropped = last_uses(self._source)
         for at, node in enumerate(self._source.nodes):
             self._exact.update(run_on_samples(self._source, node, self._exact))
@@ -121,7 +121,7 @@ class _Rewriter:
         self._replace(node, parts, bias)
 
     def _replace(self, node: Node, parts: tuple[LayerPart, ...], bias: _Numbers) -> None:
-        """Add layers in the place of one."""
+        """Replace a layer by several."""
         name, data = short_name(self.tensors[node.output].name), node.inputs[0]
         for part in parts:
             last = part is parts[-1]
@@ -181,7 +181,7 @@ def compressed(
     inputs:
         Calibration samples by input number, (samples, *shape).
     seed:
-        Of the choice among positions of large images.
+        Seed of the choice of positions in large images.
     """
     if not changes:
         return graph

@@ -1,4 +1,4 @@
-"""Balances the ranges of channels between two layers, which leaves the float network as it is.
+"""Balances the ranges of channels between two layers, which does not change the float results.
 
 Between layers joined by nothing or a RELU, a channel may be divided by a factor in the first layer
 and multiplied by it in the second (Nagel et al., Data-Free Quantization, 2019). With one scale for
@@ -17,18 +17,18 @@ from matloom.ir.shapes import BIAS
 
 __all__ = ["channel_pairs", "equalised", "equalised_tensors"]
 
-#: Operators between layers that keep channels apart, and commute with factors above zero.
+#: Operators between layers that treat channels separately, and commute with positive factors.
 _BETWEEN = frozenset({Op.MAX_POOL_2D, Op.AVERAGE_POOL_2D, Op.MEAN, Op.PAD, *RESHAPES})
 _WEIGHTED = frozenset({Op.CONV_2D, Op.DEPTHWISE_CONV_2D, Op.FULLY_CONNECTED})
 _LINEAR = (Activation.NONE, Activation.RELU)
-#: Times that all pairs are balanced by their weights.
+#: Number of passes that balance all pairs by their weights.
 _ROUNDS = 10
-#: Limits of a factor: beyond them channels hardly matter.
+#: Limits of a factor; channels beyond them hardly matter.
 _MOST_FACTOR = 2.0**8
-#: Share of the largest channel below which a channel is left as it is.
+#: Share of the largest channel below which a channel is left unchanged.
 _NEGLIGIBLE = 2.0**-24
-#: Share of a channel's range, in the exponent, that goes into the second layer's weights, where all
-#: channels share scales.
+#: Share, as an exponent, of a channel's range that moves to the second layer's weights, which share
+#: scales.
 _SHARE = 0.5
 
 _Numbers = npt.NDArray[np.float64]
@@ -69,7 +69,7 @@ def _keeps_channels(graph: Graph, node: Node) -> bool:
 
 
 def _fit(graph: Graph, first: Node, second: Node) -> bool:
-    """Return whether both layers have constant float weights, and as many channels between them."""
+    """Return whether both layers have constant float weights, and match in channels."""
     tensors = [graph.tensors[node.inputs[1]] for node in (first, second)]
     alone = all(len(graph.consumers[node.inputs[1]]) == 1 for node in (first, second))
     if not alone or any(tensor.data is None or tensor.dtype != "float32" for tensor in tensors):
@@ -79,7 +79,7 @@ def _fit(graph: Graph, first: Node, second: Node) -> bool:
 
 
 def _given_channels(node: Node, shape: tuple[int, ...]) -> int:
-    """Return the channels that a layer's weights are applied to; none where outputs share one."""
+    """Return the number of input channels of a layer's weights; 0 if outputs share channels."""
     if node.op is Op.DEPTHWISE_CONV_2D:
         return shape[-1] if node.attributes_as(DepthwiseConv2D).depth_multiplier == 1 else 0
     return shape[-1]
@@ -137,7 +137,7 @@ def _balanced(made: _Numbers, read: _Numbers) -> _Numbers:
 
 
 def _matters(sizes: _Numbers) -> npt.NDArray[np.bool_]:
-    """Return which channels are not negligible beside the largest."""
+    """Return the channels that are not negligible compared with the largest."""
     return np.asarray((sizes > 0) & (sizes >= sizes.max() * _NEGLIGIBLE))
 
 

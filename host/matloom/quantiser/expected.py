@@ -1,8 +1,8 @@
 """Estimates how many results change, from the float network's margins and the noise.
 
-Counting needs thousands of samples to tell tenths of a percent apart. Normally distributed noise
-changes which element is the largest with a probability that the distances between them decide, and
-its mean over a hundred samples is known far better than a count.
+Counting needs thousands of samples to distinguish tenths of a percent. With normally distributed
+noise, the probability that the largest element changes follows from the distances between elements,
+and its mean over a hundred samples is far more precise than a count.
 """
 
 import math
@@ -13,7 +13,7 @@ from matloom.ir.graph import Array
 
 __all__ = ["expected_share"]
 
-#: Rows that are looked at, evenly spaced: an image of classes has many.
+#: Maximum number of rows, evenly spaced; an image of classes has many.
 _MOST_ROWS = 1 << 14
 #: Standard normal distribution, to interpolate in.
 _PLACES = np.linspace(-6, 6, 2401)
@@ -29,7 +29,7 @@ def expected_share(exact: Array, rounded: Array, classes: Array) -> float:
     ----------
     exact, rounded:
         Outputs of the float and of the quantised network, (rows, elements), two elements at least.
-        Their difference tells the noise.
+        Their difference is the noise.
     classes:
         Element of each row: the label, or the float network's largest.
     """
@@ -37,13 +37,13 @@ def expected_share(exact: Array, rounded: Array, classes: Array) -> float:
     exact, rounded, classes = exact[::step].astype(np.float64), rounded[::step], classes[::step]
     rows = np.arange(len(exact))
     errors = rounded - exact
-    # What all elements of a row have in common changes no order.
+    # An error common to all elements of a row does not change their order.
     errors -= errors.mean(axis=1, keepdims=True)
     deviation = math.sqrt(np.square(errors).sum() / (errors.size - len(errors)))
     if not deviation:
         return float((exact.argmax(axis=1) == classes).mean())
     distances = (exact[rows, classes][:, np.newaxis] - exact) / deviation
-    # The element is not its own rival.
+    # An element does not compete with itself.
     distances[rows, classes] = np.inf
     found = 0.0
     for error, weight in zip(_ERRORS, _WEIGHTS / _WEIGHTS.sum(), strict=True):

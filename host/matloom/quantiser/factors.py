@@ -1,9 +1,9 @@
-"""Splits a layer into two of low rank, whose outputs differ least over the calibration samples.
+"""Splits a layer into two of low rank that change outputs least over the calibration samples.
 
 The products of a layer are weights times rows of inputs. Where the outputs of a layer, or the
 windows that it reads, nearly lie in a space of fewer dimensions, one layer may compute the
 coordinates in that space and another one the outputs. Such spaces are spanned by the principal
-components, so the covariance of the inputs decides what is left out, not the weights alone.
+components, so the covariance of the inputs, not only the weights, decides what is dropped.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ from matloom.quantiser.precisions import NARROW
 __all__ = ["LayerPart", "Splitter", "full_rank", "product"]
 
 _NONE = Padding(top=0, bottom=0, left=0, right=0)
-#: Least eigenvalue of a covariance that is inverted, as a share of the mean.
+#: Lower bound on the eigenvalues of an inverted covariance, as a share of the mean.
 _LEAST_EIGENVALUE = 1e-6
 
 _Numbers = npt.NDArray[np.float64]
@@ -82,7 +82,7 @@ class Splitter:
         return _SPLITS[kind](self, rank)
 
     def left_out(self, parts: tuple[LayerPart, LayerPart]) -> _Numbers:
-        """Return what both layers lack of the weights: (outputs, depth)."""
+        """Return the difference between the weights and both layers: (outputs, depth)."""
         return (self._weights - product(parts)).reshape(len(self._weights), -1)
 
     def error(self, parts: tuple[LayerPart, LayerPart]) -> float:
@@ -147,11 +147,11 @@ _SPLITS = {"outputs": Splitter._outputs, "inputs": Splitter._inputs, "axes": Spl
 
 
 def product(parts: tuple[LayerPart, LayerPart]) -> _Numbers:
-    """Return the weights of the one layer that computes what both compute."""
+    """Return the weights of a single layer equivalent to both."""
     first, second = (part.weights for part in parts)
     if isinstance(parts[0].attributes, FullyConnected):
         return np.asarray(second @ first)
-    # One of both has a single tap along each axis.
+    # Along each axis, one of both has a single tap.
     taps = np.einsum("ryxi,ovur->ovyuxi", first, second)
     height, width = (first.shape[axis] * second.shape[axis] for axis in (1, 2))
     return np.asarray(taps.reshape(len(second), height, width, first.shape[3]))

@@ -40,7 +40,7 @@ class Histogram:
 def histogram_of(values: npt.NDArray[np.float32]) -> Histogram:
     """Return the histogram of finite values of any shape; there must be one at least."""
     low, high = float(values.min()), float(values.max())
-    # Below that, intervals are shorter than float64 can tell apart.
+    # Shorter intervals would be below the resolution of float64.
     if high - low <= BINS * np.finfo(np.float32).tiny:
         return Histogram(low=low, high=high, counts=np.array([values.size], np.float64))
     counts, _edges = np.histogram(values[values != 0], BINS, (low, high))

@@ -20,7 +20,7 @@ class Journal:
     path:
         File with a line for each trial, which need not exist; None keeps nothing.
     search:
-        Everything that results depend on, but for the name of the trial.
+        Everything that results depend on, except the name of the trial.
     """
 
     def __init__(self, path: str | Path | None, search: bytes) -> None:
@@ -29,13 +29,13 @@ class Journal:
         self._known = dict(self._read())
 
     def of(self, name: str, trial: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
-        """Return the result of a trial, which is made unless the file has it."""
+        """Return the result of a trial from the file, or else from `trial`."""
         if name not in self._known:
             self._known[name] = trial()
             if self._path is not None:
                 line = {"search": self._search, "name": name, "result": self._known[name]}
                 with self._path.open("a", encoding="utf-8") as file:
-                    # A line before it may be cut short.
+                    # The previous line may be cut short.
                     file.write("\n" * bool(file.tell()) + json.dumps(line))
         return self._known[name]
 

@@ -1,4 +1,4 @@
-"""Measures candidates of a search on samples that they are not fitted to."""
+"""Measures candidates of a search on samples to which they are not fitted."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -34,8 +34,8 @@ class Judgement:
     agreement:
         Share of rows with the float network's largest element.
     expected:
-        Share of rows that are expected to have the label, or without labels the float network's
-        largest element, by `expected_share`.
+        Share of rows expected to give the label, or without labels the float network's class, by
+        `expected_share`.
     """
 
     cycles: int
@@ -77,7 +77,7 @@ class Judge:
         self._exact = outputs_of(replace(exact, outputs=self._watched), split.trial)
 
     def require_classes(self, hint: str) -> None:
-        """Raise UserError if no output has elements of which one is the largest."""
+        """Raise `UserError` if no output has two elements or more, so that there are no classes."""
         if not any(_classes(exact) > 1 for exact in self._exact):
             raise UserError(
                 f"the outputs of {self._graph.name} have one element, so that no result can be a "
@@ -91,7 +91,7 @@ class Judge:
         Parameters
         ----------
         samples:
-            Samples that are used at most; None for all.
+            Maximum number of samples; None for all.
         """
         from matloom.runtime import compile
 
@@ -156,7 +156,7 @@ def loses_at_most(points: float, judged: Judgement, whole: Judgement) -> bool:
 
     Those of another one, `whole`, count.
     """
-    # Rounding of the shares must not decide.
+    # Tolerance, so that rounding of the shares does not decide.
     return judged.expected >= whole.expected - points / 100 - 1e-9
 
 

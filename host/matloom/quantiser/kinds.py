@@ -10,7 +10,7 @@ __all__ = ["BIAS_TYPES", "chosen_kinds"]
 #: Type of a bias, by the type of the data.
 BIAS_TYPES = {"int8": "int32", "int16": "int64"}
 
-#: Types that are tried when the one asked for is not supported.
+#: Types to try if the requested one is not supported.
 _INSTEAD = {"int16": ("int16", "int8"), "int8": ("int8",), "float32": ()}
 
 
@@ -20,7 +20,7 @@ def chosen_kinds(graph: Graph, wanted: Mapping[int, str]) -> dict[int, str]:
     Parameters
     ----------
     wanted:
-        Type asked for, by index: an operator that has no kernel for int16 gets int8, and one
+        Requested type, by index: an operator that has no kernel for int16 gets int8, and one
         that has none for int8 stays float32.
     """
     return {at: _kind(graph, node, wanted[at]) for at, node in enumerate(graph.nodes)}

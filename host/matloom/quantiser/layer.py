@@ -15,7 +15,7 @@ from matloom.quantiser.rounding import Rounded, round_weights
 
 __all__ = ["layer_bias", "quantised_layer"]
 
-#: Largest magnitude of a bias: sums of products may be added to it without overflow.
+#: Largest magnitude of a bias, which leaves room to add products without overflow.
 _MOST_BIAS = {"int8": 2.0**30, "int16": 2.0**40}
 #: Scales below which multipliers would leave their range.
 _LEAST_SCALE = 2.0**-60
@@ -74,7 +74,7 @@ def layer_bias(graph: Graph, node: Node, channels: int) -> _Numbers:
 
 
 def _representable(rounded: Rounded, bias: _Numbers, data: Tensor) -> Rounded:
-    """Return weights with scales at which the biases fit, rounded again where they did not."""
+    """Return weights whose scales fit the biases; rounded again where scales had to grow."""
     least = np.maximum(np.abs(bias) / (data.scale * _MOST_BIAS[data.dtype]), _LEAST_SCALE)
     if len(set(rounded.scales.tolist())) == 1:
         least = np.full_like(least, least.max())
@@ -85,7 +85,7 @@ def _representable(rounded: Rounded, bias: _Numbers, data: Tensor) -> Rounded:
 
 
 def _corrected(rounded: Rounded, moments: Moments) -> _Numbers:
-    """Return biases that give each channel its mean in the float network."""
+    """Return biases with which each channel keeps its mean from the float network."""
     weights = rounded.integers * rounded.scales[:, np.newaxis]
     return np.asarray(moments.expected - (weights * moments.mean).sum(axis=1))
 

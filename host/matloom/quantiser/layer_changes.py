@@ -23,16 +23,16 @@ from matloom.terminal.progress import note
 
 __all__ = ["layer_changes"]
 
-#: Ranks of a form that are tried.
+#: Number of ranks to try for a form.
 _MOST_RANKS = 5
-#: Largest share of a layer's variance that may be lost.
+#: Maximum share of a layer's variance that may be lost.
 _MOST_ERROR = 0.5
 
 
 def layer_changes(
     graph: Graph, inputs: Mapping[int, Array], config: str, seed: int, journal: Journal
 ) -> Iterator[FormChange]:
-    """Yield changes that save cycles, of each layer by itself.
+    """Yield the changes of single layers that save cycles.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ def layer_changes(
     config:
         Configuration to predict cycles for; ranks are multiples of its columns.
     seed:
-        Of the choice among positions of large images.
+        Seed of the choice of positions in large images.
     """
     cycles, chains = LayerCycles(config), channel_chains(graph)
     step = load_config(config).columns

@@ -1,4 +1,4 @@
-"""Predicts the cycles of float layers by themselves, as if they were quantised."""
+"""Predicts the cycles of single float layers, as if they were quantised."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ from matloom.quantiser.factors import LayerPart
 
 __all__ = ["LayerCycles"]
 
-#: Any scales will do: cycles do not depend on them.
+#: Arbitrary scales, because cycles do not depend on them.
 _DATA = Quantisation(scale=(0.05,), zero_point=(0,))
 _OPERATORS: dict[type[Attributes], Op] = {
     Conv2D: Op.CONV_2D,

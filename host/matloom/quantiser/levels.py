@@ -17,7 +17,7 @@ class Level:
     Members
     -------
     points:
-        Results, in percent, that it may be expected to lose.
+        Percentage of results that it may be expected to lose.
     layers:
         Names of the layers with 4-bit weights.
     cycles:
@@ -32,7 +32,7 @@ class Level:
 
 
 def mixtures(search: Search) -> Iterator[tuple[str, MixedPoint]]:
-    """Yield the name and the mixture of each level below the one that was asked for."""
+    """Yield the name and the mixture of each level below the requested one."""
     for name, points in BOOSTS.items():
         if search.target.level in (None, name):
             return

@@ -18,7 +18,7 @@ from matloom.quantiser.sweep import last_uses, outputs_of
 
 __all__ = ["Losses"]
 
-#: Samples on which the rest of the network runs again after each operator.
+#: Number of samples on which the rest of the network runs again after each operator.
 _MOST_SAMPLES = 128
 
 
@@ -63,7 +63,7 @@ class Losses:
         return self._lost - before
 
     def _results(self, graph: Graph, known: Mapping[int, Array]) -> list[Array]:
-        """Return what matters of the outputs."""
+        """Return the values of the outputs that matter."""
         results = zip(graph.outputs, outputs_of(graph, known), strict=True)
         return [mattering(self._whole, number, {number: each}) for number, each in results]
 

@@ -1,7 +1,7 @@
 """Finds the values of a tensor that matter to the operator that reads it.
 
-Ranges are chosen for these values, and errors are measured on them: a scale need not represent what
-no result depends on.
+Ranges are chosen for these values, and errors are measured on them: a scale need not represent
+values that affect no result.
 """
 
 from collections.abc import Mapping
@@ -13,9 +13,9 @@ from matloom.ir.graph import Array, Graph, Node, Op
 
 __all__ = ["mattering"]
 
-#: Logarithm of the ratio to the largest probability below which one is zero on 16 bits, or 8.
+#: Logarithm of a probability relative to the largest one below which it is zero in 16 bits, or 8.
 _LEAST_LOGIT = 16 * np.log(2)
-#: Inputs beyond which functions are constant to a step of 16 bits.
+#: Inputs beyond which functions are constant to within a 16-bit step.
 _CONSTANT_BEYOND = {Op.LOGISTIC: 16 * np.log(2), Op.TANH: 8.5 * np.log(2)}
 _LIMITS = {Activation.RELU: (0.0, np.inf), Activation.RELU6: (0.0, 6.0)}
 
@@ -47,7 +47,7 @@ def mattering(graph: Graph, number: int, known: Mapping[int, Array]) -> Array:
 
 
 def _added(node: Node, number: int, known: Mapping[int, Array]) -> Array:
-    """Return an operand of an addition; as it is if the other one is not computed before it."""
+    """Return an operand of an addition; unchanged if the other one is not computed before it."""
     values = known[number]
     other = [each for each in node.inputs if each != number]
     limits = _LIMITS.get(node.attributes_as(Arithmetic).activation)

@@ -23,7 +23,7 @@ __all__ = [
     "sqnr_db",
 ]
 
-#: Samples that are run at once.
+#: Number of samples per run.
 _BATCH = 32
 
 
@@ -43,7 +43,7 @@ class Closeness:
     Members
     -------
     samples:
-        Samples that were run.
+        Number of samples.
     calibrated:
         Whether the network was calibrated on these samples; they then show less error than others.
     sqnr_db:

@@ -1,4 +1,4 @@
-"""Second moments of a layer's inputs over the calibration samples: what its rounding depends on."""
+"""Second moments of a layer's inputs over the calibration samples, for rounding."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from matloom.kernels.windows import pad, windows
 
 __all__ = ["Moments", "as_channels", "as_weights", "layer_moments"]
 
-#: Positions of all samples together that are looked at: more would not change the moments.
+#: Maximum number of positions in all samples; more would not change the moments.
 _MOST_ROWS = 1 << 16
 #: Operators whose inputs can be cut into a window for each output.
 _WINDOWED = (Op.CONV_2D, Op.DEPTHWISE_CONV_2D, Op.FULLY_CONNECTED)
@@ -30,7 +30,7 @@ class Moments:
     Members
     -------
     rows:
-        Rows of inputs that they come from.
+        Number of rows of inputs.
     covariance:
         Of the quantised inputs: (1 or channels, depth, depth).
     mean:

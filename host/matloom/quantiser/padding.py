@@ -1,4 +1,4 @@
-"""Padding that TensorFlow Lite cannot state, as operators of its own."""
+"""Separates padding that TensorFlow Lite cannot express into PAD operators."""
 
 from dataclasses import replace
 
@@ -45,7 +45,7 @@ def separate_padding(graph: Graph) -> Graph:
 
 
 def _unstated(graph: Graph, node: Node) -> Padding | None:
-    """Return a padding that is neither SAME nor VALID."""
+    """Return an operator's padding if it is neither SAME nor VALID."""
     attributes, shape = node.attributes, graph.tensors[node.inputs[0]].shape
     match attributes:
         case Conv2D(dilation=dilation):
@@ -67,5 +67,5 @@ def _unstated(graph: Graph, node: Node) -> Padding | None:
 
 
 def _least(tensor: Tensor) -> float | int:
-    """Return the least number of a type, which no maximum chooses."""
+    """Return the smallest number of a type, which never wins a maximum."""
     return {"int8": -128, "int16": -32768}.get(tensor.dtype, -3.0e38)

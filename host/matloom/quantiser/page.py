@@ -10,7 +10,7 @@ from matloom.quantiser.report import QuantisationReport
 
 __all__ = ["page_of"]
 
-#: Decibels below the median at which a layer is marked.
+#: Decibels below the median from which a layer is marked.
 _NOISY = 6.0
 
 
@@ -75,7 +75,7 @@ def _layers(report: QuantisationReport) -> Markup:
 
 
 def _kinds(report: QuantisationReport) -> Iterator[str]:
-    """Yield a class for each layer: a warning where it is much noisier than most."""
+    """Yield a class for each layer: a warning if it is much noisier than most."""
     ratios = sorted(layer.sqnr_db for layer in report.layers if layer.sqnr_db is not None)
     median = ratios[len(ratios) // 2] if ratios else 0.0
     for layer in report.layers:
@@ -84,7 +84,7 @@ def _kinds(report: QuantisationReport) -> Iterator[str]:
 
 
 def _lost(report: QuantisationReport) -> list[PageSection]:
-    """Return the section of what each layer causes to be lost, if it was asked for."""
+    """Return the section on the loss of each layer, if requested."""
     known = [(layer.lost, layer) for layer in report.layers if layer.lost is not None]
     if not known:
         return []
@@ -105,7 +105,7 @@ def _lost(report: QuantisationReport) -> list[PageSection]:
 
 
 def _leveled(report: QuantisationReport) -> list[PageSection]:
-    """Return the section of the levels, if one was asked for."""
+    """Return the section on levels, if requested."""
     if not report.all_levels:
         return []
     columns = (
@@ -142,7 +142,7 @@ def _share(share: Share | None) -> str:
 
 
 def _searched(report: QuantisationReport) -> list[PageSection]:
-    """Return the section of a search, if there was one."""
+    """Return the section on the search, if there was one."""
     search = report.search
     if search is None:
         return []
@@ -173,7 +173,7 @@ def _searched(report: QuantisationReport) -> list[PageSection]:
 
 
 def _compressed(report: QuantisationReport) -> list[PageSection]:
-    """Return the section of the layers in other forms, if they were asked for."""
+    """Return the section on layers in other forms, if requested."""
     found = report.compression
     if found is None:
         return []

@@ -27,7 +27,7 @@ def layer_precisions(
     ----------
     precision:
         One of `PRECISIONS`, or a table by the names of layers; ``*`` stands for all others, which
-        are i8xi8 by default, and ``float32`` leaves a layer as it is.
+        are i8xi8 by default, and ``float32`` leaves a layer unchanged.
 
     Raises
     ------

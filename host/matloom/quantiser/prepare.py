@@ -1,4 +1,4 @@
-"""Brings networks of floats into the form that is quantised: activations fused, pools averaged."""
+"""Prepares float networks for quantisation: fuses activations, simplifies pools."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -32,9 +32,9 @@ _ACTIVATED = (Arithmetic, Conv2D, FullyConnected, Pool2D, TransposeConv)
 
 
 def prepared(graph: Graph) -> Graph:
-    """Return a float network that computes the same, in the form that is quantised.
+    """Return an equivalent float network in the form that can be quantised.
 
-    RELU and RELU6 become activations of the operator before them where nothing else reads it. An
+    RELU and RELU6 become activations of the operator before them if nothing else reads it. An
     average over whole images becomes a MEAN, whose output may have a scale of its own.
 
     Raises
@@ -69,7 +69,7 @@ def _check(graph: Graph) -> None:
             )
         raise UserError(
             f"{graph.name} has no convolutions or dense layers to quantise",
-            hint="matloom explain NET lists the operators, and who runs them",
+            hint="matloom explain NET lists the operators, and what runs them",
         )
     for tensor in graph.tensors.values():
         data = tensor.data

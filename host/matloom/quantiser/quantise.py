@@ -24,7 +24,7 @@ from matloom.terminal.progress import note
 
 __all__ = ["QuantisedNetwork", "quantise"]
 
-#: Configuration that a search predicts cycles for, unless it is told another one.
+#: Default configuration for which a search predicts cycles.
 _ENGINE = "reference"
 
 
@@ -48,7 +48,7 @@ class QuantisedNetwork:
         """Return an ONNX file, whose inputs and outputs are floats.
 
         8-bit tensors lie between QuantizeLinear and DequantizeLinear. Results are those of ONNX
-        Runtime, which rounds otherwise than TensorFlow Lite Micro does.
+        Runtime, which rounds differently from TensorFlow Lite Micro.
 
         Raises
         ------
@@ -97,7 +97,7 @@ def quantise(
     precision:
         ``"i8xi8"``, ``"i8xi4"`` (weights of four bits in convolutions and dense layers) or
         ``"i16xi8"`` for all layers; or a table by the names of layers, in which ``*`` stands for
-        all others, and ``float32`` leaves one as it is.
+        all others, and ``float32`` leaves one unchanged.
     config:
         Configuration to predict cycles for; None predicts none.
     target:
@@ -150,7 +150,7 @@ def quantise(
 def _searched(
     work: Quantiser, goal: Goal | None
 ) -> tuple[Quantiser, Search | None, tuple[Level, ...]]:
-    """Return what a search chose, the search, and the levels below it."""
+    """Return the choice of a search, the search, and the levels below it."""
     if goal is None:
         return work, None, ()
     found = work.search(goal)
@@ -172,7 +172,7 @@ def _options(choices: Mapping[str, Any]) -> Options:
 
 
 def _goal(target: str | None, config: str) -> Goal | None:
-    """Return the goal of a search; None if 8-bit weights are all that is wanted."""
+    """Return the goal of a search; None if all weights should have 8 bits."""
     goal = None if target is None else Goal.parse(target)
     if goal is None or goal.level == EXACT:
         return None

@@ -39,9 +39,9 @@ class Quantiser:
     labels:
         Class of each sample given, or None.
     options:
-        Choices; in `Quantiser.options`, None is replaced by the choice that was made.
+        Choices; in `Quantiser.options`, None is replaced by the actual choice.
     config:
-        Configuration that layers are rewritten for.
+        Configuration for which layers are rewritten.
     """
 
     def __init__(
@@ -87,8 +87,8 @@ class Quantiser:
     def rewritten(self, found: Search) -> "tuple[Quantiser, Search]":
         """Return this network and its search, or a faster one with layers in other forms.
 
-        Only the last level tries other forms: they may cause half of the loss, and 4-bit weights
-        the other half.
+        Only the last level tries other forms, which may cause half of the loss; 4-bit weights may
+        cause the rest.
         """
         goal = found.target
         if goal.level != REWRITTEN or self.options.compress is not None:
@@ -103,7 +103,7 @@ class Quantiser:
         return (other, faster) if gains else (self, found)
 
     def made(self, precision: str | Mapping[str, str]) -> tuple[Graph, tuple[LayerQuality, ...]]:
-        """Return the quantised network, and how close its layers are."""
+        """Return the quantised network, and the quality of its layers."""
         graph = self._calibration.graph
         plan = planned(self._calibration, precision, self.options)
         losses = Losses(graph, self._split.calibration) if self.options.losses else None
@@ -118,7 +118,7 @@ class Quantiser:
         return build(graph, plan, self._split.calibration, observe), tuple(layers)
 
     def outputs(self, made: Graph) -> tuple[Closeness, ...]:
-        """Return how close the outputs of a quantised network are, on the samples to measure on."""
+        """Return the closeness of a quantised network's outputs, on the samples to measure on."""
         labels = self._labelled(self._split.measured)
         pairs = outputs_of_both(self._exact, made, self._split.test)
         found = []
@@ -130,7 +130,7 @@ class Quantiser:
         return tuple(found)
 
     def levels(self, found: Search) -> Iterator[Level]:
-        """Yield the levels up to the one that was asked for, measured."""
+        """Yield the levels up to the requested one, measured."""
         for name, point in mixtures(found):
             note(f"level {name}")
             made, _layers = self.made(narrowed(point))
@@ -152,7 +152,7 @@ def narrowed(point: MixedPoint) -> dict[str, str]:
 
 
 def _quality(calibration: Calibration, plan: QuantisationPlan, step: BuildStep) -> LayerQuality:
-    """Return how close an output is to the float network's."""
+    """Return the quality of an output, compared with the float network."""
     histogram = calibration.histograms[step.number]
     kind, low, high, saturated = step.tensor.dtype, 0.0, 0.0, 0.0
     if kind in LEVELS:

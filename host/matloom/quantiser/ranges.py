@@ -15,13 +15,13 @@ __all__ = ["CALIBRATIONS", "Range", "chosen_range", "grid_range"]
 #: Least and largest value.
 Range = tuple[float, float]
 
-#: Share of the values, in percent, that percentile calibration keeps on each side.
+#: Percentile of the values that percentile calibration keeps on each side.
 _PERCENTILE = 99.99
-#: Shares of the whole range that are tried for each end.
+#: Fractions of the whole range to try for each end.
 _SHARES = np.linspace(0.02, 1.0, 99)
-#: Share of a step by which values may miss a multiple of it.
+#: Tolerance, in steps, for values to count as multiples of a step.
 _OFF_GRID = 1e-3
-#: Times that one end is fitted and then the other.
+#: Number of passes that fit one end, then the other.
 _ROUNDS = 2
 
 _Numbers = npt.NDArray[np.float64]
@@ -74,7 +74,7 @@ def _divergence(histogram: Histogram, ends: Range, levels: int) -> float:
     totals = np.bincount(level, kept, levels + 1)
     places = np.bincount(level, filled, levels + 1)
     spread = np.where(filled, totals[level] / np.maximum(places[level], 1), 0.0)
-    # An interval that only saturated values are in has no counterpart: it costs as one value.
+    # An interval with only saturated values has no counterpart and costs as much as one value.
     spread = np.maximum(spread, np.where(reference > 0, 1e-4, 0.0))
     wanted, given = reference / reference.sum(), spread / spread.sum()
     used = wanted > 0
@@ -93,7 +93,7 @@ def _fitted(cost: _Cost) -> Callable[[Histogram, int], Range]:
         best = low, high
         for _round in range(_ROUNDS):
             if high > 0:
-                # Of equal costs the widest range is the best: nothing speaks for saturation.
+                # Among equal costs, the widest range avoids needless saturation.
                 tried = [(cost(histogram, (best[0], end), levels), -end) for end in _ends(high)]
                 best = best[0], -min(tried)[1]
             if low < 0:
@@ -121,7 +121,7 @@ def chosen_range(histogram: Histogram, calibration: str, levels: int) -> Range:
     calibration:
         One of `CALIBRATIONS`.
     levels:
-        Integers that there are: 256 for int8.
+        Number of integers: 256 for int8.
     """
     if len(histogram.counts) == 1:
         return min(histogram.low, 0.0), max(histogram.high, 0.0)
@@ -130,7 +130,7 @@ def chosen_range(histogram: Histogram, calibration: str, levels: int) -> Range:
 
 
 def grid_range(values: npt.NDArray[np.float32], levels: int) -> Range | None:
-    """Return the range in which integers represent all values exactly; None if there is none.
+    """Return a range whose integers represent all values exactly; None if there is none.
 
     Pixels divided by 255 are such values: multiples of one step, from 0 to 255 of them.
     """
@@ -143,7 +143,7 @@ def grid_range(values: npt.NDArray[np.float32], levels: int) -> Range | None:
     low, high = min(places[0], 0.0), max(places[-1], 0.0)
     if high - low >= levels or np.abs(found - places * step).max() > _OFF_GRID * step:
         return None
-    # Other samples may go further: the steps that are left are spent on both sides.
+    # Spare steps go to both sides, because other samples may exceed these.
     spare = levels - 1 - (high - low)
     below = spare // 2 if low < 0 else 0
     return float((low - below) * step), float((low - below + levels - 1) * step)

@@ -16,7 +16,7 @@ from matloom.terminal.tables import as_text, counted, layer_table
 
 __all__ = ["LayerQuality", "QuantisationReport"]
 
-#: Layers of the greatest loss that are named.
+#: Number of layers with the greatest loss to list.
 _WORST = 5
 
 
@@ -24,7 +24,7 @@ _WORST = 5
 class LayerQuality:
     """The output of an operator, over the calibration samples.
 
-    Values that do not matter to what reads them (`mattering`) are left out of all figures.
+    Values that do not matter to their readers (`mattering`) are left out of all figures.
 
     Members
     -------
@@ -40,7 +40,7 @@ class LayerQuality:
         Signal-to-noise ratio of all errors up to here; None without an error.
     lost:
         Share of the results, in percent, that the network is expected to lose to this operator;
-        None if it was not asked for.
+        None if not requested.
     predicted_cycles:
         Cycles of the operator; None if it was not compiled, or does not run on the engine.
     """
@@ -93,7 +93,7 @@ class QuantisationReport:
     compression:
         The search that rewrote layers, if there was one.
     levels:
-        The levels below the one that was asked for.
+        The levels below the requested one.
     """
 
     network: str
@@ -119,7 +119,7 @@ class QuantisationReport:
 
     @property
     def all_levels(self) -> tuple[Level, ...]:
-        """The levels up to the one that was asked for; none without one."""
+        """The levels up to the requested one; empty if none was requested."""
         found = self.search
         if found is None or found.target.level is None:
             return ()

@@ -14,15 +14,15 @@ from matloom.quantiser.moments import Moments
 
 __all__ = ["Rounded", "fitted", "quadratic_form", "round_weights"]
 
-#: Times that each weight is looked at.
+#: Number of passes over the weights.
 _ROUNDS = 4
-#: Shares of the scale at which no weight saturates that are tried, by the bits of a weight.
+#: Scales to try, relative to the one at which no weight saturates, by the bits of a weight.
 _SHARES = {8: np.linspace(0.75, 1.0, 11), 4: np.linspace(0.4, 1.0, 31)}
-#: Share of the mean variance that is added to each input's: with few samples, inputs may be
-#: related by chance.
+#: Share of the mean variance added to each input's variance: with few samples, inputs may correlate
+#: by chance.
 _DAMPING = 0.01
-#: Rows for each input of a layer that weigh as much as the assumption that no input is related to
-#: another: with few rows, most relations are chance.
+#: Number of rows per input that outweigh the assumption of uncorrelated inputs: with fewer rows,
+#: most correlations are chance.
 _DOUBT = 0.25
 #: Layers with more inputs than this choose scales as if their inputs were independent: the
 #: covariance matrix would be too large.
@@ -46,14 +46,14 @@ def quadratic_form(moments: Moments | None, depth: int) -> _Numbers:
     form = moments.covariance * (1 - _doubt(moments))
     diagonal = np.einsum("gkk->gk", form)
     mean = diagonal.mean(axis=1, keepdims=True)
-    # Where an input never changes, any rounding is as good as another: nearest is taken.
+    # If an input is constant, all roundings are equally good, and nearest is used.
     diagonal /= 1 - _doubt(moments)
     diagonal += np.where(mean > 0, _DAMPING * mean, 1.0)
     return form
 
 
 def _doubt(moments: Moments) -> float:
-    """Return the weight of the assumption that inputs are not related, 0 to 1.
+    """Return the weight of the assumption of uncorrelated inputs, 0 to 1.
 
     Covariances are shrunk towards it, as Ledoit and Wolf do (2004).
     """
@@ -122,11 +122,11 @@ def round_weights(
     Parameters
     ----------
     moments:
-        Those of the layer's inputs; None rounds every weight to the nearest integer.
+        Moments of the layer's inputs; None rounds every weight to the nearest integer.
     bits:
         8 for -127 to 127, 4 for -7 to 7.
     adaptive:
-        Round up or down whichever changes the outputs less; else to nearest.
+        Round in the direction that changes the outputs less; else to nearest.
     """
     form = quadratic_form(moments if adaptive else None, weights.shape[1])
     if moments is not None and adaptive:

@@ -13,7 +13,7 @@ from matloom.tools.samples import graph_samples
 
 __all__ = ["SampleSplit", "checked_labels", "split_samples"]
 
-#: Bytes of all tensors that are in memory at once.
+#: Maximum bytes of all tensors in memory at a time.
 _MOST_BYTES = 3 << 29
 #: Bytes of an element: as a float, quantised, and a copy of either.
 _ELEMENT_BYTES = 9
@@ -26,11 +26,11 @@ class SampleSplit:
     Members
     -------
     calibration:
-        Samples that ranges and roundings are chosen on.
+        Samples that decide ranges and roundings.
     trial:
-        Samples that a search measures mixtures on; those of `calibration` if there are no others.
+        Samples on which a search measures mixtures; those of `calibration` if there are no others.
     test:
-        Samples that the result is measured on; those of `calibration` if there are no others.
+        Samples on which the result is measured; those of `calibration` if there are no others.
     chosen, tried, others:
         Positions of all three among the samples given; `tried` and `others` may be empty.
     """
@@ -96,7 +96,7 @@ def split_samples(
     by_number = {number: given.arrays[graph.tensors[number].name] for number in graph.inputs}
 
     def part(positions: Array) -> dict[int, Array]:
-        # Without others, results are about the samples that the network is calibrated on.
+        # Without others, results refer to the calibration samples themselves.
         wanted = positions if len(positions) else chosen
         return {number: array[wanted] for number, array in by_number.items()}
 
@@ -133,7 +133,7 @@ def checked_labels(labels: npt.ArrayLike | None, split: SampleSplit, graph: Grap
     if len(outside):
         raise UserError(
             f"labels must be classes of {graph.name}, 0 to {classes - 1}, not {outside[0]}",
-            hint="number the classes as the network's outputs do, from 0",
+            hint="number the classes like the network's outputs, from 0",
         )
     return given
 
@@ -149,5 +149,5 @@ def _require_memory(graph: Graph, samples: int) -> None:
     if samples > max(fitting, 1):
         raise UserError(
             f"{samples} samples of {graph.name} need more than {_MOST_BYTES >> 20:,} MiB",
-            hint=f"take at most {fitting} samples to calibrate: --samples {fitting}",
+            hint=f"use at most {fitting} samples to calibrate: --samples {fitting}",
         )

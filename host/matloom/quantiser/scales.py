@@ -9,10 +9,10 @@ from matloom.quantiser.ranges import Range
 
 __all__ = ["LEVELS", "SAME_SCALE", "quantisation_of", "shared_ranges"]
 
-#: Integers that a type has; int16 is symmetric about zero.
+#: Range of integers of each type; int16 is symmetric about zero.
 LEVELS = {"int8": 256, "int16": 65535}
 
-#: Outputs whose scale and zero point kernels of int8 take for granted, as ranges.
+#: Outputs whose scale and zero point int8 kernels assume, as ranges.
 FIXED: Mapping[Op, Range] = {
     Op.LOGISTIC: (0.0, 255 / 256),
     Op.SOFTMAX: (0.0, 255 / 256),
@@ -29,14 +29,14 @@ SAME_SCALE = frozenset(
     }
 )
 
-#: The smallest step between two real numbers; below that, ratios of scales leave their range.
+#: Smallest step between two real numbers; smaller ones would put ratios of scales out of range.
 _LEAST_STEP = 2.0**-40
 
 
 def quantisation_of(limits: Range, kind: str) -> Quantisation:
     """Return the scale and zero point that spread integers over a range that includes zero.
 
-    Zero is represented exactly. A range of zeros alone has scale 1.
+    Zero is represented exactly. A range that contains only zero has scale 1.
     """
     low, high = limits
     if kind == "int16":
@@ -106,7 +106,7 @@ def _multiplied(graph: Graph, kinds: Mapping[int, str]) -> Iterator[int]:
 def _shared(
     members: Sequence[int], ranges: Mapping[int, Range], fixed: Mapping[int, Range]
 ) -> Range:
-    """Return the range of a group: the one that is fixed for a member, else the union."""
+    """Return the range of a group: the one fixed for a member, else the union."""
     given = {fixed[number] for number in members if number in fixed}
     if len(given) == 1:
         return given.pop()

@@ -1,4 +1,4 @@
-"""Searches which layers take weights of four bits: measured errors against predicted cycles."""
+"""Searches for layers to give 4-bit weights: measured errors against predicted cycles."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -26,13 +26,13 @@ __all__ = [
     "search",
 ]
 
-#: Samples of either kind with which each layer alone is tried.
+#: Maximum number of samples of each kind for trying single layers.
 _TRIAL_SAMPLES = 32
-#: Mixtures that are measured: the layers are narrowed in as many steps.
+#: Number of mixtures to measure: layers are narrowed in this number of steps.
 _MOST_POINTS = 12
-#: Results, in percent, that a level may be expected to lose.
+#: Percentage of results that each level may be expected to lose.
 BOOSTS = {"O1": 0.0, "O2": 0.5, "O3": 1.0}
-#: The level that takes 8-bit weights alone.
+#: The level with only 8-bit weights.
 EXACT = "O1"
 #: The level that also rewrites layers.
 REWRITTEN = "O3"
@@ -49,7 +49,7 @@ class Goal:
         the network with the fewest cycles within it is chosen. ``"cycles"``: predicted cycles of
         a call; the network with the least error within them is chosen.
     level:
-        The level, if one was asked for.
+        The requested level, if any.
     """
 
     kind: str
@@ -100,7 +100,7 @@ class Search:
 
 
 def search(trials: Trials, judge: Judge, graph: Graph, goal: Goal, config: str) -> Search:
-    """Return the layers that take 4-bit weights for a goal.
+    """Return the search for the layers that get 4-bit weights, for a goal.
 
     Each layer alone is tried first. Then layers are narrowed one after another, in the order of
     the noise that each adds for a cycle that it saves, and each mixture is measured.
@@ -160,7 +160,7 @@ def _counts(layers: int) -> list[int]:
 def chosen_point(points: Sequence[MixedPoint], target: Goal) -> MixedPoint:
     """Return the point that reaches a target; raises UserError if none does.
 
-    Points that may be lost are counted from the one with 8-bit weights alone.
+    Losses are relative to the point with only 8-bit weights.
     """
     if target.kind == "points":
         whole = next(point for point in points if not point.layers)
@@ -171,6 +171,6 @@ def chosen_point(points: Sequence[MixedPoint], target: Goal) -> MixedPoint:
         fewest = min(point.cycles for point in points)
         raise UserError(
             f"no mixture takes at most {target.value:,.0f} cycles: the fastest takes {fewest:,}",
-            hint=f"take a larger engine, or cycles={fewest}",
+            hint=f"choose a larger engine, or cycles={fewest}",
         )
     return min(fitting, key=lambda point: point.noise)

@@ -1,4 +1,4 @@
-"""Networks that keep state between calls: quantised as networks without, and put together again."""
+"""Networks that keep state between calls: quantised without state, which is then restored."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -53,7 +53,7 @@ def without_state(
 def with_state(made: Graph, source: Graph) -> Graph:
     """Return a quantised network with the variables of the float network that it was made from.
 
-    A variable that a call leaves with another scale than it finds is converted by a QUANTIZE.
+    If a variable's scale differs at the end of a call, a QUANTIZE converts it.
     """
     if not source.variables:
         return made

@@ -48,7 +48,7 @@ class Trials:
         Parameters
         ----------
         samples:
-            Samples of either kind that are used at most; 0 for all.
+            Maximum number of samples of each kind; 0 for all.
         """
         name = repr((samples, layers))
         found = self._journal.of(name, lambda: asdict(self._judged(layers, samples or None)))

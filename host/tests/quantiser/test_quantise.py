@@ -235,7 +235,7 @@ def test_too_many_samples_for_the_memory(network, monkeypatch):
     monkeypatch.setattr("matloom.quantiser.samples._MOST_BYTES", 100_000)
     with pytest.raises(UserError, match="40 samples of small need more than 0 MiB") as told:
         quantise(network, float_samples(40))
-    assert told.value.hint == "take at most 7 samples to calibrate: --samples 7"
+    assert told.value.hint == "use at most 7 samples to calibrate: --samples 7"
 
 
 def test_command_line(content, tmp_path):
