@@ -1,6 +1,6 @@
-"""Preprocessing in front of a network: images and sound to what its inputs take.
+"""Preprocessing in front of a network: turns images and sound into its inputs.
 
-Each definition is a value that says all there is to say; `matloom.load(..., preprocess=...)` puts
+Each definition is a complete, immutable value; `matloom.load(..., preprocess=...)` puts
 it before an input, and program files keep it.
 """
 

@@ -35,12 +35,12 @@ def dumps(what: Preprocessing) -> str:
 
 @functools.lru_cache(maxsize=64)
 def loads(text: str) -> Preprocessing:
-    """Return the preprocessing that a text of `dumps` stands for.
+    """Return the preprocessing described by a text of `dumps`.
 
     Raises
     ------
     RawDataError
-        It is no JSON, or names a kind, a field or a value that there is not.
+        It is not JSON, or names an unknown kind, field or value.
     """
     try:
         found = json.loads(text)
@@ -94,7 +94,7 @@ def attached(program: Program, what: Preprocessing | Mapping[str, Preprocessing]
 
 
 def single_input(program: Program, what: str) -> str:
-    """Return the name of a program's only input; raise `RawDataError` where it has several."""
+    """Return the name of a program's only input; raise `RawDataError` if it has several."""
     names = [info.name for info in program.inputs]
     if len(names) != 1:
         raise RawDataError(f"{what} must be by name for the inputs {', '.join(names)}")
@@ -102,7 +102,7 @@ def single_input(program: Program, what: str) -> str:
 
 
 def preprocessing_of(program: Program) -> dict[str, Preprocessing]:
-    """Return what stands before a program's inputs, by their names.
+    """Return the preprocessing of a program's inputs, by their names.
 
     Raises `RawDataError` where its file has a definition that does not fit.
     """
@@ -116,7 +116,7 @@ def preprocessing_of(program: Program) -> dict[str, Preprocessing]:
 
 
 def prepared(program: Program, inputs: Mapping[str, Any]) -> Mapping[str, Array]:
-    """Return inputs by name with those that have preprocessing made of raw data."""
+    """Return inputs by name, with preprocessing applied to raw data."""
     stages = preprocessing_of(program)
     if not stages:
         return inputs

@@ -1,4 +1,4 @@
-"""The error of preprocessing that is not possible."""
+"""Error of invalid preprocessing."""
 
 from matloom.errors import UserError
 

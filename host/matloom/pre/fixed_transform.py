@@ -33,7 +33,7 @@ def twiddles(points: int) -> Complex:
 
 
 def half_twiddles(points: int) -> Complex:
-    """Return the factors that make a real transform of one of half as many complex points."""
+    """Return the factors that turn a complex transform of half the length into a real one."""
     half = points // 2
     return _rounded(-np.pi * ((np.arange(half // 2) + 1) / half + 0.5))
 
@@ -48,7 +48,7 @@ def radices(points: int) -> list[int]:
 
 
 def order(points: int) -> Array:
-    """Return the places of samples before the first stage."""
+    """Return the positions of samples before the first stage."""
     if points == 1:
         return np.zeros(1, np.int64)
     radix = radices(points)[0]

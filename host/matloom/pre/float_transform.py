@@ -1,7 +1,7 @@
 """Fourier transform and logarithm in single precision, in an order that C repeats bit for bit.
 
-Each sum and product is rounded by itself; nothing depends on a library's cosine or logarithm but
-the tables, which are rounded from double precision.
+Each sum and product is rounded separately; only the tables, rounded from double precision, depend
+on a library's cosine or logarithm.
 """
 
 import numpy as np
@@ -11,7 +11,7 @@ from matloom.ir.graph import Array
 __all__ = ["logarithm", "magnitudes", "order", "summed", "twiddles"]
 
 _SINGLE = np.float32
-#: Of ln(1 + f) by powers of f, from the ninth down: Cephes' logf (Moshier).
+#: Coefficients of ln(1 + f), from the ninth power of f down: Cephes' logf (Moshier).
 LOGARITHM = (
     *(7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4249322787e-1),
     *(-1.6668057665e-1, 2.0000714765e-1, -2.4999993993e-1, 3.3333331174e-1),
@@ -28,7 +28,7 @@ def twiddles(points: int) -> tuple[Array, Array]:
 
 
 def order(points: int) -> Array:
-    """Return the places of samples before the first stage: their bits in reverse."""
+    """Return the positions of samples before the first stage, in bit-reversed order."""
     found = np.zeros(1, np.int64)
     while len(found) < points:
         found = np.concatenate([2 * found, 2 * found + 1])
@@ -59,7 +59,7 @@ def magnitudes(frames: Array) -> Array:
 
 
 def summed(values: Array, weights: Array) -> Array:
-    """Return the products' sums along the last axis, from the first to the last."""
+    """Return sums of products along the last axis, added from the first to the last."""
     found = np.zeros(values.shape[:-1], _SINGLE)
     for number, weight in enumerate(weights):
         found += values[..., number] * weight

@@ -15,16 +15,16 @@ from matloom.program import TensorInfo
 
 __all__ = ["CHANNELS", "GREY_WEIGHTS", "Box", "Image"]
 
-#: What a network reads, from images of red, green and blue.
+#: Channel orders of a network, as indices into red, green and blue.
 CHANNELS = ("rgb", "bgr", "grey")
 
-#: Of red, green and blue in grey, which add up to 1 << 16: ITU-R BT.601, as in Pillow.
+#: Weights of red, green and blue in grey, which add up to 1 << 16: ITU-R BT.601, as in Pillow.
 GREY_WEIGHTS = (19595, 38470, 7471)
 _GREY_BITS = 16
 _COLOURS = 3
 _BYTES = 256
 
-#: Top, left, height and width of what is kept of an image.
+#: Top, left, height and width of the part of an image to keep.
 Box = tuple[int, int, int, int]
 
 
@@ -34,7 +34,7 @@ class Image(Preprocessing):
 
     A raw sample is uint8, height x width x 3 (red, green, blue), or height x width (x 1) for
     ``grey``. Resized pixels are rounded to bytes, as Pillow and OpenCV do, in integers: the C
-    kernel gives the same bytes. What follows is one table of 256 entries a channel.
+    kernel gives the same bytes. The remaining steps are one table of 256 entries per channel.
 
     Members
     -------
@@ -101,7 +101,7 @@ class Image(Preprocessing):
         return (*self.size, self.depth) if self.layout == "hwc" else (self.depth, *self.size)
 
     def box(self, height: int, width: int) -> Box:
-        """Return top, left, height and width of what is kept of an image of this size."""
+        """Return top, left, height and width of the part to keep of an image of this size."""
         if self.crop is None:
             return 0, 0, height, width
         if self.crop == "centre":
@@ -138,7 +138,7 @@ class Image(Preprocessing):
         rows, columns = (
             _matrix(self.resize, *ends) for ends in zip(pixels.shape[:2], self.size, strict=True)
         )
-        # Whole numbers below 2^32: float64 has them exactly, in any order.
+        # Whole numbers below 2^32, which float64 adds exactly in any order.
         sums = np.einsum("yh,hwc->ywc", rows, pixels.astype(np.float64), optimize=True)
         sums = np.einsum("xw,ywc->yxc", columns, sums, optimize=True)
         rounded = (sums.astype(np.uint64) + (1 << 2 * WEIGHT_BITS - 1)) >> np.uint64(
@@ -156,11 +156,11 @@ class Image(Preprocessing):
         return self._looked_up(raw, self.table(info))
 
     def table(self, info: TensorInfo) -> Array:
-        """Return what an input takes for each byte: channels x 256, of its type."""
+        """Return an input's value for each byte: channels x 256, of its type."""
         return quantised(info, self._real())
 
     def describe(self, info: TensorInfo) -> str:
-        """Say what is done to pixels, and to bytes."""
+        """Describe what is done to pixels, and to bytes."""
         table, order = self.table(info), "" if self.channels == "rgb" else f", {self.channels}"
         part = "" if self.crop is None else f"crop {self.crop}, "
         if self.crop == "centre":
@@ -176,7 +176,7 @@ class Image(Preprocessing):
         return f"{what}; mean, scale and quantisation are {tables} of 256 {table.dtype}"
 
     def random(self, generator: np.random.Generator) -> Array:
-        """Return an image of `source`, or else as large as its crop asks for."""
+        """Return a random image of size `source`, or else large enough for its crop."""
         size = self.source or self.size
         if self.source is None and isinstance(self.crop, tuple):
             size = (self.crop[0] + self.crop[2], self.crop[1] + self.crop[3])

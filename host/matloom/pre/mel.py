@@ -44,11 +44,11 @@ class MelSound(Sound):
     @property
     @abstractmethod
     def limits(self) -> tuple[float, float]:
-        """Floor of a band, and what is added to it, before the logarithm."""
+        """Floor of a band, and the offset added to it, before the logarithm."""
 
     @abstractmethod
     def used(self) -> tuple[int, int]:
-        """Return the first and the last frequency of the transform that bands have."""
+        """Return the first and the last frequency of the transform that bands use."""
 
     @abstractmethod
     def cosines(self) -> Array | None:
@@ -95,7 +95,7 @@ class MelSound(Sound):
         return np.stack([summed(logarithms, row) for row in matrix], axis=1)
 
     def describe(self, info: TensorInfo) -> str:
-        """Say what the features are."""
+        """Describe the features."""
         kind = "logarithms" if self.cosines() is None else f"{self.shape[1]} cepstral coefficients"
         return f"{self.frames_in_words()}: {kind}, in single precision; then {info.dtype}"
 
@@ -116,9 +116,9 @@ class LogMel(MelSound):
     Members
     -------
     offset:
-        What is added to a band.
+        Offset added to each band.
     coefficients:
-        How many MFCC; None for logarithms.
+        Number of MFCC; None for logarithms.
     """
 
     offset: float = 1e-6
@@ -143,7 +143,7 @@ class LogMel(MelSound):
         return 1, self.bins - 1
 
     def cosines(self) -> Array | None:
-        """Return the cosine transform, where coefficients are asked for."""
+        """Return the cosine transform if coefficients are requested."""
         return None if self.coefficients is None else self._cosines(self.coefficients)
 
 
@@ -168,7 +168,7 @@ class Mfcc(MelSound):
         return 1e-12, 0.0
 
     def used(self) -> tuple[int, int]:
-        """Return the operator's limits, which leave out what is next to `low`."""
+        """Return the operator's limits, which exclude frequencies next to `low`."""
         width = self.rate / (2 * (self.bins - 1))
         return int(1.5 + self.low / width), int(self.high / width)
 

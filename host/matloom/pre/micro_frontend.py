@@ -15,7 +15,7 @@ from matloom.program import TensorInfo
 
 __all__ = ["FILTER_BITS", "MicroFrontend", "log_table"]
 
-#: Bits of fraction: of the window and bands, of smoothing, of logarithms, and of the PCAN.
+#: Fraction bits: of window and bands, of smoothing, of logarithms, and of the PCAN.
 FILTER_BITS, _SMOOTHING_FRACTION, _LOG_BITS = 12, 14, 16
 _SNR_BITS, _OUTPUT_BITS = 12, 6
 _LOG_SEGMENTS = 128
@@ -29,21 +29,22 @@ class MicroFrontend(Sound):
 
     Window, transform, bands of energy and their square roots, noise subtraction, gain control
     (PCAN) and logarithm, as in TFLite Micro's micro_speech. A raw sample is int16 (samples,), and
-    each begins with no noise known. Sources: Wang et al., arXiv:1607.05666 (PCAN), and the library
-    in the single-precision form that TFLite Micro has.
+    each starts without a noise estimate. Sources: Wang et al., arXiv:1607.05666 (PCAN), and the
+    library in the single-precision form that TFLite Micro has.
 
     Members
     -------
     low, high:
         Lower and upper end of the bands in Hz.
     smoothing_bits, even_smoothing, odd_smoothing, min_signal:
-        Of the noise estimate in bands of even and odd number; what stays of a signal at least.
+        Parameters of the noise estimate in even and odd bands, and the minimum share of a signal to
+        keep.
     pcan, strength, offset, gain_bits:
         Gain control, and its parameters.
     log_shift:
         Bits that the logarithm is shifted by.
     scale:
-        Of the features as a network was trained on them.
+        Scale of the features that the network was trained on.
     """
 
     low: float = 125.0
@@ -84,7 +85,7 @@ class MicroFrontend(Sound):
 
     @property
     def gain_shift(self) -> int:
-        """Bits that a product of signal and gain is shifted right by."""
+        """Right shift of a product of signal and gain."""
         return self.gain_bits - self.correction - _SNR_BITS
 
     @property
@@ -135,7 +136,7 @@ class MicroFrontend(Sound):
         return result
 
     def describe(self, info: TensorInfo) -> str:
-        """Say what the features are."""
+        """Describe the features."""
         return (
             f"{self.frames_in_words()} of TensorFlow's micro front end, exactly; then {info.dtype}"
         )
@@ -171,7 +172,7 @@ def log_table() -> Array:
 
 
 def _length(numbers: Array) -> Array:
-    """Return how many bits each number has: exact below 2^53."""
+    """Return the bit length of each number: exact below 2^53."""
     found: Array = np.frexp(numbers.astype(np.float64))[1].astype(np.int64)
     return found
 
@@ -261,7 +262,7 @@ def _bands(mels: int, low: float, high: float, rate: int, bins: int) -> list[tup
             )
             at += 1
         rising.append((begin, up, down))
-    # A band falls where the next one rises.
+    # Each band falls where the next one rises.
     return [
         (begin, np.array([*down, *up], np.int64))
         for (begin, _, down), (_, up, _) in pairwise(rising)

@@ -20,13 +20,13 @@ __all__ = ["Preprocessing", "as_tuples"]
 class Preprocessing(ABC):
     """Raw data to the numbers that a network was trained on; immutable, equal by value."""
 
-    #: Most axes of one raw sample; more are samples along the first.
+    #: Maximum number of axes of a raw sample; with more, the first axis counts samples.
     axes: ClassVar[int]
 
     @property
     @abstractmethod
     def shape(self) -> tuple[int, ...]:
-        """Of a prepared sample, without the axis of the batch."""
+        """Shape of a prepared sample, without the batch axis."""
 
     @abstractmethod
     def apply(self, raw: Array) -> Array:
@@ -38,10 +38,10 @@ class Preprocessing(ABC):
 
     @abstractmethod
     def describe(self, info: TensorInfo) -> str:
-        """Say in a sentence what is computed for an input."""
+        """Describe in a sentence what is computed for an input."""
 
     def prepare(self, raw: Array, info: TensorInfo) -> Array:
-        """Return one raw sample as an input takes it: quantised as QUANTIZE does."""
+        """Return one raw sample as an input, quantised as by QUANTIZE."""
         return quantised(info, self.apply(raw))
 
     def require(self, info: TensorInfo) -> None:
@@ -55,7 +55,7 @@ class Preprocessing(ABC):
         quantised(info, np.zeros(1, np.float32))
 
     def batch(self, raw: Array | Sequence[Array], info: TensorInfo) -> Array:
-        """Return raw samples as an input takes them, joined along its first axis.
+        """Return raw samples as an input, joined along its first axis.
 
         One sample is an array of at most `axes` axes; several are a list, or an array of one more.
         """

@@ -13,7 +13,7 @@ WEIGHT_BITS = 12
 #: Longest axis of an image.
 MOST_PIXELS = 1 << 14
 
-#: What a resize weights its source pixels with.
+#: Weighting functions of source pixels.
 RESIZES = ("bilinear", "antialias", "area")
 
 
@@ -22,8 +22,8 @@ def taps(resize: str, source: int, size: int) -> list[tuple[int, npt.NDArray[Any
 
     Pixel `i` of `size` lies at ``(i + 1/2) * source / size - 1/2`` (half-pixel centres).
 
-    - ``bilinear``: a triangle that reaches one source pixel to each side, as LiteRT's
-      RESIZE_BILINEAR with half_pixel_centers, ONNX's Resize and OpenCV's INTER_LINEAR have it.
+    - ``bilinear``: a triangle that reaches one source pixel to each side, as in LiteRT's
+    RESIZE_BILINEAR with half_pixel_centers, ONNX's Resize and OpenCV's INTER_LINEAR.
     - ``antialias``: when it reduces, a triangle that reaches one output pixel to each side, as
       Pillow's BILINEAR.
     - ``area``: the overlap of source and output pixels, as OpenCV's INTER_AREA.

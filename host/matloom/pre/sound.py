@@ -22,7 +22,7 @@ class Sound(Preprocessing):
     samples:
         Length of a waveform.
     rate:
-        Its samples a second.
+        Samples per second.
     window, step:
         Length of a frame, and the distance between the first samples of two, in samples: 30 and
         20 ms by default. Samples after the last whole frame are not used.
@@ -110,6 +110,6 @@ def mel(frequency: Any) -> Any:
 
 
 def require(fits: bool, name: str, rule: str, value: object) -> None:
-    """Raise `RawDataError` of a field where its value does not fit."""
+    """Raise `RawDataError` if the value of a field does not fit."""
     if not fits:
         raise RawDataError(f"{name} must be {rule}, not {value!r}")

@@ -119,13 +119,13 @@ def _matched(graph: Graph, other: Graph) -> dict[int, int]:
     if shapes[0] != shapes[1]:
         raise UserError(
             f"both networks must have inputs of one shape, not {shapes[0]} and {shapes[1]}",
-            hint="--against takes the network from which NET was made",
+            hint="--against needs the network from which NET was made",
         )
     pairs = _pairs(graph, other)
     if not pairs:
         raise UserError(
-            f"{graph.name} and {other.name} have no tensor of one name and shape",
-            hint="--against takes the network from which NET was made",
+            f"{graph.name} and {other.name} have no tensor of the same name and shape",
+            hint="--against needs the network from which NET was made",
         )
     return pairs
 
@@ -171,7 +171,7 @@ def _inputs(
             if wanted != np.float32 and wanted != ours[number].dtype:
                 raise UserError(
                     f"the parent's inputs must be float32 or the network's, not {wanted}",
-                    hint="--against takes the network from which NET was made",
+                    hint="--against needs the network from which NET was made",
                 )
             theirs[twin] = numbers.astype(wanted) if wanted == np.float32 else ours[number]
         yield ours, theirs

@@ -27,17 +27,17 @@ __all__ = [
     "load_samples",
 ]
 
-#: The syntheses that the model is fitted to.
+#: File of the syntheses to which the model is fitted.
 SAMPLES = Path(__file__).resolve().parents[1] / "data" / "area.json"
 
-#: What the model predicts: tables before placement, and flip-flops.
+#: Predicted resources: tables before placement, and flip-flops.
 RESOURCES = ("COMB", "FF")
 
-#: The family that most syntheses are of; others are in proportion to it.
+#: FPGA family of most syntheses; others are scaled from it.
 _FAMILY = "ecp5"
 
-#: For each feature what it is expected to cost in tables and flip-flops, and how sure that is, as
-#: a part of it. From the units' reports of `nano` and `small`, and docs/configuration.md.
+#: Expected tables and flip-flops of each feature, and their relative uncertainty. From the units'
+#: reports of `nano` and `small`, and docs/configuration.md.
 _EXPECTED = {
     "engine": (8000.0, 6500.0, 0.5),
     "cells": (20.0, 45.0, 0.5),
@@ -61,7 +61,7 @@ _EXPECTED = {
 #: The value of `tables` that puts them into block RAMs.
 _IN_BLOCK_RAM = 2
 
-#: Error of a synthesis that a coefficient as far off as it is sure weighs as much as.
+#: Relative error of a synthesis that weighs as much as a coefficient off by its uncertainty.
 _EXPECTED_ERROR = 0.02
 
 
@@ -160,7 +160,7 @@ class AreaModel:
         """Return the area of an engine; raise ValueError if no sample has this family."""
         if family not in self._ratios:
             known = ", ".join(sorted(self._ratios))
-            raise ValueError(f"the family must be one that was synthesised for ({known}): {family}")
+            raise ValueError(f"the family must be one with syntheses ({known}): {family}")
         row = _features(config, soft_columns)
         tables, flip_flops = (
             ratio * float(np.dot(row, weights))
@@ -215,6 +215,6 @@ def area_line(config: Config, device: str, family: str, capacity: Mapping[str, i
     least = (
         ""
         if config.mac_modes == ("i8xi8",)
-        else "; tables and flip-flops without what other modes add"
+        else "; tables and flip-flops without those of other modes"
     )
     return f"predicted area ({device}): {parts_text}{least}"

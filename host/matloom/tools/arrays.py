@@ -15,13 +15,13 @@ from matloom.ir.graph import Array
 
 __all__ = ["ARRAYS_LIMIT", "read_arrays", "read_single", "write_arrays"]
 
-#: The maximum of bytes of all arrays together.
+#: Maximum bytes of all arrays together.
 ARRAYS_LIMIT = 1 << 28
 
 #: First bytes of .npy and of .npz files.
 _MAGIC, _ARCHIVE = b"\x93NUMPY", b"PK"
 
-#: What writes a file of one array.
+#: Hint: the command that writes a file of one array.
 _SAVE = "numpy.save(FILE, array) writes one"
 
 _HEADERS = {
@@ -52,7 +52,7 @@ def read_arrays(option: str, source: Path) -> dict[str, Array]:
             return {
                 member.filename.removesuffix(".npy"): _member(archive, member) for member in members
             }
-    # Archives and headers that are damaged raise almost anything: zlib.error, NotImplementedError.
+    # Damaged archives and headers raise almost anything: zlib.error, NotImplementedError.
     except Exception as error:
         damaged = isinstance(error, zipfile.BadZipFile | zlib.error | EOFError)
         problem = "it is cut short or damaged" if damaged else error
@@ -115,7 +115,7 @@ def _array(stream: IO[bytes], name: str, size: int) -> Array:
         raise ValueError(f"the header of {name} must be of version 1 or 2")
     try:
         shape, fortran, dtype = _HEADERS[version](stream)
-    # NumPy evaluates a header, which raises whatever its text makes it raise.
+    # NumPy evaluates the text of a header, which may raise anything.
     except Exception:
         raise ValueError(f"{name} has a header that is cut short or damaged") from None
     wanted = math.prod(shape) * dtype.itemsize

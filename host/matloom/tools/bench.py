@@ -39,13 +39,14 @@ __all__ = [
     "to_json",
 ]
 
-#: More cycles than the committed report by this share fail a check.
+#: Relative increase over the committed report's cycles that fails a check.
 _TOLERANCE = 0.02
 
-#: Predictions that are off by more than this share of the cycles fail a check.
+#: Relative error of a prediction that fails a check.
 _PREDICTION_TOLERANCE = 0.05
 
-#: Predictions that may be worse, by configuration and case, with the reason. Kept in the report.
+#: Predictions that may be worse, by configuration and case, with the reason, which the report
+#: repeats.
 EXCEPTIONS: dict[tuple[str, str], str] = {}
 
 
@@ -263,7 +264,7 @@ def _measure(
             outputs = session.run(inputs)
             simulated = time.perf_counter() - started
         report = session.report()
-    # Targets, and figures of peers, are for the reference memory.
+    # Targets and figures of peers apply to the reference memory.
     reference = memory == REFERENCE_MEMORY
     return Result(
         name=case.name,

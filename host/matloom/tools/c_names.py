@@ -8,7 +8,7 @@ from matloom.program import Program
 
 __all__ = ["buffer_names", "network_name", "require_network_name"]
 
-#: A header of one of these names would be found instead of the C library's.
+#: Names of the C library's headers, which a header of the network would hide.
 _LIBRARY_HEADERS = frozenset(
     (
         *("assert", "complex", "ctype", "errno", "fenv", "float", "inttypes", "iso646", "limits"),
@@ -17,7 +17,7 @@ _LIBRARY_HEADERS = frozenset(
         *("time", "uchar", "unistd", "wchar", "wctype"),
     )
 )
-#: What follows a network's name otherwise: functions, a macro, and the `_t` of types.
+#: Suffixes reserved for functions, a macro, and types.
 _TAKEN = ("open", "run", "memory", "t")
 
 
@@ -35,7 +35,7 @@ def require_network_name(name: str) -> str:
     if problem:
         raise UserError(
             f"the name of a network in C must {problem}, not {name!r}",
-            hint=f"{network_name(Path(name))} is one that C takes",
+            hint=f"{network_name(Path(name))} is valid in C",
         )
     return name
 

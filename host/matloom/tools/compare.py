@@ -17,10 +17,11 @@ from matloom.tools.references import MicroReference, open_reference
 
 __all__ = ["Comparison", "Difference", "compare", "random_inputs"]
 
-#: Tensors by number, from the graph's inputs by number; those that never exist may be left out.
+#: Function from the graph's inputs to its tensors, both by number; tensors that never exist may be
+#: missing.
 Tensors = Callable[[Mapping[int, Array]], Mapping[int, Array]]
 
-#: Random samples of a network that remembers.
+#: Number of random samples for a network with state.
 _SAMPLES = 4
 
 
@@ -148,7 +149,7 @@ def compare(
 
 
 def _remark(graph: Graph, node: Node) -> str:
-    """Return what was known of an operator before it ran; empty if nothing was."""
+    """Return the compiler's remark on an operator; empty if there is none."""
     remark = graph.remarks.get(node.index, "")
     return f"{node.op} {remark}; --exact leaves such layers to ONNX Runtime" if remark else ""
 

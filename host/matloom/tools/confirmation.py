@@ -17,7 +17,7 @@ from matloom.workers import completed
 
 __all__ = ["Confirmation", "Tool"]
 
-#: Takes the text of an engine; returns what was measured, by name, or ``{"why": ...}``.
+#: Function from an engine's text to measurements by name, or ``{"why": ...}``.
 Tool = Callable[[str], dict[str, Any]]
 
 
@@ -46,7 +46,7 @@ class Confirmation:
         make: Callable[[], Executor],
         note: Callable[[int], None] = lambda done: None,
     ) -> list[ExploredPoint]:
-        """Return points with what was measured added to `measured`."""
+        """Return points with measurements added to `measured`."""
         known = self._read()
         texts = [each.text for each in points if self._key(each.text) not in known]
         done = len(points) - len(texts)
@@ -77,7 +77,7 @@ class Confirmation:
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
     def _read(self) -> dict[str, dict[str, Any]]:
-        """Return what the journal has; lines that were cut short or altered are left out."""
+        """Return the journal's entries; lines that were cut short or altered are left out."""
         known: dict[str, dict[str, Any]] = {}
         if not self.journal.exists():
             return known

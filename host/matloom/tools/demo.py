@@ -14,7 +14,7 @@ from matloom.runtime import Session, load
 
 __all__ = ["run_demo"]
 
-#: The minimum accuracy that passes.
+#: Minimum accuracy to pass.
 _WANTED = 0.97
 
 _SHADES = " .:-=+*#%@"
@@ -22,7 +22,7 @@ _SHOWN = 4
 
 
 def run_demo(console: Console, device: str = "rtl", config: str = "reference") -> bool:
-    """Classify the 360 held-out digits and print the results; return whether all is well."""
+    """Classify the 360 held-out digits and print the results; return whether they are right."""
     images, labels = held_out()
     inputs = quantise(images, *input_quantisation())
     console.print(

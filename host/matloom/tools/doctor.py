@@ -21,7 +21,7 @@ from matloom.toolchain.find_verilator import find_verilator
 from matloom.toolchain.process import ToolError, run
 from matloom.toolchain.verilator import require_working
 
-#: The need without which no network runs; other needs are named after the extra that serves them.
+#: The need without which no network runs; other needs have the name of their extra.
 BASE = "base"
 
 
@@ -89,13 +89,15 @@ def _cache_folder() -> Finding:
     """Check the cache; a substitute for the chosen folder works, but is temporary."""
     remedy = "set MATLOOM_CACHE to a folder that can be written"
     with warnings.catch_warnings():
-        # The finding says it.
+        # The finding contains the message.
         warnings.simplefilter("ignore", CacheWarning)
         found = _attempt("cache folder", _cache, remedy)
     reason = substituted()
     if not reason or not found.works:
         return found
-    return replace(found, need="cache", detail=f"{reason}; {found.detail} serves", remedy=remedy)
+    return replace(
+        found, need="cache", detail=f"{reason}; {found.detail} is used instead", remedy=remedy
+    )
 
 
 def _attempt(tool: str, look: Callable[[], str], remedy: str) -> Finding:
@@ -144,7 +146,7 @@ def to_json(findings: list[Finding]) -> str:
 def _conclusion(findings: list[Finding]) -> str:
     broken = {finding.need: None for finding in findings if not finding.works}
     if BASE in broken:
-        return "Networks cannot be run before the tools of the base work."
+        return "Networks cannot run until the base tools work."
     if broken:
         return f"Networks can be run; incomplete: {', '.join(broken)}."
     return "Everything works."
@@ -158,7 +160,7 @@ def to_table(findings: list[Finding]) -> str:
     table.add_column("found", overflow="fold")
     for finding in findings:
         mark = Text("ok", "green") if finding.works else Text("missing", "red")
-        # Text, because rich would take brackets for markup.
+        # As Text, because rich would interpret brackets as markup.
         table.add_row(mark, finding.tool, finding.need, Text(finding.detail))
     console = plain_console()
     with console.capture() as capture:

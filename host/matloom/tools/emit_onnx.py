@@ -75,7 +75,8 @@ def emit_onnx(
     content
         The model file of the step.
     attributes
-        Attributes of the step: which nodes of the file it runs, and the names of its ends.
+        Attributes of the step: the nodes of the file that it runs, and the names of its inputs and
+        outputs.
     places
         C expressions of the inputs and of the outputs.
     """

@@ -23,12 +23,12 @@ __all__ = ["preprocessing_declarations", "preprocessing_source"]
 _TYPES = {np.dtype(kind): f"{np.dtype(kind).name}_t" for kind in (np.int16, np.uint16, np.uint8)}
 _NUMBERS_A_LINE = 12
 
-#: Lines of tables, and of the body of a function.
+#: Lines of tables, and of a function's body.
 _Made = tuple[list[str], list[str]]
 
 
 def preprocessing_declarations(program: Program, buffers: dict[str, str]) -> list[str]:
-    """Return the declarations of the functions that make inputs of raw data, with their comments.
+    """Return the declarations of the functions that turn raw data into inputs, with comments.
 
     Raises
     ------
@@ -74,7 +74,7 @@ def _head(buffer: str, stage: Preprocessing) -> str:
 
 
 def _quantised(info: TensorInfo, buffer: str) -> list[str]:
-    """Return what makes an input of real numbers."""
+    """Return the statement that turns real numbers into an input."""
     count = math.prod(info.shape)
     if info.quantised is None:
         return [f"matloom_copy({buffer}, {buffer}_reals, {4 * count}u);"]
@@ -97,7 +97,7 @@ def _table(name: str, numbers: Array) -> list[str]:
 
 
 def _taps(name: str, spans: Iterable[tuple[int, Array]], start: int = 0) -> list[str]:
-    """Return a table of the first place, the count and the place of the weights of spans."""
+    """Return a table of spans: first position, number of weights, and position of the weights."""
     listed = list(spans)
     places = accumulate((len(weights) for _, weights in listed), initial=start)
     rows = [
@@ -108,7 +108,7 @@ def _taps(name: str, spans: Iterable[tuple[int, Array]], start: int = 0) -> list
 
 
 def _how(kind: str, buffer: str, **fields: Any) -> list[str]:
-    """Return a structure; numbers and names are as they are."""
+    """Return a structure; numbers and names are written unchanged."""
     lines = [f"    .{name} = {value}," for name, value in fields.items()]
     return [f"static const struct matloom_{kind} {buffer}_how = {{", *lines, "};"]
 
@@ -228,7 +228,7 @@ def _micro_body(stage: MicroFrontend, buffer: str) -> list[str]:
     ]
 
 
-#: How each kind becomes tables, and the body of its function.
+#: For each kind, the function that emits its tables and code.
 _KINDS: dict[type[Preprocessing], Callable[[Any, TensorInfo, str], _Made]] = {
     Image: _image,
     LogMel: _mel,

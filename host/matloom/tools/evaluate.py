@@ -1,4 +1,4 @@
-"""Measures a network on labelled samples: how accurate it is, and what a sample costs."""
+"""Measures a network on labelled samples: accuracy, and cost per sample."""
 
 import statistics
 import time
@@ -24,7 +24,7 @@ from matloom.tools.samples import Samples, network_samples
 
 __all__ = ["evaluate"]
 
-#: Classes of a decision between two.
+#: Number of classes of a binary decision.
 _BINARY = {0, 1}
 
 
@@ -173,11 +173,11 @@ def _labels(labels: Array, metric: str, info: TensorInfo, samples: int) -> Array
     if classes.dtype.kind not in "iub":
         raise UserError(
             f"labels of {metric} must be integers, not {labels.dtype}",
-            hint="give classes from 0 on, or take --metric mse or mae for numbers",
+            hint="give classes from 0 on, or use --metric mse or mae for numbers",
         )
     if len(classes) != rows:
         raise UserError(
-            f"labels must be as many as samples ({rows}), not {len(classes)}",
+            f"there must be one label per sample ({rows}), not {len(classes)}",
             hint="give one label for each sample of --input, in its order",
         )
     return _within(classes.astype(np.int64), metric, _elements(info))
@@ -189,13 +189,13 @@ def _within(classes: Array, metric: str, elements: int) -> Array:
         if elements > len(_BINARY):
             raise UserError(
                 f"the output of auc must have 1 or 2 elements, not {elements}",
-                hint="take --metric top1 for more classes",
+                hint="use --metric top1 for more classes",
             )
         if set(classes.tolist()) != _BINARY:
             found = ", ".join(map(str, sorted(set(classes.tolist()))[:5]))
             raise UserError(
                 f"labels of auc must be 0 and 1, both of them, not {found}",
-                hint="give samples of both classes, or take --metric top1",
+                hint="give samples of both classes, or use --metric top1",
             )
         return classes
     rank = metric_rank(metric)

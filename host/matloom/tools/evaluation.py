@@ -12,7 +12,7 @@ from matloom.terminal.tables import as_text
 
 __all__ = ["ClassResult", "Evaluation"]
 
-#: Wrong classes that are named for each right one.
+#: Number of wrong classes listed for each right one.
 _MISTAKES = 3
 
 

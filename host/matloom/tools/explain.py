@@ -19,7 +19,7 @@ __all__ = ["explain"]
 
 _RATE = "MACs a\ncycle"
 
-#: Layers that take rows of an input of one channel as channels.
+#: Layers that can treat rows of a one-channel input as channels.
 _CONVOLUTIONS = ("CONV_2D", "DEPTHWISE_CONV_2D")
 
 
@@ -64,7 +64,7 @@ def _cycles(program: Program, layer: LayerInfo) -> str:
 
 
 def _share(program: Program) -> str:
-    """Return the multiply-accumulates, and how many of them run on the engine, if known."""
+    """Return a sentence on multiply-accumulates, and those on the engine, if known."""
     if program.uncounted:
         names = ", ".join(program.uncounted)
         return (
@@ -85,7 +85,7 @@ def _reasons(program: Program) -> list[str]:
 
 
 def _left_out(program: Program) -> list[str]:
-    """Return what operators lose because the configuration leaves out parts of the engine."""
+    """Return sentences on the cycles that operators lose because of omitted parts of the engine."""
     config = program.config
     first = next((layer.operator for layer in program.layers if layer.where == "engine"), "")
     folds = first in _CONVOLUTIONS and any(info.shape[-1:] == (1,) for info in program.inputs)
@@ -152,7 +152,7 @@ def _totals(program: Program) -> list[str]:
 
 
 def _turns(program: Program) -> Iterator[str]:
-    """Yield what a turn of each loop costs, which the totals do not include."""
+    """Yield a sentence on the cost of a turn of each loop, which the totals do not include."""
     for name, body in _bodies(program):
         again = "" if body.repeat is None else f", {body.repeat.predicted_cycles:,} from the second"
         yield (
@@ -170,7 +170,7 @@ def _bodies(program: Program) -> Iterator[tuple[str, Program]]:
 
 
 def _tuned(program: Program) -> list[str]:
-    """Return what `matloom tune` found, if the program is of its choices."""
+    """Return a sentence on the choices of `matloom tune`, if the program uses them."""
     return [program.origin.tuned] if program.origin is not None and program.origin.tuned else []
 
 
@@ -189,7 +189,7 @@ def _moved(program: Program) -> dict[Region, int]:
 
 
 def _advice(program: Program) -> str:
-    """Return the largest cost: arithmetic on the host, else idle cycles of the array."""
+    """Describe the largest cost: arithmetic on the host, else idle cycles of the array."""
     host = [layer for layer in program.layers if layer.where == "host"]
     largest = max(host, key=lambda layer: layer.macs, default=None)
     if largest is not None and largest.macs:
@@ -224,7 +224,7 @@ def _timed(program: Program, engine: list[LayerInfo]) -> list[list[LayerInfo]]:
 
 
 def _lost(program: Program, group: list[LayerInfo]) -> int:
-    """Return the cycles of operators beyond those that a full array would need."""
+    """Return the cycles of operators in excess of a full array's."""
     return sum(layer.predicted_cycles - int(program.ideal_cycles(layer)) for layer in group)
 
 

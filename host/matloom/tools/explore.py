@@ -1,4 +1,4 @@
-"""Explores engines for a board and some networks: latency against tables, by prediction alone."""
+"""Explores engines for a board and some networks: predicted latency against predicted tables."""
 
 import hashlib
 import itertools
@@ -18,8 +18,8 @@ from matloom.workers import completed
 
 __all__ = ["Exploration", "ExploredPoint", "front_of", "space"]
 
-#: Sides of arrays, lanes as parts of the columns, bits of the bus, bytes of the scratchpad by KiB
-#: and banks, entries of the accumulators, and parts that may be left out.
+#: Choices: sides of the array, columns per lane, bits of the bus, KiB and banks of the scratchpad,
+#: accumulator entries, and optional parts.
 _SIDES = (4, 8, 12, 16, 24, 32)
 _PARTS = (1, 2, 4)
 _BUSES = (32, 64, 128)
@@ -27,16 +27,16 @@ _SPADS = ((32, 4), (64, 4), (128, 4), (256, 4), (320, 5), (512, 4))
 _ENTRIES = (128, 256, 512)
 _EXTRAS = ("", "+products=1+tables=1")
 
-#: How much longer one side of an array may be.
+#: Maximum ratio between the sides of an array.
 _LONGEST = 2
 
-#: Share of the points that are drawn at random, before those near the front.
+#: Share of the points drawn at random, before those near the front.
 _DRAWN = 0.4
 
-#: Points that are compiled before the front is looked at again.
+#: Number of points compiled before the front is updated.
 _ROUND = 32
 
-#: Places of the dimensions that a neighbour differs by.
+#: Steps by which a neighbour differs in one dimension.
 _STEP = 1
 
 
@@ -53,7 +53,7 @@ def _ratio(at: tuple[int, ...]) -> float:
 
 
 def text_of(at: tuple[int, ...]) -> str:
-    """Return an engine as `--config` takes it."""
+    """Return an engine as text for `--config`."""
     rows, columns = _SIDES[at[0]], _SIDES[at[1]]
     kib, banks = _SPADS[at[4]]
     return (
@@ -72,13 +72,13 @@ class ExploredPoint:
     uses:
         Tables, flip-flops, multipliers and block RAMs of the whole board.
     mhz:
-        The clock: the board's, or what is expected where that is less.
+        The clock: the board's, or the expected one if that is lower.
     cycles:
-        Predicted cycles by network; empty where one cannot run.
+        Predicted cycles by network; empty if one cannot run.
     why:
         The reason if one cannot.
     measured:
-        What syntheses and routings gave, by name: `tables` of the whole board and the `error` of
+        Results of synthesis and routing, by name: `tables` of the whole board, and the `error` of
         their prediction.
     """
 
@@ -91,7 +91,7 @@ class ExploredPoint:
 
     @property
     def milliseconds(self) -> float:
-        """Time of one call of each network; infinite where one cannot run."""
+        """Time of one call of each network; infinite if one cannot run."""
         return sum(self.cycles.values()) / self.mhz / 1000 if self.cycles else math.inf
 
     @property
@@ -121,7 +121,7 @@ def cycles_of(
     from matloom.runtime import compile
 
     found = {}
-    # Not what somebody tuned on one of the machines.
+    # Ignore choices from `matloom tune`, which may exist on some machines only.
     options = CompileOptions(effort=0, tuned=False)
     for network, source in networks.items():
         try:
@@ -134,7 +134,7 @@ def cycles_of(
 
 @dataclass(kw_only=True)
 class Exploration:
-    """A search for the front, which goes on where it stopped.
+    """A search for the front, which continues where it stopped.
 
     Members
     -------
@@ -185,10 +185,10 @@ class Exploration:
         make: Callable[[], Executor],
         note: Callable[[int], None] = lambda done: None,
     ) -> list[ExploredPoint]:
-        """Return `count` points that fit, or as many as there are.
+        """Return `count` points that fit, or all if there are fewer.
 
         First some are drawn, then neighbours of the front are tried, as long as there are any.
-        The points depend on the seed alone, not on workers.
+        The points depend only on the seed, not on workers.
         """
         points: dict[tuple[int, ...], ExploredPoint] = {}
         drawn = iter(self._all)
@@ -221,11 +221,11 @@ class Exploration:
                     yield other
 
     def fits(self, at: tuple[int, ...]) -> bool:
-        """Return whether the device has room for an engine."""
+        """Return whether an engine fits the device."""
         if at not in self._fitted:
             self._fitted[at] = self.fit.candidate(text_of(at))
         engine = self._fitted[at]
-        # The clock may be lower than the board's; nothing else may be exceeded.
+        # The clock may be lower than the board's, but no resource may be exceeded.
         return engine is not None and all(use.beyond <= 0 for use in engine.uses.values())
 
     def _compiled(

@@ -64,7 +64,7 @@ def _table(best: Sequence[ExploredPoint]) -> Markup:
 
 
 def measured(point: ExploredPoint) -> str:
-    """Return what syntheses and routings gave."""
+    """Return a text on the results of synthesis and routing."""
     found = point.measured
     parts = []
     if "tables" in found:

@@ -12,9 +12,9 @@ from matloom.tools.emit_c import emit_c
 __all__ = ["network_files", "project_files", "write_files"]
 
 _HEADERS = ("matloom", "matloom_format", "matloom_kernels", "matloom_pre", "matloom_regs")
-#: Headers within driver and kernels.
+#: Internal headers of driver and kernels.
 _INTERNAL = ("driver/internal.h", "driver/rules.h", "kernels/fixed_point.h")
-#: Of Zephyr's module what its example has: an option, the binding, runs that wait for interrupts.
+#: Files of Zephyr's module from its example: an option, the binding, runs that wait for interrupts.
 _ZEPHYR = ("Kconfig", "dts/bindings/matloom,engine.yaml", "matloom_zephyr.c", "matloom_zephyr.h")
 _PROJECT = ("CMakeLists.txt", "README.md", "library.json", "library.properties")
 

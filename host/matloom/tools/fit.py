@@ -18,22 +18,21 @@ from matloom.tools.area import AreaModel, load_model, load_samples
 
 __all__ = ["Fit", "FittedEngine", "Part", "Use"]
 
-#: Which part of a resource can be filled.
+#: Usable fraction of each resource.
 FILL = {"tables": 0.85, "flip-flops": 0.95, "multipliers": 1.0, "block RAMs": 1.0}
 
-#: Which part of its tables a family can use before its wires are short. ECP5: of a 25F 70 % were
-#: routed, 81 % were not.
+#: Fraction of its tables that a family can use before it runs out of wires. On an ECP5-25F, 70 %
+#: could be routed, and 81 % could not.
 _ROUTABLE = {"ecp5": 0.75}
 
-#: Sides of the arrays that are tried; neither is more than twice the other.
+#: Sides of the arrays to try; neither is more than twice the other.
 _SIDES = (4, 8, 12, 16, 24, 32)
 
-#: Presets to begin with: their buses are of 32 and 64 bits.
+#: Presets to start from, with buses of 32 and 64 bits.
 _PRESETS = ("small", "nano")
 
-#: What is left out, one after another, where an engine does not fit with it: all but the last
-#: timestamps, which take a block RAM, then reports lose cycles, and programs their checks before
-#: they are issued.
+#: Features left out, one after another, until an engine fits: most timestamps, which take a block
+#: RAM, then counters of cycles, then checks of instructions.
 _LEAVE_OUT = (
     "",
     "+timestamps=16",
@@ -47,13 +46,13 @@ _SPADS = sorted(
     ((banks << bits, banks) for banks in (3, 4, 5) for bits in range(12, 18)), reverse=True
 )
 
-#: How much larger than what was routed an engine counts as alike: the model may be off by more.
+#: Factor up to which a larger engine counts as equal to a routed one; the model's error is larger.
 _LIKE_ROUTED = 1.05
 
-#: What another seed may have of the clock that is expected: it is one of a tenth more or less.
+#: Fraction of the expected clock that another seed may reach: the spread is about a tenth.
 _BY_SEED = 1.05
 
-#: A slower clock with more tables: the exponent that `nano` and `small` show.
+#: Exponent by which the clock falls with more tables, from `nano` and `small`.
 _CLOCK_EXPONENT = -0.28
 
 
@@ -197,7 +196,7 @@ class Fit:
                 tight.append(lacks)
         self.found = sorted(fitting, key=lambda item: item.rank)
         largest = self.found[0].macs if self.found else 0
-        # Of larger arrays the one that lacks least.
+        # The larger array that lacks the least.
         larger = [item for item in tight if item.macs > largest]
         self.next = min(larger, key=lambda item: item.limit[1], default=None)
 
@@ -209,7 +208,7 @@ class Fit:
         lacking: FittedEngine | None = None
         memories = list(_memories(columns))
         for head in _heads(rows, columns):
-            # With more memory an engine lacks no less: most heads are done with after this one.
+            # More memory never helps an engine to fit, so most shapes are settled by this one.
             smallest = self.candidate(head + memories[-1])
             least = -math.inf if smallest is None or smallest.fits else smallest.limit[1]
             if lacking is not None and least >= lacking.limit[1]:
@@ -266,7 +265,7 @@ class Fit:
         )
 
     def whole_board(self, tables: float) -> float:
-        """Return the tables of a board whose engine has so many after synthesis."""
+        """Return the tables of a board whose engine has this number after synthesis."""
         return float(tables * self.placed["packing"] + self._board()["LUT4"])
 
     def _board(self) -> dict[str, int]:

@@ -14,7 +14,7 @@ from matloom.terminal.tables import NameTable, layer_table
 
 __all__ = ["array_line", "interface_table", "random_array", "random_arrays"]
 
-#: Elements of an array that are printed.
+#: Number of elements of an array to print.
 _SHOWN = 10
 
 

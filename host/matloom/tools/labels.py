@@ -57,7 +57,7 @@ def _column(path: Path, column: str) -> Array:
             f"cannot read labels from {str(path)!r}: it is empty", hint="give a row for each sample"
         )
     headings = [cell.strip() for cell in rows[0]]
-    # A first row of numbers has no headings.
+    # If the first row contains numbers, there are no headings.
     body = rows if _number(headings[-1]) is not None else rows[1:]
     at = _place(path, column, headings)
     numbers = [_number(row[at]) if at < len(row) else None for row in body]

@@ -14,9 +14,10 @@ __all__ = ["METRICS", "Score", "confusion", "metric_rank", "scored", "wilson"]
 #: Names of metrics, as people type them; K of top is any number from 1 on.
 METRICS = ("top1", "top5", "auc", "mse", "mae")
 
-#: Standard deviations of a normal distribution that hold 95 % of it.
+#: Standard deviations around the mean that contain 95 % of a normal distribution.
 _Z = 1.959963984540054
-#: Outputs of a decision between two classes that scores each; one output scores the second.
+#: Number of outputs of a binary decision that scores both classes; a single output scores the
+#: second.
 _BOTH_CLASSES = 2
 
 
@@ -75,7 +76,7 @@ def scored(metric: str, outputs: Array, labels: Array) -> Score:
 
 
 def ranks(outputs: Array, labels: Array) -> Array:
-    """Return how many classes rank before the right one; the first of equal elements wins."""
+    """Return the number of classes ranked before the right one; the first of equals wins."""
     own = np.take_along_axis(outputs, labels[:, np.newaxis], axis=1)
     earlier = np.arange(outputs.shape[1]) < labels[:, np.newaxis]
     return np.asarray(((outputs > own) | ((outputs == own) & earlier)).sum(axis=1))
@@ -100,7 +101,7 @@ def _area(outputs: Array, labels: Array) -> Score:
     """Return the area under the curve, its interval by Hanley and McNeil (1982)."""
     scores = outputs[:, -1] - (outputs[:, 0] if outputs.shape[1] == _BOTH_CLASSES else 0.0)
     _values, place, counts = np.unique(scores, return_inverse=True, return_counts=True)
-    # Of equal scores each has the mean of their places in order.
+    # Equal scores share the mean of their ranks.
     order = (np.cumsum(counts) - (counts - 1) / 2)[place.reshape(-1)]
     positive = labels == 1
     many, few = int((~positive).sum()), int(positive.sum())

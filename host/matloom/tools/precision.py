@@ -152,7 +152,7 @@ def precision_report(
     labels:
         Integers, with the shape of the first output without its last axis.
     by_layer:
-        Also run the network with each layer alone in its mode, to find layers better left
+        Also run the network with a single layer in its mode at a time, to find layers better left
         unchanged.
 
     Errors
@@ -246,7 +246,7 @@ def _layers(
             continue
         was, now = (_layer(program, graph, node.output) for program in (before, after))
         noise = None
-        # Where the engine cannot have the mode, the layer stays as it was.
+        # A layer whose mode the engine cannot run stays unchanged.
         if modes.get(node.output) == now.mode:
             weights = changed.tensors[nodes[node.output].inputs[1]]
             noise = _noise(graph.tensors[node.inputs[1]], weights, now.mode)

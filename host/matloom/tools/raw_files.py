@@ -15,20 +15,20 @@ from matloom.tools.arrays import ARRAYS_LIMIT, read_single
 __all__ = ["SUFFIXES", "RawFile", "read_raw"]
 
 _PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".ppm", ".webp")
-#: Of files that hold one input.
+#: Suffixes of files that hold one input.
 SUFFIXES = (".npy", ".wav", *_PICTURES)
 _SAMPLE_BYTES = 2
 
 
 @dataclass(frozen=True, kw_only=True)
 class RawFile:
-    """One array, and of sound its samples a second."""
+    """An array; for sound, also its sample rate."""
 
     array: Array
     rate: int | None = None
 
     def named(self, program: Program) -> dict[str, Array]:
-        """Return it by the name of a program's only input.
+        """Return the array by the name of a program's only input.
 
         Raises `UserError` where there are several, or sound has another rate than is expected.
         """

@@ -26,12 +26,12 @@ class MicroReference:
     """
 
     name = "TensorFlow Lite Micro"
-    #: What is known to differ there, in a sentence.
+    #: Sentence on a known difference of this reference.
     caveat = ""
 
     def __init__(self, content: bytes, graph: Graph) -> None:
         runtime = _module("tflite_micro.python.tflite_micro.runtime", "tflite-micro")
-        # Nothing shares memory, and kernels keep tables of their own.
+        # Tensors share no memory here, and kernels need space for their tables.
         room = sum(tensor.size_bytes + 1024 for tensor in graph.tensors.values())
         try:
             self.interpreter = runtime.Interpreter.from_bytes(
@@ -114,7 +114,7 @@ class OnnxReference:
         self.graph = graph
 
     def run(self, inputs: Mapping[int, Array]) -> dict[int, Array]:
-        """Return the outputs for one sample, and the values of the file that operators make.
+        """Return the outputs for one sample, and the results of the file's operators.
 
         ONNX Runtime may optimise a network differently whose inner values are outputs. If that
         changes its outputs, inner values are left out.
@@ -140,7 +140,7 @@ class OnnxReference:
 
 
 def _copy(graph: Graph, number: int) -> FileCopy:
-    """Return the value of the file that a tensor holds; where it is no copy, that of its name."""
+    """Return the file's value that a tensor holds: its recorded copy, or the value of its name."""
     return graph.copies.get(number) or FileCopy(name=graph.tensors[number].name, axes=(), offset=0)
 
 

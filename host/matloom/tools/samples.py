@@ -140,7 +140,7 @@ def _converted(info: TensorInfo, array: Array) -> tuple[Array, str]:
         f"input {info.name!r} must be {wanted}, not {array.dtype} of {array.min()} to {array.max()}"
         if array.size and array.dtype.kind in "iuf"
         else f"input {info.name!r} must be {wanted}, not {array.dtype}",
-        hint="give the real numbers that the integers stand for, as float32"
+        hint="give the real numbers that the integers represent, as float32"
         if info.quantised is not None
         else "",
     )

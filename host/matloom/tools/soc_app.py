@@ -11,11 +11,11 @@ from matloom.tools.emit_c import write_c
 
 __all__ = ["MEASURE", "network_image"]
 
-#: The name of the network in C, which nothing shows.
+#: Internal name of the network in C.
 _NAME = "network"
 
 
-#: The application that `network_image` links where nobody asks for another.
+#: Default application for `network_image`.
 MEASURE = FIRMWARE / "examples" / "measure" / "main.c"
 
 
@@ -53,7 +53,7 @@ def network_image(program: Program, main: Path = MEASURE) -> bytes:
             "INPUT": buffers[program.inputs[0].key],
             "OUTPUT": buffers[program.outputs[0].key],
         }
-        # Definitions for this file alone: they are words of the driver's, too.
+        # Definitions for this file only, because the driver uses the same words.
         application = Path(scratch) / "application.c"
         lines = [f"#define {word} {value}" for word, value in words.items()]
         application.write_text("\n".join([*lines, f'#include "{main}"', ""]))

@@ -31,14 +31,14 @@ from matloom.workers import Tasks
 
 __all__ = ["Linter", "verify"]
 
-#: The configuration, in the folder of the report.
+#: File of the configuration in the report's folder.
 _CONFIG_FILE = "config.json"
 
-#: Part of the time that is kept for random streams, which have no end of their own.
+#: Share of the time reserved for random streams, which never end by themselves.
 _FOR_STREAMS = 0.1
 
-#: Writes the Verilog of a configuration into a folder; returns a sentence on it, and what Verilator
-#: complains of that is not waived.
+#: Function that writes the Verilog of a configuration to a folder, and returns a sentence on it and
+#: Verilator's warnings that are not waived.
 Linter = Callable[[Config, Path], tuple[str, Sequence[object]]]
 
 
@@ -92,7 +92,7 @@ def verify(
     say: Callable[[str], None],
     tasks: Tasks,
 ) -> None:
-    """Run every step that is possible here; the verdicts of the others say why not.
+    """Run every step that is possible here; the verdicts of all others give the reason.
 
     Steps that can be completed come first, the shortest before the others; random streams use the
     remaining time. An interruption makes the current step INCOMPLETE; later ones are NOT RUN.
@@ -100,13 +100,13 @@ def verify(
     Parameters
     ----------
     prover:
-        The prover, or why there is none.
+        The prover, or the reason why there is none.
     folder:
         Folder for `config.json` and the Verilog.
     say:
         Called with lines of progress.
     tasks:
-        Where random checks run.
+        Executor of random checks.
     """
     (folder / _CONFIG_FILE).write_text(verification.config.to_json())
     end = time.monotonic() + 60 * verification.minutes
@@ -166,7 +166,7 @@ def _build(run: _Run, step: Step) -> CoveredTransport:
     run.say(f"building the simulator of {run.verification.name} with bus monitor and probes")
     chip = open_chip(run.verification.config, run.verification.seed)
     chip.coverage = run.verification.coverage
-    step.verdict, step.detail = PASSED, "with bus monitor and probes; it is kept for the next time"
+    step.verdict, step.detail = PASSED, "with bus monitor and probes; cached for the next time"
     return chip
 
 
@@ -198,7 +198,7 @@ def _coverage(run: _Run, chip: CoveredTransport, step: Step) -> None:
     step.verdict = INCOMPLETE if missing else PASSED
     step.detail, step.lines = _reached(coverage), []
     if missing:
-        # At the rate since half of the time; the last points are the slowest.
+        # Extrapolates from the second half of the time, because the last points are the slowest.
         rate = (half[1] - missing) / max(time.monotonic() - half[0], 1.0)
         step.remaining = max(
             missing / rate if rate > 0 else 0.0, expected - (time.monotonic() - start), 60.0

@@ -52,7 +52,7 @@ __all__ = [
 
 
 def _state_interval(config: Config) -> int:
-    """Return after how many streams to compare the complete state on chip.
+    """Return the number of streams between comparisons of the complete state on chip.
 
     Reading the state of a wide chip takes as long as running several streams.
     """
@@ -110,7 +110,7 @@ def check_corrupted(pair: Pair, seed: int, count: int = 20) -> Counter[str]:
     for number in range(count):
         legal = random_stream(generator.getrandbits(32), pair.config)
         stream = corrupt(generator, legal)
-        # Without checks only the model sees that.
+        # Without checks, only the model detects it.
         if not pair.config.checks and leaves_chip(stream, pair.config):
             continue
         pair.disturb(seed + number)
@@ -158,7 +158,7 @@ def check_layers(pair: Pair, seed: int, count: int = 5) -> Counter[str]:
     return Counter(layers=count)
 
 
-#: What `make soak` chooses from.
+#: Checks that `make soak` chooses from.
 CHECKS = {
     "streams": check_streams,
     "corrupted": check_corrupted,

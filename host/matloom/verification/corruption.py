@@ -17,7 +17,7 @@ from matloom.verification.random_programs import RandomProgram
 
 __all__ = ["corrupt", "defined", "leaves_chip"]
 
-#: Streams that would take longer than this many steps are not run.
+#: Maximum steps of a corrupted stream; longer ones are not run.
 _MOST_STEPS = 60_000
 
 _LOOPS = {
@@ -54,7 +54,7 @@ def _corrupt(generator: random.Random, legal: bytes) -> bytes:
             * INSTRUCTION_WORD_BYTES :
         ]
     elif kind == "after":
-        # Legal instructions, still at work when noise comes.
+        # Legal instructions that are still running when noise follows.
         noise = bytearray(generator.randbytes(3 * INSTRUCTION_WORD_BYTES))
         noise[0] = noise[0] & 0xF0 | generator.choice(tuple(Opcode))
         boundaries, at = [], 0

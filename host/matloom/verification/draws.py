@@ -27,7 +27,7 @@ __all__ = ["draw", "settle", "steps", "table_bytes"]
 
 _SMALL = (1, 1, 2, 3, 4, 7)
 
-#: Fields that have a meaning only with a flag, by the flag.
+#: Fields that only have an effect with a flag, by flag.
 _MEANT_WITH = {
     "window": ("line", "first_output", "out_width", "out_height", "out_x_skip", "out_y_skip"),
     "fill": ("fill_value",),
@@ -333,7 +333,7 @@ def _settle_post(
 
 
 def _settle_softmax(values: dict[str, int], pinned: AbstractSet[str]) -> None:
-    """Let `softmax` be 0 where other fields do not allow it, or change these if it is pinned."""
+    """Set `softmax` to 0 if other fields do not allow it, or change these if it is pinned."""
     rules = {name: value for name, value in WITH_SOFTMAX.items() if name in values}
     if values.get("softmax") == RowFunction.SOFTMAX:
         rules |= OF_ROWS

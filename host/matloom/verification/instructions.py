@@ -21,18 +21,18 @@ from matloom.verification.fields import (
 
 __all__ = ["Space", "random_instruction", "wished_instruction"]
 
-#: How often a draw is repaired before another is made.
+#: Number of repairs of a draw before it is replaced by another.
 _REPAIRS = 40
 
-#: How often it is tried to grant a wish with all else random, and with all else small.
+#: Number of attempts to satisfy a wish with random other fields, and with small ones.
 _GRANTS = 3
 
 _DRAM_PAGE = 4096
 
-#: Counts of weight tiles.
+#: Fields that count weight tiles.
 _TILE_COUNTS = ("oc_blocks", "kernel_rows", "kernel_cols", "blocks")
 
-#: The bases of what is fetched before an instruction starts.
+#: Base addresses of operands that are fetched before an instruction starts.
 _FETCHED = ("weight_addr", "param_addr")
 
 
@@ -96,7 +96,7 @@ def wished_instruction(
     for attempt in range(2 * _GRANTS):
         wanted = wish.fixed if attempt < _GRANTS else wish.small
         values = {**draw(generator, config, opcode), **wanted}
-        # In other modes than i8xi8 a plain field is 0 whether it is pinned or not.
+        # In modes other than i8xi8, a plain field is 0 even if pinned.
         other = bool(wanted.get("mode"))
         pinned = {name for name in wanted if not (other and fields[name].plain)}
         if _fit(generator, space, opcode, values, pinned, most_steps):
@@ -119,14 +119,14 @@ def _pin(
     fields = body_fields(opcode, config)
     names = [name for name in fields if name not in _bases(opcode)]
     if opcode is Opcode.STORE:
-        # Its regions are those that may be written.
+        # Only writable regions.
         names.remove("region")
     chosen = generator.sample(names, generator.choice((0, 0, 1, 1, 2, 3)))
     for name in chosen:
         values[name] = boundary_value(generator, fields[name], config)
     pinned = set(chosen)
     if not pinned.isdisjoint(_TILE_COUNTS) and "weights_fixed" in values:
-        # Of one weight tile, there may be as many steps as can be counted.
+        # With a single weight tile, the number of steps is limited only by the fields.
         values["weights_fixed"] = generator.randint(0, 1)
     return pinned
 
@@ -186,7 +186,7 @@ def _place(
     config = space.config
     fields = body_fields(opcode, config)
     for name in _bases(opcode):
-        # Where no extent applies, any address is legal.
+        # Without an extent, any address is legal.
         unit = _boundary(name, values, config)
         values[name] = boundary_value(generator, fields[name], config) // unit * unit
     sizes = extent_sizes(opcode, values, config)

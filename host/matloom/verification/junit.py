@@ -6,7 +6,7 @@ from matloom.verification.verdicts import FAILED, PASSED, Case, Step, Verificati
 
 __all__ = ["to_junit"]
 
-#: Verdicts that are a pass; all but those and failures count as skipped, with their reason.
+#: Verdicts that count as passed; all others except failures count as skipped, with their reason.
 _GOOD = (PASSED, "PROVEN")
 
 

@@ -15,8 +15,8 @@ __all__ = ["MEMORY_BYTES", "MismatchError", "Pair"]
 #: External memory of each device.
 MEMORY_BYTES = 1 << 22
 
-#: A hang is found by cycles: the widest layers take some six million, and how long those take
-#: depends on what else the machine does. The seconds are for simulators that stand still.
+#: Time limits of a run. A hang is detected by cycles: the widest layers take some six million, in a
+#: time that depends on the machine's load. The seconds are for simulators that stop.
 _CYCLES, _TIMEOUT = 20_000_000, 3600.0
 
 
@@ -49,7 +49,7 @@ class Pair:
         )
         pair.rtl.reset()
         pair.rtl.write("TIMEOUT", register("TIMEOUT").reset)
-        # A reset leaves the memories on the chip as they are.
+        # A reset does not clear the memories on the chip.
         clear_state(pair.rtl)
         return pair
 

@@ -15,15 +15,14 @@ __all__ = ["ON_CHIP", "Prover", "expected_seconds", "lacking", "place", "why_no_
 #: Steps that need the simulated chip.
 ON_CHIP = ("coverage", "streams")
 
-#: Why a step is not taken that nobody asked for.
+#: Reason for skipping a step that was not requested.
 _LEFT_OUT = "left out by --only"
 
-#: Multipliers of the configuration that was measured, `nano`.
+#: Number of multipliers of `nano`, on which times were measured.
 _MULTIPLIERS = 16
 
-#: Seconds for a point of coverage at `nano`, on an idle core. A simulated array takes time in
-#: proportion to its multipliers, and so does functional coverage: `nano` 40 s, `reference` 12
-#: minutes.
+#: Seconds per point of coverage at `nano`, on an idle core. Simulation and functional coverage take
+#: time in proportion to the multipliers: `nano` 40 s, `reference` 12 minutes.
 _POINT = 0.011
 
 #: Seconds of the testbenches at `nano` with their build, which grow more slowly.

@@ -20,7 +20,7 @@ from matloom.ir.graph import Array, Graph, Node, Op, Quantisation, Tensor
 
 __all__ = ["random_layer"]
 
-#: Multiply-accumulates that a layer may have on 256 multipliers, more or less.
+#: Approximate maximum of multiply-accumulates of a layer on 256 multipliers.
 _WORK = 400_000
 
 _OPERATORS = (
@@ -34,7 +34,7 @@ _OPERATORS = (
     Op.AVERAGE_POOL_2D,
     Op.QUANTIZE,
 )
-#: Those that need a unit, by the field of the configuration that says whether it is there.
+#: Operators that need an optional unit, by its configuration field.
 _UNITS = {
     "tables": (Op.HARD_SWISH, Op.LOGISTIC),
     "products": (Op.MUL,),

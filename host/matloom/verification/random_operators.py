@@ -49,7 +49,7 @@ KEPT = {
     *(Op.UNPACK, Op.SPLIT, Op.SPLIT_V, Op.SLICE, Op.STRIDED_SLICE, Op.TRANSPOSE, Op.RESHAPE),
     *(Op.SQUEEZE, Op.EXPAND_DIMS, Op.RESIZE_NEAREST_NEIGHBOR, Op.MAXIMUM, Op.MINIMUM, Op.RELU6),
 }
-#: Layers with weights, whose sums want larger scales.
+#: Layers with weights, whose sums need larger scales.
 WEIGHTED = {
     Op.BATCH_MATMUL,
     Op.CONV_2D,
@@ -133,7 +133,7 @@ class Instances:
         dtype = dtype or self.dtype
         quantisation = None
         if dtype in ("int8", "int16", "uint8"):
-            # 16-bit kernels know no zero point.
+            # 16-bit kernels have no zero point.
             limits = np.iinfo("int8" if dtype == "int16" else dtype)
             zero = 0 if dtype == "int16" else self._integer(int(limits.min), int(limits.max))
             scale = scale or self._scale_of(dtype)
@@ -355,7 +355,7 @@ class Instances:
     def _prelu(self, op: Op) -> tuple[list[Tensor], Attributes]:
         shape = self._shape(4)
         if self.engine:
-            # By channel, by element, or computed.
+            # Slopes per channel, per element, or computed.
             alpha = self._tensor("alpha", shape[3:] if self._integer(0, 1) else shape[1:])
             if self._integer(0, 2):
                 alpha = self._constant(alpha)
@@ -376,7 +376,7 @@ class Instances:
         if op is Op.LEAKY_RELU:
             alpha = self._scale(0.01, 2)
             if self.engine and not self._integer(0, 3) and self.dtype == "int8":
-                # By a table, which words have none of.
+                # These use a table, which does not exist for words.
                 alpha = -alpha
             return [self._tensor("input", self._matrix(4))], LeakyRelu(alpha=alpha)
         return [self._tensor("input", self._matrix(4))], Attributes()
@@ -416,7 +416,7 @@ class Instances:
         before, after = (tuple(self._integer(0, 3) if at else 0 for at in cut) for _ in range(2))
         value = None
         if op is Op.PADV2:
-            # Of words the engine pads with equal bytes.
+            # The engine pads words with two equal bytes.
             low, high = (-1, 0) if self.engine and self.dtype == "int16" else (-128, 127)
             value = self._integer(low if self.engine else 0, high)
         return [self._tensor("input", shape)], Pad(before=before, after=after, value=value)

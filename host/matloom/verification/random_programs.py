@@ -39,13 +39,13 @@ __all__ = [
 #: Size of each region of external memory that a stream uses, in bytes.
 REGION_BYTES = 6000
 
-#: Most of the streams of `random_streams` have regions of REGION_BYTES, some of so many.
+#: Region size of some streams of `random_streams`; most use REGION_BYTES.
 _LARGE_REGION_BYTES = 300_000
 
-#: An instruction that takes longer than this many element steps is drawn again.
+#: Maximum element steps of an instruction; longer ones are drawn again.
 _MOST_STEPS = 1500
 
-#: Of each opcode there is an instruction as short as this, whatever the configuration.
+#: Every opcode has an instruction of at most this many steps, in any configuration.
 _LEAST_STEPS = 64
 
 _UNIT_SHARES = {Opcode.LOAD: 3, Opcode.EXEC: 4, Opcode.POST: 4, Opcode.STORE: 2}
@@ -106,9 +106,9 @@ def random_stream(
     Parameters
     ----------
     most_steps:
-        About how many cycles an instruction may take; most take far fewer.
+        Approximate maximum of cycles per instruction; most take far fewer.
     region_bytes:
-        Size of each region but PROGRAM.
+        Size of each region except PROGRAM.
     """
     return Draw(seed, config, region_bytes).stream(length, most_steps)
 
@@ -119,7 +119,7 @@ class Draw:
     Parameters
     ----------
     region_bytes:
-        Size of each region but PROGRAM.
+        Size of each region except PROGRAM.
     """
 
     def __init__(self, seed: int, config: Config, region_bytes: int = REGION_BYTES):
@@ -132,10 +132,11 @@ class Draw:
             if region != Region.PROGRAM
         }
         if config.has_float and seed % 4:
-            # Of any bytes, a sum of products is infinite or NaN: most numbers are below two.
+            # With arbitrary bytes, sums of products would be infinite or NaN, so most numbers are
+            # below two.
             for contents in self.regions.values():
                 contents[:] = bytes(byte & 0xBF for byte in contents)
-        # Parameters lie at the end of INPUT, from here on.
+        # Start of the parameters, at the end of INPUT.
         self.parameters = region_bytes * 2 // 3
         self.command_bytes = 0
         self.issued = dict.fromkeys(UNITS, 0)
@@ -167,7 +168,7 @@ class Draw:
         """Fill the memories."""
         for values in self._fill_scratchpad():
             self._append(Opcode.LOAD, values)
-        # Of the tables nothing is known.
+        # The contents of the tables are unknown.
         for values in _fills(self.config):
             address = self.random.randrange(self.config.spad_bytes - table_bytes(values) + 1)
             self._append(Opcode.POST, {**values, "source_addr": address})
@@ -194,7 +195,7 @@ class Draw:
         self._append_values(opcode, values)
 
     def _room(self) -> Space:
-        """Return where the next instruction may have its data."""
+        """Return the space for the next instruction's data."""
         regions = {**self.space.regions, Region.PROGRAM: self.command_bytes}
         return dataclasses.replace(self.space, regions=regions)
 
@@ -406,7 +407,7 @@ def _parts_of_scratchpad(config: Config) -> list[dict[str, int]]:
             "row_bytes": row_bytes,
             "rows": end - first,
             "planes": 1,
-            # As large as the scratchpad is no step of a legal instruction.
+            # A legal instruction cannot have a step as large as the scratchpad.
             **dict.fromkeys(("dram_row_step", "spad_row_step"), row_bytes if rows > 1 else 0),
         }
         for first, end in ((0, needed), (needed, rows))

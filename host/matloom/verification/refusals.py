@@ -17,10 +17,10 @@ from matloom.verification.random_programs import random_stream
 
 __all__ = ["altered", "check_refusals", "refusal", "wide_products"]
 
-#: External memory of a case: each region has so much.
+#: Bytes of each region of a case.
 _REGION_BYTES = 8192
 
-#: Streams that are searched for an instruction of each opcode.
+#: Number of streams searched for an instruction of each opcode.
 _SEARCHED = 40
 
 _Record = tuple[int, int, int, int]

@@ -24,7 +24,7 @@ def check_registers(pair: Pair, seed: int) -> None:
         for word in (value, value ^ 0xFFFFFFFF):
             for driver in pair:
                 driver.write(item.name, word)
-            # In odd and even cycles after it was written: a bit may change in each.
+            # Read in odd and even cycles after the write, since a bit might change in either.
             for _reading in range(2):
                 expected, found = (driver.read(item.name) for driver in pair)
                 if found != expected:
@@ -37,7 +37,7 @@ def check_registers(pair: Pair, seed: int) -> None:
     for name in ("IRQ_STATUS", "IRQ_ENABLE"):
         pair.rtl.write(name, 3)
     if pair.chip.wait_interrupt(_IDLE_CYCLES) < _IDLE_CYCLES:
-        raise MismatchError("an interrupt rises where nothing runs")
+        raise MismatchError("an interrupt rises although nothing runs")
 
 
 def _kept(config: Config) -> list[Register]:

@@ -13,10 +13,10 @@ import matloom
 
 __all__ = ["Outcome", "regression", "why_no_regression"]
 
-#: Its testbenches, in a clone.
+#: Folder of its testbenches, in a clone.
 _BENCHES = Path(matloom.__file__).parents[2] / "sim_tests"
 
-#: Lines of output that are kept.
+#: Number of output lines to keep.
 _KEPT_LINES = 40
 
 
@@ -54,7 +54,7 @@ def regression(config: Path, seconds: float) -> Outcome:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        # Its simulators end with it.
+        # Ends its simulators, too.
         start_new_session=True,
     )
     with process:
@@ -65,7 +65,7 @@ def regression(config: Path, seconds: float) -> Outcome:
             output, _nothing = process.communicate()
             return _outcome(None, output)
         except BaseException:
-            # The terminal's interruption does not reach a session of its own.
+            # An interruption from the terminal does not reach a separate session.
             os.killpg(process.pid, signal.SIGKILL)
             raise
     return _outcome(process.returncode == 0, output)

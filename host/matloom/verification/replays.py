@@ -20,7 +20,7 @@ from matloom.verification.steered import steered_streams
 
 __all__ = ["Replay", "how_to_replay", "memory_bytes", "replay", "timing_of"]
 
-#: The check of streams that are steered towards missing points, which has a number more.
+#: Name of the check of steered streams, which has an additional number.
 _STEERED = "coverage"
 
 _CONTROL, _START = register("CONTROL").offset, 1
@@ -57,14 +57,14 @@ class Replay:
 
     @classmethod
     def parse(cls, text: str) -> "Replay":
-        """Return what CHECK:SEED or coverage:SEED:NUMBER stands for; raise `UserError`."""
+        """Parse CHECK:SEED or coverage:SEED:NUMBER; raise `UserError` if invalid."""
         check, *numbers = text.split(":")
         known = {**dict.fromkeys(CHECKS, 1), _STEERED: 2}
         if known.get(check) != len(numbers) or not all(each.isdecimal() for each in numbers):
             raise UserError(
                 f"a check must be {', '.join(CHECKS)} with :SEED, or {_STEERED}:SEED:NUMBER, "
                 f"not {text!r}",
-                hint="take the command that the report of matloom verify prints",
+                hint="use the command that the report of matloom verify prints",
             )
         return cls(check=check, seed=int(numbers[0]), number=int(numbers[-1]))
 

@@ -15,7 +15,7 @@ from matloom.verification.verdicts import (
 
 __all__ = ["to_html"]
 
-#: How verdicts are coloured.
+#: Colours of verdicts.
 _KINDS = {PASSED: "good", FAILED: "bad", INCOMPLETE: "warn", NOT_RUN: "dim"}
 
 

@@ -16,20 +16,20 @@ from matloom.verification.random_programs import REGION_BYTES, Draw, RandomProgr
 
 __all__ = ["Steered", "steered_streams"]
 
-#: Wishes that a stream grants at most.
+#: Maximum number of wishes per stream.
 _WISHES = 24
 
-#: About how many cycles a wished instruction may take, if it can be had so, and at most: enough
-#: for the last value of any count.
+#: Approximate cycles of a wished instruction: preferred, and at most, which is enough for the
+#: largest value of any count.
 _FEW_STEPS, _MOST_STEPS = 1500, 200_000
 
-#: Of the instructions around a pair.
+#: Maximum cycles of the instructions around a pair.
 _SHORT, _LONG = 64, 4000
 
-#: Of so many streams each group has this share, while points of it are missing.
+#: Number of streams per cycle of groups, and the share of each group while it has missing points.
 _SHARES = {"field": 6, "flight": 2, "wait": 1}
 
-#: Instructions of a stream whose waits reach back as far as their fields do.
+#: Number of instructions of a stream whose waits reach back as far as their fields allow.
 _FAR = 600
 
 
@@ -107,7 +107,7 @@ class _SteeredDraw(Draw):
 
     def __init__(self, seed: int, config: Config, region_bytes: int = REGION_BYTES):
         super().__init__(seed, config, region_bytes)
-        # Where nothing is fetched before POST has ended, POST may write everywhere.
+        # POST may write everywhere, because nothing is fetched before it has ended.
         self._fetches = self.random.random() < 0.7
         if not self._fetches:
             size = config.spad_bytes

@@ -17,13 +17,13 @@ from matloom.workers import Tasks
 
 __all__ = ["LEAST", "Check", "Checked", "checks_run", "close_chip", "open_chip"]
 
-#: How often each check is chosen.
+#: Weight with which each check is chosen.
 _MIX = ("streams", "streams", "corrupted", "streams", "refusals", "layers")
 
-#: Checks that run in any case: at least one of each kind.
+#: Checks that always run: at least one of each kind.
 LEAST = len(_MIX)
 
-#: Lines of a traceback that a report has.
+#: Number of lines of a traceback in a report.
 _LINES = 12
 
 
@@ -81,7 +81,7 @@ def _run(check: Check) -> Checked:
     try:
         counts = CHECKS[check.name](Pair.of(chip, check.config), check.seed)
         chip.count()
-    except Exception as failed:  # A faulty chip may raise anything: that is the check's outcome.
+    except Exception as failed:  # A faulty chip may raise anything.
         error = f"{type(failed).__name__}: {failed}"
         lines = traceback.format_exc().splitlines()[-_LINES:]
     return Checked(

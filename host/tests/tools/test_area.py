@@ -51,7 +51,7 @@ def test_other_families_are_in_proportion():
     config = load_config("small")
     doubled = 2 * model.predict(config, "ecp5").tables
     assert model.predict(config, "gowin").tables == pytest.approx(doubled, rel=0.02)
-    with pytest.raises(ValueError, match="the family must be one that was synthesised for"):
+    with pytest.raises(ValueError, match="the family must be one with syntheses"):
         model.predict(config, "ice40")
 
 
@@ -85,7 +85,7 @@ def test_the_line_of_an_engine_is_near_its_synthesis():
         error = abs(int(value.replace(",", "")) / kept.total[name] - 1)
         assert error <= int(within or 0) / 100
         assert int(available.replace(",", "")) == room
-    assert "without what" in area_line(load_config("nano+i8xi4"), "x", "ecp5", capacity)
+    assert "without those" in area_line(load_config("nano+i8xi4"), "x", "ecp5", capacity)
 
 
 @pytest.mark.parametrize("more", ["tables=1", "tables=2", "products=1", "products=2"])

@@ -61,7 +61,7 @@ def test_missing_programs_are_named(monkeypatch):
     monkeypatch.setattr(doctor.shutil, "which", lambda name: None)
     found = {finding.tool: finding for finding in doctor.examine()}
     assert found["make"].remedy == "on Debian or Ubuntu: apt install make"
-    assert "cannot be run" in doctor.to_table(list(found.values()))
+    assert "cannot run" in doctor.to_table(list(found.values()))
 
 
 def test_a_cache_folder_that_another_serves_for_has_a_remedy(monkeypatch, tmp_path):
