@@ -26,8 +26,7 @@ class FloatAdd(wiring.Component):
 
     Latency: seven cycles (`LATENCY`). Throughput: one sum per cycle. Never stalls. The smaller
     magnitude is aligned to the larger one. If normalisation would pass the smallest exponent, a
-    marker bit limits the count of leading zeros, so that subnormal results need no path of their
-    own.
+    marker bit limits the count of leading zeros, so that subnormal results need no separate path.
 
     About 640 LUT4 (carry chains counted) and 400 flip-flops on ECP5; 150 MHz alone, grade 6.
 

@@ -95,7 +95,7 @@ class FloatMultiply(wiring.Component):
         missing = Signal(signed(11))
         m.d.comb += missing.eq(1 - exponent)
         tiny = ~missing[-1] & missing.any()
-        # Beyond 25 places nothing is left that could round up.
+        # Beyond 25 places, no remaining bit can round the result up.
         count = missing[:5] | missing[5:].any().replicate(5)
         count = register(m, count & tiny.replicate(5), "count")
         normal = register(m, ~tiny, "normal_3")

@@ -34,7 +34,7 @@ class Narrow(wiring.Component):
         The number in the low bits, zeros above.
     """
 
-    #: Cycles from a number to its narrow pattern.
+    #: Latency in cycles.
     LATENCY = 4
 
     def __init__(self, formats: tuple[str, ...]):

@@ -44,7 +44,7 @@ def joined(m: Module, values: list, join, name: str):
 
 
 def stages_of_joined(count: int) -> int:
-    """Return the cycles in which `joined` joins that many values."""
+    """Return the latency of `joined` for a number of values, in cycles."""
     return (count - 1).bit_length()
 
 

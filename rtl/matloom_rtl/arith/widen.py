@@ -47,7 +47,7 @@ class Widen(wiring.Component):
         o = unpack.o
         finite = Cat(Const(0, 13), o.fraction, o.exponent[:8])
         if "bf16" in self._formats:
-            # Its subnormals are those of fp32.
+            # Its subnormals are also subnormal in fp32.
             given = delay(m, self.bits, Unpack.LATENCY, "given")
             subnormal = Cat(Const(0, 16), given[:7], Const(0, 8))
             finite = Mux(o.exponent < 1, subnormal, finite)

@@ -134,7 +134,7 @@ class Array(wiring.Component):
                 Signal(signed(8), name=f"activation_{group}_{row}", reset_less=True)
                 for row in range(config.rows)
             ]
-            # Operands change with valid vectors only, so that idle multipliers do not toggle.
+            # Operands change only with valid vectors, so that idle multipliers do not toggle.
             with m.If(valid):
                 m.d.sync += [held.eq(byte) for held, byte in zip(activations, vector, strict=True)]
             windows = self._windows(m, group, valid, vector, slide, position, weights)

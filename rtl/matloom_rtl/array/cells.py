@@ -59,7 +59,7 @@ def _is_any(mode: Value, names: tuple[str, ...]) -> Value:
 
 
 def _format(mode: Value, config: Config) -> Value:
-    """Return the index that a floating-point mode has among `config.float_modes`."""
+    """Return the index of a floating-point mode in `config.float_modes`."""
     names = config.float_modes
     return Cat(
         _is_any(mode, tuple(name for index, name in enumerate(names) if index >> bit & 1))

@@ -154,7 +154,7 @@ class Execute(wiring.Component):
             may_walk.eq(self.met.all() & prefetched),
             loader.i.payload.eq(command.payload),
             loader.i.valid.eq(command.valid & may_fetch & ~prefetched),
-            # Conditions stay met.
+            # A condition that is met stays met.
             command.ready.eq(walk.i.ready),
             walk.i.payload.eq(command.payload),
             walk.i.valid.eq(command.valid & may_walk),

@@ -24,7 +24,7 @@ class FloatColumns(wiring.Component):
 
     Numbers are packed in the vector, lowest byte first. The weight of element k is in rows 2k and
     2k + 1, or in row 2k alone if it has one byte. Weights, switch and groups of columns keep the
-    order of `Array`, all of them `Unpack.LATENCY` cycles later.
+    order of `Array`, `Unpack.LATENCY` cycles later.
 
     Members
     -------

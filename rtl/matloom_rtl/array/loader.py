@@ -188,13 +188,13 @@ class Loader(wiring.Component):
             row_next = Signal.like(group)
             m.d.sync += [valid_next.eq(valid), row_next.eq(row)]
             valid, row = valid_next, row_next
-        # One register more, to match the vectors' padding register.
+        # An extra register, to match the vectors' padding register.
         data_next = Signal.like(self.weight_data, reset_less=True)
         found = self.read.data
         if self._config.has_paired_windows:
             found = Mux(self.blank, self.pad.replicate(len(found) // 8), found)
         m.d.sync += [
-            # Driven from registers, because each writes hundreds of weights.
+            # Driven by registers, because each enables hundreds of weights.
             self.weight_writes.eq(valid << row),
             data_next.eq(found),
         ]

@@ -242,9 +242,10 @@ class Walk(wiring.Component):
         names = _LOOPS
         left = {name: Signal.like(incoming[name], name=f"left_{name}") for name in names}
         at_last = {name: Signal(name=f"last_{name}", reset_less=True) for name in names}
-        # One pass before the last.
+        # The pass before the last.
         nearly = {name: Signal(name=f"nearly_{name}", reset_less=True) for name in names}
-        # Number of passes of a command: is it one, is it two, and the number less one.
+        # Passes of a command: whether there is one, whether there are two, and their number less
+        # one.
         single = {name: Signal(name=f"single_{name}", reset_less=True) for name in names}
         double = {name: Signal(name=f"double_{name}", reset_less=True) for name in names}
         rest = {name: Signal.like(left[name], name=f"rest_{name}") for name in names}
@@ -275,8 +276,8 @@ class Walk(wiring.Component):
 
         begin = Signal()
         m.d.comb += begin.eq(moving & reload)
-        # One subtractor for loops that begin and for loops that go on. A register selects between
-        # them; whether anything moves only enables the register of the difference.
+        # One subtractor for loops that begin and loops that continue. A register selects between
+        # them; movement only enables the register of the difference.
         less = {
             name: (Mux(reload, incoming[name], left[name]) - 1)[: len(left[name])] for name in names
         }
@@ -355,7 +356,7 @@ class Walk(wiring.Component):
                 outside = [at_last[outer] for outer in loops[:index]]
                 inside = [single[inner] for inner in loops[index + 1 :]]
                 cases.append(Cat(nearly[name], *outside, *inside).all())
-            # After these loops end, they begin again.
+            # Loops that end begin again.
             cases.append(Cat(each[name] for each in (at_last, single) for name in loops).all())
             ends[outermost] = Mux(reload, Cat(only[name] for name in loops).all(), Cat(cases).any())
         return ends

@@ -23,7 +23,7 @@ _SYNTHESISED = "synthesised.digests"
 
 
 class TimingError(FlowError):
-    """No seed reached the clock, so there is no bitstream; `report` has what was reached."""
+    """No seed reached the clock, so there is no bitstream; `report` has the results."""
 
     def __init__(self, message: str, report: dict[str, Any], hint: str):
         super().__init__(message, hint=hint)

@@ -81,7 +81,7 @@ def _ecp5(pll: Pll, source, clock, locked, early=None, gear: int = 1) -> Instanc
         p_OUTDIVIDER_MUXA="DIVA",
         a_FREQUENCY_PIN_CLKI=_megahertz(pll.input_hz),
         a_FREQUENCY_PIN_CLKOP=_megahertz(pll.oscillator_hz / fed_divider),
-        # Loop filter and charge pump as the vendor's tool sets them for these ranges.
+        # Settings of loop filter and charge pump by the vendor's tool for these ranges.
         a_ICP_CURRENT="12",
         a_LPF_RESISTOR="8",
         a_MFG_ENABLE_FILTEROPAMP="1",
@@ -99,7 +99,7 @@ def _ecp5(pll: Pll, source, clock, locked, early=None, gear: int = 1) -> Instanc
     )
 
 
-#: Phase steps per cycle of an rPLL's second output, and the steps by which it is early.
+#: Phase steps per cycle of an rPLL's second output, and the steps by which it leads.
 _STEPS, _LEAD = 16, 2
 
 

@@ -1,4 +1,4 @@
-"""Board files: hardware of a board, and what to build for it."""
+"""Board files: hardware of a board, and the design to build for it."""
 
 import tomllib
 from collections.abc import Sequence

@@ -92,7 +92,7 @@ class BurstMemory(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        # Narrower lanes would leave bits of their block RAMs unused.
+        # Narrower lanes would not use all bits of their block RAMs.
         bits = min(self._bus_bits, max(8, BLOCK_WORDS // self._words))
         banks = [
             [MemoryLane(words=self._words, bits=bits) for _ in range(self._bus_bits // bits)]

@@ -9,7 +9,7 @@ __all__ = ["LEAST_GEARED_HZ", "PIN_REGISTERS", "PinRegisters"]
 
 #: Minimum clock with two words per cycle: a word must arrive between half an SDRAM cycle and one
 #: and a half after the edge that sends it, including the delays out of the device and into it
-#: (docs/sdram.md). If half a cycle is longer than 4.2 ns, the word could be gone too early.
+#: (docs/sdram.md). If half a cycle is longer than 4.2 ns, the word could disappear too early.
 LEAST_GEARED_HZ = 60_000_000
 
 

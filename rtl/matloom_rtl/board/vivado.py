@@ -20,7 +20,7 @@ from matloom_rtl.netlist_digest import netlist_digest
 
 __all__ = ["COUNTED", "Project", "check", "make_project"]
 
-#: What the cells of Yosys' netlist count as. Lookup tables have six inputs here, and a block RAM of
+#: Resources by cell type in Yosys' netlist. Lookup tables have six inputs here, and a block RAM of
 #: 36 Kbit holds two of 18 Kbit.
 COUNTED = {
     "LUT4": {

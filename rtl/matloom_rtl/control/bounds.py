@@ -16,7 +16,7 @@ from matloom_rtl.control.layouts import GRANULE_BITS, LONGEST, field_place, slic
 
 __all__ = ["Bounds"]
 
-#: The widest factor of a term comes first; as the others are smaller, the multiplier is halved.
+#: The widest factor of a term comes first; the others are narrower, which halves the multiplier.
 _FIRST_BITS, _FACTOR_BITS = 32, 16
 
 #: Sources of factors per group in the first stage of the look-up.
@@ -340,7 +340,8 @@ class Bounds(wiring.Component):
                         if entries is not None:
                             enter(entries)
         with m.Elif(~running):
-            # Set whether or not it begins. With checks there is always an extent in some memory.
+            # Set regardless of `begin`. With checks, every instruction has an extent in some
+            # memory.
             if not self._config.checks:
                 m.d.comb += none.eq(self.start & final)
             m.d.sync += running.eq(self.start & ~none)

@@ -34,7 +34,7 @@ _CONSTANTS = ("ID", "DIGEST")
 #: Counters are read one at a time; the first one has a port like other registers.
 _COUNTERS = [name.upper() for name, _doc in COUNTERS[1:]]
 
-#: 32-bit registers that change by themselves.
+#: 32-bit registers that hardware changes.
 _CHANGING = [
     item
     for item in REGISTERS
@@ -139,7 +139,7 @@ class Registers(wiring.Component):
         return m
 
     def _find(self, m: Module, at, fetch, store):
-        """Return the register at an address, except for 32-bit registers that change by themselves.
+        """Return the register at an address, except for 32-bit registers that hardware changes.
 
         A stored register has its reset value until it is written. Also return, for each place,
         whether it was written.

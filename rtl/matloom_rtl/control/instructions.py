@@ -87,7 +87,7 @@ class InstructionMemory(wiring.Component):
         reading = self._read(m, place)
         with m.If(reading):
             m.d.sync += occupied.bit_select(place, 1).eq(0)
-        # Writes go to free places only, which nobody reads.
+        # Writes go only to free places, which are never read.
         with m.If(store.en):
             m.d.sync += [occupied.bit_select(following, 1).eq(1), self.last.eq(following)]
         return m

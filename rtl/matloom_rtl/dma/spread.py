@@ -1,4 +1,4 @@
-"""Splits the beats of a spread row into writes whose bytes lie apart."""
+"""Splits the beats of a spread row into writes with gaps between bytes."""
 
 from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import data, stream, wiring

@@ -16,7 +16,8 @@ from matloom_rtl.formal.runner import run
 
 __all__ = ["merged"]
 
-#: What `make formal` proves: the presets, a wide array with a wide bus, and all number formats.
+#: Configurations of `make formal`: the presets, a wide array with a wide bus, and all number
+#: formats.
 CONFIGS = (
     *("nano", "small", "reference"),
     "reference+rows=8+columns=16+bus_bits=128+windows=1+products=1",
@@ -40,8 +41,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("configs", nargs="*", default=CONFIGS, help="presets or JSON files")
     parser.add_argument("--minutes", type=float, default=120.0, help="for each configuration")
-    parser.add_argument("--quick", action="store_true", help="the quick set alone")
-    parser.add_argument("--report", type=Path, help="write what became of each claim")
+    parser.add_argument("--quick", action="store_true", help="prove only the quick set")
+    parser.add_argument("--report", type=Path, help="write the outcome of each claim")
     parser.add_argument("--times", type=Path, help="an earlier report, for --budget")
     parser.add_argument("--budget", type=float, help="seconds of proofs, by --times")
     arguments = parser.parse_args()

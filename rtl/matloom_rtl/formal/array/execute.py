@@ -58,7 +58,7 @@ def execute(unit: Execute) -> Claim:
         Assume(~(shown.valid & shown.payload.valid) | (some != 0)),
         Assume(~(shown.valid & ~shown.payload.valid) | (others != 0)),
         Assume(known.r_rdy == (level != 0)),
-        # What is claimed.
+        # The claims.
         Assert(vectors.start == walk.start),
         Assert(walk.room == vectors.room),
         Assert(vectors.w_en == (walk.valid | walk.paused)),

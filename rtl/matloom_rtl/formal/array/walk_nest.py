@@ -83,7 +83,7 @@ class WalkNest:
         self._follow(m, unit.room & held)
 
     def steps(self, loop: str) -> dict:
-        """Return what an iteration of a loop adds to each place."""
+        """Return the step that an iteration of a loop adds to each place."""
         return {
             place: Const(self.config.rows) if name == "rows" else self.fields[name]
             for place, name in LOOPS[loop].items()

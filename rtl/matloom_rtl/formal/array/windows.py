@@ -20,7 +20,7 @@ _DEPTH = 4
 
 
 class _Step:
-    """The step whose vectors slide, as users of the unit promise it; blocks of 2 x 2 are none.
+    """The step whose vectors slide, as guaranteed by users of the unit; never 2 x 2 blocks.
 
     Members
     -------
@@ -120,7 +120,8 @@ class _Step:
                     seen[0].eq(unit.vector.word_select(unit._first_column + column, 8)),
                     *(seen[ago + 1].eq(Mux(again, seen[ago], slide.pad)) for ago in range(2)),
                 ]
-        # Lemma: a step has been where its first line has come to, and after that line everywhere.
+        # Lemma: a step has visited the positions that its first line has reached, and all after
+        # that line.
         visited = (place < self._line) & (self.recalls | (place < self._next))
         m.d.comb += implies(self.under_way, self.seen == visited)
 
@@ -130,8 +131,8 @@ def windows(unit: Windows) -> Claim:
 
     By the definition of decisions 0002 and 0031 a tap some lines and positions back shows the byte
     of as many vectors ago, or padding where its step has no such vector. In other words: the last
-    row of each line shows the byte from as many lines ago, and every other row what stood to its
-    right one vector ago. The position at which lines are compared is an arbitrary one.
+    row of each line shows the byte from as many lines ago, and every other row the byte that was to
+    its right one vector ago. The position at which lines are compared is an arbitrary one.
     """
     m = Module()
     config, whitebox = unit._config, Whitebox(unit)
@@ -169,7 +170,7 @@ def windows(unit: Windows) -> Claim:
 
 
 def _memory(m: Module, whitebox: Whitebox, chosen: Arbitrary, step: _Step, slid, here) -> None:
-    """Lemmas: what the line memories hold of the chosen position, once it is stored."""
+    """Lemmas: contents of the line memories at the chosen position, once it is stored."""
     unit, config = whitebox.unit, whitebox.unit._config
     older = config.window_lines - 1
     held = whitebox.peek("lines", chosen.number)
@@ -179,7 +180,7 @@ def _memory(m: Module, whitebox: Whitebox, chosen: Arbitrary, step: _Step, slid,
     if unit._wide:
         m.d.comb += implies(slid, whitebox.register(name="wide") == (step.shape != 0))
     for ago in range(older):
-        # Of windows of fewer lines the older places hold what nobody reads.
+        # In windows of fewer lines, the older places are never read.
         shapes = [number for number, of in enumerate(config.window_shapes) if len(of) > ago + 1]
         told = Cat(step.shape == number for number in shapes).any()
         for column, seen in enumerate(step.bytes):

@@ -1,4 +1,4 @@
-"""The dispatcher's checks: what they refuse is never issued, and the fault names the cause."""
+"""The dispatcher's checks: a refused instruction is never issued, and the fault names the cause."""
 
 from amaranth.hdl import Assert, Assume, Cat, Cover, Module, Mux, Signal
 

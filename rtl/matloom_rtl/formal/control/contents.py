@@ -108,7 +108,7 @@ def _ports(unit: Registers, chosen: _Chosen, value) -> list:
 
 
 def _stored(m: Module, whitebox: Whitebox, chosen: _Chosen, before, now) -> None:
-    """Lemmas: what the register memory holds, and what is on its way to it."""
+    """Lemmas: contents of the register memory, and of writes in progress."""
     (pending, old, was), (value, shadow, written) = before, now
     known = whitebox.register(name="known").bit_select(chosen.place, 1)
     store = whitebox.register(name="$signature__en")

@@ -204,9 +204,9 @@ def bounds(opcode: Opcode, unit: Bounds, values: Mapping[str, int] | None = None
 
 
 def _cases(opcode: Opcode, config: Config) -> dict[str, dict[str, int]]:
-    """Return cases that are proved apart, by name, each with what it fixes; together they are all.
+    """Return cases to prove separately, by name, with their fixed fields; together they cover all.
 
-    With sums in POST, all of it in one claim takes the solver too long.
+    With sums, a single claim about POST takes the solver too long.
     """
     if opcode is not Opcode.POST or not config.has_addends:
         return {opcode.name: {}}

@@ -72,7 +72,7 @@ def cut_row(unit: Bursts) -> Claim:
         implies(shown, burst.address[:index_bits] == 0),
         implies(shown, burst.len < 1 << (window_bits - index_bits)),
         implies(shown, burst.address[:_PAGE_BITS] + ((burst.len + 1) << index_bits) <= 4096),
-        # Lemmas: what is left, in windows.
+        # Lemmas: the remaining bytes, in windows.
         implies(shown, ~last_byte[32]),
         implies(shown, whitebox.register(name="companion") == carried.as_value()),
         implies(

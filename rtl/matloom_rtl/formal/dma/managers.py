@@ -59,7 +59,7 @@ def store(unit: Store) -> Claim:
         Assert(levels[0] == levels[1] + flying),
         Assert(owed == levels[0] + write),
         Assert(owed <= depth),
-        # What the two queues require of their users, here and below.
+        # Requirements of the two queues on their users, here and below.
         *(implies(fifo.unit.r_en, fifo.unit.r_rdy) for fifo in (strobes, beats)),
     ]
     for fifo, level in zip((strobes, beats), levels, strict=True):
