@@ -168,8 +168,10 @@ def _tuned(study: "Study", network: Path, limits: "_Limits", workers: Workers) -
 
 def _sentence(found: "TuningResult") -> str:
     how = "counted by the simulated chip" if found.counted else "predicted"
+    if found.winner is None and not found.trials:
+        return "the time was too short to try a schedule; try more: --seconds"
     if found.winner is None:
-        return f"the default is the fastest of {found.trials} schedules ({how})"
+        return f"the default is the fastest of {found.trials:,} schedules ({how})"
     gain = 1 - found.after.both / found.before.both
     return (
         f"{gain:.1%} fewer cycles, {how}: first call {found.before.first:,} to "

@@ -71,13 +71,13 @@ class Comparison:
         elements = sum(layer.elements for layer in self.layers)
         compared = sum(layer.elements > 0 for layer in self.layers)
         scope = (
-            f"{self.network}: {elements} elements of {compared} of {len(self.layers)} operators, "
+            f"{self.network}: {elements:,} elements of {compared} of {len(self.layers)} operators, "
             f"{self.samples} samples"
         )
         if self.first is None:
             return f"{scope}: equal"
         total = sum(layer.different for layer in self.layers)
-        lines = (f"{scope}: {total} differ", f"first: {self.first}", self.caveat)
+        lines = (f"{scope}: {total:,} differ", f"first: {self.first}", self.caveat)
         return "\n".join(printable(line) for line in lines if line)
 
 

@@ -46,15 +46,12 @@ class FileTensors:
     def __init__(self, content: bytes, model: Any, subgraph: Any) -> None:
         self.content, self.model, self.subgraph = content, model, subgraph
         self.buffers = model.BuffersLength()
+        #: Inputs of the subgraph: what a call passes replaces data that the file has for them.
+        self.given = frozenset(numbers(subgraph, "Inputs").tolist())
         #: Tensors that operators or the user provide.
-        self.made = {
-            int(number)
-            for owner, field in [
-                (subgraph, "Inputs"),
-                *((operator, "Outputs") for operator in records(subgraph, "Operators")),
-            ]
-            for number in numbers(owner, field)
-        }
+        self.made = self.given.union(
+            *(numbers(each, "Outputs").tolist() for each in records(subgraph, "Operators"))
+        )
         self._known: dict[int, tuple[Tensor, Unsupported | None]] = {}
 
     def __len__(self) -> int:
@@ -68,7 +65,7 @@ class FileTensors:
         if table.IsVariable() or (number not in self.made and self._is_empty(table)):
             return False
         try:
-            return bool(self._raw(table.Buffer()).size == 0)
+            return number in self.given or bool(self._raw(table.Buffer()).size == 0)
         except ModelError as error:
             raise ModelError(f"{prefix}{error}") from None
 
@@ -78,7 +75,7 @@ class FileTensors:
 
     def packed(self, number: int) -> bool:
         """Return whether a tensor is a constant of 4-bit integers in the file."""
-        return self._is_packed(self._table(number)[0])
+        return self._is_packed(self._table(number)[0], number)
 
     def dtype(self, given: Sequence[int]) -> str:
         """Return the type of an operator's first input.
@@ -125,7 +122,7 @@ class FileTensors:
 
     def _tensor(self, table: Any, number: int) -> Tensor:
         dtype = DTYPES.get(table.Type())
-        packed = self._is_packed(table)
+        packed = self._is_packed(table, number)
         if packed:
             dtype = "int8"
         if dtype is None:
@@ -139,7 +136,8 @@ class FileTensors:
         size = math.prod(shape) * np.dtype(dtype).itemsize
         if size > TENSOR_LIMIT:
             raise ModelError(f"must have at most {TENSOR_LIMIT} bytes, not {size}")
-        data = self._data(table.Buffer(), shape, dtype, packed=packed)
+        given = number in self.given
+        data = None if given else self._data(table.Buffer(), shape, dtype, packed=packed)
         if data is None and size == 0 and number not in self.made:
             data = np.empty(shape, dtype)
         # Scales of other types are leftovers from training; those of a bias follow from its
@@ -157,9 +155,10 @@ class FileTensors:
     def _is_empty(table: Any) -> bool:
         return 0 in numbers(table, "Shape").tolist()
 
-    def _is_packed(self, table: Any) -> bool:
+    def _is_packed(self, table: Any, number: int) -> bool:
         """Return whether a tensor is a constant of 4-bit integers, which becomes int8."""
-        if table.Type() != tflite.TensorType.INT4 or not 0 <= table.Buffer() < self.buffers:
+        is_narrow = table.Type() == tflite.TensorType.INT4 and number not in self.given
+        if not is_narrow or not 0 <= table.Buffer() < self.buffers:
             return False
         return bool(self._raw(table.Buffer()).size > 0)
 

@@ -290,6 +290,22 @@ def test_no_outputs(model):
     refused(model, "a model must have outputs")
 
 
+def test_data_of_an_input_are_not_its_values(model, schema):
+    """Both interpreters take what a call passes."""
+    graph = model.subgraphs[0]
+    image = graph.tensors[graph.inputs[0]]
+    held = schema.BufferT()
+    held.data = np.full(64, 7, np.uint8)
+    image.buffer = len(model.buffers)
+    model.buffers.append(held)
+    found, wanted = frontend.load(pack(model)), frontend.load(DIGITS)
+    passed = np.random.default_rng(0).integers(-128, 128, (1, 8, 8, 1), np.int8)
+    results = [
+        interpret(each, {each.inputs[0]: passed})[each.outputs[0]] for each in (found, wanted)
+    ]
+    np.testing.assert_array_equal(*results)
+
+
 def test_tensor_beyond_the_end(model):
     count = len(model.subgraphs[0].tensors)
     model.subgraphs[0].operators[3].inputs = np.array([3, 99], np.int32)
