@@ -14,6 +14,7 @@ import tflite
 
 from matloom.arch.numerics import quantize_multiplier
 from matloom.frontend.errors import Unsupported
+from matloom.frontend.tflite.additions import Additions, FileItem
 from matloom.frontend.tflite.flatbuffer import options
 from matloom.frontend.tflite.tensors import FileTensors
 from matloom.ir.attributes import Activation, Attributes, Axis, Conv2D, LstmCell, Padding
@@ -54,37 +55,16 @@ class _Lstm:
     parameters: Array
 
 
-def lstm_nodes(
-    item: tuple[int, Any],
-    ends: tuple[Sequence[int], Sequence[int]],
-    known: FileTensors,
-    use: Callable[[int], int],
-    add: Callable[[Tensor], int],
-    hold: Callable[[Tensor, int, int], None],
-) -> list[Node]:
-    """Return the nodes of an LSTM.
-
-    Parameters
-    ----------
-    item:
-        The operator's index and table.
-    ends:
-        Numbers of its inputs and outputs.
-    known:
-        The tensors of the file.
-    use, add:
-        `use` puts a tensor of the file into the graph, `add` one that the file does not have.
-    hold:
-        Keeps a tensor's value between calls, by its numbers before and after a call.
+def lstm_nodes(item: FileItem, additions: Additions) -> list[Node]:
+    """Return the nodes of an LSTM, which keep its state between calls.
 
     Raises
     ------
     Unsupported
         The LSTM has another form than the one that converters write for int8.
     """
-    index, operator = item
-    table = options(operator, tflite.UnidirectionalSequenceLSTMOptions)
-    given, (output, *others) = ends
+    table = options(item.table, tflite.UnidirectionalSequenceLSTMOptions)
+    known, given, (output, *others) = additions.known, item.inputs, item.outputs
     inputs = _operands(table, given, known)
     kinds = known[output].dtype, known[output].shape
     if others or kinds != ("int8", (*inputs[0].shape[:2], inputs[_CELL].shape[1])):
@@ -95,10 +75,11 @@ def lstm_nodes(
         raise Unsupported(f"does not fit its scales: {error}") from None
     data, *state = [(at, known[at]) for at in (given[0], given[_HIDDEN], given[_CELL])]
     for number in (given[0], given[_HIDDEN], given[_CELL], output):
-        use(number)
-    nodes, after = _Writer(index, lstm, known[output].name, add).nodes(data, state, output)
+        additions.use(number)
+    writer = _Writer(item.index, lstm, known[output].name, additions.add)
+    nodes, after = writer.nodes(data, state, output)
     for (number, tensor), last in zip(state, after, strict=True):
-        hold(tensor, number, last)
+        additions.hold(tensor, number, last)
     return nodes
 
 

@@ -16,16 +16,17 @@ from matloom.frontend.opaque import (
     interpreters_of,
     whole,
 )
+from matloom.frontend.tflite.additions import Additions, FileItem
 from matloom.frontend.tflite.compiled import code_name
 from matloom.frontend.tflite.control import is_layered_loop
 from matloom.frontend.tflite.custom import custom_nodes
 from matloom.frontend.tflite.declared import unknown_operator
+from matloom.frontend.tflite.expanded import EXPANDED
 from matloom.frontend.tflite.flatbuffer import numbers, options, records, text
 from matloom.frontend.tflite.joined import joined
 from matloom.frontend.tflite.options import READERS, Reader
 from matloom.frontend.tflite.order import require_provided, written_again
 from matloom.frontend.tflite.parameters import OPERANDS, gather
-from matloom.frontend.tflite.recurrence import LSTM, lstm_nodes
 from matloom.frontend.tflite.tensors import FileTensors
 from matloom.frontend.tflite.values import sized_by_values
 from matloom.frontend.tflite.variables import VARIABLE_OPERATORS, Resources
@@ -59,6 +60,8 @@ class SubgraphReader:
         self.resources = Resources()
         #: Tensors whose shape is known only at run time.
         self.unsized: set[int] = set()
+        add, hold = self._add, self.resources.hold
+        self._additions = Additions(known=self.known, use=self._use, add=add, hold=hold)
 
     def graph(self, name: str) -> Graph:
         """Return the graph, without subgraphs that only the reference interpreter runs."""
@@ -196,9 +199,8 @@ class SubgraphReader:
                 return self._variable(name, index, operator, *ends)
             if name == "GATHER":
                 return [self._node(Op.STRIDED_SLICE, index, operator, *ends, read=gather)]
-            if name == LSTM:
-                add, hold = self._add, self.resources.hold
-                return lstm_nodes((index, operator), ends, self.known, self._use, add, hold)
+            if name in EXPANDED:
+                return EXPANDED[name](FileItem(index, name, operator, given, made), self._additions)
             if name not in GRAPH_OPERATORS:
                 raise unknown_operator(name, self.known, *ends)
             return [self._node(Op(name), index, operator, *ends)]

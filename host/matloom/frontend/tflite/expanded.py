@@ -1,0 +1,16 @@
+"""Operators of a file that become several nodes."""
+
+from collections.abc import Callable, Mapping
+
+from matloom.frontend.tflite.additions import Additions, FileItem
+from matloom.frontend.tflite.extremes import EXTREMES, extreme_nodes
+from matloom.frontend.tflite.recurrence import LSTM, lstm_nodes
+from matloom.ir.graph import Node
+
+__all__ = ["EXPANDED"]
+
+#: What reads each; it raises `Unsupported` where an interpreter has to run the operator.
+EXPANDED: Mapping[str, Callable[[FileItem, Additions], list[Node]]] = {
+    LSTM: lstm_nodes,
+    **dict.fromkeys(EXTREMES, extreme_nodes),
+}

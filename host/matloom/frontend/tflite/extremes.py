@@ -1,0 +1,81 @@
+"""Reads REDUCE_MAX and REDUCE_MIN of int8 as MAX_POOL_2D, whose window is all that is reduced."""
+
+import math
+from dataclasses import replace
+
+from matloom.frontend.errors import Contradiction, Unsupported
+from matloom.frontend.tflite.additions import Additions, FileItem
+from matloom.frontend.tflite.parameters import PARAMETER_READERS
+from matloom.ir.attributes import Activation, Attributes, Lookup, Padding, Pool2D, Reduce
+from matloom.ir.graph import Node, Op, Tensor
+from matloom.ir.moves import reduced_shape
+
+__all__ = ["EXTREMES", "extreme_nodes"]
+
+EXTREMES = frozenset({"REDUCE_MAX", "REDUCE_MIN"})
+
+#: Each byte's complement, -1 - x, which exchanges the least and the largest.
+_COMPLEMENT = Lookup(table=tuple(range(127, -129, -1)))
+
+
+def extreme_nodes(item: FileItem, additions: Additions) -> list[Node]:
+    """Return the nodes of a REDUCE_MAX or REDUCE_MIN.
+
+    Raises
+    ------
+    Unsupported
+        It is not of int8 with one scale, or reduces axes that are not neighbours.
+    """
+    known = additions.known
+    data, result = known[item.inputs[0]], known[item.outputs[0]]
+    inputs = [known[number] for number in item.inputs]
+    attributes = PARAMETER_READERS[Op.MEAN](item.table, inputs, [result])
+    assert isinstance(attributes, Reduce)
+    axes = attributes.axes
+    if not axes or not data.size:
+        raise Unsupported(f"reduces axes {axes} of {data.shape}")
+    if reduced_shape([data.shape], attributes) != result.shape:
+        raise Contradiction(f"must not make {result.shape} of {data.shape}")
+    if data.quantisation != result.quantisation or {data.dtype, result.dtype} != {"int8"}:
+        raise Unsupported("must have int8 of one scale")
+    if axes != tuple(range(axes[0], axes[-1] + 1)):
+        raise Unsupported(f"reduces axes that are not neighbours, {axes}")
+    outer, (*others, last) = data.shape[: axes[0]], data.shape[axes[0] : axes[-1] + 1]
+    window = math.prod(others), last
+    image = math.prod(outer), *window, math.prod(data.shape[axes[-1] + 1 :])
+    pool = Pool2D(
+        window=window,
+        stride=window,
+        padding=Padding(top=0, bottom=0, left=0, right=0),
+        activation=Activation.NONE,
+    )
+    steps: list[tuple[Op, Attributes, tuple[int, ...]]] = [
+        (Op.RESHAPE, Attributes(), image),
+        (Op.MAX_POOL_2D, pool, (image[0], 1, 1, image[3])),
+    ]
+    if item.name == "REDUCE_MIN":
+        steps.insert(1, (Op.LOOKUP, _COMPLEMENT, image))
+        steps.append((Op.LOOKUP, _COMPLEMENT, steps[-1][2]))
+    return _nodes(item, additions, [*steps, (Op.RESHAPE, Attributes(), result.shape)], result)
+
+
+def _nodes(
+    item: FileItem,
+    additions: Additions,
+    steps: list[tuple[Op, Attributes, tuple[int, ...]]],
+    result: Tensor,
+) -> list[Node]:
+    """Return nodes one after another, from the first input to the output."""
+    number, nodes = additions.use(item.inputs[0]), []
+    for at, (op, attributes, shape) in enumerate(steps):
+        if at == len(steps) - 1:
+            made = additions.use(item.outputs[0])
+        else:
+            name = f"{result.name} step {at}"
+            made = additions.add(replace(result, name=name, shape=shape))
+        node = Node(
+            op=op, inputs=(number,), outputs=(made,), attributes=attributes, index=item.index
+        )
+        nodes.append(node)
+        number = made
+    return nodes
