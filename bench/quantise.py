@@ -113,7 +113,8 @@ class Case:
     """A float network, its published int8 network, and samples as floats.
 
     `test` has a label for each sample: a class, whether it is a fault, or none. `known` has the
-    classes of `calibration`. `views` are made from the samples of `test`.
+    classes of `calibration`. `views` are made from the samples of `test`, one after another, and
+    `subjects` has the classes of these.
     """
 
     graph: Graph
@@ -124,6 +125,7 @@ class Case:
     faults: bool = False
     known: Array | None = None
     views: Array | None = None
+    subjects: Array | None = None
 
     @cached_property
     def seen(self) -> Array:
@@ -151,6 +153,7 @@ def case(name: str) -> Case:
             test=crops(photographs[1], VIEWS, seed=1)[:, np.newaxis],
             labels=classes[np.arange(VIEWS) % len(classes)],
             views=crops(photographs[1], 5 * VIEWS, seed=2)[:, np.newaxis],
+            subjects=classes,
         )
     if name == "ad":
         graph = prepared(floats(made))
@@ -175,6 +178,7 @@ def case(name: str) -> Case:
         labels=labels[split.others],
         known=labels[split.chosen],
         views=_views(samples[split.others, 0]) if name == "ic" else None,
+        subjects=labels[split.others],
     )
 
 
@@ -256,14 +260,14 @@ def measured(name: str, yardstick: str | None, ways: list[str], *, rtl: bool) ->
     """Return the figures of all ways for one network."""
     given = case(name)
     exact = tensors_of(given.graph, given.test)
-    rows = {"float": row(given, exact, exact)}
+    rows = {"float": row(given, exact, exact) | on_views(given, given.graph)}
     if given.published is not None:
         rows["published int8"] = row(given, exact, tensors_of(given.published, given.test))
-        rows["published int8"] |= agreement_on_views(given, given.published)
+        rows["published int8"] |= on_views(given, given.published)
     if yardstick is not None:
         other = ai_edge(yardstick, given.graph, given.calibration)
         rows["ai-edge-quantizer"] = row(given, exact, tensors_of(other, given.test))
-        rows["ai-edge-quantizer"] |= agreement_on_views(given, other)
+        rows["ai-edge-quantizer"] |= on_views(given, other)
     for method in METHODS:
         results = onnx_runtime(given.graph, method, given.calibration, given.test)
         rows[f"onnxruntime, {method}"] = row(given, exact, ({}, results))
@@ -282,7 +286,7 @@ def measured(name: str, yardstick: str | None, ways: list[str], *, rtl: bool) ->
         seconds = time.process_time() - began
         rows[way] = row(given, exact, tensors_of(made.graph, given.test))
         rows[way] |= {"cycles": made.report.cycles, "seconds": round(seconds, 1)}
-        rows[way] |= agreement_on_views(given, made.graph)
+        rows[way] |= on_views(given, made.graph)
         if rtl and way in COUNTED:
             rows[way]["counted"] = counted(made.graph, options["config"], given.test[0])
         if made.report.options.equalise:
@@ -292,12 +296,21 @@ def measured(name: str, yardstick: str | None, ways: list[str], *, rtl: bool) ->
     return compared(rows)
 
 
-def agreement_on_views(given: Case, made: Graph) -> dict:
-    """Return the share of views on which LiteRT finds the class of the float network."""
-    if given.views is None:
+def on_views(given: Case, made: Graph) -> dict:
+    """Return the share of views on which LiteRT finds the class of the float network.
+
+    And the share of those on which it finds the label of the photograph.
+    """
+    if given.views is None or given.subjects is None:
         return {}
-    same, count = int((given.seen == classes_of(made, given.views)).sum()), len(given.views)
-    return {"views": same / count, "views_interval": wilson(same, count)}
+    found, count = classes_of(made, given.views), len(given.views)
+    same = int((given.seen == found).sum())
+    right = found == given.subjects[np.arange(count) % len(given.subjects)]
+    return {
+        "views": same / count,
+        "views_interval": wilson(same, count),
+        "views_accuracy": float(right.mean()),
+    }
 
 
 def classes_of(graph: Graph, samples: Array) -> Array:

@@ -49,6 +49,9 @@ STATED = {
 ADD_LEFT_SHIFT = {"int8": 20, "int16": 15, "uint8": 20}
 #: Largest left shift of 64-bit sums.
 _MOST_WIDE_SHIFT = 7
+#: The largest ratio of a SOFTMAX. Beyond it every element but the largest is zero, as it is in
+#: TensorFlow Lite, whose limit is 2**31.
+_MOST_SOFTMAX_RATIO = 2.0**30 - 1
 
 
 def round_half_away(x: Array | np.float32) -> Array:
@@ -262,8 +265,8 @@ def addition(graph: Graph, node: Node) -> Addition:
 
 def softmax_scale(graph: Graph, node: Node) -> tuple[int, int]:
     """Return the multiplier and left shift that convert differences of inputs to Q5.26."""
-    beta = node.attributes_as(Softmax).beta
-    pair: tuple[int, int] = quantize_multiplier(beta * graph.tensors[node.inputs[0]].scale * 2**26)
+    ratio = node.attributes_as(Softmax).beta * graph.tensors[node.inputs[0]].scale * 2**26
+    pair: tuple[int, int] = quantize_multiplier(min(ratio, _MOST_SOFTMAX_RATIO))
     return pair
 
 

@@ -1,4 +1,4 @@
-"""Decides by trial whether balanced channels leave less noise in the outputs."""
+"""Decides by trial whether balanced channels lose fewer results."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -6,6 +6,7 @@ from dataclasses import replace
 from matloom.ir.graph import Array, Graph
 from matloom.quantiser.calibrate import calibrated, quantised
 from matloom.quantiser.equalise import equalised_tensors
+from matloom.quantiser.expected import expected_share
 from matloom.quantiser.judge import watched
 from matloom.quantiser.matters import mattering
 from matloom.quantiser.measure import noise_share, rounded_outputs
@@ -35,19 +36,28 @@ def balanced(graph: Graph, inputs: Mapping[int, Array], options: Options) -> Opt
     note("balanced channels or not")
     ways = [replace(options, equalise=way) for way in (True, False)]
     return min(
-        ways, key=lambda way: _noise(graph, known, others, way) + _noise(graph, others, known, way)
+        ways, key=lambda way: _lost(graph, known, others, way) + _lost(graph, others, known, way)
     )
 
 
-def _noise(
+def _lost(
     graph: Graph, known: Mapping[int, Array], others: Mapping[int, Array], options: Options
 ) -> float:
-    """Return the noise of 8-bit outputs as a share of their power, on the other samples."""
+    """Return the loss of 8-bit weights on the other samples.
+
+    It is the share of the results that are expected to change, where SOFTMAX makes classes; else
+    the noise as a share of the outputs' power.
+    """
     made = quantised(calibrated(graph, known, options), "i8xi8", known, options)
     numbers = watched(graph)
     exact = outputs_of(replace(graph, outputs=numbers), others)
     rounded = rounded_outputs(made, numbers, others)
-    return sum(
-        noise_share(*(mattering(graph, number, {number: each}) for each in pair))
-        for number, *pair in zip(numbers, exact, rounded, strict=True)
-    )
+    lost = 0.0
+    for number, *pair in zip(numbers, exact, rounded, strict=True):
+        whole, found = (mattering(graph, number, {number: each}) for each in pair)
+        if number in graph.outputs or whole.shape[-1] == 1:
+            lost += noise_share(whole, found)
+        else:
+            exact_rows, rows = (each.reshape(-1, each.shape[-1]) for each in (whole, found))
+            lost += 1 - expected_share(exact_rows, rows, exact_rows.argmax(axis=1))
+    return lost

@@ -1,10 +1,12 @@
 """Builds the quantised network operator by operator, running it next to the float network."""
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from matloom.errors import UserError
 from matloom.ir.attributes import Attributes, Pad
 from matloom.ir.graph import Array, Graph, Node, Op, Quantisation, Tensor
 from matloom.ir.operators import OPERATORS
@@ -95,7 +97,8 @@ class _Builder:
         dropped = last_uses(self.source)
         for at, node in enumerate(self.source.nodes):
             self._exact.update(run_on_samples(self.source, node, self._exact))
-            self._add(at, node)
+            with _representable(self.source):
+                self._add(at, node)
             for number in node.outputs:
                 rounded = real(self._tensors[number], self._known[number])
                 yield BuildStep(
@@ -261,5 +264,20 @@ def build(
     for step in builder.steps():
         observe(step)
     made = builder.graph()
-    verify(made, "quantise")
+    with _representable(graph):
+        verify(made, "quantise")
     return made
+
+
+@contextmanager
+def _representable(graph: Graph) -> Iterator[None]:
+    """Raise UserError where the values of a network have no scales that its operators allow."""
+    try:
+        yield
+    except UserError:
+        raise
+    except ValueError as error:
+        raise UserError(
+            f"{graph.name} cannot be quantised with these samples: {error}",
+            hint="check that the samples are preprocessed as in training",
+        ) from error

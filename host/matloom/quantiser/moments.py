@@ -1,7 +1,9 @@
 """Second moments of a layer's inputs over the calibration samples, for rounding."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import zip_longest
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,10 +16,14 @@ __all__ = ["Moments", "as_channels", "as_weights", "layer_moments"]
 
 #: Maximum number of positions in all samples; more would not change the moments.
 _MOST_ROWS = 1 << 16
+#: Depth of layers beyond which moments of halves would take too much memory.
+_MOST_HALVED = 2048
 #: Operators whose inputs can be cut into a window for each output.
 _WINDOWED = (Op.CONV_2D, Op.DEPTHWISE_CONV_2D, Op.FULLY_CONNECTED)
 
 _Numbers = npt.NDArray[np.float64]
+#: Count of rows, and sums over them: what moments are computed from.
+_Sums = tuple[Any, ...]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -40,6 +46,8 @@ class Moments:
         (channels, depth).
     expected:
         Mean of each output of the float layer before its activation: (channels,).
+    halves:
+        The same of either half of the samples; none of a single sample or a large `depth`.
     """
 
     rows: int
@@ -47,6 +55,7 @@ class Moments:
     mean: _Numbers
     missing: _Numbers
     expected: _Numbers
+    halves: "tuple[Moments, ...]" = ()
 
 
 def as_channels(node: Node, weights: Array) -> Array:
@@ -111,25 +120,46 @@ def layer_moments(
     if node.op not in _WINDOWED:
         return None
     kernel = as_channels(node, weights).astype(np.float64)
-    count = 0
-    squares = sums = cross = expected = given = np.zeros(())
-    for exact, rounded in _pairs(node, weights, *inputs, random):
-        # (1 or channels, positions, channels or 1)
-        wanted = exact @ _by_group(kernel, len(exact))
-        lost = wanted - rounded @ _by_group(kernel, len(rounded))
-        count += exact.shape[1]
-        squares = squares + np.swapaxes(rounded, 1, 2) @ rounded
-        sums = sums + rounded.sum(axis=1)
-        cross = cross + _flat(np.swapaxes(rounded, 1, 2) @ lost)
-        expected = expected + wanted.sum(axis=1).reshape(-1)
-        given = given + lost.sum(axis=1).reshape(-1)
-    mean = np.asarray(sums) / count
+    halves: list[_Sums] = [(0,), (0,)]
+    for sample, pair in enumerate(_pairs(node, weights, *inputs, random)):
+        halves[sample % 2] = _added(halves[sample % 2], _sums(kernel, *pair))
+    whole = _moments(_added(*halves), bias)
+    if len(inputs[0]) == 1 or kernel.shape[1] > _MOST_HALVED:
+        return whole
+    return replace(whole, halves=tuple(_moments(half, bias) for half in halves))
+
+
+def _sums(kernel: _Numbers, exact: _Numbers, rounded: _Numbers) -> _Sums:
+    """Return the sums over rows, (1 or channels, positions, depth), that moments come from."""
+    # (1 or channels, positions, channels or 1)
+    wanted = exact @ _by_group(kernel, len(exact))
+    lost = wanted - rounded @ _by_group(kernel, len(rounded))
+    turned = np.swapaxes(rounded, 1, 2)
+    return (
+        exact.shape[1],
+        turned @ rounded,
+        rounded.sum(axis=1),
+        _flat(turned @ lost),
+        wanted.sum(axis=1).reshape(-1),
+        lost.sum(axis=1).reshape(-1),
+    )
+
+
+def _added(first: _Sums, second: _Sums) -> _Sums:
+    """Return the sums over the rows of both; one of them may have none."""
+    return tuple(sum(pair) for pair in zip_longest(first, second, fillvalue=0))
+
+
+def _moments(sums: _Sums, bias: Array) -> Moments:
+    """Return the moments of the rows that were summed."""
+    count, squares, rows, cross, expected, given = sums
+    mean = rows / count
     return Moments(
         rows=count,
         covariance=squares / count - mean[:, :, np.newaxis] * mean[:, np.newaxis, :],
         mean=mean,
-        missing=cross / count - mean * (np.asarray(given) / count)[:, np.newaxis],
-        expected=np.asarray(expected) / count + bias,
+        missing=cross / count - mean * (given / count)[:, np.newaxis],
+        expected=expected / count + bias,
     )
 
 

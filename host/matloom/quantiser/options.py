@@ -28,8 +28,9 @@ class Options:
     correct_bias:
         Correct biases so that the mean of each channel over the samples stays.
     equalise:
-        Balance the ranges of channels between layers first. None does so if that leaves less noise
-        in the outputs, tried on halves of the calibration samples.
+        Balance the ranges of channels between layers first. None does so if fewer results are then
+        expected to change, or without SOFTMAX at the end if there is less noise, tried on halves of
+        the calibration samples.
     compress:
         Rewrite layers as two of low rank, or with fewer channels, where that saves cycles:
         ``"points=1"`` is expected to lose at most one percent of the results; ``"sqnr=20"`` keeps

@@ -142,9 +142,23 @@ def round_weights(
 def fitted(weights: _Numbers, form: _Numbers, moments: Moments) -> _Numbers:
     """Return weights that fit the quantised inputs better than the float weights do.
 
+    They change by the share of the least-squares solution that either half of the samples would
+    have gained by the solution for the other half, so few samples do not mislead.
+
     `form` is the `quadratic_form` of the moments.
     """
-    return weights + _solved(form, moments.missing * (1 - _doubt(moments)))
+    gain = power = 0.0
+    for known, other in (moments.halves, moments.halves[::-1]) if moments.halves else ():
+        step = _solution(quadratic_form(known, weights.shape[1]), known)
+        gain += float((step * other.missing).sum())
+        power += float((_times(step, other.covariance) * step).sum())
+    share = min(max(gain / power, 0.0), 1.0) if power > 0 else 0.0
+    return weights + share * _solution(form, moments) if share else weights
+
+
+def _solution(form: _Numbers, moments: Moments) -> _Numbers:
+    """Return the change of the weights that fits them to the quantised inputs."""
+    return _solved(form, moments.missing * (1 - _doubt(moments)))
 
 
 def _solved(form: _Numbers, right: _Numbers) -> _Numbers:

@@ -36,9 +36,9 @@ _LEAST_STEP = 2.0**-40
 def quantisation_of(limits: Range, kind: str) -> Quantisation:
     """Return the scale and zero point that spread integers over a range that includes zero.
 
-    Zero is represented exactly. A range that contains only zero has scale 1.
+    Zero is represented exactly. A range that contains only zero becomes 0 to 1.
     """
-    low, high = limits
+    low, high = limits if any(limits) else (0.0, 1.0)
     if kind == "int16":
         step = max(-low, high) / np.iinfo(np.int16).max
         return Quantisation(scale=(_step(step),), zero_point=(0,))
@@ -49,8 +49,8 @@ def quantisation_of(limits: Range, kind: str) -> Quantisation:
 
 
 def _step(step: float) -> float:
-    """Return a step as a float32 number that is neither zero nor too small."""
-    return float(np.float32(max(step, _LEAST_STEP))) if step > 0 else 1.0
+    """Return a step as a float32 number that is not too small."""
+    return float(np.float32(max(step, _LEAST_STEP)))
 
 
 def shared_ranges(

@@ -1,22 +1,24 @@
 """Rounding of weights: never worse than to nearest, and optimal where the optimum is known."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from matloom.quantiser.moments import Moments
-from matloom.quantiser.rounding import round_weights
+from matloom.quantiser.rounding import fitted, quadratic_form, round_weights
 
 
-def moments(inputs, channels):
+def moments(inputs, channels, lost=None):
+    """Return moments of inputs (rows, depth) that lack `lost` (rows, channels) in the outputs."""
     covariance = np.cov(inputs.T, bias=True)
-    depth = len(covariance)
+    lost = np.zeros((len(inputs), channels)) if lost is None else lost
     return Moments(
         rows=len(inputs),
         covariance=covariance[np.newaxis],
         mean=inputs.mean(axis=0)[np.newaxis],
-        missing=np.zeros((channels, depth)),
+        missing=(lost - lost.mean(axis=0)).T @ inputs / len(inputs),
         expected=np.zeros(channels),
     )
 
@@ -90,3 +92,28 @@ def test_few_rows_do_not_mislead():
     nearest = round_weights(weights, None, bits=4, adaptive=False)
     lost = cost(others, weights, adaptive).sum() / cost(others, weights, nearest).sum()
     assert lost < 1.5
+
+
+@pytest.mark.parametrize("related", [True, False])
+def test_weights_fit_what_inputs_lack_unless_that_is_chance(related):
+    """Errors that depend on the inputs are made up for; others must not add noise."""
+    random = np.random.default_rng(4)
+    missing = random.normal(0, 1, (3, 20))
+
+    def rows(count):
+        inputs = random.normal(0, 1, (count, 20))
+        return inputs, inputs @ missing.T if related else random.normal(0, 1, (count, 3))
+
+    inputs, lost = rows(60)
+    halves = tuple(moments(inputs[at::2], 3, lost[at::2]) for at in (0, 1))
+    given = replace(moments(inputs, 3, lost), halves=halves)
+    change = fitted(np.zeros((3, 20)), quadratic_form(given, 20), given)
+    inputs, lost = rows(4000)
+    left = (lost - inputs @ change.T).var() / lost.var()
+    assert left < 0.2 if related else left < 1.02
+
+
+def test_one_sample_fits_nothing(case):
+    inputs, weights = case
+    given = moments(inputs, 3, inputs[:, :3])
+    assert np.array_equal(fitted(weights, quadratic_form(given, 6), given), weights)
