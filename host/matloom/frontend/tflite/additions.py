@@ -1,4 +1,4 @@
-"""How readers of operators that become several nodes reach the file and the graph."""
+"""Access to the file and the graph for readers of operators that become several nodes."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
