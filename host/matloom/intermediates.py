@@ -12,7 +12,7 @@ from matloom.kernels.definition import Definition
 from matloom.kernels.reference import as_declared
 from matloom.program import Program
 
-__all__ = ["Names", "chosen", "computed", "on_the_way", "wanted_tensors"]
+__all__ = ["Names", "chosen", "computed", "kernels_are_exact", "wanted_tensors"]
 
 #: Names of tensors, or "all" for the results of all operators.
 Names = Sequence[str] | Literal["all"]
@@ -95,7 +95,7 @@ def _number(graph: Graph, by_name: Mapping[str, int], name: str) -> int:
     )
 
 
-def on_the_way(program: Program) -> bool:
+def kernels_are_exact(program: Program) -> bool:
     """Return whether the kernels compute intermediate tensors exactly as the program does.
 
     With a precision they do not, because where a tensor is rounded depends on what reads it.

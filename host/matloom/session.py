@@ -9,7 +9,7 @@ from matloom.device.errors import DeviceClosedError
 from matloom.device.fast import FastTransport
 from matloom.device.line_cost import LineCost, difference
 from matloom.engine_steps import EngineSteps
-from matloom.intermediates import Names, chosen, computed, on_the_way, wanted_tensors
+from matloom.intermediates import Names, chosen, computed, kernels_are_exact, wanted_tensors
 from matloom.ir.graph import Array
 from matloom.kernels.real import RealNumbers
 from matloom.kernels.reference import as_declared
@@ -144,7 +144,7 @@ class Session(RealNumbers):
         if origin is None:
             results = self._run_samples(inputs)
             return {name: results[name] for name in wanted}
-        if isinstance(self.driver.transport, FastTransport) and on_the_way(self.program):
+        if isinstance(self.driver.transport, FastTransport) and kernels_are_exact(self.program):
             return self._run_samples(inputs, wanted)
         ends = (*origin.source.inputs, *origin.source.outputs)
         session = self._storing(frozenset(wanted.values()).difference(ends))

@@ -53,11 +53,11 @@ def own_block_rams(config: Config) -> int:
     the table of completion times from 64 entries on, and tables of POST in block RAM. Buses wider
     than 64 bits keep their instructions elsewhere.
     """
-    halves = 2 * config.spad_banks * _of_bytes(config.word_bytes, _lines(config))
+    halves = 2 * config.spad_banks * _byte_memory_blocks(config.word_bytes, _lines(config))
     # Two banks, each of two halves if a mode is narrow.
     banks = 4 if config.has_narrow else 2
-    sums = banks * config.columns * _of_bytes(4, config.acc_entries // banks)
-    ahead = _of_bits(config.bus_bits) if config.bus_bits <= 64 else 0
+    sums = banks * config.columns * _byte_memory_blocks(4, config.acc_entries // banks)
+    ahead = _bit_memory_blocks(config.bus_bits) if config.bus_bits <= 64 else 0
     times = int(config.timestamps >= 64)
     tables = -(-config.lanes // 2) if config.tables == 2 else 0
     steps = 1
@@ -68,12 +68,12 @@ def _lines(config: Config) -> int:
     return config.bank_bytes // config.line_bytes
 
 
-def _of_bytes(width: int, depth: int) -> int:
+def _byte_memory_blocks(width: int, depth: int) -> int:
     """Return the blocks of a memory whose bytes can be written individually."""
     return min(-(-width // bytes_) * -(-depth // rows) for bytes_, rows in _SHAPES)
 
 
-def _of_bits(width: int) -> int:
+def _bit_memory_blocks(width: int) -> int:
     """Return the blocks of a memory of at most 512 words."""
     return -(-width // _WIDEST)
 
@@ -85,7 +85,7 @@ def _windows(config: Config) -> int:
     # A window of four positions stores a byte of each.
     kept = 4 if config.has_paired_windows else older
     groups = config.columns // config.broadcast_group
-    return groups * _of_bits(8 * kept * config.broadcast_group)
+    return groups * _bit_memory_blocks(8 * kept * config.broadcast_group)
 
 
 def link_block_rams() -> int:
@@ -101,9 +101,9 @@ def memory_block_rams(kind: str, size: int, bus_bits: int, masks: bool = True) -
     if kind == "block":
         return -(-size // 2048)
     # A read beat carries its id and `last`; a write beat carries a strobe per byte.
-    queues = _of_bits(bus_bits + 2) + _of_bits(bus_bits * 9 // 8)
+    queues = _bit_memory_blocks(bus_bits + 2) + _bit_memory_blocks(bus_bits * 9 // 8)
     if not masks:
         # Plus the two bits of a response, and `last`.
-        queues += _of_bits(bus_bits + 4)
-        queues += _of_bits(bus_bits * 9 // 8 + 1) if bus_bits > 32 else 0
+        queues += _bit_memory_blocks(bus_bits + 4)
+        queues += _bit_memory_blocks(bus_bits * 9 // 8 + 1) if bus_bits > 32 else 0
     return queues

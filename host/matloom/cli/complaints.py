@@ -60,7 +60,7 @@ def _error_and_hint(error: BaseException) -> tuple[str, str]:
     if isinstance(error, HintedError):
         return str(error), error.hint
     if isinstance(error, click.ClickException):
-        return _of_click(error)
+        return _click_message(error)
     if isinstance(error, OSError) and error.strerror:
         place = " a file" if error.filename is None else f" {error.filename}"
         hint = _REMEDIES.get(error.errno or 0, "check the path and its permissions")
@@ -70,7 +70,7 @@ def _error_and_hint(error: BaseException) -> tuple[str, str]:
     return str(error), ""
 
 
-def _of_click(error: click.ClickException) -> tuple[str, str]:
+def _click_message(error: click.ClickException) -> tuple[str, str]:
     """Return the message of a click error, reworded to match Matloom's terms."""
     context = error.ctx if isinstance(error, click.UsageError) else None
     path = "matloom" if context is None else context.command_path

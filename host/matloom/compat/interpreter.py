@@ -63,7 +63,7 @@ class Interpreter:
             note(
                 "experimental_delegates are ignored: the engine runs what it can, the host the rest"
             )
-        used = {name: value for name, value in options.items() if not _of_litert(name)}
+        used = {name: value for name, value in options.items() if not _is_litert_option(name)}
         self._network = Network(_source(model_path, model_content), used)
         self._declared = self._network.declaration
         self._preserve = experimental_preserve_all_tensors
@@ -279,7 +279,7 @@ class Interpreter:
         return litert_details(tensor, self._resized.get(tensor.number) or known)
 
 
-def _of_litert(name: str) -> bool:
+def _is_litert_option(name: str) -> bool:
     """Return whether a keyword is one of LiteRT's that have no effect here."""
     return name.startswith("experimental_")
 

@@ -9,7 +9,7 @@ from matloom.passes.lower_precision import lower_precision
 from matloom.schedule import CompileError
 from matloom.select.partition import HostRun, Partition
 
-__all__ = ["choose_formats", "left_to_the_host", "of_engine_alone"]
+__all__ = ["choose_formats", "engine_only_problem", "unsupported_layers"]
 
 
 def choose_formats(graph: Graph, job: Job) -> Graph:
@@ -25,14 +25,14 @@ def choose_formats(graph: Graph, job: Job) -> Graph:
     return graph
 
 
-def left_to_the_host(parts: Partition) -> frozenset[int]:
+def unsupported_layers(parts: Partition) -> frozenset[int]:
     """Return the outputs of layers whose lowered number format the engine cannot run."""
     nodes = [run.node for run in parts.runs if isinstance(run, HostRun)]
     lowered = (node for node in nodes if getattr(node.attributes, "mode", None) in MODES)
     return frozenset(node.output for node in lowered)
 
 
-def of_engine_alone(parts: Partition) -> str | None:
+def engine_only_problem(parts: Partition) -> str | None:
     """Return why an operator that only the engine supports cannot run there; None if all can."""
     for run in parts.runs:
         if isinstance(run, HostRun) and run.node.op is Op.MATRIX_PRODUCT:

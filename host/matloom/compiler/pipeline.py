@@ -25,7 +25,7 @@ from matloom.arch.config import Config
 from matloom.arch.garbage import gc_paused
 from matloom.compiler.assemble import assemble
 from matloom.compiler.bind import bind
-from matloom.compiler.formats import choose_formats, left_to_the_host, of_engine_alone
+from matloom.compiler.formats import choose_formats, engine_only_problem, unsupported_layers
 from matloom.compiler.relax import relaxed
 from matloom.compiler.rewrite import rewrite
 from matloom.compiler.schedule_runs import schedule_runs
@@ -63,10 +63,10 @@ def prepare(meaning: Graph, job: Job) -> Prepared:
 def select(prepared: Prepared, job: Job) -> Selected | Retry:
     """Return the stages; layers in a number format that the engine cannot run keep their own."""
     parts = partition(prepared.graph, job.machine, prepared.names, job.refused)
-    reason = of_engine_alone(parts)
+    reason = engine_only_problem(parts)
     if reason is not None:
         return Retry(reason=reason)
-    on_host = frozenset() if job.precision is None else left_to_the_host(parts)
+    on_host = frozenset() if job.precision is None else unsupported_layers(parts)
     if on_host:
         again = replace(job, unlowered=job.unlowered | on_host)
         layers = ", ".join(prepared.names[number] for number in sorted(on_host))

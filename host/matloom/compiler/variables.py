@@ -27,7 +27,7 @@ def state_places(
     end = 0
     for variable in graph.variables:
         pair = variable.before, variable.after
-        if variable.before in refused or not _in_place(graph, parts, *pair):
+        if variable.before in refused or not _is_updated_in_place(graph, parts, *pair):
             continue
         places.update(dict.fromkeys(pair, Place(region=Region.ARENA, offset=end)))
         size = graph.tensors[variable.before].size_bytes
@@ -35,7 +35,7 @@ def state_places(
     return places, end
 
 
-def _in_place(graph: Graph, parts: Partition, before: int, after: int) -> bool:
+def _is_updated_in_place(graph: Graph, parts: Partition, before: int, after: int) -> bool:
     """Return whether an engine run makes the final value, and neither value is read later."""
     old, new = before, parts.roots[after]
     # Sums of 32 bits lie in memory as planes of bytes.

@@ -71,14 +71,14 @@ def bank_use(instruction: Instruction, machine: Machine, cycles: int) -> BankUse
     """Return the bank accesses of an instruction while it streams."""
     values = instruction.values
     if instruction.opcode is Opcode.EXEC:
-        return _of_exec(values, machine, cycles)
+        return _exec_use(values, machine, cycles)
     if instruction.opcode is Opcode.POST:
-        return _of_post(values, machine, cycles)
+        return _post_use(values, machine, cycles)
     moved = _moved(values, machine)
     return BankUse(writes=moved) if instruction.opcode is Opcode.LOAD else BankUse(reads=moved)
 
 
-def _of_exec(values: dict[str, int], machine: Machine, cycles: int) -> BankUse:
+def _exec_use(values: dict[str, int], machine: Machine, cycles: int) -> BankUse:
     get, bank_bytes = values.get, machine.bank_bytes
     steps = values["kernel_rows"] * values["kernel_cols"] * values["blocks"] * values["oc_blocks"]
     start = get("input_addr", 0)
@@ -94,7 +94,7 @@ def _of_exec(values: dict[str, int], machine: Machine, cycles: int) -> BankUse:
     )
 
 
-def _of_post(values: dict[str, int], machine: Machine, cycles: int) -> BankUse:
+def _post_use(values: dict[str, int], machine: Machine, cycles: int) -> BankUse:
     get = values.get
     vectors = values["width"] * values["height"] * values["oc_blocks"]
     rate = vectors * post_element_bytes(values) / cycles

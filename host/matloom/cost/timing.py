@@ -106,11 +106,11 @@ class Timings:
         if found is None:
             if len(self._known) >= _REMEMBERED:
                 self._known.clear()
-            make = self._of_post if opcode is Opcode.POST else self._of_other
+            make = self._post_timing if opcode is Opcode.POST else self._other_timing
             found = self._known[key] = make(instruction)
         return found
 
-    def _of_other(self, instruction: Instruction) -> Timing:
+    def _other_timing(self, instruction: Instruction) -> Timing:
         machine, opcode = self._machine, instruction.opcode
         durations = machine.durations(instruction)
         cycles = durations[0][0]
@@ -130,7 +130,7 @@ class Timings:
             banks=frozenset([bank for bank, _ in moved.parts]),
         )
 
-    def _of_post(self, instruction: Instruction) -> Timing:
+    def _post_timing(self, instruction: Instruction) -> Timing:
         machine, values = self._machine, instruction.values
         cycles = machine.post_cycles(values)
         use, blocks = bank_use(instruction, machine, cycles), values["oc_blocks"]

@@ -172,7 +172,7 @@ def _packed(content: bytes) -> FileKind | None:
 def _archived(content: bytes) -> FileKind | None:
     """Recognise archives by the names of their members."""
     if content[257:262] == b"ustar":
-        return _of_members(_tar_names(content), "a tar archive")
+        return _kind_of_members(_tar_names(content), "a tar archive")
     if content[:2] != b"PK":
         return None
     try:
@@ -181,7 +181,7 @@ def _archived(content: bytes) -> FileKind | None:
     # Damaged archives raise almost anything.
     except Exception:
         return FileKind(what="a damaged ZIP archive", hint=_AGAIN)
-    return _of_members(names, "a ZIP archive")
+    return _kind_of_members(names, "a ZIP archive")
 
 
 def _tar_names(content: bytes) -> list[str]:
@@ -190,7 +190,7 @@ def _tar_names(content: bytes) -> list[str]:
     return []
 
 
-def _of_members(names: list[str], archive: str) -> FileKind:
+def _kind_of_members(names: list[str], archive: str) -> FileKind:
     """Return the kind of an archive with these members."""
     last = {PurePath(name).name for name in names}
     models = [name for name in names if name.endswith(".tflite")]

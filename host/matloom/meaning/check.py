@@ -170,7 +170,7 @@ class _Check:
         """
         state = start()
         state.observe = None if self.observer is None else self.observer.watch
-        kept_bytes = self._kept(step, state, repeated=isinstance(buffer, Repeat))
+        kept_bytes = self._kept_constants(step, state, repeated=isinstance(buffer, Repeat))
         variables = self._variables(step, state)
         try:
             run(state, self.program.commands(buffer))
@@ -190,7 +190,7 @@ class _Check:
             raise MeaningError(f"in {call}, {error}{where}", layer or error.tensor) from None
         return numbers, state.spad
 
-    def _kept(
+    def _kept_constants(
         self, step: EngineStep, state: State, *, repeated: bool
     ) -> list[tuple[int, NDArray[np.float64]]]:
         """Return constants kept for later calls, and those of a repeated call; NaN elsewhere."""

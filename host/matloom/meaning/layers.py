@@ -61,7 +61,7 @@ def _weights(context: NodeInputs) -> NDArray[Any]:
     return data
 
 
-def _given(context: NodeInputs, mode: str | None) -> _Floats:
+def _first_input(context: NodeInputs, mode: str | None) -> _Floats:
     """Return the first input less its zero point, as the products of a mode see it."""
     if mode in FLOAT_MODES:
         return context.values(0).astype(np.float64)
@@ -120,7 +120,7 @@ def _layer(context: NodeInputs, sums: Integers, activation: Activation) -> list[
 def convolution(context: NodeInputs) -> list[Integers]:
     """CONV_2D."""
     attributes = context.node.attributes_as(Conv2D)
-    image = _around(_given(context, attributes.mode), attributes.padding)
+    image = _around(_first_input(context, attributes.mode), attributes.padding)
     weights, shape = _factors(context, attributes.mode), context.output.shape
     sums = np.zeros(shape, np.int64)
     for tap in np.ndindex(weights.shape[1:3]):
@@ -133,7 +133,7 @@ def convolution(context: NodeInputs) -> list[Integers]:
 def depthwise(context: NodeInputs) -> list[Integers]:
     """DEPTHWISE_CONV_2D."""
     attributes = context.node.attributes_as(DepthwiseConv2D)
-    image = _around(_given(context, None), attributes.padding)
+    image = _around(_first_input(context, None), attributes.padding)
     image = np.repeat(image, attributes.depth_multiplier, axis=3)
     weights, shape = _factors(context, None), context.output.shape
     sums, products = np.zeros(shape), np.empty(shape)
@@ -150,7 +150,7 @@ def dense(context: NodeInputs) -> list[Integers]:
         given = context.centred(0).astype(np.float64).reshape(-1, keys.shape[1])
         return _layer(context, product_of_probes(given, keys.T), attributes.activation)
     weights = _factors(context, attributes.mode)
-    rows = _given(context, attributes.mode).reshape(-1, weights.shape[1])
+    rows = _first_input(context, attributes.mode).reshape(-1, weights.shape[1])
     sums = exact_product(rows, weights.T)
     if attributes.mode in FLOAT_MODES:
         return float_result(context, sums, attributes.activation)
@@ -180,7 +180,7 @@ def batch_matmul(context: NodeInputs) -> list[Integers]:
 def transposed_convolution(context: NodeInputs) -> list[Integers]:
     """TRANSPOSE_CONV: each input position adds its products to a window of the output."""
     attributes = context.node.attributes_as(TransposeConv)
-    image, weights = _given(context, None), _factors(context, None)
+    image, weights = _first_input(context, None), _factors(context, None)
     images, in_height, in_width, _depth = image.shape
     top, left = attributes.padding.top, attributes.padding.left
     (height, width), (down, across) = attributes.size, attributes.stride

@@ -39,7 +39,7 @@ def sums_of(state: State, fields: _Fields) -> Callable[[], None]:
         or fields["oc_step"]
         or _steps_are_separate(fields)
     ):
-        return _of_blocks(state, fields, mode)
+        return _all_blocks(state, fields, mode)
     return partial(_block_by_block, state, fields, mode)
 
 
@@ -75,7 +75,7 @@ def _steps_are_separate(fields: _Fields) -> bool:
     return bool(fields["maximum"] or fields["weights_fixed"])
 
 
-def _of_blocks(state: State, fields: _Fields, mode: str) -> Callable[[], None]:
+def _all_blocks(state: State, fields: _Fields, mode: str) -> Callable[[], None]:
     """Return a function for an EXEC whose output blocks all read the same operands.
 
     It computes them as one product.

@@ -101,7 +101,7 @@ def _rounded_at_once(graph: Graph, modes: Mapping[int, str]) -> Iterator[tuple[i
     """Yield outputs that only layers of one mode read, and that mode."""
     for node in graph.nodes:
         number = node.outputs[0]
-        if number not in modes and (node.op not in _ROUNDING or not _of_float32(graph, node)):
+        if number not in modes and (node.op not in _ROUNDING or not _is_float32(graph, node)):
             continue
         wanted = {modes.get(graph.nodes[at].outputs[0]) for at in graph.consumers[number]}
         mode = modes.get(number, next(iter(wanted), None))
@@ -109,7 +109,7 @@ def _rounded_at_once(graph: Graph, modes: Mapping[int, str]) -> Iterator[tuple[i
             yield number, mode
 
 
-def _of_float32(graph: Graph, node: Node) -> bool:
+def _is_float32(graph: Graph, node: Node) -> bool:
     return all(graph.tensors[at].dtype == "float32" for at in (*node.inputs, *node.outputs))
 
 

@@ -115,7 +115,7 @@ def advice(
     small = sum(len(each.spans) for each in found) <= _COMPILED_AGAIN
     able = how.compile_again is not None
     how = how if small or how.thorough else replace(how, compile_again=None)
-    lines = [] if resident else list(_call_again(program))
+    lines = [] if resident else list(_repeated_call_advice(program))
     untried = []
     for change in changes(program, found, how.effort):
         if sum(causes.get(name, 0) for name in change.causes) < _WORTH_A_TRY * total:
@@ -137,7 +137,7 @@ def _cycles(program: Program, *, resident: bool) -> int:
     return program.predicted_cycles
 
 
-def _call_again(program: Program) -> Iterator[Advice]:
+def _repeated_call_advice(program: Program) -> Iterator[Advice]:
     if program.repeat is None:
         return
     yield Advice(

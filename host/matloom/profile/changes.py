@@ -64,13 +64,13 @@ def changes(program: Program, found: tuple[Timeline, ...], effort: int) -> Itera
             causes=("stream", "weights", *_BUS, "post", "command", "bank"),
             effort=_LONGEST_SEARCH,
         )
-    yield from _of_memory(memory, config)
-    yield from _of_the_bus(config)
-    yield from _of_units(config)
-    yield from _of_the_array(config, found)
+    yield from _memory_changes(memory, config)
+    yield from _bus_changes(config)
+    yield from _unit_changes(config)
+    yield from _array_changes(config, found)
 
 
-def _of_memory(memory: Memory, config: Config) -> Iterator[Change]:
+def _memory_changes(memory: Memory, config: Config) -> Iterator[Change]:
     near = replace(memory, read_latency=4, write_latency=3)
     if memory.read_latency > near.read_latency:
         yield Change(
@@ -92,7 +92,7 @@ def _of_memory(memory: Memory, config: Config) -> Iterator[Change]:
         )
 
 
-def _of_the_bus(config: Config) -> Iterator[Change]:
+def _bus_changes(config: Config) -> Iterator[Change]:
     wider = 2 * config.bus_bits
     yield Change(
         title=f"A bus of {wider} bits, not {config.bus_bits}",
@@ -111,7 +111,7 @@ def _of_the_bus(config: Config) -> Iterator[Change]:
         )
 
 
-def _of_units(config: Config) -> Iterator[Change]:
+def _unit_changes(config: Config) -> Iterator[Change]:
     for name, cause, title in (
         ("lanes", "post", "{} lanes of post-processing, not {}"),
         ("weight_rows", "weights", "Weight tiles loaded {} rows a cycle, not {}"),
@@ -142,7 +142,7 @@ def _of_units(config: Config) -> Iterator[Change]:
     )
 
 
-def _of_the_array(config: Config, found: tuple[Timeline, ...]) -> Iterator[Change]:
+def _array_changes(config: Config, found: tuple[Timeline, ...]) -> Iterator[Change]:
     for name, others in (("rows", ()), ("columns", ("lanes", "acc_bytes"))):
         now = getattr(config, name)
         yield Change(

@@ -71,7 +71,7 @@ class Timeline:
 
     def real(self, time: int) -> int:
         """Return the real time of a predicted one, interpolated between the measured times."""
-        return _at(time, self.points)
+        return _interpolated(time, self.points)
 
 
 def timelines(
@@ -173,14 +173,14 @@ def _points(marks: Mapping[int, int], cycles: int, counters: Counters) -> _Point
 def _moved(span: Span, points: _Points) -> Span:
     return replace(
         span,
-        start=_at(span.start, points),
-        end=_at(span.end, points),
-        done=_at(span.done, points),
-        queued=_at(span.queued, points),
+        start=_interpolated(span.start, points),
+        end=_interpolated(span.end, points),
+        done=_interpolated(span.done, points),
+        queued=_interpolated(span.queued, points),
     )
 
 
-def _at(time: int, points: _Points) -> int:
+def _interpolated(time: int, points: _Points) -> int:
     """Return the chip's time for a predicted time, by linear interpolation."""
     times, real = points
     at = min(bisect_right(times, time), len(times) - 1)

@@ -75,23 +75,23 @@ def _fit(graph: Graph, first: Node, second: Node) -> bool:
     if not alone or any(tensor.data is None or tensor.dtype != "float32" for tensor in tensors):
         return False
     channels = graph.tensors[first.output].shape[-1]
-    return _given_channels(second, tensors[1].shape) == channels
+    return _input_channels(second, tensors[1].shape) == channels
 
 
-def _given_channels(node: Node, shape: tuple[int, ...]) -> int:
+def _input_channels(node: Node, shape: tuple[int, ...]) -> int:
     """Return the number of input channels of a layer's weights; 0 if outputs share channels."""
     if node.op is Op.DEPTHWISE_CONV_2D:
         return shape[-1] if node.attributes_as(DepthwiseConv2D).depth_multiplier == 1 else 0
     return shape[-1]
 
 
-def _made(node: Node, weights: Array) -> _Numbers:
+def _largest_by_output(node: Node, weights: Array) -> _Numbers:
     """Return the largest weight of each output channel."""
     axes = (0, 1, 2) if node.op is Op.DEPTHWISE_CONV_2D else tuple(range(1, weights.ndim))
     return np.asarray(np.abs(weights).max(axis=axes), np.float64)
 
 
-def _read(weights: Array) -> _Numbers:
+def _largest_by_input(weights: Array) -> _Numbers:
     """Return the largest weight of each input channel."""
     return np.asarray(np.abs(weights).max(axis=tuple(range(weights.ndim - 1))), np.float64)
 
@@ -118,7 +118,7 @@ def equalised(graph: Graph, peaks: Mapping[int, Array] | None = None) -> Graph:
             assert before is not None
             assert after is not None
             if peaks is None:
-                factors = _balanced(_made(first, before), _read(after))
+                factors = _balanced(_largest_by_output(first, before), _largest_by_input(after))
             else:
                 share = 1.0 if second.op is Op.DEPTHWISE_CONV_2D else _SHARE
                 factors = _relative(peaks[first.output].astype(np.float64)) ** share

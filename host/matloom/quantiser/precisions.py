@@ -42,7 +42,7 @@ def layer_precisions(
                 UserError, "a precision", mode, known, hint="see `matloom quantise --help`"
             )
     others = table.pop(_OTHERS, "i8xi8")
-    named = {_place(graph, name): mode for name, mode in table.items()}
+    named = {_operator_index(graph, name): mode for name, mode in table.items()}
     kinds, bits = {}, {}
     for at, node in enumerate(graph.nodes):
         kind, width = PRECISIONS.get(named.get(at, others), (_FLOAT, 8))
@@ -52,7 +52,7 @@ def layer_precisions(
     return kinds, bits
 
 
-def _place(graph: Graph, name: str) -> int:
+def _operator_index(graph: Graph, name: str) -> int:
     """Return the index of the operator that makes a tensor with this name."""
     names = [graph.tensors[node.outputs[0]].name for node in graph.nodes]
     for found in (names, [short_name(each) for each in names]):

@@ -151,7 +151,7 @@ class QuantisationReport:
     def lines(self) -> list[str]:
         """Return the figures in sentences."""
         lines = [] if self.compression is None else self.compression.lines()
-        lines += [] if self.search is None else _found(self.search)
+        lines += [] if self.search is None else _search_lines(self.search)
         lines += _losses(self.layers) + [
             line for level in self.all_levels for line in _level(level)
         ]
@@ -166,7 +166,7 @@ class QuantisationReport:
         return as_text((self.table(), *self.lines()))
 
 
-def _found(search: Search) -> list[str]:
+def _search_lines(search: Search) -> list[str]:
     """Return the sensitivities and the points of a search as lines."""
     lines = ["each layer alone with 4-bit weights: cycles saved, noise added to the outputs"]
     lines += [

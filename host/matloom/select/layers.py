@@ -205,7 +205,7 @@ def depthwise(context: Context) -> Stage | tuple[Stage, ...]:
     filters, mode = context.filters[0], "i8xi8"
     if window.is_column:
         # The bytes are the same either way, and windows slide along rows.
-        window, filters = window.turned, filters.swapaxes(0, 1)
+        window, filters = window.transposed, filters.swapaxes(0, 1)
     if data.dtype == "int16":
         mode = "i16xi8"
         _check_int16(context, filters.transpose(2, 0, 1), attributes.activation)

@@ -80,7 +80,7 @@ def limited_scales(products: Array, slopes: Array, zero: int, shift: int) -> Lim
     wanted = np.maximum(products.astype(np.int64), _EVERY)
     for rounding in ROUNDINGS:
         rule = _Rule(rounding=rounding, zero=zero, shift=shift)
-        found = _found(rule, wanted, slopes)
+        found = _matching_choices(rule, wanted, slopes)
         if found is not None:
             return LimitedScales(
                 rounding=rounding,
@@ -107,7 +107,7 @@ class _Rule:
         return products - 2.0 ** min(quantize_multiplier(scale)[1] - 1, -1)
 
 
-def _found(rule: _Rule, wanted: Array, slopes: Array) -> Array | None:
+def _matching_choices(rule: _Rule, wanted: Array, slopes: Array) -> Array | None:
     """Return choices (7, channels) that give the wanted results; None if a channel has none."""
     choices = [_choices(rule, slope) for slope in slopes]
     found = np.zeros((7, len(slopes)), np.int64)

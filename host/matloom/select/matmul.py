@@ -20,7 +20,7 @@ from matloom.select.layout.panels import Panels
 from matloom.select.layout.placed import Placed
 from matloom.select.loop_nest import LoopNest
 from matloom.select.operand import Computed, Correction
-from matloom.select.panel_copies import Product, copied_panels, transposed, turned_panels
+from matloom.select.panel_copies import Product, copied_panels, transposed, transposed_panels
 from matloom.select.requantisation import Requantisation
 from matloom.select.stage import ArrayStage, OutputRegion
 
@@ -39,14 +39,14 @@ def batch_matmul(context: Context) -> tuple[ArrayStage, ...]:
     attributes = context.node.attributes_as(BatchMatmul)
     product = _product(context, attributes)
     left = context.sources[0]
-    turned: list[ArrayStage] = []
+    copies: list[ArrayStage] = []
     if attributes.adj_x:
         left = context.derived("first input, transposed")
-        turned += transposed(context, product, left)
+        copies += transposed(context, product, left)
     scale = context.result(*matmul_multiplier(context.graph, context.node), Activation.NONE)
     scale = replace(scale, rounding=layer_rounding(context.node))
     stages = _products(context, product, left, scale, adj_y=attributes.adj_y)
-    return (*turned, *stages)
+    return (*copies, *stages)
 
 
 def dense_product(context: Context, activation: Activation) -> tuple[ArrayStage, ...]:
@@ -72,7 +72,7 @@ def _products(
     for number, (first, columns) in enumerate(groups):
         panels = product.panels(first, columns, context.config)
         name = context.derived(f"weights {number}")
-        fill = turned_panels if adj_y else copied_panels
+        fill = transposed_panels if adj_y else copied_panels
         yield from fill(context, product, panels, name)
         place = None
         if len(groups) > 1:

@@ -13,8 +13,8 @@ from matloom.select.copies import CopiedAxis, Copy, copy_stage, lines, planes, w
 from matloom.select.layout.base import OutputLayout
 from matloom.select.layout.dense import Dense
 from matloom.select.layout.placed import Placed
+from matloom.select.matrix_transposes import MatrixTranspose, transposed_matrices
 from matloom.select.stage import ArrayStage
-from matloom.select.turns import Turn, transposed_matrices
 
 __all__ = ["join_stages", "pad_stages", "resize_stages", "slice_stages", "split_stages", "swap"]
 
@@ -204,9 +204,9 @@ def swap(context: Context) -> tuple[ArrayStage, ...]:
         raise NotOnEngine("the engine swaps two groups of axes, not more")
     before, high, low = math.prod(sizes[: moved[0]]), sizes[moved[0]], sizes[moved[1]]
     inner = math.prod(sizes[moved[1] + 1 :]) * context.output.element_bytes
-    turn = Turn(images=before, in_rows=high, row_bytes=low, rows=high)
+    task = MatrixTranspose(images=before, in_rows=high, row_bytes=low, rows=high)
     tensors = context.sources[0], context.results[0]
-    if inner == 1 and (stages := transposed_matrices(context, tensors, turn)):
+    if inner == 1 and (stages := transposed_matrices(context, tensors, task)):
         return stages
     return (_swapped(context, before, (high, low), inner),)
 

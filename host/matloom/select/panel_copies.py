@@ -10,10 +10,14 @@ from matloom.select.copies import Copy, copy_stage
 from matloom.select.layout.base import Grid
 from matloom.select.layout.panels import Panels
 from matloom.select.layout.placed import Placed
+from matloom.select.matrix_transposes import (
+    MatrixTranspose,
+    interleaving_stages,
+    transposed_matrices,
+)
 from matloom.select.stage import ArrayStage
-from matloom.select.turns import Turn, transposed_matrices, turned
 
-__all__ = ["Product", "copied_panels", "transposed", "turned_panels"]
+__all__ = ["Product", "copied_panels", "transposed", "transposed_panels"]
 
 #: Maximum distance in bytes between positions that POST writes.
 _LONGEST_STEP = largest(Opcode.POST, "x_step")
@@ -84,11 +88,11 @@ def copied_panels(
         )
 
 
-def turned_panels(
+def transposed_panels(
     context: Context, product: Product, panels: Panels, name: str
 ) -> Iterator[ArrayStage]:
     """Yield the stages that make panels of a transposed matrix: its rows are their columns."""
-    turn = Turn(
+    task = MatrixTranspose(
         images=panels.images,
         in_rows=product.columns,
         row_bytes=panels.inner,
@@ -106,14 +110,14 @@ def turned_panels(
             complete=0,
         )
 
-    steps = turn.steps(context.config)
+    steps = task.steps(context.config)
     if steps is None:
-        yield from _turned_bytes(context, product, panels, name)
+        yield from _transposed_bytes(context, product, panels, name)
     else:
-        yield from turned(context, (context.sources[1], name), turn, steps, place)
+        yield from interleaving_stages(context, (context.sources[1], name), task, steps, place)
 
 
-def _turned_bytes(
+def _transposed_bytes(
     context: Context, product: Product, panels: Panels, name: str
 ) -> Iterator[ArrayStage]:
     """Yield the byte copies of columns into panels, whose columns are the matrix's rows."""
@@ -144,8 +148,8 @@ def _turned_bytes(
 def transposed(context: Context, product: Product, name: str) -> tuple[ArrayStage, ...]:
     """Return the stages that transpose the first operand."""
     inner, rows = product.inner, product.rows
-    turn = Turn(images=product.images, in_rows=inner, row_bytes=rows, rows=inner)
-    stages = transposed_matrices(context, (context.sources[0], name), turn)
+    task = MatrixTranspose(images=product.images, in_rows=inner, row_bytes=rows, rows=inner)
+    stages = transposed_matrices(context, (context.sources[0], name), task)
     if stages:
         return stages
     size = product.images * inner * rows

@@ -38,7 +38,7 @@ class Window:
         return self.in_width == self.out_width == self.kernel_width == 1 < self.in_height
 
     @property
-    def turned(self) -> "Window":
+    def transposed(self) -> "Window":
         """The window with rows and columns swapped."""
         return replace(
             self,

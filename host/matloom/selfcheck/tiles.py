@@ -133,7 +133,7 @@ class Tiles:
                 count += 1
                 continue
             number = self._tensor(tile)
-            sources = None if number is None else self._given(number, tile)
+            sources = None if number is None else self._source_tensors(number, tile)
             if number is None or sources is None or not self._reads_only(tile, sources):
                 continue
             definition = Definition(self.graph, self.program.config.float_rows)
@@ -214,7 +214,7 @@ class Tiles:
             self._scratch[each] = False
         return found
 
-    def _given(self, number: int, tile: TileRun) -> set[int] | None:
+    def _source_tensors(self, number: int, tile: TileRun) -> set[int] | None:
         """Return the tensors from which to compute a tile's tensor: the closest ones in memory.
 
         None if one of them is unknown.

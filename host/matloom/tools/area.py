@@ -139,7 +139,7 @@ class AreaModel:
         self._ratios = {item.family: self._ratio(item) for item in samples}
         self._ratios[_FAMILY] = [1.0, 1.0]
         self.errors = {
-            name: [self._left_out(own, place, number) for place in range(len(own))]
+            name: [self._leave_one_out(own, place, number) for place in range(len(own))]
             for number, name in enumerate(RESOURCES)
         }
 
@@ -150,7 +150,7 @@ class AreaModel:
         return [sample.total[name] / float(np.dot(row, weights)) for name, weights in pairs]
 
     @staticmethod
-    def _left_out(own: list[Sample], place: int, number: int) -> float:
+    def _leave_one_out(own: list[Sample], place: int, number: int) -> float:
         weights = _fitted([*own[:place], *own[place + 1 :]], number)
         item = own[place]
         predicted = float(np.dot(_features(item.config, item.soft_columns), weights))

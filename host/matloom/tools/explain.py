@@ -33,7 +33,7 @@ def explain(program: Program) -> list[Table | str]:
     )
     for row in _rows(program):
         table.add_row(*row)
-    return [table, *_reasons(program), *_left_out(program), *_totals(program)]
+    return [table, *_reasons(program), *_missing_features(program), *_totals(program)]
 
 
 def _rows(program: Program, indent: str = "") -> Iterator[tuple[str, ...]]:
@@ -84,7 +84,7 @@ def _reasons(program: Program) -> list[str]:
     return [f"{reason} ({', '.join(layers)})" for reason, layers in names.items()]
 
 
-def _left_out(program: Program) -> list[str]:
+def _missing_features(program: Program) -> list[str]:
     """Return sentences on the cycles that operators lose because of omitted parts of the engine."""
     config = program.config
     first = next((layer.operator for layer in program.layers if layer.where == "engine"), "")

@@ -59,7 +59,7 @@ def _column(path: Path, column: str) -> Array:
     headings = [cell.strip() for cell in rows[0]]
     # If the first row contains numbers, there are no headings.
     body = rows if _number(headings[-1]) is not None else rows[1:]
-    at = _place(path, column, headings)
+    at = _column_index(path, column, headings)
     numbers = [_number(row[at]) if at < len(row) else None for row in body]
     for line, number in enumerate(numbers, 1 + len(rows) - len(body)):
         if number is None:
@@ -70,7 +70,7 @@ def _column(path: Path, column: str) -> Array:
     return np.array(numbers)
 
 
-def _place(path: Path, column: str, headings: list[str]) -> int:
+def _column_index(path: Path, column: str, headings: list[str]) -> int:
     """Return the index of a column from its heading or number."""
     if not column:
         return len(headings) - 1

@@ -48,7 +48,7 @@ class MicroReference:
         for at, number in enumerate(self.graph.inputs):
             self.interpreter.set_input(inputs[number], at)
         self.interpreter.invoke()
-        return {number: self._tensor(number) for number in _made(self.graph)}
+        return {number: self._tensor(number) for number in _computed_tensors(self.graph)}
 
     def _tensor(self, number: int) -> Array:
         data = self.interpreter.GetTensor(number, 0)["tensor_data"]
@@ -83,7 +83,9 @@ class LiteReference:
         for detail, number in zip(details, self.graph.inputs, strict=True):
             self.interpreter.set_tensor(detail["index"], inputs[number])
         self.interpreter.invoke()
-        shapes = {number: self.graph.tensors[number].shape for number in _made(self.graph)}
+        shapes = {
+            number: self.graph.tensors[number].shape for number in _computed_tensors(self.graph)
+        }
         return {
             number: as_declared(np.array(self.interpreter.get_tensor(number)), shape)
             for number, shape in shapes.items()
@@ -103,7 +105,7 @@ class OnnxReference:
         model.ParseFromString(content)
         produced = {name for node in model.graph.node for name in node.output}
         produced -= {value.name for value in model.graph.output}
-        names = {_copy(graph, number).name for number in _made(graph)}
+        names = {_copy(graph, number).name for number in _computed_tensors(graph)}
         more = [onnx.ValueInfoProto(name=name) for name in sorted(names & produced)]
         try:
             self.session = onnx_session(content)
@@ -123,9 +125,9 @@ class OnnxReference:
         wide = self._values(self.wide, inputs)
         if all(np.array_equal(array, wide[name]) for name, array in found.items()):
             found = wide
-        copies = {number: _copy(self.graph, number) for number in _made(self.graph)}
+        copies = {number: _copy(self.graph, number) for number in _computed_tensors(self.graph)}
         return {
-            number: as_declared(_held(copy, found[copy.name]), self.graph.tensors[number].shape)
+            number: as_declared(_as_held(copy, found[copy.name]), self.graph.tensors[number].shape)
             for number, copy in copies.items()
             if copy.name in found
         }
@@ -144,7 +146,7 @@ def _copy(graph: Graph, number: int) -> FileCopy:
     return graph.copies.get(number) or FileCopy(name=graph.tensors[number].name, axes=(), offset=0)
 
 
-def _held(copy: FileCopy, array: Array) -> Array:
+def _as_held(copy: FileCopy, array: Array) -> Array:
     """Return a value of the file as a tensor holds it."""
     array = array.transpose(copy.axes) if copy.axes else array
     return (array + np.uint8(copy.offset)).view(np.int8) if copy.offset else array
@@ -175,7 +177,7 @@ def open_reference(
             raise ValueError(f"{refusal}; {error}") from None
 
 
-def _made(graph: Graph) -> list[int]:
+def _computed_tensors(graph: Graph) -> list[int]:
     return [number for node in graph.nodes for number in node.outputs]
 
 

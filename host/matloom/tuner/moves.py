@@ -117,7 +117,7 @@ def drawn(
     return _KINDS[kind][1](segment, choices, weights, draw)
 
 
-def _of_stage(
+def _stage_move(
     segment: Segment, choices: Choices, weights: Sequence[float], draw: random.Random
 ) -> Move | None:
     """Change the tiles of a stage."""
@@ -148,7 +148,7 @@ def _of_stage(
 _OF_LATER = ("tiles", "tile_bytes", "first", "order")
 
 
-def _of_all(
+def _global_move(
     segment: Segment, choices: Choices, weights: Sequence[float], draw: random.Random
 ) -> Move:
     """Change a choice that holds for all stages."""
@@ -156,7 +156,7 @@ def _of_all(
     return Move(what=what, value=not getattr(choices.first, what))
 
 
-def _of_tensor(
+def _tensor_move(
     segment: Segment, choices: Choices, weights: Sequence[float], draw: random.Random
 ) -> Move | None:
     """Move a tensor from the chip to external memory, or back."""
@@ -166,7 +166,7 @@ def _of_tensor(
     return Move(what="spilled", value=draw.choice(names)) if names else None
 
 
-def _of_layout(
+def _layout_move(
     segment: Segment, choices: Choices, weights: Sequence[float], draw: random.Random
 ) -> Move | None:
     """Give tensors another layout, or one of them the ordinary layout."""
@@ -191,7 +191,7 @@ def _of_layout(
     return Move(what="layouts", value=tuple(sorted(value, key=lambda one: order.index(one[0]))))
 
 
-def _of_constant(
+def _constant_move(
     segment: Segment, choices: Choices, weights: Sequence[float], draw: random.Random
 ) -> Move:
     """Change a constant that steers the steps of a schedule."""
@@ -201,7 +201,7 @@ def _of_constant(
     return Move(what=name, value=float(value))
 
 
-def _of_residency(
+def _residency_move(
     segment: Segment, choices: Choices, weights: Sequence[float], draw: random.Random
 ) -> Move | None:
     """Let other weights stay on chip."""
@@ -257,10 +257,10 @@ def _uses(segment: Segment, at: int) -> int:
 _Draw = Callable[[Segment, Choices, Sequence[float], random.Random], Move | None]
 #: Kinds of moves, and the weight with which each is drawn.
 _KINDS: dict[str, tuple[float, _Draw]] = {
-    "stage": (12, _of_stage),
-    "all": (1, _of_all),
-    "tensor": (2, _of_tensor),
-    "layout": (1, _of_layout),
-    "constant": (1.5, _of_constant),
-    "residency": (2.5, _of_residency),
+    "stage": (12, _stage_move),
+    "all": (1, _global_move),
+    "tensor": (2, _tensor_move),
+    "layout": (1, _layout_move),
+    "constant": (1.5, _constant_move),
+    "residency": (2.5, _residency_move),
 }

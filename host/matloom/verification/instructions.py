@@ -79,7 +79,7 @@ def random_instruction(
         pinned = _pin(generator, space.config, opcode, values)
         if _fit(generator, space, opcode, values, pinned, most_steps):
             for _attempt in range(4):
-                if _place(generator, space, opcode, values):
+                if _choose_bases(generator, space, opcode, values):
                     return values
 
 
@@ -101,7 +101,7 @@ def wished_instruction(
         pinned = {name for name in wanted if not (other and fields[name].plain)}
         if _fit(generator, space, opcode, values, pinned, most_steps):
             for _again in range(4):
-                placed = _place(generator, space, opcode, values, wish)
+                placed = _choose_bases(generator, space, opcode, values, wish)
                 if placed and wish.fixed.items() <= values.items():
                     return values
     return None
@@ -175,7 +175,7 @@ def _with(fits: Callable[[Mapping[str, int]], bool], name: str, value: int) -> b
     return fits({name: value})
 
 
-def _place(
+def _choose_bases(
     generator: random.Random,
     space: Space,
     opcode: Opcode,

@@ -19,7 +19,7 @@ def check_registers(pair: Pair, seed: int) -> None:
     """
     generator = random.Random(f"registers {seed}")
     timeout = pair.rtl.read("TIMEOUT")
-    for item in _kept(pair.config):
+    for item in _stored_registers(pair.config):
         value = generator.getrandbits(32)
         for word in (value, value ^ 0xFFFFFFFF):
             for driver in pair:
@@ -40,7 +40,7 @@ def check_registers(pair: Pair, seed: int) -> None:
         raise MismatchError("an interrupt rises although nothing runs")
 
 
-def _kept(config: Config) -> list[Register]:
+def _stored_registers(config: Config) -> list[Register]:
     """Return the registers that keep the written value."""
     return [item for item in registers_of(config) if item.access is Access.RW]
 
@@ -52,7 +52,7 @@ def _written_one_by_one(pair: Pair, generator: random.Random) -> None:
     written.
     """
     pair.chip.reset()
-    registers = _kept(pair.config)
+    registers = _stored_registers(pair.config)
     expected = {item.name: item.reset for item in registers}
     for item in generator.sample(registers, len(registers)):
         value = generator.getrandbits(32)

@@ -69,7 +69,7 @@ def test_large_products_are_cut_into_groups_of_columns():
 
 
 def test_the_second_operand_may_be_what_a_layer_made():
-    """The panels come from a tensor on chip, and from that tensor turned."""
+    """The panels come from a tensor on chip, and from that tensor transposed."""
     shape, scale = (1, 7, 7), Quantisation(scale=(0.02,), zero_point=(5,))
     for adj_y in (False, True):
         builder = GraphBuilder("square")

@@ -26,7 +26,7 @@ def with_loop_shapes(model: Any) -> Any:
     for at, node in enumerate(model.graph.node):
         if is_layered_loop(node) and body_of(model, node) is not None:
             declared = {value.name for value in model.graph.output}
-            known, changed = _known(model.graph), onnx.ModelProto()
+            known, changed = _declared_values(model.graph), onnx.ModelProto()
             changed.CopyFrom(model)
             for given, made in zip(node.input[2:], node.output, strict=False):
                 if made and made not in declared:
@@ -51,7 +51,7 @@ def body_of(model: Any, node: Any) -> Any:
     """
     import onnx
 
-    known, outer, carried = _known(model.graph), outer_values(model, node), node.input[2:]
+    known, outer, carried = _declared_values(model.graph), outer_values(model, node), node.input[2:]
     if not {*carried, *outer} <= {*known}:
         return None
     made = onnx.ModelProto()
@@ -90,7 +90,7 @@ def _with_makers(graph: Any) -> None:
         value.type.tensor_type.ClearField("shape")
 
 
-def _known(graph: Any) -> dict[str, Any]:
+def _declared_values(graph: Any) -> dict[str, Any]:
     """Return the declarations of a graph's values with known shapes, and of its constants."""
     import onnx
 

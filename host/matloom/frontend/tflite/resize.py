@@ -41,7 +41,7 @@ def resized(content: bytes, shapes: Mapping[str, Sequence[int]]) -> bytes:
     """
     model = tflite.Model.GetRootAs(content)
     subgraph = model.Subgraphs(0)
-    new_shapes = dict(_wanted(subgraph, shapes))
+    new_shapes = dict(_shapes_to_change(subgraph, shapes))
     try:
         objects = plain_model(content, _PACKAGE)
     except ImportError:
@@ -61,7 +61,9 @@ def resized(content: bytes, shapes: Mapping[str, Sequence[int]]) -> bytes:
     return packed(objects)
 
 
-def _wanted(subgraph: Any, shapes: Mapping[str, Sequence[int]]) -> Iterator[tuple[int, Shape]]:
+def _shapes_to_change(
+    subgraph: Any, shapes: Mapping[str, Sequence[int]]
+) -> Iterator[tuple[int, Shape]]:
     """Yield the number and the new shape of each input to reshape."""
     inputs = numbers(subgraph, "Inputs").tolist()
     names = {

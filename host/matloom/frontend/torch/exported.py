@@ -154,18 +154,18 @@ class _Conversion:
         call = Call(
             operator=f"{space}.{name}",
             arguments={key: self._value(argument) for key, argument in arguments.items()},
-            made=_made(node),
+            made=_output_kinds(node),
         )
         handler = _HANDLERS.get(space, {}).get(name) or self._own(space, name)
         found = handler(self.writer, call)
         names = found if isinstance(found, list) else [found]
         values = [
-            None if each is None or kind is None else self._made(each, kind)
+            None if each is None or kind is None else self._result(each, kind)
             for each, kind in zip(names, call.made, strict=False)
         ]
         return values if isinstance(node.meta.get("val"), (list, tuple)) else values[0]
 
-    def _made(self, name: str, kind: Kind) -> Value:
+    def _result(self, name: str, kind: Kind) -> Value:
         """Return the result of an operator, which may be a constant."""
         return Value(name=name, shape=kind[0], dtype=kind[1], data=self.writer.constants.get(name))
 
@@ -216,7 +216,7 @@ def _named(node: Any) -> tuple[str, str, dict[str, Any]]:
     return space, plain, arguments
 
 
-def _made(node: Any) -> tuple[Kind | None, ...]:
+def _output_kinds(node: Any) -> tuple[Kind | None, ...]:
     """Return shape and type of each output of a node."""
     value = node.meta.get("val")
     return tuple(map(_kind, value if isinstance(value, (list, tuple)) else [value]))

@@ -20,14 +20,14 @@ from matloom.select.layout.placed import Placed
 from matloom.select.stage import ArrayStage
 from matloom.select.window import Window
 
-__all__ = ["Turn", "transposed_matrices", "turned"]
+__all__ = ["MatrixTranspose", "interleaving_stages", "transposed_matrices"]
 
 #: Maximum number of rows, and of positions of a row, of an EXEC.
 _MOST = min(largest(Opcode.EXEC, name) for name in ("height", "width"))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Turn:
+class MatrixTranspose:
     """Rows to transpose of images (in_rows, row_bytes): `rows` of them from `first_row` on."""
 
     images: int
@@ -45,10 +45,10 @@ class Turn:
         return None if rest or slow else (first, second)
 
 
-def turned(
+def interleaving_stages(
     context: Context,
     tensors: tuple[str, str],
-    turn: Turn,
+    task: MatrixTranspose,
     steps: tuple[int, int],
     place: Callable[..., OutputLayout],
 ) -> Iterator[ArrayStage]:
@@ -59,43 +59,43 @@ def turned(
     tensors:
         Names of the matrices and of the result.
     steps:
-        What `Turn.steps` returned.
+        Result of `MatrixTranspose.steps`.
     place:
         Returns the layout of some outputs from their `grid` and the first of the rows, from which
         they are made, `at`. A row of outputs has a position for each byte of a row of the matrices,
         and a position has a byte for each of up to `columns` of these rows.
     """
     rows, middle = context.config.columns, context.derived(f"{tensors[1]}, rows interleaved")
-    window = _first_window(turn, steps)
+    window = _first_window(task, steps)
     first, second = steps
     single = np.eye(rows, dtype=np.int8)
     # Channel (x, y) of a position is byte x of row y.
     filters = single.reshape(rows, second, first, 1).swapaxes(1, 2)
     yield _moves(context, (tensors[0], middle), window, filters, None)
     filters = single.reshape(rows, second, 1, first)
-    whole, rest = divmod(turn.rows, rows)
+    whole, rest = divmod(task.rows, rows)
     for at, count, size in ((0, whole, rows), (whole, 1, rest)):
         if count * size:
-            part = _second_window(window, (at, count), turn.row_bytes)
+            part = _second_window(window, (at, count), task.row_bytes)
             layout = partial(place, at=at * rows)
             yield _moves(context, (middle, tensors[1]), part, filters[:size], layout)
 
 
-def _first_window(turn: Turn, steps: tuple[int, int]) -> Window:
+def _first_window(task: MatrixTranspose, steps: tuple[int, int]) -> Window:
     """Return the window that interleaves rows: outputs of as many bytes as there are columns."""
     first, second = steps
     return Window(
-        images=turn.images,
-        in_height=turn.in_rows,
-        in_width=turn.row_bytes,
+        images=task.images,
+        in_height=task.in_rows,
+        in_width=task.row_bytes,
         depth=1,
-        out_height=-(-turn.rows // first),
-        out_width=-(-turn.row_bytes // second),
+        out_height=-(-task.rows // first),
+        out_width=-(-task.row_bytes // second),
         kernel_height=first,
         kernel_width=second,
         stride_y=first,
         stride_x=second,
-        pad_top=-turn.first_row,
+        pad_top=-task.first_row,
     )
 
 
@@ -117,25 +117,25 @@ def _second_window(window: Window, part: tuple[int, int], row_bytes: int) -> Win
 
 
 def transposed_matrices(
-    context: Context, tensors: tuple[str, str], turn: Turn
+    context: Context, tensors: tuple[str, str], task: MatrixTranspose
 ) -> tuple[ArrayStage, ...]:
     """Return the stages that transpose all rows, densely; none if byte copies are as fast."""
-    config, steps, sizes = context.config, turn.steps(context.config), (turn.rows, turn.row_bytes)
+    config, steps, sizes = context.config, task.steps(context.config), (task.rows, task.row_bytes)
     if steps is None or max(sizes) > _MOST:
         return ()
 
     def place(*, grid: Grid, at: int) -> Placed:
-        last = at + grid.rows * config.columns >= turn.rows
+        last = at + grid.rows * config.columns >= task.rows
         return Placed(
             grid=grid,
             offset=at,
-            x_step=turn.rows,
+            x_step=task.rows,
             row_step=config.columns,
-            image_step=turn.rows * turn.row_bytes,
-            complete=turn.images * turn.rows * turn.row_bytes if last else 0,
+            image_step=task.rows * task.row_bytes,
+            complete=task.images * task.rows * task.row_bytes if last else 0,
         )
 
-    return tuple(turned(context, tensors, turn, steps, place))
+    return tuple(interleaving_stages(context, tensors, task, steps, place))
 
 
 def _moves(
