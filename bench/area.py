@@ -47,7 +47,7 @@ def placed() -> dict[str, Any]:
         for path in sorted(REPORTS.glob("*.json"))
         if not path.stem.endswith("_units")
     ]
-    # What a board adds is its link and memory: a processor is no part of the model.
+    # A board adds its link and memory; the model does not include processors.
     routed = [
         report
         for report in reports

@@ -1,4 +1,4 @@
-"""A network whose quantisation with one scale for each tensor collapses, and what rescues it.
+"""A network that collapses when quantised with one scale per tensor, and what rescues it.
 
     python bench/collapse.py                    # into docs/results/collapse.json
 

@@ -72,7 +72,7 @@ def measured(sweep: str, preset: str, layers: int, size: int) -> Point:
 
 
 def main() -> None:
-    """Measure what the command line asks for."""
+    """Measure the networks and presets selected on the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--presets", default="nano,reference", help="separated by commas")
     parser.add_argument("--limit", type=float, default=60, help="seconds of processor time")

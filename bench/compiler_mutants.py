@@ -54,7 +54,8 @@ def main() -> None:
             "networks": [case.name for case in networks],
             "mutants": results,
         }
-        # What is there counts where the campaign is interrupted: mutants come in random order.
+        # Partial results of an interrupted campaign are representative: mutants come in random
+        # order.
         arguments.report.write_text(json.dumps(report, indent=1) + "\n")
     print(dict(count))
 

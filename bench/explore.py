@@ -61,7 +61,7 @@ def main() -> None:
     fitting = exploration("none")
     grid = [at for at in random.Random(1).sample(whole, len(whole)) if fitting.fits(at)]
     grid = grid[: given.grid]
-    # Both know the same engines alone.
+    # Only engines that both know.
     explore.space = lambda: list(grid)
     with kept(workers_of(given).make) as make:
         begin, cpu = time.monotonic(), time.process_time()

@@ -20,7 +20,7 @@ from matloom.workers import in_order
 from support.file_chunks import KINDS, LIMIT_BYTES, Chunk, Found, run_chunk
 from support.own_process import in_own_process
 
-#: Cases of a task, which has a process of its own.
+#: Number of cases per task, which runs in a separate process.
 _CHUNK = 1000
 
 

@@ -69,7 +69,7 @@ def trial(config: Config, library: Path, number: int, streams: tuple[int, int]) 
 
 
 def _child(config: Config, library: Path, number: int, streams: tuple[int, int], to: Any) -> None:
-    # What a mutant makes its simulator say is of no use to anybody.
+    # The simulator's output on a mutant is useless.
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     try:
         trial(config, library, number, streams)

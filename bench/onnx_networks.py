@@ -1,4 +1,4 @@
-"""Runs ONNX networks on the engine: how much of them runs there, and whether outputs are equal.
+"""Runs ONNX networks on the engine: the share that runs there, and whether outputs are equal.
 
     python bench/onnx_networks.py ../shared                   # all, for nano, on the model
     python bench/onnx_networks.py ../shared --only kws        # those whose name contains this

@@ -133,7 +133,7 @@ def expected(case: Case) -> list[Any] | None:
             case.content, options, providers=["CPUExecutionProvider"]
         )
         made: list[Any] = session.run(None, case.inputs)
-    # Its errors are of its own classes.
+    # ONNX Runtime has its own exception classes.
     except Exception:
         return None
     return made

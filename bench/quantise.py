@@ -209,7 +209,7 @@ def tensors_of(graph: Graph, samples: Array) -> tuple[dict[str, Array], Array]:
 
 
 def short(name: str) -> str:
-    """Return the name of a tensor without what quantisers add to it."""
+    """Return the name of a tensor without the suffixes that quantisers add."""
     return name.split(";")[0].removesuffix(":int8")
 
 

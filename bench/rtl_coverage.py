@@ -105,7 +105,7 @@ def _while_running(chip: LinesTransport, pair: Pair, generator: random.Random) -
     chip.write32(register("COMMAND_BYTES").offset, len(stream.commands))
     chip.write32(register("CONTROL").offset, 1)
     for item in registers_of(pair.config):
-        # What is locked, or may not be written at all, answers with an error.
+        # Locked and read-only registers answer with an error.
         with contextlib.suppress(OSError):
             if item.name not in ("CONTROL", "TIMEOUT"):
                 chip.write32(item.offset, generator.getrandbits(32))

@@ -35,7 +35,7 @@ class Network(GraphBuilder):
         return self.constant(self.random.integers(-127, 128, shape, np.int8), scale)
 
     def channels(self, x: int) -> int:
-        """Return how many channels a tensor has."""
+        """Return the number of channels of a tensor."""
         return self.tensors[x].shape[-1]
 
 

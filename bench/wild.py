@@ -37,7 +37,7 @@ KINDS = ("tflm", "ref")
 #: Recorded inputs that run on the chip, and the predicted cycles of one above which none does.
 ON_CHIP, MOST_CYCLES = 3, 5_000_000
 
-#: Of the largest output, by how much floating-point outputs may differ.
+#: Tolerance of floating-point outputs, relative to the largest one.
 TOLERANCE = 1e-5
 
 

@@ -1,4 +1,4 @@
-"""Compiles a TFLite network, says what runs where, runs it once and shows what that cost.
+"""Compiles a TFLite network, shows where operators run, runs it once and prints the cost.
 
 python examples/your_network.py NET.tflite --device rtl --config small
 """

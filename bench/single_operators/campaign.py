@@ -72,7 +72,7 @@ def draw_case(seed: int, operator: str | None = None, *, odd: bool = True) -> Ca
 
 
 def judge(case: Case, references: References, config: str = "nano") -> Verdict:
-    """Return the verdict of a case: equal where an interpreter runs it, else one sentence."""
+    """Return the verdict of a case: equal if an interpreter runs it, else a single sentence."""
     ours = references.ask(f"matloom:{config}", case.content, case.calls)
     if ours.raw:
         return Verdict(case=case, kind="raw", detail=ours.refusal)

@@ -1,4 +1,4 @@
-"""A cache folder for tools in WebAssembly, which fail where they cannot write one."""
+"""Cache folder for tools in WebAssembly, which fail if theirs is not writable."""
 
 import os
 import tempfile

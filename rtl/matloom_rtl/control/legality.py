@@ -109,7 +109,7 @@ class Legality(wiring.Component):
         return words.any() & Cat(floats, *self._of_bytes(opcode)).any()
 
     def _softmax_faults(self, opcode: Opcode) -> list[Value]:
-        """Return, for each field that SOFTMAX needs at a value, whether it has another."""
+        """Return, for each field whose value SOFTMAX fixes, whether it differs."""
         softmax = slice_field(self.word, opcode, "softmax")
         makes_rows = softmax == RowFunction.SOFTMAX
         names = {item.name for item in fields_of(opcode, self._config)}
