@@ -5,7 +5,7 @@
 Predicts 2,000 engines of the space, all of those that fit the board in every other choice of each
 list, and then explores 500 points among them. Both fronts are compared by their hypervolume: the
 area of latency and tables, on scales of logarithms, that a front leaves below the worst point.
-The journal in the folder makes a second run go on where the first stopped.
+The journal in the folder lets a second run continue where the first stopped.
 """
 
 import argparse

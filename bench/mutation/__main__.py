@@ -8,7 +8,7 @@ python -m mutation --retry              the survivors again, after tests were ad
 python -m mutation --quick              each unit's own tests alone: survivors are not looked at
 python -m mutation --workers 2          the tests of two mutants at a time, with the same verdicts
 
-The report is docs/results/mutants.json, written after each mutant: an interrupted run goes on
+The report is docs/results/mutants.json, written after each mutant: an interrupted run continues
 where it was. A verdict stands while the unit's source is the same; the mutants of a seed stay the
 same where their lines do.
 """

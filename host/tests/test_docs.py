@@ -63,7 +63,7 @@ def _write_floats(folder):
 
 @pytest.mark.parametrize("block", list(_blocks("console")))
 def test_commands_run(block, tmp_path, monkeypatch):
-    # What one page tunes is no part of other tests.
+    # Tuning by one page must not affect other tests.
     monkeypatch.setenv(VARIABLE, str(tmp_path / "tuned"))
     shutil.copy(NETWORK, tmp_path / "digits.tflite")
     images = np.zeros((2, 8, 8, 1), np.int8)

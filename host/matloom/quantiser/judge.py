@@ -152,9 +152,9 @@ def search_digest(
 
 
 def loses_at_most(points: float, judged: Judgement, whole: Judgement) -> bool:
-    """Return whether a network is expected to lose at most so many percent of the results.
+    """Return whether a network is expected to lose at most `points` percent of the results.
 
-    Those of another one, `whole`, count.
+    Losses are relative to another network, `whole`.
     """
     # Tolerance, so that rounding of the shares does not decide.
     return judged.expected >= whole.expected - points / 100 - 1e-9

@@ -11,7 +11,7 @@ from matloom.ir.graph import Array
 
 __all__ = ["METRICS", "Score", "confusion", "metric_rank", "scored", "wilson"]
 
-#: Names of metrics, as people type them; K of top is any number from 1 on.
+#: Names of metrics on the command line; K of top is any number from 1 on.
 METRICS = ("top1", "top5", "auc", "mse", "mae")
 
 #: Standard deviations around the mean that contain 95 % of a normal distribution.

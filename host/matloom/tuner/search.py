@@ -46,7 +46,7 @@ class Best:
 
 @dataclass(kw_only=True)
 class Tuning:
-    """A search for the choices of one run of the engine, which goes on where it stopped.
+    """A search for the choices of one run of the engine, which continues where it stopped.
 
     Its result depends on the seed and the number of trials alone: not on workers, nor on how often
     it was interrupted.

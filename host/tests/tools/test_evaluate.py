@@ -133,7 +133,7 @@ def test_samples_of_a_network_that_remembers_do_not_know_of_each_other():
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"labels": [1, 2]}, r"labels must be as many as samples \(60\), not 2"),
+        ({"labels": [1, 2]}, r"there must be one label per sample \(60\), not 2"),
         ({"labels": [10] * 60}, "labels must be classes of the output, 0 to 9, not 10"),
         ({"labels": [-1] * 60}, "labels must be classes of the output, 0 to 9, not -1"),
         ({"labels": [0.5] * 60}, "labels of top1 must be integers, not float64"),
