@@ -39,6 +39,7 @@ CHANGES = (
     "products=2",
     "softmax=1",
     "softmax=2",
+    "broadcast_sums=1",
     "lanes=1",
     "lanes=4",
     "outstanding=1",

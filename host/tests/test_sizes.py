@@ -29,6 +29,7 @@ LONG_FILES = {
     "host/matloom/ops/__init__.py": _FRONT,
     "host/matloom/program/read.py": "the reader of one format, section by section",
     "host/matloom/verification/draws.py": _SCENARIOS,
+    "host/matloom/schedule/tuning.py": _TABLE,
     "host/tests/support/mutants.py": _SCENARIOS,
     "host/tests/support/random_network.py": "one method an operator",
     "host/matloom/verification/random_operators.py": "one method an operator",

@@ -30,7 +30,10 @@ INTERFACE_VERSION = 8
 
 #: Fields added to the first set, each with its neutral value. A field at that value is left out of
 #: the digest and of program files, so adding a field does not change existing ones.
-ADDED_FIELDS = {"time_limit": 0, "parity": 0, "element_stride": 1, "softmax": 0}
+ADDED_FIELDS = {
+    **{"time_limit": 0, "parity": 0, "element_stride": 1, "softmax": 0},
+    "broadcast_sums": 0,
+}
 
 #: Taps of a line of the plain sliding windows that a depthwise EXEC uses.
 WINDOW_TAPS = 3
@@ -132,6 +135,9 @@ class Config:
     softmax:
         Elements per cycle of POST's SOFTMAX, a divisor of `lanes`; 0: POST has none, and SOFTMAX
         runs on the host.
+    broadcast_sums:
+        1: EXEC can start all positions of a tile from the sums of one, so that zero points of a
+        product of two computed tensors take one position instead of all; 0: it cannot.
     """
 
     rows: int = 16
@@ -161,6 +167,7 @@ class Config:
     parity: int = 0
     element_stride: int = 1
     softmax: int = 0
+    broadcast_sums: int = 0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "mac_modes", tuple(self.mac_modes))
@@ -218,6 +225,7 @@ class Config:
             f"0 or a divisor of lanes ({self.lanes})",
             self.softmax == 0 or (self.softmax > 0 and self.lanes % self.softmax == 0),
         )
+        self._require("broadcast_sums", "0 or 1", self.broadcast_sums in (0, 1))
 
     def _check_modes(self) -> None:
         if not self.mac_modes:
@@ -230,6 +238,8 @@ class Config:
         self._require("mac_modes", "each mode once", once, "name")
         if self.has_float:
             self._check_floats()
+        narrow = self.broadcast_sums and self.has_narrow
+        self._require("broadcast_sums", "0 with modes of 4 bits", not narrow)
 
     def _check_floats(self) -> None:
         self._require(

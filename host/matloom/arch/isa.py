@@ -449,6 +449,15 @@ _EXEC = (
         plain=True,
         needs="has_wide_windows",
     ),
+    Field(
+        name="broadcast_sums",
+        bits=1,
+        doc="1: the first step of every position adds to the entry of the last position, which "
+        "must be the last entry that the EXEC before wrote; `oc_blocks` is 1; irrelevant without "
+        "`accumulate`, and with `maximum` and `window`",
+        plain=True,
+        needs="broadcast_sums",
+    ),
 )
 
 #: Fields of EXEC that must be multiples of `Config.weight_boundary` in paired windows.

@@ -104,7 +104,10 @@ def _put_from(state: State, entry: int, sums: Integers, fields: _Fields) -> None
 def _put(state: State, entries: Integers | slice, sums: Integers, fields: _Fields) -> None:
     """Set entries to sums (positions, columns), or add; maxima are encoded as sums (`peaks`)."""
     if fields["accumulate"]:
-        sums = sums + state.accumulators[entries]
+        before = state.accumulators[entries]
+        if fields["broadcast_sums"] and not (fields["maximum"] or fields["window"]):
+            before = before[-1:]
+        sums = sums + before
     state.accumulators[entries] = wrapped(sums)
 
 

@@ -109,6 +109,21 @@ class Computed:
         """Bytes of the tiles of an output block."""
         return self.steps * self.tile_bytes
 
+    def shares_sums(self, positions: int, steps: int, config: Config) -> bool:
+        """Return whether a tile adds products of constant rows to one position, for all of them.
+
+        Of several tiles that add their steps to the same sums, none does.
+        """
+        rows = any(each.replaces_input for each in self.corrections)
+        possible = bool(config.broadcast_sums) and rows and steps == self.steps
+        return possible and positions > config.acc_update_latency
+
+    def passes(self, positions: int, steps: int, config: Config) -> int:
+        """Return how often a tile walks through its positions."""
+        if not self.shares_sums(positions, steps, config):
+            return 1 + len(self.corrections)
+        return 1 + sum(not each.replaces_input for each in self.corrections)
+
     def first_byte(self, image: int, block: int, step: int) -> int:
         """Return the byte of the tensor at which a tile begins; images may share weights."""
         at = image * self.layout.image_bytes if self.layout.images > 1 else 0

@@ -200,6 +200,8 @@ def _exec(generator: random.Random, config: Config) -> dict[str, int]:
             values |= _paired_window(generator, config, row_bytes)
     if config.has_wide_windows:
         values["window_shape"] = generator.randrange(len(config.window_shapes))
+    if config.broadcast_sums:
+        values["broadcast_sums"] = generator.randint(0, 1)
     return values
 
 
@@ -249,6 +251,9 @@ def _settle_exec(
         values |= dict.fromkeys(plain, 0)
     if not config.has_windows:
         values["window"] = 0
+    if values.get("broadcast_sums"):
+        wide = "oc_blocks" in pinned and "broadcast_sums" not in pinned
+        values |= {"broadcast_sums": 0} if wide else {"oc_blocks": 1}
     if "input_pitch" not in pinned:
         loose = generator.choice((0, 0, 1, 9, -values["input_row_bytes"]))
         values["input_pitch"] = values["input_row_bytes"] + loose

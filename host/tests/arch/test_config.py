@@ -19,6 +19,11 @@ RULES = [
     ({"time_limit": 2}, "time_limit must be 0 or 1, not 2"),
     ({"parity": -1}, "parity must be 0 or 1, not -1"),
     ({"element_stride": 2}, "element_stride must be 0 or 1, not 2"),
+    ({"broadcast_sums": 2}, "broadcast_sums must be 0 or 1, not 2"),
+    (
+        {"broadcast_sums": 1, "mac_modes": ("i8xi8", "i8xi4")},
+        "broadcast_sums must be 0 with modes of 4 bits, not 1",
+    ),
     ({"softmax": 3}, r"softmax must be 0 or a divisor of lanes \(16\), not 3"),
     ({"products": -1}, "products must be 0, 1 or 2, not -1"),
     ({"windows": 3}, "windows must be 0, 1 or 2, not 3"),
@@ -116,6 +121,7 @@ def test_every_field_changes_the_digest():
         "parity": 1,
         "element_stride": 0,
         "softmax": 1,
+        "broadcast_sums": 1,
     }
     base = Config()
     names = {item.name for item in dataclasses.fields(Config)} - {"mac_modes"}

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from matloom.arch.config import PRESETS
+from matloom.arch.config import PRESETS, load_config
 from matloom.arch.machine import Machine
 from matloom.compiler import CompileOptions, compile_network
 from matloom.device.open import open_device
@@ -21,6 +21,7 @@ from matloom.tools.references import MicroReference
 from matloom.verification.random_operators import Instances
 
 NANO = PRESETS["nano"]
+SHARING = replace(NANO, broadcast_sums=1)
 DEFAULTS = CompileOptions()
 
 
@@ -54,6 +55,33 @@ def check(graph, device, config, calls=2, options=DEFAULTS):
 @pytest.mark.parametrize("zeros", [(0, 0), (-128, 0), (0, -128), (-128, 127)])
 def test_zero_points_are_exact(zeros):
     check(product((3, 9), (9, 6), zeros), "model", NANO, calls=1)
+
+
+@pytest.mark.parametrize("zeros", [(-128, 0), (5, 3)])
+def test_positions_share_the_sums_of_constant_rows(zeros):
+    """Of several blocks, rows and images; a zero point of the first operand takes hardly longer."""
+    for left, right in (((2, 21, 19), (2, 19, 37)), ((64, 64), (64, 64))):
+        program = check(product(left, right, zeros), "model", SHARING, calls=1)
+        assert "broadcast_sums=1" in disassemble(program)
+        for seed in range(3):
+            # Tiles of any size, and of some of the steps.
+            check(
+                product(left, right, zeros),
+                "model",
+                SHARING,
+                calls=1,
+                options=CompileOptions(tiling_seed=seed),
+            )
+    both = [product((64, 64), (64, 64), (zero, 0)) for zero in (0, -128)]
+    plain, shared = (compile_network(graph, SHARING).predicted_cycles for graph in both)
+    assert shared < 1.4 * plain
+    assert compile_network(both[1], NANO).predicted_cycles > 2.5 * plain
+
+
+def test_few_positions_do_not_share_sums():
+    """A step is as short as an update allows: one more position takes as long as four."""
+    program = check(product((4, 9), (9, 6), (-128, 0)), "model", SHARING, calls=1)
+    assert "broadcast_sums=1" not in disassemble(program)
 
 
 def test_large_products_are_cut_into_groups_of_columns():
@@ -135,12 +163,14 @@ def test_weights_of_a_dense_layer_may_be_computed(left, zeros, activation):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("preset", ["nano", "small", "reference"])
-def test_chip_equals_the_reference(preset, seed):
-    driver = open_device("rtl", preset)
+@pytest.mark.parametrize("name", ["nano", "small", "reference", "reference+broadcast_sums=1"])
+def test_chip_equals_the_reference(name, seed):
+    config = load_config(name)
+    driver = open_device("rtl", config)
     try:
         for number in range(12):
             graph = Instances([seed, number], engine=True).make(Op.BATCH_MATMUL)
-            check(graph, driver, PRESETS[preset])
+            check(graph, driver, config)
+        check(product((64, 64), (64, 64), (-128, 5)), driver, config)
     finally:
         driver.close()

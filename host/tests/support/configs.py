@@ -84,4 +84,5 @@ def _draw(generator: random.Random) -> Config:
         element_stride=int(generator.random() < 0.8),
         parity=generator.randint(0, 1),
         softmax=generator.randint(0, 1),
+        broadcast_sums=int(generator.random() < 0.3),
     )

@@ -234,6 +234,7 @@ def test_configurations_are_of_every_kind():
         "timestamps",
         "address_first",
         "softmax",
+        "broadcast_sums",
     ):
         assert {bool(getattr(config, name)) for config in configs} == {False, True}, name
     assert {config.counters for config in configs} == {0, 1, 2}

@@ -13,28 +13,10 @@ from matloom.arch.numerics import LARGER_BITS
 from matloom_rtl.arith.add import FloatAdd
 from matloom_rtl.array import parity
 from matloom_rtl.array.cells import delay, replicated
-from matloom_rtl.array.sums import combined
+from matloom_rtl.array.sums import ArrivingSums, combined
 from matloom_rtl.ports import AccReadSignature, AccUpdateSignature
 
 __all__ = ["Accumulators"]
-
-
-class _Sums:
-    """Operands from the array, delayed until their memory words have been read.
-
-    Members
-    -------
-    late:
-        32 bits per column, valid when the word read is in its register.
-    found:
-        For each bank: whether a maximum is requested, and the word read, one cycle earlier.
-    kept:
-        For each column: the maximum is the stored value, so nothing is written.
-    """
-
-    def __init__(self, columns: int, late):
-        self.late, self.found = late, []
-        self.kept = Signal(columns)
 
 
 class Accumulators(wiring.Component):
@@ -73,6 +55,9 @@ class Accumulators(wiring.Component):
         entry (timed like `sums`). Only with narrow modes.
     sum_floating: in
         The sums are fp32 numbers. Only with floating-point modes.
+    sum_broadcast: in
+        Add to the entry of the last update without this flag, by its place in the bank, and store
+        the sum in `sum_entry` (timed like it). Only with `Config.broadcast_sums`.
     update: AccUpdateSignature, in
     read: AccReadSignature, in
     wrong: out
@@ -86,6 +71,7 @@ class Accumulators(wiring.Component):
         self._has_narrow = config.has_narrow
         self._has_float = config.has_float
         self._has_maximum = config.maximum
+        self._has_broadcast = config.broadcast_sums
         self._parity = config.parity
         #: Memories of the banks, once elaborated: simulations inspect them and flip bits.
         self.memories: list[Memory] = []
@@ -104,6 +90,7 @@ class Accumulators(wiring.Component):
                 "read": In(AccReadSignature(config)),
                 **(narrow if config.has_narrow else {}),
                 **({"sum_floating": In(1)} if config.has_float else {}),
+                **({"sum_broadcast": In(1)} if config.broadcast_sums else {}),
                 **({"wrong": Out(2)} if config.parity else {}),
             }
         )
@@ -134,6 +121,11 @@ class Accumulators(wiring.Component):
             ),
         ]
 
+        if self._has_broadcast:
+            source = Signal(bits)
+            with m.If(self.sum_valid & ~self.sum_broadcast):
+                m.d.sync += source.eq(self.sum_entry)
+
         # Operands wait here while the memories are read.
         sums = Signal(32 * self._columns, reset_less=True)
         values = delay(m, update.data)
@@ -152,10 +144,10 @@ class Accumulators(wiring.Component):
             sum_floating = Signal(reset_less=True)
             m.d.sync += sum_floating.eq(self.sum_floating)
 
-        operands = [_Sums(self._columns, delay(m, each)) for each in (sums, *seconds)]
+        operands = [ArrivingSums(self._columns, delay(m, each)) for each in (sums, *seconds)]
         words = []
         for index in range(2):
-            request = Signal(_request_layout(bits, self._has_float), name=f"request_{index}")
+            request = Signal(self._request_layout(bits), name=f"request_{index}")
             with m.If(arriving[index]):
                 m.d.comb += [
                     request.sum.eq(1),
@@ -180,8 +172,10 @@ class Accumulators(wiring.Component):
                 ]
             if self._has_narrow:
                 words.append(self._halves(m, index, request, operands, values, mask))
-            else:
-                words.append(self._bank(m, f"{index}", request, operands[0], values, mask))
+                continue
+            if self._has_broadcast:
+                m.d.comb += request.origin.eq(Mux(arriving[index], source, request.address))
+            words.append(self._bank(m, f"{index}", request, operands[0], values, mask))
         if self._has_maximum:
             for each in operands:
                 self._compare(m, each)
@@ -196,7 +190,7 @@ class Accumulators(wiring.Component):
         both, second = request.sum & self._narrow, request.address[bits]
         words = []
         for half, operand in enumerate(operands):
-            part = Signal(_request_layout(bits, self._has_float), name=f"request_{index}_{half}")
+            part = Signal(self._request_layout(bits), name=f"request_{index}_{half}")
             m.d.comb += [part[name].eq(request[name]) for name in ("replace", "maximum", "address")]
             with m.If(both | (second == half)):
                 m.d.comb += [part[name].eq(request[name]) for name in ("sum", "update", "read")]
@@ -217,7 +211,7 @@ class Accumulators(wiring.Component):
         self.memories.append(memory)
         fetch, store = memory.read_port(), memory.write_port(granularity=sum_bits)
         m.d.comb += [
-            fetch.addr.eq(request.address),
+            fetch.addr.eq(request.origin if self._has_broadcast else request.address),
             fetch.en.eq(request.sum | request.update | request.read),
         ]
         found = fetch.data
@@ -285,12 +279,12 @@ class Accumulators(wiring.Component):
         bank = delay(m, delay(m, read_bank))
         m.d.comb += self.read.data.eq(Mux(bank, words[1], words[0]))
 
-
-def _request_layout(address_bits: int, has_float: bool) -> data.StructLayout:
-    return data.StructLayout(
-        {
-            **dict.fromkeys(("sum", "update", "read", "replace", "maximum"), 1),
-            "address": address_bits,
-            **({"floating": 1} if has_float else {}),
-        }
-    )
+    def _request_layout(self, address_bits: int) -> data.StructLayout:
+        return data.StructLayout(
+            {
+                **dict.fromkeys(("sum", "update", "read", "replace", "maximum"), 1),
+                "address": address_bits,
+                **({"floating": 1} if self._has_float else {}),
+                **({"origin": address_bits} if self._has_broadcast else {}),
+            }
+        )

@@ -38,6 +38,7 @@ def _tag_layout(config: Config) -> data.StructLayout:
             "entry": config.acc_addr_bits,
             "add": 1,
             "maximum": 1,
+            **({"broadcast": 1} if config.broadcast_sums else {}),
             "last": 1,
             **({"narrow": 1} if config.has_narrow else {}),
             **({"floating": 1} if config.has_float else {}),
@@ -99,6 +100,9 @@ class Execute(wiring.Component):
         The update has second sums, and those sums. Only with narrow modes.
     sum_floating: out
         The sums are fp32 numbers. Only with floating-point modes.
+    sum_broadcast: out
+        The update adds to the entry written last without this flag. Only with
+        `Config.broadcast_sums`.
     """
 
     def __init__(self, config: Config):
@@ -119,6 +123,7 @@ class Execute(wiring.Component):
                 "sums": Out(32 * config.columns),
                 **(narrow if config.has_narrow else {}),
                 **({"sum_floating": Out(1)} if config.has_float else {}),
+                **({"sum_broadcast": Out(1)} if config.broadcast_sums else {}),
             }
         )
 
@@ -366,6 +371,8 @@ class Execute(wiring.Component):
             m.d.comb += [self.sum_narrow.eq(array.next_tag.narrow), self.seconds.eq(seconds)]
         if self._config.has_float:
             m.d.comb += self.sum_floating.eq(array.next_tag.floating)
+        if self._config.broadcast_sums:
+            m.d.comb += self.sum_broadcast.eq(array.next_tag.broadcast)
         done = array.o_valid & array.o_tag.last
         for _stage in range(self._config.acc_update_latency):
             done = delay(m, done, reset=True, name="done")

@@ -5,7 +5,25 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from matloom_rtl.arith.add import FloatAdd
 from matloom_rtl.array.cells import delay, replicated
 
-__all__ = ["combined"]
+__all__ = ["ArrivingSums", "combined"]
+
+
+class ArrivingSums:
+    """Operands from the array, delayed until their memory words have been read.
+
+    Members
+    -------
+    late:
+        32 bits per column, valid when the word read is in its register.
+    found:
+        For each bank: whether a maximum is requested, and the word read, one cycle earlier.
+    kept:
+        For each column: the maximum is the stored value, so nothing is written.
+    """
+
+    def __init__(self, columns: int, late):
+        self.late, self.found = late, []
+        self.kept = Signal(columns)
 
 
 def combined(m: Module, index: str, word, operand, floating):

@@ -40,6 +40,10 @@ def exec_walk(component=Walk):
     return walk(component(NANO))
 
 
+def broadcasting_walk(component=Walk):
+    return walk(component(load_config("nano+broadcast_sums=1")))
+
+
 def exec_outputs(component=Outputs):
     return outputs(component(NANO))
 
@@ -104,6 +108,13 @@ MUTANTS = {
     "a step of one vector does not wait": (
         *(Walk, ("m.d.sync += held.eq(stays_young)", "m.d.sync += held.eq(0)")),
         *(exec_walk, 12),
+    ),
+    "sums start from the shared entry without accumulate": (
+        *(
+            Walk,
+            ("known.begins.eq(first_step & command.accumulate)", "known.begins.eq(first_step)"),
+        ),
+        *(broadcasting_walk, 10),
     ),
     "entries go on in every step": (
         *(Outputs, ("self.entry.eq(block)", "self.entry.eq(following)")),

@@ -120,7 +120,8 @@ def _add(
     if sums.dtype == np.float64:
         sums = sums.astype(np.int64)
     if fields["accumulate"]:
-        accumulators[entries] += sums.astype(np.int32)
+        start = entries[-1:] if fields["broadcast_sums"] else entries
+        accumulators[entries] = accumulators[start] + sums.astype(np.int32)
     else:
         accumulators[entries] = sums.astype(np.int32)
 

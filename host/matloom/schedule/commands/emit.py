@@ -12,6 +12,7 @@ from matloom.schedule.commands.chunk_addresses import chunk_addresses, two_param
 from matloom.schedule.commands.dependencies import DependencyTracker
 from matloom.schedule.commands.limited_sums import limit_post
 from matloom.schedule.commands.loads import LoadCommands
+from matloom.schedule.commands.products import product_executes
 from matloom.schedule.commands.second_inputs import second_input
 from matloom.schedule.commands.stores import Stores
 from matloom.schedule.commands.tables import Tables
@@ -138,7 +139,7 @@ class _Emitter:
         entry = self.accumulators.of(stage, tile)
         weights, params = chunk_addresses(self.plan, number, stage, tile)
         fields = self._exec_fields(number, stage, tile, entry, weights)
-        for execute in (*self._executes(stage, tile, fields), *self._corrections(number, fields)):
+        for execute in self._executes(number, stage, tile, fields):
             self.order.append(Opcode.EXEC, **execute)
         if tile.end_step < stage.loop_nest.steps:
             return
@@ -229,9 +230,14 @@ class _Emitter:
         }
 
     def _executes(
-        self, stage: ArrayStage, tile: ArrayTile, fields: dict[str, int]
+        self, number: int, stage: ArrayStage, tile: ArrayTile, fields: dict[str, int]
     ) -> Iterator[dict[str, int]]:
-        """Yield the fields of a tile's EXECs: a single one, or one for each input plane."""
+        """Yield the fields of a tile's EXECs: a single one, or several parts of its sums."""
+        if stage.computed is not None:
+            held = self.plan.weights.get(number)
+            constants = 0 if held is None else held.address
+            yield from product_executes(stage, tile, fields, constants, self.config)
+            return
         apart = stage.input_layout.plane_bytes
         if not apart:
             yield fields
@@ -244,23 +250,6 @@ class _Emitter:
                 "acc_addr": fields["acc_addr"] + plane * tile.positions,
                 "input_addr": fields["input_addr"] + plane * apart,
             }
-
-    def _corrections(self, number: int, fields: dict[str, int]) -> Iterator[dict[str, int]]:
-        """Yield the fields of the EXECs that correct the sums of a tile for zero points."""
-        slot = self.plan.slots[number]
-        stage, tile = self.segment.stages[slot.stage], slot.tile
-        if not isinstance(stage, ArrayStage) or stage.computed is None:
-            return
-        assert isinstance(tile, ArrayTile)
-        inside = exec_fields(stage, tile, self.config)["first_byte"]
-        for each in stage.computed.corrections:
-            address = self.plan.weights[number].address + each.offset
-            changes = {"weights_fixed": 1, "weight_addr": address}
-            if each.replaces_input:
-                changes = {"input_addr": address, "input_pitch": 0, "input_rows": 1}
-                changes |= {"input_row_bytes": stage.input_layout.row_bytes, "y_step": 0}
-                changes |= {"first_row": 0, "first_byte": inside}
-            yield {**fields, **changes, "accumulate": 1}
 
 
 def _moved(post: Fields, address: int) -> Fields:

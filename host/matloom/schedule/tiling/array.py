@@ -14,7 +14,7 @@ from matloom.schedule.params import TilingParams, Weights
 from matloom.schedule.tiling.base import BaseTiling
 from matloom.schedule.tiling.cutting import chunks, cut_array
 from matloom.schedule.tiling.tile_reads import InputRange, Panel, Staged
-from matloom.schedule.tiling.tiles import ArrayTile, input_box
+from matloom.schedule.tiling.tiles import ArrayTile, input_box, walked_steps
 from matloom.select.exec_steps import Box
 from matloom.select.layout.dense import apart
 from matloom.select.stage import ArrayStage
@@ -46,13 +46,12 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
     def cycles(self) -> list[int]:
         """Cycles of each tile: those of the array or of POST, whichever is slower."""
         stage = self.stage
-        executes = 1 if stage.computed is None else 1 + len(stage.computed.corrections)
         accumulators = stage.accumulators_per_block * stage.output_layout.limbs
         accumulators += stage.limited
         return [
             exec_cycles(
                 stage.loop_nest.vectors(tile.height, tile.end_x - tile.first_x),
-                (tile.end_step - tile.first_step) * (tile.end_block - tile.first_block) * executes,
+                walked_steps(stage, tile, self.config),
                 tile.entries * accumulators,
                 self.config,
                 weights_fixed=stage.loop_nest.weights_fixed,

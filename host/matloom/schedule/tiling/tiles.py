@@ -15,6 +15,7 @@ __all__ = [
     "VectorTile",
     "exec_fields",
     "input_box",
+    "walked_steps",
 ]
 
 
@@ -98,6 +99,13 @@ class VectorTile(NamedTuple):
 
 
 Tile = ArrayTile | VectorTile
+
+
+def walked_steps(stage: ArrayStage, tile: ArrayTile, config: Config) -> int:
+    """Return the steps of all EXECs of a tile that walk through its positions."""
+    steps, computed = tile.end_step - tile.first_step, stage.computed
+    passes = 1 if computed is None else computed.passes(tile.positions, steps, config)
+    return (tile.end_block - tile.first_block) * steps * passes
 
 
 def exec_fields(stage: ArrayStage, tile: ArrayTile, config: Config) -> dict[str, int]:

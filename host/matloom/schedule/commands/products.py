@@ -1,0 +1,66 @@
+"""EXECs of a product of two computed tensors, with those that make up for zero points."""
+
+from collections.abc import Iterator
+
+from matloom.arch.config import Config
+from matloom.schedule.tiling.tiles import ArrayTile, exec_fields
+from matloom.select.stage import ArrayStage
+
+__all__ = ["product_executes"]
+
+_Fields = dict[str, int]
+
+
+def product_executes(
+    stage: ArrayStage, tile: ArrayTile, fields: _Fields, constants: int, config: Config
+) -> Iterator[_Fields]:
+    """Yield the fields of a tile's EXECs.
+
+    Parameters
+    ----------
+    fields:
+        Those of the product itself, for operands whose zero points are 0.
+    constants:
+        Address of the constants that corrections use; any where there are none.
+    """
+    computed = stage.computed
+    assert computed is not None
+    inside = exec_fields(stage, tile, config)["first_byte"]
+    rows: list[_Fields] = []
+    tiles: list[_Fields] = []
+    for each in computed.corrections:
+        address = constants + each.offset
+        changes = {"weights_fixed": 1, "weight_addr": address}
+        if each.replaces_input:
+            changes = {"input_addr": address, "input_pitch": 0, "input_rows": 1}
+            changes |= {"input_row_bytes": stage.input_layout.row_bytes, "y_step": 0}
+            changes |= {"first_row": 0, "first_byte": inside}
+        (rows if each.replaces_input else tiles).append(changes)
+    if computed.shares_sums(tile.positions, tile.end_step - tile.first_step, config):
+        yield from _of_shared_sums(stage, tile, fields, rows)
+    else:
+        yield fields
+        yield from ({**fields, **changes, "accumulate": 1} for changes in rows)
+    yield from ({**fields, **changes, "accumulate": 1} for changes in tiles)
+
+
+def _of_shared_sums(
+    stage: ArrayStage, tile: ArrayTile, fields: _Fields, rows: list[_Fields]
+) -> Iterator[_Fields]:
+    """Yield the product block by block.
+
+    The entry of the last position gets the products of constant rows, from which all positions
+    start.
+    """
+    assert stage.computed is not None
+    for block in range(tile.end_block - tile.first_block):
+        own = {
+            **fields,
+            "oc_blocks": 1,
+            "weight_addr": fields["weight_addr"] + block * stage.computed.block_bytes,
+            "acc_addr": fields["acc_addr"] + block * tile.positions,
+        }
+        last = {**own, "width": 1, "height": 1, "acc_addr": own["acc_addr"] + tile.positions - 1}
+        for at, changes in enumerate(rows):
+            yield {**last, **changes, "accumulate": int(at > 0)}
+        yield {**own, "accumulate": 1, "broadcast_sums": 1}
