@@ -25,6 +25,7 @@ from matloom_rtl.formal.link.share import share_proofs
 from matloom_rtl.formal.memory.gather import gather_proofs
 from matloom_rtl.formal.memory.queues import queue_proofs
 from matloom_rtl.formal.parts.whitebox import owners
+from matloom_rtl.formal.post.exponentials import exponentials_proofs
 from matloom_rtl.formal.post.floats import float_proofs
 from matloom_rtl.formal.post.lanes import lanes_proofs
 from matloom_rtl.formal.post.numbers import numbers_proofs
@@ -60,7 +61,7 @@ KINDS = (
     *(sequencer_proofs, reader_proofs, lanes_proofs, writer_proofs),
     *(execute_proofs, gather_proofs),
     *(requantise_proofs, products_proofs, numbers_proofs, float_proofs),
-    *(softmax_proofs, reciprocals_proofs),
+    *(softmax_proofs, reciprocals_proofs, exponentials_proofs),
 )
 
 

@@ -4,6 +4,7 @@ import pytest
 
 from matloom.arch.config import load_config
 from matloom_rtl.formal.engine import PROVEN
+from matloom_rtl.formal.post.exponentials import exponentials
 from matloom_rtl.formal.post.lanes import lanes
 from matloom_rtl.formal.post.numbers import numbers
 from matloom_rtl.formal.post.parameter_cache import parameter_cache
@@ -13,6 +14,7 @@ from matloom_rtl.formal.post.reciprocals import reciprocals
 from matloom_rtl.formal.post.sequencer import sequencer
 from matloom_rtl.formal.post.softmax import softmax
 from matloom_rtl.formal.post.writer import writer
+from matloom_rtl.post.exponentials import Exponentials
 from matloom_rtl.post.lanes import Lanes
 from matloom_rtl.post.numbers import Numbers
 from matloom_rtl.post.parameters import Parameters
@@ -63,6 +65,10 @@ def row_order(component=Softmax):
 
 def row_reciprocals(component=Reciprocals):
     return reciprocals(component(2))
+
+
+def row_table(component=Exponentials):
+    return exponentials(component(load_config("small+softmax=2")))
 
 
 def post_products(component=Products):
@@ -149,6 +155,14 @@ MUTANTS = {
     "the first estimate is multiplied by another row's sum": (
         *(Reciprocals, ("Mux(begins, count, of_multiplier.row)", "count")),
         *(row_reciprocals, 28),
+    ),
+    "a second exponential has a bit of the first": (
+        *(Exponentials, ("row.eq(row >> bits)", "row.eq(row >> (bits - 1))")),
+        *(row_table, 6),
+    ),
+    "copies of the table differ": (
+        *(Exponentials, ("write.addr.eq(at)", "write.addr.eq(at + way)")),
+        *(row_table, 6),
     ),
     "the next command is looked at before the last is done": (
         *(Sequencer, ("with m.If(idle):", "with m.If(unit.command.valid):")),
