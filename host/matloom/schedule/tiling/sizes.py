@@ -1,7 +1,6 @@
 """Chooses tile sizes of array stages: rows, positions per row, output blocks."""
 
 import random
-from collections.abc import Iterable
 
 from matloom.arch.config import Config
 from matloom.arch.isa import Opcode, largest
@@ -16,12 +15,6 @@ __all__ = ["LARGEST_FIELD", "Sizes"]
 
 #: Maximum number of rows, and of positions of a row, of an EXEC or POST.
 LARGEST_FIELD = min(largest(Opcode.EXEC, "height"), largest(Opcode.POST, "width"))
-
-#: Positions of a part of a row at least, and the share of vectors that such parts must stream.
-_PART, _NARROWER = 8, 0.97
-#: By how many cycles EXEC may work longer on a block than POST where tiles have one block: decision
-#: 0044, where 24 to 144 channels gain 18 % and 64 to 64 channels nothing.
-_LONGER = 96
 
 
 class Sizes:
@@ -96,14 +89,14 @@ class Sizes:
     def _take_planes(self, stage: ArrayStage, tiles: int, height: int, fit: int) -> None:
         """Take one output block and more rows where POST writes each block by itself.
 
-        Each POST takes some cycles more than it has vectors. They do not matter where EXEC works
-        much longer at a block.
+        Each POST takes some cycles more than it has vectors, which matters unless EXEC works much
+        longer on a block.
         """
         least = -(-tiles // stage.grid.blocks)
         rows = -(-height // (stage.output_layout.row_stride * least))
         rows = min(rows, fit, self._half // self.width)
         longer = (stage.steps - 1) * self.width * self.height
-        if longer <= _LONGER and rows >= 2 * self.height:
+        if longer <= tuning.RESULT_LATENCY and rows >= 2 * self.height:
             self.height = rows
             self.blocks = max(1, min(self.blocks, self._half // (self.width * rows)))
 
@@ -151,18 +144,17 @@ class Sizes:
             heights = [*[rows] * whole, *[rest] * bool(rest)]
             return pieces * sum(nest.vectors(each, shape[1]) for each in heights)
 
-        def take(shapes: Iterable[tuple[int, int]], most: float) -> None:
-            fewest = min(shapes, key=vectors)
-            if vectors(fewest) <= most * vectors((self.blocks, self.width)):
-                self.height = rows_of(*fewest)
-                self.blocks, self.width = fewest
-
-        least = min(self.blocks, self._least)
-        counts = range(self.blocks, least - 1, -1)
-        take(((blocks, self.width) for blocks in counts), tuning.TALLER_TILES)
         dense = isinstance(stage.input_layout, DenseInput)
-        pieces = range(1, max(1, self.width // _PART if dense else 1) + 1)
-        take([(self.blocks, -(-self.width // count)) for count in pieces], _NARROWER)
+        pieces = -(-self.width * min(wanted, height) // self._half) if dense else 1
+        shapes = [
+            (blocks, -(-self.width // count))
+            for blocks in range(self.blocks, min(self.blocks, self._least) - 1, -1)
+            for count in range(1, pieces + 1)
+        ]
+        fewest = min(shapes, key=vectors)
+        if vectors(fewest) <= tuning.TALLER_TILES * vectors(shapes[0]):
+            self.height = rows_of(*fewest)
+            self.blocks, self.width = fewest
 
 
 def _least_blocks(stage: ArrayStage, limits: TilingParams, config: Config) -> int:
