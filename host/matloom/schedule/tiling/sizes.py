@@ -141,18 +141,17 @@ class Sizes:
         def vectors(shape: tuple[int, int]) -> int:
             rows, pieces = rows_of(*shape), -(-self.width // shape[1])
             whole, rest = divmod(height, rows)
-            heights = [*[rows] * whole, *[rest] * bool(rest)]
-            return pieces * sum(nest.vectors(each, shape[1]) for each in heights)
+            streamed = whole * nest.vectors(rows, shape[1])
+            return pieces * (streamed + (nest.vectors(rest, shape[1]) if rest else 0))
 
-        dense = isinstance(stage.input_layout, DenseInput)
-        pieces = -(-self.width * min(wanted, height) // self._half) if dense else 1
-        shapes = [
-            (blocks, -(-self.width // count))
-            for blocks in range(self.blocks, min(self.blocks, self._least) - 1, -1)
-            for count in range(1, pieces + 1)
-        ]
-        fewest = min(shapes, key=vectors)
-        if vectors(fewest) <= tuning.TALLER_TILES * vectors(shapes[0]):
+        before = (self.blocks, self.width)
+        counts = range(self.blocks, min(self.blocks, self._least) - 1, -1)
+        fewest = min(((blocks, self.width) for blocks in counts), key=vectors)
+        if isinstance(stage.input_layout, DenseInput):
+            pieces = range(1, -(-self.width * min(wanted, height) // self._half) + 1)
+            parts = ((fewest[0], -(-self.width // count)) for count in pieces)
+            fewest = min(parts, key=vectors)
+        if vectors(fewest) <= tuning.TALLER_TILES * vectors(before):
             self.height = rows_of(*fewest)
             self.blocks, self.width = fewest
 
