@@ -299,6 +299,7 @@ def _quantisers() -> str:
             Column("agreement", lambda row: interval(row[2])),
             Column("on views", lambda row: row[2].get("views"), "{:.1%}".format),
             Column("accuracy", lambda row: row[2].get("accuracy"), "{:.1%}".format),
+            Column("on views", lambda row: row[2].get("views_accuracy"), "{:.1%}".format),
             Column("p", lambda row: row[2].get("mcnemar"), "{:.2f}".format),
             Column("AUC", lambda row: row[2].get("auc"), "{:.3f}".format),
             *(decibels("sqnr_db"), decibels("mean_sqnr_db")),
