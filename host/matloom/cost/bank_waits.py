@@ -5,7 +5,6 @@ LOAD. If POST and STORE share a gather, STORE waits for POST at any bank, even w
 waits for EXEC.
 """
 
-from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import inf
@@ -79,26 +78,29 @@ class _UnderWay:
 
 def _through(time: float, work: float, use: AccessStream, others: Iterable[_Accesses]) -> float:
     """Return the end of accesses that start at a time and yield to others."""
-    # Most others end earlier, so checking their last end avoids a search.
-    ahead = [
-        (each.begins, each.ends, each.shares)
-        for each in others
-        if each.ends and each.ends[-1] > time
-    ]
+    # Most intervals end earlier, so only the last few matter.
+    ahead = []
+    for each in others:
+        ends = each.ends
+        number = count = len(ends)
+        while number and ends[number - 1] > time:
+            number -= 1
+        if number < count:
+            ahead.append((each.begins[number:], ends[number:], each.shares[number:]))
     for bank, share in use.parts:
         left = share * work
         while left > 0:
             until, taken = inf, 0.0
             for begins, ends, shares in ahead:
-                number = bisect_right(ends, time)
-                if number == len(ends):
-                    continue
-                end = begins[number]
-                if end <= time:
-                    end = ends[number]
-                    taken += shares[number].get(bank, 0.0)
-                if end < until:
-                    until = end
+                for number, end in enumerate(ends):
+                    if end > time:
+                        if begins[number] > time:
+                            end = begins[number]
+                        else:
+                            taken += shares[number].get(bank, 0.0)
+                        if end < until:
+                            until = end
+                        break
             # All values are non-negative.
             rate = (1.0 - taken) / use.rate if taken < 1.0 else 0.0
             if rate > 1.0:
@@ -127,11 +129,12 @@ class BankWaits:
 
     def __init__(self, machine: Machine, loads: Loads) -> None:
         self._machine, self._loads = machine, loads
+        self._shares_gather = machine.config.shares_gather
         self.last: dict[Opcode, _UnderWay] = {}
         self.moved = False
         self._exec_reads, self._post_reads = _Accesses(), _Accesses()
         #: POST's reads as seen by STORE: with a shared gather, they block every bank.
-        self._gathered = _Accesses() if machine.config.shares_gather else self._post_reads
+        self._gathered = _Accesses() if self._shares_gather else self._post_reads
         #: Intervals in which POST fetches parameters or waits for them, which block STORE at a
         #: shared gather.
         self._held = _Accesses()
@@ -168,7 +171,7 @@ class BankWaits:
         """Return when the first parameters of the next POST are read, no earlier than `time`."""
         begin, above = max(time, self._ready), (self._exec_reads,)
         self._fetched = _through(begin, post.param_reads, post.params, above)
-        if self._machine.config.shares_gather:
+        if self._shares_gather:
             # From the time at which it could begin, because STORE waits, too.
             self._held.truncate(self._held_by_begun)
             self._held.append(begin, self._fetched, self._everywhere)
@@ -187,7 +190,7 @@ class BankWaits:
         timing = post.timing
         way = post.work - timing.cycles
         self._post_reads.append(post.start, post.end - way, timing.reads)
-        if self._machine.config.shares_gather:
+        if self._shares_gather:
             banks = range(self._machine.config.spad_banks) if timing.reads else ()
             share = min(1.0, sum(timing.reads.values()))
             self._gathered.append(post.start, post.end - way, dict.fromkeys(banks, share))
@@ -207,7 +210,7 @@ class BankWaits:
                 post.end += more
                 self.moved = True
                 self._post_reads.ends[-1] += more
-                if self._machine.config.shares_gather:
+                if self._shares_gather:
                     self._gathered.ends[-1] += more
                 self._writes.ends[-1] += more
                 self._released = post.end
@@ -233,7 +236,7 @@ class BankWaits:
             if reads:
                 begin = ready + _NEXT_PARAMS
                 fetched = _through(begin, reads, params, (above,))
-                if self._machine.config.shares_gather:
+                if self._shares_gather:
                     self._held.append(begin, fetched, self._everywhere)
                 fetched += timing.fetch - reads - _NEXT_PARAMS
             ready = max(fetched, streamed)

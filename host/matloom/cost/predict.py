@@ -256,12 +256,12 @@ class EngineSimulation:
 
     def _settle(self, unit: int) -> None:
         """Recompute when the heads that wait for a unit are ready."""
-        for other, ready in enumerate(self._ready):
-            if ready is None or not self._queues[other]:
-                continue
-            for awaited, _number in self._queues[other][0][2]:
-                if awaited == unit:
-                    self._ready[other] = None
+        ready = self._ready
+        for other, queue in enumerate(self._queues):
+            if queue and ready[other] is not None:
+                for awaited, _number in queue[0][2]:
+                    if awaited == unit:
+                        ready[other] = None
 
 
 def _commands(
