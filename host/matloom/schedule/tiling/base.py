@@ -90,6 +90,11 @@ class BaseTiling(ABC, Generic[_Stage, _Tile]):
         return [None] * len(self.tiles)
 
     @property
+    def tiles_per_load(self) -> int:
+        """Consecutive tiles that share a LOAD of their input by design."""
+        return 1
+
+    @property
     def param_bytes(self) -> int:
         """Bytes of all parameters."""
         return 0

@@ -74,13 +74,17 @@ def _interleaved(
     """Yield slots, each followed by the tiles of the next stage whose inputs it completes.
 
     Inputs count as complete `distance` tiles later. No tile is inserted between the parts of a
-    reduction, since it would overwrite the accumulators of the earlier parts.
+    reduction, since it would overwrite the accumulators of the earlier parts. If inputs are read
+    from external memory, no more tiles follow a slot than are needed to keep up: otherwise the
+    array would wait while POST processes all tiles whose inputs were completed together.
     """
     tiles: list[Tile] = [*reader.tiles]
     waiting = deque(enumerate(zip(tiles, reader.input_ranges, strict=True)))
     finished = deque([0] * (distance + 1), maxlen=distance + 1)
     finished_tiles = 0
-    for slot in itertools.chain(slots, itertools.repeat(None, distance)):
+    at_once = -(-len(tiles) // maker.pending.count(False)) if distance else len(tiles)
+    turns = distance + len(tiles) // at_once
+    for slot in itertools.chain(slots, itertools.repeat(None, turns)):
         if slot is not None:
             yield slot
             if slot.stage != index:
@@ -89,7 +93,9 @@ def _interleaved(
             if slot.pending:
                 continue
         finished.append(finished_tiles)
-        while waiting and waiting[0][1][1].end <= finished[0]:
+        for _ in range(at_once):
+            if not waiting or waiting[0][1][1].end > finished[0]:
+                break
             number, (tile, _range) = waiting.popleft()
             yield Slot(stage=index + 1, number=number, tile=tile, last=not waiting)
 

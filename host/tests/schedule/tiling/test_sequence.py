@@ -2,9 +2,9 @@ import pytest
 
 from matloom.arch.config import PRESETS
 from matloom.arch.machine import Machine
-from matloom.schedule.params import TilingParams, Weights
+from matloom.schedule.params import UNBOUNDED, TilingParams, Weights
 from matloom.schedule.segment import Segment
-from matloom.schedule.tiling.sequence import sequence
+from matloom.schedule.tiling.sequence import _interleaved, _stage_slots, sequence
 from matloom.schedule.tiling.tiles import VectorTile
 from matloom.schedule.tiling.vector import VectorTiling
 from matloom.select.stage import VectorStage
@@ -25,8 +25,8 @@ def _stage(inputs, output, *, ratio=1, repeated=()):
     )
 
 
-def _tiling(stage, tiles):
-    limits = TilingParams(weights=Weights.RESIDENT)
+def _tiling(stage, tiles, **limits):
+    limits = TilingParams(weights=Weights.RESIDENT, **limits)
     return VectorTiling(stage=stage, limits=limits, config=PRESETS["nano"], tiles=tiles, chunks=[])
 
 
@@ -74,6 +74,19 @@ def test_stored_tiles_are_read_two_tiles_later():
     chain = _stage(("x",), "a"), _stage(("a",), "b"), _stage(("b",), "c")
     stages = [stage for stage, _ in _order(*chain, spilled=("a",))]
     assert stages == [0, 0, 0, 1, 2, 0, 1, 2, 1, 2, 1, 2]
+
+
+def test_tiles_that_read_back_keep_pace_with_their_producer():
+    """Two tiles share a LOAD, so they are ready together, but do not run together."""
+    tiles = [VectorTile(start=start, end=start + 4) for start in range(0, 64, 4)]
+    maker, reader = (
+        _tiling(_stage(inputs, output), tiles, tile_bytes=bound)
+        for inputs, output, bound in ((("x",), "a", UNBOUNDED), (("a",), "b", 16))
+    )
+    assert [each.size for each in reader.input_ranges] == [8] * len(tiles)
+    assert [each.start for each in reader.input_ranges[:4]] == [0, 0, 8, 8]
+    stages = [slot.stage for slot in _interleaved(0, _stage_slots(maker, 0), maker, reader, 1)]
+    assert stages == [0, 0, 0, *(1, 0) * 13, 1, 1, 1]
 
 
 @pytest.mark.parametrize(
