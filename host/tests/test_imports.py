@@ -52,6 +52,7 @@ ROOMS = (
         "profile",
     ),
     *("compat", "ops", "data", "tools", "tuner", "quantiser", "plugins", "verification", "cli"),
+    "__main__",
 )
 #: Modules and sub-packages of rooms that have parts, in the order of imports.
 PARTS = {
@@ -246,11 +247,13 @@ def test_host_needs_no_hardware():
     assert guilty <= GENERATORS
 
 
-def test_front_door_loads_nothing_heavy():
-    script = "import sys, matloom; print(*sys.modules)"
+@pytest.mark.parametrize(("module", "light"), [("matloom", False), ("matloom.cli", True)])
+def test_front_doors_load_nothing_heavy(module, light):
+    script = f"import sys, {module}; print(*sys.modules)"
     command = [sys.executable, "-c", script]
     loaded = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
-    assert not {"numpy", "amaranth", "click", "rich", "tflite"} & set(loaded)
+    heavy = {"numpy", "amaranth", "rich", "tflite", *(() if light else ("click",))}
+    assert not heavy & set(loaded)
 
 
 @pytest.mark.parametrize("name", ["lode"])

@@ -10,7 +10,7 @@ import click
 
 from matloom.errors import UserError
 
-__all__ = ["NETWORK", "NetworkFile"]
+__all__ = ["NETWORK", "NetworkFile", "is_program"]
 
 
 class NetworkFile(click.Path):
@@ -71,10 +71,16 @@ def network_argument(verb: Callable[..., Any]) -> Any:
 NETWORK = network_argument
 
 
+def is_program(network: Path) -> bool:
+    """Return whether a file is a compiled program."""
+    from matloom.frontend import source
+
+    return source.is_program(network)
+
+
 def _reshaped(network: Path, shapes: tuple[str, ...], dims: tuple[str, ...], exact: bool) -> Path:
     """Return the path of a copy with other sizes, which is removed at the end of the verb."""
     from matloom import frontend
-    from matloom.frontend.source import is_program
 
     if is_program(network):
         option = "--shape" if shapes else "--dim" if dims else "--exact"

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from matloom.cli.group import cli
-from matloom.cli.network_argument import NETWORK
+from matloom.cli.network_argument import NETWORK, is_program
 from matloom.cli.options import (
     Compilation,
     Given,
@@ -20,7 +20,6 @@ from matloom.cli.places import require_place
 from matloom.cli.programs import SOURCE, described, modes_by_layer, program_of
 from matloom.cli.say import say, say_text, show
 from matloom.errors import UserError, unknown
-from matloom.frontend.source import is_program
 
 __all__ = ["REPORT", "Ran", "run_once"]
 

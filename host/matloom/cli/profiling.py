@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from matloom.cli.group import cli
-from matloom.cli.network_argument import NETWORK
+from matloom.cli.network_argument import NETWORK, is_program
 from matloom.cli.networks import REPORT, run_once
 from matloom.cli.options import Compilation, Given, Target, compilation, given, target
 from matloom.cli.places import require_folder
 from matloom.cli.programs import SOURCE, modes_by_layer
 from matloom.cli.say import say, show
 from matloom.errors import UserError
-from matloom.frontend.source import is_program
 
 if TYPE_CHECKING:
     from matloom.profile.comparison import ProfileComparison

@@ -6,12 +6,11 @@ from typing import Any
 import click
 
 from matloom.cli.group import cli
-from matloom.cli.network_argument import NETWORK
+from matloom.cli.network_argument import NETWORK, is_program
 from matloom.cli.options import Compilation, compilation
 from matloom.cli.places import require_place
 from matloom.cli.say import say, say_text
 from matloom.errors import UserError
-from matloom.frontend.source import is_program
 
 __all__ = ["SOURCE", "described", "modes_by_layer", "program_of"]
 

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from matloom.cli.group import cli
-from matloom.cli.network_argument import NETWORK
+from matloom.cli.network_argument import NETWORK, is_program
 from matloom.cli.options import SEED, Compilation, compilation
 from matloom.cli.places import require_place
 from matloom.cli.programs import SOURCE, modes_by_layer
 from matloom.cli.say import say
 from matloom.cli.worker_options import Workers, on_workers
 from matloom.errors import UserError
-from matloom.frontend.source import is_program
 
 if TYPE_CHECKING:
     from matloom.tuner.study import Study

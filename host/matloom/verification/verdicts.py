@@ -6,10 +6,13 @@ import shlex
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from importlib import metadata
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from matloom.arch.config import Config
-from matloom.coverage.coverage import Coverage
+
+if TYPE_CHECKING:
+    # The command line imports the names of the steps for each verb.
+    from matloom.coverage.coverage import Coverage
 
 __all__ = ["FAILED", "INCOMPLETE", "NOT_RUN", "PASSED", "STEPS", "Case", "Step", "Verification"]
 
@@ -113,7 +116,7 @@ class Verification:
     started: datetime = field(default_factory=lambda: datetime.now(UTC))
     versions: dict[str, str] = field(default_factory=versions)
     steps: list[Step] = field(default_factory=list)
-    coverage: Coverage
+    coverage: "Coverage"
 
     @property
     def not_run(self) -> list[str]:

@@ -3,11 +3,13 @@
 import shlex
 import sys
 import warnings
+from types import ModuleType
 
 import click
 import pytest
 
 from matloom import cli as front
+from matloom.__main__ import main as start
 from matloom.arch.config import PRESETS, load_config
 from matloom.cli import complaints
 from matloom.cli.complaints import complaint, show_warning
@@ -129,6 +131,17 @@ def test_interruption_is_silent(monkeypatch, capsys):
 
     monkeypatch.setattr(cli.commands["doctor"], "callback", interrupted)
     assert output(monkeypatch, capsys, "doctor")[:2] == (130, "")
+
+
+def test_interruption_of_imports_is_silent(monkeypatch, capsys):
+    class Interrupted(ModuleType):
+        def __getattr__(self, name):
+            raise KeyboardInterrupt
+
+    monkeypatch.setitem(sys.modules, "matloom.cli", Interrupted("matloom.cli"))
+    with pytest.raises(SystemExit) as ended:
+        start()
+    assert (ended.value.code, *capsys.readouterr()) == (130, "", "\n")
 
 
 def test_warnings_look_like_errors(monkeypatch, capsys, tmp_path):
