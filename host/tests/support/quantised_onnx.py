@@ -115,15 +115,18 @@ class QuantisedFile:
         names = [*self.quantised, *parts]
         self.last = self.add("QLinearConcat", names, "com.microsoft", axis=axis)
 
-    def content(self) -> bytes:
-        """Return the file."""
+    def content(self, opset: int = 17) -> bytes:
+        """Return the file, for a version of ONNX's operators."""
         import onnx
 
         y = self.add("DequantizeLinear", [self.last, *self.quantised])
         made = onnx.helper.make_tensor_value_info(y, onnx.TensorProto.FLOAT, None)
         given = [onnx.numpy_helper.from_array(np.asarray(a), n) for n, a in self.constants.items()]
         graph = onnx.helper.make_graph(self.nodes, "net", [self.input], [made], given)
-        imports = [onnx.helper.make_opsetid("", 17), onnx.helper.make_opsetid("com.microsoft", 1)]
+        imports = [
+            onnx.helper.make_opsetid("", opset),
+            onnx.helper.make_opsetid("com.microsoft", 1),
+        ]
         model = onnx.helper.make_model(graph, opset_imports=imports, ir_version=8)
         content: bytes = onnx.shape_inference.infer_shapes(model).SerializeToString()
         return content

@@ -120,8 +120,8 @@ def test_explain_lists_the_operators_of_a_turn():
     assert any(str(line).startswith("each turn of m transposed takes ") for line in lines)
 
 
-def equal(content, device, seeds):
-    with matloom.load(content, device=device, config="nano", exact=True) as session:
+def equal(content, device, seeds, config="nano"):
+    with matloom.load(content, device=device, config=config, exact=True) as session:
         for seed in seeds:
             given, wanted = inputs(content, seed)
             made = session.run(given)
@@ -175,6 +175,7 @@ def test_the_host_counts_the_turns_of_others(content):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("preset", ["nano", "small", "reference"])
 @pytest.mark.parametrize("name", NETWORKS)
-def test_on_the_chip(name):
-    equal(NETWORKS[name][0], "rtl", range(3))
+def test_on_the_chip(name, preset):
+    equal(NETWORKS[name][0], "rtl", range(3), preset)

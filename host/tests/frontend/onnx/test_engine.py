@@ -9,6 +9,7 @@ import matloom
 from matloom import frontend
 from matloom.ir.graph import Op
 from matloom.kernels.interpreter import interpret
+from matloom.kernels.onnx_sessions import onnx_session
 from matloom.tools.compare import compare
 from support.quantised_onnx import (
     QuantisedFile,
@@ -41,6 +42,33 @@ def test_a_chain_is_on_the_engine_and_equal(dtype):
     assert {"CONV_2D", "DEPTHWISE_CONV_2D", "MAX_POOL_2D", "FULLY_CONNECTED"} <= on_engine
     with matloom.load(program, device="model") as session:
         check_results(session, content, inputs((1, 3, 12, 10), 5), expected)
+
+
+def is_loaded(content):
+    """Return whether ONNX Runtime loads a file."""
+    try:
+        onnx_session(content)
+    except RuntimeError:
+        return False
+    return True
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("opset", range(11, onnx.defs.onnx_opset_version() + 1))
+@pytest.mark.parametrize("form", [lambda content: content, in_qdq], ids=["qoperator", "qdq"])
+def test_every_version_of_the_operators_gives_the_same_results(form, opset):
+    """ONNX Runtime optimises no QDQ network of a version that it does not know yet."""
+    network = QuantisedFile([1, 3, 9, 8], np.uint8)
+    network.weighted("QLinearConv", (8, 3, 3, 3), 0.0113411, (0.4127391, -3), bias=900)
+    network.weighted("QLinearConv", (8, 1, 3, 3), 0.0131137, (0.3071913, 5), group=8)
+    network.move("Flatten")
+    network.weighted("QLinearMatMul", (160, 5), 0.0171137, (1.1313737, 0))
+    content = form(network.content(opset))
+    with matloom.load(content, device="model", config="nano") as session:
+        if form is not in_qdq or is_loaded(content):
+            assert session.program.engine_macs == session.program.macs > 0
+        for x in inputs((1, 3, 9, 8), 3):
+            np.testing.assert_array_equal(session.run(x), expected(form(network.content()), x))
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8])
