@@ -489,8 +489,8 @@ def _cumulated(b: Builder, name: str) -> FileNetwork:
     return b.network(name, (given, number), (b.like(given),), ("CumsumOptions", fields))
 
 
-#: Functions by operator: those that the project knows, then others.
-OPERATORS: dict[str, _Draw] = {
+#: Functions by operator that seeds draw from: those that the project knows, then others.
+_DRAWN: dict[str, _Draw] = {
     **dict.fromkeys(("ADD", "SUB", "MUL", "MAXIMUM", "MINIMUM"), _arithmetic),
     **dict.fromkeys(("ARG_MAX", "ARG_MIN"), _pick),
     **dict.fromkeys(("AVERAGE_POOL_2D", "MAX_POOL_2D"), _pool),
@@ -521,8 +521,9 @@ OPERATORS: dict[str, _Draw] = {
     "MIRROR_PAD": _padding,
     "RESIZE_BILINEAR": _resize,
     "TILE": _tile,
-    **RARER_OPERATORS,
 }
+#: All functions by operator; the rarer ones are drawn by name alone: seeds keep their files.
+OPERATORS = {**_DRAWN, **RARER_OPERATORS}
 #: Operators with numbers of their own are drawn more often.
 _WEIGHTED = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "TRANSPOSE_CONV")
 _OFTEN = (*_WEIGHTED, *_WEIGHTED, "ADD", "SUB", "MUL", "HARD_SWISH", "MEAN", "QUANTIZE", "SOFTMAX")
@@ -530,5 +531,5 @@ _OFTEN = (*_WEIGHTED, *_WEIGHTED, "ADD", "SUB", "MUL", "HARD_SWISH", "MEAN", "QU
 
 def draw_operator(b: Builder, name: str | None = None) -> tuple[str, FileNetwork]:
     """Return the name of an operator and a file of it."""
-    name = name or b.random.choice((*OPERATORS, *_OFTEN))
+    name = name or b.random.choice((*_DRAWN, *_OFTEN))
     return name, OPERATORS[name](b, name)

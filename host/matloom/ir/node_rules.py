@@ -280,6 +280,6 @@ def _shape(
         loose = node.op is Op.FULLY_CONNECTED and same
         if shape != output.shape and not (loose and shape[-1:] == output.shape[-1:]):
             sentence = f"must have an output of shape {shape}, not {output.shape}"
-            flat = same and rules.shape in _FLAT
+            flat = same and rules.parts is None and rules.shape in _FLAT
             breach = RuleKind.UNSUPPORTED if flat else RuleKind.CONTRADICTION
             yield Problem(sentence=sentence, breach=breach)

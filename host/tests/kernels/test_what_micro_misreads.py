@@ -116,6 +116,8 @@ def test_lengths_written_over_fewer_are_no_result(declared, made):
         ("L2_NORMALIZATION", 5),
         ("MIRROR_PAD", 2),
         ("DEPTH_TO_SPACE", 5),
+        ("LOGICAL_AND", 11),
+        ("LOGICAL_AND", 17),
     ],
 )
 def test_axes_declared_otherwise_are_those_of_litert(name, seed, references):
@@ -134,6 +136,37 @@ def test_axes_declared_otherwise_are_those_of_litert(name, seed, references):
     for (mine,), (other,) in zip(found.calls, wanted.calls, strict=True):
         assert mine.shape == (total,)
         np.testing.assert_array_equal(mine, other.reshape(-1))
+
+
+def test_parts_declared_otherwise_are_those_of_litert(references):
+    x = FileTensor(name="x", shape=(5, 1, 6, 5), dtype="int16")
+    sizes, axis = (
+        FileTensor(shape=(len(given),), dtype="int32", data=np.array(given, np.int32))
+        for given in ([1, 2, 2], [-4])
+    )
+    parts = [
+        FileTensor(shape=shape, dtype="int16") for shape in ((30,), (2, 1, 6, 5), (2, 1, 6, 5))
+    ]
+    network = FileNetwork(
+        tensors=(x, sizes, axis, *parts),
+        operators=(
+            FileOperator(
+                name="SPLIT_V",
+                inputs=(0, 1, 2),
+                outputs=(3, 4, 5),
+                options=("SplitVOptions", {"numSplits": 3}),
+            ),
+        ),
+        inputs=(0,),
+        outputs=(3, 4, 5),
+    )
+    content, calls = write_file(network), input_arrays(network, 0)
+    wanted = references.ask("litert", content, calls)
+    found = references.ask("matloom:nano", content, calls)
+    assert wanted.ran, wanted.refusal
+    assert found.ran, found.refusal
+    for mine, other in zip(found.calls[0], wanted.calls[0], strict=True):
+        np.testing.assert_array_equal(mine.reshape(-1), other.reshape(-1))
 
 
 @pytest.mark.parametrize("scale", [1e-12, 2.0**-30])

@@ -25,6 +25,14 @@ _SAME_RANK = frozenset(
     }
 )
 
+#: Operators that broadcast two inputs, by the axes of the output.
+_BROADCAST = frozenset(
+    {
+        *("DIV", "FLOOR_DIV", "FLOOR_MOD", "LOGICAL_AND", "LOGICAL_OR", "SQUARED_DIFFERENCE"),
+        *("EQUAL", "NOT_EQUAL", "GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL"),
+    }
+)
+
 #: Reductions, which write as many elements as the file declares.
 _REDUCTIONS = frozenset({"REDUCE_ALL", "REDUCE_ANY", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD"})
 
@@ -41,11 +49,13 @@ def unknown_operator(
     given, made:
         Numbers of the operator's inputs and outputs.
     """
-    checked = _SAME_SHAPE | _SAME_RANK | _REDUCTIONS
+    checked = _SAME_SHAPE | _SAME_RANK | _REDUCTIONS | _BROADCAST
     if name in checked and given and made and -1 not in (given[0], made[0]):
         shape, declared = tensors.crossing(given[0]).shape, tensors.crossing(made[0]).shape
         if name in _REDUCTIONS:
             return _reduction(shape, declared, tensors, given)
+        if name in _BROADCAST:
+            return _broadcast(shape, declared, tensors, given)
         wanted = shape if name in _SAME_SHAPE else None
         if name == "MIRROR_PAD":
             wanted = _padded(shape, tensors, given)
@@ -69,6 +79,20 @@ def _reduction(
         size = math.prod(length for axis, length in enumerate(shape) if axis not in left)
         if size != math.prod(declared):
             return Contradiction(f"must have an output of {size} elements, not shape {declared}")
+    return Unsupported("has no kernel here")
+
+
+def _broadcast(
+    shape: tuple[int, ...], declared: tuple[int, ...], tensors: FileTensors, given: Sequence[int]
+) -> Unsupported:
+    """Return why an interpreter must run an operator that broadcasts inputs of other shapes."""
+    other = tensors.crossing(given[1]).shape if len(given) > 1 and given[1] >= 0 else shape
+    try:
+        wanted = np.broadcast_shapes(shape, other)
+    except ValueError:
+        return Contradiction(f"must have inputs that fit each other, not {shape} and {other}")
+    if other != shape and declared != wanted:
+        return Contradiction(f"must have an output of shape {wanted}, not {declared}")
     return Unsupported("has no kernel here")
 
 

@@ -5,6 +5,7 @@ import pytest
 pytest.importorskip("tflite_micro", reason="tflite-micro is not installed")
 pytest.importorskip("ai_edge_litert", reason="ai-edge-litert is not installed")
 from single_operators.campaign import draw_case, judge
+from single_operators.rarer_operators import RARER_OPERATORS
 from single_operators.reference import References
 
 
@@ -23,3 +24,10 @@ def test_a_few_files(seed):
 def test_a_hundred_files(seed):
     """`make fuzz-operators` runs thousands."""
     assert not failures(100_000 * seed + 30, 70)
+
+
+@pytest.mark.slow
+def test_rarer_operators(seed):
+    with References() as references:
+        verdicts = (judge(draw_case(seed, name), references) for name in RARER_OPERATORS)
+        assert not [str(verdict) for verdict in verdicts if verdict.failed]
