@@ -1,6 +1,6 @@
 """Layouts of instruction fields in words, and of queues."""
 
-from amaranth.hdl import Cat, Const, Value
+from amaranth.hdl import Cat, Value
 from amaranth.lib import data
 
 from matloom.arch.config import Config
@@ -88,16 +88,28 @@ def reserved_bits(word: Value, opcode: Opcode, config: Config) -> Value:
     """Return the bits that must be zero; for signed fields, those that differ from the sign.
 
     These are the bits of no field, of fields that do not exist, and above the span of a field.
+    Neighbours are one slice, so that a field which does not exist leaves no trace in Verilog.
     """
-    reserved, position = [], 0
+    signs: list[Value] = []
+    ranges: list[tuple[int, int]] = []
+
+    def reserve(first: int, end: int) -> None:
+        if ranges and ranges[-1][1] == first:
+            first = ranges.pop()[0]
+        ranges.append((first, end))
+
+    position = 0
     for item in FORMATS[opcode].all_fields:
         bits = word[position : position + item.bits]
         span = item.span_bits(config) if item.exists(config) else 0
-        if span < item.bits:
-            sign = bits[span - 1] if item.signed and span else Const(0, 1)
-            reserved.append(bits[span:] ^ sign.replicate(item.bits - span))
+        if item.signed and 0 < span < item.bits:
+            signs.append(bits[span:] ^ bits[span - 1].replicate(item.bits - span))
+        elif span < item.bits:
+            reserve(position + span, position + item.bits)
         position += item.bits
-    return Cat(*reserved, word[position : FORMATS[opcode].bits])
+    if position < FORMATS[opcode].bits:
+        reserve(position, FORMATS[opcode].bits)
+    return Cat(*signs, *(word[first:end] for first, end in ranges))
 
 
 def view_body(word: Value, opcode: Opcode, config: Config) -> Value:

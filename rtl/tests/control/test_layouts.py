@@ -4,6 +4,7 @@ import dataclasses
 import random
 
 import pytest
+from amaranth.back import rtlil
 from amaranth.hdl import Module, Signal
 
 from matloom.arch.config import PRESETS, Config
@@ -111,3 +112,21 @@ def test_reserved_are_all_bits_without_a_field(opcode, name):
             assert ctx.get(found) == (bit in free), bit
 
     simulate(m, check, cycles=1)
+
+
+@pytest.mark.parametrize("opcode", [Opcode.EXEC, Opcode.POST])
+def test_later_fields_that_do_not_exist_change_nothing(monkeypatch, opcode):
+    """Reports of area and clock hold for an engine without them."""
+
+    def text():
+        m, word, found = Module(), Signal(LONGEST * GRANULE_BITS), Signal()
+        m.d.comb += found.eq(reserved_bits(word, opcode, PRESETS["nano"]).any())
+        return rtlil.convert(m, ports=[word, found], emit_src=False)
+
+    before, layout = text(), FORMATS[opcode]
+    fields = list(layout.fields)
+    while not fields[-1].exists(PRESETS["nano"]):
+        fields.pop()
+    assert len(fields) < len(layout.fields)
+    monkeypatch.setitem(FORMATS, opcode, dataclasses.replace(layout, fields=tuple(fields)))
+    assert text() == before
