@@ -32,9 +32,12 @@ def extreme_nodes(item: FileItem, additions: Additions) -> list[Node]:
     attributes = PARAMETER_READERS[Op.MEAN](item.table, inputs, [result])
     assert isinstance(attributes, Reduce)
     axes = attributes.axes
+    made = reduced_shape([data.shape], attributes)
+    if math.prod(made) != result.size:
+        raise Contradiction(f"must have an output of shape {made}, not {result.shape}")
     if not axes or not data.size:
         raise Unsupported(f"reduces axes {axes} of {data.shape}")
-    if reduced_shape([data.shape], attributes) != result.shape:
+    if made != result.shape:
         raise Contradiction(f"must not make {result.shape} of {data.shape}")
     if data.quantisation != result.quantisation or {data.dtype, result.dtype} != {"int8"}:
         raise Unsupported("must have int8 of one scale")
