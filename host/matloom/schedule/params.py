@@ -126,6 +126,9 @@ class TilingParams:
         weights are read in every cycle.
     outside:
         The tensors of the stage that stay in external memory; `tile_bytes` is then limited.
+    cuts:
+        Where tiles of an element-wise stage must end: bytes of an input, of which each tile of its
+        maker makes those up to the next. None if it does not matter.
     """
 
     weights: Weights
@@ -137,6 +140,7 @@ class TilingParams:
     order: Order = Order.BY_ROWS
     params_apart: bool = False
     outside: Outside = Outside.NOTHING
+    cuts: tuple[int, ...] = ()
 
     @property
     def prologue(self) -> Prologue | None:

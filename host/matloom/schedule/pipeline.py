@@ -19,7 +19,7 @@ from matloom.schedule.memory.external import arena_places, chunk_offsets
 from matloom.schedule.memory.load_times import time_loads
 from matloom.schedule.memory.placement_checks import too_large
 from matloom.schedule.memory.placing import place_others, place_pinned, place_tensors, reserve
-from matloom.schedule.params import ORDINARY_START
+from matloom.schedule.params import ORDINARY_START, First, Last
 from matloom.schedule.plan import DoesNotFit, OutOfScratchpad, Plan, ScheduleParams
 from matloom.schedule.scheduled import Scheduled
 from matloom.schedule.segment import Segment
@@ -264,12 +264,17 @@ def make_plan(segment: Segment, params: ScheduleParams, cache: Cache) -> Plan | 
 
 def tilings_of(segment: Segment, params: ScheduleParams, cache: Cache) -> list[Tiling]:
     """Return how each stage is cut."""
-    return [
-        cache.tilings.of(
-            stage, limits, segment.config, None if params.seed is None else params.seed + index
-        )
-        for index, (stage, limits) in enumerate(zip(segment.stages, params.limits, strict=True))
-    ]
+    found: list[Tiling] = []
+    handed = params.spilled & segment.followed
+    for index, (stage, limits) in enumerate(zip(segment.stages, params.limits, strict=True)):
+        seed = None if params.seed is None else params.seed + index
+        if not handed.isdisjoint(stage.inputs):
+            limits = replace(limits, cuts=found[-1].flat_ends)
+        if stage.output in handed:
+            # Each tile has all channels.
+            limits = replace(limits, first=First.WHOLE, last=Last.EVEN)
+        found.append(cache.tilings.of(stage, limits, segment.config, seed))
+    return found
 
 
 def emitted(segment: Segment, plan: Plan, cache: Cache) -> Scheduled:

@@ -1,10 +1,14 @@
 """Segments: stages that the engine runs without the host, and their inputs and outputs."""
 
+from collections import Counter
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import pairwise
 
 from matloom.arch.config import Config
 from matloom.arch.isa import Region
 from matloom.arch.machine import Machine
+from matloom.schedule import tuning
 from matloom.schedule.image import ProgramImage
 from matloom.select.stage import Stage
 
@@ -61,6 +65,22 @@ class Segment:
     def config(self) -> Config:
         """The engine's configuration."""
         return self.machine.config
+
+    @cached_property
+    def followed(self) -> frozenset[str]:
+        """Large results of layers that only an element-wise stage reads, which follows at once."""
+        reads = Counter(name for stage in self.stages for name in stage.inputs)
+        kept = self.results.keys() | self.on_chip | self.views.keys()
+        least = tuning.SHARED_PART * self.config.spad_bytes
+        return frozenset(
+            maker.output
+            for maker, reader in pairwise(self.stages)
+            if reader.elementwise
+            and maker.loads_weights
+            and self.sizes[maker.output] >= least
+            and reads[maker.output] == 1
+            and maker.output in set(reader.inputs) - reader.repeated_inputs - kept
+        )
 
     def first_stages(self, count: int) -> "Segment":
         """Return the first stages alone, to compare choices that affect only the start."""

@@ -192,8 +192,8 @@ TABLE: dict[str, TuningConstant] = {
     ),
     "SHARED_PART": TuningConstant(
         unit="of the scratchpad",
-        reason="Minimum size of tensors that share a buffer: others save less than bank waits "
-        "cost.",
+        reason="Minimum size of tensors that share a buffer, or that tiles hand over: others save "
+        "less than bank waits and longer lives of tiles cost.",
         chosen="decision 0040: shufflenetv2 at nano 4,171,311 with 0.25, 4,011,419 with 0.4",
     ),
     "SHARED_BYTES": TuningConstant(

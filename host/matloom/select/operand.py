@@ -13,6 +13,7 @@ __all__ = [
     "Constant",
     "Correction",
     "Operand",
+    "Selection",
     "constant_weights",
     "same_weights",
 ]
@@ -76,6 +77,25 @@ class Correction:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Selection:
+    """An EXEC that streams constants, and so adds some rows of each tile of an operand.
+
+    Members
+    -------
+    offset:
+        First byte of the constants in `Computed.constants`: for each tile a vector for each output
+        position.
+    first_tile, turns, tiles:
+        The first tile, how often the constants repeat, and for how many tiles they are.
+    """
+
+    offset: int
+    first_tile: int
+    turns: int
+    tiles: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class Computed:
     """Weights that other stages write to the scratchpad.
 
@@ -89,6 +109,8 @@ class Computed:
         The tensor whose rows are the rows of the panels; None if they are other parts of it.
     constants, corrections:
         Constants loaded with the parameters, uint8, and the EXECs that use them.
+    selections:
+        The EXECs of a stage that has no other operand; none if the stage has an input to multiply.
     """
 
     tensor: str
@@ -98,6 +120,7 @@ class Computed:
     rows_of: str | None = None
     constants: bytes = field(default=b"", repr=False)
     corrections: tuple[Correction, ...] = ()
+    selections: tuple[Selection, ...] = ()
 
     @property
     def nbytes(self) -> int:
@@ -120,6 +143,8 @@ class Computed:
 
     def passes(self, positions: int, steps: int, config: Config) -> int:
         """Return how often a tile walks through its positions."""
+        if self.selections:
+            return sum(each.turns * each.tiles for each in self.selections)
         if not self.shares_sums(positions, steps, config):
             return 1 + len(self.corrections)
         return 1 + sum(not each.replaces_input for each in self.corrections)

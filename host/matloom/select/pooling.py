@@ -17,6 +17,7 @@ from matloom.select.requantisation import Requantisation
 from matloom.select.shapes import WindowShape, window_shapes
 from matloom.select.sliding import SlidingWindow
 from matloom.select.stage import ArrayStage, OutputRegion
+from matloom.select.summed_rows import by_selected_rows
 from matloom.select.weights import identity_tile, repeated_identity
 from matloom.select.window import Window, tap_loop_nest, whole
 
@@ -30,11 +31,27 @@ def _pooling_stage(
     pad_value: int = 0,
     maximum: bool = False,
 ) -> ArrayStage:
+    """Return the stage of a window; that with the fewest vectors where several have its sums."""
+    found = None if maximum else _whole_image(context, window)
+    if found is None:
+        stage = _by_taps(context, window, regions, pad_value, maximum=maximum)
+    else:
+        stage = _whole_stage(context, *found, regions)
+    if maximum or context.output.element_bytes > 1 or context.mode != "i8xi8":
+        return stage
+    return by_selected_rows(stage, window, context.config)
+
+
+def _by_taps(
+    context: Context,
+    window: Window,
+    regions: tuple[OutputRegion, ...],
+    pad_value: int,
+    *,
+    maximum: bool,
+) -> ArrayStage:
     """Return a stage of which one weight tile serves all taps and channels."""
     config, word = context.config, context.output.element_bytes
-    found = None if maximum else _whole_image(context, window)
-    if found is not None:
-        return _whole_stage(context, *found, regions)
     window = replace(window, depth=word * window.depth)
     block = word * min(config.rows // word, config.columns)
     taps = 1 if maximum else _taps_together(window, config)

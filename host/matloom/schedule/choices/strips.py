@@ -13,20 +13,21 @@ from matloom.select.stage import Stage
 __all__ = ["estimated", "in_strips", "outside"]
 
 
-def outside(stage: Stage, params: ScheduleParams) -> Outside:
+def outside(segment: Segment, stage: Stage, params: ScheduleParams) -> Outside:
     """Return which tensors of a stage stay in external memory, as far as that affects its tiles."""
     if not params.strips:
         return Outside.NOTHING
     streamed = not params.spilled.isdisjoint(stage.streamed_inputs)
     found = Outside.INPUT if streamed else Outside.NOTHING
-    return found | (Outside.OUTPUT if stage.output in params.spilled else Outside.NOTHING)
+    stored = stage.output in params.spilled - segment.followed
+    return found | (Outside.OUTPUT if stored else Outside.NOTHING)
 
 
 def in_strips(segment: Segment, params: ScheduleParams) -> ScheduleParams:
     """Return the choices with strips of rows for tensors in external memory."""
     params = replace(params, strips=True)
     limits = tuple(
-        replace(each, outside=outside(stage, params))
+        replace(each, outside=outside(segment, stage, params))
         for stage, each in zip(segment.stages, params.limits, strict=True)
     )
     return replace(params, limits=limits)

@@ -173,7 +173,7 @@ def _without(
             if limits.weights is Weights.STREAMED:
                 # Weights are reloaded for each tile.
                 tile_bytes = config.spad_bytes // 2
-            limits = replace(limits, tile_bytes=tile_bytes, outside=outside(stage, params))
+            limits = replace(limits, tile_bytes=tile_bytes, outside=outside(segment, stage, params))
             params = _limit(params, index, limits)
     return params
 

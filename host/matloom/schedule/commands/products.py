@@ -25,6 +25,9 @@ def product_executes(
     """
     computed = stage.computed
     assert computed is not None
+    if computed.selections:
+        yield from _selected(stage, tile, fields, constants)
+        return
     inside = exec_fields(stage, tile, config)["first_byte"]
     rows: list[_Fields] = []
     tiles: list[_Fields] = []
@@ -42,6 +45,29 @@ def product_executes(
         yield fields
         yield from ({**fields, **changes, "accumulate": 1} for changes in rows)
     yield from ({**fields, **changes, "accumulate": 1} for changes in tiles)
+
+
+def _selected(
+    stage: ArrayStage, tile: ArrayTile, fields: _Fields, constants: int
+) -> Iterator[_Fields]:
+    """Yield the EXECs that add rows of a tensor, which constants select."""
+    assert stage.computed is not None
+    vector, width = fields["x_step"], fields["x_step"] * stage.grid.width
+    for number, each in enumerate(stage.computed.selections):
+        yield {
+            **fields,
+            "accumulate": int(number > 0),
+            "input_addr": constants + each.offset,
+            "input_pitch": 0,
+            "input_rows": 1,
+            "input_row_bytes": each.tiles * width,
+            "first_row": 0,
+            "first_byte": tile.first_x * vector,
+            "kernel_rows": each.turns,
+            "kernel_cols": each.tiles,
+            "kernel_col_step": width,
+            "weight_addr": fields["weight_addr"] + each.first_tile * stage.computed.tile_bytes,
+        }
 
 
 def _of_shared_sums(

@@ -26,7 +26,9 @@ class Stores:
     def needed(self, number: int, slot: Slot) -> bool:
         """Return whether a slot completes bytes that must be stored."""
         stage = self.segment.stages[slot.stage]
-        if number in self.plan.stagings or self._completes_last_blocks(slot):
+        if number in self.plan.stagings:
+            return stage.output not in self.plan.order.handed
+        if self._completes_last_blocks(slot):
             return True
         if stage.output not in self.segment.results:
             return False

@@ -81,6 +81,8 @@ class Builder:
         self._chunk: dict[tuple[int, int], Buffer] = {}
         self._latest: dict[int, int] = {}
         self._input_range: dict[str, tuple[int, InputRange, Buffer]] = {}
+        #: Of tensors that are handed over, what the last tile made, and where it is.
+        self._made: dict[str, tuple[InputRange, Buffer]] = {}
         self._loaded = dict.fromkeys(segment.sources, 0)
         self._prologue_loaded: dict[tuple[str, int], int] = {}
         self._arrived: dict[tuple[int, int], int] = {}
@@ -122,6 +124,12 @@ class Builder:
         output_bytes = self.plan.tilings[slot.stage].made_bytes[slot.number]
         staging = Buffer(output_bytes, number, number + 1, slot.stage)
         self.plan.stagings[number] = staging
+        name = self.segment.stages[slot.stage].output
+        if name in self.plan.order.handed:
+            ends = self._tilings[slot.stage].flat_ends
+            start = ends[slot.number] - output_bytes
+            made = InputRange(start=start, rows=1, width=output_bytes, pitch=0)
+            self._made[name] = made, staging
         self.transient.append(("output tile", staging))
 
     def _add_weights(self, number: int, slot: Slot) -> None:
@@ -210,6 +218,11 @@ class Builder:
                 what = ("tensor", name, done)
                 self.plan.loads.append(Load(home, what, done, input_range.end - done, number))
                 self._loaded[name] = input_range.end
+            return
+        if name in self._made:
+            made, staging = self._made[name]
+            staging.last = max(staging.last, number)
+            self.plan.input_ranges[number, name] = (staging, made)
             return
         known = self._input_range.get(name)
         if known is None or known[0] != index or known[1] != input_range:

@@ -24,7 +24,7 @@ def arena_places(
     places = dict(segment.sources)
     uses = _slots_of(segment, plan)
     for name in sorted(plan.policy.spilled, key=lambda item: (-segment.sizes[item], item)):
-        if name in segment.sources or name in segment.results:
+        if name in segment.sources or name in segment.results or name in plan.order.handed:
             continue
         first, last = uses[name]
         offset = space.place(segment.sizes[name], first, last, high=False)

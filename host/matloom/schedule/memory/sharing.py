@@ -76,6 +76,9 @@ class _Sharing:
     def elementwise(self, index: int) -> None:
         """Let an element-wise stage overwrite an input that no later stage reads."""
         stage = self._segment.stages[index]
+        if stage.output in self._segment.on_chip:
+            # Its address is a multiple of more than an input's is.
+            return
         for name in stage.inputs:
             whole = self._segment.sizes[name] == stage.input_layout.row_bytes
             if whole and self._may_end(name, index):

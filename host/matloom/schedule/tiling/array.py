@@ -9,13 +9,12 @@ import numpy as np
 
 from matloom.arch.config import Config
 from matloom.cost import exec_cycles
-from matloom.schedule import tuning
 from matloom.schedule.params import TilingParams, Weights
+from matloom.schedule.tiling.array_ranges import addend_range, array_input_range, strip_range
 from matloom.schedule.tiling.base import BaseTiling
 from matloom.schedule.tiling.cutting import chunks, cut_array
 from matloom.schedule.tiling.tile_reads import InputRange, Panel, Staged
 from matloom.schedule.tiling.tiles import ArrayTile, input_box, walked_steps
-from matloom.select.exec_steps import Box
 from matloom.select.layout.dense import apart
 from matloom.select.stage import ArrayStage
 
@@ -67,7 +66,7 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
     @cached_property
     def addend_ranges(self) -> list[InputRange]:
         """Part of the second input that each tile adds to its sums."""
-        return [_addend_range(self.stage, tile) for tile in self.tiles]
+        return [addend_range(self.stage, tile) for tile in self.tiles]
 
     def reads(self, number: int) -> Iterator[tuple[str, InputRange]]:
         """Yield the range of the first input, and of an addend if the tile completes its sums."""
@@ -114,6 +113,23 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
         """Leading output bytes that are complete after each tile; 0 if its rows are unfinished."""
         pairs = zip(self.tiles, self.completes, strict=True)
         return [self._finished(tile) if complete else 0 for tile, complete in pairs]
+
+    @cached_property
+    def flat_ends(self) -> tuple[int, ...]:
+        """As in `BaseTiling`."""
+        grid, layout = self.stage.grid, self.stage.output_layout
+        if not (layout.contiguous and layout.limbs == 1 and all(self.completes)):
+            return ()
+        end, ends = 0, []
+        for tile, size in zip(self.tiles, self.made_bytes, strict=True):
+            begins = layout.byte(tile.image, tile.first_row, tile.first_x, tile.first_block) == end
+            one_run = tile.height == 1 or tile.end_x - tile.first_x == grid.width
+            whole = tile.end_block - tile.first_block == grid.blocks
+            if not (begins and one_run and whole and tile.row_step == 1):
+                return ()
+            end += size
+            ends.append(end)
+        return tuple(ends)
 
     def _finished(self, tile: ArrayTile) -> int:
         grid, layout = self.stage.grid, self.stage.output_layout
@@ -256,44 +272,18 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
 
     def _input_range(self, tile: ArrayTile) -> InputRange:
         stage = self.stage
+        if stage.computed is not None and stage.computed.selections:
+            return InputRange(
+                start=0,
+                rows=1,
+                width=stage.input_layout.rows * stage.input_layout.row_bytes,
+                pitch=0,
+            )
         if tile.strip is not None:
-            return _strip_range(stage, tile, tile.strip, self.config)
+            return strip_range(stage, tile, tile.strip, self.config)
         whole = input_box(stage, tile, self.config)
         if (tile.first_step, tile.end_step) != (0, stage.loop_nest.steps):
             every = tile._replace(first_step=0, end_step=stage.loop_nest.steps)
             box = input_box(stage, every, self.config)
             whole = box if box.size <= self.limits.tile_bytes else whole
-        return _array_input_range(stage, tile, whole)
-
-
-def _array_input_range(stage: ArrayStage, tile: ArrayTile, box: Box) -> InputRange:
-    """Return the rows of a box: whole rows as one run, unless narrow rows save bytes."""
-    pitch = stage.input_layout.row_bytes
-    start = (tile.image * stage.input_layout.rows + box.low) * pitch
-    rows, width = box.high - box.low, box.right - box.left
-    if rows > 1 and pitch - width <= tuning.NARROWER_BYTES:
-        return InputRange(start=start, rows=1, width=rows * pitch, pitch=0)
-    return InputRange(start=start + box.left, rows=rows, width=width, pitch=pitch)
-
-
-def _strip_range(
-    stage: ArrayStage, tile: ArrayTile, strip: tuple[int, int], config: Config
-) -> InputRange:
-    """Return all rows that the outputs of a strip read, even if the tile reads fewer."""
-    every = tile._replace(first_row=strip[0], end_row=strip[1], first_step=0, end_step=stage.steps)
-    box, pitch = input_box(stage, every, config), stage.input_layout.row_bytes
-    start = (tile.image * stage.input_layout.rows + box.low) * pitch
-    return InputRange(start=start, rows=1, width=(box.high - box.low) * pitch, pitch=0)
-
-
-def _addend_range(stage: ArrayStage, tile: ArrayTile) -> InputRange:
-    """Return the positions of a tile in a tensor with the same layout as the output."""
-    assert stage.output_layout.contiguous
-    ((start, pitch, row_step, width, *_),) = stage.output_layout.writes(tile)
-    if tile.height > 1 and tile.end_x - tile.first_x < stage.grid.width:
-        size = (tile.end_x - tile.first_x) * width
-        return InputRange(start=start, rows=tile.height, width=size, pitch=row_step)
-    # Positions have the same distance across rows as within a row.
-    if width == pitch:
-        return InputRange(start=start, rows=1, width=tile.positions * width, pitch=0)
-    return InputRange(start=start, rows=tile.positions, width=width, pitch=pitch)
+        return array_input_range(stage, tile, whole)

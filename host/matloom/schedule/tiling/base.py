@@ -66,6 +66,11 @@ class BaseTiling(ABC, Generic[_Stage, _Tile]):
 
     @cached_property
     @abstractmethod
+    def flat_ends(self) -> tuple[int, ...]:
+        """Ends of the tiles' outputs if these are runs of bytes, one after another; else none."""
+
+    @cached_property
+    @abstractmethod
     def chunk_bytes(self) -> list[int]:
         """Bytes of each chunk: weight tiles, and parameters if it is the last of its blocks."""
 

@@ -213,6 +213,25 @@ def _equal_tiles(stage: VectorStage, most: int, config: Config) -> int:
     return -(-count // next(equal, wanted))
 
 
+def _matched(
+    stage: VectorStage, limits: TilingParams, runs: list[list[_Rows]], step: int, vector: int
+) -> list[list[_Rows]]:
+    """Return tiles that end where those of the maker do, or with whole vectors.
+
+    What is left of a vector takes a POST of its own.
+    """
+    parts = list(itertools.pairwise((0, *(end // stage.input_ratio for end in limits.cuts))))
+    if parts and all(end % (stage.period or 1) == 0 for _, end in parts):
+        return [
+            [(start, min(start + step, end)) for start in range(first, end, step)]
+            for first, end in parts
+        ]
+    if stage.period or not vector:
+        return runs
+    starts = sorted({start // vector * vector for run in runs for start, _end in run})
+    return [list(itertools.pairwise((*starts, stage.size)))]
+
+
 def cut_vector(
     stage: VectorStage, limits: TilingParams, config: Config, seed: int | None
 ) -> list[VectorTile]:
@@ -252,4 +271,6 @@ def cut_vector(
         # Cut into rows, the last ones as short as possible; no tile spans two runs.
         ends = [(start // unit, end // unit) for start, end in runs[-1]]
         runs[-1] = [(start * unit, end * unit) for start, end in ramped_down(ends, 1)]
+    if length == stage.size:
+        runs = _matched(stage, limits, runs, step, 0 if draw else least)
     return [VectorTile(start=start, end=end) for run in runs for start, end in run]

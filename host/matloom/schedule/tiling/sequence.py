@@ -1,6 +1,7 @@
 """Order of tiles: stage by stage, with element-wise stages interleaved with their producers."""
 
 import itertools
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -37,12 +38,15 @@ class Sequence:
     """Slots in program order, and the first and the last slot of each stage.
 
     It may cover only some consecutive stages, with slots counted from the first of them. `finished`
-    gives the leading bytes of each output that are complete at the end.
+    gives the leading bytes of each output that are complete at the end. `handed` are the tensors
+    outside the scratchpad that the next stage reads where their tiles were made: none of their
+    bytes leave the chip.
     """
 
     slots: list[Slot]
     spans: list[tuple[int, int]]
     finished: dict[str, int]
+    handed: frozenset[str] = frozenset()
 
 
 def _stage_slots(tiling: Tiling, index: int) -> Iterator[Slot]:
@@ -114,19 +118,31 @@ def sequence(
     slots: list[Slot] = []
     spans: list[tuple[int, int]] = []
     produced = {stage.output: 0 for stage in segment.stages}
+    handed: set[str] = set()
     first = 0
     while first < len(segment.stages):
         distances: list[int] = []
         while interleaved and _can_interleave(segment, first + len(distances) + 1, produced):
-            stored = segment.stages[first + len(distances)].output in spilled
-            distances.append(tuning.STORED_TILES if stored else 0)
+            index = first + len(distances)
+            name = segment.stages[index].output
+            if name in spilled & segment.followed and _matches(*tilings[index : index + 2]):
+                handed.add(name)
+            distances.append(tuning.STORED_TILES if name in spilled - handed else 0)
         group = _group(segment, first, tilings, tuple(distances))
         spans += [(len(slots) + begin, len(slots) + end) for begin, end in group.spans]
         slots += group.slots
         for name, finished_bytes in group.finished.items():
             produced[name] = max(produced[name], finished_bytes)
         first += 1 + len(distances)
-    return Sequence(slots=slots, spans=spans, finished=produced)
+    return Sequence(slots=slots, spans=spans, finished=produced, handed=frozenset(handed))
+
+
+def _matches(maker: Tiling, reader: Tiling) -> bool:
+    """Return whether each tile of an element-wise stage reads what one tile of its maker makes."""
+    ends = maker.flat_ends
+    return bool(ends) and all(
+        part.end <= ends[bisect_right(ends, part.start)] for part in reader.input_ranges
+    )
 
 
 def _group(

@@ -122,6 +122,11 @@ class VectorTiling(BaseTiling[VectorStage, VectorTile]):
         return [tile.end for tile in self.tiles]
 
     @cached_property
+    def flat_ends(self) -> tuple[int, ...]:
+        """As in `BaseTiling`."""
+        return tuple(self.finished)
+
+    @cached_property
     def chunk_bytes(self) -> list[int]:
         """There are no weights."""
         return []

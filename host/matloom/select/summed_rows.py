@@ -1,0 +1,121 @@
+"""Sums over all positions of a map: the map is the weights, and constants select its rows.
+
+A weight tile has as many bytes as all rows of the array, a vector of a map only those of one.
+"""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from matloom.arch.config import Config
+from matloom.arch.isa import Opcode, largest
+from matloom.select.layout.base import Grid
+from matloom.select.layout.dense import Dense
+from matloom.select.layout.panels import Panels
+from matloom.select.loop_nest import LoopNest
+from matloom.select.operand import Computed, Selection
+from matloom.select.stage import ArrayStage
+from matloom.select.window import Window
+
+__all__ = ["by_selected_rows"]
+
+#: Blocks of a position beyond which as many vectors enter the array as without selections.
+_MOST_BLOCKS = 8
+#: The share of the scratchpad that the map may take, for it stays on chip.
+_SHARE = 4
+#: Cycles that it must save: it waits for the whole map, where others begin with its first tiles.
+#: Of 372 and 192 cycles that two networks were estimated to save, about 200 and 270 were lost.
+_EXTRA_CYCLES = 192
+#: Rows of taps that EXEC counts.
+_MOST_TAPS = largest(Opcode.EXEC, "kernel_rows")
+
+
+def by_selected_rows(stage: ArrayStage, window: Window, config: Config) -> ArrayStage:
+    """Return the same sums with the map as weights, or the stage itself where that is no faster.
+
+    Parameters
+    ----------
+    stage:
+        A stage of sums of bytes.
+    window:
+        Its window; the depth is in bytes.
+    """
+    size = window.in_height * window.in_width * window.depth
+    blocks, rest = divmod(window.depth, config.columns)
+    kernel = (window.kernel_height, window.kernel_width)
+    whole = kernel == (window.in_height, window.in_width) and window.images == 1
+    if not whole or rest or blocks > _MOST_BLOCKS or size > config.spad_bytes // _SHARE:
+        return stage
+    tiles = -(-size // (config.rows * config.columns))
+    load = config.tile_load_cycles
+    vectors = stage.loop_nest.vectors(1, stage.grid.width)
+    before = stage.steps * stage.grid.blocks * max(load, vectors)
+    if tiles > _MOST_TAPS or before <= tiles * max(load, blocks) + _EXTRA_CYCLES:
+        return stage
+    grid = Grid(
+        images=1,
+        rows=1,
+        width=blocks,
+        position_bytes=config.columns,
+        block_bytes=config.columns,
+    )
+    return replace(
+        stage,
+        output_layout=Dense(grid=grid),
+        loop_nest=_positions(config),
+        regions=tuple(replace(region, end_x=blocks) for region in stage.regions),
+        weights=_rows_of(stage.inputs[0], size, blocks, config),
+        params=np.zeros((1, 0), np.uint8),
+    )
+
+
+def _positions(config: Config) -> LoopNest:
+    """Return the loops over blocks of a position; selections have loops of their own."""
+    return LoopNest(
+        kernel_rows=1,
+        kernel_row_step=0,
+        kernel_cols=1,
+        kernel_col_step=0,
+        blocks=1,
+        oc_step=0,
+        x_step=config.rows,
+        y_step=1,
+        pad_top=0,
+        pad_left_bytes=0,
+        pad_value=0,
+    )
+
+
+def _rows_of(tensor: str, size: int, blocks: int, config: Config) -> Computed:
+    """Return the bytes of a map as tiles of weights, each row a block of some position.
+
+    The rows of a block are elsewhere in the next tile, and where they were some tiles later. What
+    is left at the end has a selection of its own.
+    """
+    rows, count = config.rows, size // config.columns
+    period = blocks // math.gcd(blocks, rows)
+    again = count // (rows * period)
+    tiles = -(-count // rows)
+    parts = [(0, again, period), (again * period, 1, tiles - again * period)]
+    constants, selections = b"", []
+    for first, turns, each in parts:
+        if not turns * each:
+            continue
+        row = np.arange(first * rows, (first + each) * rows).reshape(each, 1, rows)
+        selected = (row % blocks == np.arange(blocks).reshape(1, -1, 1)) & (row < count)
+        selections.append(
+            Selection(offset=len(constants), first_tile=first, turns=turns, tiles=each)
+        )
+        constants += selected.astype(np.int8).tobytes()
+    panels = Panels(
+        images=1, inner=count, columns=config.columns, depth=tiles * rows, width=config.columns
+    )
+    return Computed(
+        tensor=tensor,
+        layout=panels,
+        steps=tiles,
+        tile_bytes=rows * config.columns,
+        constants=constants,
+        selections=tuple(selections),
+    )

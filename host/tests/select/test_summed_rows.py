@@ -1,0 +1,84 @@
+"""Means over whole maps, with the map as weights: exact, wherever the map comes from."""
+
+import numpy as np
+import pytest
+
+from matloom.arch.config import PRESETS
+from matloom.compiler import CompileOptions, compile_network
+from matloom.ir.attributes import Activation, Arithmetic, Conv2D, Padding, Pool2D, Reduce
+from matloom.ir.builder import GraphBuilder
+from matloom.ir.graph import Op, Quantisation
+from matloom.select import pooling
+from support.chain import exact_programs, executes
+
+REFERENCE, NANO = PRESETS["reference"], PRESETS["nano"]
+NOTHING = Padding(top=0, bottom=0, left=0, right=0)
+
+
+def pooled(size, op=Op.MEAN, *, made=True, doubled=False, kept=False):
+    """Return a network that averages a map of a size (rows, columns, channels).
+
+    Its input is the map, or with `made` another from which a convolution makes it. With `doubled`
+    it is added to itself before; with `kept` it is an output as well.
+    """
+    builder, generator = GraphBuilder(), np.random.default_rng(sum(size))
+    scale = Quantisation(scale=(0.05,), zero_point=(-7,))
+    depth = 4 if made else size[2]
+    data = builder.input("image", (1, *size[:2], depth), "int8", scale)
+    if made:
+        values = generator.integers(-127, 128, (size[2], 1, 1, depth), np.int8)
+        weights = builder.constant(values, Quantisation(scale=(0.01,), zero_point=(0,)))
+        attributes = Conv2D(
+            stride=(1, 1), dilation=(1, 1), padding=NOTHING, activation=Activation.NONE
+        )
+        data = builder.add(Op.CONV_2D, [data, weights], attributes)
+    if doubled:
+        data = builder.add(Op.ADD, [data, data], Arithmetic(activation=Activation.NONE))
+    if op is Op.MEAN:
+        result = builder.add(op, [data], Reduce(axes=(1, 2), keep_dims=False))
+    else:
+        pool = Pool2D(window=size[:2], stride=(1, 1), padding=NOTHING, activation=Activation.NONE)
+        result = builder.add(op, [data], pool)
+    return builder.graph(result, *([data] if kept else []))
+
+
+def selects(program):
+    """Return whether a program streams constants that select rows of a map."""
+    return any(each.weights_wait_post for each in executes(program))
+
+
+@pytest.mark.parametrize(
+    "size", [(42, 42, 16), (40, 11, 48), (25, 5, 64), (19, 11, 96), (21, 9, 32)]
+)
+def test_means_are_exact_in_few_steps(size):
+    """Blocks of 3 and 6 are at other rows in each tile; (40, 11, 48) leaves rows at the end."""
+    for program in exact_programs(pooled(size), REFERENCE, (None, 1)):
+        assert selects(program)
+
+
+@pytest.mark.parametrize("op", [Op.MEAN, Op.AVERAGE_POOL_2D])
+@pytest.mark.parametrize(
+    "where", [{"made": False}, {"doubled": True}, {"kept": True}, {"made": False, "doubled": True}]
+)
+def test_the_map_comes_from_anywhere(op, where):
+    for program in exact_programs(pooled((25, 13, 32), op, **where), REFERENCE, (None, 2)):
+        assert selects(program)
+
+
+@pytest.mark.fast_cases(3)
+@pytest.mark.parametrize("name", ["nano", "small", "mini", "medium"])
+@pytest.mark.parametrize("size", [(20, 20, 8), (11, 13, 24), (30, 1, 48)])
+@pytest.mark.parametrize("where", [{}, {"made": False, "doubled": True}])
+def test_presets_are_exact(name, size, where):
+    exact_programs(pooled(size, **where), PRESETS[name], (None, 1, 2))
+
+
+def test_few_channels_are_summed_faster_than_by_windows(monkeypatch):
+    """A tile of weights has 16 positions and loads in four cycles; a window streams 15 of them."""
+    graph = pooled((42, 42, 16))
+    found = compile_network(graph, REFERENCE, CompileOptions())
+    monkeypatch.setattr(pooling, "by_selected_rows", lambda stage, *_others: stage)
+    plain = compile_network(graph, REFERENCE, CompileOptions())
+    assert selects(found)
+    assert not selects(plain)
+    assert found.predicted_cycles < plain.predicted_cycles - 1000
