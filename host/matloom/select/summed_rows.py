@@ -48,9 +48,11 @@ def by_selected_rows(stage: ArrayStage, window: Window, config: Config) -> Array
     if not whole or rest or blocks > _MOST_BLOCKS or size > config.spad_bytes // _SHARE:
         return stage
     tiles = -(-size // (config.rows * config.columns))
-    load = config.tile_load_cycles
+    least = config.acc_update_latency
+    load = max(config.tile_load_cycles, least)
     vectors = stage.loop_nest.vectors(1, stage.grid.width)
-    before = stage.steps * stage.grid.blocks * max(load, vectors)
+    # Its tile is fixed, so that no step waits for another.
+    before = stage.steps * stage.grid.blocks * max(least, vectors)
     if tiles > _MOST_TAPS or before <= tiles * max(load, blocks) + _EXTRA_CYCLES:
         return stage
     grid = Grid(
