@@ -1,6 +1,6 @@
 """Comparison of `matloom explore` with an exhaustive grid of four times as many points.
 
-    python bench/explore.py --network digits -o build/explore [--workers 2 | --cluster tcp://host:8786]
+    python bench/explore.py --network digits -o build/explore --workers 2
 
 Predicts 2,000 engines of the space, all of those that fit the board in every other choice of each
 list, and then explores 500 points among them. Both fronts are compared by their hypervolume: the

@@ -40,6 +40,7 @@ class TuningConstant:
 CHUNK_BYTES = 24 * 1024
 FIRST_CHUNK_BYTES = 2 * 1024
 FIRST_TILE_BYTES = 24 * 1024
+LOAD_BYTES = 1024
 ORDINARY_TILES = 4
 FEW_TILES = 2
 FILLED_TILES = 3
@@ -99,6 +100,12 @@ TABLE: dict[str, TuningConstant] = {
         reason="Input and output of a tile of the first stage, which waits for its first tile.",
         chosen="commit 178a22e, first and last tiles made small",
         sensitivity="none",
+    ),
+    "LOAD_BYTES": TuningConstant(
+        unit="bytes",
+        reason="Maximum size of a LOAD that element-wise tiles share: the first of them waits for "
+        "all of it.",
+        chosen="decision 0043: palm_detection_256 at nano 73,253,445 cycles, 73,740,049 with twice",
     ),
     "ORDINARY_TILES": TuningConstant(
         unit="tiles",

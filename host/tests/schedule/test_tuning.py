@@ -23,7 +23,7 @@ OTHERS = {
         "tiling.prologue.GROUPS",
         "tiling.sequence._REMEMBERED",
     ),
-    *("tiling.stages._MOST", "tiling.vector._LOAD_BYTES"),
+    "tiling.stages._MOST",
 }
 
 

@@ -7,6 +7,7 @@ from functools import cached_property
 from matloom.arch.config import Config
 from matloom.arch.softmax_cycles import rows_cycles
 from matloom.cost import vector_cycles
+from matloom.schedule import tuning
 from matloom.schedule.params import UNBOUNDED, TilingParams
 from matloom.schedule.tiling.base import BaseTiling
 from matloom.schedule.tiling.cutting import cut_vector
@@ -16,10 +17,6 @@ from matloom.select.layout.base import Write
 from matloom.select.stage import VectorStage
 
 __all__ = ["VectorTiling"]
-
-#: Bytes that tiles load together. Twice as many leave palm_detection_256 at `nano` 4 % fewer
-#: instructions, but 0.7 % more cycles (decision 0043).
-_LOAD_BYTES = 1024
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -72,7 +69,7 @@ class VectorTiling(BaseTiling[VectorStage, VectorTile]):
             return 1
         byte = len(self.stage.inputs) * self.stage.input_ratio + 1
         size = max(self.made_bytes)
-        most = min(_LOAD_BYTES, self.limits.tile_bytes // byte) // size
+        most = min(tuning.LOAD_BYTES, self.limits.tile_bytes // byte) // size
         # The first tile waits for a whole LOAD, as the next stage does for a whole tile.
         return max(1, min(most, len(self.tiles) // self.limits.tiles))
 
