@@ -38,10 +38,8 @@ FUNCTIONS = {
     "matloom.schedule.tiling.sizes": ("Sizes.__init__",),
     "matloom.schedule.tiling.first_tiles": ("_turns", "first_parts", "first_rows"),
     "matloom.select.exec_steps": ("narrowed", "_ranges", "box", "_cut"),
-    "matloom.schedule.tiling.array": (
-        *("_array_input_range", "_addend_range"),
-        *("ArrayTiling.first_bytes", "ArrayTiling.panel_rows"),
-    ),
+    "matloom.schedule.tiling.array_ranges": ("array_input_range", "addend_range"),
+    "matloom.schedule.tiling.array": ("ArrayTiling.first_bytes", "ArrayTiling.panel_rows"),
     "matloom.schedule.tiling.vector": ("VectorTiling._range",),
     "matloom.schedule.memory.buffers": (
         *("tensor_buffers_of", "_reads_end", "Builder.add"),

@@ -119,7 +119,9 @@ def test_later_fields_that_do_not_exist_change_nothing(monkeypatch, opcode):
     """Reports of area and clock hold for an engine without them."""
 
     def text():
-        m, word, found = Module(), Signal(LONGEST * GRANULE_BITS), Signal()
+        m = Module()
+        word = Signal(LONGEST * GRANULE_BITS)
+        found = Signal()
         m.d.comb += found.eq(reserved_bits(word, opcode, PRESETS["nano"]).any())
         return rtlil.convert(m, ports=[word, found], emit_src=False)
 

@@ -70,9 +70,11 @@ def test_a_mutant_is_wherever_its_function_was_imported():
     with applied(mutant):
         assert exec_steps.narrowed is tiles.narrowed is not right
     assert exec_steps.narrowed is tiles.narrowed is right
-    input_range = array_tiling._array_input_range
-    with applied(next(iter(mutants("matloom.schedule.tiling.array", ["_array_input_range"])))):
-        assert array_tiling._array_input_range is not input_range
+    input_range = array_tiling.array_input_range
+    with applied(
+        next(iter(mutants("matloom.schedule.tiling.array_ranges", ["array_input_range"])))
+    ):
+        assert array_tiling.array_input_range is not input_range
 
 
 def test_there_are_mutants_of_every_function():

@@ -48,7 +48,8 @@ def exponentials(unit: Exponentials) -> Claim:
         Cover(filled & (entry == (1 << EXPONENTIAL_BITS) - 1) & (chosen.number == words)),
     ]
     for way, held in enumerate(peeks):
-        asked, wanted = Signal(), Signal(EXPONENTIAL_BITS)
+        asked = Signal(name=f"asked_{way}")
+        wanted = Signal(EXPONENTIAL_BITS, name=f"wanted_{way}")
         m.d.sync += [
             # Nothing is read during writes.
             asked.eq(filled & (age == words) & (unit.index[way] == chosen.number)),
