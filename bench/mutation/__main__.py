@@ -5,7 +5,7 @@ PYTHONPATH=bench, or `make mutate ARGS=...`:
 python -m mutation                      everything that has no verdict yet
 python -m mutation --only control dma   these units or folders
 python -m mutation --retry              the survivors again, after tests were added
-python -m mutation --quick              each unit's own tests alone: survivors are not looked at
+python -m mutation --quick              each unit's first test file alone: survivors prove nothing
 python -m mutation --workers 2          the tests of two mutants at a time, with the same verdicts
 
 The report is docs/results/mutants.json, written after each mutant: an interrupted run continues
@@ -38,7 +38,11 @@ def main() -> None:
     options.add_argument("--total", type=int, default=300, help="mutants in all, about")
     options.add_argument("--seed", type=int, default=0, help="of the choice of mutants")
     options.add_argument("--streams", type=int, default=200, help="random streams for a survivor")
-    options.add_argument("--quick", action="store_true", help="tests of the unit alone")
+    options.add_argument(
+        "--quick",
+        action="store_true",
+        help="the first test file of each unit alone; a survivor proves nothing",
+    )
     options.add_argument("--report", type=Path, default=REPORT, help="JSON, read and written")
     options.add_argument("--retry", action="store_true", help="survivors again")
     add_workers(options)
