@@ -78,7 +78,7 @@ def test_list():
         (["build", "ulx3s-85f", "--config", "tiny"], "config"),
         (["build", "ulx3s-85f", "--freq", "3"], "clock must be one that a PLL of the ECP5 makes"),
         (["build", "ulx3s-85f", "--cpu", "lite"], "--cpu lite must go with --soc"),
-        (["build", "arty-a7-35t", "--soc"], "--soc must go with a device that open tools place"),
+        (["build", "arty-a7-35t", "--soc"], "--soc must go with a device that open tools support"),
         (["fit", "ulx4m"], "a board must be one of arty-a7-35t, "),
         (["fit", "ulx3s-85f", "--network", "none.tflite"], "none.tflite"),
         (["fit", "ulx3s-85f", "--network", __file__], "not a TensorFlow Lite or ONNX file"),
