@@ -12,7 +12,6 @@ from matloom.ir.graph import Graph, Op, Quantisation
 SCALE = Quantisation(scale=(0.05,), zero_point=(-3,))
 #: What LOGISTIC makes, by the rules of TensorFlow Lite.
 LOGISTIC = Quantisation(scale=(1 / 256,), zero_point=(-128,))
-NONE = given.Activation.NONE
 
 Map = tuple[int, int, int]
 
@@ -98,8 +97,6 @@ def depthwise(rows: int, columns: int, stride: int = 1, dilation: int = 1) -> La
             stride=(stride, stride),
             dilation=(dilation, dilation),
             padding=padding(network, x, (rows, columns), stride, dilation),
-            activation=NONE,
-            depth_multiplier=1,
         )
         weights = network.weights(1, rows, columns, network.channels(x))
         return network.add(Op.DEPTHWISE_CONV_2D, [x, weights], attributes)
@@ -121,7 +118,6 @@ def convolution(
                 stride=(stride, stride),
                 dilation=(dilation, dilation),
                 padding=padding(network, x, (rows, columns), stride, dilation),
-                activation=NONE,
             )
             weights = network.weights(channels, rows, columns, network.channels(x))
             x = network.add(Op.CONV_2D, [x, weights], attributes)
@@ -140,7 +136,6 @@ def transposed(kernel: int) -> Layer:
             stride=(2, 2),
             padding=given.Padding(top=before, bottom=after, left=before, right=after),
             size=(2 * rows, 2 * columns),
-            activation=NONE,
         )
         weights = network.weights(channels, kernel, kernel, channels)
         return network.add(Op.TRANSPOSE_CONV, [x, weights], attributes)
@@ -152,7 +147,7 @@ def dense(outputs: int) -> Layer:
     """Return a dense layer."""
 
     def layer(network: Network, x: int) -> int:
-        attributes = given.FullyConnected(keep_num_dims=True, activation=NONE)
+        attributes = given.FullyConnected(keep_num_dims=True)
         weights = network.weights(outputs, network.channels(x))
         return network.add(Op.FULLY_CONNECTED, [x, weights], attributes)
 
@@ -167,7 +162,6 @@ def pool(op: Op, window: int, stride: int) -> Layer:
             window=(window, window),
             stride=(stride, stride),
             padding=padding(network, x, (window, window), stride),
-            activation=NONE,
         )
         return network.add(op, [x], attributes)
 
@@ -178,7 +172,7 @@ def arithmetic(op: Op) -> Layer:
     """Return an operator of two tensors: its input and the first convolution's map."""
 
     def layer(network: Network, x: int) -> int:
-        return network.add(op, [x, network.first], given.Arithmetic(activation=NONE))
+        return network.add(op, [x, network.first], given.Arithmetic())
 
     return layer
 
@@ -224,7 +218,7 @@ def gated() -> Layer:
         for outputs in (network.channels(x) // 4, network.channels(x)):
             factor = convolution(1, 1, outputs)(network, factor)
         factor = network.add(Op.LOGISTIC, [factor], quantisation=LOGISTIC)
-        return network.add(Op.MUL, [x, factor], given.Arithmetic(activation=NONE))
+        return network.add(Op.MUL, [x, factor], given.Arithmetic())
 
     return layer
 
@@ -235,7 +229,7 @@ def scaled(op: Op) -> Layer:
     def layer(network: Network, x: int) -> int:
         data = network.random.integers(-127, 128, (network.channels(x),), np.int8)
         factor = network.constant(data, SCALE)
-        attributes = None if op is Op.PRELU else given.Arithmetic(activation=NONE)
+        attributes = None if op is Op.PRELU else given.Arithmetic()
         return network.add(op, [x, factor], attributes)
 
     return layer

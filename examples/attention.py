@@ -11,7 +11,7 @@ from matloom import ops
 from matloom.arch.config import load_config
 from matloom.arch.numerics import multiply_by_quantized_multiplier, quantize_multiplier
 from matloom.device.open import DEVICES
-from matloom.ir.attributes import Activation, BatchMatmul, FullyConnected
+from matloom.ir.attributes import BatchMatmul, FullyConnected
 from matloom.ir.builder import GraphBuilder
 from matloom.ir.graph import Graph, Op, Quantisation
 
@@ -27,7 +27,7 @@ def network(size: int, second: str) -> Graph:
 
     def dense(source: int) -> int:
         weights = builder.constant(generator.integers(-127, 128, (size, size), np.int8), HALF)
-        kept = FullyConnected(keep_num_dims=False, activation=Activation.NONE)
+        kept = FullyConnected()
         return builder.add(Op.FULLY_CONNECTED, [source, weights], kept, quantisation=HALF)
 
     given = builder.input("a", (size, size), "int8", HALF)

@@ -169,11 +169,11 @@ def network(given: Parameters) -> Graph:
     def dense(source: int, name: str, activation: Activation = Activation.NONE) -> int:
         matrix = builder.constant(np.ascontiguousarray(given[name].T, np.float32), name=name)
         bias = builder.constant(np.zeros(given[name].shape[1], np.float32))
-        kept = FullyConnected(keep_num_dims=False, activation=activation)
+        kept = FullyConnected(activation=activation)
         return builder.add(Op.FULLY_CONNECTED, [source, matrix, bias], kept)
 
     def add(first: int, second: int) -> int:
-        return builder.add(Op.ADD, [first, second], Arithmetic(activation=Activation.NONE))
+        return builder.add(Op.ADD, [first, second], Arithmetic())
 
     def reshape(source: int, *shape: int) -> int:
         return builder.add(Op.RESHAPE, [source], shape=shape)

@@ -32,10 +32,7 @@ def network() -> Graph:
         graph.constant(bias, name="bias"),
     ]
     attributes = Conv2D(
-        stride=(1, 1),
-        dilation=(1, 1),
-        padding=Padding(top=1, bottom=1, left=1, right=1),
-        activation=Activation.RELU,
+        padding=Padding(top=1, bottom=1, left=1, right=1), activation=Activation.RELU
     )
     scale = Quantisation(scale=(0.1,), zero_point=(5,))
     features = graph.add(Op.CONV_2D, inputs, attributes, quantisation=scale, name="features")

@@ -8,7 +8,7 @@ import numpy as np
 
 import matloom
 from matloom.device.open import DEVICES
-from matloom.ir.attributes import Activation, FullyConnected
+from matloom.ir.attributes import FullyConnected
 from matloom.ir.builder import GraphBuilder
 from matloom.ir.graph import Graph, Op, Quantisation
 from matloom.pre import MicroFrontend
@@ -30,7 +30,7 @@ def network() -> Graph:
     scores = graph.add(
         Op.FULLY_CONNECTED,
         [features, weights],
-        FullyConnected(activation=Activation.NONE, keep_num_dims=False),
+        FullyConnected(),
         quantisation=Quantisation(scale=(1.0,), zero_point=(0,)),
         name="scores",
     )

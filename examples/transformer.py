@@ -15,7 +15,6 @@ from matloom.ir.attributes import (
     BatchMatmul,
     Conv2D,
     FullyConnected,
-    Padding,
     Reduce,
     Softmax,
 )
@@ -126,18 +125,13 @@ def network(given: Parameters) -> Graph:
         return builder.add(Op.FULLY_CONNECTED, [source, matrix, bias], kept)
 
     def add(first: int, second: int) -> int:
-        return builder.add(Op.ADD, [first, second], Arithmetic(activation=Activation.NONE))
+        return builder.add(Op.ADD, [first, second], Arithmetic())
 
     def product(first: int, second: int, *, turned: bool) -> int:
         return builder.add(Op.BATCH_MATMUL, [first, second], BatchMatmul(adj_x=False, adj_y=turned))
 
     image = builder.input("image", (1, 8, 8, 1), "float32")
-    stride = Conv2D(
-        stride=(2, 2),
-        dilation=(1, 1),
-        padding=Padding(top=0, bottom=0, left=0, right=0),
-        activation=Activation.NONE,
-    )
+    stride = Conv2D(stride=(2, 2))
     filters = builder.constant(weights["embed"].T.reshape(WIDTH, 2, 2, 1).copy())
     tokens = builder.add(
         Op.CONV_2D, [image, filters, builder.constant(np.zeros(WIDTH, np.float32))], stride

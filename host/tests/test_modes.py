@@ -66,8 +66,6 @@ def network(seed):
             3 * index + 3: made,
         }
         attributes = Conv2D(
-            stride=(1, 1),
-            dilation=(1, 1),
             padding=Padding(top=1, bottom=1, left=1, right=1),
             activation=Activation.RELU6 if high == 7 else Activation.NONE,
             mode=mode,
@@ -118,22 +116,21 @@ def test_a_mode_that_is_not_built_runs_on_the_host():
 def words_chain(seed):
     """Return three int16 layers: a convolution, a depthwise one and a dense one."""
     generator = np.random.default_rng(seed)
-    same = {"stride": (1, 1), "dilation": (1, 1)}
-    same |= {"padding": Padding(top=1, bottom=1, left=1, right=1)}
+    same = Padding(top=1, bottom=1, left=1, right=1)
     layers = (
         # At this scale 6 is 20007, no whole number of 256.
-        (Op.CONV_2D, (11, 3, 3, 5), 6 / 20007, Conv2D(activation=Activation.RELU6, **same)),
+        (Op.CONV_2D, (11, 3, 3, 5), 6 / 20007, Conv2D(padding=same, activation=Activation.RELU6)),
         (
             Op.DEPTHWISE_CONV_2D,
             (1, 3, 3, 11),
             1e-3,
-            DepthwiseConv2D(activation=Activation.NONE, depth_multiplier=1, **same),
+            DepthwiseConv2D(padding=same),
         ),
         (
             Op.FULLY_CONNECTED,
             (10, 9 * 7 * 11),
             2e-2,
-            FullyConnected(activation=Activation.RELU, keep_num_dims=False),
+            FullyConnected(activation=Activation.RELU),
         ),
     )
     tensors = {0: dataclasses.replace(tensor("input", (1, 9, 7, 5), 1e-4, 0), dtype="int16")}
@@ -199,7 +196,6 @@ def words_of_many_operators(seed):
         weights = instances.random.integers(-60, 61, shape, np.int8)
         return dataclasses.replace(tensor(name, shape, 0.01, 0), data=weights)
 
-    none = {"activation": Activation.NONE}
     # At this scale 6 is 20007, no whole number of 256.
     wide, small = (
         instances._tensor("", (1, *size, 22), scale=6 / 20007) for size in ((24, 20), (12, 10))
@@ -208,18 +204,18 @@ def words_of_many_operators(seed):
         instances._tensor("level", (1,), scale=wide.scale), data=np.array([-1234], np.int16)
     )
     same = Padding(top=1, bottom=1, left=1, right=1)
-    convolution = Conv2D(stride=(1, 1), dilation=(1, 1), padding=same, **none)
+    convolution = Conv2D(padding=same)
     add(Op.CONV_2D, wide, convolution, layer("filters", (22, 3, 3, 12)))
     add(Op.LEAKY_RELU, wide, LeakyRelu(alpha=0.3))
     add(Op.MAXIMUM, wide, Attributes(), level)
-    edges = Padding(top=0, bottom=1, left=0, right=1)
-    add(Op.AVERAGE_POOL_2D, small, Pool2D(window=(3, 3), stride=(2, 2), padding=edges, **none))
+    edges = Padding(bottom=1, right=1)
+    add(Op.AVERAGE_POOL_2D, small, Pool2D(window=(3, 3), stride=(2, 2), padding=edges))
     add(Op.RELU6, small, Attributes())
     scaled = instances._tensor("", small.shape, scale=2e-4)
     add(Op.RELU, scaled, Attributes())
     mean = instances._tensor("", (1, 22), scale=1e-4)
     add(Op.MEAN, mean, Reduce(axes=(1, 2), keep_dims=False))
-    dense = FullyConnected(keep_num_dims=False, **none)
+    dense = FullyConnected()
     made = instances._tensor("", (1, 10), scale=1e-3)
     add(Op.FULLY_CONNECTED, made, dense, layer("dense", (10, 22)))
     graph = Graph(

@@ -12,7 +12,7 @@ import matloom
 from matloom import cli, frontend
 from matloom.arch.config import PRESETS
 from matloom.compiler import compile_network
-from matloom.ir.attributes import Activation, Arithmetic
+from matloom.ir.attributes import Arithmetic
 from matloom.ir.graph import Graph, Node, Op, Quantisation, Tensor, Variable
 from matloom.ir.names import unique_names
 from matloom.program import Program
@@ -196,7 +196,7 @@ def test_variables_share_names(names):
     """A running sum, named like other tensors."""
     scale = Quantisation(scale=(0.5,), zero_point=(0,))
     kinds = {"shape": (1, 4), "dtype": "int8", "quantisation": scale}
-    total = Arithmetic(activation=Activation.NONE)
+    total = Arithmetic()
     before, given, kept, made = (Tensor(name=name, **kinds) for name in names)
     graph = Graph(
         name="sums",

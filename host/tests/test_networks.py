@@ -31,7 +31,6 @@ from matloom.kernels.interpreter import interpret
 from matloom.program import Program
 from matloom.runtime import Session
 from matloom.tools.compare import random_inputs
-from matloom.verification.random_operators import VALID
 
 SCALE = Quantisation(scale=(0.25,), zero_point=(-3,))
 SHAPES = [(1, 4, 4, 8), (4, 1, 4, 8), (1, 16, 1, 8)]
@@ -130,9 +129,7 @@ class Networks:
             quantisation=Quantisation(scale=(0.125,), zero_point=(0,)),
             data=data,
         )
-        attributes = Conv2D(
-            stride=(1, 1), dilation=(1, 1), padding=VALID, activation=Activation.NONE
-        )
+        attributes = Conv2D()
         (made,) = self.operator(Op.CONV_2D, [source, weights], attributes)
         return made
 

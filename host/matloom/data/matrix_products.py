@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from matloom.ir.attributes import Activation, FullyConnected
+from matloom.ir.attributes import FullyConnected
 from matloom.ir.graph import Array, Graph, Node, Op, Quantisation, Tensor
 
 __all__ = ["product_graph"]
@@ -40,7 +40,7 @@ def product_graph(rows: int, inner: int, columns: int, seed: int = 0, mode: str 
         op=Op.FULLY_CONNECTED,
         inputs=(0, 1, 2),
         outputs=(3,),
-        attributes=FullyConnected(activation=Activation.NONE, keep_num_dims=False, mode=mode),
+        attributes=FullyConnected(mode=mode),
         index=0,
     )
     return Graph(

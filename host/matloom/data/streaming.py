@@ -10,15 +10,12 @@ from matloom.ir.attributes import (
     Conv2D,
     DepthwiseConv2D,
     FullyConnected,
-    Padding,
     Slice,
 )
 from matloom.ir.graph import Graph, Op, Quantisation
 from matloom.ir.verify import verify
 
 __all__ = ["accumulate", "delay", "streaming_network"]
-
-_VALID = Padding(top=0, bottom=0, left=0, right=0)
 
 
 def delay(growth: Growth, source: int, rows: int) -> int:
@@ -46,7 +43,7 @@ def accumulate(growth: Growth, source: int) -> int:
     """Return the sum of a tensor and of its value in the previous call, kept in a new variable."""
     tensor = growth.tensors[source]
     before = growth.variable(tensor.shape, tensor.dtype, tensor.quantisation)
-    (total,) = growth.operator(Op.ADD, [before, source], Arithmetic(activation=Activation.NONE))
+    (total,) = growth.operator(Op.ADD, [before, source], Arithmetic())
     growth.assign(before, source)
     return total
 
@@ -77,7 +74,7 @@ def streaming_network(
     history = delay(growth, tensor, 3)
     (flat,) = growth.operator(Op.RESHAPE, [history], shape=(1, 4 * channels))
     weights = _weights(growth, (2, 4 * channels))
-    dense = FullyConnected(keep_num_dims=False, activation=Activation.NONE)
+    dense = FullyConnected()
     (score,) = growth.operator(Op.FULLY_CONNECTED, [flat, weights], dense)
     graph = growth.graph(f"streaming_{seed}", [frames], [score])
     verify(graph, "streaming network")
@@ -91,20 +88,14 @@ def _weights(growth: Growth, shape: tuple[int, ...]) -> int:
 
 def _convolution(growth: Growth, source: int, kernel: tuple[int, int], channels: int) -> int:
     depth = growth.tensors[source].shape[3]
-    attributes = Conv2D(stride=(1, 1), dilation=(1, 1), padding=_VALID, activation=Activation.RELU)
+    attributes = Conv2D(activation=Activation.RELU)
     weights = _weights(growth, (channels, *kernel, depth))
     (output,) = growth.operator(Op.CONV_2D, [source, weights], attributes)
     return output
 
 
 def _depthwise(growth: Growth, source: int, taps: int) -> int:
-    attributes = DepthwiseConv2D(
-        stride=(1, 1),
-        dilation=(1, 1),
-        padding=_VALID,
-        activation=Activation.NONE,
-        depth_multiplier=1,
-    )
+    attributes = DepthwiseConv2D()
     weights = _weights(growth, (1, taps, 1, growth.tensors[source].shape[3]))
     (output,) = growth.operator(Op.DEPTHWISE_CONV_2D, [source, weights], attributes)
     return output

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 __all__ = [
     "INTERPRETERS",
+    "NO_PADDING",
     "ONNX_INTERPRETERS",
     "REGISTERED",
     "Activation",
@@ -53,12 +54,16 @@ class Activation(enum.StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Padding:
-    """Elements added at each edge of an image, with the value that represents zero."""
+    """Elements added at each edge of an image; their value represents zero."""
 
-    top: int
-    bottom: int
-    left: int
-    right: int
+    top: int = 0
+    bottom: int = 0
+    left: int = 0
+    right: int = 0
+
+
+#: No elements at any edge.
+NO_PADDING = Padding()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +75,7 @@ class Attributes:
 class Arithmetic(Attributes):
     """Attributes of element-wise operators with two inputs."""
 
-    activation: Activation
+    activation: Activation = Activation.NONE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,10 +106,10 @@ class Conv2D(Attributes):
     `mode` is the number format that its products must have, None for the compiler's choice.
     """
 
-    stride: tuple[int, int]
-    dilation: tuple[int, int]
-    padding: Padding
-    activation: Activation
+    stride: tuple[int, int] = (1, 1)
+    dilation: tuple[int, int] = (1, 1)
+    padding: Padding = NO_PADDING
+    activation: Activation = Activation.NONE
     mode: str | None = None
 
 
@@ -112,7 +117,7 @@ class Conv2D(Attributes):
 class DepthwiseConv2D(Conv2D):
     """Convolution channel by channel; channel c feeds outputs c*multiplier and following."""
 
-    depth_multiplier: int
+    depth_multiplier: int = 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,8 +127,8 @@ class FullyConnected(Attributes):
     `mode` as in a convolution.
     """
 
-    keep_num_dims: bool
-    activation: Activation
+    keep_num_dims: bool = False
+    activation: Activation = Activation.NONE
     mode: str | None = None
 
 
@@ -180,12 +185,12 @@ class Pad(Attributes):
 
 @dataclass(frozen=True, kw_only=True)
 class Pool2D(Attributes):
-    """Pooling; pairs are (vertical, horizontal). Padding is ignored."""
+    """Pooling; pairs are (vertical, horizontal). Elements added as padding do not count."""
 
     window: tuple[int, int]
-    stride: tuple[int, int]
-    padding: Padding
-    activation: Activation
+    stride: tuple[int, int] = (1, 1)
+    padding: Padding = NO_PADDING
+    activation: Activation = Activation.NONE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -274,7 +279,7 @@ class TransposeConv(Attributes):
     `size` is the height and width of the output. The inputs are image, weights and bias.
     """
 
-    stride: tuple[int, int]
-    padding: Padding
     size: tuple[int, int]
-    activation: Activation
+    stride: tuple[int, int] = (1, 1)
+    padding: Padding = NO_PADDING
+    activation: Activation = Activation.NONE

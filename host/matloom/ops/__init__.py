@@ -10,7 +10,7 @@ import numpy.typing as npt
 from matloom.arch.config import PRESETS, Config, load_config
 from matloom.arch.modes import FLOAT_MODES, MAC_MODES
 from matloom.device.driver import Driver
-from matloom.ir.attributes import Activation, Conv2D, Padding
+from matloom.ir.attributes import Conv2D, Padding
 from matloom.ir.graph import Array, Graph, Node, Op, Quantisation, Tensor
 from matloom.ir.shapes import MATRIX_RANK
 from matloom.ops.computed_products import batch_matmul
@@ -278,7 +278,6 @@ def conv2d(
         stride=_pair("stride", stride),
         dilation=_pair("dilation", dilation),
         padding=_sides(padding),
-        activation=Activation.NONE,
         mode=mode,
     )
     graph = _graph(data, weights, sums, scales, zeros, attributes, result_type)

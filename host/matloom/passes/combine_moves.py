@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from matloom.ir.attributes import Activation, Attributes, Conv2D, Padding, Slice
+from matloom.ir.attributes import Attributes, Conv2D, Slice
 from matloom.ir.graph import RESHAPES, Array, Graph, Node, Op, Quantisation, Tensor
 from matloom.ir.shapes import IMAGE_RANK
 from matloom.kernels.interpreter import run_node
@@ -25,12 +25,7 @@ _MOVES = RESHAPES | {Op.SLICE, Op.SPLIT, Op.SPLIT_V, Op.STRIDED_SLICE, Op.TRANSP
 _MOST_ELEMENTS = 2**22
 
 #: A 1x1 convolution without padding or activation.
-UNCHANGED = Conv2D(
-    stride=(1, 1),
-    dilation=(1, 1),
-    padding=Padding(top=0, bottom=0, left=0, right=0),
-    activation=Activation.NONE,
-)
+UNCHANGED = Conv2D()
 
 
 def combine_moves(graph: Graph) -> Graph:

@@ -12,13 +12,18 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from matloom.ir.attributes import Activation, Attributes, Conv2D, FullyConnected, Padding
+from matloom.ir.attributes import (
+    NO_PADDING,
+    Activation,
+    Attributes,
+    Conv2D,
+    FullyConnected,
+)
 from matloom.ir.graph import Node, Op
 from matloom.quantiser.precisions import NARROW
 
 __all__ = ["LayerPart", "Splitter", "full_rank", "product"]
 
-_NONE = Padding(top=0, bottom=0, left=0, right=0)
 #: Lower bound on the eigenvalues of an inverted covariance, as a share of the mean.
 _LEAST_EIGENVALUE = 1e-6
 
@@ -176,7 +181,7 @@ def _pointwise(node: Node) -> Conv2D | FullyConnected:
     assert isinstance(attributes, Conv2D | FullyConnected)
     if isinstance(attributes, FullyConnected):
         return attributes
-    return replace(attributes, stride=(1, 1), dilation=(1, 1), padding=_NONE)
+    return replace(attributes, stride=(1, 1), dilation=(1, 1), padding=NO_PADDING)
 
 
 def _along(attributes: Conv2D, axis: int) -> Conv2D:

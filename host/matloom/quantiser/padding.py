@@ -3,13 +3,11 @@
 from dataclasses import replace
 
 from matloom.errors import UserError
-from matloom.ir.attributes import Conv2D, Pad, Padding, Pool2D
+from matloom.ir.attributes import NO_PADDING, Conv2D, Pad, Padding, Pool2D
 from matloom.ir.graph import Graph, Node, Op, Tensor
 from matloom.ir.shapes import same_padding
 
 __all__ = ["separate_padding"]
-
-_NONE = Padding(top=0, bottom=0, left=0, right=0)
 
 
 def separate_padding(graph: Graph) -> Graph:
@@ -40,7 +38,9 @@ def separate_padding(graph: Graph) -> Graph:
         attributes = node.attributes
         assert isinstance(attributes, Conv2D | Pool2D)
         inputs = (number, *node.inputs[1:])
-        nodes.append(replace(node, inputs=inputs, attributes=replace(attributes, padding=_NONE)))
+        nodes.append(
+            replace(node, inputs=inputs, attributes=replace(attributes, padding=NO_PADDING))
+        )
     return replace(graph, tensors=tensors, nodes=tuple(nodes))
 
 
@@ -56,7 +56,7 @@ def _unstated(graph: Graph, node: Node) -> Padding | None:
             return None
     image = (shape[1], shape[2])
     same = same_padding(image, (height, width), attributes.stride, dilation)
-    if attributes.padding in (_NONE, same):
+    if attributes.padding in (NO_PADDING, same):
         return None
     if node.op is Op.AVERAGE_POOL_2D:
         raise UserError(

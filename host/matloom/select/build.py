@@ -157,7 +157,6 @@ def convolution_stage(layer: Convolution) -> ArrayStage:
         kernel_cols=matrices.shape[1],
         kernel_col_step=0 if single_run else window.dilation_x * window.depth,
         blocks=-(-matrices.shape[2] // config.rows),
-        oc_step=0,
         x_step=pack * shift,
         y_step=window.stride_y,
         pad_top=window.pad_top,

@@ -172,11 +172,6 @@ def whole(axes: list[CopiedAxis], pad_value: int, config: Config) -> Copy:
 def _loop_nest(copy: Copy, block: int) -> LoopNest:
     """Return the loop nest of a single step over positions, `block` bytes between output blocks."""
     return LoopNest(
-        kernel_rows=1,
-        kernel_row_step=1,
-        kernel_cols=1,
-        kernel_col_step=0,
-        blocks=1,
         oc_step=block,
         x_step=copy.x_step,
         y_step=copy.row_step,

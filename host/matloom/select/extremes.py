@@ -155,18 +155,4 @@ def with_scales(stage: ArrayStage, compared: Compared, config: Config) -> ArrayS
 
 def _by_position(size: int) -> LoopNest:
     """Return the loop nest over positions of some bytes, which keeps maxima."""
-    return LoopNest(
-        kernel_rows=1,
-        kernel_row_step=1,
-        kernel_cols=1,
-        kernel_col_step=0,
-        blocks=1,
-        oc_step=0,
-        x_step=size,
-        y_step=1,
-        pad_top=0,
-        pad_left_bytes=0,
-        pad_value=0,
-        maximum=True,
-        weights_fixed=True,
-    )
+    return LoopNest(x_step=size, maximum=True, weights_fixed=True)

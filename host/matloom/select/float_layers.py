@@ -50,13 +50,10 @@ def _loop_nest(window: Window, taps: int, mode: str, config: Config) -> LoopNest
         kernel_row_step=window.dilation_y,
         kernel_cols=taps,
         kernel_col_step=config.float_rows * number,
-        blocks=1,
-        oc_step=0,
         x_step=window.stride_x * pixel,
         y_step=window.stride_y,
         pad_top=window.pad_top,
         pad_left_bytes=window.pad_left * pixel,
-        pad_value=0,
     )
 
 

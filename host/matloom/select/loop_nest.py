@@ -60,17 +60,17 @@ class Walk(Protocol):
 class LoopNest:
     """Loop nest of EXEC over the input: the fields that do not depend on the tile."""
 
-    kernel_rows: int
-    kernel_row_step: int
-    kernel_cols: int
-    kernel_col_step: int
-    blocks: int
-    oc_step: int
     x_step: int
-    y_step: int
-    pad_top: int
-    pad_left_bytes: int
-    pad_value: int
+    y_step: int = 1
+    kernel_rows: int = 1
+    kernel_row_step: int = 1
+    kernel_cols: int = 1
+    kernel_col_step: int = 0
+    blocks: int = 1
+    oc_step: int = 0
+    pad_top: int = 0
+    pad_left_bytes: int = 0
+    pad_value: int = 0
     maximum: bool = False
     weights_fixed: bool = False
 

@@ -164,19 +164,7 @@ def _weights(tensor: str, panels: Panels, zeros: tuple[int, int], config: Config
 
 def _rows_of(inner: int, steps: int) -> LoopNest:
     """Return the loops over rows of an operand; bytes beyond a row are read as zeros."""
-    return LoopNest(
-        kernel_rows=1,
-        kernel_row_step=1,
-        kernel_cols=1,
-        kernel_col_step=0,
-        blocks=steps,
-        oc_step=0,
-        x_step=inner,
-        y_step=1,
-        pad_top=0,
-        pad_left_bytes=0,
-        pad_value=0,
-    )
+    return LoopNest(blocks=steps, x_step=inner)
 
 
 def _stage(

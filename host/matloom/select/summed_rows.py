@@ -74,19 +74,7 @@ def by_selected_rows(stage: ArrayStage, window: Window, config: Config) -> Array
 
 def _positions(config: Config) -> LoopNest:
     """Return the loops over blocks of a position; selections have loops of their own."""
-    return LoopNest(
-        kernel_rows=1,
-        kernel_row_step=0,
-        kernel_cols=1,
-        kernel_col_step=0,
-        blocks=1,
-        oc_step=0,
-        x_step=config.rows,
-        y_step=1,
-        pad_top=0,
-        pad_left_bytes=0,
-        pad_value=0,
-    )
+    return LoopNest(kernel_row_step=0, x_step=config.rows)
 
 
 def _rows_of(tensor: str, size: int, blocks: int, config: Config) -> Computed:

@@ -7,6 +7,7 @@ import numpy as np
 
 from matloom.arch.config import Config
 from matloom.ir.attributes import (
+    NO_PADDING,
     Activation,
     Arithmetic,
     Attributes,
@@ -87,7 +88,7 @@ class _Draw:
     def padding(self, kernel: tuple[int, int], dilation: tuple[int, int]) -> Padding:
         """Return no padding, or up to the most that keeps every window in touch with the image."""
         if self.random.random() < 0.4:
-            return Padding(top=0, bottom=0, left=0, right=0)
+            return NO_PADDING
         reach = [(taps - 1) * step for taps, step in zip(kernel, dilation, strict=True)]
         top, left = (self.random.randint(0, length // 2) for length in reach)
         bottom, right = (self.random.randint(0, (length + 1) // 2) for length in reach)
@@ -205,7 +206,7 @@ def _dense(draw: _Draw) -> Graph:
     data = draw.tensor("input", (batch, depth), draw.scale(), draw.zero())
     constants, scale = _weighted(draw, data, (channels, depth), 0, depth)
     output = draw.tensor("output", (batch, channels), scale, draw.zero())
-    attributes = FullyConnected(keep_num_dims=False, activation=draw.activation())
+    attributes = FullyConnected(activation=draw.activation())
     return _graph(Op.FULLY_CONNECTED, attributes, [data], constants, output)
 
 

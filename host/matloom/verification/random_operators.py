@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from matloom.ir.attributes import (
+    NO_PADDING,
     Activation,
     Arithmetic,
     Attributes,
@@ -33,7 +34,6 @@ from matloom.ir.verify import verify
 
 __all__ = ["KINDS", "Instances"]
 
-VALID = Padding(top=0, bottom=0, left=0, right=0)
 #: Outputs whose scale and zero point the operator fixes.
 FIXED = {
     (Op.SOFTMAX, "int8"): (1 / 256, -128),
@@ -236,7 +236,7 @@ class Instances:
         stride: tuple[int, int],
         dilation: tuple[int, int] = (1, 1),
     ) -> Padding:
-        return same_padding(image, kernel, stride, dilation) if self._integer(0, 1) else VALID
+        return same_padding(image, kernel, stride, dilation) if self._integer(0, 1) else NO_PADDING
 
     def _convolution(self, op: Op) -> tuple[list[Tensor], Attributes]:
         kernel, stride, dilation = self._kernel(5), self._strides(), self._dilations()
@@ -284,9 +284,7 @@ class Instances:
             self._weights((outputs, *kernel, channels), 0),
             *self._bias(outputs),
         ]
-        return inputs, TransposeConv(
-            stride=stride, padding=padding, size=size, activation=Activation.NONE
-        )
+        return inputs, TransposeConv(stride=stride, padding=padding, size=size)
 
     def _dense(self, op: Op) -> tuple[list[Tensor], Attributes]:
         units, depth = self._length(20), self._length(60)

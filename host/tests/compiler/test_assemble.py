@@ -4,7 +4,7 @@ from matloom.arch.config import PRESETS
 from matloom.arch.instruction import illegal_field
 from matloom.arch.isa import Opcode, Region
 from matloom.compiler import CompileOptions, compile_network
-from matloom.ir.attributes import Activation, Arithmetic
+from matloom.ir.attributes import Arithmetic
 from matloom.ir.graph import Graph, Node, Op
 from matloom.kernels.interpreter import interpret
 from matloom.program import EngineStep, Program
@@ -68,7 +68,7 @@ def test_a_constant_is_broadcast_to_the_shape_of_each_result():
                 op=Op.ADD,
                 inputs=(at, 2),
                 outputs=(at + 3,),
-                attributes=Arithmetic(activation=Activation.NONE),
+                attributes=Arithmetic(),
                 index=at,
             )
             for at in range(2)

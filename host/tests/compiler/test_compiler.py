@@ -16,7 +16,7 @@ from matloom.compiler import CompileOptions, compile_network, schedule_runs
 from matloom.compiler.values import Compiled
 from matloom.data.digits import NETWORK
 from matloom.device.model import Engine
-from matloom.ir.attributes import Activation, Arithmetic
+from matloom.ir.attributes import Arithmetic
 from matloom.ir.graph import Graph, Node, Op, Quantisation, Tensor
 from matloom.ir.text import to_text
 from matloom.kernels.interpreter import interpret
@@ -141,7 +141,7 @@ def test_constants_are_added_on_the_engine(seed):
         op=Op.ADD,
         inputs=(0, 1),
         outputs=(2,),
-        attributes=Arithmetic(activation=Activation.NONE),
+        attributes=Arithmetic(),
         index=0,
     )
     graph = Graph(name="add", inputs=(0,), outputs=(2,), tensors=tensors, nodes=(node,))

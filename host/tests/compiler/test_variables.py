@@ -11,13 +11,13 @@ from matloom.compiler import CheckError, CompileOptions, compiled, schedule_runs
 from matloom.compiler.variables import overwritten
 from matloom.data.growth import Growth
 from matloom.data.streaming import delay
-from matloom.ir.attributes import Activation, Arithmetic, Softmax
+from matloom.ir.attributes import Arithmetic, Softmax
 from matloom.ir.graph import Op
 from matloom.meaning import MeaningError, check_meaning
 from matloom.selfcheck import check_program
 
 NANO = PRESETS["nano"]
-NOTHING = Arithmetic(activation=Activation.NONE)
+NOTHING = Arithmetic()
 
 
 def made(graph):

@@ -17,7 +17,7 @@ import matloom
 from matloom.arch.config import load_config
 from matloom.data.digits import NETWORK
 from matloom.device.errors import DeviceError
-from matloom.ir.attributes import Activation, FullyConnected
+from matloom.ir.attributes import FullyConnected
 from matloom.ir.builder import GraphBuilder
 from matloom.ir.graph import Op, Quantisation
 
@@ -34,7 +34,7 @@ def small_network():
     builder = GraphBuilder("dense")
     x = builder.input("x", (1, 8), "int8", scale)
     weights = builder.constant(np.ones((4, 8), np.int8), scale)
-    dense = FullyConnected(keep_num_dims=False, activation=Activation.NONE)
+    dense = FullyConnected()
     return builder.graph(builder.add(Op.FULLY_CONNECTED, [x, weights], dense))
 
 

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from matloom.ir import builder
-from matloom.ir.attributes import Activation, Arithmetic, Axis
+from matloom.ir.attributes import Arithmetic, Axis
 from matloom.ir.builder import GraphBuilder
 from matloom.ir.graph import Op, Quantisation
 from matloom.kernels.interpreter import carried, interpret
 
 SCALE = Quantisation(scale=(0.5,), zero_point=(0,))
-NOTHING = Arithmetic(activation=Activation.NONE)
+NOTHING = Arithmetic()
 
 
 def test_the_example_of_the_documentation():

@@ -7,10 +7,8 @@ import pytest
 
 from matloom.ir import moves
 from matloom.ir.attributes import (
-    Activation,
     Axis,
     Pad,
-    Padding,
     Reduce,
     Resize,
     Slice,
@@ -19,12 +17,11 @@ from matloom.ir.attributes import (
     TransposeConv,
 )
 
-VALID = Padding(top=0, bottom=0, left=0, right=0)
 IMAGE = np.zeros((2, 3, 4, 5))
 
 
 def transposed(size, stride=(2, 2)):
-    return TransposeConv(stride=stride, padding=VALID, size=size, activation=Activation.NONE)
+    return TransposeConv(stride=stride, size=size)
 
 
 @pytest.mark.parametrize(

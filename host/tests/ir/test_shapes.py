@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from matloom.ir.attributes import Attributes, Padding
+from matloom.ir.attributes import NO_PADDING, Attributes
 from matloom.ir.graph import Op
 from matloom.ir.operators import OPERATORS
 from matloom.ir.shapes import same_padding, window_shape
@@ -27,13 +27,13 @@ def test_no_padding_counts_whole_windows():
         starts = range(0, length - kernel + 1, stride)
         sizes = ((length, 20), (kernel, 1), (stride, 1), (1, 1))
         if starts:
-            assert window_shape(*sizes, Padding(top=0, bottom=0, left=0, right=0)) == (
+            assert window_shape(*sizes, NO_PADDING) == (
                 len(starts),
                 20,
             )
         else:
             with pytest.raises(ValueError, match="must fit the padded image"):
-                window_shape(*sizes, Padding(top=0, bottom=0, left=0, right=0))
+                window_shape(*sizes, NO_PADDING)
 
 
 @pytest.mark.parametrize("op", [Op.SOFTMAX, Op.LOG_SOFTMAX])

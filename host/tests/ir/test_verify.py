@@ -14,7 +14,6 @@ from matloom.ir.attributes import (
     Conv2D,
     DepthwiseConv2D,
     FullyConnected,
-    Padding,
     Pool2D,
     Softmax,
     Split,
@@ -25,8 +24,7 @@ from matloom.kernels.interpreter import run_node
 
 UNIT = Quantisation(scale=(0.5,), zero_point=(3,))
 EVEN = Quantisation(scale=(0.5,), zero_point=(0,))
-VALID = Padding(top=0, bottom=0, left=0, right=0)
-CONVOLUTION = Conv2D(stride=(1, 1), dilation=(1, 1), padding=VALID, activation=Activation.RELU6)
+CONVOLUTION = Conv2D(activation=Activation.RELU6)
 
 
 def quantised(name, shape, quantisation=UNIT):
@@ -55,7 +53,7 @@ def graph():
             op=Op.ADD,
             inputs=(3, 3),
             outputs=(4,),
-            attributes=Arithmetic(activation=Activation.NONE),
+            attributes=Arithmetic(),
             index=1,
         ),
     )
@@ -322,13 +320,7 @@ def test_bias_shape(graph):
 
 
 def test_depthwise_shape():
-    attributes = DepthwiseConv2D(
-        stride=(1, 1),
-        dilation=(1, 1),
-        padding=VALID,
-        activation=Activation.NONE,
-        depth_multiplier=2,
-    )
+    attributes = DepthwiseConv2D(depth_multiplier=2)
     weights = constant("weights", np.ones((1, 3, 3, 5), np.int8), EVEN)
     graph = single(
         Op.DEPTHWISE_CONV_2D,
@@ -352,7 +344,7 @@ def test_depthwise_shape():
     ],
 )
 def test_dense_shape(shape, keep, sentence):
-    attributes = FullyConnected(keep_num_dims=keep, activation=Activation.NONE)
+    attributes = FullyConnected(keep_num_dims=keep)
     weights = constant("weights", np.ones((4, 6), np.int8), EVEN)
     graph = single(
         Op.FULLY_CONNECTED,
@@ -365,9 +357,7 @@ def test_dense_shape(shape, keep, sentence):
 
 
 def test_window_limit():
-    attributes = Pool2D(
-        window=(2**11, 2**11), stride=(1, 1), padding=VALID, activation=Activation.NONE
-    )
+    attributes = Pool2D(window=(2**11, 2**11))
     graph = single(
         Op.MAX_POOL_2D,
         quantised("image", (1, 2**11, 2**11, 1)),
@@ -485,7 +475,7 @@ def test_weights_of_many_scales_between_floats():
         Op.FULLY_CONNECTED,
         Tensor(name="rows", shape=(1, 3), dtype="float32"),
         Tensor(name="out", shape=(1, 5), dtype="float32"),
-        FullyConnected(keep_num_dims=False, activation=Activation.NONE),
+        FullyConnected(),
         [constant("weights", np.ones((5, 3), np.int8), many)],
     )
     refused(
@@ -498,7 +488,7 @@ def test_shapes_that_files_leave_loose(graph):
     flat = with_tensor(graph, 2, shape=(1, 1, 1, 5), data=np.zeros((1, 1, 1, 5), np.int32))
     verify(flat, "load")
     weights = constant("weights", np.ones((5, 3), np.int8), EVEN)
-    attributes = FullyConnected(keep_num_dims=False, activation=Activation.NONE)
+    attributes = FullyConnected()
     for shape in ((2, 5), (1, 2, 5), (2, 1, 1, 5)):
         output = quantised("out", shape)
         given = quantised("rows", (2, 3))

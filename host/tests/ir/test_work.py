@@ -3,10 +3,10 @@
 import pytest
 
 from matloom import frontend
-from matloom.ir.attributes import Activation, TransposeConv
+from matloom.ir.attributes import TransposeConv
 from matloom.ir.graph import Op
 from matloom.ir.work import macs
-from matloom.verification.random_operators import VALID, Instances
+from matloom.verification.random_operators import Instances
 
 
 @pytest.mark.parametrize(
@@ -25,8 +25,6 @@ def test_networks(models, network, count):
 def test_transposed_convolution():
     instances = Instances(0)
     inputs = [instances._tensor("in", (1, 4, 5, 2)), instances._weights((3, 2, 3, 2), 0)]
-    attributes = TransposeConv(
-        stride=(1, 1), padding=VALID, size=(5, 7), activation=Activation.NONE
-    )
+    attributes = TransposeConv(size=(5, 7))
     graph = instances.network(Op.TRANSPOSE_CONV, inputs, attributes)
     assert macs(graph, graph.nodes[0]) == 4 * 5 * 2 * (3 * 2 * 3)

@@ -27,7 +27,7 @@ from matloom.ir.attributes import (
 from matloom.ir.graph import Graph, Node, Op, Quantisation, Tensor
 from matloom.kernels.reference import InterpreterError
 from matloom.tools.explain import explain
-from matloom.verification.random_operators import VALID, Instances
+from matloom.verification.random_operators import Instances
 from support.oracles import litert, micro
 
 runtime = pytest.importorskip(
@@ -148,7 +148,7 @@ def test_concatenation_of_other_scales(dtype, axis):
 def test_scales_along_another_axis():
     """Scales along the input channels, where there are as many as outputs."""
     instances = Instances([5, 1])
-    attributes = Conv2D(stride=(1, 1), dilation=(1, 1), padding=VALID, activation=Activation.NONE)
+    attributes = Conv2D()
     given = [instances._tensor("x", (1, 5, 5, 4)), instances._weights((4, 2, 2, 4), 0)]
     model = unpack(instances.network(Op.CONV_2D, given, attributes))
     weights = model.subgraphs[0].tensors[1]
@@ -164,7 +164,7 @@ def without_scales(graph):
 
 
 def test_a_pool_without_scales():
-    attributes = Pool2D(window=(2, 2), stride=(2, 2), padding=VALID, activation=Activation.NONE)
+    attributes = Pool2D(window=(2, 2), stride=(2, 2))
     given, made = tensor("x", (1, 6, 6, 3)), tensor("y", (1, 3, 3, 3))
     check(without_scales(one(Op.MAX_POOL_2D, [given], made, attributes)), MICRO)
 
@@ -273,7 +273,7 @@ def test_an_output_declared_with_other_axes(op, shape):
 @pytest.mark.parametrize("shape", [(9, 1), (9,), (1, 3, 3), (1, 1, 9, 1)])
 def test_a_pool_declared_with_other_axes(shape):
     """TensorFlow Lite Micro would read lengths of axes that do not exist."""
-    attributes = Pool2D(window=(2, 2), stride=(2, 2), padding=VALID, activation=Activation.NONE)
+    attributes = Pool2D(window=(2, 2), stride=(2, 2))
     graph = one(Op.MAX_POOL_2D, [tensor("x", (1, 6, 6, 1))], tensor("y", shape), attributes)
     assert check(write_tflite(graph), LITERT).outputs[0].shape == shape
 
@@ -542,7 +542,7 @@ def test_divisors_of_which_some_numbers_are_none():
             Op.MUL,
             [tensor("x", shape), tensor("divisor", shape)],
             tensor("y", shape),
-            Arithmetic(activation=Activation.NONE),
+            Arithmetic(),
         )
     )
     code, operator = model.operatorCodes[0], model.subgraphs[0].operators[0]

@@ -12,13 +12,13 @@ from matloom import frontend
 from matloom.data.digits import NETWORK
 from matloom.errors import install_command
 from matloom.frontend.tflite.write import write_tflite
-from matloom.ir.attributes import Activation, Conv2D, Reference
+from matloom.ir.attributes import Conv2D, Reference
 from matloom.ir.graph import Graph, Node, Op, Quantisation, Tensor
 from matloom.kernels.interpreter import interpret
 from matloom.kernels.reference import InterpreterError, ReferenceRun
 from matloom.tools.compare import random_inputs
 from matloom.tools.explain import explain
-from matloom.verification.random_operators import VALID, Instances
+from matloom.verification.random_operators import Instances
 
 runtime = pytest.importorskip(
     "tflite_micro.python.tflite_micro.runtime", reason="tflite-micro is not installed"
@@ -209,7 +209,7 @@ def test_operators_that_only_litert_runs(seed):
 def test_groups_of_channels(seed):
     """Two groups, each compared with a separate convolution."""
     instances = Instances([seed, 3])
-    attributes = Conv2D(stride=(1, 1), dilation=(1, 1), padding=VALID, activation=Activation.NONE)
+    attributes = Conv2D()
     given = instances._tensor("in", (1, 5, 5, 4))
     whole = instances.network(Op.CONV_2D, [given, instances._weights((6, 3, 3, 4), 0)], attributes)
     weights = whole.tensors[1]

@@ -12,7 +12,7 @@ import matloom
 from matloom.errors import UserError
 from matloom.frontend.errors import ModelError
 from matloom.frontend.tflite.write import write_tflite
-from matloom.ir.attributes import Activation, Arithmetic
+from matloom.ir.attributes import Arithmetic
 from matloom.ir.builder import GraphBuilder
 from matloom.ir.graph import Op, Quantisation
 from matloom.kernels.cut import packed, plain_model
@@ -168,7 +168,7 @@ def shift(use, x, by):
 def as_sum(use, builder, x, by):
     times = use.attributes["times"]
     moved = builder.constant(use.inputs[1].data * np.float32(times))
-    return builder.add(Op.ADD, [x, moved], Arithmetic(activation=Activation.NONE))
+    return builder.add(Op.ADD, [x, moved], Arithmetic())
 
 
 @pytest.mark.parametrize("stages", [None, as_sum])

@@ -4,18 +4,17 @@ import numpy as np
 import pytest
 
 from matloom.arch.numerics import clamp, multiply_by_quantized_multiplier, wrap32
-from matloom.ir.attributes import Activation, Conv2D, Padding
+from matloom.ir.attributes import Activation, Conv2D
 from matloom.ir.graph import Graph, Node, Op, Quantisation, Tensor
 from matloom.ir.scales import activation_range, channel_multipliers
 from matloom.kernels.requantise import requantise_sums
 
 CHANNELS = 7
-NO_EDGES = Padding(top=0, bottom=0, left=0, right=0)
 NODE = Node(
     op=Op.CONV_2D,
     inputs=(0, 1),
     outputs=(2,),
-    attributes=Conv2D(stride=(1, 1), dilation=(1, 1), padding=NO_EDGES, activation=Activation.NONE),
+    attributes=Conv2D(),
     index=0,
 )
 

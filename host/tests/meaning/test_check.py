@@ -13,7 +13,7 @@ from matloom.compiler import CompileOptions
 from matloom.data.digits import NETWORK
 from matloom.data.matrix_products import product_graph
 from matloom.device.model import Engine, EngineFaultError
-from matloom.ir.attributes import Activation, Arithmetic
+from matloom.ir.attributes import Arithmetic
 from matloom.ir.graph import Graph, Node, Op, Quantisation, Tensor
 from matloom.meaning import MeaningError, check_meaning, network
 from matloom.program.instruction_table import unpack_all
@@ -187,7 +187,7 @@ def test_an_output_from_elsewhere_is_named():
         number: Tensor(name=name, shape=(1, 4, 4, 8), dtype="int8", quantisation=quantisation)
         for number, name in enumerate(("a", "b", "y"))
     }
-    attributes = Arithmetic(activation=Activation.NONE)
+    attributes = Arithmetic()
     node = Node(op=Op.ADD, inputs=(0, 1), outputs=(2,), attributes=attributes, index=0)
     given = Graph(name="sum", inputs=(0, 1), outputs=(2,), tensors=tensors, nodes=(node,))
     graph, program, names = compiled(given, PRESETS["small"])

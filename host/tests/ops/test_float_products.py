@@ -12,7 +12,7 @@ from matloom.arch.config import PRESETS
 from matloom.arch.isa import Destination
 from matloom.arch.modes import FLOAT_MODES
 from matloom.compiler import CheckError, CompileOptions, compile_network, compiled
-from matloom.ir.attributes import Activation, FullyConnected
+from matloom.ir.attributes import FullyConnected
 from matloom.ir.graph import Graph, Node, Op, Tensor
 from matloom.ops import float_products
 from matloom.schedule.commands import emit
@@ -138,7 +138,7 @@ def test_a_dense_layer_of_more_steps_than_one_exec_counts(mode):
         1: Tensor(name="w", shape=weights.shape, dtype="float32", data=weights),
         2: Tensor(name="y", shape=(5, 9), dtype="float32"),
     }
-    attributes = FullyConnected(keep_num_dims=False, activation=Activation.NONE)
+    attributes = FullyConnected()
     node = Node(op=Op.FULLY_CONNECTED, inputs=(0, 1), outputs=(2,), attributes=attributes, index=0)
     graph = Graph(name="dense", inputs=(0,), outputs=(2,), tensors=tensors, nodes=(node,))
     program = compile_network(graph, CONFIG, precision=mode, check="full")

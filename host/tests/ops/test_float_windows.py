@@ -10,7 +10,7 @@ import matloom
 from matloom import ops
 from matloom.arch.config import PRESETS
 from matloom.arch.modes import FLOAT_MODES
-from matloom.ir.attributes import Activation, Conv2D, Padding
+from matloom.ir.attributes import Conv2D, Padding
 from matloom.ir.graph import Graph, Node, Op, Tensor
 
 DTYPES = {
@@ -117,12 +117,7 @@ def test_the_order_is_that_of_a_layer(mode):
         for shape in ((1, 8, 7, 3), (6, 3, 3, 3))
     )
     bias = generator.standard_normal(6).astype(np.float32)
-    attributes = Conv2D(
-        stride=(1, 1),
-        dilation=(1, 1),
-        padding=Padding(top=1, bottom=1, left=1, right=1),
-        activation=Activation.NONE,
-    )
+    attributes = Conv2D(padding=Padding(top=1, bottom=1, left=1, right=1))
     tensors = {
         0: Tensor(name="x", shape=x.shape, dtype="float32"),
         1: Tensor(name="w", shape=filters.shape, dtype="float32", data=filters),

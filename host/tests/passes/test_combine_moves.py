@@ -5,7 +5,7 @@ import pytest
 
 from matloom.arch.config import PRESETS
 from matloom.compiler import compile_network
-from matloom.ir.attributes import Activation, Axis, Conv2D, Padding, Slice, Transpose
+from matloom.ir.attributes import Axis, Conv2D, Padding, Slice, Transpose
 from matloom.ir.builder import GraphBuilder
 from matloom.ir.graph import Op, Quantisation
 from matloom.ir.verify import verify
@@ -33,9 +33,7 @@ class Network(GraphBuilder):
         weights = draw.integers(-128, 128, (8, kernel, kernel, depth)).astype(np.int8)
         bias = draw.integers(-1000, 1000, 8).astype(np.int32)
         padding = Padding(top=pad, bottom=pad, left=pad, right=pad)
-        attributes = Conv2D(
-            stride=(1, 1), dilation=(1, 1), padding=padding, activation=Activation.NONE
-        )
+        attributes = Conv2D(padding=padding)
         inputs = [source, self.constant(weights, scales), self.constant(bias)]
         return self.add(Op.CONV_2D, inputs, attributes)
 

@@ -5,14 +5,14 @@ import pytest
 
 from matloom.arch.config import PRESETS
 from matloom.compiler import compile_network
-from matloom.ir.attributes import Activation, Arithmetic
+from matloom.ir.attributes import Arithmetic
 from matloom.ir.builder import GraphBuilder
 from matloom.ir.graph import Op, Quantisation
 from matloom.kernels.interpreter import interpret
 from matloom.passes.drop_identities import drop_identities
 from matloom.runtime import load
 
-PLAIN = Arithmetic(activation=Activation.NONE)
+PLAIN = Arithmetic()
 
 
 def quantisation(scale, zero):

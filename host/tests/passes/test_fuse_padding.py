@@ -7,7 +7,7 @@ import pytest
 
 from matloom.arch.config import PRESETS
 from matloom.compiler import compile_network
-from matloom.ir.attributes import Activation, Conv2D, Pad, Padding, Pool2D
+from matloom.ir.attributes import Conv2D, Pad, Padding, Pool2D
 from matloom.ir.builder import GraphBuilder
 from matloom.ir.graph import Graph, Node, Op, Quantisation
 from matloom.ir.verify import verify
@@ -15,9 +15,9 @@ from matloom.kernels.interpreter import interpret
 from matloom.passes import run_passes
 from matloom.passes.fuse_padding import fuse_padding
 from matloom.runtime import load
-from matloom.verification.random_operators import VALID, Instances
+from matloom.verification.random_operators import Instances
 
-STEPS = Conv2D(stride=(2, 2), dilation=(1, 1), padding=VALID, activation=Activation.NONE)
+STEPS = Conv2D(stride=(2, 2))
 
 
 def network(before=(0, 0, 1, 0), after=(0, 2, 0, 0), value=None, dtype="int8"):
@@ -39,7 +39,7 @@ def test_a_convolution_pads_for_itself(dtype):
     graph = network(dtype=dtype)
     (node,) = run_passes(graph).nodes
     assert node.inputs == (0, 2)
-    assert node.attributes.padding == Padding(top=0, bottom=2, left=1, right=0)
+    assert node.attributes.padding == Padding(bottom=2, left=1)
     verify(run_passes(graph), "fused")
     given = np.random.default_rng(0).integers(-128, 128, (1, 6, 7, 5)).astype(dtype)
     program = compile_network(graph, replace(PRESETS["small"], mac_modes=("i8xi8", "i16xi8")))
@@ -75,7 +75,7 @@ def pooled(pad, value=None, zero=-128, window=(3, 3)):
     image = builder.input("x", (1, 6, 7, 5), "int8", scale)
     edges = Pad(before=(0, pad, pad, 0), after=(0, pad, 1, 0), value=value)
     padded = builder.add(Op.PAD, [image], edges)
-    pool = Pool2D(window=window, stride=(2, 2), padding=VALID, activation=Activation.NONE)
+    pool = Pool2D(window=window, stride=(2, 2))
     return builder.graph(builder.add(Op.MAX_POOL_2D, [padded], pool))
 
 

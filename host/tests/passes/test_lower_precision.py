@@ -10,7 +10,7 @@ import matloom
 from matloom.arch.config import PRESETS
 from matloom.arch.modes import FLOAT_MODES
 from matloom.compiler import CompileError
-from matloom.ir.attributes import Activation, Conv2D, FullyConnected, Padding
+from matloom.ir.attributes import NO_PADDING, Activation, Conv2D, FullyConnected, Padding
 from matloom.ir.graph import Graph, Node, Op, Quantisation, Tensor
 from matloom.ir.verify import verify
 from matloom.passes.lower_precision import lower_precision, widen_weights
@@ -48,18 +48,15 @@ class Net:
                 name=f"c{number}", shape=data.shape, dtype="float32", data=data
             )
         first = Conv2D(
-            stride=(2, 2),
-            dilation=(1, 1),
-            padding=Padding(top=0, bottom=1, left=1, right=1),
-            activation=Activation.RELU6,
+            stride=(2, 2), padding=Padding(bottom=1, left=1, right=1), activation=Activation.RELU6
         )
         second = dataclasses.replace(
             first,
             stride=(1, 1),
-            padding=Padding(top=0, bottom=0, left=0, right=0),
+            padding=NO_PADDING,
             activation=Activation.NONE,
         )
-        dense = FullyConnected(keep_num_dims=False, activation=Activation.NONE)
+        dense = FullyConnected()
         nodes = (
             Node(op=Op.CONV_2D, inputs=(0, 3, 6), outputs=(1,), attributes=first, index=0),
             Node(op=Op.CONV_2D, inputs=(1, 4, 7), outputs=(2,), attributes=second, index=1),

@@ -44,18 +44,13 @@ def network(weights=None, seed=0):
         6: dataclasses.replace(tensor("d", dense.shape, 0.02), data=dense),
         7: tensor("y", (1, 5), 2.0, 1),
     }
-    first = Conv2D(
-        stride=(1, 1),
-        dilation=(1, 1),
-        padding=Padding(top=1, bottom=0, left=0, right=1),
-        activation=Activation.RELU,
-    )
+    first = Conv2D(padding=Padding(top=1, right=1), activation=Activation.RELU)
     second = dataclasses.replace(
         first,
-        padding=Padding(top=0, bottom=0, left=1, right=0),
+        padding=Padding(left=1),
         activation=Activation.NONE,
     )
-    last = FullyConnected(keep_num_dims=False, activation=Activation.NONE)
+    last = FullyConnected()
     nodes = (
         Node(op=Op.CONV_2D, inputs=(0, 1, 2), outputs=(3,), attributes=first, index=0),
         Node(op=Op.CONV_2D, inputs=(3, 1, 2), outputs=(4,), attributes=second, index=1),
@@ -177,7 +172,7 @@ def test_host_layers_keep_their_weights():
     far = dataclasses.replace(
         conv.attributes,
         dilation=(300, 1),
-        padding=Padding(top=300, bottom=0, left=0, right=1),
+        padding=Padding(top=300, right=1),
     )
     nodes = (dataclasses.replace(conv, attributes=far), *graph.nodes[1:])
     graph = dataclasses.replace(graph, nodes=nodes)

@@ -3,7 +3,7 @@ from dataclasses import replace
 import numpy as np
 
 from matloom.arch.config import PRESETS
-from matloom.ir.attributes import Activation, Arithmetic, Conv2D, Padding
+from matloom.ir.attributes import Arithmetic, Conv2D, Padding
 from matloom.ir.graph import Graph, Node, Op, Quantisation, Tensor
 from matloom.ir.verify import verify
 from matloom.kernels.interpreter import interpret
@@ -22,12 +22,7 @@ def _conv(number, source, target, kernel):
         op=Op.CONV_2D,
         inputs=(source, 10 + kernel),
         outputs=(target,),
-        attributes=Conv2D(
-            stride=(1, 1),
-            dilation=(1, 1),
-            padding=Padding(top=pad, bottom=pad, left=pad, right=pad),
-            activation=Activation.NONE,
-        ),
+        attributes=Conv2D(padding=Padding(top=pad, bottom=pad, left=pad, right=pad)),
         index=number,
     )
 
@@ -48,7 +43,7 @@ def _residual():
         op=Op.ADD,
         inputs=(1, 2),
         outputs=(3,),
-        attributes=Arithmetic(activation=Activation.NONE),
+        attributes=Arithmetic(),
         index=2,
     )
     nodes = (_conv(0, 0, 1, 3), _conv(1, 0, 2, 1), addition)

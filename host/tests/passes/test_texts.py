@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from matloom.ir.attributes import (
-    Activation,
     Arithmetic,
     Conv2D,
     FullyConnected,
@@ -31,7 +30,7 @@ from support.text_changes import changes
 SCALE, WEIGHT_SCALE = (
     Quantisation(scale=(scale,), zero_point=(zero,)) for scale, zero in ((0.5, 3), (0.01, 0))
 )
-DENSE = FullyConnected(keep_num_dims=False, activation=Activation.NONE)
+DENSE = FullyConnected()
 
 
 class Network(GraphBuilder):
@@ -46,9 +45,7 @@ class Network(GraphBuilder):
     def convolution(self, source, kernel=1, pad=0):
         weights = self.constant(np.ones((3, kernel, kernel, 2), np.int8), WEIGHT_SCALE)
         padding = Padding(top=pad, bottom=pad, left=pad, right=pad)
-        attributes = Conv2D(
-            stride=(1, 1), dilation=(1, 1), padding=padding, activation=Activation.NONE
-        )
+        attributes = Conv2D(padding=padding)
         return self.add(Op.CONV_2D, [source, weights], attributes)
 
     def padded(self, source):
@@ -101,7 +98,7 @@ def of_order_branches():
     network = Network()
     image = network.image()
     heavy, light = network.convolution(image, 3, 1), network.convolution(image)
-    addition = Arithmetic(activation=Activation.NONE)
+    addition = Arithmetic()
     return network.graph(network.add(Op.ADD, [heavy, light], addition))
 
 

@@ -148,7 +148,7 @@ def _divided():
     """Return a network with a SOFTMAX, which the engine lacks, between two dense layers."""
     draw = np.random.default_rng(2)
     builder = GraphBuilder("divided")
-    dense = FullyConnected(keep_num_dims=False, activation=Activation.RELU)
+    dense = FullyConnected(activation=Activation.RELU)
     scale = Quantisation(scale=(0.05,), zero_point=(-128,))
     part = Quantisation(scale=(1 / 256,), zero_point=(-128,))
     weights = Quantisation(scale=(0.02,), zero_point=(0,))

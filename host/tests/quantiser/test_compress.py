@@ -27,7 +27,7 @@ def odd_network(network):
     attributes = Conv2D(
         stride=(2, 1),
         dilation=(1, 2),
-        padding=Padding(top=0, bottom=1, left=2, right=1),
+        padding=Padding(bottom=1, left=2, right=1),
         activation=Activation.RELU,
     )
     weights, bias = network.weights(6, 3, 3, 3), network.weights(6)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import matloom
-from matloom.ir.attributes import Activation, Axis, FullyConnected, Slice
+from matloom.ir.attributes import Axis, FullyConnected, Slice
 from matloom.ir.builder import GraphBuilder
 from matloom.ir.graph import Op
 from matloom.kernels.interpreter import carried, initial_state, interpret
@@ -28,7 +28,7 @@ def remembering():
     def dense(source, units):
         depth = builder.tensors[source].shape[-1]
         matrix = random.standard_normal((units, depth)) / np.sqrt(depth)
-        kept = FullyConnected(keep_num_dims=False, activation=Activation.NONE)
+        kept = FullyConnected()
         return builder.add(
             Op.FULLY_CONNECTED, [source, builder.constant(matrix.astype(np.float32))], kept
         )

@@ -8,13 +8,13 @@ import pytest
 from matloom.arch.config import PRESETS
 from matloom.compiler import CompileOptions, compile_network
 from matloom.data.matrix_products import product_graph
-from matloom.ir.attributes import Activation, Arithmetic, Conv2D, Padding
+from matloom.ir.attributes import Arithmetic, Conv2D, Padding
 from matloom.ir.graph import Graph, Node, Op, Quantisation, Tensor
 from matloom.ir.verify import verify
 from matloom.kernels.interpreter import interpret
 from matloom.runtime import load
 
-SUM = Arithmetic(activation=Activation.NONE)
+SUM = Arithmetic()
 
 
 class Residual:
@@ -56,12 +56,7 @@ class Residual:
         return self.operator(
             Op.CONV_2D,
             (source, self.tensor(weights.shape, 0.02, weights)),
-            Conv2D(
-                stride=(1, 1),
-                dilation=(1, 1),
-                padding=Padding(top=1, bottom=1, left=1, right=1),
-                activation=Activation.NONE,
-            ),
+            Conv2D(padding=Padding(top=1, bottom=1, left=1, right=1)),
         )
 
 

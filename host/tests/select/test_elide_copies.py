@@ -11,7 +11,7 @@ from matloom.ir.graph import Op, Quantisation
 from matloom.ir.shapes import same_padding
 from matloom.kernels.interpreter import interpret
 from matloom.runtime import load
-from matloom.verification.random_operators import VALID, Instances
+from matloom.verification.random_operators import Instances
 
 #: Of all data, as a concatenation asks for.
 SCALE = Quantisation(scale=(0.5,), zero_point=(4,))
@@ -29,8 +29,6 @@ class Network(GraphBuilder):
         """Add a convolution that keeps the size of the image."""
         _images, height, width, depth = self.tensors[source].shape
         attributes = Conv2D(
-            stride=(1, 1),
-            dilation=(1, 1),
             padding=same_padding((height, width), (kernel, kernel), (1, 1), (1, 1)),
             activation=Activation.RELU,
         )
@@ -76,7 +74,7 @@ def test_tensors_with_other_readers_are_copied():
 def test_an_upsampled_map_next_to_its_ancestor():
     network = Network(6, (1, 8, 8, 12))
     wide = network.convolution(0, 20)
-    pool = Pool2D(window=(2, 2), stride=(2, 2), padding=VALID, activation=Activation.NONE)
+    pool = Pool2D(window=(2, 2), stride=(2, 2))
     narrow = network.convolution(network.add(Op.MAX_POOL_2D, (wide,), pool), 24)
     resize = Resize(size=(8, 8), align_corners=False, half_pixel_centers=True)
     up = network.add(Op.RESIZE_NEAREST_NEIGHBOR, (narrow,), resize)

@@ -5,7 +5,7 @@ import pytest
 
 from matloom.arch.config import PRESETS, load_config
 from matloom.compiler import compile_network
-from matloom.ir.attributes import Activation, Conv2D, Padding
+from matloom.ir.attributes import Conv2D
 from matloom.ir.builder import GraphBuilder
 from matloom.ir.graph import Op, Quantisation
 from support.chain import exact_programs, executes
@@ -19,12 +19,7 @@ def compared(op, size, depth=5, seed=0):
     builder = GraphBuilder()
     scale = Quantisation(scale=(0.05,), zero_point=(3,))
     image = builder.input("image", (1, *size[:2], depth), "int8", scale)
-    attributes = Conv2D(
-        stride=(1, 1),
-        dilation=(1, 1),
-        padding=Padding(top=0, bottom=0, left=0, right=0),
-        activation=Activation.NONE,
-    )
+    attributes = Conv2D()
     made = []
     for _ in range(2):
         data = generator.integers(-127, 128, (size[2], 1, 1, depth), np.int8)

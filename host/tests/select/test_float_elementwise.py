@@ -11,7 +11,7 @@ from matloom.arch.config import PRESETS
 from matloom.arch.isa import Destination, Opcode, Source
 from matloom.arch.modes import FLOAT_MODES
 from matloom.compiler import CompileOptions, compile_network
-from matloom.ir.attributes import Activation, Arithmetic, Attributes, Conv2D, Padding, Pool2D
+from matloom.ir.attributes import Activation, Arithmetic, Attributes, Conv2D, Pool2D
 from matloom.ir.graph import Graph, Node, Op, Tensor
 from matloom.program import EngineStep
 from matloom.program.instruction_table import unpack_all
@@ -27,7 +27,6 @@ LIMITS = {
     Activation.RELU6: (0, 6),
     Activation.RELU_N1_TO_1: (-1, 1),
 }
-NO_PADDING = Padding(top=0, bottom=0, left=0, right=0)
 SPECIAL = [0x00000000, 0x80000000, 0x00000001, 0x807FFFFF, 0x00800000, 0x3F800000, 0xBF808000]
 SPECIAL += [0x477FF000, 0x477FEFFF, 0x33000000, 0x33000001, 0x7F7FFFFF, 0xFF7F8000]
 SPECIAL += [0x7F800000, 0xFF800000, 0x7FC00000, 0xFF800001, 0x40C00000, 0x40C00001]
@@ -59,9 +58,7 @@ class Net:
             for number, shape in sizes.items()
         }
         tensors[5] = Tensor(name="eye", shape=identity.shape, dtype="float32", data=identity)
-        layer = Conv2D(
-            stride=(1, 1), dilation=(1, 1), padding=NO_PADDING, activation=Activation.NONE
-        )
+        layer = Conv2D()
         made = Arithmetic(activation=self.activation)
         nodes = [Node(op=Op.ADD, inputs=(0, 1), outputs=(2,), attributes=made, index=0)]
         if self.limit is not None:
@@ -212,7 +209,7 @@ def test_isolated_operators_stay_on_the_host():
     """The engine would gain nothing from moving it there and back."""
     shape = (1, 4, 4, 3)
     graph = Net((shape, shape), limit=Op.RELU).graph()
-    pool = Pool2D(stride=(1, 1), window=(1, 1), padding=NO_PADDING, activation=Activation.NONE)
+    pool = Pool2D(window=(1, 1))
     tensors = {**graph.tensors, 6: dataclasses.replace(graph.tensors[4], name="pooled")}
     add, relu, layer = graph.nodes
     pooling = Node(op=Op.MAX_POOL_2D, inputs=(3,), outputs=(6,), attributes=pool, index=3)

@@ -15,7 +15,7 @@ from matloom.kernels.interpreter import interpret
 from matloom.program.instruction_table import unpack_all
 from matloom.runtime import load
 from matloom.select.lookup import table_of
-from matloom.verification.random_operators import VALID, Instances
+from matloom.verification.random_operators import Instances
 
 CONFIG = PRESETS["reference"]
 SHAPE = (1, 9, 7, 20)
@@ -37,13 +37,11 @@ class Network(GraphBuilder):
         return self.add(op, [source], quantisation=LOGISTIC if op is Op.LOGISTIC else SCALE)
 
     def multiplied(self, first, second):
-        return self.add(Op.MUL, [first, second], Arithmetic(activation=Activation.NONE))
+        return self.add(Op.MUL, [first, second], Arithmetic())
 
     def convolution(self, source):
         weights = self.tensor(self.instances._weights((SHAPE[3], 1, 1, SHAPE[3]), 0))
-        attributes = Conv2D(
-            stride=(1, 1), dilation=(1, 1), padding=VALID, activation=Activation.RELU
-        )
+        attributes = Conv2D(activation=Activation.RELU)
         return self.add(Op.CONV_2D, [source, weights], attributes, quantisation=SCALE)
 
 

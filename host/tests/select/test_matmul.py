@@ -132,7 +132,7 @@ def test_a_layer_writes_panels_itself(more_readers):
     builder = GraphBuilder("values")
     given = builder.input("a", (1, 21, 30), "int8", scale)
     weights = builder.constant(generator.integers(-127, 128, (37, 30), np.int8), scale)
-    dense = FullyConnected(keep_num_dims=True, activation=Activation.NONE)
+    dense = FullyConnected(keep_num_dims=True)
     values = builder.add(Op.FULLY_CONNECTED, [given, weights], dense, quantisation=scale)
     scores = builder.input("b", (1, 18, 21), "int8", scale)
     plain = BatchMatmul(adj_x=False, adj_y=False)

@@ -11,7 +11,6 @@ from matloom.arch.isa import Destination, Opcode
 from matloom.compiler import CompileOptions, compile_network
 from matloom.frontend.tflite.write import write_tflite
 from matloom.ir.attributes import (
-    Activation,
     Arithmetic,
     Axis,
     LeakyRelu,
@@ -29,7 +28,7 @@ from matloom.runtime import load
 from matloom.select.operators import ENGINE
 from matloom.tools.compare import random_inputs
 from matloom.tools.references import MicroReference
-from matloom.verification.random_operators import VALID, Instances
+from matloom.verification.random_operators import Instances
 
 #: Instances of each operator, in turn for each configuration: more than 20,000 in all.
 FEW, MANY = range(12), range(12, 652)
@@ -123,7 +122,7 @@ def test_add_takes_two_passes_where_post_adds_bytes(products, passes, scales):
         for name, scale in zip("ab", scales, strict=True)
     ]
     result = Quantisation(scale=(0.1,), zero_point=(-3,))
-    total = builder.add(Op.ADD, inputs, Arithmetic(activation=Activation.NONE), quantisation=result)
+    total = builder.add(Op.ADD, inputs, Arithmetic(), quantisation=result)
     program = compile_network(builder.graph(total), replace(CONFIGS[0], products=products))
     (step,) = program.steps
     place, posts = step.command_offset, []
@@ -194,7 +193,7 @@ def test_reasons_say_what_is_missing():
     assert reason(made(Op.HARD_SWISH, None, (3,))) == (
         "it needs a table, and the configuration has tables = 0"
     )
-    assert reason(made(Op.MUL, Arithmetic(activation=Activation.NONE), (3,), (3,))) == (
+    assert reason(made(Op.MUL, Arithmetic(), (3,), (3,))) == (
         "it multiplies tensors, and the configuration has products = 0"
     )
 
@@ -211,7 +210,7 @@ def test_depthwise_layers_without_windows_equal_the_reference(left_out, seed):
 
 
 def pooled(window):
-    return Pool2D(window=window, stride=(1, 1), padding=VALID, activation=Activation.NONE)
+    return Pool2D(window=window)
 
 
 @pytest.mark.parametrize(
@@ -279,7 +278,7 @@ def test_ties_keep_a_difference_on_the_host():
 )
 @pytest.mark.parametrize("tiling", [None, *range(5)])
 def test_runs_that_repeat(shapes, config, tiling):
-    graph = made(Op.MUL, Arithmetic(activation=Activation.NONE), *shapes)
+    graph = made(Op.MUL, Arithmetic(), *shapes)
     given = random_inputs(graph, 0)
     (expected,) = interpret(graph, given).values()
     resident = None if tiling is None else False
@@ -289,7 +288,7 @@ def test_runs_that_repeat(shapes, config, tiling):
 
 
 SCALAR = {
-    **{op: Arithmetic(activation=Activation.NONE) for op in (Op.ADD, Op.SUB, Op.MUL)},
+    **{op: Arithmetic() for op in (Op.ADD, Op.SUB, Op.MUL)},
     **dict.fromkeys((Op.MAXIMUM, Op.MINIMUM)),
 }
 

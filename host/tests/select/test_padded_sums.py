@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from matloom.arch.config import PRESETS
-from matloom.ir.attributes import Activation, Arithmetic, Conv2D, Pad, Padding
+from matloom.ir.attributes import Arithmetic, Conv2D, Pad
 from matloom.ir.builder import GraphBuilder
 from matloom.ir.graph import Op, Quantisation
 from support.chain import exact_programs, executes
@@ -23,17 +23,12 @@ def padded_sum(channels, scales, *, swapped=False, value=None, before=0):
         generator.integers(-127, 128, (wide, 1, 1, narrow), np.int8),
         Quantisation(scale=(0.01,), zero_point=(0,)),
     )
-    attributes = Conv2D(
-        stride=(1, 1),
-        dilation=(1, 1),
-        padding=Padding(top=0, bottom=0, left=0, right=0),
-        activation=Activation.NONE,
-    )
+    attributes = Conv2D()
     y = builder.add(Op.CONV_2D, [x, weights], attributes, quantisation=second)
     ends = {"before": (0, 0, 0, before), "after": (0, 0, 0, wide - narrow - before)}
     padded = builder.add(Op.PAD, [x], Pad(**ends, value=value), quantisation=first)
     terms = [y, padded] if swapped else [padded, y]
-    last = builder.add(Op.ADD, terms, Arithmetic(activation=Activation.NONE), quantisation=output)
+    last = builder.add(Op.ADD, terms, Arithmetic(), quantisation=output)
     return builder.graph(last)
 
 

@@ -1,6 +1,6 @@
 from matloom.arch.config import PRESETS
 from matloom.arch.machine import Machine
-from matloom.ir.attributes import Activation, Arithmetic, Attributes, Softmax
+from matloom.ir.attributes import Arithmetic, Attributes, Softmax
 from matloom.ir.graph import Graph, Node, Op, Quantisation, Tensor
 from matloom.select.partition import EngineRun, HostRun, partition
 
@@ -17,7 +17,7 @@ def _add(first, second, output, index):
         op=Op.ADD,
         inputs=(first, second),
         outputs=(output,),
-        attributes=Arithmetic(activation=Activation.NONE),
+        attributes=Arithmetic(),
         index=index,
     )
 

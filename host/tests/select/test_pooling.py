@@ -3,7 +3,7 @@
 import pytest
 
 from matloom.arch.config import PRESETS, load_config
-from matloom.ir.attributes import Activation, Padding, Pool2D
+from matloom.ir.attributes import Padding, Pool2D
 from matloom.ir.builder import GraphBuilder
 from matloom.ir.graph import Op, Quantisation
 from support.chain import exact_programs, executes
@@ -20,7 +20,6 @@ def executed(size, window, stride, pads=(0, 0, 0, 0), config=CONFIG):
         window=window,
         stride=stride,
         padding=Padding(top=top, bottom=bottom, left=left, right=right),
-        activation=Activation.NONE,
     )
     graph = builder.graph(builder.add(Op.AVERAGE_POOL_2D, [image], attributes))
     return executes(exact_programs(graph, config, (None, 1, 2))[0])

@@ -5,7 +5,7 @@ import pytest
 
 from matloom.arch.config import PRESETS
 from matloom.arch.isa import Destination, Opcode
-from matloom.ir.attributes import Activation, Arithmetic
+from matloom.ir.attributes import Arithmetic
 from matloom.ir.builder import GraphBuilder
 from matloom.ir.graph import Op, Quantisation
 from matloom.kernels.interpreter import interpret
@@ -32,7 +32,7 @@ def prelu(shape, scales=(0.193, 0.063, 0.132), zeros=(-5, 5, -65), seed=0):
     unit = builder.constant(
         np.array([127], np.int8), Quantisation(scale=(1 / 127,), zero_point=(0,))
     )
-    plain = Arithmetic(activation=Activation.NONE)
+    plain = Arithmetic()
     x = builder.add(Op.MUL, [given, unit], plain, quantisation=data)
     made = builder.add(Op.MUL, [x, slopes], plain, quantisation=product)
     both = [builder.add(Op.QUANTIZE, [each], quantisation=result) for each in (made, x)]

@@ -5,14 +5,12 @@ import numpy as np
 from matloom.arch.config import PRESETS
 from matloom.arch.machine import Machine
 from matloom.ir.attributes import (
-    Activation,
     Arithmetic,
     Axis,
     BatchMatmul,
     Conv2D,
     FullyConnected,
     Pad,
-    Padding,
     Slice,
 )
 from matloom.ir.builder import GraphBuilder
@@ -44,12 +42,7 @@ class Network(GraphBuilder):
     def convolution(self, source, channels, name):
         depth = self.tensors[source].shape[3]
         weights = self.constant(np.ones((channels, 1, 1, depth), np.int8), WEIGHT_SCALE)
-        attributes = Conv2D(
-            stride=(1, 1),
-            dilation=(1, 1),
-            padding=Padding(top=0, bottom=0, left=0, right=0),
-            activation=Activation.NONE,
-        )
+        attributes = Conv2D()
         return self.add(Op.CONV_2D, [source, weights], attributes, name=name)
 
 
@@ -126,7 +119,7 @@ def test_a_prelu_written_as_a_product_and_a_maximum_is_one_stage():
     network = Network()
     image = network.input("x", (1, 4, 4, 16), "int8", SCALE)
     slopes = network.constant(np.full((1, 1, 16), -3, np.int8), WEIGHT_SCALE)
-    attributes = Arithmetic(activation=Activation.NONE)
+    attributes = Arithmetic()
     product = network.add(Op.MUL, [image, slopes], attributes, quantisation=SCALE, name="product")
     run = staged(network.graph(network.add(Op.MAXIMUM, [product, image], name="y")))
     shape = "1 output blocks, 1 x 4 x 4 x 16 bytes, i8xi8"
@@ -143,7 +136,7 @@ def test_an_addition_reads_what_a_pad_would_extend():
     wide = network.convolution(image, 16, "wide")
     ends = Pad(before=(0,) * 4, after=(0, 0, 0, 8), value=None)
     padded = network.add(Op.PAD, [image], ends, quantisation=SCALE, name="padded")
-    attributes = Arithmetic(activation=Activation.NONE)
+    attributes = Arithmetic()
     both = network.add(Op.ADD, [wide, padded], attributes, quantisation=SCALE, name="y")
     lines = changed(padded_sums, staged(network.graph(both)))
     assert [line for line in lines if line.startswith("+")] == [
@@ -199,7 +192,7 @@ def test_a_dense_layer_writes_the_weights_of_a_product():
     scale = Quantisation(scale=(0.02,), zero_point=(0,))
     tokens = network.input("tokens", (1, 16, 8), "int8", scale)
     weights = network.constant(np.ones((16, 8), np.int8), scale)
-    dense = FullyConnected(keep_num_dims=True, activation=Activation.NONE)
+    dense = FullyConnected(keep_num_dims=True)
     values = network.add(
         Op.FULLY_CONNECTED, [tokens, weights], dense, quantisation=scale, name="values"
     )

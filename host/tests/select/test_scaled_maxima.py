@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from matloom.arch.config import PRESETS, load_config
-from matloom.ir.attributes import Activation, Arithmetic
+from matloom.ir.attributes import Arithmetic
 from matloom.ir.builder import GraphBuilder
 from matloom.ir.graph import Op, Quantisation
 from matloom.select.limited_scales import limited_scales
@@ -21,7 +21,7 @@ def prelus(shape, zero=-20, factor=0.006, count=2, seed=0):
     for _ in range(count):
         data = generator.integers(-128, 128, (1,) * (len(shape) - 2) + shape[-1:], np.int8)
         slopes = builder.constant(data, Quantisation(scale=(factor,), zero_point=(-30,)))
-        attributes = Arithmetic(activation=Activation.NONE)
+        attributes = Arithmetic()
         product = builder.add(Op.MUL, [last, slopes], attributes, quantisation=scale)
         last = builder.add(Op.MAXIMUM, [product, last], quantisation=scale)
     return builder.graph(last)

@@ -5,7 +5,7 @@ import pytest
 
 import matloom
 from matloom.frontend.tflite.write import write_tflite
-from matloom.ir.attributes import Activation, Arithmetic
+from matloom.ir.attributes import Arithmetic
 from matloom.ir.graph import Graph, Node, Op, Quantisation, Tensor
 from matloom.kernels.interpreters import LIBRARIES, Cut
 
@@ -35,7 +35,7 @@ def network(op, shapes, seed):
             zip("xyz", (*shapes, made), scales, strict=True)
         )
     }
-    attributes = Arithmetic(activation=Activation.NONE)
+    attributes = Arithmetic()
     node = Node(op=op, inputs=(0, 1), outputs=(2,), attributes=attributes, index=0)
     return Graph(name="one", inputs=(0, 1), outputs=(2,), tensors=tensors, nodes=(node,))
 

@@ -7,7 +7,7 @@ from matloom.arch.config import PRESETS
 from matloom.compiler import CompileOptions, compiled
 from matloom.data.growth import Growth
 from matloom.data.streaming import delay, streaming_network
-from matloom.ir.attributes import Activation, Arithmetic, Slice
+from matloom.ir.attributes import Arithmetic, Slice
 from matloom.ir.graph import Op
 from matloom.select.rewrites.store_slices import _span
 
@@ -75,7 +75,7 @@ def remembering(height, *, read):
     given = growth.input((1, height, 32, 16), "int8")
     joined = delay(growth, given, height)
     (variable,) = growth.variables
-    nothing = Arithmetic(activation=Activation.NONE)
+    nothing = Arithmetic()
     source = variable.after if read else joined
     (result,) = growth.operator(Op.ADD, [source, source], nothing)
     return growth.graph("a test", [given], [result])

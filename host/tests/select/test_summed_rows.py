@@ -5,14 +5,13 @@ import pytest
 
 from matloom.arch.config import PRESETS
 from matloom.compiler import CompileOptions, compile_network
-from matloom.ir.attributes import Activation, Arithmetic, Conv2D, Padding, Pool2D, Reduce
+from matloom.ir.attributes import Arithmetic, Conv2D, Pool2D, Reduce
 from matloom.ir.builder import GraphBuilder
 from matloom.ir.graph import Op, Quantisation
 from matloom.select import pooling
 from support.chain import exact_programs, executes
 
 REFERENCE, NANO = PRESETS["reference"], PRESETS["nano"]
-NOTHING = Padding(top=0, bottom=0, left=0, right=0)
 
 
 def pooled(size, op=Op.MEAN, *, made=True, doubled=False, kept=False):
@@ -28,16 +27,14 @@ def pooled(size, op=Op.MEAN, *, made=True, doubled=False, kept=False):
     if made:
         values = generator.integers(-127, 128, (size[2], 1, 1, depth), np.int8)
         weights = builder.constant(values, Quantisation(scale=(0.01,), zero_point=(0,)))
-        attributes = Conv2D(
-            stride=(1, 1), dilation=(1, 1), padding=NOTHING, activation=Activation.NONE
-        )
+        attributes = Conv2D()
         data = builder.add(Op.CONV_2D, [data, weights], attributes)
     if doubled:
-        data = builder.add(Op.ADD, [data, data], Arithmetic(activation=Activation.NONE))
+        data = builder.add(Op.ADD, [data, data], Arithmetic())
     if op is Op.MEAN:
         result = builder.add(op, [data], Reduce(axes=(1, 2), keep_dims=False))
     else:
-        pool = Pool2D(window=size[:2], stride=(1, 1), padding=NOTHING, activation=Activation.NONE)
+        pool = Pool2D(window=size[:2])
         result = builder.add(op, [data], pool)
     return builder.graph(result, *([data] if kept else []))
 

@@ -5,7 +5,7 @@ from operator import mul
 import pytest
 
 from matloom.arch.config import PRESETS
-from matloom.ir.attributes import Activation, Padding, Pool2D, Reduce
+from matloom.ir.attributes import Pool2D, Reduce
 from matloom.ir.builder import GraphBuilder
 from matloom.ir.graph import Op, Quantisation
 from support.chain import exact_programs, executes
@@ -19,12 +19,7 @@ def over_image(op, shape):
     x = builder.input("x", shape, "int8", SCALE)
     attributes = Reduce(axes=(1, 2), keep_dims=True)
     if op is Op.AVERAGE_POOL_2D:
-        attributes = Pool2D(
-            window=shape[1:3],
-            stride=(1, 1),
-            padding=Padding(top=0, bottom=0, left=0, right=0),
-            activation=Activation.NONE,
-        )
+        attributes = Pool2D(window=shape[1:3])
     output = SCALE if op is not Op.SUM else Quantisation(scale=(2.5,), zero_point=(3,))
     return builder.graph(builder.add(op, [x], attributes, quantisation=output))
 

@@ -6,10 +6,9 @@ import pytest
 
 from matloom.arch.config import load_config
 from matloom.data.digits import NETWORK
-from matloom.ir.attributes import Activation, Attributes, Axis, Conv2D
+from matloom.ir.attributes import Attributes, Axis, Conv2D
 from matloom.ir.graph import Graph, Node, Op, Quantisation, Tensor
 from matloom.ir.verify import verify
-from matloom.verification.random_operators import VALID
 
 
 @pytest.fixture
@@ -38,7 +37,7 @@ def branches():
             quantisation=Quantisation(scale=(0.01,), zero_point=(0,)),
             data=weights,
         )
-    layer = Conv2D(stride=(1, 1), dilation=(1, 1), padding=VALID, activation=Activation.NONE)
+    layer = Conv2D()
     nodes = (
         Node(op=Op.CONV_2D, inputs=(0, 5), outputs=(1,), attributes=layer, index=0),
         Node(op=Op.CONV_2D, inputs=(0, 6), outputs=(2,), attributes=layer, index=1),

@@ -38,9 +38,7 @@ class Chain:
         """Add a convolution whose output is the image's size divided by the stride."""
         taps = (kernel, width or kernel)
         padding = same_padding(self._size, taps, (stride, stride))
-        attributes = Conv2D(
-            stride=(stride, stride), dilation=(1, 1), padding=padding, activation=Activation.RELU
-        )
+        attributes = Conv2D(stride=(stride, stride), padding=padding, activation=Activation.RELU)
         weights = self.instances._weights((outputs, *taps, self.shape[3]), 0)
         return self._add(Op.CONV_2D, attributes, weights)
 
@@ -53,13 +51,7 @@ class Chain:
     ) -> Self:
         """Add a depthwise layer, by default with a 3x3 kernel."""
         padding = same_padding(self._size, taps, stride) if padding is None else padding
-        attributes = DepthwiseConv2D(
-            stride=stride,
-            dilation=(1, 1),
-            padding=padding,
-            activation=Activation.RELU,
-            depth_multiplier=1,
-        )
+        attributes = DepthwiseConv2D(stride=stride, padding=padding, activation=Activation.RELU)
         weights = self.instances._weights((1, *taps, self.shape[3]), 3)
         return self._add(Op.DEPTHWISE_CONV_2D, attributes, weights)
 

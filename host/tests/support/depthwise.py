@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from matloom.ir.attributes import Activation, DepthwiseConv2D, Padding
+from matloom.ir.attributes import DepthwiseConv2D, Padding
 from matloom.ir.builder import GraphBuilder
 from matloom.ir.graph import Graph, Op, Quantisation
 
@@ -35,7 +35,6 @@ def depthwise(
         stride=stride,
         dilation=dilation,
         padding=Padding(top=top, bottom=bottom, left=left, right=right),
-        activation=Activation.NONE,
         depth_multiplier=multiplier,
     )
     return builder.graph(builder.add(Op.DEPTHWISE_CONV_2D, [image, weights], attributes))

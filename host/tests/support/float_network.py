@@ -4,6 +4,7 @@ import numpy as np
 
 from matloom import frontend
 from matloom.ir.attributes import (
+    NO_PADDING,
     Activation,
     Arithmetic,
     Attributes,
@@ -22,7 +23,6 @@ from support.oracles import litert
 __all__ = ["FloatNetwork", "float_network", "float_samples", "litert_agreement"]
 
 _SAME = Padding(top=1, bottom=1, left=1, right=1)
-_NONE = Padding(top=0, bottom=0, left=0, right=0)
 
 
 class FloatNetwork(GraphBuilder):
@@ -46,12 +46,7 @@ class FloatNetwork(GraphBuilder):
     ) -> int:
         """Add a CONV_2D of stride 1."""
         depth = self.tensors[source].shape[-1]
-        attributes = Conv2D(
-            stride=(1, 1),
-            dilation=(1, 1),
-            padding=_SAME if kernel > 1 else _NONE,
-            activation=activation,
-        )
+        attributes = Conv2D(padding=_SAME if kernel > 1 else NO_PADDING, activation=activation)
         weights = self.weights(channels, kernel, kernel, depth)
         bias = self.constant(self.random.normal(0, 0.1, channels).astype(np.float32))
         return self.add(Op.CONV_2D, [source, weights, bias], attributes)
@@ -59,13 +54,7 @@ class FloatNetwork(GraphBuilder):
     def depthwise(self, source: int) -> int:
         """Add a DEPTHWISE_CONV_2D of 3x3."""
         channels = self.tensors[source].shape[-1]
-        attributes = DepthwiseConv2D(
-            stride=(1, 1),
-            dilation=(1, 1),
-            padding=_SAME,
-            activation=Activation.RELU,
-            depth_multiplier=1,
-        )
+        attributes = DepthwiseConv2D(padding=_SAME, activation=Activation.RELU)
         weights = self.constant(self.random.normal(0, 0.5, (1, 3, 3, channels)).astype(np.float32))
         bias = self.constant(self.random.normal(0, 0.1, channels).astype(np.float32))
         return self.add(Op.DEPTHWISE_CONV_2D, [source, weights, bias], attributes)
@@ -73,12 +62,10 @@ class FloatNetwork(GraphBuilder):
     def classes(self, source: int, count: int) -> int:
         """Add an average over the image, a dense layer and a SOFTMAX."""
         _, height, width, channels = self.tensors[source].shape
-        pool = Pool2D(
-            window=(height, width), stride=(1, 1), padding=_NONE, activation=Activation.NONE
-        )
+        pool = Pool2D(window=(height, width))
         average = self.add(Op.AVERAGE_POOL_2D, [source], pool)
         flat = self.add(Op.RESHAPE, [average], Attributes(), shape=(1, channels))
-        dense = FullyConnected(keep_num_dims=False, activation=Activation.NONE)
+        dense = FullyConnected()
         weights = self.weights(count, channels, scale=3.0)
         logits = self.add(Op.FULLY_CONNECTED, [flat, weights], dense)
         return self.add(Op.SOFTMAX, [logits], Softmax(beta=1.0))
@@ -91,7 +78,7 @@ def float_network(seed: int = 0) -> Graph:
     first = network.convolution(image, 8, kernel=3)
     inside = network.depthwise(first)
     last = network.convolution(inside, 8, activation=Activation.NONE)
-    total = network.add(Op.ADD, [first, last], Arithmetic(activation=Activation.NONE))
+    total = network.add(Op.ADD, [first, last], Arithmetic())
     return network.graph(network.classes(network.add(Op.RELU, [total]), 5))
 
 

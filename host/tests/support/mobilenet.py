@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 
 from matloom.ir.attributes import (
+    NO_PADDING,
     Activation,
     Arithmetic,
     Conv2D,
@@ -21,7 +22,6 @@ __all__ = ["mobilenet"]
 _GROUPS = ((8, 1, 1), (8, 2, 2), (16, 2, 3), (24, 2, 4), (32, 1, 3), (56, 2, 3), (112, 1, 1))
 _STEM, _EXPANSION, _LAYERS = 16, 6, 3
 
-_NO_PADDING = Padding(top=0, bottom=0, left=0, right=0)
 _SAME = Padding(top=1, bottom=1, left=1, right=1)
 _QUANTISATION = Quantisation(scale=(0.05,), zero_point=(-3,))
 
@@ -46,8 +46,7 @@ class _Network(GraphBuilder):
         depth = self.tensors[source].shape[-1]
         attributes = Conv2D(
             stride=(stride, stride),
-            dilation=(1, 1),
-            padding=_NO_PADDING if kernel == 1 else _SAME,
+            padding=NO_PADDING if kernel == 1 else _SAME,
             activation=Activation.NONE if linear else Activation.RELU6,
         )
         weights = self.weights((channels, kernel, kernel, depth), kernel * kernel * depth)
@@ -55,11 +54,7 @@ class _Network(GraphBuilder):
 
     def depthwise(self, source: int, stride: int) -> int:
         attributes = DepthwiseConv2D(
-            stride=(stride, stride),
-            dilation=(1, 1),
-            padding=_SAME,
-            activation=Activation.RELU6,
-            depth_multiplier=1,
+            stride=(stride, stride), padding=_SAME, activation=Activation.RELU6
         )
         weights = self.weights((1, 3, 3, self.tensors[source].shape[-1]), 9)
         return self.add(Op.DEPTHWISE_CONV_2D, [source, weights], attributes)
@@ -70,7 +65,7 @@ class _Network(GraphBuilder):
         made = self.convolution(self.depthwise(wide, stride), channels, linear=True)
         if self.tensors[made].shape != self.tensors[source].shape:
             return made
-        return self.add(Op.ADD, [made, source], Arithmetic(activation=Activation.NONE))
+        return self.add(Op.ADD, [made, source], Arithmetic())
 
 
 def mobilenet(layers: int, size: int) -> Graph:

@@ -12,6 +12,7 @@ from matloom.compiler import CompileOptions
 from matloom.data.digits import NETWORK
 from matloom.data.matrix_products import product_graph
 from matloom.ir.attributes import (
+    NO_PADDING,
     Activation,
     Arithmetic,
     Axis,
@@ -22,7 +23,6 @@ from matloom.ir.attributes import (
 from matloom.ir.builder import GraphBuilder
 from matloom.ir.graph import Graph, Op, Quantisation
 from matloom.verification.random_layers import random_layer
-from matloom.verification.random_operators import VALID
 from support.mutants import Case, Mutant, mutants
 
 __all__ = ["FUNCTIONS", "HISTORICAL", "cases", "chosen"]
@@ -187,8 +187,7 @@ class _Drawn(GraphBuilder):
         depth = self.tensors[given].shape[-1]
         attributes = Conv2D(
             stride=(stride, stride),
-            dilation=(1, 1),
-            padding=VALID if kernel == 1 else _SAME,
+            padding=NO_PADDING if kernel == 1 else _SAME,
             activation=Activation.RELU,
         )
         filters = self.weights((channels, kernel, kernel, depth))
@@ -197,13 +196,7 @@ class _Drawn(GraphBuilder):
     def depthwise(self, given: int, stride: int = 1) -> int:
         """Add a depthwise convolution."""
         depth = self.tensors[given].shape[-1]
-        attributes = DepthwiseConv2D(
-            stride=(stride, stride),
-            dilation=(1, 1),
-            padding=_SAME,
-            activation=Activation.NONE,
-            depth_multiplier=1,
-        )
+        attributes = DepthwiseConv2D(stride=(stride, stride), padding=_SAME)
         filters = self.weights((1, 3, 3, depth))
         return self.add(Op.DEPTHWISE_CONV_2D, [given, filters], attributes)
 
@@ -213,7 +206,7 @@ def _residual() -> Graph:
     last = net.image
     for _ in range(2):
         made = net.convolution(net.depthwise(last), 8)
-        last = net.add(Op.ADD, [made, last], Arithmetic(activation=Activation.NONE))
+        last = net.add(Op.ADD, [made, last], Arithmetic())
     return net.graph(last)
 
 
@@ -222,7 +215,7 @@ def _plain_residual(size: int, blocks: int) -> Graph:
     last = net.image
     for _ in range(blocks):
         made = net.convolution(net.convolution(last, 4, 3), 4, 3)
-        last = net.add(Op.ADD, [last, made], Arithmetic(activation=Activation.NONE))
+        last = net.add(Op.ADD, [last, made], Arithmetic())
     return net.graph(last)
 
 

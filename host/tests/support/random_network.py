@@ -9,6 +9,7 @@ import numpy as np
 from matloom.data.growth import Growth
 from matloom.data.streaming import accumulate, delay
 from matloom.ir.attributes import (
+    NO_PADDING,
     Activation,
     Arithmetic,
     Attributes,
@@ -19,7 +20,6 @@ from matloom.ir.attributes import (
     FullyConnected,
     LeakyRelu,
     Pad,
-    Padding,
     Pool2D,
     Reduce,
     Resize,
@@ -37,8 +37,6 @@ __all__ = ["MOST_OPERATORS", "Size", "random_network"]
 
 #: Operators of the largest networks.
 MOST_OPERATORS = 150
-
-_VALID = Padding(top=0, bottom=0, left=0, right=0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -219,7 +217,7 @@ def _convolution(network: _Network, source: int) -> None:
     dilation = (1, 1)
     if g.chance(0.1) and max(kernel) * 2 <= min(height, width):
         dilation = g.choose(((2, 1), (1, 2), (2, 2)))
-    padding = _VALID
+    padding = NO_PADDING
     if g.chance(0.5):
         padding = same_padding((height, width), kernel, stride, dilation)
     outputs = g.choose((1, 3, 4, 8, 8, 13, 16, 16, 24, 33))
@@ -241,7 +239,7 @@ def _depthwise(network: _Network, source: int) -> None:
     kernel = g.choose(((3, 3), (3, 3), _window(network, (height, width), 5)))
     kernel = (min(kernel[0], height), min(kernel[1], width))
     step = g.choose((1, 1, 2, 3))
-    padding = same_padding((height, width), kernel, (step, step)) if g.chance(0.6) else _VALID
+    padding = same_padding((height, width), kernel, (step, step)) if g.chance(0.6) else NO_PADDING
     multiplier = g.choose((1, 1, 1, 2, 3)) if depth <= 16 else 1
     channels, taps = depth * multiplier, kernel[0] * kernel[1]
     if not network.affordable(height * width // step**2 * channels * taps):
@@ -250,7 +248,6 @@ def _depthwise(network: _Network, source: int) -> None:
     inputs += network.bias(channels, taps, tensor.dtype)
     attributes = DepthwiseConv2D(
         stride=(step, step),
-        dilation=(1, 1),
         padding=padding,
         activation=network.activation(),
         depth_multiplier=multiplier,
@@ -270,7 +267,7 @@ def _transposed(network: _Network, source: int) -> None:
         return
     inputs = [source, network.weights((outputs, *kernel, depth), 0)]
     inputs += network.bias(outputs, depth * kernel[0] * kernel[1], "int8")
-    attributes = TransposeConv(stride=stride, padding=_VALID, size=size, activation=Activation.NONE)
+    attributes = TransposeConv(stride=stride, size=size)
     g.operator(Op.TRANSPOSE_CONV, inputs, attributes)
 
 
@@ -337,7 +334,7 @@ def _pool(network: _Network, source: int) -> None:
     image = (tensor.shape[1], tensor.shape[2])
     window = _window(network, image, 4)
     stride = g.choose((window, (1, 1), (2, 2)))
-    padding = same_padding(image, window, stride) if g.chance(0.5) else _VALID
+    padding = same_padding(image, window, stride) if g.chance(0.5) else NO_PADDING
     attributes = Pool2D(
         window=window, stride=stride, padding=padding, activation=network.activation()
     )
@@ -510,20 +507,14 @@ def _residual(network: _Network, source: int) -> None:
         return
     if not network.affordable(height * width * (2 * depth * inner + 9 * inner)):
         return
-    one = Conv2D(stride=(1, 1), dilation=(1, 1), padding=_VALID, activation=Activation.RELU6)
+    one = Conv2D(activation=Activation.RELU6)
     same = same_padding((height, width), (3, 3), (1, 1))
     (wide,) = g.operator(Op.CONV_2D, [source, network.weights((inner, 1, 1, depth), 0)], one)
-    attributes = DepthwiseConv2D(
-        stride=(1, 1),
-        dilation=(1, 1),
-        padding=same,
-        activation=Activation.RELU6,
-        depth_multiplier=1,
-    )
+    attributes = DepthwiseConv2D(padding=same, activation=Activation.RELU6)
     weights = network.weights((1, 3, 3, inner), 3)
     (windows,) = g.operator(Op.DEPTHWISE_CONV_2D, [wide, weights], attributes)
     (narrow,) = g.operator(Op.CONV_2D, [windows, network.weights((depth, 1, 1, inner), 0)], one)
-    g.operator(Op.ADD, [source, narrow], Arithmetic(activation=Activation.NONE))
+    g.operator(Op.ADD, [source, narrow], Arithmetic())
 
 
 _KINDS: dict[str, Callable[[_Network, int], None]] = {

@@ -10,7 +10,7 @@ from matloom.compiler import compile_network
 from matloom.data.digits import NETWORK
 from matloom.data.growth import Growth
 from matloom.data.streaming import streaming_network
-from matloom.ir.attributes import Activation, Arithmetic, Softmax
+from matloom.ir.attributes import Arithmetic, Softmax
 from matloom.ir.graph import Op
 from matloom.terminal.tables import as_text
 from matloom.tools.explain import explain
@@ -107,7 +107,7 @@ def remembering(after_of, outputs_of):
     growth = Growth((1,))
     given = growth.input((1, 4, 4, 3), "int8")
     before = growth.variable((1, 4, 4, 3), "int8", growth.tensors[given].quantisation)
-    nothing = Arithmetic(activation=Activation.NONE)
+    nothing = Arithmetic()
     (total,) = growth.operator(Op.ADD, [before, given], nothing)
     (chances,) = growth.operator(Op.SOFTMAX, [total], Softmax(beta=1.0))
     numbers = {"given": given, "total": total, "chances": chances}

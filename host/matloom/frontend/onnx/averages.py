@@ -16,14 +16,13 @@ from matloom.frontend.onnx.functions import run_alone
 from matloom.frontend.onnx.quantised import Model, attribute, quantisation_of
 from matloom.frontend.onnx.values import LAST, Values, as_signed
 from matloom.frontend.onnx.weighted import stated_multipliers
-from matloom.ir.attributes import Activation, DepthwiseConv2D, Padding
+from matloom.ir.attributes import DepthwiseConv2D
 from matloom.ir.graph import Array, Op, Quantisation
 
 __all__ = ["convert_average"]
 
 #: Relative rounding error of float32.
 _ROUNDING = 2.0**-24
-_NO_PADDING = Padding(top=0, bottom=0, left=0, right=0)
 
 
 def convert_average(values: Values, model: Model, node: Any) -> Claim:
@@ -72,13 +71,7 @@ def _hold_sums(
 ) -> None:
     """Add the operator of sums, and register its output as the node's value."""
     wanted = values.known[made]
-    attributes = DepthwiseConv2D(
-        stride=strides,
-        dilation=(1, 1),
-        padding=_NO_PADDING,
-        activation=Activation.NONE,
-        depth_multiplier=1,
-    )
+    attributes = DepthwiseConv2D(stride=strides)
     last = tuple(wanted.shape[axis] for axis in LAST)
     signed = as_signed(result, wanted.dtype)
     pooled = values.made(Op.DEPTHWISE_CONV_2D, inputs, last, signed, made, attributes)

@@ -7,7 +7,7 @@ from matloom.frontend.errors import Unsupported
 from matloom.frontend.onnx.quantised import attribute
 from matloom.frontend.onnx.values import LAST, Values, in_file_order, kept_axes
 from matloom.frontend.onnx.weighted import spatial_padding
-from matloom.ir.attributes import Activation, Pool2D
+from matloom.ir.attributes import Pool2D
 from matloom.ir.graph import Op
 
 __all__ = ["MOVES"]
@@ -49,7 +49,7 @@ def max_pool(values: Values, node: Any, source: str, made: str) -> None:
     image = list(value.shape[2:])
     padding = spatial_padding(node, image, window, (strides, dilations), wanted.shape[2:])
     number = values.bytes_of(source, LAST)
-    attributes = Pool2D(window=window, stride=strides, padding=padding, activation=Activation.NONE)
+    attributes = Pool2D(window=window, stride=strides, padding=padding)
     shape = tuple(wanted.shape[axis] for axis in LAST)
     pooled = values.made(Op.MAX_POOL_2D, [number], shape, value.quantisation, made, attributes)
     values.hold(made, LAST, pooled)

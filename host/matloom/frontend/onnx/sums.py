@@ -15,7 +15,7 @@ from matloom.frontend.onnx.claims import Claim
 from matloom.frontend.onnx.functions import every_byte, every_pair, run_alone
 from matloom.frontend.onnx.quantised import Model, quantisation_of
 from matloom.frontend.onnx.values import Values, as_signed
-from matloom.ir.attributes import Activation, Arithmetic
+from matloom.ir.attributes import Arithmetic
 from matloom.ir.graph import Array, Graph, Node, Op, Quantisation, Tensor
 from matloom.kernels.elementwise import add
 
@@ -82,7 +82,7 @@ def convert_sum(values: Values, model: Model, node: Any) -> Claim:
             moved = np.ascontiguousarray(_signed_bytes(wide).transpose(order))
             numbers.append(values.constant(moved, f"{operands.output} addend", scales[at]))
     ordered = tuple(shape[axis] for axis in order)
-    attributes = Arithmetic(activation=Activation.NONE)
+    attributes = Arithmetic()
     result = values.made(Op.ADD, numbers, ordered, scales[2], operands.output, attributes)
     values.hold(operands.output, order, result)
     return Claim(unit="pairs of inputs", reachable=len(wanted), differing=differing)
@@ -179,7 +179,7 @@ def _misses(scales: list[Quantisation], pairs: list[Array], wanted: Array) -> in
         at: Tensor(name="", shape=wanted.shape, dtype="int8", quantisation=scale)
         for at, scale in enumerate(scales)
     }
-    attributes = Arithmetic(activation=Activation.NONE)
+    attributes = Arithmetic()
     node = Node(op=Op.ADD, inputs=(0, 1), outputs=(2,), attributes=attributes, index=0)
     graph = Graph(name="", inputs=(0, 1), outputs=(2,), tensors=tensors, nodes=(node,))
     try:

@@ -17,19 +17,15 @@ from matloom.frontend.onnx.quantised import Model, attribute, quantisation_of
 from matloom.frontend.onnx.steps import fit_multipliers
 from matloom.frontend.onnx.values import Values, as_signed
 from matloom.ir.attributes import (
-    Activation,
     Attributes,
     DepthwiseConv2D,
     LeakyRelu,
     Lookup,
-    Padding,
 )
 from matloom.ir.graph import Array, Graph, Node, Op, Quantisation, Tensor
 from matloom.kernels.kernels import kernel_of
 
 __all__ = ["add_function", "convert_unary", "function_of", "table_of"]
-
-_NO_PADDING = Padding(top=0, bottom=0, left=0, right=0)
 
 
 def table_of(
@@ -129,13 +125,7 @@ def add_function(
         return values.made(Op.LOOKUP, [number], shape, ends[1], name, entries)
     channels = shape[-1] if shape else 1
     image = (1, math.prod(shape) // channels, 1, channels)
-    attributes = DepthwiseConv2D(
-        stride=(1, 1),
-        dilation=(1, 1),
-        padding=_NO_PADDING,
-        activation=Activation.NONE,
-        depth_multiplier=1,
-    )
+    attributes = DepthwiseConv2D()
     unit = Quantisation(scale=(1.0,), zero_point=(0,))
     inputs = [
         values.made(Op.RESHAPE, [number], image, ends[0], name),

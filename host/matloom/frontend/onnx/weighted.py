@@ -11,7 +11,6 @@ from matloom.frontend.onnx.quantised import Layer, attribute
 from matloom.frontend.onnx.steps import fit_multipliers
 from matloom.frontend.onnx.values import IN_INT8, LAST, Values, as_signed, in_file_order
 from matloom.ir.attributes import (
-    Activation,
     Attributes,
     Conv2D,
     DepthwiseConv2D,
@@ -163,7 +162,7 @@ def _dense(values: Values, layer: Layer) -> tuple[Op, Array, Attributes, tuple[i
         raise Unsupported("scales its bias")
     transposed = "Gemm" in node.op_type and attribute(node, "transB", 0)
     weights = layer.weights if transposed else layer.weights.T
-    attributes = FullyConnected(keep_num_dims=rank != 2, activation=Activation.NONE)
+    attributes = FullyConnected(keep_num_dims=rank != 2)
     return Op.FULLY_CONNECTED, np.ascontiguousarray(weights), attributes, in_file_order(rank)
 
 
@@ -186,13 +185,11 @@ def _convolution(values: Values, layer: Layer) -> tuple[Op, Array, Attributes, t
     common: dict[str, Any] = {"stride": strides, "dilation": dilations, "padding": padding}
     if groups == 1:
         filters = np.ascontiguousarray(weights.transpose(0, 2, 3, 1))
-        return Op.CONV_2D, filters, Conv2D(**common, activation=Activation.NONE), order
+        return Op.CONV_2D, filters, Conv2D(**common), order
     if groups != depth or weights.shape[1] != 1:
         raise Unsupported(f"has {groups} groups")
     filters = np.ascontiguousarray(weights.transpose(1, 2, 3, 0))
-    attributes = DepthwiseConv2D(
-        **common, activation=Activation.NONE, depth_multiplier=len(weights) // depth
-    )
+    attributes = DepthwiseConv2D(**common, depth_multiplier=len(weights) // depth)
     return Op.DEPTHWISE_CONV_2D, filters, attributes, order
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from matloom.frontend.errors import Contradiction, Unsupported
 from matloom.frontend.tflite.additions import Additions, FileItem
 from matloom.frontend.tflite.parameters import PARAMETER_READERS
-from matloom.ir.attributes import Activation, Attributes, Lookup, Padding, Pool2D, Reduce
+from matloom.ir.attributes import Attributes, Lookup, Pool2D, Reduce
 from matloom.ir.graph import Node, Op, Tensor
 from matloom.ir.moves import reduced_shape
 
@@ -46,12 +46,7 @@ def extreme_nodes(item: FileItem, additions: Additions) -> list[Node]:
     outer, (*others, last) = data.shape[: axes[0]], data.shape[axes[0] : axes[-1] + 1]
     window = math.prod(others), last
     image = math.prod(outer), *window, math.prod(data.shape[axes[-1] + 1 :])
-    pool = Pool2D(
-        window=window,
-        stride=window,
-        padding=Padding(top=0, bottom=0, left=0, right=0),
-        activation=Activation.NONE,
-    )
+    pool = Pool2D(window=window, stride=window)
     steps: list[tuple[Op, Attributes, tuple[int, ...]]] = [
         (Op.RESHAPE, Attributes(), image),
         (Op.MAX_POOL_2D, pool, (image[0], 1, 1, image[3])),

@@ -9,6 +9,7 @@ from matloom.frontend.errors import Contradiction, Unsupported
 from matloom.frontend.tflite.flatbuffer import enum_name, options
 from matloom.frontend.tflite.parameters import PARAMETER_READERS
 from matloom.ir.attributes import (
+    NO_PADDING,
     Activation,
     Arithmetic,
     Attributes,
@@ -58,7 +59,7 @@ def _padding(table: Any, image: Pair, kernel: Pair, stride: Pair, dilation: Pair
     if kind == tflite.Padding.SAME:
         return same_padding(image, kernel, stride, dilation)
     if kind == tflite.Padding.VALID:
-        return Padding(top=0, bottom=0, left=0, right=0)
+        return NO_PADDING
     raise Contradiction(f"must have a padding of SAME or VALID, not {kind}")
 
 

@@ -9,11 +9,10 @@ import tflite
 from matloom.frontend.errors import Contradiction, Unsupported
 from matloom.frontend.tflite.flatbuffer import options
 from matloom.ir.attributes import (
-    Activation,
+    NO_PADDING,
     Attributes,
     Axis,
     Pad,
-    Padding,
     Reduce,
     Resize,
     Slice,
@@ -205,12 +204,10 @@ def _transposed_convolution(
         raise Contradiction(f"must have a padding of SAME or VALID, not {table.Padding()}")
     if getattr(table, "FusedActivationFunction", int)():
         raise Unsupported("has a fused activation")
-    padding = Padding(top=0, bottom=0, left=0, right=0)
+    padding = NO_PADDING
     if table.Padding() == tflite.Padding.SAME:
         padding = same_padding((size[0], size[1]), (kernel[0], kernel[1]), stride)
-    return TransposeConv(
-        stride=stride, padding=padding, size=(size[0], size[1]), activation=Activation.NONE
-    )
+    return TransposeConv(stride=stride, padding=padding, size=(size[0], size[1]))
 
 
 PARAMETER_READERS: dict[Op, Reader] = {

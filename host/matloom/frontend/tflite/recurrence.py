@@ -17,7 +17,7 @@ from matloom.frontend.errors import Unsupported
 from matloom.frontend.tflite.additions import Additions, FileItem
 from matloom.frontend.tflite.flatbuffer import options
 from matloom.frontend.tflite.tensors import FileTensors
-from matloom.ir.attributes import Activation, Attributes, Axis, Conv2D, LstmCell, Padding
+from matloom.ir.attributes import Attributes, Axis, Conv2D, LstmCell
 from matloom.ir.graph import Array, Node, Op, Quantisation, Tensor
 
 __all__ = ["LSTM", "lstm_nodes"]
@@ -32,12 +32,7 @@ _BEFORE, _AFTER = 2.0**-12, 2.0**-15
 #: Powers of two that may be the scale of the cells' state.
 _POWERS = range(-15, 1)
 _INPUT_RANK = 3
-_POINTWISE = Conv2D(
-    stride=(1, 1),
-    dilation=(1, 1),
-    padding=Padding(top=0, bottom=0, left=0, right=0),
-    activation=Activation.NONE,
-)
+_POINTWISE = Conv2D()
 #: Steps that are written out: more would make programs long.
 _MOST_STEPS = 128
 

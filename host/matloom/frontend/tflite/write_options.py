@@ -6,6 +6,7 @@ import numpy as np
 import tflite
 
 from matloom.ir.attributes import (
+    NO_PADDING,
     Activation,
     Arithmetic,
     Attributes,
@@ -40,7 +41,7 @@ def _activation(activation: Activation) -> int:
 
 
 def _padding(padding: Padding, same: Padding) -> int:
-    if padding == Padding(top=0, bottom=0, left=0, right=0):
+    if padding == NO_PADDING:
         return int(tflite.Padding.VALID)
     if padding != same:
         raise ValueError(f"padding must be SAME ({same}) or VALID, not {padding}")

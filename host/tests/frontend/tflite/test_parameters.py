@@ -9,7 +9,6 @@ import pytest
 from matloom import frontend
 from matloom.frontend.tflite.write import write_tflite
 from matloom.ir.attributes import (
-    Activation,
     Axis,
     Pad,
     Reduce,
@@ -20,7 +19,7 @@ from matloom.ir.attributes import (
     TransposeConv,
 )
 from matloom.ir.graph import Op
-from matloom.verification.random_operators import VALID, Instances
+from matloom.verification.random_operators import Instances
 
 runtime = pytest.importorskip(
     "tflite_micro.python.tflite_micro.runtime", reason="tflite-micro is not installed"
@@ -39,9 +38,7 @@ ATTRIBUTES = {
     Op.SPLIT_V: Split(axis=1, sizes=(1, 3)),
     Op.STRIDED_SLICE: Slice(begin=(0, 3, 0, 0), size=(1, 2, 4, 2), step=(1, -2, 1, 1)),
     Op.TRANSPOSE: Transpose(permutation=(0, 2, 1, 3)),
-    Op.TRANSPOSE_CONV: TransposeConv(
-        stride=(2, 2), padding=VALID, size=(9, 9), activation=Activation.NONE
-    ),
+    Op.TRANSPOSE_CONV: TransposeConv(stride=(2, 2), size=(9, 9)),
 }
 
 WRONG_IMAGE = "does not fit its inputs: an output of (9, 9) needs an image of (4, 7), not (4, 4)"

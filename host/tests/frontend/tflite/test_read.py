@@ -80,7 +80,7 @@ def test_digits():
     ]
     halving = graph.nodes[4]
     assert halving.attributes.stride == (2, 2)
-    assert halving.attributes.padding == Padding(top=0, bottom=1, left=0, right=1)
+    assert halving.attributes.padding == Padding(bottom=1, right=1)
     assert halving.attributes.activation is Activation.RELU
     weights = graph.tensors[graph.nodes[7].inputs[1]]
     assert weights.quantisation.axis == 0

@@ -42,13 +42,10 @@ def convolutional():
         6: Tensor(name="bias", shape=(8,), dtype="int32", data=draw.integers(-99, 99, 8, np.int32)),
     }
     convolution = Conv2D(
-        stride=(2, 2),
-        dilation=(1, 1),
-        padding=Padding(top=0, bottom=1, left=0, right=1),
-        activation=Activation.RELU,
+        stride=(2, 2), padding=Padding(bottom=1, right=1), activation=Activation.RELU
     )
     mean = Reduce(axes=(1, 2), keep_dims=False)
-    layer = FullyConnected(keep_num_dims=False, activation=Activation.NONE)
+    layer = FullyConnected()
     nodes = (
         Node(op=Op.CONV_2D, inputs=(0, 1, 6), outputs=(2,), attributes=convolution, index=0),
         Node(op=Op.MEAN, inputs=(2,), outputs=(3,), attributes=mean, index=1),

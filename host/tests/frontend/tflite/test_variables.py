@@ -9,7 +9,7 @@ from matloom.data.growth import Growth
 from matloom.data.streaming import streaming_network
 from matloom.frontend.errors import ModelError
 from matloom.frontend.tflite.write import write_tflite
-from matloom.ir.attributes import Activation, Arithmetic
+from matloom.ir.attributes import Arithmetic
 from matloom.ir.graph import Op
 from matloom.ir.text import to_text
 from matloom.ir.verify import verify
@@ -28,7 +28,7 @@ def running_total():
     kept = growth.tensors[given].quantisation
     before = growth.variable((1, 2), "int8", kept)
     growth.values[before] = np.array([[5, -3]], np.int8)
-    (after,) = growth.operator(Op.ADD, [before, given], Arithmetic(activation=Activation.NONE))
+    (after,) = growth.operator(Op.ADD, [before, given], Arithmetic())
     growth.assign(before, after)
     return growth.graph("total", [given], [after])
 

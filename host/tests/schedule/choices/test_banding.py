@@ -6,8 +6,7 @@ import pytest
 
 from matloom.arch.config import PRESETS, Config
 from matloom.compiler import CompileOptions, compile_network
-from matloom.ir.attributes import Padding
-from matloom.verification.random_operators import VALID
+from matloom.ir.attributes import NO_PADDING, Padding
 from support.chain import Chain, exact_programs, executes
 
 REFERENCE = PRESETS["reference"]
@@ -73,9 +72,9 @@ def test_one_after_the_other():
 
 
 def refused():
-    around = Padding(top=2, bottom=0, left=1, right=1)
+    around = Padding(top=2, left=1, right=1)
     yield "an odd number of rows", chain(image=(13, 10))
-    yield "no padding", chain(padding=VALID)
+    yield "no padding", chain(padding=NO_PADDING)
     yield "two rows above", chain(padding=around)
     yield "a stride", chain(stride=(1, 2))
     yield "too many channels", chain(9)

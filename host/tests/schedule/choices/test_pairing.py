@@ -6,8 +6,7 @@ import pytest
 
 from matloom.arch.config import PRESETS, Config
 from matloom.compiler import CompileOptions, compile_network
-from matloom.ir.attributes import Padding
-from matloom.verification.random_operators import VALID
+from matloom.ir.attributes import NO_PADDING, Padding
 from support.chain import Chain, exact_programs, executes
 
 CONFIGS = {
@@ -33,7 +32,7 @@ def check(graph, config="reference", seeds=(1, 2)):
     [
         ((10, 8), None),
         ((2, 4), None),
-        ((9, 7), VALID),
+        ((9, 7), NO_PADDING),
         ((9, 7), None),
         ((9, 8), None),
         ((10, 7), None),
@@ -69,7 +68,7 @@ def test_one_after_the_other():
 
 
 def refused():
-    twice, below = replace(AROUND, top=2), Padding(top=0, bottom=2, left=0, right=2)
+    twice, below = replace(AROUND, top=2), Padding(bottom=2, right=2)
     yield "two rows above", Chain((1, 16, 16, 4)).convolve(16).halve(padding=twice)
     yield "padding in the last block", Chain((1, 9, 9, 4)).convolve(16).halve(padding=below)
     yield "another stride", Chain((1, 16, 16, 4)).convolve(16).halve(stride=(1, 1))

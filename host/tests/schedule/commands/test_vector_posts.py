@@ -4,7 +4,7 @@ import pytest
 
 from matloom.arch.config import PRESETS
 from matloom.arch.isa import Destination, Opcode
-from matloom.ir.attributes import Activation, Arithmetic, Reduce
+from matloom.ir.attributes import Arithmetic, Reduce
 from matloom.ir.builder import GraphBuilder
 from matloom.ir.graph import Op, Quantisation
 from matloom.program.instruction_table import unpack_all
@@ -21,7 +21,7 @@ def scaled(shape, *, swapped=False, op=Op.MUL):
     mean = Reduce(axes=(1, 2), keep_dims=True)
     means = builder.add(Op.MEAN, [image], mean, quantisation=quantisation)
     both = [means, image] if swapped else [image, means]
-    plain = Arithmetic(activation=Activation.NONE)
+    plain = Arithmetic()
     return builder.graph(builder.add(op, both, plain, quantisation=quantisation))
 
 

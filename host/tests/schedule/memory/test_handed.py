@@ -7,7 +7,7 @@ import pytest
 
 from matloom.arch.config import PRESETS
 from matloom.arch.isa import Opcode, Region
-from matloom.ir.attributes import Activation, Arithmetic, Conv2D, Padding
+from matloom.ir.attributes import Arithmetic, Conv2D
 from matloom.ir.builder import GraphBuilder
 from matloom.ir.graph import Op, Quantisation
 from matloom.program.instruction_table import unpack_all
@@ -24,18 +24,13 @@ def residual(op, *more):
     builder = GraphBuilder()
     scale = Quantisation(scale=(0.05,), zero_point=(3,))
     image = builder.input("image", (1, *SIZE[:2], 8), "int8", scale)
-    attributes = Conv2D(
-        stride=(1, 1),
-        dilation=(1, 1),
-        padding=Padding(top=0, bottom=0, left=0, right=0),
-        activation=Activation.NONE,
-    )
+    attributes = Conv2D()
     made = []
     for _ in range(2):
         data = generator.integers(-127, 128, (SIZE[2], 1, 1, 8), np.int8)
         weights = builder.constant(data, Quantisation(scale=(0.01,), zero_point=(0,)))
         made.append(builder.add(Op.CONV_2D, [image, weights], attributes))
-    result = builder.add(op, made, Arithmetic(activation=Activation.NONE))
+    result = builder.add(op, made, Arithmetic())
     return builder.graph(result, *(made[each] for each in more))
 
 

@@ -15,7 +15,7 @@ __all__ = ["ELEMENTWISE"]
 
 _Converter = Callable[[FloatValues, FileNode], None]
 
-_PLAIN = Arithmetic(activation=Activation.NONE)
+_PLAIN = Arithmetic()
 #: Limits of RELU6, and the slope and offset of the HardSigmoid that RELU6 computes.
 _SIX, _SLOPE, _OFFSET = 6.0, 1 / 6, 0.5
 _NEAR = 1e-6

@@ -212,7 +212,7 @@ def _product(values: FloatValues, node: FileNode, weights: Array, bias: list[int
     shape = values.shape(node.source)
     number, columns = _rows(values, node.source)
     weights = np.ascontiguousarray(weights if columns is None else weights[:, columns])
-    kind = FullyConnected(keep_num_dims=len(shape) != 2, activation=Activation.NONE)
+    kind = FullyConnected(keep_num_dims=len(shape) != 2)
     operands = [number, values.builder.constant(weights, name=node.inputs[1]), *bias]
     made = values.add(Op.FULLY_CONNECTED, operands, kind, name=node.output)
     values.hold(node.output, in_file_order(len(shape)), made)
@@ -246,7 +246,7 @@ def _normalisation(values: FloatValues, node: FileNode) -> None:
     number = values.ordered(node.source, order)
     shape = [1] * len(order)
     shape[order.index(1)] = -1
-    attributes = Arithmetic(activation=Activation.NONE)
+    attributes = Arithmetic()
     for op, data in ((Op.MUL, factor), (Op.ADD, offset - mean * factor)):
         constant = values.builder.constant(data.astype(np.float32).reshape(shape))
         name = node.output if op is Op.ADD else ""

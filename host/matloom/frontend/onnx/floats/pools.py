@@ -7,12 +7,10 @@ from matloom.frontend.onnx.floats.layers import hold_image, image_of, padding_of
 from matloom.frontend.onnx.floats.node import FileNode
 from matloom.frontend.onnx.floats.values import FloatValues
 from matloom.frontend.onnx.values import in_file_order
-from matloom.ir.attributes import Activation, Pad, Padding, Pool2D, Reduce
+from matloom.ir.attributes import NO_PADDING, Pad, Padding, Pool2D, Reduce
 from matloom.ir.graph import Op
 
 __all__ = ["POOLS"]
-
-_NO_PADDING = Padding(top=0, bottom=0, left=0, right=0)
 
 
 def _pool(op: Op) -> Callable[[FloatValues, FileNode], None]:
@@ -29,10 +27,8 @@ def _pool(op: Op) -> Callable[[FloatValues, FileNode], None]:
                 raise Unsupported("counts its padding, and has a size that is rounded up")
             padding = whole
         if op is Op.AVERAGE_POOL_2D and node.options.get("count_include_pad", 0):
-            number, padding = _padded(values, number, padding), _NO_PADDING
-        attributes = Pool2D(
-            window=window, stride=stride, padding=padding, activation=Activation.NONE
-        )
+            number, padding = _padded(values, number, padding), NO_PADDING
+        attributes = Pool2D(window=window, stride=stride, padding=padding)
         hold_image(values, node, values.add(op, [number], attributes, name=node.output))
 
     return convert
@@ -40,7 +36,7 @@ def _pool(op: Op) -> Callable[[FloatValues, FileNode], None]:
 
 def _padded(values: FloatValues, number: int, padding: Padding) -> int:
     """Return an image with zeros around it, which the average includes."""
-    if padding == _NO_PADDING:
+    if padding == NO_PADDING:
         return number
     edges = Pad(
         before=(0, padding.top, padding.left, 0), after=(0, padding.bottom, padding.right, 0)
@@ -72,12 +68,7 @@ def _global(values: FloatValues, node: FileNode) -> None:
         hold_image(values, node, values.add(Op.MEAN, [number], attributes, name=node.output))
         return
     window = values.builder.tensors[number].shape[1:3]
-    pool = Pool2D(
-        window=(window[0], window[1]),
-        stride=(1, 1),
-        padding=_NO_PADDING,
-        activation=Activation.NONE,
-    )
+    pool = Pool2D(window=(window[0], window[1]))
     hold_image(values, node, values.add(Op.MAX_POOL_2D, [number], pool, name=node.output))
 
 
