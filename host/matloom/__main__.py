@@ -1,11 +1,12 @@
 """Entry point of `matloom` and `python -m matloom`."""
 
+import signal
 import sys
 
 __all__ = ["main"]
 
-#: As a shell counts a program that SIGINT ended.
-_INTERRUPTED = 130
+#: Exit status of a program ended by SIGINT, as shells report it.
+_INTERRUPTED = 128 + signal.SIGINT
 
 
 def main() -> None:

@@ -1,6 +1,7 @@
 """The command line: one function per verb, each of which imports what it needs when called."""
 
 import os
+import signal
 import sys
 import warnings
 from io import TextIOWrapper
@@ -54,7 +55,7 @@ __all__ = [
 USER_ERRORS = (HintedError, ValueError, TypeError, OSError, ModuleNotFoundError)
 
 #: Exit status of a program ended by SIGINT, as shells report it.
-_INTERRUPTED = 130
+_INTERRUPTED = 128 + signal.SIGINT
 
 
 def main() -> None:
