@@ -35,9 +35,7 @@ def product_executes(
         address = constants + each.offset
         changes = {"weights_fixed": 1, "weight_addr": address}
         if each.replaces_input:
-            changes = {"input_addr": address, "input_pitch": 0, "input_rows": 1}
-            changes |= {"input_row_bytes": stage.input_layout.row_bytes, "y_step": 0}
-            changes |= {"first_row": 0, "first_byte": inside}
+            changes = _one_row(address, stage.input_layout.row_bytes, inside) | {"y_step": 0}
         (rows if each.replaces_input else tiles).append(changes)
     if computed.shares_sums(tile.positions, tile.end_step - tile.first_step, config):
         yield from _of_shared_sums(stage, tile, fields, rows)
@@ -45,6 +43,18 @@ def product_executes(
         yield fields
         yield from ({**fields, **changes, "accumulate": 1} for changes in rows)
     yield from ({**fields, **changes, "accumulate": 1} for changes in tiles)
+
+
+def _one_row(address: int, row_bytes: int, first_byte: int) -> _Fields:
+    """Return the fields of an EXEC that reads one row of constants as its input."""
+    return {
+        "input_addr": address,
+        "input_pitch": 0,
+        "input_rows": 1,
+        "input_row_bytes": row_bytes,
+        "first_row": 0,
+        "first_byte": first_byte,
+    }
 
 
 def _selected(
@@ -57,12 +67,7 @@ def _selected(
         yield {
             **fields,
             "accumulate": int(number > 0),
-            "input_addr": constants + each.offset,
-            "input_pitch": 0,
-            "input_rows": 1,
-            "input_row_bytes": each.tiles * width,
-            "first_row": 0,
-            "first_byte": tile.first_x * vector,
+            **_one_row(constants + each.offset, each.tiles * width, tile.first_x * vector),
             "kernel_rows": each.turns,
             "kernel_cols": each.tiles,
             "kernel_col_step": width,
