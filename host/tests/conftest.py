@@ -16,31 +16,42 @@ def _one_process_of_each_interpreter():
         yield
 
 
+def _folder_of(name):
+    """Return the folder of a collection, or skip."""
+    folder = collection(name)
+    if folder is None:
+        pytest.skip(f"the collection {name} is absent: set MATLOOM_{name.upper()}")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def folder_of():
+    """Return a function that returns the folder of a collection by its name, or skips."""
+    return _folder_of
+
+
 @pytest.fixture(scope="session")
 def models():
     """Return the folder of the model collection, or skip."""
-    folder = collection()
-    if folder is None:
-        pytest.skip("the model collection is absent: set MATLOOM_MODELS")
-    return folder
+    return _folder_of("models")
 
 
 @pytest.fixture(scope="session")
 def wild():
     """Return the folder of the collection of networks from the wild, or skip."""
-    folder = collection("wild")
-    if folder is None:
-        pytest.skip("the wild collection is absent: set MATLOOM_WILD")
-    return folder
+    return _folder_of("wild")
 
 
 @pytest.fixture(scope="session")
 def untuned():
     """Return the folder of the collection of untuned networks, or skip."""
-    folder = collection("untuned")
-    if folder is None:
-        pytest.skip("the untuned collection is absent: set MATLOOM_UNTUNED")
-    return folder
+    return _folder_of("untuned")
+
+
+@pytest.fixture(scope="session")
+def onnx_networks():
+    """Return the folder of the collection of ONNX networks, or skip."""
+    return _folder_of("onnx")
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from matloom.data.digits import NETWORK
-from matloom.tools.bench import collection
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "drop_in"
 
@@ -112,10 +111,7 @@ def test_keywords_are_spotted_as_by_litert(output, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("reference_kernels")
-def test_a_published_network_spots_the_words_that_litert_finds(output, tmp_path):
-    models = collection()
-    if models is None:
-        pytest.skip("the collection of models is not here")
+def test_a_published_network_spots_the_words_that_litert_finds(output, tmp_path, models):
     golden = np.load(models / "golden" / "mlperf_tiny__kws_ref_model.npz")
     windows = golden[next(iter(golden))]
     np.save(tmp_path / "features.npy", windows.reshape(len(windows), -1))

@@ -5,7 +5,6 @@ import pytest
 from matloom import frontend
 from matloom.ir.graph import Op
 from matloom.passes import run_passes
-from matloom.tools.bench import collection
 
 #: Files with TRANSPOSE operators of their own that no pass removes, and how many.
 OWN = {"mobilenet_v2_quantized_1x3x224x224.tflite": 1, "non_stream.tflite": 36}
@@ -23,11 +22,10 @@ def transposes(path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["models", "wild", "untuned", "onnx"])
-def test_only_of_the_files(name):
-    folder = collection(name)
-    if folder is None:
-        pytest.skip(f"the collection {name} is absent: set MATLOOM_{name.upper()}")
-    paths = [path for path in sorted(folder.rglob("*")) if path.suffix in (".onnx", ".tflite")]
+def test_only_of_the_files(name, folder_of):
+    paths = [
+        path for path in sorted(folder_of(name).rglob("*")) if path.suffix in (".onnx", ".tflite")
+    ]
     assert paths
     found = {path.name: transposes(path) for path in paths}
     left = {name: count for name, (_, count) in found.items() if count}

@@ -1,7 +1,5 @@
 """Networks of the collections: outputs equal those that ONNX Runtime gave."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -22,14 +20,11 @@ def names():
 
 @pytest.mark.fast_cases(5)
 @pytest.mark.parametrize("name", names() or [None])
-def test_recorded_outputs(name):
+def test_recorded_outputs(name, onnx_networks):
     """Integers behind quantised outputs are equal, floats within 1e-5 of the largest."""
-    folder = collection("onnx")
-    if folder is None or name is None:
-        pytest.skip("the collection is not there")
     dims = {"unk__68": 1} if "static_qdq" in name else None
-    path = Path(folder, "models", f"{name}.onnx")
-    with np.load(folder / "golden" / f"{name.replace('/', '__')}.npz") as golden:
+    path = onnx_networks / "models" / f"{name}.onnx"
+    with np.load(onnx_networks / "golden" / f"{name.replace('/', '__')}.npz") as golden:
         given = [golden[f"in{at}"] for at in range(len(golden["in_names"]))]
         wanted = [golden[f"out{at}_ort"] for at in range(len(golden["out_names"]))]
         ends = golden["in_names"].tolist(), golden["out_names"].tolist()
@@ -55,12 +50,10 @@ QUANTISED = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", QUANTISED)
-def test_recorded_outputs_on_the_chip(name):
+def test_recorded_outputs_on_the_chip(name, folder_of):
     kind, _, network = name.partition("/")
-    folder = collection(kind)
-    if folder is None:
-        pytest.skip("the collection is not there")
-    path = Path(folder, "models", f"{network}.onnx")
+    folder = folder_of(kind)
+    path = folder / "models" / f"{network}.onnx"
     with np.load(folder / "golden" / f"{network.replace('/', '__')}.npz") as golden:
         (key,) = {"out0_ort", "out0_ortall"} & {*golden.files}
         given, wanted = golden["in0"][:3], golden[key]
