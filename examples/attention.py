@@ -41,10 +41,10 @@ def network(size: int, second: str) -> Graph:
 
 
 def product(
-    a: np.ndarray, b: np.ndarray, scale: float, zeros: tuple[int, int], *, turned: bool
+    a: np.ndarray, b: np.ndarray, scale: float, zeros: tuple[int, int], *, transposed: bool
 ) -> np.ndarray:
     """Return the definition of a product: exact sums, scaled and rounded."""
-    right = b.astype(int).swapaxes(-1, -2) if turned else b.astype(int)
+    right = b.astype(int).swapaxes(-1, -2) if transposed else b.astype(int)
     sums = (a.astype(int) - zeros[0]) @ (right - zeros[1])
     scaled = multiply_by_quantized_multiplier(sums, *quantize_multiplier(scale))
     return np.clip(scaled, -128, 127)
@@ -64,13 +64,13 @@ def main(device: str, config: str, size: int) -> None:
     scores = ops.batch_matmul(
         queries, keys, scale=scale, input_zero_points=zeros, adj=(False, True), **chip
     )
-    assert np.array_equal(scores, product(queries, keys, scale, zeros, turned=True))
+    assert np.array_equal(scores, product(queries, keys, scale, zeros, transposed=True))
     print(f"scores: equal to the definition, {scores.shape}")
 
     # What SOFTMAX gives: bytes from -128, which stands for 0.
     weights, zeros = scores, (-128, 0)
     mixed = ops.batch_matmul(weights, values, scale=1 / 256, input_zero_points=zeros, **chip)
-    assert np.array_equal(mixed, product(weights, values, 1 / 256, zeros, turned=False))
+    assert np.array_equal(mixed, product(weights, values, 1 / 256, zeros, transposed=False))
     print(f"values: equal to the definition, {mixed.shape}")
 
     engine = load_config(config)

@@ -127,8 +127,10 @@ def network(given: Parameters) -> Graph:
     def add(first: int, second: int) -> int:
         return builder.add(Op.ADD, [first, second], Arithmetic())
 
-    def product(first: int, second: int, *, turned: bool) -> int:
-        return builder.add(Op.BATCH_MATMUL, [first, second], BatchMatmul(adj_x=False, adj_y=turned))
+    def product(first: int, second: int, *, transposed: bool) -> int:
+        return builder.add(
+            Op.BATCH_MATMUL, [first, second], BatchMatmul(adj_x=False, adj_y=transposed)
+        )
 
     image = builder.input("image", (1, 8, 8, 1), "float32")
     stride = Conv2D(stride=(2, 2))
@@ -140,8 +142,8 @@ def network(given: Parameters) -> Graph:
     x = add(tokens, builder.constant(weights["places"][None]))
     for block in range(BLOCKS):
         q, k, v = (dense(x, f"{name}{block}") for name in "qkv")
-        shares = builder.add(Op.SOFTMAX, [product(q, k, turned=True)], Softmax(beta=1.0))
-        x = add(x, dense(product(shares, v, turned=False), f"o{block}"))
+        shares = builder.add(Op.SOFTMAX, [product(q, k, transposed=True)], Softmax(beta=1.0))
+        x = add(x, dense(product(shares, v, transposed=False), f"o{block}"))
         x = add(x, dense(dense(x, f"up{block}", Activation.RELU), f"down{block}"))
     mean = builder.add(Op.MEAN, [x], Reduce(axes=(1,), keep_dims=False))
     return builder.graph(dense(mean, "classes"))

@@ -146,21 +146,21 @@ struct matloom_moves {
   uint32_t count;
 };
 
-/* A loop. Values of a turn for the next have buffers of their own, or are variables of the body. */
+/* A loop. Values that an iteration leaves to the next have buffers, or are variables of the body. */
 struct matloom_loop {
   struct matloom_inner* body;
-  struct matloom_inner* condition; /* decides before each turn; NULL where the body counts */
-  const uint8_t* goes_on;          /* what the condition makes; else what the body reads and makes */
-  const int64_t* most;             /* turns, where the body counts */
-  int64_t* turn;                   /* where the body counts, its input */
-  const void* const* begin; /* values of the body's variables, before the first turn */
-  void* const* end;         /* and after the last */
-  struct matloom_moves before;   /* to the first turn */
-  struct matloom_moves entering; /* to each turn */
-  struct matloom_moves leaving;  /* from each turn */
-  struct matloom_moves stacked;  /* from each turn, to rows of the loop's outputs */
-  struct matloom_moves after;    /* from the last turn */
-  uint32_t turns;                /* rows of these outputs: there must be so many turns */
+  struct matloom_inner* condition; /* decides before each iteration; NULL where the body counts */
+  const uint8_t* goes_on;          /* made by the condition, else read and made by the body */
+  const int64_t* most;             /* iterations, where the body counts */
+  int64_t* iteration;              /* where the body counts, its input */
+  const void* const* begin;        /* values of the body's variables, before the first iteration */
+  void* const* end;                /* and after the last */
+  struct matloom_moves before;     /* to the first iteration */
+  struct matloom_moves entering;   /* to each iteration */
+  struct matloom_moves leaving;    /* from each iteration */
+  struct matloom_moves stacked;    /* from each iteration, to rows of the loop's outputs */
+  struct matloom_moves after;      /* from the last iteration */
+  uint32_t iterations;             /* rows of these outputs, one for each iteration */
 };
 
 /* Attaches a program of a loop, and reduces the memory by what it took. The network's own program is
@@ -169,7 +169,7 @@ enum matloom_result matloom_inner_open(struct matloom_engine* engine, struct mat
                                        struct matloom_memory* memory);
 
 /* Runs a loop: a step of the host, from within matloom_run. Returns false where a run fails, or the
- * number of turns is not that of the outputs' rows. */
+ * number of iterations is not that of the outputs' rows. */
 bool matloom_loop(struct matloom_engine* engine, const struct matloom_loop* loop);
 
 #ifdef __cplusplus

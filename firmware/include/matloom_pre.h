@@ -70,9 +70,9 @@ struct matloom_micro {
   uint32_t points;
   uint32_t mels;
   const int16_t* hann;
-  const uint16_t* order;  /* points / 2 */
-  const int16_t* turns;   /* points / 2 pairs of real and imaginary */
-  const int16_t* halves;  /* points / 4 pairs */
+  const uint16_t* order;   /* points / 2 */
+  const int16_t* twiddles; /* points / 2 pairs of real and imaginary */
+  const int16_t* halves;   /* points / 4 pairs */
   const struct matloom_taps* bands;
   const int16_t* weights;
   uint32_t smoothing_bits;

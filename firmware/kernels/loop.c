@@ -16,11 +16,11 @@ enum matloom_result matloom_inner_open(struct matloom_engine* engine, struct mat
   return MATLOOM_OK;
 }
 
-/* Copies values; those of a turn go to the row of its number. */
-static void move(struct matloom_moves moves, uint32_t turn) {
+/* Copies values; those of an iteration go to the row of its number. */
+static void move(struct matloom_moves moves, uint32_t iteration) {
   for (uint32_t i = 0; i < moves.count; ++i) {
     const struct matloom_move* each = &moves.first[i];
-    matloom_copy((uint8_t*)each->to + turn * each->bytes, each->from, each->bytes);
+    matloom_copy((uint8_t*)each->to + iteration * each->bytes, each->from, each->bytes);
   }
 }
 
@@ -28,12 +28,12 @@ static bool run(struct matloom_engine* engine, const struct matloom_inner* inner
   return matloom_run(engine, inner->tensors, inner->host, engine) == MATLOOM_OK;
 }
 
-/* Sets whether there is a turn; returns whether that could be told. */
-static bool ask(struct matloom_engine* engine, const struct matloom_loop* loop, uint32_t turn,
+/* Sets whether there is an iteration; returns whether that could be told. */
+static bool ask(struct matloom_engine* engine, const struct matloom_loop* loop, uint32_t iteration,
                 bool* again) {
   if (loop->condition == NULL) {
-    *again = *loop->goes_on != 0 && (int64_t)turn < *loop->most;
-    *loop->turn = turn;
+    *again = *loop->goes_on != 0 && (int64_t)iteration < *loop->most;
+    *loop->iteration = iteration;
     return true;
   }
   matloom_exchange(engine, &loop->condition->attached);
@@ -43,28 +43,29 @@ static bool ask(struct matloom_engine* engine, const struct matloom_loop* loop, 
   return ran;
 }
 
-/* Runs all turns, with the body's program attached. */
-static bool run_turns(struct matloom_engine* engine, const struct matloom_loop* loop) {
+/* Runs all iterations, with the body's program attached. */
+static bool run_iterations(struct matloom_engine* engine, const struct matloom_loop* loop) {
   void* const* tensors = loop->body->tensors;
   if (matloom_write_state(engine, tensors, loop->begin) != MATLOOM_OK) return false;
-  for (uint32_t turn = 0;; ++turn) {
+  for (uint32_t iteration = 0;; ++iteration) {
     bool again;
     move(loop->entering, 0);
-    if (!ask(engine, loop, turn, &again)) return false;
+    if (!ask(engine, loop, iteration, &again)) return false;
     if (!again) {
-      return (loop->stacked.count == 0 || turn == loop->turns) &&
+      return (loop->stacked.count == 0 || iteration == loop->iterations) &&
              matloom_read_state(engine, tensors, loop->end) == MATLOOM_OK;
     }
-    if ((loop->stacked.count != 0 && turn == loop->turns) || !run(engine, loop->body)) return false;
+    if (loop->stacked.count != 0 && iteration == loop->iterations) return false;
+    if (!run(engine, loop->body)) return false;
     move(loop->leaving, 0);
-    move(loop->stacked, turn);
+    move(loop->stacked, iteration);
   }
 }
 
 bool matloom_loop(struct matloom_engine* engine, const struct matloom_loop* loop) {
   move(loop->before, 0);
   matloom_exchange(engine, &loop->body->attached);
-  const bool ran = run_turns(engine, loop);
+  const bool ran = run_iterations(engine, loop);
   matloom_exchange(engine, &loop->body->attached);
   move(loop->after, 0);
   return ran;

@@ -43,27 +43,27 @@ static struct pair plus(struct pair a, struct pair b, int32_t sign) {
   return found;
 }
 
-static void radix_2(int16_t* numbers, uint32_t at, uint32_t length, struct pair turn) {
+static void radix_2(int16_t* numbers, uint32_t at, uint32_t length, struct pair twiddle) {
   const struct pair a = divided(get(numbers, at), 2);
-  const struct pair b = times(divided(get(numbers, at + length), 2), turn);
+  const struct pair b = times(divided(get(numbers, at + length), 2), twiddle);
   put(numbers, at, a.real + b.real, a.imaginary + b.imaginary);
   put(numbers, at + length, a.real - b.real, a.imaginary - b.imaginary);
 }
 
-static void radix_4(int16_t* numbers, uint32_t at, uint32_t length, const int16_t* turns,
-                    uint32_t turn) {
+static void radix_4(int16_t* numbers, uint32_t at, uint32_t length, const int16_t* twiddles,
+                    uint32_t first) {
   const struct pair a = divided(get(numbers, at), 4);
-  const struct pair b = times(divided(get(numbers, at + length), 4), get(turns, turn));
-  const struct pair c = times(divided(get(numbers, at + 2u * length), 4), get(turns, 2u * turn));
-  const struct pair d = times(divided(get(numbers, at + 3u * length), 4), get(turns, 3u * turn));
+  const struct pair b = times(divided(get(numbers, at + length), 4), get(twiddles, first));
+  const struct pair c = times(divided(get(numbers, at + 2u * length), 4), get(twiddles, 2u * first));
+  const struct pair d = times(divided(get(numbers, at + 3u * length), 4), get(twiddles, 3u * first));
   const struct pair even = plus(a, c, 1);
   const struct pair across = plus(a, c, -1);
   const struct pair odd = plus(b, d, 1);
-  const struct pair turned = plus(b, d, -1);
+  const struct pair rotated = plus(b, d, -1);
   put(numbers, at, even.real + odd.real, even.imaginary + odd.imaginary);
-  put(numbers, at + length, across.real + turned.imaginary, across.imaginary - turned.real);
+  put(numbers, at + length, across.real + rotated.imaginary, across.imaginary - rotated.real);
   put(numbers, at + 2u * length, even.real - odd.real, even.imaginary - odd.imaginary);
-  put(numbers, at + 3u * length, across.real - turned.imaginary, across.imaginary + turned.real);
+  put(numbers, at + 3u * length, across.real - rotated.imaginary, across.imaginary + rotated.real);
 }
 
 /* The transform of `half` complex numbers, which lie in the order of `how->order`. */
@@ -77,9 +77,9 @@ static void transformed(int16_t* numbers, uint32_t half, const struct matloom_mi
     for (uint32_t start = 0; start < half; start += length * radix) {
       for (uint32_t k = 0; k < length; ++k) {
         if (four) {
-          radix_4(numbers, start + k, length, how->turns, k * stride);
+          radix_4(numbers, start + k, length, how->twiddles, k * stride);
         } else {
-          radix_2(numbers, start + k, length, get(how->turns, k * stride));
+          radix_2(numbers, start + k, length, get(how->twiddles, k * stride));
         }
       }
     }
@@ -105,10 +105,10 @@ static void energies(int32_t* energy, const int16_t* numbers, uint32_t half,
     const struct pair near = divided(get(numbers, k), 2);
     const struct pair far = divided(conjugate, 2);
     const struct pair even = plus(near, far, 1);
-    const struct pair turned = times(plus(near, far, -1), get(halves, k - 1u));
-    energy[k] = squared((even.real + turned.real) >> 1, (even.imaginary + turned.imaginary) >> 1);
+    const struct pair rotated = times(plus(near, far, -1), get(halves, k - 1u));
+    energy[k] = squared((even.real + rotated.real) >> 1, (even.imaginary + rotated.imaginary) >> 1);
     energy[half - k] =
-        squared((even.real - turned.real) >> 1, (turned.imaginary - even.imaginary) >> 1);
+        squared((even.real - rotated.real) >> 1, (rotated.imaginary - even.imaginary) >> 1);
   }
 }
 

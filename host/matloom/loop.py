@@ -12,48 +12,48 @@ from matloom.program import HostStep, Program
 from matloom.program.host_steps import COUNTS
 from matloom.report import Report, added, with_loop
 
-__all__ = ["LastTurn", "LoopRun", "Turns"]
+__all__ = ["LastIteration", "LoopRun", "LoopSession"]
 
-#: Largest number of turns of a loop that a condition ends.
+#: Largest number of iterations of a loop that a condition ends.
 _ENDLESS = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True, kw_only=True)
-class LastTurn:
-    """The last turn of a loop, for a profile.
+class LastIteration:
+    """The last iteration of a loop, for a profile.
 
     Members
     -------
     program, report, counted:
-        The program of the body, cost of the turn, and the counters of each engine step.
+        The program of the body, cost of the iteration, and the counters of each engine step.
     inside:
-        The last turns of loops in the body, by the names of their operators.
+        The last iterations of loops in the body, by the names of their operators.
     """
 
     program: Program
     report: Report
     counted: tuple[Counters, ...]
-    inside: "Mapping[str, LastTurn]"
+    inside: "Mapping[str, LastIteration]"
 
 
-class Turns(Protocol):
+class LoopSession(Protocol):
     """A session on a program of a loop."""
 
     program: Program
 
-    def turn(self, inputs: dict[str, Array]) -> dict[str, Array]:
+    def iterate(self, inputs: dict[str, Array]) -> dict[str, Array]:
         """Run the program once; return its outputs by name."""
 
     def report(self) -> Report:
-        """Return the cost of the last turn."""
+        """Return the cost of the last iteration."""
 
     @property
     def counted(self) -> tuple[Counters, ...]:
-        """Counters of each engine step of the last turn."""
+        """Counters of each engine step of the last iteration."""
 
     @property
-    def last_turns(self) -> Mapping[str, LastTurn]:
-        """The last turns of loops inside, by the names of their operators."""
+    def last_iterations(self) -> Mapping[str, LastIteration]:
+        """The last iterations of loops inside, by the names of their operators."""
 
     def restore(self, state: Mapping[str, Array]) -> None:
         """Set the variables."""
@@ -68,18 +68,18 @@ class LoopRun:
 
     Members
     -------
-    turns, cost:
-        Number of turns of the last run, and their total cost; None without a turn.
+    iterations, cost:
+        Number of iterations of the last run, and their total cost; None without an iteration.
     name:
         The name of its operator.
     """
 
     def __init__(
-        self, program: Program, number: int, session_of: Callable[[Program], Turns]
+        self, program: Program, number: int, session_of: Callable[[Program], LoopSession]
     ) -> None:
         step, programs = program.steps[number], program.loops[number]
         assert isinstance(step, HostStep)
-        self.name, self.turns = step.outputs[0], 0
+        self.name, self.iterations = step.outputs[0], 0
         self.cost: Report | None = None
         self._step, self._programs = step, len(programs)
         self._results = step.attributes["results"]
@@ -88,7 +88,7 @@ class LoopRun:
         self._condition = conditions[0] if conditions else None
         self._counts = 0 if conditions else COUNTS
         self._kept = {each.name for each in self._body.program.variables}
-        #: Outputs of the body that are stacked over all turns.
+        #: Outputs of the body that are stacked over all iterations.
         self._stacked = self._body.program.outputs[
             bool(self._counts) + self._carried - len(self._kept) :
         ]
@@ -102,9 +102,9 @@ class LoopRun:
         most, goes_on = (counts[0].item(), counts[1].item()) if counts else (_ENDLESS, True)
         self._body.restore({name: carried[int(name)] for name in self._kept})
         stacked: list[list[Array]] = [[] for _ in self._stacked]
-        self.turns, self.cost = 0, None
-        while self.turns < most and goes_on and self._begins(carried):
-            counters = [np.array(self.turns), np.array(goes_on)][: self._counts]
+        self.iterations, self.cost = 0, None
+        while self.iterations < most and goes_on and self._begins(carried):
+            counters = [np.array(self.iterations), np.array(goes_on)][: self._counts]
             plain = [value for at, value in enumerate(carried) if str(at) not in self._kept]
             made = _outputs(self._body, [*counters, *plain, *fixed])
             goes_on = made.pop(0).item() if counts else True
@@ -115,7 +115,10 @@ class LoopRun:
             for each, array in zip(stacked, ends, strict=True):
                 each.append(array)
             cost = self._body.report()
-            self.turns, self.cost = self.turns + 1, added(self.cost, cost) if self.cost else cost
+            self.iterations, self.cost = (
+                self.iterations + 1,
+                added(self.cost, cost) if self.cost else cost,
+            )
         state = self._body.state
         found = [state.get(str(at), value) for at, value in enumerate(carried)]
         for each, info in zip(stacked, self._stacked, strict=True):
@@ -124,31 +127,31 @@ class LoopRun:
 
     def added_to(self, report: Report) -> Report:
         """Return the network's report with the cost of this loop added."""
-        return with_loop(report, self.name, self.turns, self.cost)
+        return with_loop(report, self.name, self.iterations, self.cost)
 
-    def last_turn(self) -> LastTurn:
-        """Return the last turn; there must have been one."""
+    def last_iteration(self) -> LastIteration:
+        """Return the last iteration; there must have been one."""
         body = self._body
-        return LastTurn(
+        return LastIteration(
             program=body.program,
             report=body.report(),
             counted=body.counted,
-            inside=body.last_turns,
+            inside=body.last_iterations,
         )
 
     def _begins(self, carried: Sequence[Array]) -> bool:
-        """Return whether the condition, if there is one, allows another turn."""
+        """Return whether the condition, if there is one, allows another iteration."""
         if self._condition is None:
             return True
         (answer,) = _outputs(self._condition, carried)
         return bool(answer.item())
 
 
-def _outputs(session: Turns, values: Sequence[Array]) -> list[Array]:
-    """Return the outputs of a turn for inputs in order."""
+def _outputs(session: LoopSession, values: Sequence[Array]) -> list[Array]:
+    """Return the outputs of an iteration for inputs in order."""
     infos = session.program.inputs
     given = {
         info.name: np.asarray(value, info.dtype).reshape(info.shape)
         for info, value in zip(infos, values, strict=True)
     }
-    return list(session.turn(given).values())
+    return list(session.iterate(given).values())

@@ -14,7 +14,7 @@ from matloom.ir.graph import Array
 from matloom.kernels.real import RealNumbers
 from matloom.kernels.reference import as_declared
 from matloom.kernels.step import HostSteps
-from matloom.loop import LastTurn, LoopRun
+from matloom.loop import LastIteration, LoopRun
 from matloom.pre import prepared, preprocessing_of
 from matloom.program import EngineStep, Program
 from matloom.program.samples import joined, require_single, samples_of
@@ -157,7 +157,7 @@ class Session(RealNumbers):
         session._base = self
         return session
 
-    def turn(self, inputs: dict[str, Array]) -> dict[str, Array]:
+    def iterate(self, inputs: dict[str, Array]) -> dict[str, Array]:
         """Run the program once, inside a call of the session whose loop it is."""
         return self._run_one(inputs, None)
 
@@ -267,9 +267,13 @@ class Session(RealNumbers):
         return tuple(self._ran._engine.runs)
 
     @property
-    def last_turns(self) -> dict[str, LastTurn]:
-        """The last turn of each loop that had one, by the name of its operator."""
-        return {loop.name: loop.last_turn() for loop in self._ran._loops.values() if loop.turns}
+    def last_iterations(self) -> dict[str, LastIteration]:
+        """The last iteration of each loop that had one, by the name of its operator."""
+        return {
+            loop.name: loop.last_iteration()
+            for loop in self._ran._loops.values()
+            if loop.iterations
+        }
 
     def report(self) -> Report:
         """Return the cost of the last sample."""

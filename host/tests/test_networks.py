@@ -116,8 +116,8 @@ class Networks:
             (wide,) = self.operator(Op.RESIZE_NEAREST_NEIGHBOR, [first], size)
             self.cut(wide, begin=(0, 1, 0, 0), size=shape, step=(1, 2, 3, 1))
         else:
-            (turned,) = self.operator(Op.TRANSPOSE, [first], Transpose(permutation=(0, 2, 1, 3)))
-            assert self.tensors[turned].size == 128
+            (columns,) = self.operator(Op.TRANSPOSE, [first], Transpose(permutation=(0, 2, 1, 3)))
+            assert self.tensors[columns].size == 128
 
     def convolution(self, source, outputs):
         data = self.random.integers(-9, 9, (outputs, 1, 1, 8)).astype(np.int8)

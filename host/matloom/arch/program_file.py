@@ -615,10 +615,14 @@ ATTRIBUTES = (
     Attribute(key=33, name="adj_x", doc="transposed first input", kinds=(Kind.BOOLEAN,)),
     Attribute(key=34, name="adj_y", doc="transposed second input", kinds=(Kind.BOOLEAN,)),
     Attribute(
-        key=35, name="carried", doc="values that a turn leaves to the next", kinds=_NUMBER, low=0
+        key=35,
+        name="carried",
+        doc="values that an iteration leaves to the next",
+        kinds=_NUMBER,
+        low=0,
     ),
     Attribute(
-        key=36, name="conditional", doc="a program decides on each turn", kinds=(Kind.BOOLEAN,)
+        key=36, name="conditional", doc="a program decides on each iteration", kinds=(Kind.BOOLEAN,)
     ),
     Attribute(
         key=37,
@@ -631,7 +635,7 @@ ATTRIBUTES = (
 )
 
 
-#: A loop whose number of turns is known only at run time; its body is a program of its own.
+#: A loop whose number of iterations is known only at run time; its body is a program of its own.
 LOOP = "LOOP"
 
 

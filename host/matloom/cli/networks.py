@@ -89,13 +89,13 @@ def run(
 
 @dataclass(frozen=True, kw_only=True)
 class Ran:
-    """A run: outputs or requested tensors, report, program, counters, last turns of loops."""
+    """A run: outputs or requested tensors, report, program, counters, last iterations of loops."""
 
     outputs: dict[str, Any]
     report: Any
     program: Any
     counted: tuple[Any, ...]
-    turns: dict[str, Any]
+    iterations: dict[str, Any]
 
 
 def run_once(
@@ -129,7 +129,7 @@ def run_once(
             report=session.report(),
             program=program,
             counted=session.counted,
-            turns=session.last_turns,
+            iterations=session.last_iterations,
         )
     if report is not None:
         report.write_text(ran.report.to_json())

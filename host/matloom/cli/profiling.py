@@ -134,7 +134,7 @@ def _profile(network: Path, how: Compilation, ran: Any, result: _Result) -> "Pro
             ran.program,
             ran.report,
             ran.counted,
-            turns=ran.turns,
+            iterations=ran.iterations,
             advise=None if result.output is None else advise,
         )
 
@@ -164,8 +164,8 @@ def _other(network: Path, how: Compilation, other: str) -> dict[str, Any]:
         program = compile(network, config, options, modes, "none", how.memory)
     if program.loops:
         raise UserError(
-            "--compare with a configuration must go with a network whose turns are known, and an "
-            "input decides how many turns its loops have",
+            "--compare with a configuration needs a network whose loops have a known number of "
+            "iterations, and an input decides that of this network",
             hint="profile it for both configurations with -o, then --compare the profile.json",
         )
     return make_profile(program, make_report(program, "prediction", []), advise=None).as_dict()

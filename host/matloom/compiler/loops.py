@@ -1,4 +1,4 @@
-"""Compiles the bodies and conditions of loops whose number of turns an input decides."""
+"""Compiles the bodies and conditions of loops whose number of iterations an input decides."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -24,8 +24,8 @@ def with_loops(
 
     They are those in whose bodies the engine computes layers.
 
-    The host decides after each turn whether another follows. Values that only the engine needs stay
-    in external memory from turn to turn.
+    The host decides after each iteration whether another follows. Values that only the engine needs
+    stay in external memory from iteration to iteration.
     """
     loops: dict[int, tuple[Program, ...]] = {}
     for number, step in enumerate(program.steps):
@@ -96,7 +96,7 @@ def _with_constant(program: Program, name: str, data: Array) -> Program:
 def _reason(body: Program) -> str:
     operators = sum(layer.where == "engine" for layer in body.layers)
     return (
-        "an input decides how many turns there are: the host counts, and of each turn the engine "
-        f"runs {operators} of {len(body.layers)} operators in about {body.predicted_cycles:,} "
-        "cycles"
+        "an input decides how many iterations there are: the host counts, and the engine "
+        f"runs {operators} of {len(body.layers)} operators of each in about "
+        f"{body.predicted_cycles:,} cycles"
     )

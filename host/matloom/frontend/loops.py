@@ -1,4 +1,4 @@
-"""Parts of a loop whose number of turns is known only at run time."""
+"""Parts of a loop whose number of iterations is known only at run time."""
 
 from dataclasses import dataclass, replace
 
@@ -17,19 +17,19 @@ class LoopParts:
     -------
     operands:
         Inputs of the loop: numbers of the file's tensors, or constants. The first `carried` are the
-        initial values; the others are the same in all turns.
+        initial values; the others are the same in all iterations.
     carried:
-        Number of values passed from one turn to the next.
+        Number of values passed from one iteration to the next.
     results:
         Numbers of the file's output tensors: the carried values, then the stacked ones.
     body:
-        One turn. Its inputs are the operands, and its first outputs the carried values; further
-        outputs are stacked over all turns.
+        One iteration. Its inputs are the operands, and its first outputs the carried values;
+        further outputs are stacked over all iterations.
     condition:
-        Decides before each turn, from the carried values, whether there is another. None if the
-        loop counts, as ONNX's does: the body's first two inputs are then the turn's number and
-        whether to continue, its first output is whether to continue, and the first two operands are
-        the maximum number of turns and whether to start.
+        Decides before each iteration, from the carried values, whether there is another. None if
+        the loop counts, as ONNX's does: the body's first two inputs are then the iteration's number
+        and whether to continue, its first output is whether to continue, and the first two operands
+        are the maximum number of iterations and whether to start.
     """
 
     operands: tuple[int | Array, ...]

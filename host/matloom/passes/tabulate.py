@@ -56,13 +56,13 @@ def _maps_bytes(graph: Graph, node: Node) -> bool:
 def _table(graph: Graph, node: Node) -> Array | None:
     """Return the results of all bytes, in ascending order; None if they depend on more."""
     try:
-        table, turned = (
+        table, backwards = (
             np.concatenate(list(_results(graph, node, order)))[: len(_BYTES)]
             for order in (_BYTES, _BYTES[::-1])
         )
     except UserError:
         return None
-    return table if np.array_equal(table, turned[::-1]) else None
+    return table if np.array_equal(table, backwards[::-1]) else None
 
 
 def _results(graph: Graph, node: Node, given: Array) -> Iterator[Array]:

@@ -67,9 +67,9 @@ def real_transform(samples: Array) -> Complex:
     far = made.at(slice(half - 1, half - half // 2 - 1, -1))
     far = _divided(Complex(far.real, _wrapped(-far.imaginary)), 2)
     even, odd = _plus(near, far), _plus(near, far, -1)
-    turned = _times(odd, half_twiddles(points))
-    low = [(even.real + turned.real) >> 1, (even.imaginary + turned.imaginary) >> 1]
-    high = [(even.real - turned.real) >> 1, (turned.imaginary - even.imaginary) >> 1]
+    rotated = _times(odd, half_twiddles(points))
+    low = [(even.real + rotated.real) >> 1, (even.imaginary + rotated.imaginary) >> 1]
+    high = [(even.real - rotated.real) >> 1, (rotated.imaginary - even.imaginary) >> 1]
     ends = [_wrapped(first.real + first.imaginary), _wrapped(first.real - first.imaginary)]
     zero = np.zeros_like(ends[0])
     result = np.zeros((2, *samples.shape[:-1], half + 1), np.int64)
@@ -91,11 +91,11 @@ def _transform(given: Complex) -> Complex:
         shape = (*given.real.shape[:-1], stride, radix, length)
         split = _divided(Complex(*(part.reshape(shape) for part in made)), radix)
         first, *rest = (Complex(*(part[..., n, :] for part in split)) for n in range(radix))
-        turned = [
+        rotated = [
             _times(part, factors.at(stride * number * np.arange(length)))
             for number, part in enumerate(rest, 1)
         ]
-        pieces = _radix_2(first, *turned) if radix == 2 else _radix_4(first, *turned)
+        pieces = _radix_2(first, *rotated) if radix == 2 else _radix_4(first, *rotated)
         made = Complex(
             *(
                 np.stack(parts, axis=-2).reshape(given.real.shape)
@@ -112,13 +112,13 @@ def _radix_2(first: Complex, second: Complex) -> list[Complex]:
 
 def _radix_4(first: Complex, second: Complex, third: Complex, fourth: Complex) -> list[Complex]:
     across, even = _plus(first, third, -1), _plus(first, third)
-    odd, turned = _plus(second, fourth), _plus(second, fourth, -1)
-    turned = Complex(turned.imaginary, -turned.real)
+    odd, rotated = _plus(second, fourth), _plus(second, fourth, -1)
+    rotated = Complex(rotated.imaginary, -rotated.real)
     return [
         _plus(even, odd),
-        _plus(across, turned),
+        _plus(across, rotated),
         _plus(even, odd, -1),
-        _plus(across, turned, -1),
+        _plus(across, rotated, -1),
     ]
 
 

@@ -79,12 +79,12 @@ def _sections(profile: Profile, comparison: ProfileComparison | None) -> Iterato
         "its length is the share of the slowest operator.",
         content=operator_table(profile),
     )
-    for number, (name, turn) in enumerate(profile.turns.items(), 1):
+    for number, (name, iteration) in enumerate(profile.iterations.items(), 1):
         yield PageSection(
-            name=f"turn-{number}",
-            title=f"A turn of {short_name(name)}",
-            lead="The operators in the body of a loop, as they ran in its last turn.",
-            content=operator_table(turn),
+            name=f"iteration-{number}",
+            title=f"An iteration of {short_name(name)}",
+            lead="The operators in the body of a loop, as they ran in its last iteration.",
+            content=operator_table(iteration),
         )
     if profile.found:
         yield from _drawings(profile)

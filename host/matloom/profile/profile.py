@@ -11,7 +11,7 @@ from matloom.arch.config_name import described
 from matloom.arch.isa import Opcode, Region
 from matloom.arch.machine import Machine
 from matloom.device.driver import Counters
-from matloom.loop import LastTurn
+from matloom.loop import LastIteration
 from matloom.profile.advice import Advice, AdviceOptions, advice
 from matloom.profile.causes import CAUSES, cycles_by_cause
 from matloom.profile.timeline import Timeline, moved_bytes, timelines
@@ -82,8 +82,8 @@ class Profile:
     -------
     traffic:
         Bytes on the bus by kind: commands, weights and parameters, tensors read, results written.
-    turns:
-        Profiles of the last turns of loops, by the names of their operators.
+    iterations:
+        Profiles of the last iterations of loops, by the names of their operators.
     untried:
         Titles of changes that `advice` would have to compile the network again for.
     """
@@ -94,7 +94,7 @@ class Profile:
     operators: tuple[OperatorProfile, ...]
     traffic: dict[str, int]
     advice: tuple[Advice, ...]
-    turns: "Mapping[str, Profile]" = field(default_factory=dict)
+    iterations: "Mapping[str, Profile]" = field(default_factory=dict)
     untried: tuple[str, ...] = ()
 
     @property
@@ -125,7 +125,7 @@ class Profile:
             "traffic": self.traffic,
             "operators": [asdict(each) for each in self.operators],
             "advice": [each.as_dict() for each in self.advice],
-            "turns": {name: each.as_dict() for name, each in self.turns.items()},
+            "iterations": {name: each.as_dict() for name, each in self.iterations.items()},
             "untried": list(self.untried),
             "report": self.report.as_dict(),
         }
@@ -140,7 +140,7 @@ def make_profile(
     report: Report,
     counted: Sequence[Counters] = (),
     *,
-    turns: Mapping[str, LastTurn] = MappingProxyType({}),
+    iterations: Mapping[str, LastIteration] = MappingProxyType({}),
     advise: AdviceOptions | None = _BY_TIME,
 ) -> Profile:
     """Return the profile of a run.
@@ -149,9 +149,9 @@ def make_profile(
     ----------
     report, counted:
         Its report and counters: `Session.report`, `Session.counted`.
-    turns:
-        Last turns of its loops: `Session.last_turns`. All turns are assumed to cost the same as the
-        last.
+    iterations:
+        Last iterations of its loops: `Session.last_iterations`. All iterations are assumed to cost
+        the same as the last.
     advise:
         Options of the search for advice, which takes most of the time; None for no advice.
     """
@@ -165,8 +165,14 @@ def make_profile(
         total = sum(map(Counter, causes.values()), Counter[str]())
         lines, untried = advice(program, found, total, advise, resident=report.resident)
     inside = {
-        name: make_profile(turn.program, turn.report, turn.counted, turns=turn.inside, advise=None)
-        for name, turn in turns.items()
+        name: make_profile(
+            iteration.program,
+            iteration.report,
+            iteration.counted,
+            iterations=iteration.inside,
+            advise=None,
+        )
+        for name, iteration in iterations.items()
     }
     made = Profile(
         program=program,
@@ -175,40 +181,44 @@ def make_profile(
         operators=_operators(program, report, found, causes),
         traffic=_traffic(found),
         advice=lines,
-        turns=inside,
+        iterations=inside,
         untried=untried,
     )
     return _with_loops(made) if inside else made
 
 
 def _with_loops(profile: Profile) -> Profile:
-    """Return a profile whose operators and traffic include the turns of loops."""
+    """Return a profile whose operators and traffic include the iterations of loops."""
     loops = {loop.name: loop for loop in profile.report.loops}
     traffic = Counter(profile.traffic)
-    for name, turn in profile.turns.items():
-        traffic.update({kind: loops[name].turns * size for kind, size in turn.traffic.items()})
+    for name, iteration in profile.iterations.items():
+        traffic.update(
+            {kind: loops[name].iterations * size for kind, size in iteration.traffic.items()}
+        )
     operators = tuple(
-        _loop(each, profile.turns[each.name], loops[each.name])
-        if each.name in profile.turns
+        _loop(each, profile.iterations[each.name], loops[each.name])
+        if each.name in profile.iterations
         else each
         for each in profile.operators
     )
     return replace(profile, operators=operators, traffic=dict(traffic))
 
 
-def _loop(each: OperatorProfile, turn: Profile, loop: LoopReport) -> OperatorProfile:
-    """Return the cost of all turns of a loop, assuming that each costs the same as the last."""
+def _loop(each: OperatorProfile, iteration: Profile, loop: LoopReport) -> OperatorProfile:
+    """Return the cost of all iterations of a loop, as if each cost the same as the last."""
     instructions: Counter[str] = Counter()
-    for own in turn.operators:
-        instructions.update({unit: loop.turns * count for unit, count in own.instructions.items()})
+    for own in iteration.operators:
+        instructions.update(
+            {unit: loop.iterations * count for unit, count in own.instructions.items()}
+        )
     return replace(
         each,
-        macs=loop.turns * turn.report.macs,
+        macs=loop.iterations * iteration.report.macs,
         cycles=loop.cycles,
-        bytes_read=loop.turns * sum(own.bytes_read for own in turn.operators),
-        bytes_written=loop.turns * sum(own.bytes_written for own in turn.operators),
-        ideal_cycles=loop.turns * sum(own.ideal_cycles for own in turn.operators),
-        causes=_scaled(turn.causes, loop.cycles),
+        bytes_read=loop.iterations * sum(own.bytes_read for own in iteration.operators),
+        bytes_written=loop.iterations * sum(own.bytes_written for own in iteration.operators),
+        ideal_cycles=loop.iterations * sum(own.ideal_cycles for own in iteration.operators),
+        causes=_scaled(iteration.causes, loop.cycles),
         instructions=dict(instructions),
     )
 

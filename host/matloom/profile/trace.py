@@ -49,7 +49,8 @@ def to_chrome(program: Program, found: tuple[Timeline, ...], report: Report) -> 
     """Return the trace: a slice per instruction, operators, host steps and line, counters, arrows.
 
     Steps follow one another. Host steps have no cycles, so their slices are as short as possible,
-    except for loops whose turns an input decides: their slice has the cycles of all turns.
+    except for loops whose iterations an input decides: their slice has the cycles of all
+    iterations.
     """
     events: list[_Event] = list(_names(report))
     timelines = {each.number: each for each in found}
@@ -185,5 +186,5 @@ def _host(number: int, step: HostStep, loop: LoopReport | None, start: int) -> _
     args: dict[str, Any] = {"reason": printable(step.reason), "step": number}
     cycles = 1
     if loop is not None:
-        args["turns"], cycles = loop.turns, max(1, loop.cycles)
+        args["iterations"], cycles = loop.iterations, max(1, loop.cycles)
     return _slice(_HOST, _STEPS, step.operator, start, start + cycles, args)

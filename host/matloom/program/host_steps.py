@@ -11,7 +11,8 @@ from matloom.program.records import HostStep
 
 __all__ = ["COUNTS", "check_host_step", "programs_of"]
 
-#: Leading inputs of a loop that counts: the maximum of turns, and whether the first takes place.
+#: Leading inputs of a loop that counts: the maximum of iterations, and whether the first takes
+#: place.
 COUNTS = 2
 
 

@@ -12,7 +12,7 @@ __all__ = ["check_programs"]
 
 #: Shape and dtype.
 _Kind = tuple[tuple[int, ...], str]
-#: Shape and dtype of a turn's number, and of the condition to continue.
+#: Shape and dtype of an iteration's number, and of the condition to continue.
 _COUNTERS: list[_Kind] = [((), "int64"), ((), "bool")]
 
 
@@ -60,7 +60,7 @@ def _check_results(
         if at >= len(made):
             raise ProgramError(f"a loop must not have the result {at}")
         shape, dtype = known[name]
-        # Stacked values have as many rows as there were turns.
+        # Stacked values have as many rows as there were iterations.
         found = (shape if at < len(carried) else shape[1:], dtype)
         if found != made[at]:
             raise ProgramError(f"result {at} of a loop must be {made[at]}, not {found}")

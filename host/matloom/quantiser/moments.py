@@ -134,12 +134,12 @@ def _sums(kernel: _Numbers, exact: _Numbers, rounded: _Numbers) -> _Sums:
     # (1 or channels, positions, channels or 1)
     wanted = exact @ _by_group(kernel, len(exact))
     lost = wanted - rounded @ _by_group(kernel, len(rounded))
-    turned = np.swapaxes(rounded, 1, 2)
+    transposed = np.swapaxes(rounded, 1, 2)
     return (
         exact.shape[1],
-        turned @ rounded,
+        transposed @ rounded,
         rounded.sum(axis=1),
-        _flat(turned @ lost),
+        _flat(transposed @ lost),
         wanted.sum(axis=1).reshape(-1),
         lost.sum(axis=1).reshape(-1),
     )

@@ -47,27 +47,29 @@ class LayerReport:
 
 @dataclass(frozen=True, kw_only=True)
 class LoopReport:
-    """A loop whose number of turns an input decides, in one run of its network.
+    """A loop whose number of iterations an input decides, in one run of its network.
 
     Members
     -------
     name:
         That of its operator.
-    turns:
-        Number of turns.
+    iterations:
+        Number of iterations.
     cycles, counted:
-        Cycles of all turns, and whether the engine counted them; else they are predicted.
+        Cycles of all iterations, and whether the engine counted them; else they are predicted.
     layers:
-        Operators of its body, each with the cycles of all turns; empty without a turn.
+        Operators of its body, each with the cycles of all iterations; empty without an iteration.
     """
 
     name: str
-    turns: int
+    iterations: int
     cycles: int = 0
     counted: bool = False
     layers: tuple[LayerReport, ...] = ()
 
     def __str__(self) -> str:
         source = "counted" if self.counted else "predicted"
-        turns = f"{self.turns:,} turn{'s' * (self.turns != 1)}"
-        return f"loop {short_name(self.name)}: {turns}, {self.cycles:,} of the cycles ({source})"
+        iterations = f"{self.iterations:,} iteration{'s' * (self.iterations != 1)}"
+        return (
+            f"loop {short_name(self.name)}: {iterations}, {self.cycles:,} of the cycles ({source})"
+        )

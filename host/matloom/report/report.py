@@ -31,7 +31,7 @@ class Report:
     Members
     -------
     cycles:
-        From doorbell to done, summed over all engine steps and all turns of `loops`.
+        From doorbell to done, summed over all engine steps and all iterations of `loops`.
         `cycles_source` says whether they come from the engine's counters or, on a device without a
         clock, from the compiler's prediction.
     utilisation:
@@ -56,7 +56,8 @@ class Report:
         Intermediate tensors that were requested, which the program stores in addition to the
         outputs.
     loops:
-        Loops whose number of turns an input decides; the other members include their turns.
+        Loops whose number of iterations an input decides; the other members include their
+        iterations.
     link, upload:
         Cost of the call, and of the upload of the program once per session, on the serial line of
         the device; None if it has no line.
@@ -109,10 +110,10 @@ class Report:
             ("MACs", "cycles", "predicted", rate),
             spare=(rate, "MACs", "predicted", "where"),
         )
-        turns = {loop.name: loop.layers for loop in self.loops}
+        iterations = {loop.name: loop.layers for loop in self.loops}
         for layer in self.layers:
             table.add_row(short_name(layer.name), *layer.cells())
-            for inner in turns.get(layer.name, ()):
+            for inner in iterations.get(layer.name, ()):
                 table.add_row(f"  {short_name(inner.name)}", *inner.cells())
         return table
 

@@ -1,4 +1,4 @@
-"""Adds up the reports of the turns of a loop, and of a network with its loops."""
+"""Adds up the reports of the iterations of a loop, and of a network with its loops."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -14,38 +14,38 @@ __all__ = ["added", "with_loop"]
 _SUMS = ("cycles", "predicted_cycles", "macs", "bytes_read", "bytes_written")
 
 
-def added(turns: Report, turn: Report) -> Report:
-    """Return the cost of a body's turns with one more turn added."""
+def added(sums: Report, last: Report) -> Report:
+    """Return the cost of a body's iterations, one more included."""
     loops = tuple(
         replace(
             before,
-            turns=before.turns + loop.turns,
+            iterations=before.iterations + loop.iterations,
             cycles=before.cycles + loop.cycles,
             counted=before.counted or loop.counted,
             layers=_layers(before.layers, loop.layers),
         )
-        for before, loop in zip(turns.loops, turn.loops, strict=True)
+        for before, loop in zip(sums.loops, last.loops, strict=True)
     )
     return replace(
-        turns, **_totals(turns, turn), layers=_layers(turns.layers, turn.layers), loops=loops
+        sums, **_totals(sums, last), layers=_layers(sums.layers, last.layers), loops=loops
     )
 
 
-def with_loop(report: Report, name: str, turns: int, inside: Report | None) -> Report:
-    """Return the report of a network with the turns of one of its loops.
+def with_loop(report: Report, name: str, iterations: int, inside: Report | None) -> Report:
+    """Return the report of a network with the iterations of one of its loops.
 
     Parameters
     ----------
     name
         The name of the loop's operator.
     inside
-        The cost of all turns; None if there were none.
+        The cost of all iterations; None if there were none.
     """
     if inside is None:
-        return replace(report, loops=(*report.loops, LoopReport(name=name, turns=turns)))
+        return replace(report, loops=(*report.loops, LoopReport(name=name, iterations=iterations)))
     loop = LoopReport(
         name=name,
-        turns=turns,
+        iterations=iterations,
         cycles=inside.cycles,
         counted=inside.cycles_source == "counters",
         layers=inside.layers,
@@ -90,7 +90,7 @@ def _sum(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
 def _layers(
     before: tuple[LayerReport, ...], more: tuple[LayerReport, ...]
 ) -> tuple[LayerReport, ...]:
-    """Return the operators of a body with the cycles of both; empty without a turn."""
+    """Return the operators of a body with the cycles of both; empty without an iteration."""
     if not (before and more):
         return before or more
     return tuple(

@@ -85,13 +85,13 @@ class Selection:
     offset:
         First byte of the constants in `Computed.constants`: for each tile a vector for each output
         position.
-    first_tile, turns, tiles:
+    first_tile, iterations, tiles:
         The first tile, how often the constants repeat, and for how many tiles they are.
     """
 
     offset: int
     first_tile: int
-    turns: int
+    iterations: int
     tiles: int
 
 
@@ -144,7 +144,7 @@ class Computed:
     def passes(self, positions: int, steps: int, config: Config) -> int:
         """Return how often a tile walks through its positions."""
         if self.selections:
-            return sum(each.turns * each.tiles for each in self.selections)
+            return sum(each.iterations * each.tiles for each in self.selections)
         if not self.shares_sums(positions, steps, config):
             return 1 + len(self.corrections)
         return 1 + sum(not each.replaces_input for each in self.corrections)

@@ -89,13 +89,13 @@ def _rows_of(tensor: str, size: int, blocks: int, config: Config) -> Computed:
     tiles = -(-count // rows)
     parts = [(0, again, period), (again * period, 1, tiles - again * period)]
     constants, selections = b"", []
-    for first, turns, each in parts:
-        if not turns * each:
+    for first, iterations, each in parts:
+        if not iterations * each:
             continue
         row = np.arange(first * rows, (first + each) * rows).reshape(each, 1, rows)
         selected = (row % blocks == np.arange(blocks).reshape(1, -1, 1)) & (row < count)
         selections.append(
-            Selection(offset=len(constants), first_tile=first, turns=turns, tiles=each)
+            Selection(offset=len(constants), first_tile=first, iterations=iterations, tiles=each)
         )
         constants += selected.astype(np.int8).tobytes()
     panels = Panels(

@@ -76,7 +76,7 @@ def emit_loop(
 
 
 class _Loop:
-    """A loop in C: its fields, the copies of values, and a buffer for each value between turns."""
+    """A loop in C: fields, copies of values, and a buffer for each value between iterations."""
 
     def __init__(
         self, name: str, carried: int, parts: Sequence[CProgram], operands: Sequence[str]
@@ -123,16 +123,16 @@ class _Loop:
         self._fields["goes_on"] = f"(const uint8_t*){answer.text}"
 
     def _count(self, operands: Sequence[str], given: Sequence[CBytes], made: CBytes) -> None:
-        """Count turns, unless the body ends the loop."""
+        """Count iterations, unless the body ends the loop."""
         on = self._own[self._carried] = CBytes(f"{self._name}_on", 1)
         self._moves["before"].append((on.text, CBytes(operands[1], 1)))
         self._moves["entering"].append((given[1].text, on))
         self._moves["leaving"].append((on.text, made))
         self._fields |= {"goes_on": on.text, "most": f"(const int64_t*){operands[0]}"}
-        self._fields["turn"] = f"(int64_t*){given[0].text}"
+        self._fields["iteration"] = f"(int64_t*){given[0].text}"
 
     def leave(self, results: Sequence[tuple[CBytes, int]]) -> None:
-        """Copy results to outputs: carried values, and after them values of each turn."""
+        """Copy results to outputs: carried values, and after them values of each iteration."""
         stacked = self._made[len(self._plain) :]
         for to, at in results:
             if at < self._carried:
@@ -140,7 +140,7 @@ class _Loop:
             else:
                 row = stacked[at - self._carried]
                 self._moves["stacked"].append((to.text, row))
-                self._fields["turns"] = f"{to.bytes // max(1, row.bytes)}u"
+                self._fields["iterations"] = f"{to.bytes // max(1, row.bytes)}u"
 
     def lines(self) -> list[str]:
         """Return the definitions."""

@@ -179,10 +179,10 @@ def _mel(stage: MelSound, info: TensorInfo, buffer: str) -> _Made:
 
 
 def _micro(stage: MicroFrontend, info: TensorInfo, buffer: str) -> _Made:
-    turns, halves = (np.stack(part, axis=1) for part in _turns(stage.points))
+    factors, halves = (np.stack(part, axis=1) for part in _twiddles(stage.points))
     bands, (even, odd, least) = stage.bands(), stage.smoothing
     tables = {"hann": stage.hann(), "order": order(stage.points // 2).astype(np.uint16)}
-    tables |= {"turns": turns.astype(np.int16), "halves": halves.astype(np.int16)}
+    tables |= {"twiddles": factors.astype(np.int16), "halves": halves.astype(np.int16)}
     tables["weights"] = np.concatenate([weights for _, weights in bands]).astype(np.int16)
     tables["logarithms"] = log_table().astype(np.uint16)
     if stage.pcan:
@@ -213,7 +213,7 @@ def _micro(stage: MicroFrontend, info: TensorInfo, buffer: str) -> _Made:
     return lines, [*_micro_body(stage, buffer), *_quantised(info, buffer)]
 
 
-def _turns(points: int) -> tuple[Any, Any]:
+def _twiddles(points: int) -> tuple[Any, Any]:
     return twiddles(points // 2), half_twiddles(points)
 
 

@@ -37,9 +37,9 @@ def explain(program: Program) -> list[Table | str]:
 
 
 def _rows(program: Program, indent: str = "") -> Iterator[tuple[str, ...]]:
-    """Yield a row for each operator; those of one turn follow the operator of a loop."""
+    """Yield a row for each operator; those of one iteration follow the operator of a loop."""
     shared = program.shared_timestamps
-    turns = dict(_bodies(program))
+    iterations = dict(_bodies(program))
     for layer in program.layers:
         on_engine = layer.where == "engine"
         rate = layer.macs / layer.predicted_cycles if layer.predicted_cycles else 0.0
@@ -52,8 +52,8 @@ def _rows(program: Program, indent: str = "") -> Iterator[tuple[str, ...]]:
             _cycles(program, layer) if on_engine else "",
             f"{rate:.1f}" if on_engine and layer.macs and layer.timestamp not in shared else "",
         )
-        if layer.name in turns:
-            yield from _rows(turns[layer.name], f"{indent}  ")
+        if layer.name in iterations:
+            yield from _rows(iterations[layer.name], f"{indent}  ")
 
 
 def _cycles(program: Program, layer: LayerInfo) -> str:
@@ -127,7 +127,7 @@ def _totals(program: Program) -> list[str]:
         f"operators: {len(engine)} on the engine in {buffers}, {elsewhere} elsewhere",
         _share(program),
         f"{cycles:,} cycles (predicted): utilisation {program.utilisation(cycles):.3f}",
-        *_turns(program),
+        *_iterations(program),
         *([program.shared_slots] if program.shared_slots else []),
         f"cycles are predicted for memory {program.memory.name}",
         *_tuned(program),
@@ -151,12 +151,12 @@ def _totals(program: Program) -> list[str]:
     return [*lines, sentence(program.verdict), f"what would help most: {_advice(program)}"]
 
 
-def _turns(program: Program) -> Iterator[str]:
-    """Yield a sentence on the cost of a turn of each loop, which the totals do not include."""
+def _iterations(program: Program) -> Iterator[str]:
+    """Yield a sentence for each loop: the cost of an iteration, which the totals leave out."""
     for name, body in _bodies(program):
         again = "" if body.repeat is None else f", {body.repeat.predicted_cycles:,} from the second"
         yield (
-            f"each turn of {short_name(name)} takes {body.predicted_cycles:,} cycles more "
+            f"each iteration of {short_name(name)} takes {body.predicted_cycles:,} cycles more "
             f"(predicted){again}"
         )
 

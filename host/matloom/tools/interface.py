@@ -73,7 +73,7 @@ def random_array(
     """Return uniform integers, or normal floats.
 
     With `counts`, integers of 32 and 64 bits are from 0 to 9: an operator that Matloom does not
-    know may take them as an index, or as a number of turns.
+    know may take them as an index, or as a number of iterations.
     """
     kind = np.dtype(dtype)
     if kind.kind in "iu":

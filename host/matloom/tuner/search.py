@@ -24,7 +24,7 @@ _ROUND = 16
 _FIRST_SLOWER = 1.005
 
 #: Number of stages whose order is reversed in the first rounds, those with most cycles first.
-_TURNED = 16
+_REORDERED = 16
 
 #: Number of tensors, largest first, that are moved off the chip, or back, in the first rounds.
 _SPILLED = 8
@@ -126,10 +126,10 @@ class Tuning:
             made = (staying(segment, choices, share) for share in SHARES)
             yield from dict.fromkeys(move for move in made if move is not None)
         heavy = sorted(range(len(self._weights)), key=lambda at: -self._weights[at])
-        for at in heavy[:_TURNED]:
+        for at in heavy[:_REORDERED]:
             limits = choices.first.limits[at]
-            turned = Order.BY_ROWS if limits.order is Order.BY_BLOCKS else Order.BY_BLOCKS
-            yield Move(what="order", value=turned, stage=at)
+            order = Order.BY_ROWS if limits.order is Order.BY_BLOCKS else Order.BY_BLOCKS
+            yield Move(what="order", value=order, stage=at)
             if segment.stages[at].loads_weights and limits.weights is not Weights.RESIDENT:
                 other = Weights.ONCE if limits.weights is Weights.STREAMED else Weights.STREAMED
                 yield Move(what="weights", value=other, stage=at)

@@ -157,8 +157,8 @@ def wrong_regular_counters(
     ran = Counter(UNITS[number % _ROUND] for number in range(len(slots)))
     for place, unit in enumerate(UNITS):
         name = f"{unit.name.lower()}_busy"
-        turns = list(pairwise(done))[place::_ROUND]
-        longest = sum(after - before for before, after in turns)
+        spans = list(pairwise(done))[place::_ROUND]
+        longest = sum(after - before for before, after in spans)
         shortest = ran[unit] * (_STEPS if unit is Opcode.POST else _BYTES // config.bus_bytes)
         if name in counted and not shortest <= counted[name] <= longest:
             return f"{name} is {counted[name]}, not {shortest} to {longest}"

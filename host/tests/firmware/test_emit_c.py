@@ -288,9 +288,9 @@ def onnx_control(pick):
     content = pick(control)
     session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
     given = []
-    for seed, turns in enumerate((3, 0, 1, 7)):
+    for seed, iterations in enumerate((3, 0, 1, 7)):
         draw = np.random.default_rng(seed)
-        flags = {"n": np.array(turns), "p": np.array(seed != 2)}
+        flags = {"n": np.array(iterations), "p": np.array(seed != 2)}
         given.append(
             {
                 value.name: flags[value.name]
@@ -330,7 +330,7 @@ def tflite_control(pick):
                 (onnx_control, lambda control: control.loop(3, stacked=True, other="ArgMax"), 1),
                 (onnx_control, lambda control: control.NETWORKS["If"][0], 0),
                 (onnx_control, lambda control: control.NETWORKS["Loop"][0], 0),
-                (onnx_control, lambda control: control.NETWORKS["Loop, all turns"][0], 0),
+                (onnx_control, lambda control: control.NETWORKS["Loop, all iterations"][0], 0),
                 (onnx_control, lambda control: control.NETWORKS["Loop that may end"][0], 0),
                 (onnx_control, lambda control: control.NETWORKS["Scan"][0], 0),
                 (onnx_control, lambda control: control.NETWORKS["Scan, other axes"][0], 0),
@@ -340,7 +340,7 @@ def tflite_control(pick):
     ],
 )
 def test_branches_and_loops_on_the_chip(source, pick, loops, build, tmp_path):
-    """Inputs decide how many turns loops have; the same program runs them one after the other."""
+    """Inputs decide the number of iterations; the same program runs all of them in turn."""
     content, given, wanted = source(pick)
     program = matloom.compile(content, "nano", check="none", exact=True)
     assert sum(map(len, program.loops.values())) == loops

@@ -130,6 +130,6 @@ def test_neighbours_and_transposes_that_cancel():
 
 def test_other_moves_stay():
     network = Network()
-    turned = network.transposed(network.image(), 0, 2, 1, 3)
-    graph = network.graph(network.add(Op.RESHAPE, [turned], shape=IMAGE))
+    transposed = network.transposed(network.image(), 0, 2, 1, 3)
+    graph = network.graph(network.add(Op.RESHAPE, [transposed], shape=IMAGE))
     assert combine_moves(graph) is graph

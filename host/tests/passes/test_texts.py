@@ -78,9 +78,9 @@ def of_combine_moves():
     network = Network()
     planes = network.add(Op.TRANSPOSE, [network.image()], Transpose(permutation=(0, 3, 1, 2)))
     whole = Slice(begin=(0, 1, 0, 0), size=(1, 2, 4, 4), step=(1, -1, 1, 1))
-    turned = network.add(Op.STRIDED_SLICE, [planes], whole)
+    mirrored = network.add(Op.STRIDED_SLICE, [planes], whole)
     back = Transpose(permutation=(0, 2, 3, 1))
-    return network.graph(network.convolution(network.add(Op.TRANSPOSE, [turned], back)))
+    return network.graph(network.convolution(network.add(Op.TRANSPOSE, [mirrored], back)))
 
 
 def of_fold_selections():

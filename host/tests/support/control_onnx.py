@@ -78,7 +78,9 @@ def choice() -> bytes:
     return whole(main, {"x": IMAGE, "p": FLAG}, {"y": IMAGE})
 
 
-def loop(turns: int, wanted: int | None = None, *, stacked: bool = False, other: str = "") -> bytes:
+def loop(
+    iterations: int, wanted: int | None = None, *, stacked: bool = False, other: str = ""
+) -> bytes:
     """Return a network that repeats a convolution until the sum of its values is `wanted`."""
     body, main = Piece("body"), Piece("main")
     body.conv("v", "w")
@@ -96,19 +98,19 @@ def loop(turns: int, wanted: int | None = None, *, stacked: bool = False, other:
         body.add("Identity", ["w"], "each")
         ends["each"] = IMAGE
     graph = body.graph({"i": COUNT, "c": FLAG, "v": IMAGE}, ends)
-    main.constants["n"] = np.int64(turns)
+    main.constants["n"] = np.int64(iterations)
     made = ["m", "all"][: 1 + stacked]
     main.nodes.append(helper.make_node("Loop", ["n", "", "x"], made, body=graph))
     main.conv("m", "y")
-    outputs = {"y": IMAGE, "all": (INT8, [turns, *SHAPE])}
+    outputs = {"y": IMAGE, "all": (INT8, [iterations, *SHAPE])}
     return whole(main, {"x": IMAGE}, dict(list(outputs.items())[: 1 + stacked]))
 
 
 def open_loop(begin: str = "", *, ends: bool = False, captured: bool = False) -> bytes:
-    """Return a network whose input `n` is the largest number of turns of a convolution.
+    """Return a network whose input `n` is the largest number of iterations of a convolution.
 
-    `ends` stops a loop early, by the sum of its values; with `captured` a turn reads the network's
-    input as well.
+    `ends` stops a loop early, by the sum of its values; with `captured` an iteration reads the
+    network's input as well.
     """
     body, main = Piece("body"), Piece("main")
     body.conv("v", "w")
@@ -183,7 +185,7 @@ def inputs(content: bytes, seed: int) -> tuple[dict[str, Any], list[Any]]:
 NETWORKS = {
     "If": (choice(), 4),
     "Loop": (loop(3), 4),
-    "Loop, all turns": (loop(3, stacked=True), 4),
+    "Loop, all iterations": (loop(3, stacked=True), 4),
     "Loop that may end": (loop(3, wanted=400), 4),
     "Scan": (scan(), 4),
     "Scan, other axes": (scan(-1, 1, 2), 4),

@@ -109,17 +109,17 @@ def convolved(given: str, made: str, seed: int) -> tuple[Any, dict[str, Any]]:
     return (Op.CONV_2D, [given, *held], [(made, Kind.INT8)], options), held
 
 
-def layers_in_a_loop(turns: int = 3, counted: bool = True) -> File:
-    """Return turns of a convolution, then RELU6; the file holds the first count if `counted`."""
+def layers_in_a_loop(iterations: int = 3, counted: bool = True) -> File:
+    """Return a loop of a convolution, then RELU6; the file has the first count if `counted`."""
     file = File((1, 6, 5, 4))
     i, x = ("i", Kind.INT32), ("x", Kind.INT8)
     made = [("n", Kind.INT32), ("m", Kind.INT8)]
-    turn = (Op.WHILE, ["i", "x"], made, calls("WHILE", 1, 2))
+    loop = (Op.WHILE, ["i", "x"], made, calls("WHILE", 1, 2))
     after = (Op.RELU6, ["m"], [("y", Kind.INT8)], None)
     held = {"i": [0]} if counted else {}
-    file.subgraph([x] if counted else [i, x], [turn, after], ["n", "y"], held)
+    file.subgraph([x] if counted else [i, x], [loop, after], ["n", "y"], held)
     less = (Op.LESS, ["i", "end"], [("go", Kind.BOOL)], schema.LessOptionsT())
-    file.subgraph([i, x], [less], ["go"], {"end": [turns]})
+    file.subgraph([i, x], [less], ["go"], {"end": [iterations]})
     count = (Op.ADD, ["i", "one"], [("n", Kind.INT32)], schema.AddOptionsT())
     layer, held = convolved("x", "y", 1)
     file.subgraph([i, x], [count, layer], ["n", "y"], {"one": [1], **held})
@@ -130,9 +130,9 @@ def layers_in_branches() -> File:
     """Return one convolution or two, by a condition, then RELU6."""
     file = File((1, 6, 5, 4))
     c, x = ("c", Kind.BOOL), ("x", Kind.INT8)
-    turn = (Op.IF, ["c", "x"], [("m", Kind.INT8)], calls("IF", 1, 2))
+    loop = (Op.IF, ["c", "x"], [("m", Kind.INT8)], calls("IF", 1, 2))
     after = (Op.RELU6, ["m"], [("y", Kind.INT8)], None)
-    file.subgraph([c, x], [turn, after], ["y"])
+    file.subgraph([c, x], [loop, after], ["y"])
     (one, first), (two, second), (three, third) = (
         convolved(given, made, seed)
         for given, made, seed in (("x", "y", 1), ("x", "z", 2), ("z", "y", 3))

@@ -36,7 +36,7 @@ FUNCTIONS = {
         *("cut_array", "_tile", "cut_vector"),
     ),
     "matloom.schedule.tiling.sizes": ("Sizes.__init__",),
-    "matloom.schedule.tiling.first_tiles": ("_turns", "first_parts", "first_rows"),
+    "matloom.schedule.tiling.first_tiles": ("_outer_loop", "first_parts", "first_rows"),
     "matloom.select.exec_steps": ("narrowed", "_ranges", "box", "_cut"),
     "matloom.schedule.tiling.array_ranges": ("array_input_range", "addend_range"),
     "matloom.schedule.tiling.array": ("ArrayTiling.first_bytes", "ArrayTiling.panel_rows"),
@@ -83,9 +83,9 @@ FUNCTIONS = {
 }
 
 #: Functions as they were while they were wrong.
-_TURNS = '''
-def _turns(stage: ArrayStage) -> tuple[int, int]:
-    """Return the turns of the outermost loop that has several, and the steps of each."""
+_OUTER_LOOP = '''
+def _outer_loop(stage: ArrayStage) -> tuple[int, int]:
+    """Return the iterations of the outermost loop that has several, and the steps of each."""
     loops = stage.loop_nest.fields((0, 1), (0, 1), 0)
     unit, outer = 1, loops["blocks"]
     for name, inside in (("kernel_cols", "blocks"), ("kernel_rows", "kernel_cols")):
@@ -146,12 +146,12 @@ def arena_places(
 HISTORICAL = (
     Mutant(
         module="matloom.schedule.tiling.first_tiles",
-        function="_turns",
+        function="_outer_loop",
         rule="as it was",
         place=0,
         line="unit, outer = unit * loops[inside], loops[name]",
         texts=(
-            ("matloom.schedule.tiling.first_tiles", "_turns", _TURNS),
+            ("matloom.schedule.tiling.first_tiles", "_outer_loop", _OUTER_LOOP),
             ("matloom.select.exec_steps", "narrowed", _NARROWED),
         ),
     ),

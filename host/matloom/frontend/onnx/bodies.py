@@ -19,7 +19,7 @@ def is_layered_loop(node: Any) -> bool:
 def with_loop_shapes(model: Any) -> Any:
     """Return a model that declares the shapes of values that its layered loops carry.
 
-    Shape inference leaves them open, since a turn may change a shape.
+    Shape inference leaves them open, since an iteration may change a shape.
     """
     import onnx
 
@@ -44,10 +44,10 @@ def outer_values(model: Any, node: Any) -> list[str]:
 
 
 def body_of(model: Any, node: Any) -> Any:
-    """Return the model of one turn of a loop; None if a value changes in type or shape.
+    """Return the model of one iteration of a loop; None if a value changes in type or shape.
 
-    Its inputs are the number of the turn, whether to continue, the values that the loop carries,
-    and the values that it reads from outside.
+    Its inputs are the number of the iteration, whether to continue, the values that the loop
+    carries, and the values that it reads from outside.
     """
     import onnx
 
@@ -74,7 +74,7 @@ def body_of(model: Any, node: Any) -> Any:
     return made if ends == kinds[len(_COUNTERS) :] else None
 
 
-#: Types of a turn's number and of the condition to continue: int64 and bool.
+#: Types of an iteration's number and of the condition to continue: int64 and bool.
 _COUNTERS = (7, 9)
 
 

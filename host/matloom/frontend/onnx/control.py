@@ -1,10 +1,10 @@
 """Writes out branches and loops whose operators the engine may run: If, Loop and Scan.
 
 The operators of a branch or a body are then compiled like all others. Both branches of an If run,
-and Where chooses. The turns of a loop of known length run one after the other; Where discards the
-values of turns that its condition does not allow. Scan has a turn for each slice of its inputs. All
-operators must therefore be unable to fail, whatever their inputs; otherwise ONNX Runtime runs the
-whole branch or loop.
+and Where chooses. The iterations of a loop of known length run one after the other; Where discards
+the values of iterations that its condition does not allow. Scan has an iteration for each slice of
+its inputs. All operators must therefore be unable to fail, whatever their inputs; otherwise ONNX
+Runtime runs the whole branch or loop.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ from matloom.kernels.onnx_model import subgraphs
 
 __all__ = ["written_out"]
 
-#: Maximum number of operators in all turns of a loop; longer loops stay loops.
+#: Maximum number of operators in all iterations of a loop; longer loops stay loops.
 _MOST = 512
 _CANNOT_FAIL = frozenset(
     {
@@ -73,7 +73,7 @@ class _Writer:
     """Writes out one control operator of a model, whose graph gets the constants."""
 
     def __init__(self, model: Any, at: int) -> None:
-        self.graph, self.node, self.label = model.graph, model.graph.node[at], f"turn {at}"
+        self.graph, self.node, self.label = model.graph, model.graph.node[at], f"iteration {at}"
         versions = [each.version for each in model.opset_import if each.domain in ("", "ai.onnx")]
         # Unsqueeze takes its axes as an input from version 13 on; Scan has no batches from 9 on.
         self.modern, self._scans = max(versions) >= 13, max(versions) >= 9
@@ -97,7 +97,9 @@ class _Writer:
     def _branches(self) -> None:
         branches = {item.name: item.g for item in self.node.attribute}
         chosen = [
-            self._turn(branches[name], {}, f"{self.label} {name}", self._constants(branches[name]))
+            self._inlined(
+                branches[name], {}, f"{self.label} {name}", self._constants(branches[name])
+            )
             for name in ("then_branch", "else_branch")
         ]
         for output, one, other in zip(self.node.output, *chosen, strict=True):
@@ -117,13 +119,13 @@ class _Writer:
         if not always and stacked:
             raise _RefusedError
         constants = self._constants(body)
-        for turn in range(int(most)):
-            label = f"{self.label}.{turn}"
-            number = self._new(np.array(turn), f"{label} number")
+        for iteration in range(int(most)):
+            label = f"{self.label}.{iteration}"
+            number = self._new(np.array(iteration), f"{label} number")
             condition = self._new(np.array(True), f"{label} condition")
             names = [value.name for value in body.input]
             given = dict(zip(names, [number, condition, *carried], strict=True))
-            ends = self._turn(body, given, label, constants)
+            ends = self._inlined(body, given, label, constants)
             after = ends[1 : 1 + len(carried)]
             if alive:
                 after = [
@@ -149,24 +151,27 @@ class _Writer:
         def numbers(name: str, length: int) -> list[int]:
             return list(given[name].ints) if name in given else [0] * length
 
-        axes, turns = self._slices(scanned, numbers("scan_input_axes", count))
-        if not 0 < turns * len(body.node) <= _MOST:
+        axes, iterations = self._slices(scanned, numbers("scan_input_axes", count))
+        if not 0 < iterations * len(body.node) <= _MOST:
             raise _RefusedError
         stacked: list[list[str]] = [[] for _ in range(made)]
         ends = numbers("scan_output_axes", made)
         constants, names = self._constants(body), [value.name for value in body.input]
-        for turn in range(turns):
-            label = f"{self.label}.{turn}"
+        for iteration in range(iterations):
+            label = f"{self.label}.{iteration}"
             parts = []
             for place, reverse in enumerate(numbers("scan_input_directions", count)):
-                at = self._new(np.array(turns - 1 - turn if reverse else turn), f"{label} {place}")
+                at = self._new(
+                    np.array(iterations - 1 - iteration if reverse else iteration),
+                    f"{label} {place}",
+                )
                 source = [scanned[place], at]
                 parts.append(self._add("Gather", source, f"{at} slice", axis=axes[place]))
             inside = dict(zip(names, [*carried, *parts], strict=True))
-            values = self._turn(body, inside, label, constants)
+            values = self._inlined(body, inside, label, constants)
             carried = values[: len(carried)]
             for place, name in enumerate(values[len(carried) :]):
-                new = f"{label} {turn} of {name} {place}"
+                new = f"{label} {iteration} of {name} {place}"
                 stacked[place].append(self._unsqueezed(name, new, ends[place]))
         backward = numbers("scan_output_directions", made)
         ordered = [
@@ -191,7 +196,7 @@ class _Writer:
         return found, sizes.pop()
 
     def _end(self, carried: Sequence[str], stacked: Sequence[tuple[Sequence[str], int]]) -> None:
-        """Add the outputs: the last turn's values, and stacked values of all turns."""
+        """Add the outputs: the last iteration's values, and stacked values of all iterations."""
         for name, output in zip(carried, self.node.output, strict=False):
             if output:
                 self._add("Identity", [name], output)
@@ -199,10 +204,10 @@ class _Writer:
             if output:
                 self._add("Concat", parts, output, axis=axis)
 
-    def _turn(
+    def _inlined(
         self, body: Any, given: Mapping[str, str], label: str, constants: Mapping[str, str]
     ) -> list[str]:
-        """Add the operators of a branch or a turn; return the names of its outputs."""
+        """Add the operators of a branch or an iteration; return the names of its outputs."""
         import onnx
 
         names = {**constants, **given}

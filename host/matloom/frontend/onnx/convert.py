@@ -10,13 +10,13 @@ from matloom.frontend.onnx.averages import convert_average
 from matloom.frontend.onnx.bodies import is_layered_loop
 from matloom.frontend.onnx.bytewise import convert_function, convert_move
 from matloom.frontend.onnx.claims import Claim
+from matloom.frontend.onnx.host_transposes import transpose_on_host
 from matloom.frontend.onnx.joins import convert_join
 from matloom.frontend.onnx.moves import MOVES
 from matloom.frontend.onnx.products import convert_product
 from matloom.frontend.onnx.quantised import Model, layer_of, quantisation_of
 from matloom.frontend.onnx.registered import add_registered, registered_node
 from matloom.frontend.onnx.sums import convert_sum
-from matloom.frontend.onnx.turned import turn_outside
 from matloom.frontend.onnx.unary import convert_unary
 from matloom.frontend.onnx.values import FileValue, Values
 from matloom.frontend.onnx.weighted import convert_layer
@@ -108,7 +108,7 @@ class Conversion:
         for at, node in enumerate(list(self.graph.node)):
             self._convert(at, node)
         found = [self.values.wanted(name) for name in outputs]
-        turn_outside(self.values, self.model, found)
+        transpose_on_host(self.values, self.model, found)
         return found
 
     def _convert(self, at: int, node: Any) -> None:

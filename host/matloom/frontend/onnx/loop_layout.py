@@ -1,4 +1,4 @@
-"""Keeps the images of loops with channels last, so that no turn has to transpose them."""
+"""Keeps the images of loops with channels last, so that no iteration transposes them."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -30,7 +30,7 @@ def with_channels_last(model: Any) -> Any:
     taken = {*_names(model.graph)}
     for node in model.graph.node:
         layered = is_layered_loop(node) and body_of(model, node) is not None
-        changed.graph.node.extend(_Loop(model, node, taken).turned() if layered else [node])
+        changed.graph.node.extend(_Loop(model, node, taken).nodes() if layered else [node])
     return model if len(changed.graph.node) == len(model.graph.node) else inferred(changed)
 
 
@@ -51,7 +51,7 @@ class _Loop:
         self._ranks = {each.name: len(each.type.tensor_type.shape.dim) for each in values}
         self._ranks |= {each.name: len(each.dims) for each in model.graph.initializer}
 
-    def turned(self) -> list[Any]:
+    def nodes(self) -> list[Any]:
         """Return the loop between its transposes."""
         images = _images(self._body)
         carried, begins, ends = self._node.input[2:], self._body.input[2:], self._body.output[1:]
@@ -67,10 +67,10 @@ class _Loop:
     def _carry(self, at: int, last: Sequence[int], first: Sequence[int]) -> None:
         """Carry a value with channels last."""
         begin, end, given = self._body.input[2 + at], self._body.output[1 + at], 2 + at
-        self._node.input[given] = self._turn(self._before, self._node.input[given], last)
+        self._node.input[given] = self._transposed(self._before, self._node.input[given], last)
         inside, begin.name = begin.name, self._new(begin.name)
         self._begin(begin.name, first, inside)
-        end.name = self._turn(self._body.node, end.name, last)
+        end.name = self._transposed(self._body.node, end.name, last)
         for each in (begin, end):
             each.type.tensor_type.ClearField("shape")
         if self._node.output[at]:
@@ -79,7 +79,7 @@ class _Loop:
 
     def _read(self, name: str, last: Sequence[int], first: Sequence[int]) -> None:
         """Read a value from outside with channels last."""
-        given, inside = self._turn(self._before, name, last), self._new(name)
+        given, inside = self._transposed(self._before, name, last), self._new(name)
         for each in self._body.node:
             each.input[:] = [inside if one == name else one for one in each.input]
         self._begin(given, first, inside)
@@ -90,7 +90,7 @@ class _Loop:
         self._body.ClearField("node")
         self._body.node.extend(nodes)
 
-    def _turn(self, nodes: Any, name: str, order: Sequence[int]) -> str:
+    def _transposed(self, nodes: Any, name: str, order: Sequence[int]) -> str:
         """Append a transpose of a value; return the name of its result."""
         made = self._new(name)
         nodes.append(_transpose(name, order, made))

@@ -1,4 +1,4 @@
-"""Loops whose number of turns is known only at run time: the body as a separate network."""
+"""Loops whose number of iterations is known only at run time: the body as a separate network."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from matloom.kernels.onnx_model import parsed, value_numbers
 
 __all__ = ["onnx_loop"]
 
-#: Largest number of turns if the file states none.
+#: Largest number of iterations if the file states none.
 _WITHOUT_END = np.iinfo(np.int64).max
 
 

@@ -34,7 +34,7 @@ def convert_product(values: Values, model: Model, node: Any) -> Claim:
     stated = names[-2:] if gemm else names[6:8]
     kinds = [quantisation_of(model, *pair) for pair in (names[1:3], names[4:6], stated)]
     left, right = (
-        _operand(values, model, name, kind, turned=bool(gemm and attribute(node, flag, 0)))
+        _operand(values, model, name, kind, transposed=bool(gemm and attribute(node, flag, 0)))
         for name, kind, flag in zip((names[0], names[3]), kinds, ("transA", "transB"), strict=False)
     )
     data, claim = _multiplier(values, node, (left, right), kinds)
@@ -48,7 +48,7 @@ def convert_product(values: Values, model: Model, node: Any) -> Claim:
 
 
 def _operand(
-    values: Values, model: Model, name: str, kind: Quantisation, *, turned: bool
+    values: Values, model: Model, name: str, kind: Quantisation, *, transposed: bool
 ) -> tuple[int, bool]:
     """Return an int8 tensor of an operand, and whether its matrices are transposed."""
     if name in model.constants:
@@ -57,7 +57,7 @@ def _operand(
         signed = as_signed(kind, data.dtype.name)
         if data.dtype == np.uint8:
             data = (data.astype(np.int16) - 128).astype(np.int8)
-        return values.constant(data, name, signed), turned
+        return values.constant(data, name, signed), transposed
     value = values.known.get(name)
     if value is None:
         raise Unsupported(f"has {name!r}, whose shape is known only at run time")
@@ -67,7 +67,7 @@ def _operand(
     last = {order[-1] for order in value.held}
     swapped = rows in last and columns not in last
     order = (*batch, columns, rows) if swapped else (*batch, rows, columns)
-    return values.bytes_of(name, order, kind), turned != swapped
+    return values.bytes_of(name, order, kind), transposed != swapped
 
 
 def _check(dtype: str, rank: int) -> None:
@@ -83,8 +83,8 @@ def _multiplier(
 ) -> tuple[Array, Claim]:
     """Return the multiplier for the sums, and how many of them can differ from ONNX Runtime's."""
     first, second, output = (np.float32(kind.scale[0]) for kind in kinds)
-    (left, turned), (right, _) = operands
-    inner = values.tensors[left].shape[-2 if turned else -1]
+    (left, transposed), (right, _) = operands
+    inner = values.tensors[left].shape[-2 if transposed else -1]
     ends = []
     for number in (left, right):
         quantisation = values.tensors[number].quantisation

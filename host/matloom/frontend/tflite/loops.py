@@ -1,4 +1,4 @@
-"""Loops whose number of turns is known only at run time: condition and body as networks."""
+"""Loops whose number of iterations is known only at run time: condition and body as networks."""
 
 from typing import Any
 

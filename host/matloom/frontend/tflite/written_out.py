@@ -1,8 +1,8 @@
 """Writes out branches and loops with quantised layers, instead of IF and WHILE.
 
 The operators of a branch or a body are then compiled like all others. Both branches of an IF run,
-and SELECT_V2 chooses, so their operators must be unable to fail. The turns of a WHILE run one after
-the other if constants of the file decide their number.
+and SELECT_V2 chooses, so their operators must be unable to fail. The iterations of a WHILE run one
+after the other if constants of the file decide their number.
 """
 
 import copy
@@ -20,7 +20,7 @@ from matloom.kernels.cut import packed, plain_model
 
 __all__ = ["written_out"]
 
-#: Maximum number of operators in all turns of a loop; longer loops stay loops.
+#: Maximum number of operators in all iterations of a loop; longer loops stay loops.
 _MOST = 512
 _CANNOT_FAIL = LAYERS | {
     *("ADD", "AVERAGE_POOL_2D", "CONCATENATION", "DEQUANTIZE", "EXPAND_DIMS", "HARD_SWISH"),
@@ -133,7 +133,7 @@ class _Writer:
             self._require_same(branch, branch.inputs, given)
             self._require_same(branch, branch.outputs, self.operator.outputs)
             inside = dict(zip(map(int, branch.inputs), given, strict=True))
-            chosen.append(self._turn(branch, inside, {}, f"{self.label} {side}"))
+            chosen.append(self._inlined(branch, inside, {}, f"{self.label} {side}"))
         for one, other, made in zip(*chosen, self.operator.outputs, strict=True):
             self._add("SELECT_V2", [condition, one, other], int(made))
 
@@ -148,17 +148,17 @@ class _Writer:
         ):
             self._require_same(graph, side, carried)
         values = {at: self._value(self.main, number) for at, number in enumerate(carried)}
-        turn = 0
+        iteration = 0
         while self._loop_continues(condition, values):
-            if (turn + 1) * max(1, len(body.operators)) > _MOST:
+            if (iteration + 1) * max(1, len(body.operators)) > _MOST:
                 raise _RefusedError
-            label = f"{self.label} turn {turn}"
+            label = f"{self.label} iteration {iteration}"
             known = self._known(body, values)
-            carried = self._turn(
+            carried = self._inlined(
                 body, dict(zip(map(int, body.inputs), carried, strict=True)), known, label
             )
             values = {at: known.get(int(number)) for at, number in enumerate(body.outputs)}
-            turn += 1
+            iteration += 1
         for number, made in zip(carried, self.operator.outputs, strict=True):
             shape = np.array(self.main.tensors[int(made)].shape, np.int32)
             sizes = self._constant(shape, f"{self.label} shape {made}")
@@ -199,10 +199,10 @@ class _Writer:
         found: Array = np.frombuffer(bytes(data), _TYPES[tensor.type]).reshape(shape)
         return found
 
-    def _turn(
+    def _inlined(
         self, graph: Any, inside: dict[int, int], known: Mapping[int, Array], label: str
     ) -> list[int]:
-        """Add the operators of a branch or a turn; return the numbers of its outputs.
+        """Add the operators of a branch or an iteration; return the numbers of its outputs.
 
         `inside` has the main subgraph's numbers of the inputs; `known` needs no operator.
         """
@@ -233,7 +233,7 @@ class _Writer:
             return self._constant(known[number], name, graph.tensors[number])
         if number in inside:
             return inside[number]
-        # All that remains are constants, which turns share.
+        # All that remains are constants, which iterations share.
         key = (self.called.index(graph), number)
         if key not in self._constants:
             self._constants[key] = self._tensor(graph, number, {}, self.label)

@@ -79,10 +79,10 @@ def _linear(writer: Writer, call: Call) -> str:
     data, weight, bias = call["input"], call["weight"], call.get("bias")
     if data.rank == 2:
         return writer.add("Gemm", *_weighted(writer, call), transB=1)
-    turned = writer.add("Transpose", weight.name, perm=[1, 0])
+    transposed = writer.add("Transpose", weight.name, perm=[1, 0])
     if weight.data is not None:
-        turned = writer.constant(weight.data.T)
-    product = writer.add("MatMul", data.name, turned)
+        transposed = writer.constant(weight.data.T)
+    product = writer.add("MatMul", data.name, transposed)
     return product if bias is None else writer.add("Add", product, bias.name)
 
 
@@ -218,8 +218,8 @@ def _attention(writer: Writer, call: Call) -> str:
         raise call.refuse("dropout or grouped queries")
     scale = float(call.get("scale", 1 / sqrt(query.shape[-1])))
     order = [*range(key.rank - 2), key.rank - 1, key.rank - 2]
-    turned = writer.add("Transpose", key.name, perm=order)
-    scores = writer.add("MatMul", query.name, turned)
+    transposed = writer.add("Transpose", key.name, perm=order)
+    scores = writer.add("MatMul", query.name, transposed)
     scores = writer.add("Mul", scores, writer.constant(scale, query.dtype))
     mask = call.get("attn_mask")
     if call.get("is_causal", False):

@@ -68,7 +68,7 @@ def _selected(
             **fields,
             "accumulate": int(number > 0),
             **_one_row(constants + each.offset, each.tiles * width, tile.first_x * vector),
-            "kernel_rows": each.turns,
+            "kernel_rows": each.iterations,
             "kernel_cols": each.tiles,
             "kernel_col_step": width,
             "weight_addr": fields["weight_addr"] + each.first_tile * stage.computed.tile_bytes,

@@ -18,7 +18,7 @@ _Steps = tuple[int, int, int]
 _JOINED = 2
 
 
-def _turns(stage: ArrayStage) -> tuple[int, int]:
+def _outer_loop(stage: ArrayStage) -> tuple[int, int]:
     """Return the iterations of the outermost loop with more than one, and the steps of each."""
     loops = stage.loop_nest.fields((0, 1), (0, 1), 0)
     if loops["kernel_rows"] > 1:
@@ -35,12 +35,12 @@ def first_parts(stage: ArrayStage, steps: list[_Steps]) -> list[_Steps]:
     result of the last tile but one may be late as well. In pooling, which streams few vectors per
     step, the first part is all other steps.
     """
-    turns, unit = _turns(stage)
-    if len(steps) > 1 or turns == 1:
+    iterations, unit = _outer_loop(stage)
+    if len(steps) > 1 or iterations == 1:
         return steps
     ((chunk, first, end),) = steps
-    third = max(1, turns // 3)
-    last = third if stage.loop_nest.weights_fixed else turns // 2
+    third = max(1, iterations // 3)
+    last = third if stage.loop_nest.weights_fixed else iterations // 2
     edges = sorted({first, end - last * unit, end - third * unit, end})
     return [(chunk, *part) for part in itertools.pairwise(edges)]
 
@@ -52,11 +52,11 @@ def first_rows(
 
     A tile has `width` positions per row and at most `most` rows.
     """
-    turns, unit = _turns(stage)
-    if len(pieces) <= _JOINED or turns == 1:
+    iterations, unit = _outer_loop(stage)
+    if len(pieces) <= _JOINED or iterations == 1:
         return pieces
     (first, middle), (_middle, end), *others = pieces
-    steps = stage.loop_nest.steps - max(1, turns // 3) * unit
+    steps = stage.loop_nest.steps - max(1, iterations // 3) * unit
     if (middle - first) * width * steps >= tuning.RESULT_LATENCY or end - first > most:
         return pieces
     return [(first, end), *others]

@@ -87,8 +87,8 @@ def _interleaved(
     finished = deque([0] * (distance + 1), maxlen=distance + 1)
     finished_tiles = 0
     at_once = -(-len(tiles) // maker.pending.count(False)) if distance else len(tiles)
-    turns = distance + len(tiles) // at_once
-    for slot in itertools.chain(slots, itertools.repeat(None, turns)):
+    more = distance + len(tiles) // at_once
+    for slot in itertools.chain(slots, itertools.repeat(None, more)):
         if slot is not None:
             yield slot
             if slot.stage != index:

@@ -20,7 +20,7 @@ NETWORKS, OPEN_LOOPS, SHAPE = control.NETWORKS, control.OPEN_LOOPS, control.SHAP
 inputs, loop = control.inputs, control.loop
 
 
-def turns_of(content, device, counts):
+def iterations_of(content, device, counts):
     """Compare a loop with ONNX Runtime for several counts; return the session's reports."""
     reports = []
     with matloom.load(content, device=device, config="nano", exact=True) as session:
@@ -49,26 +49,26 @@ def turns_of(content, device, counts):
     ],
 )
 def test_an_input_decides_how_many_turns_run_on_the_engine(name, device):
-    program, reports = turns_of(OPEN_LOOPS[name], device, (0, 1, 7, 2))
+    program, reports = iterations_of(OPEN_LOOPS[name], device, (0, 1, 7, 2))
     (loop,) = (layer for layer in program.layers if layer.operator == "Loop")
-    assert loop.reason.startswith("an input decides how many turns there are")
-    turns = [report.loops[0].turns for report in reports]
-    assert turns[0] == 0
+    assert loop.reason.startswith("an input decides how many iterations there are")
+    iterations = [report.loops[0].iterations for report in reports]
+    assert iterations[0] == 0
     if name == "early end":
-        assert turns != [0, 1, 7, 2]
+        assert iterations != [0, 1, 7, 2]
     else:
-        assert turns == [0, 1, 7, 2]
+        assert iterations == [0, 1, 7, 2]
 
 
 def test_values_of_a_counted_loop_stay_on_the_device():
-    program, _ = turns_of(OPEN_LOOPS["count"], "model", (3,))
+    program, _ = iterations_of(OPEN_LOOPS["count"], "model", (3,))
     ((body,),) = matloom.Program.from_bytes(program.to_bytes()).loops.values()
     assert [variable.place is not None for variable in body.variables] == [True]
     assert [info.shape for info in (*body.inputs, *body.outputs)] == [(), (), ()]
 
 
 @pytest.mark.parametrize("name", OPEN_LOOPS)
-def test_no_turn_transposes(name):
+def test_no_iteration_transposes(name):
     program = matloom.compile(OPEN_LOOPS[name], "nano", exact=True, check="none")
     ((body,),) = program.loops.values()
     for each in (program, body):
@@ -77,7 +77,7 @@ def test_no_turn_transposes(name):
 
 
 def measured(device, monkeypatch):
-    """Return session, report and the counters of every run of the engine for five turns."""
+    """Return session, report and the counters of every run of the engine for five iterations."""
     runs, run = [], Driver.run
     with matloom.load(OPEN_LOOPS["count"], device=device, config="nano", exact=True) as session:
         monkeypatch.setattr(Driver, "run", lambda *given: runs.append(run(*given)) or runs[-1])
@@ -87,7 +87,7 @@ def measured(device, monkeypatch):
 
 
 @pytest.mark.parametrize("device", ["model", pytest.param("rtl", marks=pytest.mark.slow)])
-def test_reports_and_profiles_include_all_turns(device, monkeypatch):
+def test_reports_and_profiles_include_all_iterations(device, monkeypatch):
     session, report, runs = measured(device, monkeypatch)
     assert len(runs) == 2 + 5
     if device == "rtl":
@@ -96,28 +96,28 @@ def test_reports_and_profiles_include_all_turns(device, monkeypatch):
         assert abs(report.predicted_cycles - report.cycles) < 0.02 * report.cycles
     program = session.program
     ((body,),) = program.loops.values()
-    turns = body.predicted_cycles + 4 * body.repeat.predicted_cycles
-    assert report.predicted_cycles == program.predicted_cycles + turns
+    iterations = body.predicted_cycles + 4 * body.repeat.predicted_cycles
+    assert report.predicted_cycles == program.predicted_cycles + iterations
     assert sum(layer.cycles or 0 for layer in report.layers) == (device == "rtl") * report.cycles
     (loop,) = report.loops
-    assert (loop.turns, loop.counted) == (5, device == "rtl")
+    assert (loop.iterations, loop.counted) == (5, device == "rtl")
     assert sum(layer.macs for layer in loop.layers) == report.macs - program.macs == 5 * 1296
     assert report.utilisation == pytest.approx(7 * 1296 / 16 / report.cycles)
-    profile = make_profile(program, report, session.counted, turns=session.last_turns)
+    profile = make_profile(program, report, session.counted, iterations=session.last_iterations)
     assert sum(profile.causes.values()) == sum(each.cycles for each in profile.operators)
     assert sum(profile.causes.values()) == pytest.approx(report.cycles, rel=0.001)
-    assert "A turn of m transposed" in to_html(profile)
+    assert "An iteration of m transposed" in to_html(profile)
     trace = json.loads(to_chrome(program, profile.found, report))["traceEvents"]
-    (slice_,) = (each for each in trace if "turns" in each.get("args", {}))
-    assert (round(slice_["dur"] * 1000), slice_["args"]["turns"]) == (loop.cycles, 5)
+    (slice_,) = (each for each in trace if "iterations" in each.get("args", {}))
+    assert (round(slice_["dur"] * 1000), slice_["args"]["iterations"]) == (loop.cycles, 5)
 
 
-def test_explain_lists_the_operators_of_a_turn():
+def test_explain_lists_the_operators_of_an_iteration():
     table, *lines = explain(matloom.compile(OPEN_LOOPS["count"], "nano", exact=True))
     operators = list(table.columns[1].cells)
-    turn = operators[operators.index("Loop") + 1 :][:2]
-    assert turn == ["CONV_2D", "Identity"]
-    assert any(str(line).startswith("each turn of m transposed takes ") for line in lines)
+    iteration = operators[operators.index("Loop") + 1 :][:2]
+    assert iteration == ["CONV_2D", "Identity"]
+    assert any(str(line).startswith("each iteration of m transposed takes ") for line in lines)
 
 
 def equal(content, device, seeds, config="nano"):
@@ -136,7 +136,7 @@ def equal(content, device, seeds, config="nano"):
         *("If", "Loop that may end", "Scan, other axes"),
         *(
             pytest.param(name, marks=pytest.mark.slow)
-            for name in ("Loop", "Loop, all turns", "Scan")
+            for name in ("Loop", "Loop, all iterations", "Scan")
         ),
     ],
 )
@@ -150,7 +150,7 @@ def test_branches_and_turns_are_on_the_engine(name):
 
 def test_a_loop_that_may_end_ends_early_and_late():
     """Otherwise the test above would compare nothing."""
-    sums = [inputs(loop(turns), seed)[1][0] for turns in (1, 3) for seed in range(6)]
+    sums = [inputs(loop(iterations), seed)[1][0] for iterations in (1, 3) for seed in range(6)]
     ended = [inputs(loop(3, wanted=400), seed)[1][0] for seed in range(6)]
     alike = [
         [np.array_equal(one, other) for one, other in zip(sums[at : at + 6], ended, strict=True)]
@@ -163,7 +163,7 @@ def test_a_loop_that_may_end_ends_early_and_late():
 @pytest.mark.parametrize(
     "content",
     [
-        pytest.param(loop(1000), marks=pytest.mark.slow, id="too many turns"),
+        pytest.param(loop(1000), marks=pytest.mark.slow, id="too many iterations"),
         pytest.param(loop(3, other="ArgMax"), id="an operator that may fail"),
     ],
 )

@@ -339,7 +339,7 @@ def test_the_reference_implementation_is_the_fallback():
     np.testing.assert_allclose(found, wanted.transpose(1, 0, 2), atol=1e-6)
 
 
-def loop(turns):
+def loop(iterations):
     """Return a Loop that adds one to `x` as many times as a constant says."""
     body = helper.make_graph(
         [helper.make_node("Add", ["v", "one"], ["w"]), helper.make_node("Identity", ["c"], ["d"])],
@@ -349,7 +349,7 @@ def loop(turns):
         [onnx.numpy_helper.from_array(np.ones(2, np.float32), "one")],
     )
     nodes = [helper.make_node("Loop", ["n", "", "x"], ["y"], body=body)]
-    constants = {"n": np.array(turns)}
+    constants = {"n": np.array(iterations)}
     return model(nodes, [value("x", [2])], [value("y", [2])], constants).SerializeToString()
 
 

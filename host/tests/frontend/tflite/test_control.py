@@ -31,9 +31,9 @@ def loop(counter=Kind.INT32):
     add = schema.AddOptionsT()
     before = (Op.RELU, ["x"], [("a", Kind.INT8)], None)
     made = [("n", Kind.INT32), ("b", Kind.INT8)]
-    turn = (Op.WHILE, ["i", "a"], made, calls("WHILE", 1, 2))
+    loop = (Op.WHILE, ["i", "a"], made, calls("WHILE", 1, 2))
     after = (Op.RELU6, ["b"], [("y", Kind.INT8)], None)
-    file.subgraph([i, x], [before, turn, after], ["n", "y"])
+    file.subgraph([i, x], [before, loop, after], ["n", "y"])
     less = (Op.LESS, ["i", "end"], [("go", Kind.BOOL)], schema.LessOptionsT())
     if counter != Kind.INT32:
         less = (Op.LESS, ["x", "x"], [("go", Kind.BOOL)], schema.LessOptionsT())
@@ -49,9 +49,9 @@ def choice():
     file = File()
     c, x = ("c", Kind.BOOL), ("x", Kind.INT8)
     before = (Op.RELU, ["x"], [("a", Kind.INT8)], None)
-    turn = (Op.IF, ["c", "a"], [("b", Kind.INT8)], calls("IF", 1, 2))
+    loop = (Op.IF, ["c", "a"], [("b", Kind.INT8)], calls("IF", 1, 2))
     after = (Op.RELU6, ["b"], [("y", Kind.INT8)], None)
-    file.subgraph([c, x], [before, turn, after], ["y"])
+    file.subgraph([c, x], [before, loop, after], ["y"])
     doubled = (Op.ADD, ["x", "x"], [("y", Kind.INT8)], schema.AddOptionsT())
     file.subgraph([x], [doubled], ["y"])
     file.subgraph([x], [(Op.RELU6, ["x"], [("z", Kind.INT8)], None)], ["z"])
@@ -159,7 +159,7 @@ def too_long(file):
     ids=["count", "scale", "length"],
 )
 def test_turns_of_other_loops_run_on_the_engine(file, change):
-    """The host counts, and the images stay in the device's memory from turn to turn."""
+    """The host counts, and the images stay in the device's memory from iteration to iteration."""
     network = file()
     change(network)
     content = network.content()

@@ -59,9 +59,9 @@ def _relu6(file: OnnxFile, node: Node) -> None:
 
 def _product(file: OnnxFile, node: Node) -> None:
     attributes, names = node.attributes_as(BatchMatmul), []
-    for number, turned in zip(node.inputs, (attributes.adj_x, attributes.adj_y), strict=True):
+    for number, transposed in zip(node.inputs, (attributes.adj_x, attributes.adj_y), strict=True):
         name = file.value(number)
-        if turned:
+        if transposed:
             *batch, rows, columns = range(len(file.graph.tensors[number].shape))
             name = file.node("Transpose", [name], perm=[*batch, columns, rows])
         names.append(name)

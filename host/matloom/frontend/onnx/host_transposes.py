@@ -1,7 +1,7 @@
-"""Lets ONNX Runtime transpose what it makes for the engine, and what the engine makes for it.
+"""Moves transposes between the engine and ONNX Runtime to ONNX Runtime.
 
-An operator on ONNX Runtime has the axes in the file's order, the engine often channels last. The
-transpose between them costs a host step little, and the engine cycles.
+Operators on ONNX Runtime keep the file's order of axes; the engine often has channels last. The
+transpose in between costs a host step little, but the engine many cycles.
 """
 
 from dataclasses import replace
@@ -13,27 +13,27 @@ from matloom.frontend.opaque import OpaqueOperator
 from matloom.ir.attributes import Transpose
 from matloom.ir.graph import Node, Op, Tensor
 
-__all__ = ["turn_outside"]
+__all__ = ["transpose_on_host"]
 
 _REASON = "stands between ONNX Runtime and the engine, which has its axes in another order"
 #: Operators between a tensor of the file and the same bytes as int8.
 _COPIES = (Op.QUANTIZE, Op.RESHAPE)
 
 
-def turn_outside(values: Values, model: Model, outputs: list[int]) -> None:
-    """Move transposes of the engine next to operators on ONNX Runtime, to these.
+def transpose_on_host(values: Values, model: Model, outputs: list[int]) -> None:
+    """Let ONNX Runtime make the transposes before its operators and after them.
 
     `outputs` are the tensors of the network's outputs, which only the engine can transpose.
     """
-    turned = _Turned(values, model)
+    moved = _HostTransposes(values, model)
     for item in list(values.items):
         if isinstance(item, Node) and item.op is Op.TRANSPOSE:
-            turned.entering(item)
+            moved.entering(item)
         elif isinstance(item, Node) and item.op in _COPIES and item.outputs[0] not in outputs:
-            turned.leaving(item)
+            moved.leaving(item)
 
 
-class _Turned:
+class _HostTransposes:
     """Replacement of transposes among the items of a graph under construction."""
 
     def __init__(self, values: Values, model: Model) -> None:
@@ -46,9 +46,9 @@ class _Turned:
             for number in item.inputs:
                 self.readers.setdefault(number, []).append(item)
 
-    def entering(self, turn: Node) -> None:
+    def entering(self, transpose: Node) -> None:
         """Replace a transpose of what ONNX Runtime makes, if it is one."""
-        copy = self.makers.get(turn.inputs[0])
+        copy = self.makers.get(transpose.inputs[0])
         if not isinstance(copy, Node) or copy.op not in _COPIES:
             return
         (source,) = copy.inputs
@@ -56,33 +56,35 @@ class _Turned:
         if not isinstance(maker, OpaqueOperator) or maker.alone:
             return
         tensor = self.values.tensors[source]
-        last = self._transpose(self.names[source], tensor, turn)
+        last = self._transpose(self.names[source], tensor, transpose)
         self.values.items.insert(self._place(maker) + 1, last)
-        turned = replace(copy, inputs=last.outputs, outputs=turn.outputs, index=turn.index)
-        self.values.items[self._place(turn)] = turned
+        after = replace(copy, inputs=last.outputs, outputs=transpose.outputs, index=transpose.index)
+        self.values.items[self._place(transpose)] = after
 
     def leaving(self, copy: Node) -> None:
         """Replace the transpose before a copy that ONNX Runtime reads, if there is one."""
-        turn, (number,) = self.makers.get(copy.inputs[0]), copy.outputs
+        transpose, (number,) = self.makers.get(copy.inputs[0]), copy.outputs
         readers = [
             item
             for item in self.readers.get(number, [])
             if isinstance(item, OpaqueOperator) and not item.alone and self._reads(item, number)
         ]
-        if not isinstance(turn, Node) or turn.op is not Op.TRANSPOSE or not readers:
+        if not isinstance(transpose, Node) or transpose.op is not Op.TRANSPOSE or not readers:
             return
         if len(readers) < len(self.readers[number]):
             return
         name, tensor = self.names[number], self.values.tensors[number]
-        permutation = turn.attributes_as(Transpose).permutation
+        permutation = transpose.attributes_as(Transpose).permutation
         order = [permutation.index(axis) for axis in range(len(permutation))]
         shape = tuple(tensor.shape[axis] for axis in order)
         held = self.part.append("Transpose", [name], shape, tensor.dtype, perm=order)
         inner = self.values.provided(held)
-        self.values.known[held].held[in_file_order(len(order))] = turn.inputs[0]
+        self.values.known[held].held[in_file_order(len(order))] = transpose.inputs[0]
         self.values.tensors[inner] = replace(tensor, name=f"{name} transposed", shape=shape)
-        back = self._transpose(held, tensor, turn)
-        self.values.items[self._place(copy)] = replace(copy, inputs=turn.inputs, outputs=(inner,))
+        back = self._transpose(held, tensor, transpose)
+        self.values.items[self._place(copy)] = replace(
+            copy, inputs=transpose.inputs, outputs=(inner,)
+        )
         self.values.items.insert(min(map(self._place, readers)), back)
         for item in readers:
             self._read(item, number, back.outputs[0])
@@ -100,17 +102,17 @@ class _Turned:
         """Return whether an operator itself reads a tensor of the file, not only a body in it."""
         return self.names.get(number) in self.model.proto.graph.node[item.index].input
 
-    def _transpose(self, name: str, tensor: Tensor, turn: Node) -> OpaqueOperator:
-        """Return an operator that transposes a value on ONNX Runtime as `turn` does here."""
-        axes = turn.attributes_as(Transpose).permutation
+    def _transpose(self, name: str, tensor: Tensor, transpose: Node) -> OpaqueOperator:
+        """Return an operator that transposes a value on ONNX Runtime as `transpose` does here."""
+        axes = transpose.attributes_as(Transpose).permutation
         given = self.values.known[name].shape
         shape = tuple(given[axis] for axis in axes)
         result = self.part.run("Transpose", [name], shape, tensor.dtype, perm=list(axes))
-        self.values.known[result].held[in_file_order(len(axes))] = turn.outputs[0]
+        self.values.known[result].held[in_file_order(len(axes))] = transpose.outputs[0]
         made = self.values.items.pop()
         assert isinstance(made, OpaqueOperator)
-        turned = replace(tensor, name=f"{tensor.name} transposed", shape=shape)
-        self.values.tensors[made.outputs[0]] = turned
+        transposed = replace(tensor, name=f"{tensor.name} transposed", shape=shape)
+        self.values.tensors[made.outputs[0]] = transposed
         return made
 
     def _place(self, item: Node | OpaqueOperator) -> int:
