@@ -83,7 +83,7 @@ def convert_move(values: Values, model: Model, at: int) -> bool:
     if not same or not kept:
         return False
     values.bytes_of(source, values.order_of(source), given)
-    MOVES[move.op_type](values, move, source, made)
+    MOVES[move.op_type](values, model, move, source, made)
     return True
 
 

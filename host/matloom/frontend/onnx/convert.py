@@ -145,7 +145,7 @@ class Conversion:
             return False
         if not known[source].held and not self._leads_to_engine(result):
             return False
-        MOVES[node.op_type](self.values, node, source, result)
+        MOVES[node.op_type](self.values, self.model, node, source, result)
         return True
 
     def _integer(self, node: Any) -> None:
@@ -172,7 +172,7 @@ class Conversion:
         readers = self._readers.get(name, [])
         return any(
             reader.op_type in _INTEGERS
-            or (reader.op_type in MOVES and self._leads_to_engine(reader.output[0]))
+            or (reader.op_type in MOVES and any(map(self._leads_to_engine, reader.output)))
             for reader in readers
         )
 

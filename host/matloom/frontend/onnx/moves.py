@@ -1,19 +1,24 @@
 """ONNX operators that move bytes between operators on the engine."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from matloom.frontend.errors import Unsupported
-from matloom.frontend.onnx.quantised import attribute
-from matloom.frontend.onnx.values import LAST, Values, in_file_order, kept_axes
+from matloom.frontend.onnx.file_node import FileNode
+from matloom.frontend.onnx.move_options import MoveOptions
+from matloom.frontend.onnx.quantised import Model, attribute
+from matloom.frontend.onnx.values import IN_INT8, LAST, Order, Values, in_file_order, kept_axes
 from matloom.frontend.onnx.weighted import spatial_padding
-from matloom.ir.attributes import Pool2D
+from matloom.ir.attributes import Attributes, Pool2D, Split, Transpose
 from matloom.ir.graph import Op
 
 __all__ = ["MOVES"]
 
 
-def reshape(values: Values, node: Any, source: str, made: str) -> None:
+def reshape(values: Values, model: Model, node: Any, source: str, made: str) -> None:
     """Convert Reshape, Flatten, Squeeze, Unsqueeze and Identity, which keep the file's order.
 
     A value that is held in another order is moved only when a reader needs the file's order.
@@ -25,7 +30,7 @@ def reshape(values: Values, node: Any, source: str, made: str) -> None:
         values.bytes_of(made, in_file_order(len(wanted.shape)))
 
 
-def transpose(values: Values, node: Any, source: str, made: str) -> None:
+def transpose(values: Values, model: Model, node: Any, source: str, made: str) -> None:
     """Convert Transpose: the same tensor with another axis order."""
     value = values.known[source]
     rank = len(value.shape)
@@ -36,7 +41,7 @@ def transpose(values: Values, node: Any, source: str, made: str) -> None:
         values.hold(made, tuple(permutation.index(axis) for axis in order), number)
 
 
-def max_pool(values: Values, node: Any, source: str, made: str) -> None:
+def max_pool(values: Values, model: Model, node: Any, source: str, made: str) -> None:
     """Convert MaxPool of images."""
     value, wanted = values.known[source], values.known[made]
     window = tuple(attribute(node, "kernel_shape", []))
@@ -55,9 +60,104 @@ def max_pool(values: Values, node: Any, source: str, made: str) -> None:
     values.hold(made, LAST, pooled)
 
 
-#: Converters by operator name; the other arguments are the names of input 0 and output 0.
-MOVES: dict[str, Callable[[Values, Any, str, str], None]] = {
+def _options(values: Values, model: Model, node: Any, source: str) -> MoveOptions:
+    file_node = FileNode.of(node, model.opset)
+    return MoveOptions(file_node, values.known[source].shape, model.constant)
+
+
+def split(values: Values, model: Model, node: Any, source: str, made: str) -> None:
+    """Convert Split."""
+    axis, sizes = _options(values, model, node, source).split()
+    order = values.order_of(source)
+    number = values.bytes_of(source, order)
+    tensor, place = values.tensors[number], order.index(axis)
+    parts = []
+    for name, size in zip(node.output, sizes, strict=True):
+        shape = (*tensor.shape[:place], size, *tensor.shape[place + 1 :])
+        parts.append(values.add(replace(tensor, name=f"{name}{IN_INT8}", shape=shape)))
+    op = Op.SPLIT if len({*sizes}) == 1 else Op.SPLIT_V
+    values.node(op, [number], parts, Split(axis=place, sizes=sizes))
+    for name, part in zip(node.output, parts, strict=True):
+        if name in values.known:
+            values.hold(name, order, part)
+
+
+def take(values: Values, model: Model, node: Any, source: str, made: str) -> None:
+    """Convert Slice."""
+    order = values.order_of(source)
+    attributes = _options(values, model, node, source).slice(order)
+    _hold_moved(values, Op.STRIDED_SLICE, attributes, order, (source, made))
+
+
+def pad(values: Values, model: Model, node: Any, source: str, made: str) -> None:
+    """Convert Pad with a constant, which is a byte of the file's type; or 0, between floats."""
+    order = values.order_of(source)
+    attributes = _options(values, model, node, source).pad(order)
+    names = [*node.input, "", ""]
+    number = values.bytes_of(source, order)
+    zero = values.tensors[number].zero_point
+    value = int(attributes.value or 0) - (128 if values.known[source].dtype == "uint8" else 0)
+    if names[2] and model.constant(names[2]).dtype == np.float32:
+        if attributes.value:
+            raise Unsupported("pads floats with another number than 0")
+        value = zero
+    op, given = (Op.PAD, None) if value == zero else (Op.PADV2, value)
+    _hold_moved(values, op, replace(attributes, value=given), order, (source, made))
+
+
+def resize(values: Values, model: Model, node: Any, source: str, made: str) -> None:
+    """Convert Resize by whole factors to the nearest neighbour."""
+    attributes = _options(values, model, node, source).resize()
+    _hold_moved(values, Op.RESIZE_NEAREST_NEIGHBOR, attributes, LAST, (source, made))
+
+
+def _hold_moved(
+    values: Values, op: Op, attributes: Attributes, order: Order, names: tuple[str, str]
+) -> None:
+    """Add an operator on a value in an axis order; `names` are those of its input and output."""
+    source, made = names
+    number = values.bytes_of(source, order)
+    shape = tuple(values.known[made].shape[axis] for axis in order)
+    quantisation = values.tensors[number].quantisation
+    values.hold(made, order, values.made(op, [number], shape, quantisation, made, attributes))
+
+
+def blocks(values: Values, model: Model, node: Any, source: str, made: str) -> None:
+    """Convert DepthToSpace and SpaceToDepth, which exchange channels and positions of an image."""
+    size = int(attribute(node, "blocksize", 0))
+    images, high, wide, depth = (values.known[made].shape[axis] for axis in LAST)
+    shape = images, high, wide, depth
+    number = values.bytes_of(source, LAST)
+    apart = node.op_type == "DepthToSpace"
+    high, wide, inner = (
+        (high // size, wide // size, depth) if apart else (high, wide, depth // size**2)
+    )
+    if apart and attribute(node, "mode", b"DCR") == b"CRD":
+        number = _swapped(values, number, (images * high * wide, inner, size**2, 1), made)
+    rows = (wide, size) if apart else (size, wide)
+    number = _swapped(values, number, (images * high, *rows, size * inner), made)
+    quantisation = values.tensors[number].quantisation
+    values.hold(made, LAST, values.made(Op.RESHAPE, [number], shape, quantisation, made))
+
+
+def _swapped(values: Values, number: int, shape: tuple[int, int, int, int], name: str) -> int:
+    """Return a tensor with the middle two of four axes exchanged."""
+    quantisation = values.tensors[number].quantisation
+    number = values.made(Op.RESHAPE, [number], shape, quantisation, name)
+    first, one, other, last = shape
+    attributes = Transpose(permutation=(0, 2, 1, 3))
+    turned = (first, other, one, last)
+    return values.made(Op.TRANSPOSE, [number], turned, quantisation, name, attributes)
+
+
+#: Converters by operator name; the last arguments are the names of input 0 and output 0.
+MOVES: dict[str, Callable[[Values, Model, Any, str, str], None]] = {
+    **dict.fromkeys(("DepthToSpace", "SpaceToDepth"), blocks),
     **dict.fromkeys(("Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"), reshape),
     "MaxPool": max_pool,
+    "Pad": pad,
+    "Resize": resize,
+    "Slice": take,
+    "Split": split,
     "Transpose": transpose,
 }

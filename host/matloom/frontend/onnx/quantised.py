@@ -15,7 +15,8 @@ __all__ = ["Layer", "Model", "attribute", "layer_of", "quantisation_of"]
 class Model:
     """A ModelProto with its constants as arrays.
 
-    `producers` are the indices of its operators, by the names of their outputs.
+    `producers` are the indices of its operators, by the names of their outputs; `opset` is the
+    version of ONNX's operators.
     """
 
     def __init__(self, proto: Any) -> None:
@@ -28,6 +29,10 @@ class Model:
         self.producers = {
             name: at for at, node in enumerate(graph.node) for name in node.output if name
         }
+        self.opset = max(
+            (each.version for each in proto.opset_import if each.domain in ("", "ai.onnx")),
+            default=1,
+        )
         self.constants = {*self._protos, *(each.values.name for each in graph.sparse_initializer)}
 
     def constant(self, name: str) -> Array:

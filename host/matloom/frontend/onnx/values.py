@@ -11,8 +11,18 @@ from matloom.frontend.errors import Unsupported
 from matloom.frontend.opaque import OpaqueOperator
 from matloom.ir.attributes import Attributes, Transpose
 from matloom.ir.graph import Array, FileCopy, Node, Op, Quantisation, Tensor
+from matloom.ir.shapes import MATRIX_RANK
 
-__all__ = ["IN_INT8", "LAST", "FileValue", "Values", "as_signed", "in_file_order", "kept_axes"]
+__all__ = [
+    "IN_INT8",
+    "LAST",
+    "FileValue",
+    "Order",
+    "Values",
+    "as_signed",
+    "in_file_order",
+    "kept_axes",
+]
 
 #: Axis order of an image with channels last.
 LAST = (0, 2, 3, 1)
@@ -82,9 +92,9 @@ class Values:
                 self.tensors[number] = replace(
                     self.tensors[number], quantisation=_as_unsigned(value.quantisation)
                 )
-                self.node(Op.QUANTIZE, [source], number)
+                self.node(Op.QUANTIZE, [source], [number])
             else:
-                self.node(Op.RESHAPE, [source], number)
+                self.node(Op.RESHAPE, [source], [number])
         return self.numbers[name]
 
     def mark(self) -> tuple[int, frozenset[str], dict[str, dict[Order, int]]]:
@@ -136,11 +146,12 @@ class Values:
             value.quantisation = as_signed(quantisation, value.dtype)
 
     def order_of(self, *names: str) -> Order:
-        """Return the axis order in which values of this rank exist already."""
-        for name in names:
-            for order in self.known[name].held:
-                return order
-        return in_file_order(len(self.known[names[0]].shape))
+        """Return the axis order in which most of these values, of one rank, exist already."""
+        plain = in_file_order(len(self.known[names[0]].shape))
+        orders = [order for name in names for order in self.known[name].held or (plain,)]
+        last = (*plain[:1], *plain[2:], *plain[1:2]) if len(plain) > MATRIX_RANK else plain
+        # Of several, channels last.
+        return max(orders, key=lambda order: (orders.count(order), order == last))
 
     def bytes_of(self, name: str, order: Order, quantisation: Quantisation | None = None) -> int:
         """Return an int8 tensor of a value in an axis order.
@@ -222,18 +233,22 @@ class Values:
         # The file's own tensor has the plain name.
         name = f"{name}{IN_INT8}"
         number = self.add(Tensor(name=name, shape=shape, dtype="int8", quantisation=quantisation))
-        self.node(op, inputs, number, attributes)
+        self.node(op, inputs, [number], attributes)
         return number
 
     def node(
-        self, op: Op, inputs: Sequence[int], output: int, attributes: Attributes | None = None
+        self,
+        op: Op,
+        inputs: Sequence[int],
+        outputs: Sequence[int],
+        attributes: Attributes | None = None,
     ) -> None:
-        """Add an operator whose output tensor exists already."""
+        """Add an operator whose output tensors exist already."""
         self.items.append(
             Node(
                 op=op,
                 inputs=tuple(inputs),
-                outputs=(output,),
+                outputs=tuple(outputs),
                 attributes=attributes or Attributes(),
                 index=self._first + len(self.items),
             )

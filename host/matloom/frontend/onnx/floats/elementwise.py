@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from matloom.frontend.errors import Unsupported
-from matloom.frontend.onnx.floats.node import FileNode
+from matloom.frontend.onnx.file_node import FileNode
 from matloom.frontend.onnx.floats.values import FloatValues
 from matloom.frontend.onnx.values import Order
 from matloom.ir.attributes import Activation, Arithmetic, Attributes, LeakyRelu, Softmax

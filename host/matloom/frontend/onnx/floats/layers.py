@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from matloom.frontend.errors import Unsupported
-from matloom.frontend.onnx.floats.node import FileNode
+from matloom.frontend.onnx.file_node import FileNode
 from matloom.frontend.onnx.floats.values import FloatValues
 from matloom.frontend.onnx.values import LAST, in_file_order
 from matloom.ir.attributes import (

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 from matloom.frontend.errors import Unsupported
+from matloom.frontend.onnx.file_node import FileNode
 from matloom.frontend.onnx.floats.layers import hold_image, image_of, padding_of, pair
-from matloom.frontend.onnx.floats.node import FileNode
 from matloom.frontend.onnx.floats.values import FloatValues
 from matloom.frontend.onnx.values import in_file_order
 from matloom.ir.attributes import NO_PADDING, Pad, Padding, Pool2D, Reduce

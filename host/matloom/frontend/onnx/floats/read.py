@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 
 from matloom.frontend.errors import ModelError, Unsupported
+from matloom.frontend.onnx.file_node import FileNode
 from matloom.frontend.onnx.floats.elementwise import ELEMENTWISE
 from matloom.frontend.onnx.floats.layers import LAYERS
 from matloom.frontend.onnx.floats.moves import MOVES
-from matloom.frontend.onnx.floats.node import FileNode
 from matloom.frontend.onnx.floats.pools import POOLS
 from matloom.frontend.onnx.floats.values import FloatValues
 from matloom.frontend.onnx.model import DTYPES, open_model

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from matloom.frontend.errors import Unsupported
-from matloom.frontend.onnx.floats.node import FileNode
+from matloom.frontend.onnx.file_node import FileNode
 from matloom.frontend.onnx.values import LAST, Order, in_file_order, kept_axes
 from matloom.ir.attributes import Attributes, Transpose
 from matloom.ir.builder import GraphBuilder
@@ -46,12 +46,8 @@ class FloatValues:
         return self.constants[name]
 
     def option(self, node: FileNode, name: str, place: int, default: object = None) -> object:
-        """Return a parameter: an attribute in older files, a constant input in newer ones."""
-        if name in node.options:
-            return node.options[name]
-        if node.input(place):
-            return self.constant(node.input(place)).tolist()
-        return default
+        """Return a parameter of an operator, which must be known."""
+        return node.parameter(name, place, self.constant, default)
 
     def shape(self, name: str) -> tuple[int, ...]:
         """Return the shape of a value in the file."""

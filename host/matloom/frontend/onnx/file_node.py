@@ -1,7 +1,10 @@
 """Operators of an ONNX file: names of inputs and outputs, attributes."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+
+from matloom.ir.graph import Array
 
 __all__ = ["FileNode"]
 
@@ -55,3 +58,16 @@ class FileNode:
     def input(self, place: int) -> str:
         """Return the name of an input; empty if it is absent."""
         return self.inputs[place] if place < len(self.inputs) else ""
+
+    def parameter(
+        self, name: str, place: int, constant: Callable[[str], Array], default: object = None
+    ) -> object:
+        """Return a parameter: an attribute in older files, a constant input in newer ones.
+
+        `constant` returns a known value by its name.
+        """
+        if name in self.options:
+            return self.options[name]
+        if self.input(place):
+            return constant(self.input(place)).tolist()
+        return default
