@@ -14,8 +14,6 @@ from mutant_yosys import equivalent
 
 from matloom.arch.config import Config
 
-__all__ = ["Campaign"]
-
 #: Streams of the first trial, and of one of survivors.
 _FEW, _MANY = (10, 10), (100, 60)
 

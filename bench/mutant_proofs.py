@@ -25,8 +25,6 @@ from matloom_rtl.formal.engine import FAILED, NOT_PROVEN, PROVEN, digest_of, pro
 from matloom_rtl.formal.proof import Proof
 from matloom_rtl.formal.table import proofs_of
 
-__all__ = ["Prepared", "noticing_claim", "prepare"]
-
 #: Share of a module's lines that a claim's module must have, to be the same unit.
 _ALIKE = 0.6
 

@@ -16,8 +16,6 @@ from matloom.verification.checks import check_corrupted, check_streams
 from matloom.verification.pair import MEMORY_BYTES, Pair
 from matloom.verification.refusals import check_refusals
 
-__all__ = ["noticed"]
-
 #: Seconds of processor time, and by the clock, that a trial may take: what takes longer hangs.
 _PROCESSOR_SECONDS, _SECONDS = 240, 900
 

@@ -6,8 +6,6 @@ from pathlib import Path
 from matloom_rtl.fpga.progress import FlowError
 from matloom_rtl.fpga.tools import YOSYS, find, run
 
-__all__ = ["equivalent", "module_of", "observed", "yosys"]
-
 #: What chooses a mutant in the Verilog of a chip with all of them.
 _CHOICE = re.compile(r"mutsel == \d+'h([0-9a-f]+)")
 

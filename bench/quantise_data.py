@@ -17,8 +17,6 @@ import numpy as np
 
 from matloom.ir.graph import Array
 
-__all__ = ["GENERATORS", "Part", "anomalies", "crops", "divided"]
-
 #: Letters that are drawn, and words that are spoken.
 LETTERS = "ABCDEFGHIJ"
 WORDS = ("yes", "no", "up", "down", "left", "right", "on", "off", "stop", "go")

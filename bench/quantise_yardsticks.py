@@ -10,8 +10,6 @@ import numpy as np
 from matloom import frontend
 from matloom.ir.graph import Array, Graph, Op
 
-__all__ = ["METHODS", "ai_edge", "logits_of", "many", "onnx_runtime"]
-
 #: Calibrations of ONNX Runtime's static quantiser.
 METHODS = ("MinMax", "Entropy", "Percentile")
 

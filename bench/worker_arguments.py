@@ -5,8 +5,6 @@ import argparse
 from matloom.cli.worker_options import Workers
 from matloom.workers import is_address
 
-__all__ = ["add_workers", "workers_of"]
-
 
 def add_workers(parser: argparse.ArgumentParser) -> None:
     """Give a parser --workers and --cluster."""

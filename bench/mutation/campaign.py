@@ -12,8 +12,6 @@ from mutation.rules import Mutant
 from mutation.trial import Outcome, Trial, as_record, run_tests, try_mutant
 from mutation.units import ROOT, UNITS, candidates, shares, source_of, tests_of
 
-__all__ = ["Campaign", "score"]
-
 #: As `try_mutant`.
 Run = Callable[[Trial], Outcome]
 

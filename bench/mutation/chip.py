@@ -17,8 +17,6 @@ from pathlib import Path
 
 from mutation.units import ROOT, RTL
 
-__all__ = ["AROUND", "CONFIGS", "digests_of", "judge"]
-
 #: Where equal hardware counts as equal, the smallest first: every part is built in one of them.
 CONFIGS = (
     "nano",

@@ -5,8 +5,6 @@ import hashlib
 from collections import Counter
 from dataclasses import dataclass
 
-__all__ = ["Mutant", "mutants_of"]
-
 _OPERATORS = {
     ast.Add: ast.Sub,
     ast.Sub: ast.Add,

@@ -17,9 +17,6 @@ import pytest
 
 from mutation.units import ROOT, RTL
 
-__all__ = ["Outcome", "Trial", "as_record", "run_tests", "try_mutant"]
-
-
 #: Modules that the hardware's do not change.
 _LOADED = (
     *("amaranth.back.rtlil", "amaranth.lib.fifo", "amaranth.sim", "numpy"),

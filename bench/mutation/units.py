@@ -5,8 +5,6 @@ from pathlib import Path
 
 from mutation.rules import Mutant, mutants_of
 
-__all__ = ["ENGINE", "ROOT", "RTL", "UNITS", "candidates", "shares", "tests_of"]
-
 ROOT = Path(__file__).resolve().parents[2]
 RTL = ROOT / "rtl" / "matloom_rtl"
 

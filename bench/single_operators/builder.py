@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from single_operators.model_file import FileNetwork, FileOperator, FileTensor
 
-__all__ = ["Builder", "input_arrays"]
-
 #: Types of the first input, as often as networks have them.
 _TYPES = (*["int8"] * 5, *["int16"] * 2, *["uint8"] * 2, *["float32"] * 2)
 #: Ratios of scales: equal, powers of two, just beside one, and far apart.

@@ -12,8 +12,6 @@ from single_operators.oddities import make_odd
 from single_operators.operators import draw_operator
 from single_operators.reference import Answer, References
 
-__all__ = ["Case", "Verdict", "draw_case", "judge", "verdicts"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Case:

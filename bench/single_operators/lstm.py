@@ -6,8 +6,6 @@ import numpy as np
 
 from single_operators.model_file import FileNetwork, FileOperator, FileTensor, write_file
 
-__all__ = ["LstmFile"]
-
 _ABSENT = -1
 #: Places of the operator's 24 inputs.
 _WEIGHTS, _BIASES, _STATE = range(1, 9), range(12, 16), (18, 19)

@@ -8,8 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 from tflite_micro.python.tflite_micro.runtime import schema_fb as schema
 
-__all__ = ["FileNetwork", "FileOperator", "FileTensor", "write_file"]
-
 #: A tensor of fewer bytes never lies outside the flatbuffer.
 _ALIGNMENT = 16
 

@@ -8,8 +8,6 @@ import numpy as np
 
 from single_operators.model_file import FileNetwork, FileTensor
 
-__all__ = ["ODDITIES", "make_odd"]
-
 _Change = Callable[[FileNetwork, random.Random], FileNetwork]
 
 

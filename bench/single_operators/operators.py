@@ -9,8 +9,6 @@ from single_operators.builder import Builder
 from single_operators.model_file import FileNetwork
 from single_operators.rarer_operators import RARER_OPERATORS
 
-__all__ = ["OPERATORS", "draw_operator"]
-
 _Draw = Callable[[Builder, str], FileNetwork]
 _ACTIVATIONS = (*[0] * 4, 1, 2, 3)
 

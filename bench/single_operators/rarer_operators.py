@@ -8,8 +8,6 @@ import numpy as np
 from single_operators.builder import Builder
 from single_operators.model_file import FileNetwork
 
-__all__ = ["RARER_OPERATORS"]
-
 _Draw = Callable[[Builder, str], FileNetwork]
 
 _LOGICAL = ("LOGICAL_AND", "LOGICAL_OR", "LOGICAL_NOT", "REDUCE_ALL", "REDUCE_ANY")

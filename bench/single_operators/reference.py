@@ -22,8 +22,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Answer", "References"]
-
 #: Seconds that a runtime may take for a file of one operator: most take a tenth, if no other work
 #: has the machine.
 _PATIENCE = 900

@@ -3,8 +3,6 @@
 import signal
 import sys
 
-__all__ = ["main"]
-
 #: Exit status of a program ended by SIGINT, as shells report it.
 _INTERRUPTED = 128 + signal.SIGINT
 

@@ -10,8 +10,6 @@ from matloom.device.line_cost import LineCost, difference
 from matloom.ir.graph import Array
 from matloom.program import EngineStep, Program, Repeat
 
-__all__ = ["EngineSteps"]
-
 
 class EngineSteps:
     """The engine steps of one program.

@@ -7,18 +7,6 @@ from importlib import metadata
 
 from matloom.printable import printable, printable_lines
 
-__all__ = [
-    "HintedError",
-    "HintedWarning",
-    "MissingPackageError",
-    "UserError",
-    "UserTypeError",
-    "did_you_mean",
-    "install_command",
-    "reason",
-    "unknown",
-]
-
 
 class HintedError(Exception):
     """Error with a remedy in `hint`: an imperative sentence without a full stop, or empty.

@@ -12,8 +12,6 @@ from matloom.kernels.definition import Definition
 from matloom.kernels.reference import as_declared
 from matloom.program import Program
 
-__all__ = ["Names", "chosen", "computed", "kernels_are_exact", "wanted_tensors"]
-
 #: Names of tensors, or "all" for the results of all operators.
 Names = Sequence[str] | Literal["all"]
 

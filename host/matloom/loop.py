@@ -12,8 +12,6 @@ from matloom.program import HostStep, Program
 from matloom.program.host_steps import COUNTS
 from matloom.report import Report, added, with_loop
 
-__all__ = ["LastIteration", "LoopRun", "LoopSession"]
-
 #: Largest number of iterations of a loop that a condition ends.
 _ENDLESS = np.iinfo(np.int64).max
 

@@ -2,8 +2,6 @@
 
 import unicodedata
 
-__all__ = ["printable", "printable_lines"]
-
 #: Unicode categories that move the cursor, reorder a line, or are invisible: control and format
 #: characters, lone surrogates, separators of lines and paragraphs.
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})

@@ -11,8 +11,6 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-__all__ = ["intact", "seal"]
-
 
 def seal(path: Path, files: Iterable[Path]) -> None:
     """Write the seal of files, or links, in the folder of `path` and below it, atomically."""

@@ -22,8 +22,6 @@ from matloom.program.verify import verify_program
 from matloom.report import Report, make_report
 from matloom.state import SessionState
 
-__all__ = ["Session"]
-
 
 class Session(RealNumbers):
     """A program on a device.

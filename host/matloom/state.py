@@ -10,8 +10,6 @@ from matloom.device.errors import DeviceError
 from matloom.ir.graph import Array
 from matloom.program import Program, VariableInfo
 
-__all__ = ["SessionState"]
-
 
 class SessionState:
     """The variables of one session, by name.

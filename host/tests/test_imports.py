@@ -3,6 +3,7 @@
 import ast
 import functools
 import graphlib
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -269,3 +270,23 @@ def test_operations_come_with_the_package():
     command = [sys.executable, "-c", script]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout == "matloom.ops\n"
+
+
+def lists_own_names(text):
+    """Return whether a module has `__all__`, and passes on nothing that it imports."""
+    tree = ast.parse(text)
+    imports = (node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom))
+    imported = {name.asname or name.name for node in imports for name in node.names}
+    listed = re.findall(r"^__all__\b.*?\]", text, re.M | re.S)
+    return bool(listed) and not imported & set(re.findall(r'"(\w+)"', "".join(listed)))
+
+
+def test_underscores_say_what_is_private():
+    """Only packages, and modules that pass on what they import, have `__all__`."""
+    modules = [path for path in HOST if path.name != "__init__.py"]
+    assert not [path for path in modules if lists_own_names(path.read_text())]
+
+
+def test_a_list_of_own_names_is_found():
+    assert lists_own_names('import os\n__all__ = ["f"]\ndef f(): pass\n')
+    assert not lists_own_names('from os import f\n__all__ = [\n    "f",\n]\n')

@@ -2,14 +2,6 @@
 
 from matloom.arch.config import Config
 
-__all__ = [
-    "columns_in_tables",
-    "link_block_rams",
-    "memory_block_rams",
-    "multiplier_blocks",
-    "own_block_rams",
-]
-
 #: Multiplier blocks of a lane, of everything besides array, lanes and POST's products, and of
 #: POST's product for a column.
 _LANE_BLOCKS, _OTHER_BLOCKS = 4, 3

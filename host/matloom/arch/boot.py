@@ -4,8 +4,6 @@ import enum
 
 from matloom.arch.link import LinkField
 
-__all__ = ["BOOT_HEADER", "BOOT_HEADER_BYTES", "BOOT_MAGIC", "BOOT_REPLY", "BootStatus"]
-
 #: First word of a header: "MLBT".
 BOOT_MAGIC = 0x5442_4C4D
 

@@ -5,8 +5,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-__all__ = ["Channel", "Rows", "stream_cycles"]
-
 #: Number of bursts that are simulated one by one; later ones repeat the pattern.
 _FOLLOWED = 160
 

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from matloom.arch.csr import register
 from matloom.arch.isa import WRITABLE_REGIONS, Region
 
-__all__ = ["CHANNELS", "RULES", "RegionRegisters", "Rule", "broken_rule", "windows"]
-
 #: Channels by the prefix of their signals, and whether the chip drives their VALID.
 CHANNELS = {
     "m_axi_ar": True,

@@ -14,17 +14,6 @@ from matloom.arch.modes import FLOAT_MODES, FP32_FORMAT, MAC_MODES, MODES
 from matloom.arch.numerics import SUPPORTED_ROUNDINGS, Rounding
 from matloom.errors import UserError, did_you_mean, unknown
 
-__all__ = [
-    "ADDED_FIELDS",
-    "INTERFACE_VERSION",
-    "PRESETS",
-    "WIDE_WINDOWS",
-    "WINDOW_TAPS",
-    "Config",
-    "ConfigError",
-    "load_config",
-]
-
 #: Changes with every change of the instruction or register layout.
 INTERFACE_VERSION = 8
 

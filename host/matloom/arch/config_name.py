@@ -4,8 +4,6 @@ import dataclasses
 
 from matloom.arch.config import PRESETS, Config
 
-__all__ = ["config_name", "described", "digest_name"]
-
 #: Maximum number of changes of a preset in a name; beyond, the size of the array says more.
 _MOST_CHANGES = 4
 

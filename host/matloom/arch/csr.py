@@ -6,24 +6,6 @@ from dataclasses import dataclass
 from matloom.arch.config import INTERFACE_VERSION, Config
 from matloom.arch.isa import Region
 
-__all__ = [
-    "ALL_REGISTERS",
-    "COUNTERS",
-    "COUNTERS_OFFSET",
-    "EXEC_CAUSES",
-    "IDENTITY",
-    "REGISTERS",
-    "RESERVED",
-    "TIMESTAMPS_OFFSET",
-    "WINDOW_BYTES",
-    "Access",
-    "BitField",
-    "Fault",
-    "Register",
-    "register",
-    "registers_of",
-]
-
 #: Value of the ID register: "ML", and the interface version.
 IDENTITY = 0x4D4C_0000 | INTERFACE_VERSION
 

@@ -4,8 +4,6 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-__all__ = ["EndFunction", "end_function"]
-
 #: Function of a field lookup (`get`) and a configuration that returns the end; None if the extent
 #: does not apply.
 EndFunction = Callable[[Callable[[str, int], int], Any], int | None]

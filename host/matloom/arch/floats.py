@@ -10,9 +10,6 @@ from typing import Any
 
 from matloom.arch.numerics import clamp
 
-__all__ = ["FLOAT_FORMATS", "FP32", "NAN", "FloatFormat", "add", "limit", "multiply"]
-__all__ += ["narrow", "widen"]
-
 #: The NaN of every fp32 result: quiet, positive, without payload.
 NAN = 0x7FC00000
 

@@ -7,8 +7,6 @@ from matloom.arch.config import Config
 from matloom.arch.instruction import Instruction
 from matloom.arch.isa import NARROW, AddressSpace, Extent, Opcode, post_element_bytes
 
-__all__ = ["StridedRange", "footprint"]
-
 #: The field with the distance between rows, for each side of POST.
 _POST_PITCHES = {"source_addr": "source_pitch", "dest_addr": "dest_pitch"}
 

@@ -20,16 +20,6 @@ from matloom.arch.isa import (
 from matloom.arch.modes import MAC_MODES
 from matloom.arch.numerics import Rounding
 
-__all__ = [
-    "Instruction",
-    "IsaError",
-    "extent_end",
-    "illegal_field",
-    "length_words",
-    "pack",
-    "unpack",
-]
-
 
 class IsaError(ValueError):
     """Bytes that are not an instruction, or an instruction that does not fit its format."""

@@ -14,33 +14,6 @@ from matloom.arch.extents import EndFunction, end_function
 from matloom.arch.modes import FP32_FORMAT, MAC_MODES, MODES, NARROW_MODES
 from matloom.arch.numerics import SUPPORTED_ROUNDINGS, Rounding
 
-__all__ = [
-    "BLOCK_STEPS",
-    "BYTES_ONLY",
-    "FORMATS",
-    "HEAD",
-    "INSTRUCTION_WORD_BYTES",
-    "NARROW",
-    "OF_ROWS",
-    "UNITS",
-    "WITH_SOFTMAX",
-    "WRITABLE_REGIONS",
-    "AddressSpace",
-    "Destination",
-    "Extent",
-    "Field",
-    "Format",
-    "Opcode",
-    "Region",
-    "RowFunction",
-    "Source",
-    "Table",
-    "extents_of",
-    "fields_of",
-    "largest",
-    "post_element_bytes",
-]
-
 #: Instructions are one to three instruction words long; the opcode tells how many.
 INSTRUCTION_WORD_BYTES = 16
 

@@ -3,31 +3,6 @@
 import enum
 from dataclasses import dataclass
 
-__all__ = [
-    "BAUD",
-    "BOARD_BYTES",
-    "BUFFER_BYTES",
-    "CRC_BYTES",
-    "CRC_INITIAL",
-    "CRC_POLYNOMIAL",
-    "CRC_RESIDUE",
-    "DELIMITER",
-    "HELLO",
-    "HELLO_BYTES",
-    "LINK_IDENTITY",
-    "LINK_VERSION",
-    "MAX_DATA_BYTES",
-    "REPLY_HEADER",
-    "REPLY_HEADER_BYTES",
-    "REQUEST_HEADER",
-    "REQUEST_HEADER_BYTES",
-    "SYNC",
-    "WINDOW_REQUESTS",
-    "LinkField",
-    "Request",
-    "Status",
-]
-
 #: Version of everything in this file; a host refuses boards with another one.
 LINK_VERSION = 1
 

@@ -15,8 +15,6 @@ from matloom.arch.memory import REFERENCE_MEMORY, Memory
 from matloom.arch.numerics import Rounding
 from matloom.arch.softmax_cycles import softmax_cycles
 
-__all__ = ["Machine"]
-
 #: Cycles of a LOAD in addition to the memory's latency: from its start to its first beat, plus from
 #: its last beat to its completion. Then: cycles from a burst's last beat to the next address.
 _LOAD_PATH = 5

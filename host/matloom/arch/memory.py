@@ -9,15 +9,6 @@ from typing import Any
 
 from matloom.errors import UserError, unknown
 
-__all__ = [
-    "BOARD_MEMORIES",
-    "MEMORIES",
-    "REFERENCE_MEMORY",
-    "InvalidMemoryError",
-    "Memory",
-    "load_memory",
-]
-
 #: Largest rate in bytes per cycle: that of the widest bus.
 _WIDEST = 32
 

@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from matloom.arch.config import Config
 
-__all__ = ["FLOAT_MODES", "FP32_FORMAT", "MAC_MODES", "MODES", "NARROW_MODES", "STORAGE", "Mode"]
-
 #: Bits of a weight if a byte holds two, and of an activation of two bytes.
 _NARROW_BITS, _WORD_BITS = 4, 16
 

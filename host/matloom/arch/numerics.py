@@ -8,33 +8,6 @@ import enum
 import math
 from typing import Any
 
-__all__ = [
-    "ADDEND_SCALE",
-    "ADDEND_SHIFT",
-    "LARGER_BITS",
-    "LARGEST_LIMBS",
-    "LIMBS",
-    "SUPPORTED_ROUNDINGS",
-    "Rounding",
-    "add_bias",
-    "clamp",
-    "from_limbs",
-    "high_nibble",
-    "larger",
-    "low_nibble",
-    "multiply_by_quantized_multiplier",
-    "pack_nibbles",
-    "quantize_multiplier",
-    "reciprocal",
-    "requantize",
-    "requantize_wide",
-    "rounding_divide_by_pot",
-    "saturating_rounding_doubling_high_mul",
-    "short_multiplier",
-    "to_limbs",
-    "wrap32",
-]
-
 
 class Rounding(enum.IntEnum):
     """Rule by which a product of accumulator and multiplier becomes an integer again.

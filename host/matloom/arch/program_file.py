@@ -10,35 +10,6 @@ from matloom.arch.config import ADDED_FIELDS
 from matloom.arch.isa import Region
 from matloom.arch.modes import MAC_MODES
 
-__all__ = [
-    "ALIGNMENT",
-    "ATTRIBUTES",
-    "CHECKS",
-    "CONFIGURATION",
-    "CONFIGURATION_FIELDS",
-    "CONSTANT_ALIGNMENT",
-    "DIRECTORY",
-    "DTYPES",
-    "FILE_LIMIT",
-    "FORMAT_VERSION",
-    "HEADER",
-    "LOOP",
-    "MAGIC",
-    "OPERATORS",
-    "PLACES",
-    "REGION_LIMIT",
-    "REQUIRED",
-    "SECTIONS",
-    "STEP_KINDS",
-    "TENSORS_LIMIT",
-    "TENSOR_LIMIT",
-    "Attribute",
-    "HostOperator",
-    "Kind",
-    "RecordField",
-    "Section",
-]
-
 #: The first bytes of a file.
 MAGIC = b"MLOOMPRG"
 #: Incremented by changes that readers of the previous version would misread.

@@ -10,9 +10,6 @@ from math import ceil
 
 from matloom.arch.sdram_timing import Delay, SdramTiming
 
-__all__ = ["SDRAMS", "InvalidSdramError", "SdramPart", "load_sdram"]
-
-
 #: Cycles of MODE if the data sheet states none.
 _MODE_DELAY = Delay(cycles=2)
 

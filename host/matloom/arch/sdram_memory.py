@@ -5,8 +5,6 @@ from fractions import Fraction
 from matloom.arch.memory import Memory
 from matloom.arch.sdram import SdramPart
 
-__all__ = ["sdram_memory"]
-
 #: Approximate cycles during which a refresh occupies the pins.
 _REFRESH = 12
 

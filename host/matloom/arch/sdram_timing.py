@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
 
-__all__ = ["Delay", "SdramTiming"]
-
 
 @dataclass(frozen=True)
 class Delay:

@@ -4,19 +4,6 @@ from dataclasses import dataclass
 
 from matloom.arch.csr import Access, BitField, Register
 
-__all__ = [
-    "BOARD_BYTES",
-    "INTERRUPTS",
-    "LINE_BYTES",
-    "MEMORY_BASE",
-    "PERIPHERALS",
-    "REGIONS",
-    "SOC_IDENTITY",
-    "SocRegion",
-    "region",
-    "soc_register",
-]
-
 #: Value of register ID of the system: "MS", and the version of this map.
 SOC_IDENTITY = 0x4D53_0002
 

@@ -12,22 +12,6 @@ from matloom.arch.numerics import (
     wrap32,
 )
 
-__all__ = [
-    "BATCH",
-    "EXPONENTIALS",
-    "EXPONENTIAL_BITS",
-    "EXPONENTIAL_BYTES",
-    "FIRST_ESTIMATE",
-    "FIRST_SLOPE",
-    "NEWTON_STEPS",
-    "ONE",
-    "RESULT_BITS",
-    "SUM_BITS",
-    "quotient",
-    "reciprocal",
-    "term",
-]
-
 #: Entries of the table, one for each difference; bits of an entry in Q0.31, and its bytes.
 EXPONENTIALS, EXPONENTIAL_BITS, EXPONENTIAL_BYTES = 256, 31, 4
 

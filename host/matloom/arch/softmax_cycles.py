@@ -6,8 +6,6 @@ from matloom.arch.config import Config
 from matloom.arch.isa import RowFunction
 from matloom.arch.softmax import BATCH, EXPONENTIAL_BYTES, EXPONENTIALS
 
-__all__ = ["PASSES", "fill_cycles", "fill_row_cycles", "rows_cycles", "softmax_cycles"]
-
 #: Number of times that a row is read.
 PASSES = 3
 

@@ -10,8 +10,6 @@ from matloom.cli.group import SECTIONS
 from matloom.cli.say import say_text
 from matloom.errors import HintedError, HintedWarning, did_you_mean, reason
 
-__all__ = ["complaint", "show_warning"]
-
 #: Hints for errors of the operating system.
 _RIGHTS = "choose another place, or get permission to use this one"
 _REMEDIES = {

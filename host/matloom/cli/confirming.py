@@ -4,8 +4,6 @@ import io
 from contextlib import redirect_stdout
 from typing import Any
 
-__all__ = ["routed", "synthesised"]
-
 
 def synthesised(text: str, board: str) -> dict[str, Any]:
     """Return the tables and flip-flops of an engine alone, as a synthesis counts them."""

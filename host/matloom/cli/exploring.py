@@ -21,8 +21,6 @@ from matloom.errors import UserError
 if TYPE_CHECKING:
     from matloom.tools.explore import Exploration, ExploredPoint
 
-__all__: list[str] = []
-
 
 @dataclass(frozen=True, kw_only=True)
 class _Search:

@@ -11,8 +11,6 @@ from matloom.cli.network_argument import NetworkFile
 from matloom.cli.say import say
 from matloom.errors import UserError
 
-__all__ = ["part_of"]
-
 #: Names of resources, by their names in reports.
 _NAMES = {"LUT4": "tables", "FF": "flip-flops", "DSP": "multipliers", "BRAM": "block RAMs"}
 

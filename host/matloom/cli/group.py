@@ -9,8 +9,6 @@ import click
 import matloom
 from matloom.cli.say import say_text
 
-__all__ = ["SECTIONS", "Verb", "cli"]
-
 #: Sections of `matloom --help`, and their verbs in the order of use.
 SECTIONS = {
     "Networks": (

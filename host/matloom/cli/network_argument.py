@@ -10,8 +10,6 @@ import click
 
 from matloom.errors import UserError
 
-__all__ = ["NETWORK", "NetworkFile", "is_program"]
-
 
 class NetworkFile(click.Path):
     """A file, or the name of a network that comes with Matloom."""

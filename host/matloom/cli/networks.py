@@ -21,8 +21,6 @@ from matloom.cli.programs import SOURCE, described, modes_by_layer, program_of
 from matloom.cli.say import say, say_text, show
 from matloom.errors import UserError, unknown
 
-__all__ = ["REPORT", "Ran", "run_once"]
-
 REPORT = click.option(
     "--report", type=click.Path(path_type=Path), help="Write cycles and layers as JSON."
 )

@@ -8,22 +8,6 @@ from typing import Any
 
 import click
 
-__all__ = [
-    "CONFIG",
-    "DEVICE",
-    "MEMORY",
-    "PREPROCESS",
-    "SEED",
-    "Compilation",
-    "Given",
-    "Routing",
-    "Target",
-    "compilation",
-    "given",
-    "routing",
-    "target",
-]
-
 #: Range of a seed that all tools accept.
 SEED = click.IntRange(0, 2**31 - 1)
 

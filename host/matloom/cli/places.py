@@ -6,8 +6,6 @@ from pathlib import Path
 
 from matloom.errors import UserError, reason
 
-__all__ = ["require_folder", "require_place"]
-
 
 def require_place(option: str, path: Path | None) -> None:
     """Raise `UserError` if no file can be written at a path; call it before the work."""

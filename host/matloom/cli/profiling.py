@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from matloom.profile.comparison import ProfileComparison
     from matloom.profile.profile import Profile
 
-__all__: list[str] = []
-
 #: Number of lines of advice to print.
 _ADVICE = 3
 

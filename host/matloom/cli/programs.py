@@ -12,8 +12,6 @@ from matloom.cli.places import require_place
 from matloom.cli.say import say, say_text
 from matloom.errors import UserError
 
-__all__ = ["SOURCE", "described", "modes_by_layer", "program_of"]
-
 #: Hint if a compiled program would have to be changed.
 SOURCE = "give the model file that it was compiled from"
 

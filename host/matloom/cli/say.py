@@ -7,8 +7,6 @@ import click
 
 from matloom.printable import printable, printable_lines
 
-__all__ = ["say", "say_text", "show"]
-
 
 def say(line: object, *, err: bool = False) -> None:
     """Print one line, on stdout or on stderr; line breaks within it are escaped."""

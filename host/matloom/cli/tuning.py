@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from matloom.tuner.study import Study
     from matloom.tuner.tune import TuningResult
 
-__all__: list[str] = []
-
 
 @dataclass(frozen=True, kw_only=True)
 class _Limits:

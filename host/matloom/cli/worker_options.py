@@ -9,9 +9,6 @@ from typing import Any
 
 import click
 
-__all__ = ["ALONE", "Workers", "on_workers"]
-
-
 #: Number of tasks at a time on a cluster, whose workers come and go.
 _MANY = 64
 

@@ -8,8 +8,6 @@ import numpy as np
 from matloom.errors import UserError
 from matloom.ir.graph import Array
 
-__all__ = ["IOBinding", "OrtValue", "type_name"]
-
 #: Names of types that differ from NumPy's.
 _NAMES = {"float32": "float", "float64": "double", "object": "string"}
 

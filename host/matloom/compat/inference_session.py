@@ -19,8 +19,6 @@ from matloom.ir.graph import Array
 from matloom.report import Report
 from matloom.session import Session
 
-__all__ = ["PROVIDERS", "InferenceSession", "NodeArg"]
-
 #: Providers: the engine, and the host for all other operators.
 PROVIDERS = ("MatloomExecutionProvider", "CPUExecutionProvider")
 

@@ -16,8 +16,6 @@ from matloom.ir.graph import Array
 from matloom.report import Report
 from matloom.session import Session
 
-__all__ = ["Interpreter"]
-
 
 class Interpreter:
     """LiteRT's Interpreter for every file that `matloom.load` accepts.

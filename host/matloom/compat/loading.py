@@ -13,8 +13,6 @@ from matloom.program import Program, TensorInfo
 from matloom.runtime import load
 from matloom.session import Session
 
-__all__ = ["Network"]
-
 #: Environment variables with defaults for keywords of `load`.
 _ENVIRONMENT = {"device": "MATLOOM_DEVICE", "config": "MATLOOM_CONFIG"}
 

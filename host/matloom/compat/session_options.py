@@ -7,9 +7,6 @@ from typing import Any
 
 from matloom.errors import HintedWarning, UserError
 
-__all__ = ["CompatWarning", "ExecutionMode", "GraphOptimizationLevel", "RunOptions"]
-__all__ += ["SessionOptions", "note", "note_ignored"]
-
 
 class CompatWarning(HintedWarning):
     """Warning about an argument that Matloom accepts but ignores."""

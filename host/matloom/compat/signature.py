@@ -9,8 +9,6 @@ from matloom.errors import UserError
 from matloom.frontend.declaration import DeclaredTensor, Signature
 from matloom.ir.graph import Array
 
-__all__ = ["Details", "SignatureRunner", "litert_details"]
-
 Details = dict[str, Any]
 
 

@@ -26,8 +26,6 @@ from matloom.program import (
 from matloom.select.partition import HostRun
 from matloom.select.stage import Stage
 
-__all__ = ["assemble"]
-
 
 def assemble(scheduled: ScheduledNetwork, job: Job) -> Compiled | Retry:
     """Return the program made of scheduled runs.

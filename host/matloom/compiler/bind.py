@@ -14,8 +14,6 @@ from matloom.select.context import BROADCASTING, source_name
 from matloom.select.partition import HostRun
 from matloom.select.rewrites.staged_run import StagedRun, View
 
-__all__ = ["bind", "binding"]
-
 
 def bind(rewritten: Rewritten, job: Job) -> Bound:
     """Return the runs with addresses for their inputs and outputs, ready to be scheduled."""

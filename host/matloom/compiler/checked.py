@@ -20,8 +20,6 @@ from matloom.program import Origin, Program
 from matloom.schedule import CompileOptions
 from matloom.selfcheck import CheckError, CompilerWarning, check_mode, write_reproducer
 
-__all__ = ["compile_network"]
-
 
 def compile_network(
     graph: Graph,

@@ -27,8 +27,6 @@ from matloom.schedule.text import (
 from matloom.select.partition import HostRun
 from matloom.select.text import run_lines
 
-__all__ = ["STOPS", "describe"]
-
 
 def _selected(selected: Selected) -> Iterator[str]:
     for run in selected.parts.runs:

@@ -9,8 +9,6 @@ from matloom.passes.lower_precision import lower_precision
 from matloom.schedule import CompileError
 from matloom.select.partition import HostRun, Partition
 
-__all__ = ["choose_formats", "engine_only_problem", "unsupported_layers"]
-
 
 def choose_formats(graph: Graph, job: Job) -> Graph:
     """Return the graph in the requested precision.

@@ -11,8 +11,6 @@ from matloom.frontend.loops import LoopParts
 from matloom.ir.graph import Array, Graph
 from matloom.program import HostConstant, HostStep, Program
 
-__all__ = ["with_loops"]
-
 #: Operators of a host step that is a loop.
 _LOOPS = (("Loop",), ("WHILE",))
 

@@ -46,8 +46,6 @@ from matloom.passes.choose_modes import Precision
 from matloom.schedule import CompileError, CompileOptions, DoesNotFit
 from matloom.select.partition import partition
 
-__all__ = ["PHASES", "Phase", "Run", "compiled", "run_phases"]
-
 
 def read(source: str | Path | Graph, job: Job) -> Graph:
     """Return the graph of a model file; a graph is returned as it is."""

@@ -10,8 +10,6 @@ from matloom.compiler.values import Job, Retry, Selected
 from matloom.schedule import DoesNotFit
 from matloom.select.partition import EngineRun, HostRun
 
-__all__ = ["relaxed"]
-
 
 def relaxed(selected: Selected, job: Job, reason: str) -> Retry:
     """Return what to try after the runs did not fit for this reason.

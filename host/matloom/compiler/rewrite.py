@@ -9,8 +9,6 @@ from matloom.select.partition import EngineRun, HostRun
 from matloom.select.rewrites.stage_passes import STAGE_PASSES
 from matloom.select.rewrites.staged_run import StagedRun
 
-__all__ = ["rewrite"]
-
 
 def rewrite(selected: Selected, job: Job) -> Rewritten:
     """Return the runs after the stage passes, which a plain schedule skips."""

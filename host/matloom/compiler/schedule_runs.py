@@ -26,8 +26,6 @@ from matloom.schedule import (
 from matloom.schedule.replay import replayed
 from matloom.select.partition import HostRun
 
-__all__ = ["placed", "schedule_runs"]
-
 
 def schedule_runs(bound: Bound, job: Job) -> ScheduledNetwork | DoesNotFit:
     """Return the instructions of all runs, or why a run does not fit the engine."""

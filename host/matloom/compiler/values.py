@@ -15,19 +15,6 @@ from matloom.select.partition import HostRun, Partition
 from matloom.select.rewrites.staged_run import StagedRun
 from matloom.selfcheck import CheckError, Tiles, check_program, samples_tiles
 
-__all__ = [
-    "Bound",
-    "BoundRun",
-    "Compiled",
-    "Job",
-    "Prepared",
-    "Retry",
-    "Rewritten",
-    "ScheduledNetwork",
-    "ScheduledRun",
-    "Selected",
-]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Job:

@@ -11,8 +11,6 @@ from matloom.program.accesses import accesses
 from matloom.schedule.segment import Place
 from matloom.select.partition import EngineRun, Partition
 
-__all__ = ["overwritten", "state_places"]
-
 
 def state_places(
     graph: Graph, parts: Partition, refused: Collection[int]

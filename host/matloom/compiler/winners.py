@@ -23,9 +23,6 @@ from matloom.schedule import Choices, CompileOptions
 from matloom.schedule.choices.chosen import from_json, to_json
 from matloom.toolchain.cache import chosen_folder
 
-__all__ = ["VARIABLE", "Winner", "digest_of", "forget", "keep", "winner_of", "winners_folder"]
-__all__ += ["with_winner"]
-
 #: The variable that names the folder of winners.
 VARIABLE = "MATLOOM_TUNED"
 

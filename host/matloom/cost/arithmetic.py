@@ -7,8 +7,6 @@ from matloom.arch.isa import Opcode
 from matloom.arch.machine import Machine
 from matloom.cost.timing import HANDOVER, timings_of
 
-__all__ = ["ArithmeticTimeline"]
-
 #: Rate of EXEC's reads in a bank above which POST gets too few.
 _BUSY = 0.9
 

@@ -6,8 +6,6 @@ from functools import lru_cache
 
 from matloom.arch.machine import Machine
 
-__all__ = ["LONGEST_BURST", "READ_AHEAD", "Commands", "Loads"]
-
 #: Bytes of commands that are read ahead, and of their longest burst.
 READ_AHEAD = 512
 LONGEST_BURST = READ_AHEAD // 2

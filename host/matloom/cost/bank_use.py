@@ -7,8 +7,6 @@ from matloom.arch.isa import Destination, Opcode, RowFunction, Source, Table, po
 from matloom.arch.machine import Machine
 from matloom.arch.softmax_cycles import PASSES
 
-__all__ = ["NOTHING", "AccessStream", "BankUse", "bank_use"]
-
 #: Parts of a transfer in order: bank, and share of the whole.
 Parts = tuple[tuple[int, float], ...]
 

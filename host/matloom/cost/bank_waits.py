@@ -15,8 +15,6 @@ from matloom.cost.arrivals import Loads
 from matloom.cost.bank_use import AccessStream
 from matloom.cost.timing import Timing
 
-__all__ = ["BankWaits"]
-
 #: Cycles from the start of an EXEC to its first read.
 _FIRST_READ = 7
 

@@ -2,8 +2,6 @@
 
 from matloom.arch.config import Config
 
-__all__ = ["exec_cycles", "step_cycles", "vector_cycles"]
-
 
 def step_cycles(vectors: int, config: Config, *, weights_fixed: bool = False) -> int:
     """Return the cycles of a step of EXEC.

@@ -11,8 +11,6 @@ from matloom.cost.arrivals import READ_AHEAD, Commands, Loads
 from matloom.cost.bank_waits import BankWaits
 from matloom.cost.timing import HANDOVER, Timing, timings_of
 
-__all__ = ["WAIT_FIELDS", "EngineSimulation", "Prediction", "predict"]
-
 #: Minimum depth of a queue, whatever the configuration.
 _QUEUE_PLACES = 3
 

@@ -10,8 +10,6 @@ from matloom.arch.machine import Machine
 from matloom.cost.predict import WAIT_FIELDS, EngineSimulation
 from matloom.cost.timing import HANDOVER, timings_of
 
-__all__ = ["Cause", "Span", "spans"]
-
 
 class Cause(enum.Enum):
     """Last wait of an instruction before it started.

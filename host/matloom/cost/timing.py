@@ -16,8 +16,6 @@ from matloom.arch.isa import (
 from matloom.arch.machine import Machine
 from matloom.cost.bank_use import NOTHING, AccessStream, bank_use
 
-__all__ = ["HANDOVER", "Timing", "Timings", "timings_of"]
-
 #: Cycles from the end of an instruction to the start of one that waits for it.
 HANDOVER = 3
 

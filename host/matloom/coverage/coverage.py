@@ -14,8 +14,6 @@ from matloom.coverage.flight import Event, follow
 from matloom.coverage.model import CoverageModel, declare
 from matloom.coverage.points import Window, fields_reached, waits_reached
 
-__all__ = ["Coverage"]
-
 _FORMAT = 1
 
 

@@ -8,8 +8,6 @@ from matloom.arch.isa import UNITS
 from matloom.coverage.model import Point
 from matloom.coverage.variants import kind_of
 
-__all__ = ["Event", "Flight", "follow"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Event:

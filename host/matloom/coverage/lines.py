@@ -6,8 +6,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-__all__ = ["EXCLUSIONS", "UnitFigures", "by_unit", "read_counts"]
-
 #: A record: keys and values, each after a separator, then a count.
 _RECORD = re.compile(r"C '(?P<keys>.*)' (?P<count>\d+)$")
 

@@ -21,19 +21,6 @@ from matloom.coverage.variants import (
     written_steps,
 )
 
-__all__ = [
-    "CROSSING",
-    "FIRST",
-    "LAST",
-    "STALLS",
-    "CoverageModel",
-    "Wish",
-    "boundary_bytes",
-    "capacity",
-    "declare",
-    "field_values",
-]
-
 FIRST, LAST, CROSSING = "first", "last", "crossing"
 
 #: Behaviours of external memory: its own pace; randomly withheld handshakes; slow, with several

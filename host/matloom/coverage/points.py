@@ -18,8 +18,6 @@ from matloom.coverage.model import (
 from matloom.coverage.sizes import extent_sizes
 from matloom.coverage.variants import account, bases, body, one_value, variant_of, variants
 
-__all__ = ["Window", "fields_reached", "waits_reached"]
-
 #: Address and bytes of a region of external memory.
 Window = tuple[int, int]
 

@@ -7,8 +7,6 @@ from matloom.arch.config import Config
 from matloom.arch.instruction import Instruction, extent_end
 from matloom.arch.isa import AddressSpace, Extent, Opcode, extents_of
 
-__all__ = ["extent_sizes", "extents", "largest"]
-
 
 @functools.cache
 def extents(opcode: Opcode, config: Config) -> tuple[Extent, ...]:

@@ -20,19 +20,6 @@ from matloom.arch.isa import (
 from matloom.arch.modes import MAC_MODES
 from matloom.arch.numerics import Rounding
 
-__all__ = [
-    "Variant",
-    "account",
-    "bases",
-    "body",
-    "kind_of",
-    "least",
-    "one_value",
-    "variant_of",
-    "variants",
-    "written_steps",
-]
-
 #: A range of values; None means no limit.
 _Range = tuple[int, int | None]
 _SET, _UNSET, _SEVERAL = (1, 1), (0, 0), (2, None)

@@ -15,17 +15,6 @@ from numpy.typing import NDArray
 
 from matloom.errors import MissingPackageError
 
-__all__ = [
-    "HELD_OUT",
-    "NETWORK",
-    "DigitsSplit",
-    "held_out",
-    "input_quantisation",
-    "quantise",
-    "save",
-    "split",
-]
-
 #: The trained int8 network, made by `examples/digits/train.py`.
 NETWORK = Path(__file__).with_name("digits.tflite")
 

@@ -11,8 +11,6 @@ from matloom.ir.graph import RESHAPES, Array, Graph, Node, Op, Quantisation, Ten
 from matloom.ir.operators import OPERATORS
 from matloom.kernels.interpreter import run_node
 
-__all__ = ["Growth"]
-
 Item = TypeVar("Item")
 
 #: Scale and zero point of int8 outputs that the operator fixes.

@@ -5,8 +5,6 @@ import numpy as np
 from matloom.ir.attributes import FullyConnected
 from matloom.ir.graph import Array, Graph, Node, Op, Quantisation, Tensor
 
-__all__ = ["product_graph"]
-
 
 def product_graph(rows: int, inner: int, columns: int, seed: int = 0, mode: str = "i8xi8") -> Graph:
     """Return a network: int8 (rows, inner) times a constant int8 (inner, columns), to int8.

@@ -15,8 +15,6 @@ from matloom.ir.attributes import (
 from matloom.ir.graph import Graph, Op, Quantisation
 from matloom.ir.verify import verify
 
-__all__ = ["accumulate", "delay", "streaming_network"]
-
 
 def delay(growth: Growth, source: int, rows: int) -> int:
     """Return a tensor of the last `rows` rows of earlier calls, followed by those of this call.

@@ -10,8 +10,6 @@ from matloom.device.driver import Driver
 from matloom.ir.graph import Array
 from matloom.program import Binding, EngineStep
 
-__all__ = ["read_outputs", "write_inputs"]
-
 
 def write_inputs(driver: Driver, step: EngineStep, known: Mapping[str, Array]) -> None:
     """Write a step's inputs; variables in region ARENA are already there."""

@@ -9,8 +9,6 @@ from matloom.arch.config import PRESETS
 from matloom.device.frames import Hello
 from matloom.device.transport import Transport
 
-__all__ = ["MemoryCheck", "check_memory", "describe"]
-
 #: Bytes of a block: more than a row of most memories, so that blocks cross rows.
 _BLOCK = 4096
 

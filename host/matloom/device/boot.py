@@ -6,8 +6,6 @@ from matloom.arch.boot import BOOT_MAGIC, BOOT_REPLY, BootStatus
 from matloom.device.errors import DeviceError, DeviceTimeoutError
 from matloom.device.link import Stream
 
-__all__ = ["send_image"]
-
 #: Number of attempts to send an image.
 _ATTEMPTS = 4
 

@@ -11,8 +11,6 @@ from typing import Any, TypeVar, cast
 from matloom.device.errors import DeviceClosedError
 from matloom.device.transport import Stoppable, never
 
-__all__ = ["Closing", "alone"]
-
 #: Seconds that the interpreter's exit waits for a device in use by another thread.
 _PATIENCE = 5.0
 

@@ -16,8 +16,6 @@ from matloom.coverage.flight import Event
 from matloom.device.rtl import MemoryTiming, RtlTransport
 from matloom.device.simulator import Probe, build, load_probes
 
-__all__ = ["COVERAGE_VARIABLE", "CoveredTransport", "LinesTransport", "chip_class", "stall_of"]
-
 #: Environment variable with a file for the coverage of all runs on simulated chips.
 COVERAGE_VARIABLE = "MATLOOM_COVERAGE"
 

@@ -13,8 +13,6 @@ from matloom.device.closing import Closing, alone
 from matloom.device.errors import UNIT_NAMES, DeviceError, DeviceFaultError, DeviceTimeoutError
 from matloom.device.transport import Batching, Interruptible, Transport
 
-__all__ = ["Counters", "Driver", "Owner"]
-
 #: Alignment of regions: enough for the widest bus, and for bursts, which must not cross 4 KiB.
 _ALIGNMENT = 4096
 

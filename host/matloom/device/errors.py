@@ -4,8 +4,6 @@ from matloom.arch.bus_rules import broken_rule
 from matloom.arch.csr import Fault
 from matloom.errors import HintedError
 
-__all__ = ["BusError", "DeviceClosedError", "DeviceError", "DeviceFaultError", "DeviceTimeoutError"]
-
 #: Names of the unit numbers in the fault record.
 UNIT_NAMES = ("dispatch", "LOAD", "EXEC", "POST", "STORE")
 

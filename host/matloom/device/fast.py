@@ -13,8 +13,6 @@ from matloom.ir.graph import Array
 from matloom.kernels.definition import Definition
 from matloom.program import Binding, EngineStep, Program
 
-__all__ = ["FastTransport"]
-
 
 class FastTransport(ModelTransport):
     """Registers and external memory of the functional model, but without its engine.

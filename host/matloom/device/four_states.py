@@ -20,8 +20,6 @@ from matloom.device.simulator import (
     source_digest,
 )
 
-__all__ = ["FourStateTransport", "Undefined", "build"]
-
 #: File with the list of a simulator's checks, next to its library.
 _CHECKS = "checks.json"
 

@@ -14,8 +14,6 @@ from matloom.arch.link import (
     Status,
 )
 
-__all__ = ["Hello", "Reply", "ReplyParser", "request_frame"]
-
 #: Length of a group of stuffed bytes that does not end with a zero.
 _GROUP_BYTES = 254
 

@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass, replace
 
-__all__ = ["LineCost", "difference"]
-
 #: Bits on the line for a byte: one to start, eight, one to stop.
 _BITS = 10
 

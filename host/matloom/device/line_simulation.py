@@ -22,8 +22,6 @@ from matloom.toolchain.cache import entry
 from matloom.toolchain.find_verilator import find_verilator
 from matloom.toolchain.verilator import build_arguments, compile_library
 
-__all__ = ["DIVISOR", "HARNESS", "LineSimulation", "SimulatorSources", "build", "load"]
-
 #: Folder of the C++ that runs the simulations.
 HARNESS = Path(__file__).with_name("harness")
 

@@ -21,8 +21,6 @@ from matloom.device.line_cost import LineCost
 from matloom.device.transport import never
 from matloom.device.window import Asked, RequestWindow
 
-__all__ = ["Link", "Stream"]
-
 #: Seconds between checks of whether to stop waiting.
 _LOOK = 0.1
 

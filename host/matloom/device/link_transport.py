@@ -9,8 +9,6 @@ from matloom.device.line_cost import LineCost
 from matloom.device.link import Link
 from matloom.device.window import Asked
 
-__all__ = ["LinkTransport"]
-
 
 class LinkTransport:
     """Transport over a host link; waits for the interrupt on the device's side.

@@ -5,8 +5,6 @@ from collections.abc import Callable
 from matloom.arch.config import Config
 from matloom.device.line_simulation import DIVISOR, HARNESS, LineSimulation, SimulatorSources, build
 
-__all__ = ["LinkedChip"]
-
 #: Bus address at which the external memory of the simulation begins.
 _MEMORY_BASE = 0x8000_0000
 

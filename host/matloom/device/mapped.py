@@ -13,8 +13,6 @@ from matloom.arch.csr import WINDOW_BYTES
 from matloom.device.errors import DeviceError
 from matloom.errors import UserError, reason
 
-__all__ = ["Interrupt", "MappedTransport", "parse_mapped"]
-
 _SCHEME = "uio:"
 
 #: Default names of the devices.

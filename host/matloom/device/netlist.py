@@ -9,8 +9,6 @@ from matloom.arch.config import Config
 from matloom.device.rtl import RtlTransport
 from matloom.device.simulator import arguments, load, remembered, simulator_of, source_digest
 
-__all__ = ["NetlistTransport", "build"]
-
 #: Approximate minutes of a build of `nano`; larger engines take longer.
 _MINUTES = 6.0
 

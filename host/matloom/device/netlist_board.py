@@ -9,8 +9,6 @@ from matloom.device.line_simulation import HARNESS, LineSimulation, SimulatorSou
 from matloom.device.line_simulation import build as build_line
 from matloom.device.simulator import remembered, source_digest
 
-__all__ = ["NetlistBoard"]
-
 _FOLDER = HARNESS / "netlist_board"
 
 #: Fraction by which the far end's bits are too short: oscillators never agree.

@@ -13,15 +13,6 @@ from matloom.device.model.transport import ModelTransport
 from matloom.device.waves import Waves
 from matloom.errors import unknown
 
-__all__ = [
-    "DEVICES",
-    "SIMULATED",
-    "board_transport",
-    "device_memory",
-    "memory_for",
-    "open_device",
-]
-
 #: Names that `open_device` accepts.
 DEVICES = ("rtl", "netlist", "model", "fast", "soc", "uart:PORT[@BAUD]", "uio:[UIO[,DMABUF]]")
 

@@ -19,8 +19,6 @@ from matloom.device.simulator import Breach, build, load
 from matloom.device.transport import never
 from matloom.device.waves import Waves
 
-__all__ = ["MemoryTiming", "RtlTransport"]
-
 #: Environment variable that sets the default of `check_bus`: 1 for yes.
 CHECK_VARIABLE = "MATLOOM_CHECK_BUS"
 

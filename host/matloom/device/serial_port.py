@@ -8,8 +8,6 @@ from matloom.arch.link import BAUD
 from matloom.device.errors import DeviceError
 from matloom.errors import MissingPackageError, UserError
 
-__all__ = ["SerialStream", "parse_address"]
-
 #: Seconds allowed for the operating system to accept bytes; after that, nothing is connected.
 _WRITE_TIMEOUT = 30.0
 

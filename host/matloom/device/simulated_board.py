@@ -10,8 +10,6 @@ from matloom.device.line_simulation import DIVISOR, HARNESS, LineSimulation, Sim
 from matloom.device.soc import bit_cycles
 from matloom.toolchain.soc_firmware import boot_rom
 
-__all__ = ["SimulatedBoard"]
-
 _FOLDER = HARNESS / "board"
 
 

@@ -19,21 +19,6 @@ from matloom.toolchain.cache import entry, find, read_note, write_note
 from matloom.toolchain.find_verilator import find_verilator
 from matloom.toolchain.verilator import build_arguments, compile_library
 
-__all__ = [
-    "APART",
-    "PROBES",
-    "Breach",
-    "Probe",
-    "arguments",
-    "build",
-    "building",
-    "load",
-    "load_probes",
-    "remembered",
-    "simulator_of",
-    "source_digest",
-]
-
 _HARNESS = Path(__file__).with_name("harness") / "harness.cpp"
 _PROBES = _HARNESS.with_name("probes.cpp")
 

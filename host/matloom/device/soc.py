@@ -17,16 +17,6 @@ from matloom.device.link_transport import LinkTransport
 from matloom.errors import UserError, unknown
 from matloom.toolchain.soc_firmware import boot_rom, link_server
 
-__all__ = [
-    "IMAGE_BYTES",
-    "SOC_CLOCK_HZ",
-    "SocChip",
-    "SocStream",
-    "SocTerminal",
-    "bit_cycles",
-    "open_soc",
-]
-
 #: Space for an image at the start of external memory (SOC_IMAGE_BYTES of firmware/soc/soc.h).
 IMAGE_BYTES = 0x10000
 

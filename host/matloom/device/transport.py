@@ -3,8 +3,6 @@
 from collections.abc import Callable, Sequence
 from typing import Protocol, runtime_checkable
 
-__all__ = ["Batching", "Interruptible", "Stoppable", "Transport", "never"]
-
 
 def never() -> bool:
     """Return False: the default for `stopped`."""

@@ -8,8 +8,6 @@ from pathlib import Path
 from matloom.errors import UserError
 from matloom.toolchain.process import ToolError, run
 
-__all__ = ["FORMATS", "Waves"]
-
 #: Formats by the suffix of the file, as GTKWave and Surfer read them.
 FORMATS = ("vcd", "fst")
 

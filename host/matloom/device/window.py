@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from matloom.arch.link import WINDOW_REQUESTS, Request, Status
 from matloom.device.frames import Reply, request_frame
 
-__all__ = ["Asked", "RequestWindow"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:

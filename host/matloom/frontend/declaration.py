@@ -5,8 +5,6 @@ from dataclasses import dataclass, field
 
 from matloom.ir.graph import Array
 
-__all__ = ["Declaration", "DeclaredTensor", "ModelInfo", "Signature"]
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class DeclaredTensor:

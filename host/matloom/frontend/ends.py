@@ -6,8 +6,6 @@ from dataclasses import replace
 from matloom.frontend.errors import Unsupported
 from matloom.ir.graph import Node, Op, Tensor
 
-__all__ = ["copied_outputs", "separate_inputs"]
-
 
 def separate_inputs(
     inputs: Sequence[int], tensors: dict[int, Tensor], free: int

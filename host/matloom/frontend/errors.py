@@ -5,8 +5,6 @@ import textwrap
 from matloom.errors import HintedError, MissingPackageError, UserError
 from matloom.ir.node_rules import Problem, RuleKind
 
-__all__ = ["Contradiction", "ModelError", "Unsupported", "error_of", "refused"]
-
 
 class ModelError(UserError):
     """A model file that cannot be read or run; the message names thing, rule and value."""

@@ -18,8 +18,6 @@ from typing import Any
 from matloom.frontend.onnx.recognise import is_onnx
 from matloom.frontend.protobuf import message
 
-__all__ = ["FileKind", "folder_kind", "kind_of"]
-
 #: Position of a flatbuffer's identifier.
 _IDENTIFIER = slice(4, 8)
 _TFLITE = b"TFL3"

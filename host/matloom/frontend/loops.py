@@ -6,8 +6,6 @@ import numpy as np
 
 from matloom.ir.graph import Array, Graph, Variable
 
-__all__ = ["LoopParts"]
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LoopParts:

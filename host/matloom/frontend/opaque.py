@@ -8,10 +8,6 @@ import numpy as np
 from matloom.ir.attributes import INTERPRETERS, Reference
 from matloom.ir.graph import Node, Op, Tensor
 
-__all__ = ["OpaqueOperator", "bind", "common_interpreters", "file_tensor", "interpreters_of"]
-__all__ += ["whole"]
-
-
 #: Operators, with the type of their first input, whose TensorFlow Lite Micro kernel uses
 #: uninitialised multipliers, so that results differ from run to run.
 _UNSET_IN_MICRO = frozenset({("GREATER", "int16")})

@@ -1,7 +1,5 @@
 """Decodes the fields of a protobuf message without its schema, to recognise files."""
 
-__all__ = ["Message", "message"]
-
 #: Bit of a varint's byte that says that another byte follows.
 _CONTINUES = 0x80
 

@@ -23,19 +23,6 @@ from matloom.frontend.tflite.write import write_tflite
 from matloom.frontend.torch.exported import is_exported, is_module, onnx_of_exported
 from matloom.ir.graph import Graph
 
-__all__ = [
-    "READERS",
-    "Reader",
-    "complete",
-    "declaration",
-    "load",
-    "load_floats",
-    "loop",
-    "macs",
-    "reshaped",
-    "write",
-]
-
 Shapes = Mapping[str, Sequence[int]]
 Dims = Mapping[str, int]
 #: A path, bytes, or a torch.export program, whose class needs torch.

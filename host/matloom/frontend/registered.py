@@ -9,8 +9,6 @@ from matloom.ir.graph import Node, Op, Tensor
 from matloom.kernels.expansion import checked_expansion
 from matloom.kernels.registered import OperatorUse, RegisteredOperator, options_tensor
 
-__all__ = ["RegisteredOperatorError", "nodes_of"]
-
 
 class RegisteredOperatorError(ModelError):
     """An operator of the file that does not match its registration."""

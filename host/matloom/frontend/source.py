@@ -9,9 +9,6 @@ from matloom.errors import did_you_mean, reason
 from matloom.frontend.errors import ModelError
 from matloom.frontend.formats import folder_kind, kind_of
 
-__all__ = ["ModelFile", "foreign_file", "is_program", "network_path", "packaged_networks"]
-__all__ += ["read_file"]
-
 _PACKAGED = Path(__file__).parents[1] / "data"
 _PROGRAM_SUFFIX = ".mloom"
 

@@ -3,36 +3,6 @@
 import enum
 from dataclasses import dataclass
 
-__all__ = [
-    "INTERPRETERS",
-    "NO_PADDING",
-    "ONNX_INTERPRETERS",
-    "REGISTERED",
-    "Activation",
-    "Arithmetic",
-    "Attributes",
-    "Axis",
-    "Conv2D",
-    "DepthwiseConv2D",
-    "FullyConnected",
-    "LeakyRelu",
-    "Lookup",
-    "LstmCell",
-    "MatrixProduct",
-    "Pad",
-    "Padding",
-    "Pool2D",
-    "Reduce",
-    "Reference",
-    "Resize",
-    "Slice",
-    "Softmax",
-    "Split",
-    "Transpose",
-    "TransposeConv",
-]
-
-
 #: Packages of the reference interpreters: TensorFlow Lite Micro, then LiteRT's reference kernels.
 #: The second checks operators more strictly, and derives output shapes from inputs.
 INTERPRETERS: tuple[str, ...] = ("tflite-micro", "ai-edge-litert")

@@ -7,8 +7,6 @@ from matloom.ir.graph import Array, Graph, Node, Op, Quantisation, Tensor, Varia
 from matloom.ir.operators import OPERATORS
 from matloom.ir.verify import verify
 
-__all__ = ["GraphBuilder"]
-
 Shape = tuple[int, ...]
 
 

@@ -12,19 +12,6 @@ import numpy.typing as npt
 
 from matloom.ir.attributes import Attributes
 
-__all__ = [
-    "RESHAPES",
-    "Array",
-    "FileCopy",
-    "Graph",
-    "Node",
-    "Op",
-    "Quantisation",
-    "Tensor",
-    "Variable",
-]
-__all__ += ["short_name"]
-
 Array = npt.NDArray[Any]
 Kind = TypeVar("Kind", bound=Attributes)
 

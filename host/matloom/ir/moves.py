@@ -16,20 +16,6 @@ from matloom.ir.attributes import (
 )
 from matloom.ir.shapes import Shape, bias_fits, ranks_fit, window_shape
 
-__all__ = [
-    "concatenation_shape",
-    "pack_shape",
-    "pad_shape",
-    "picked_shape",
-    "reduced_shape",
-    "resized_shape",
-    "slice_shape",
-    "split_shapes",
-    "transposed_convolution_shape",
-    "transposed_shape",
-    "unpacked_shapes",
-]
-
 
 def _axis(axis: int, rank: int) -> int:
     if not 0 <= axis < rank:

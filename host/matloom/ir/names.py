@@ -5,8 +5,6 @@ from collections.abc import Collection, Iterable, Mapping
 
 from matloom.ir.graph import Graph
 
-__all__ = ["DERIVED", "derived_name", "distinct_ends", "unique_name", "unique_names"]
-
 #: Separator between a tensor's name and the suffix of a derived buffer; not in unique names.
 DERIVED = " | "
 

@@ -26,8 +26,6 @@ from matloom.ir.scales import (
 )
 from matloom.ir.shapes import IMAGE_RANK, same_shape
 
-__all__ = ["QUANTISED", "Problem", "RuleKind", "node_problems"]
-
 #: Integer types that can represent real numbers.
 QUANTISED = ("int8", "int16", "uint8")
 

@@ -56,8 +56,6 @@ from matloom.ir.shapes import (
     same_shape,
 )
 
-__all__ = ["LOWERED", "OPERATORS", "Operator"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Operator:

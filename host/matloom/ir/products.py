@@ -6,8 +6,6 @@ from matloom.arch.numerics import quantize_multiplier
 from matloom.ir.graph import Graph, Node, Op, Tensor
 from matloom.ir.scales import STATED, states_multipliers
 
-__all__ = ["has_computed_weights", "matmul_multiplier"]
-
 
 def matmul_multiplier(graph: Graph, node: Node) -> tuple[int, int]:
     """Return the multiplier and shift of BATCH_MATMUL.

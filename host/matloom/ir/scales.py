@@ -11,30 +11,6 @@ from matloom.ir.attributes import Activation, LeakyRelu, Reduce, Resize, Softmax
 from matloom.ir.graph import Array, Graph, Node, Op, Tensor
 from matloom.ir.shapes import MULTIPLIERS
 
-__all__ = [
-    "STATED",
-    "Addition",
-    "HardSwish",
-    "Multiplier",
-    "activation_range",
-    "addition",
-    "channel_multipliers",
-    "hard_swish_scales",
-    "layer_rounding",
-    "leaky_scales",
-    "nearest",
-    "prelu_scales",
-    "product_multiplier",
-    "reduction_multiplier",
-    "rescale_multiplier",
-    "round_half_away",
-    "sigmoid_scale",
-    "softmax_scale",
-    "states_multipliers",
-    "sums_are_wide",
-    "unary_multiplier",
-]
-
 #: Multiplier and shift.
 Multiplier = tuple[int, int]
 

@@ -14,28 +14,6 @@ from matloom.ir.attributes import (
     Pool2D,
 )
 
-__all__ = [
-    "BIAS",
-    "IMAGE_RANK",
-    "MATRIX_RANK",
-    "MULTIPLIERS",
-    "Shape",
-    "batch_matmul_shape",
-    "bias_fits",
-    "broadcast_shape",
-    "convolution_shape",
-    "dense_shape",
-    "depthwise_shape",
-    "lstm_shapes",
-    "matrix_product_shape",
-    "pooling_shape",
-    "ranks_fit",
-    "row_shape",
-    "same_padding",
-    "same_shape",
-    "window_shape",
-]
-
 #: Axes of an image (batch, height, width, channels), and of a matrix.
 IMAGE_RANK, MATRIX_RANK = 4, 2
 #: Indices of the optional inputs of a layer with weights.

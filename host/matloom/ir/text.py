@@ -6,8 +6,6 @@ from matloom.ir.attributes import Attributes, Padding
 from matloom.ir.graph import Graph, Node, Quantisation, Tensor, Variable
 from matloom.printable import printable
 
-__all__ = ["to_text"]
-
 
 def to_text(graph: Graph) -> str:
     """Return `graph` as text, with a line for each input, output, variable and operator."""

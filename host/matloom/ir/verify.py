@@ -9,8 +9,6 @@ import numpy as np
 from matloom.ir.graph import Graph, Tensor
 from matloom.ir.node_rules import QUANTISED, node_problems
 
-__all__ = ["quantisation_problems", "verify"]
-
 #: The engine's addresses have 32 bits, and a tensor may use half of the address space.
 MAX_BYTES = 2**31 - 1
 

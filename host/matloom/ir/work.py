@@ -7,8 +7,6 @@ from matloom.ir.attributes import BatchMatmul
 from matloom.ir.graph import Graph, Node, Op
 from matloom.ir.operators import OPERATORS
 
-__all__ = ["is_counted", "macs", "shared_macs", "tensor_bytes"]
-
 #: Operators of reference interpreters whose multiply-accumulates are known. Those of others, such
 #: as RNN, WHILE or a custom operator, are not counted.
 _COUNTED = frozenset(OPERATORS) | {

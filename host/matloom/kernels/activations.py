@@ -20,19 +20,6 @@ from matloom.kernels.fixedpoint import logistic as fixed_logistic
 from matloom.kernels.fixedpoint import tanh as fixed_tanh
 from matloom.kernels.requantise import converted, finish, limit, scale
 
-__all__ = [
-    "float_hard_swish",
-    "float_leaky_relu",
-    "float_relu",
-    "float_sigmoid",
-    "hard_swish",
-    "leaky_relu",
-    "lookup",
-    "relu",
-    "relu6",
-    "sigmoid",
-]
-
 _SHORT = (-(2**15), 2**15 - 1)
 #: Bits of the mask of remainders in gemmlowp's division of 16-bit integers.
 _MASK_BITS = 16

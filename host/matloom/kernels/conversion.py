@@ -9,8 +9,6 @@ from matloom.ir.graph import Array, Graph, Node
 from matloom.ir.scales import rescale_multiplier, round_half_away
 from matloom.kernels.requantise import converted, scale
 
-__all__ = ["dequantize", "quantize", "reshape"]
-
 
 def quantize(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
     """QUANTIZE: float32 to integers, or integers to another scale.

@@ -12,8 +12,6 @@ import numpy as np
 from matloom.ir.attributes import Reference
 from matloom.kernels.interpreters import Cut
 
-__all__ = ["cut_file", "keep_used", "packed", "plain_model"]
-
 #: The largest arena that TensorFlow Lite Micro can address.
 _LARGEST_ARENA = 2**31 - 1
 

@@ -8,8 +8,6 @@ from matloom.kernels.float_layer import float_layer, matrix_product
 from matloom.kernels.interpreter import node_inputs, run_node
 from matloom.kernels.reference import ReferenceRun
 
-__all__ = ["Definition"]
-
 
 class Definition:
     """The tensors of a graph, computed on demand; opaque operators keep their state.

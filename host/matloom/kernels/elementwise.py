@@ -10,8 +10,6 @@ from matloom.ir.graph import Array, Graph, Node, Op
 from matloom.ir.scales import addition, prelu_scales, product_multiplier
 from matloom.kernels.requantise import converted, finish, limit, scale
 
-__all__ = ["add", "float_arithmetic", "float_prelu", "maximum", "minimum", "multiply", "prelu"]
-
 
 def _centred(graph: Graph, node: Node, inputs: Sequence[Array]) -> list[Array]:
     return [

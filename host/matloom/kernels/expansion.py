@@ -15,8 +15,6 @@ from matloom.kernels.registered import (
     run_kernel,
 )
 
-__all__ = ["Expansion", "checked_expansion", "completed"]
-
 #: Number of random inputs for comparing a kernel with its stages, besides zeros and both ends.
 _DRAWS = 3
 #: Tolerance of floating-point stages, relative to the kernel's largest output.

@@ -14,8 +14,6 @@ from matloom.ir.shapes import BIAS
 from matloom.kernels.requantise import converted, limit
 from matloom.kernels.windows import pad, windows
 
-__all__ = ["float_layer", "matrix_product"]
-
 _Floats = NDArray[np.float32]
 
 

@@ -20,13 +20,6 @@ from matloom.kernels.requantise import limit
 from matloom.kernels.weighted import scatter
 from matloom.kernels.windows import pad, windows
 
-__all__ = [
-    "float_convolution",
-    "float_dense",
-    "float_depthwise",
-    "float_transposed_convolution",
-]
-
 
 def _finish(
     graph: Graph, node: Node, sums: Array, inputs: Sequence[Array], activation: Activation

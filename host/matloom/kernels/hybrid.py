@@ -16,8 +16,6 @@ from matloom.kernels.requantise import limit
 from matloom.kernels.weighted import exact_product
 from matloom.kernels.windows import pad, windows
 
-__all__ = ["hybrid_convolution", "hybrid_dense"]
-
 
 def _quantise(samples: Array) -> tuple[Array, Array]:
     """Return integers of -127 to 127, and the scale of each sample, for (samples, elements)."""

@@ -6,8 +6,6 @@ from matloom.ir.graph import Array, Graph, Node, Op
 from matloom.kernels.kernels import kernel_of
 from matloom.kernels.reference import ReferenceRun
 
-__all__ = ["carried", "check_input", "initial_state", "interpret", "node_inputs", "run_node"]
-
 
 def check_input(graph: Graph, number: int, array: Array) -> None:
     """Raise ValueError unless `array` has the shape and type of a tensor of `graph`."""

@@ -13,8 +13,6 @@ import numpy.typing as npt
 
 from matloom.kernels.onnx_sessions import onnx_session, plain_error
 
-__all__ = ["LIBRARIES", "Cut", "Library"]
-
 Array = npt.NDArray[Any]
 
 

@@ -49,8 +49,6 @@ from matloom.kernels.reduction import float_reduction, pick, reduction
 from matloom.kernels.softmax import log_softmax, softmax
 from matloom.kernels.weighted import convolution, dense, depthwise, transposed_convolution
 
-__all__ = ["Kernel", "kernel_of"]
-
 #: Kernel of a node: takes the graph, the node and its inputs in order, and returns the output, or a
 #: tuple of several.
 Kernel = Callable[[Graph, Node, Sequence[Array]], Array | tuple[Array, ...]]

@@ -11,8 +11,6 @@ from matloom.ir.products import matmul_multiplier
 from matloom.ir.scales import layer_rounding
 from matloom.kernels.requantise import finish
 
-__all__ = ["batch_matmul"]
-
 
 def batch_matmul(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
     """BATCH_MATMUL of int8, whose sums have 32 bits, or of float32.

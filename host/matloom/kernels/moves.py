@@ -8,17 +8,6 @@ from matloom.ir.attributes import Axis, Pad, Resize, Slice, Split, Transpose
 from matloom.ir.graph import Array, Graph, Node
 from matloom.ir.scales import nearest
 
-__all__ = [
-    "concatenation",
-    "pack",
-    "pad_tensor",
-    "resize_nearest",
-    "slice_tensor",
-    "split",
-    "transpose",
-    "unpack",
-]
-
 
 def concatenation(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
     """CONCATENATION: integers are copied, ignoring their scales."""

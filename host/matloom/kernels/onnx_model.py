@@ -9,9 +9,6 @@ from typing import Any
 from matloom.ir.attributes import Reference
 from matloom.kernels.interpreters import Cut
 
-__all__ = ["captured", "cut_model", "memory_of", "parsed", "subgraphs", "value_numbers"]
-
-
 #: Maximum bytes counted for values that are not constants.
 _MOST_CLAIMED = 64 << 20
 

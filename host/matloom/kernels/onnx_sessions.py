@@ -9,8 +9,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-__all__ = ["onnx_session", "optimised_onnx", "plain_error"]
-
 _EXACT_SUMS = "session.x64quantprecision"
 #: Error of ONNX Runtime 1.32 if operators share a constant that it would rewrite for other kernels.
 _SHARED = "replace the existing tensor"

@@ -11,8 +11,6 @@ from matloom.ir.scales import activation_range
 from matloom.kernels.requantise import limit
 from matloom.kernels.windows import pad, windows
 
-__all__ = ["average_pool", "float_average_pool", "float_max_pool", "max_pool"]
-
 
 def _pooled(graph: Graph, node: Node, values: Array) -> Array:
     """Return `values` limited by the activation; the output has the input's scale."""

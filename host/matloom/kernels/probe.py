@@ -17,16 +17,6 @@ from matloom.ir.graph import Array
 from matloom.kernels import interpreters
 from matloom.kernels.interpreters import Cut
 
-__all__ = [
-    "failure",
-    "is_late",
-    "kept_processes",
-    "optimised",
-    "output_shapes",
-    "refusals",
-    "tensor_shapes",
-]
-
 #: Number of cached results of attempts: a process takes a good part of a second.
 _MOST = 1024
 _known: OrderedDict[tuple[str, bytes], str] = OrderedDict()

@@ -11,8 +11,6 @@ from matloom.ir.graph import Array
 from matloom.ir.scales import round_half_away
 from matloom.program import Program, TensorInfo
 
-__all__ = ["RealNumbers", "dequantised", "quantised"]
-
 
 def quantised(info: TensorInfo, real: npt.ArrayLike) -> Array:
     """Return numbers as the integers of a tensor, rounded as in TensorFlow Lite's QUANTIZE.

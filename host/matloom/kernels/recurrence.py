@@ -12,8 +12,6 @@ from matloom.ir.attributes import LstmCell
 from matloom.ir.graph import Array, Graph, Node
 from matloom.kernels.requantise import scale
 
-__all__ = ["SIGMOIDS", "logistic_of_words", "lstm_cell", "tanh_of_words"]
-
 #: Where TensorFlow Lite's table is one above the nearest integer, for less error between entries.
 _RAISED = (
     *(4, 8, 12, 14, 15, 16, 17, 19, 20, 21, 22, 25, 27, 28, 29, 30, 31, 33, 34, 35, 37, 39, 40),

@@ -11,8 +11,6 @@ from matloom.ir.graph import Array, Graph, Node, Op
 from matloom.ir.scales import reduction_multiplier
 from matloom.kernels.requantise import finish, scale
 
-__all__ = ["float_reduction", "pick", "reduction"]
-
 
 def reduction(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
     """MEAN and SUM of 8-bit integers."""

@@ -22,8 +22,6 @@ from matloom.kernels.onnx_model import cut_model
 from matloom.kernels.probe import failure, is_late, refusals
 from matloom.kernels.registered import RegisteredRun, registered
 
-__all__ = ["Choice", "InterpreterError", "ReferenceRun", "as_declared", "choose"]
-
 #: Maximum characters of a reason to show: names in a file may have any length.
 _LONGEST_REASON = 400
 #: Common name of each package's interpreter.

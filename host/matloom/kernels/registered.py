@@ -10,19 +10,6 @@ import numpy as np
 from matloom.errors import UserError, did_you_mean
 from matloom.ir.graph import Array, Graph, Node, Op, Tensor
 
-__all__ = [
-    "OperatorError",
-    "OperatorUse",
-    "RegisteredOperator",
-    "RegisteredRun",
-    "declared_outputs",
-    "options_tensor",
-    "register_operator",
-    "registered",
-    "run_kernel",
-    "unregister_operator",
-]
-
 Shape = tuple[int, ...]
 
 

@@ -20,8 +20,6 @@ from matloom.ir.scales import (
     sums_are_wide,
 )
 
-__all__ = ["converted", "finish", "limit", "requantise_sums", "scale"]
-
 #: Range of each activation.
 _LIMITS = {
     Activation.RELU: (0.0, np.inf),

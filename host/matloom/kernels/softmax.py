@@ -12,8 +12,6 @@ from matloom.ir.scales import softmax_scale
 from matloom.kernels.fixedpoint import exp_of_negative, multiply, reciprocal_of_sum
 from matloom.kernels.requantise import scale
 
-__all__ = ["exponentials", "log_softmax", "softmax"]
-
 #: Sums of exponentials have the format Q12.19, so that 4095 terms fit.
 SUM_BITS = 12
 

@@ -9,8 +9,6 @@ from matloom.kernels.reference import ReferenceRun
 from matloom.program import HostStep, Program
 from matloom.program.node import step_graph, tensors_by_name
 
-__all__ = ["HostSteps"]
-
 
 class HostSteps:
     """The host steps of a program except loops; each becomes a graph with a single node.

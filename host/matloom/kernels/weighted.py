@@ -15,15 +15,6 @@ from matloom.ir.shapes import BIAS
 from matloom.kernels.requantise import requantise_sums
 from matloom.kernels.windows import pad, windows
 
-__all__ = [
-    "convolution",
-    "dense",
-    "depthwise",
-    "exact_product",
-    "scatter",
-    "transposed_convolution",
-]
-
 #: Size up to which OpenBLAS multiplies in one thread.
 BLAS_WORK = 2**18
 

@@ -5,8 +5,6 @@ import numpy as np
 from matloom.ir.attributes import Padding
 from matloom.ir.graph import Array
 
-__all__ = ["pad", "windows"]
-
 
 def pad(image: Array, padding: Padding, value: float) -> Array:
     """Return an image (batch, height, width, channels) with a border of `value`."""

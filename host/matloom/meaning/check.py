@@ -21,8 +21,6 @@ from matloom.meaning.terms import Integers, is_known, split_words
 from matloom.program import Binding, EngineStep, HostStep, Program, Repeat
 from matloom.program.instruction_table import unpack_all
 
-__all__ = ["Observer", "check_meaning"]
-
 
 class Observer(Protocol):
     """Observer of a proof, command buffer by command buffer (`selfcheck.tiles`)."""

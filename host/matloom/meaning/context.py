@@ -19,8 +19,6 @@ from matloom.meaning.terms import (
     split_words,
 )
 
-__all__ = ["FORMATS", "NodeInputs", "Unproven"]
-
 #: Number formats of POST, by the dtype of elements.
 FORMATS = {"float32": FP32_FORMAT} | {
     dtype: MAC_MODES.index(mode) for mode, dtype in STORAGE.items()

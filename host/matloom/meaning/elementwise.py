@@ -20,19 +20,6 @@ from matloom.meaning.context import FORMATS, NodeInputs, Unproven
 from matloom.meaning.float_layers import float_add, float_limit
 from matloom.meaning.terms import Integers, Scale, looked_up, requantised, softmaxed
 
-__all__ = [
-    "add",
-    "is_table",
-    "leaky_relu",
-    "limit",
-    "looked_up_by",
-    "multiply",
-    "prelu",
-    "rescale",
-    "softmax",
-    "table",
-]
-
 #: Operators that always become tables on the engine.
 _BY_TABLE = (Op.HARD_SWISH, Op.LOGISTIC, Op.LOOKUP, Op.QUANTIZE, Op.TANH)
 

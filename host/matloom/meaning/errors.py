@@ -1,7 +1,5 @@
 """Errors of the meaning check."""
 
-__all__ = ["MeaningError"]
-
 
 class MeaningError(Exception):
     """A program does not compute its network: a bug in the compiler, not a user error.

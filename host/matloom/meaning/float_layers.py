@@ -14,8 +14,6 @@ from matloom.meaning.context import NodeInputs, Unproven
 from matloom.meaning.floats import NOTHING, element_bytes, elements, limited, weight_probes
 from matloom.meaning.terms import Integers, exact_product
 
-__all__ = ["float_add", "float_limit", "float_result", "float_weights", "matrix_product"]
-
 #: Range of each activation.
 _LIMITS = {
     Activation.NONE: (-np.inf, np.inf),

@@ -11,8 +11,6 @@ import numpy as np
 from matloom.meaning.hashing import mixed
 from matloom.meaning.terms import PROBE, Integers, is_known
 
-__all__ = ["NOTHING", "element_bytes", "elements", "limited", "weight_probes"]
-
 #: fp32 -0, the neutral element of addition.
 NOTHING = -(2**31)
 

@@ -5,8 +5,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Numbering", "key_of", "mixed", "numbered"]
-
 _Integers = NDArray[np.int64]
 
 #: From splitmix64, whose finaliser is a bijection of 64 bits.

@@ -40,17 +40,6 @@ from matloom.meaning.terms import (
     requantised,
 )
 
-__all__ = [
-    "average_pool",
-    "batch_matmul",
-    "convolution",
-    "dense",
-    "depthwise",
-    "max_pool",
-    "reduction",
-    "transposed_convolution",
-]
-
 _Floats = NDArray[np.float64]
 
 

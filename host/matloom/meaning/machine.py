@@ -18,8 +18,6 @@ from matloom.meaning.terms import FREE
 from matloom.program.extent_table import beyond_memory
 from matloom.program.instruction_table import InstructionTable
 
-__all__ = ["name_of", "new_state", "run", "unwritten"]
-
 #: Fields that do not affect an instruction's work on chip.
 _APART = {"wait_load", "wait_exec", "wait_post", "wait_store", "timestamp", "dram_offset"}
 

@@ -7,8 +7,6 @@ from matloom.ir.scales import nearest
 from matloom.meaning.context import NodeInputs
 from matloom.meaning.terms import Integers
 
-__all__ = ["concatenation", "pack", "pad", "resize", "split", "take", "transpose", "unpack"]
-
 
 def _elements(context: NodeInputs, index: int = 0) -> Integers:
     """Return an input in its shape, with an extra axis of bytes."""

@@ -11,8 +11,6 @@ from matloom.meaning import elementwise, float_layers, layers, moves
 from matloom.meaning.context import NodeInputs, Unproven
 from matloom.meaning.terms import Integers, fresh, split_words
 
-__all__ = ["Expected", "expected_bytes"]
-
 #: A definition returns the outputs of a node as probes of elements, or of bytes.
 _Rule = Callable[[NodeInputs], list[Integers]]
 

@@ -8,8 +8,6 @@ from matloom.ir.graph import Graph
 from matloom.meaning.network import Expected
 from matloom.meaning.terms import FREE, Integers, is_known
 
-__all__ = ["Places"]
-
 
 class Places:
     """Index of all bytes of a network's tensors, and of intermediate bytes, by probe."""

@@ -26,8 +26,6 @@ from matloom.meaning.terms import (
     wrapped,
 )
 
-__all__ = ["Post"]
-
 _Fields = Mapping[str, int]
 _Floats = NDArray[np.float64]
 

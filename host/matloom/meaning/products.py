@@ -16,8 +16,6 @@ from matloom.meaning.state import State
 from matloom.meaning.terms import Integers, is_known, nibbles, peaks, product_of_probes, wrapped
 from matloom.meaning.walk import InputWalk, WeightTiles, paired_vectors
 
-__all__ = ["sums_of"]
-
 #: Number of products of bytes and 31-bit probes whose sum stays below 2**53.
 _EXACT = 2**13
 

@@ -11,8 +11,6 @@ from matloom.arch.instruction import Instruction
 from matloom.arch.isa import Region
 from matloom.meaning.terms import Integers
 
-__all__ = ["Observe", "State", "view"]
-
 
 @dataclass(eq=False)
 class State:

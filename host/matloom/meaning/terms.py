@@ -18,28 +18,6 @@ from numpy.typing import NDArray
 from matloom.arch.numerics import LIMBS, Rounding, low_nibble, wrap32
 from matloom.meaning.hashing import Numbering, key_of, mixed, numbered
 
-__all__ = [
-    "FREE",
-    "PROBE",
-    "Integers",
-    "RequantisedTerm",
-    "Scale",
-    "all_known",
-    "exact_product",
-    "fresh",
-    "is_known",
-    "join_words",
-    "limbs",
-    "looked_up",
-    "nibbles",
-    "peaks",
-    "product_of_probes",
-    "requantised",
-    "softmaxed",
-    "split_words",
-    "wrapped",
-]
-
 Integers = NDArray[np.int64]
 
 #: Probes of bytes are PROBE and 24 bits; bytes that nothing wrote are FREE and 24 bits.

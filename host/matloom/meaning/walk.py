@@ -9,8 +9,6 @@ from matloom.meaning.errors import MeaningError
 from matloom.meaning.state import State, view
 from matloom.meaning.terms import all_known, is_known
 
-__all__ = ["InputWalk", "WeightTiles", "paired_vectors"]
-
 _Fields = Mapping[str, int]
 _Floats = NDArray[np.float64]
 

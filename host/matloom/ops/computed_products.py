@@ -14,8 +14,6 @@ from matloom.ir.graph import Array, Graph, Op, Quantisation
 from matloom.ir.shapes import MATRIX_RANK, batch_matmul_shape
 from matloom.ops.remembered import SESSIONS
 
-__all__ = ["batch_matmul"]
-
 #: Range of int8.
 _BYTES = range(-128, 128)
 

@@ -17,8 +17,6 @@ from matloom.ir.graph import Array, Graph, Node, Op, Tensor
 from matloom.ops.remembered import SESSIONS
 from matloom.select.float_posts import limit_pattern
 
-__all__ = ["Epilogue", "float_product"]
-
 _Patterns = npt.NDArray[np.int64]
 
 #: Names of the formats in NumPy and ml_dtypes.

@@ -9,8 +9,6 @@ from matloom.ir.graph import Array
 from matloom.ir.shapes import IMAGE_RANK
 from matloom.kernels.windows import pad, windows
 
-__all__ = ["FloatWindows"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class FloatWindows:

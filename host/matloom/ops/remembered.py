@@ -12,8 +12,6 @@ from matloom.ir.graph import Graph
 from matloom.program import Program
 from matloom.runtime import Session
 
-__all__ = ["SESSIONS"]
-
 #: Maximum number of cached sessions.
 _MOST = 32
 

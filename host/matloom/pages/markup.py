@@ -6,8 +6,6 @@ from typing import TypeAlias
 
 from matloom.printable import printable_lines
 
-__all__ = ["Content", "Markup", "joined", "tag"]
-
 #: Elements without content and without an end tag.
 _VOID = frozenset({"br", "col", "hr", "input", "link", "meta"})
 

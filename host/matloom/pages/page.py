@@ -6,8 +6,6 @@ from importlib.resources import files
 
 from matloom.pages.markup import Content, Markup, joined, tag
 
-__all__ = ["Page", "PageSection"]
-
 #: Nothing may be fetched, even if a report requested it by mistake.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 

@@ -6,8 +6,6 @@ from itertools import zip_longest
 
 from matloom.pages.markup import Content, Markup, joined, tag
 
-__all__ = ["Column", "badge", "figures", "folded", "legend", "stacked_bar", "table"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Column:

@@ -8,8 +8,6 @@ from matloom.ir.attributes import Conv2D, FullyConnected
 from matloom.ir.graph import Graph, Node, Op, short_name
 from matloom.ir.scales import states_multipliers
 
-__all__ = ["FLOAT32_MODES", "MODES", "Precision", "choose_modes", "is_float", "is_integer"]
-
 #: A mode for all layers that can have it, or modes by the names of layers.
 Precision = str | Mapping[str, str]
 

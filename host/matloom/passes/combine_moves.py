@@ -16,8 +16,6 @@ from matloom.ir.graph import RESHAPES, Array, Graph, Node, Op, Quantisation, Ten
 from matloom.ir.shapes import IMAGE_RANK
 from matloom.kernels.interpreter import run_node
 
-__all__ = ["UNCHANGED", "combine_moves"]
-
 #: Operators that only move elements of one tensor.
 _MOVES = RESHAPES | {Op.SLICE, Op.SPLIT, Op.SPLIT_V, Op.STRIDED_SLICE, Op.TRANSPOSE, Op.UNPACK}
 

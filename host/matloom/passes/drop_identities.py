@@ -8,8 +8,6 @@ from matloom.ir.attributes import Attributes
 from matloom.ir.graph import Graph, Node, Op
 from matloom.kernels.kernels import kernel_of
 
-__all__ = ["drop_identities"]
-
 #: Operators on one computed tensor, element by element, if their other inputs are constant.
 _BYTEWISE = frozenset(
     {Op.ADD, Op.LOOKUP, Op.MAXIMUM, Op.MINIMUM, Op.MUL, Op.QUANTIZE, Op.RELU, Op.RELU6, Op.SUB}

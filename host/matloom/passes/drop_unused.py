@@ -4,8 +4,6 @@ from dataclasses import replace
 
 from matloom.ir.graph import Graph
 
-__all__ = ["drop_unused", "drop_unused_tensors"]
-
 
 def drop_unused(graph: Graph) -> Graph:
     """Return the graph without operators that no output or variable depends on."""

@@ -5,8 +5,6 @@ from dataclasses import replace
 from matloom.ir.graph import Graph, Op
 from matloom.kernels.interpreter import run_node
 
-__all__ = ["fold_constants"]
-
 
 def fold_constants(graph: Graph) -> Graph:
     """Return the graph with operators on constants replaced by their results."""

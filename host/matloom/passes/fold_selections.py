@@ -10,8 +10,6 @@ from matloom.ir.attributes import Conv2D
 from matloom.ir.graph import Array, Graph, Node, Op, Quantisation, Tensor
 from matloom.passes.combine_moves import UNCHANGED
 
-__all__ = ["fold_selections"]
-
 #: The input of a layer that gives multipliers and shifts (2, channels).
 _MULTIPLIERS = 3
 

@@ -8,8 +8,6 @@ from matloom.ir.attributes import Conv2D, Pad, Padding, Pool2D
 from matloom.ir.graph import Graph, Node, Op
 from matloom.ir.shapes import IMAGE_RANK
 
-__all__ = ["fuse_padding"]
-
 _CONVOLUTIONS = (Op.CONV_2D, Op.DEPTHWISE_CONV_2D)
 
 

@@ -11,8 +11,6 @@ from matloom.ir.graph import Graph, Node, Op, Tensor
 from matloom.passes.choose_modes import Precision, choose_modes, is_float
 from matloom.passes.narrow_weights import narrow_weights
 
-__all__ = ["lower_precision", "numbers", "widen_weights"]
-
 #: Operators other than layers that can write such formats.
 _ROUNDING = (Op.ADD, Op.RELU, Op.RELU6)
 

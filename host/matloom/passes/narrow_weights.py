@@ -9,8 +9,6 @@ import numpy.typing as npt
 from matloom.ir.attributes import Conv2D, FullyConnected
 from matloom.ir.graph import Graph, Node, Quantisation, Tensor
 
-__all__ = ["narrow_weights", "nearest_four_bits"]
-
 #: Range of four bits.
 _LOW, _HIGH = -8, 7
 

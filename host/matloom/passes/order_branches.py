@@ -7,8 +7,6 @@ from dataclasses import replace
 
 from matloom.ir.graph import Graph, Node, Op
 
-__all__ = ["order_branches"]
-
 
 def _work(graph: Graph, node: Node) -> int:
     """Return an estimate of the arithmetic: output elements times weights per element."""

@@ -10,8 +10,6 @@ from matloom.ir.attributes import INTERPRETERS, Lookup, Reference
 from matloom.ir.graph import Array, Graph, Node, Op
 from matloom.kernels.interpreter import run_node
 
-__all__ = ["tabulate"]
-
 #: Operators of TensorFlow Lite, without a kernel here, that map bytes one by one.
 _ELEMENTWISE = frozenset(
     {"ABS", "ELU", "EXP", "GELU", "LOG", "NEG", "RELU_0_TO_1", "RELU_N1_TO_1", "RSQRT"}

@@ -26,8 +26,6 @@ from enum import IntEnum
 from matloom.plugins.parts import EnginePart
 from matloom.program import Program
 
-__all__ = ["Runtime", "bundle"]
-
 _MAGIC, _VERSION, _ALIGNMENT, _HEADER = b"MLBUNDLE", 2, 64, 40
 
 

@@ -9,8 +9,6 @@ from matloom.device.simulator import build
 from matloom.toolchain.firmware import FIRMWARE
 from matloom.toolchain.process import ToolError, run
 
-__all__ = ["PLUGINS", "compile_plugin", "copy_chip"]
-
 #: Source of each runtime's library, besides the shared sources.
 PLUGINS = {"litert": "litert.c", "onnxruntime": "ort.c"}
 

@@ -10,8 +10,6 @@ from matloom.plugins.parts import EnginePart, ModelValue, Wiring, parts_of
 from matloom.program import Program
 from matloom.program.program import Origin
 
-__all__ = ["litert_bundle", "network_bundle", "onnxruntime_bundle"]
-
 
 def network_bundle(runtime: str, network: Path, program: Program) -> tuple[bytes, list[str]]:
     """Return the bundle of a network for a runtime, `litert` or `onnxruntime`.

@@ -10,8 +10,6 @@ from typing import Protocol
 
 from matloom.program import EngineStep, Program
 
-__all__ = ["CrossingTensor", "EnginePart", "ModelValue", "WiredOperator", "Wiring", "parts_of"]
-
 
 class WiredOperator(Protocol):
     """An operator as the runtime numbers it; `inputs` and `outputs` are numbers of tensors."""

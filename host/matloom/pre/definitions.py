@@ -16,8 +16,6 @@ from matloom.pre.micro_frontend import MicroFrontend
 from matloom.pre.preprocessing import Preprocessing
 from matloom.program import PreprocessInfo, Program
 
-__all__ = ["attached", "dumps", "loads", "prepared", "preprocessing_of", "single_input"]
-
 _KINDS: dict[str, type[Preprocessing]] = {
     kind.__name__: kind for kind in (Image, LogMel, Mfcc, MicroFrontend)
 }

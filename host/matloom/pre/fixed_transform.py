@@ -10,8 +10,6 @@ import numpy as np
 
 from matloom.ir.graph import Array
 
-__all__ = ["Complex", "half_twiddles", "order", "radices", "real_transform", "twiddles"]
-
 _LARGEST = 32767
 _FRACTION_BITS = 15
 

@@ -8,8 +8,6 @@ import numpy as np
 
 from matloom.ir.graph import Array
 
-__all__ = ["logarithm", "magnitudes", "order", "summed", "twiddles"]
-
 _SINGLE = np.float32
 #: Coefficients of ln(1 + f), from the ninth power of f down: Cephes' logf (Moshier).
 LOGARITHM = (

@@ -13,8 +13,6 @@ from matloom.pre.preprocessing import Preprocessing, as_tuples
 from matloom.pre.resampling import MOST_PIXELS, RESIZES, WEIGHT_BITS, taps
 from matloom.program import TensorInfo
 
-__all__ = ["CHANNELS", "GREY_WEIGHTS", "Box", "Image"]
-
 #: Channel orders of a network, as indices into red, green and blue.
 CHANNELS = ("rgb", "bgr", "grey")
 

@@ -10,8 +10,6 @@ from matloom.pre.float_transform import logarithm, magnitudes, summed
 from matloom.pre.sound import Sound, mel, require
 from matloom.program import TensorInfo
 
-__all__ = ["LogMel", "MelSound", "Mfcc"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class MelSound(Sound):

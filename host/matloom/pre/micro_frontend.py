@@ -13,8 +13,6 @@ from matloom.pre.fixed_transform import real_transform
 from matloom.pre.sound import Sound, require
 from matloom.program import TensorInfo
 
-__all__ = ["FILTER_BITS", "MicroFrontend", "log_table"]
-
 #: Fraction bits: of window and bands, of smoothing, of logarithms, and of the PCAN.
 FILTER_BITS, _SMOOTHING_FRACTION, _LOG_BITS = 12, 14, 16
 _SNR_BITS, _OUTPUT_BITS = 12, 6

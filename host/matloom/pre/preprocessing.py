@@ -13,8 +13,6 @@ from matloom.kernels.real import quantised
 from matloom.pre.errors import RawDataError
 from matloom.program import TensorInfo
 
-__all__ = ["Preprocessing", "as_tuples"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Preprocessing(ABC):

@@ -5,8 +5,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["MOST_PIXELS", "RESIZES", "WEIGHT_BITS", "taps"]
-
 #: Weights of an output pixel sum to 2 to this power: two axes of bytes fit 32 bits.
 WEIGHT_BITS = 12
 

@@ -10,8 +10,6 @@ from matloom.ir.graph import Array
 from matloom.pre.errors import RawDataError
 from matloom.pre.preprocessing import Preprocessing
 
-__all__ = ["Sound", "mel", "require"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Sound(Preprocessing):

@@ -15,8 +15,6 @@ from matloom.program import Program
 from matloom.schedule import CompileError
 from matloom.terminal.progress import note
 
-__all__ = ["Advice", "AdviceOptions", "Compiler", "advice"]
-
 #: Compiles the same network for another engine, memory and effort.
 Compiler: TypeAlias = Callable[[Config, Memory, int], Program]
 

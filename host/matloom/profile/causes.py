@@ -10,8 +10,6 @@ from matloom.arch.machine import Machine
 from matloom.cost import Cause, Span
 from matloom.profile.timeline import Timeline
 
-__all__ = ["CAUSES", "CauseOfCycles", "cycles_by_cause"]
-
 
 class CauseOfCycles(NamedTuple):
     """A cause of cycles: name, title, meaning, and remedy."""

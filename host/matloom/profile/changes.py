@@ -10,8 +10,6 @@ from matloom.arch.memory import Memory
 from matloom.profile.timeline import Timeline
 from matloom.program import Program
 
-__all__ = ["Change", "changes"]
-
 #: The highest effort of a compilation.
 _LONGEST_SEARCH = 2
 

@@ -13,8 +13,6 @@ from matloom.profile.occupancy import CONTENTS, Holding, holdings, piece_count
 from matloom.profile.profile import OperatorProfile, Profile
 from matloom.profile.timeline import Timeline, moved_bytes
 
-__all__ = ["LEFT", "RIGHT", "WIDTH", "activity", "drawing", "operator_tip", "scratchpad", "text"]
-
 #: Sizes in units of the drawing: its width, room for labels on the left and on the right.
 WIDTH, LEFT, RIGHT = 960, 92, 24
 

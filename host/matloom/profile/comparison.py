@@ -9,8 +9,6 @@ from typing import Any
 from matloom.errors import UserError
 from matloom.ir.graph import short_name
 
-__all__ = ["ComparedOperator", "ProfileComparison", "compared", "is_profile", "read_profile"]
-
 #: Minimum relative change of a coloured row.
 _REMARKABLE = 0.02
 

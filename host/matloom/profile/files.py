@@ -9,8 +9,6 @@ from matloom.printable import printable
 from matloom.profile.causes import CAUSES
 from matloom.profile.profile import Profile
 
-__all__ = ["to_csv", "to_json", "to_node_data"]
-
 #: Columns of the CSV file before those of the causes.
 _COLUMNS = (
     *("number", "name", "operator", "where", "mode", "macs", "cycles", "predicted_cycles"),

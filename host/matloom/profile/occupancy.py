@@ -12,8 +12,6 @@ from matloom.arch.isa import AddressSpace, Opcode, Region
 from matloom.profile.timeline import Timeline
 from matloom.program.accesses import accesses
 
-__all__ = ["CONTENTS", "Holding", "holdings", "occupied_bytes", "piece_count"]
-
 #: Kinds of contents of the scratchpad, and their colours.
 CONTENTS = ("weights and parameters", "tensors from memory", "results")
 

@@ -7,8 +7,6 @@ from matloom.arch.isa import UNITS, Opcode
 from matloom.cost import Span
 from matloom.cost.predict import WAIT_FIELDS
 
-__all__ = ["owners"]
-
 
 def owners(
     instructions: Sequence[Instruction], spans: Sequence[Span], layers: Mapping[int, int]

@@ -33,8 +33,6 @@ from matloom.profile.tables import (
     operator_table,
 )
 
-__all__ = ["to_html"]
-
 #: Number of operators named in the summary.
 _NAMED = 3
 

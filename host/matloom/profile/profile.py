@@ -18,8 +18,6 @@ from matloom.profile.timeline import Timeline, moved_bytes, timelines
 from matloom.program import Program
 from matloom.report import LoopReport, Report
 
-__all__ = ["OperatorProfile", "Profile", "make_profile"]
-
 #: Version of the JSON file, raised whenever a field changes its meaning.
 _FORMAT = 1
 

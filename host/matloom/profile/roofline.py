@@ -9,8 +9,6 @@ from matloom.pages import Markup, tag
 from matloom.profile.charts import RIGHT, WIDTH, drawing, operator_tip, text
 from matloom.profile.profile import OperatorProfile, Profile
 
-__all__ = ["roofline"]
-
 #: Height of the roofline, and the room below and on the left.
 _ROOF, _FOOT, _SIDE = 330, 40, 60
 

@@ -18,16 +18,6 @@ from matloom.profile.causes import CAUSES
 from matloom.profile.comparison import ProfileComparison
 from matloom.profile.profile import OperatorProfile, Profile
 
-__all__ = [
-    "CAUSE_COLOURS",
-    "CAUSE_TITLES",
-    "advice_list",
-    "bus_tables",
-    "causes_legend",
-    "comparison_table",
-    "operator_table",
-]
-
 #: Colours of causes.
 CAUSE_COLOURS = {
     **{"stream": 1, "weights": 6, "constants": 4, "input": 2},

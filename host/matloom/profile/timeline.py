@@ -13,8 +13,6 @@ from matloom.profile.owners import owners
 from matloom.program import EngineStep, Program
 from matloom.program.instruction_table import unpack_all
 
-__all__ = ["OperatorWindow", "Timeline", "is_fill", "moved_bytes", "timelines"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class OperatorWindow:

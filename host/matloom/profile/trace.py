@@ -17,8 +17,6 @@ from matloom.profile.timeline import Timeline, moved_bytes
 from matloom.program import HostStep, Program
 from matloom.report import LoopReport, Report
 
-__all__ = ["to_chrome"]
-
 #: Cycles per microsecond of the trace.
 _SCALE = 1000
 

@@ -11,8 +11,6 @@ from matloom.arch.footprint import StridedRange, footprint
 from matloom.arch.instruction import Instruction
 from matloom.arch.isa import FORMATS, AddressSpace, Region
 
-__all__ = ["MemoryAccess", "Space", "accesses", "strided_view"]
-
 _Entry = TypeVar("_Entry", bound=np.generic)
 
 #: A memory, and the region of external memory.

@@ -27,8 +27,6 @@ from matloom.program.records import (
     Verdict,
 )
 
-__all__ = ["Contents"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Contents:

@@ -8,8 +8,6 @@ import numpy as np
 from matloom.program.program import Program
 from matloom.program.records import Binding, HostStep, VariableInfo
 
-__all__ = ["describe_state", "variable_bytes"]
-
 
 def variable_bytes(program: Program) -> dict[str, int]:
     """Return the bytes of each variable by name."""

@@ -11,8 +11,6 @@ from matloom.program import EngineStep, Program
 from matloom.program.describe_state import describe_state
 from matloom.program.verdict import sentence
 
-__all__ = ["disassemble"]
-
 #: Names of values whose legality depends on the configuration.
 _NAMES: dict[str, dict[int, str]] = {
     "mode": dict(enumerate(MAC_MODES)),

@@ -2,8 +2,6 @@
 
 from matloom.errors import UserError
 
-__all__ = ["ProgramError", "VerifyError"]
-
 
 class ProgramError(UserError):
     """A Program that cannot be used; the message names thing, rule and value."""

@@ -12,8 +12,6 @@ from matloom.arch.extents import end_function
 from matloom.arch.isa import FORMATS, AddressSpace, Extent, Opcode, Region
 from matloom.program.instruction_table import InstructionTable
 
-__all__ = ["ExtentColumn", "beyond_memory", "extent_columns"]
-
 _NOWHERE = np.zeros(0, np.int64)
 
 

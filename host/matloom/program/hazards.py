@@ -10,8 +10,6 @@ from matloom.arch.isa import UNITS, Opcode
 from matloom.program.accesses import MemoryAccess, Space, strided_view
 from matloom.program.errors import VerifyError
 
-__all__ = ["Hazards"]
-
 _WAITS = tuple(f"wait_{unit.name.lower()}" for unit in UNITS)
 
 #: Operands that are fetched before the instruction starts.

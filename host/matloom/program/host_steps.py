@@ -9,8 +9,6 @@ from matloom.program.errors import ProgramError
 from matloom.program.node import require_valid, step_graph
 from matloom.program.records import HostStep
 
-__all__ = ["COUNTS", "check_host_step", "programs_of"]
-
 #: Leading inputs of a loop that counts: the maximum of iterations, and whether the first takes
 #: place.
 COUNTS = 2

@@ -22,8 +22,6 @@ from matloom.arch.instruction import (
 from matloom.arch.isa import FORMATS, INSTRUCTION_WORD_BYTES, Opcode
 from matloom.arch.numerics import Rounding
 
-__all__ = ["InstructionTable", "pack_all", "unpack_all"]
-
 _Rows = NDArray[np.int64]
 
 #: Bits of the words that instructions are assembled from.

@@ -8,8 +8,6 @@ from matloom.program.errors import ProgramError
 from matloom.program.host_steps import COUNTS
 from matloom.program.records import HostConstant, HostStep, TensorInfo
 
-__all__ = ["check_programs"]
-
 #: Shape and dtype.
 _Kind = tuple[tuple[int, ...], str]
 #: Shape and dtype of an iteration's number, and of the condition to continue.

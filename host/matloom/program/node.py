@@ -15,8 +15,6 @@ from matloom.program.contents import Contents
 from matloom.program.errors import ProgramError
 from matloom.program.records import HostConstant, HostStep, TensorInfo
 
-__all__ = ["require_valid", "step_graph", "tensors_by_name"]
-
 
 def tensors_by_name(program: Contents) -> dict[str, Tensor]:
     """Return the tensors and constants of a program, constants with their data.

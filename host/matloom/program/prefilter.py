@@ -13,8 +13,6 @@ from matloom.arch.config import Config
 from matloom.arch.isa import UNITS, WRITABLE_REGIONS, Opcode
 from matloom.program.instruction_table import InstructionTable
 
-__all__ = ["may_be_illegal"]
-
 _Numbers = NDArray[np.int64]
 
 

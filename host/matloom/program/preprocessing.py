@@ -3,8 +3,6 @@
 from matloom.program.contents import Contents
 from matloom.program.errors import ProgramError
 
-__all__ = ["check_preprocessing"]
-
 
 def check_preprocessing(program: Contents) -> None:
     """Raise `ProgramError` unless each preprocessing belongs to a different input."""

@@ -16,8 +16,6 @@ from matloom.program.records import HostStep
 from matloom.program.validate import validate
 from matloom.program.write import write
 
-__all__ = ["Origin", "Program"]
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Origin:

@@ -7,8 +7,6 @@ import numpy.typing as npt
 
 from matloom.program.records import TensorInfo
 
-__all__ = ["dequantise", "quantise"]
-
 Array = npt.NDArray[Any]
 
 

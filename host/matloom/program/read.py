@@ -38,8 +38,6 @@ from matloom.program.records import (
 from matloom.program.sections import Sections, read_sections
 from matloom.program.tables import OPERATOR_BY_NUMBER, attributes_of, names
 
-__all__ = ["read"]
-
 _Row = dict[str, Any]
 _Kind = TypeVar("_Kind", bound=Contents)
 _LISTS = (Kind.INTEGERS, Kind.TEXTS)

@@ -5,20 +5,6 @@ from typing import Any
 
 from matloom.arch.isa import Region
 
-__all__ = [
-    "Binding",
-    "EngineStep",
-    "HostConstant",
-    "HostStep",
-    "LayerInfo",
-    "PreprocessInfo",
-    "Quantised",
-    "Repeat",
-    "TensorInfo",
-    "VariableInfo",
-    "Verdict",
-]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Quantised:

@@ -12,8 +12,6 @@ from matloom.arch.isa import AddressSpace, Opcode, Region, Table
 from matloom.program import Repeat
 from matloom.program.accesses import MemoryAccess, accesses, strided_view
 
-__all__ = ["repeat_problem"]
-
 #: Fields with addresses of data that does not change from call to call.
 _CONSTANTS = ("weight_addr", "param_addr")
 

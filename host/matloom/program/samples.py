@@ -10,8 +10,6 @@ from matloom.errors import UserError, UserTypeError, did_you_mean
 from matloom.program.program import Program
 from matloom.program.records import TensorInfo
 
-__all__ = ["joined", "require_inputs", "require_single", "samples_of"]
-
 Array = npt.NDArray[Any]
 
 

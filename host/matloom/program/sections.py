@@ -23,8 +23,6 @@ from matloom.arch.program_file import (
 from matloom.program.errors import ProgramError
 from matloom.program.tables import BY_TAG, array_type, packer
 
-__all__ = ["Sections", "read_sections"]
-
 _Array = npt.NDArray[Any]
 
 #: Lists whose every entry belongs to one record, so that no list is read twice.

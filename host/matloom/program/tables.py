@@ -15,17 +15,6 @@ from matloom.arch.program_file import (
     Section,
 )
 
-__all__ = [
-    "BY_NAME",
-    "BY_TAG",
-    "OPERATOR_BY_NAME",
-    "OPERATOR_BY_NUMBER",
-    "array_type",
-    "attributes_of",
-    "names",
-    "packer",
-]
-
 BY_NAME = {section.name: section for section in SECTIONS}
 BY_TAG = {section.tag: section for section in SECTIONS}
 OPERATOR_BY_NAME = {operator.name: operator for operator in OPERATORS}

@@ -31,8 +31,6 @@ from matloom.program.records import (
 )
 from matloom.program.variables import check_variables
 
-__all__ = ["validate"]
-
 _BYTES = {dtype: int("".join(filter(str.isdigit, dtype)) or 8) // 8 for dtype in DTYPES}
 
 

@@ -11,8 +11,6 @@ from matloom.program.contents import Contents
 from matloom.program.errors import ProgramError
 from matloom.program.records import Binding, EngineStep, TensorInfo, VariableInfo
 
-__all__ = ["check_variables"]
-
 
 def check_variables(program: Contents) -> None:
     """Check the variables, and that steps bind nothing else in region ARENA.

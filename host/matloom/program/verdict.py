@@ -2,8 +2,6 @@
 
 from matloom.program import Verdict
 
-__all__ = ["equality", "sentence"]
-
 _PERCENT = 0.01
 
 

@@ -40,8 +40,6 @@ from matloom.program.records import (
 )
 from matloom.program.tables import BY_NAME, OPERATOR_BY_NAME, attributes_of, packer
 
-__all__ = ["sealed", "write", "write_sections"]
-
 _Row = tuple[int | float, ...]
 
 

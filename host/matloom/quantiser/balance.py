@@ -14,8 +14,6 @@ from matloom.quantiser.options import Options
 from matloom.quantiser.sweep import outputs_of
 from matloom.terminal.progress import note
 
-__all__ = ["balanced"]
-
 
 def balanced(graph: Graph, inputs: Mapping[int, Array], options: Options) -> Options:
     """Return the options with `equalise` decided.

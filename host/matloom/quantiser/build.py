@@ -21,8 +21,6 @@ from matloom.quantiser.ranges import Range
 from matloom.quantiser.scales import SAME_SCALE, quantisation_of
 from matloom.quantiser.sweep import last_uses, run_on_samples
 
-__all__ = ["BuildStep", "QuantisationPlan", "build", "integers_of", "real"]
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class QuantisationPlan:

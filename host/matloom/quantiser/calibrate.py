@@ -18,8 +18,6 @@ from matloom.quantiser.ranges import Range, chosen_range, grid_range
 from matloom.quantiser.scales import LEVELS, shared_ranges
 from matloom.quantiser.sweep import swept
 
-__all__ = ["Calibration", "calibrated", "observed", "planned", "quantised"]
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Calibration:

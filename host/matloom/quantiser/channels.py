@@ -14,8 +14,6 @@ from matloom.ir.graph import Graph, Node, Op
 from matloom.quantiser.equalise import channel_pairs
 from matloom.quantiser.precisions import NARROW
 
-__all__ = ["Removal", "channel_chains", "removals"]
-
 _Numbers = npt.NDArray[np.float64]
 
 

@@ -5,8 +5,6 @@ from collections.abc import Iterator, Sequence
 from matloom.pages import Markup, tag
 from matloom.quantiser.judge import Judgement, unbeaten
 
-__all__ = ["front_chart"]
-
 #: Size of the chart, and of its margins.
 _WIDTH, _HEIGHT, _LEFT, _MARGIN = 640, 280, 60, 36
 

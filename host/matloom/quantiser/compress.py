@@ -20,14 +20,6 @@ from matloom.quantiser.options import Options
 from matloom.quantiser.samples import SampleSplit
 from matloom.terminal.progress import note
 
-__all__ = [
-    "Compression",
-    "CompressionGoal",
-    "CompressionPoint",
-    "CompressionTrials",
-    "compress",
-]
-
 #: Number of networks to measure.
 _TRIALS = 6
 

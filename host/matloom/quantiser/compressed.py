@@ -21,8 +21,6 @@ from matloom.quantiser.moments import as_channels, as_weights, layer_moments
 from matloom.quantiser.rounding import fitted, quadratic_form
 from matloom.quantiser.sweep import last_uses, run_on_samples
 
-__all__ = ["CHANNELS", "FormChange", "compressed"]
-
 #: Form in which a layer reads fewer channels.
 CHANNELS = "channels"
 

@@ -15,8 +15,6 @@ from matloom.ir.attributes import Activation, DepthwiseConv2D, Reduce
 from matloom.ir.graph import RESHAPES, Array, Graph, Node, Op
 from matloom.ir.shapes import BIAS
 
-__all__ = ["channel_pairs", "equalised", "equalised_tensors"]
-
 #: Operators between layers that treat channels separately, and commute with positive factors.
 _BETWEEN = frozenset({Op.MAX_POOL_2D, Op.AVERAGE_POOL_2D, Op.MEAN, Op.PAD, *RESHAPES})
 _WEIGHTED = frozenset({Op.CONV_2D, Op.DEPTHWISE_CONV_2D, Op.FULLY_CONNECTED})

@@ -11,8 +11,6 @@ import numpy as np
 
 from matloom.ir.graph import Array
 
-__all__ = ["expected_share"]
-
 #: Maximum number of rows, evenly spaced; an image of classes has many.
 _MOST_ROWS = 1 << 14
 #: Standard normal distribution, to interpolate in.

@@ -22,8 +22,6 @@ from matloom.ir.attributes import (
 from matloom.ir.graph import Node, Op
 from matloom.quantiser.precisions import NARROW
 
-__all__ = ["LayerPart", "Splitter", "full_rank", "product"]
-
 #: Lower bound on the eigenvalues of an inverted covariance, as a share of the mean.
 _LEAST_EIGENVALUE = 1e-6
 

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["BINS", "Histogram", "histogram_of"]
-
 #: Bins between the least and the largest value.
 BINS = 2048
 

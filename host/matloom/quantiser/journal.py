@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Journal"]
-
 
 class Journal:
     """Results of trials by name, which must be of JSON types.

@@ -16,8 +16,6 @@ from matloom.quantiser.options import Options
 from matloom.quantiser.samples import SampleSplit
 from matloom.quantiser.sweep import outputs_of
 
-__all__ = ["Judge", "Judgement", "loses_at_most", "search_digest", "unbeaten", "watched"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Judgement:

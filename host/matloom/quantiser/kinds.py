@@ -5,8 +5,6 @@ from collections.abc import Mapping
 from matloom.ir.graph import Graph, Node, Op
 from matloom.ir.operators import OPERATORS
 
-__all__ = ["BIAS_TYPES", "chosen_kinds"]
-
 #: Type of a bias, by the type of the data.
 BIAS_TYPES = {"int8": "int32", "int16": "int64"}
 

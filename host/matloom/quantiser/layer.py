@@ -13,8 +13,6 @@ from matloom.quantiser.moments import Moments, as_channels, as_weights, layer_mo
 from matloom.quantiser.options import Options
 from matloom.quantiser.rounding import Rounded, round_weights
 
-__all__ = ["layer_bias", "quantised_layer"]
-
 #: Largest magnitude of a bias, which leaves room to add products without overflow.
 _MOST_BIAS = {"int8": 2.0**30, "int16": 2.0**40}
 #: Scales below which multipliers would leave their range.

@@ -21,8 +21,6 @@ from matloom.quantiser.rounding import quadratic_form
 from matloom.quantiser.sweep import swept
 from matloom.terminal.progress import note
 
-__all__ = ["layer_changes"]
-
 #: Number of ranks to try for a form.
 _MOST_RANKS = 5
 #: Maximum share of a layer's variance that may be lost.

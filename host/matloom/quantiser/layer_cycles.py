@@ -10,8 +10,6 @@ from matloom.ir.graph import Graph, Node, Op, Quantisation
 from matloom.ir.operators import OPERATORS
 from matloom.quantiser.factors import LayerPart
 
-__all__ = ["LayerCycles"]
-
 #: Arbitrary scales, because cycles do not depend on them.
 _DATA = Quantisation(scale=(0.05,), zero_point=(0,))
 _OPERATORS: dict[type[Attributes], Op] = {

@@ -7,8 +7,6 @@ from matloom.quantiser.measure import Closeness
 from matloom.quantiser.search import BOOSTS, EXACT, Goal, Search, chosen_point
 from matloom.quantiser.trials import MixedPoint
 
-__all__ = ["Level", "mixtures"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Level:

@@ -16,8 +16,6 @@ from matloom.quantiser.judge import watched
 from matloom.quantiser.matters import mattering
 from matloom.quantiser.sweep import last_uses, outputs_of
 
-__all__ = ["Losses"]
-
 #: Number of samples on which the rest of the network runs again after each operator.
 _MOST_SAMPLES = 128
 

@@ -11,8 +11,6 @@ import numpy as np
 from matloom.ir.attributes import Activation, Arithmetic
 from matloom.ir.graph import Array, Graph, Node, Op
 
-__all__ = ["mattering"]
-
 #: Logarithm of a probability relative to the largest one below which it is zero in 16 bits, or 8.
 _LEAST_LOGIT = 16 * np.log(2)
 #: Inputs beyond which functions are constant to within a 16-bit step.

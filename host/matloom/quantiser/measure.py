@@ -12,17 +12,6 @@ from matloom.quantiser.build import integers_of, real
 from matloom.quantiser.sweep import outputs_of
 from matloom.tools.metrics import ranks, wilson
 
-__all__ = [
-    "Closeness",
-    "Share",
-    "closeness",
-    "mcnemar",
-    "noise_share",
-    "outputs_of_both",
-    "rounded_outputs",
-    "sqnr_db",
-]
-
 #: Number of samples per run.
 _BATCH = 32
 

@@ -12,8 +12,6 @@ from matloom.ir.attributes import Conv2D, DepthwiseConv2D
 from matloom.ir.graph import Array, Node, Op
 from matloom.kernels.windows import pad, windows
 
-__all__ = ["Moments", "as_channels", "as_weights", "layer_moments"]
-
 #: Maximum number of positions in all samples; more would not change the moments.
 _MOST_ROWS = 1 << 16
 #: Depth of layers beyond which moments of halves would take too much memory.

@@ -6,8 +6,6 @@ from pathlib import Path
 from matloom.errors import UserError, unknown
 from matloom.quantiser.ranges import CALIBRATIONS
 
-__all__ = ["ENDS", "WEIGHT_SCALES", "Options"]
-
 WEIGHT_SCALES = ("per-channel", "per-tensor")
 ENDS = ("integers", "floats")
 

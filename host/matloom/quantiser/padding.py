@@ -7,8 +7,6 @@ from matloom.ir.attributes import NO_PADDING, Conv2D, Pad, Padding, Pool2D
 from matloom.ir.graph import Graph, Node, Op, Tensor
 from matloom.ir.shapes import same_padding
 
-__all__ = ["separate_padding"]
-
 
 def separate_padding(graph: Graph) -> Graph:
     """Return the graph with paddings other than SAME and VALID as PAD before the operator.

@@ -8,8 +8,6 @@ from matloom.quantiser.chart import front_chart
 from matloom.quantiser.measure import Closeness, Share
 from matloom.quantiser.report import QuantisationReport
 
-__all__ = ["page_of"]
-
 #: Decibels below the median from which a layer is marked.
 _NOISY = 6.0
 

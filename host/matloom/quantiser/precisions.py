@@ -6,8 +6,6 @@ from matloom.errors import UserError, did_you_mean, unknown
 from matloom.ir.graph import Graph, Node, Op, short_name
 from matloom.ir.operators import OPERATORS
 
-__all__ = ["NARROW", "NARROW_MODE", "PRECISIONS", "layer_precisions"]
-
 #: Type of data and bits of weights, by the name of a precision.
 PRECISIONS = {"i8xi8": ("int8", 8), "i8xi4": ("int8", 4), "i16xi8": ("int16", 8)}
 #: Precision of layers with weights of four bits.

@@ -23,8 +23,6 @@ from matloom.passes.drop_unused import drop_unused, drop_unused_tensors
 from matloom.passes.fold_constants import fold_constants
 from matloom.passes.lower_precision import widen_weights
 
-__all__ = ["prepared"]
-
 #: Operators that become the activation of their producer.
 _FUSED = {Op.RELU: Activation.RELU, Op.RELU6: Activation.RELU6}
 #: Attributes that have an activation.

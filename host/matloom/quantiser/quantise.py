@@ -22,8 +22,6 @@ from matloom.quantiser.search import EXACT, Goal, Search, require_mode
 from matloom.quantiser.state import with_state, without_state
 from matloom.terminal.progress import note
 
-__all__ = ["QuantisedNetwork", "quantise"]
-
 #: Default configuration for which a search predicts cycles.
 _ENGINE = "reference"
 

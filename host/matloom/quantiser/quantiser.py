@@ -28,8 +28,6 @@ from matloom.quantiser.search import BOOSTS, REWRITTEN, Goal, Search, search
 from matloom.quantiser.trials import MixedPoint, Trials
 from matloom.terminal.progress import note
 
-__all__ = ["Quantiser", "narrowed"]
-
 
 class Quantiser:
     """A network with its samples: made in any precision, and measured.

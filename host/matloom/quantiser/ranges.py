@@ -10,8 +10,6 @@ import numpy.typing as npt
 
 from matloom.quantiser.histogram import Histogram
 
-__all__ = ["CALIBRATIONS", "Range", "chosen_range", "grid_range"]
-
 #: Least and largest value.
 Range = tuple[float, float]
 

@@ -14,8 +14,6 @@ from matloom.quantiser.options import Options
 from matloom.quantiser.search import BOOSTS, Search
 from matloom.terminal.tables import as_text, counted, layer_table
 
-__all__ = ["LayerQuality", "QuantisationReport"]
-
 #: Number of layers with the greatest loss to list.
 _WORST = 5
 

@@ -12,8 +12,6 @@ import numpy.typing as npt
 
 from matloom.quantiser.moments import Moments
 
-__all__ = ["Rounded", "fitted", "quadratic_form", "round_weights"]
-
 #: Number of passes over the weights.
 _ROUNDS = 4
 #: Scales to try, relative to the one at which no weight saturates, by the bits of a weight.

@@ -11,8 +11,6 @@ from matloom.ir.graph import Array, Graph
 from matloom.quantiser.sweep import last_uses
 from matloom.tools.samples import graph_samples
 
-__all__ = ["SampleSplit", "checked_labels", "split_samples"]
-
 #: Maximum bytes of all tensors in memory at a time.
 _MOST_BYTES = 3 << 29
 #: Bytes of an element: as a float, quantised, and a copy of either.

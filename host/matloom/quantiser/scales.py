@@ -7,8 +7,6 @@ import numpy as np
 from matloom.ir.graph import Graph, Op, Quantisation
 from matloom.quantiser.ranges import Range
 
-__all__ = ["LEVELS", "SAME_SCALE", "quantisation_of", "shared_ranges"]
-
 #: Range of integers of each type; int16 is symmetric about zero.
 LEVELS = {"int8": 256, "int16": 65535}
 

@@ -14,18 +14,6 @@ from matloom.quantiser.precisions import NARROW, NARROW_MODE
 from matloom.quantiser.trials import MixedPoint, Trials
 from matloom.terminal.progress import note
 
-__all__ = [
-    "BOOSTS",
-    "EXACT",
-    "REWRITTEN",
-    "Goal",
-    "Search",
-    "Sensitivity",
-    "chosen_point",
-    "require_mode",
-    "search",
-]
-
 #: Maximum number of samples of each kind for trying single layers.
 _TRIAL_SAMPLES = 32
 #: Number of mixtures to measure: layers are narrowed in this number of steps.

@@ -11,8 +11,6 @@ from matloom.kernels.interpreter import carried, initial_state, interpret
 from matloom.quantiser.build import integers_of
 from matloom.tools.samples import graph_samples
 
-__all__ = ["with_state", "without_state"]
-
 
 def without_state(
     graph: Graph, data: Array | Mapping[str, Array]

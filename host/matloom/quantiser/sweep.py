@@ -7,8 +7,6 @@ import numpy as np
 from matloom.ir.graph import Array, Graph, Node
 from matloom.kernels.interpreter import run_node
 
-__all__ = ["last_uses", "outputs_of", "run_on_samples", "swept"]
-
 
 def run_on_samples(graph: Graph, node: Node, known: Mapping[int, Array]) -> dict[int, Array]:
     """Return a node's outputs for all samples, (samples, *shape), by number.

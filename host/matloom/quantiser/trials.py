@@ -9,8 +9,6 @@ from matloom.quantiser.options import Options
 from matloom.quantiser.precisions import NARROW_MODE
 from matloom.quantiser.samples import SampleSplit
 
-__all__ = ["MixedPoint", "Trials"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class MixedPoint(Judgement):

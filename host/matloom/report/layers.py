@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from matloom.ir.graph import short_name
 from matloom.terminal.tables import macs_cell
 
-__all__ = ["LayerReport", "LoopReport"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class LayerReport:

@@ -19,8 +19,6 @@ from matloom.program.verdict import equality
 from matloom.report.layers import LayerReport, LoopReport
 from matloom.terminal.tables import as_text, layer_table
 
-__all__ = ["Report", "make_report"]
-
 _BUSY = ("load_busy", "post_busy", "store_busy")
 
 

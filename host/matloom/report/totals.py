@@ -8,8 +8,6 @@ from typing import Any
 from matloom.report.layers import LayerReport, LoopReport
 from matloom.report.report import Report
 
-__all__ = ["added", "with_loop"]
-
 #: Members of reports that are plain sums.
 _SUMS = ("cycles", "predicted_cycles", "macs", "bytes_read", "bytes_written")
 

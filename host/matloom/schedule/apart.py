@@ -13,8 +13,6 @@ from matloom.schedule.plan import DoesNotFit, Plan, ScheduleParams
 from matloom.schedule.scheduled import Scheduled
 from matloom.schedule.segment import Segment
 
-__all__ = ["banks_apart", "emitted_apart", "maps_apart"]
-
 
 def emitted_apart(segment: Segment, plan: Plan, cache: Cache) -> Scheduled:
     """Return the instructions of a plan; a long plan gets different banks again if that fits.

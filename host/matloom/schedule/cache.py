@@ -11,8 +11,6 @@ from matloom.schedule.plan import OutOfScratchpad, Plan
 from matloom.schedule.scheduled import Scheduled
 from matloom.schedule.tiling.stages import Tilings
 
-__all__ = ["Cache"]
-
 #: Maximum number of cached plans, and of choices known to have no plan.
 _PLANS, _FAILURES = 8, 200
 

@@ -13,8 +13,6 @@ from matloom.schedule.tiling.tiles import ArrayTile, Tile, VectorTile
 from matloom.select.errors import PhaseError
 from matloom.select.stage import ArrayStage, Stage, VectorStage
 
-__all__ = ["buffers_of", "check_addresses", "check_order", "check_plan", "check_tiles"]
-
 
 def check_plan(plan: Plan, config: Config) -> None:
     """Check all steps of a plan.

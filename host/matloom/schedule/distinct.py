@@ -8,8 +8,6 @@ from matloom.schedule.plan import ScheduleParams
 from matloom.schedule.segment import Segment
 from matloom.schedule.tiling.stages import Tiling
 
-__all__ = ["distinct"]
-
 
 def distinct(
     segment: Segment, space: Iterable[ScheduleParams], cache: Cache

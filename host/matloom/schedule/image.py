@@ -1,7 +1,5 @@
 """The constants of a program: weights and parameters, stored without duplicates."""
 
-__all__ = ["ProgramImage"]
-
 _ALIGNMENT = 64
 
 

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from matloom.arch.memory import REFERENCE_MEMORY, Memory
 from matloom.schedule.choices.chosen import Choices
 
-__all__ = ["EFFORTS", "CompileOptions"]
-
 #: How hard to search for a fast program, in ascending order.
 EFFORTS = (0, 1, 2)
 

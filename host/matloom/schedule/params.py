@@ -5,19 +5,6 @@ from dataclasses import dataclass
 
 from matloom.schedule import tuning
 
-__all__ = [
-    "ORDINARY_START",
-    "UNBOUNDED",
-    "Candidate",
-    "First",
-    "Last",
-    "Order",
-    "Outside",
-    "Prologue",
-    "TilingParams",
-    "Weights",
-]
-
 #: More bytes than any tile has.
 UNBOUNDED = 1 << 30
 

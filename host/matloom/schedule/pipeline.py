@@ -26,8 +26,6 @@ from matloom.schedule.segment import Segment
 from matloom.schedule.tiling.sequence import sequence
 from matloom.schedule.tiling.stages import Tiling
 
-__all__ = ["STEPS", "Draft", "emitted", "evaluate", "fitting_plan", "make_plan", "tilings_of"]
-
 #: Reasons why a step found no room; empty if it did.
 Failures = tuple[OutOfScratchpad, ...]
 

@@ -8,17 +8,6 @@ from matloom.schedule.tiling.sequence import Sequence, Slot
 from matloom.schedule.tiling.stages import Tiling
 from matloom.schedule.tiling.tile_reads import InputRange
 
-__all__ = [
-    "PARAMS",
-    "TABLE",
-    "Buffer",
-    "DoesNotFit",
-    "Load",
-    "OutOfScratchpad",
-    "Plan",
-    "ScheduleParams",
-]
-
 #: Chunk number of a stage's parameters, if they are not part of its chunks.
 PARAMS = -1
 

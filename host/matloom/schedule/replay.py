@@ -12,8 +12,6 @@ from matloom.schedule.plan import DoesNotFit, ScheduleParams
 from matloom.schedule.scheduled import Scheduled
 from matloom.schedule.segment import Segment
 
-__all__ = ["choices_of", "laid_out", "replayed"]
-
 
 def choices_of(scheduled: Scheduled) -> Choices:
     """Return the choices that a schedule was made from."""

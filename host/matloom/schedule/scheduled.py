@@ -11,8 +11,6 @@ from matloom.schedule.params import Candidate
 from matloom.schedule.plan import DoesNotFit, Plan
 from matloom.schedule.segment import Segment
 
-__all__ = ["Repetition", "Scheduled", "Tried", "outcome_of"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Tried:

@@ -35,8 +35,6 @@ from matloom.schedule.plan import DoesNotFit, Plan, ScheduleParams
 from matloom.schedule.scheduled import Scheduled, Tried, outcome_of
 from matloom.schedule.segment import Segment
 
-__all__ = ["Run", "schedule_segment", "search"]
-
 #: A replacement for `map`, which may run in other processes.
 Run = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 

@@ -12,8 +12,6 @@ from matloom.schedule import tuning
 from matloom.schedule.image import ProgramImage
 from matloom.select.stage import Stage
 
-__all__ = ["Place", "Segment"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Place:

@@ -7,15 +7,6 @@ from matloom.schedule.plan import Load
 from matloom.schedule.scheduled import Scheduled, Tried
 from matloom.schedule.tiling.tiles import Tile
 
-__all__ = [
-    "allocation_lines",
-    "buffer_lines",
-    "load_lines",
-    "order_lines",
-    "search_lines",
-    "tile_lines",
-]
-
 
 def search_lines(scheduled: Scheduled) -> Iterator[str]:
     """Yield a line for each candidate: its cycles, and why it was dropped."""

@@ -9,8 +9,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-__all__ = ["TABLE", "TuningConstant", "changed"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class TuningConstant:

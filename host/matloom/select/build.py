@@ -29,13 +29,6 @@ from matloom.select.weights import (
 )
 from matloom.select.window import Window, tap_loop_nest, whole
 
-__all__ = [
-    "Convolution",
-    "convolution_stage",
-    "depthwise_stage",
-    "dilated_stages",
-]
-
 
 def _columns(values: np.ndarray | int, channels: int, pack: int) -> np.ndarray:
     return np.tile(np.broadcast_to(np.asarray(values), (channels,)), pack)

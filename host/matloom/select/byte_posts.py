@@ -5,8 +5,6 @@ from matloom.arch.numerics import Rounding
 from matloom.select.requantisation import WORD_BYTES, Requantisation
 from matloom.select.stage import Posts
 
-__all__ = ["addend_posts", "product_posts", "requantise_posts", "sum_posts"]
-
 
 def requantise_posts(input_zero: int, result: Requantisation) -> Posts:
     """Return the POST that changes scale and zero point."""

@@ -14,8 +14,6 @@ from matloom.select.operand import Constant
 from matloom.select.rewrites.staged_run import StagedRun
 from matloom.select.stage import ArrayStage, Stage, VectorStage
 
-__all__ = ["check_staged", "check_stages"]
-
 #: Fields of EXEC that are set per tile; the whole output is an upper bound on its rows and columns.
 _LOOPS = ("kernel_rows", "kernel_row_step", "kernel_cols", "kernel_col_step", "blocks")
 _STEPS = ("x_step", "y_step", "oc_step")

@@ -20,17 +20,6 @@ from matloom.ir.scales import (
 from matloom.ir.shapes import BIAS, IMAGE_RANK
 from matloom.select.requantisation import Requantisation
 
-__all__ = [
-    "BROADCASTING",
-    "SAME",
-    "SAME_SCALE",
-    "Context",
-    "NotOnEngine",
-    "constant",
-    "source_name",
-    "unchanged",
-]
-
 #: Operators whose stages read constants broadcast to the shape of the result.
 BROADCASTING = frozenset({Op.ADD, Op.SUB, Op.MUL, Op.PRELU})
 

@@ -15,8 +15,6 @@ from matloom.select.operand import same_weights
 from matloom.select.stage import ArrayStage, OutputRegion
 from matloom.select.weights import identity_tile
 
-__all__ = ["CopiedAxis", "Copy", "copy_stage", "lines", "planes", "whole"]
-
 _MOST_ROWS = largest(Opcode.EXEC, "height")
 _LONGEST_POSITION = largest(Opcode.POST, "x_step")
 #: Minimum number of cycles of a weight tile.

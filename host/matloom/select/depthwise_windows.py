@@ -8,8 +8,6 @@ from matloom.select.shapes import WindowShape, window_shapes
 from matloom.select.sliding import LONGEST_LINE, LONGEST_SKIP, SlidingWindow
 from matloom.select.window import Window
 
-__all__ = ["DepthwiseWindow", "depthwise_window", "vectors_of", "widest_tile"]
-
 #: Windows that slide over the channels of an output block.
 DepthwiseWindow = SlidingWindow | PhasedWindow
 

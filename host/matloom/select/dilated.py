@@ -7,8 +7,6 @@ from typing import NamedTuple
 
 from matloom.select.window import Window
 
-__all__ = ["OutputPhase", "dilated_phases"]
-
 #: Maximum number of stages of a dilated convolution.
 _MAX_PHASES = 64
 

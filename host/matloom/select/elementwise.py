@@ -23,22 +23,6 @@ from matloom.select.lookup import table_stage
 from matloom.select.requantisation import Requantisation
 from matloom.select.stage import Posts, Stage, VectorStage
 
-__all__ = [
-    "above_zero",
-    "add",
-    "below_zero",
-    "halves",
-    "leaky_relu",
-    "limit",
-    "product",
-    "quantize",
-    "relu",
-    "relu6",
-    "repeating",
-    "subtract",
-    "vector_stage",
-]
-
 
 def vector_stage(
     context: Context, posts: Posts, inputs: tuple[str, ...], target: str

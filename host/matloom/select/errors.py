@@ -2,8 +2,6 @@
 
 from matloom.errors import UserError
 
-__all__ = ["CompileError", "PhaseError"]
-
 
 class CompileError(UserError):
     """A network that the engine cannot run; the message names thing, rule and value."""

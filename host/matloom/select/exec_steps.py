@@ -4,8 +4,6 @@ from typing import NamedTuple
 
 from matloom.select.stage import ArrayStage
 
-__all__ = ["Box", "box", "narrowed", "parts", "read_bytes"]
-
 _LOOPS = ("kernel_rows", "kernel_cols", "blocks")
 
 

@@ -19,8 +19,6 @@ from matloom.select.operand import same_weights
 from matloom.select.stage import ArrayStage, OutputRegion
 from matloom.select.weights import identity_tile
 
-__all__ = ["Compared", "extreme", "with_scales"]
-
 #: Maximum number of bytes of a row.
 _LONGEST_ROW = largest(Opcode.EXEC, "input_row_bytes")
 

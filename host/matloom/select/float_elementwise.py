@@ -8,8 +8,6 @@ from matloom.select.elementwise import repeating, vector_stage
 from matloom.select.float_posts import NUMBER_FORMATS, limit_posts, sum_posts
 from matloom.select.stage import VectorStage
 
-__all__ = ["float_add", "float_quantize", "float_relu"]
-
 
 def _check(context: Context) -> None:
     """Raise `NotOnEngine` if the engine lacks the format, or no neighbour runs on the engine.

@@ -18,8 +18,6 @@ from matloom.select.stage import ArrayStage
 from matloom.select.weights import parameter_blocks
 from matloom.select.window import Window, dense_window, whole
 
-__all__ = ["float_stage", "matrix_product"]
-
 #: Index of the optional input of MATRIX_PRODUCT that is added to its sums.
 _RESIDUAL = 3
 

@@ -9,18 +9,6 @@ from matloom.arch.numerics import Rounding
 from matloom.ir.attributes import Activation
 from matloom.select.stage import Posts
 
-__all__ = [
-    "LIMITS",
-    "NOTHING",
-    "NUMBER_FORMATS",
-    "addend_post",
-    "float_post",
-    "limit_pattern",
-    "limit_posts",
-    "result_post",
-    "sum_posts",
-]
-
 #: Limits of each activation as signed bytes: numbers of fp8_e5m2.
 LIMITS = {
     Activation.NONE: (-4, 0x7C),

@@ -31,14 +31,6 @@ from matloom.select.stage import ArrayStage, Stage
 from matloom.select.weights import depthwise_as_dense
 from matloom.select.window import Window, dense_window
 
-__all__ = [
-    "convolution",
-    "dense",
-    "depthwise",
-    "layer_mode",
-    "pooling",
-]
-
 #: Largest magnitude of int16.
 _MAX_INT16 = 2**15
 #: Values of int4.

@@ -16,8 +16,6 @@ from matloom.arch.numerics import (
 )
 from matloom.ir.graph import Array
 
-__all__ = ["ROUNDINGS", "LimitedScales", "limited_scales"]
-
 #: Rounding rules for results, in the order in which they are tried; limits use the first.
 ROUNDINGS = (Rounding.SINGLE, Rounding.DOUBLE)
 

@@ -8,8 +8,6 @@ from matloom.select.byte_posts import requantise_posts
 from matloom.select.context import SAME_SCALE, Context, NotOnEngine
 from matloom.select.stage import VectorStage
 
-__all__ = ["table_of", "table_stage"]
-
 
 def table_of(graph: Graph, node: Node) -> Array:
     """Return an operator's results for all bytes: uint8 (256,), indexed by the unsigned byte."""

@@ -5,8 +5,6 @@ from typing import ClassVar, Protocol
 
 from matloom.arch.isa import Opcode, largest
 
-__all__ = ["MAX_TAPS", "LoopNest", "Walk"]
-
 #: Maximum number of taps of a kernel row in one EXEC.
 MAX_TAPS = largest(Opcode.EXEC, "kernel_cols")
 

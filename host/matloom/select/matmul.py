@@ -24,8 +24,6 @@ from matloom.select.panel_copies import Product, copied_panels, transposed, tran
 from matloom.select.requantisation import Requantisation
 from matloom.select.stage import ArrayStage, OutputRegion
 
-__all__ = ["batch_matmul", "dense_product"]
-
 #: Maximum number of rows of an EXEC.
 _MOST_ROWS = largest(Opcode.EXEC, "height")
 #: Largest int8 value.

@@ -20,8 +20,6 @@ from matloom.select.layout.placed import Placed
 from matloom.select.stage import ArrayStage
 from matloom.select.window import Window
 
-__all__ = ["MatrixTranspose", "interleaving_stages", "transposed_matrices"]
-
 #: Maximum number of rows, and of positions of a row, of an EXEC.
 _MOST = min(largest(Opcode.EXEC, name) for name in ("height", "width"))
 

@@ -16,8 +16,6 @@ from matloom.select.layout.placed import Placed
 from matloom.select.matrix_transposes import MatrixTranspose, transposed_matrices
 from matloom.select.stage import ArrayStage
 
-__all__ = ["join_stages", "pad_stages", "resize_stages", "slice_stages", "split_stages", "swap"]
-
 #: Maximum number of stages of a resize.
 _MAX_PHASES = 64
 

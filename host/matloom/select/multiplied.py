@@ -12,8 +12,6 @@ from matloom.select.requantisation import Requantisation
 from matloom.select.stage import ArrayStage
 from matloom.select.window import dense_window
 
-__all__ = ["multiplied_stages"]
-
 
 def multiplied_stages(layer: Convolution, repeated: str) -> tuple[ArrayStage, ...]:
     """Return a depthwise convolution of int8 as a copy of each channel and a convolution of those.

@@ -8,16 +8,6 @@ from matloom.arch.config import Config
 from matloom.arch.modes import MODES
 from matloom.select.layout.panels import Panels
 
-__all__ = [
-    "Computed",
-    "Constant",
-    "Correction",
-    "Operand",
-    "Selection",
-    "constant_weights",
-    "same_weights",
-]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Constant:

@@ -6,8 +6,6 @@ from matloom.arch.config import Config
 from matloom.cost import step_cycles
 from matloom.select.window import Window
 
-__all__ = ["positions_together"]
-
 #: Positions share several blocks of columns if that cuts cycles to this fraction or less.
 _FILLED_BLOCKS = 0.8
 

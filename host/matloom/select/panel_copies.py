@@ -17,8 +17,6 @@ from matloom.select.matrix_transposes import (
 )
 from matloom.select.stage import ArrayStage
 
-__all__ = ["Product", "copied_panels", "transposed", "transposed_panels"]
-
 #: Maximum distance in bytes between positions that POST writes.
 _LONGEST_STEP = largest(Opcode.POST, "x_step")
 

@@ -7,8 +7,6 @@ from matloom.select.elementwise import above_zero, below_zero, halves, product
 from matloom.select.scaled_channels import channel_factors, scaled_channels
 from matloom.select.stage import Stage
 
-__all__ = ["parametric_relu"]
-
 
 def parametric_relu(context: Context) -> tuple[Stage, ...]:
     """Return PRELU: the part above zero plus the part below zero times the slopes.

@@ -9,8 +9,6 @@ from matloom.kernels.reference import choose
 from matloom.select.operators import NotOnEngine, stages_of
 from matloom.select.stage import Stage
 
-__all__ = ["EngineRun", "HostRun", "Partition", "partition"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class EngineRun:

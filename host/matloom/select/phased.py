@@ -18,8 +18,6 @@ from matloom.select.shapes import WindowShape
 from matloom.select.sliding import LONGEST_LINE, LONGEST_SKIP, sliding_tiles
 from matloom.select.window import Window
 
-__all__ = ["PhasedWindow", "phased_windows"]
-
 #: Fields of EXEC whose values grow with the distance between taps.
 _STEPS = ("x_step", "y_step", "kernel_row_step", "kernel_col_step")
 

@@ -21,8 +21,6 @@ from matloom.select.summed_rows import by_selected_rows
 from matloom.select.weights import identity_tile, repeated_identity
 from matloom.select.window import Window, tap_loop_nest, whole
 
-__all__ = ["average_stage", "maximum_stage", "sum_stage"]
-
 
 def _pooling_stage(
     context: Context,

@@ -15,8 +15,6 @@ from matloom.select.requantisation import Requantisation
 from matloom.select.stage import ArrayStage, Stage
 from matloom.select.window import Window, dense_window
 
-__all__ = ["reduction"]
-
 #: Largest magnitude of int16.
 _MAX_INT16 = 2**15
 

@@ -6,8 +6,6 @@ import numpy as np
 
 from matloom.arch.numerics import LIMBS, Rounding
 
-__all__ = ["WORD_BYTES", "Requantisation", "limb_fields"]
-
 #: Bytes of an int16 element.
 WORD_BYTES = 2
 

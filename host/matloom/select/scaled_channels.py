@@ -16,8 +16,6 @@ from matloom.select.requantisation import Requantisation
 from matloom.select.stage import ArrayStage, Stage
 from matloom.select.window import dense_window
 
-__all__ = ["channel_factors", "multiplication", "scaled_channels"]
-
 
 def scaled_channels(
     context: Context,

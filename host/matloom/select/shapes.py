@@ -7,8 +7,6 @@ import numpy as np
 
 from matloom.arch.config import Config
 
-__all__ = ["WindowShape", "window_shapes"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class WindowShape:

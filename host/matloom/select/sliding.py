@@ -13,8 +13,6 @@ from matloom.arch.config import WINDOW_TAPS, Config
 from matloom.arch.isa import Opcode, largest
 from matloom.select.shapes import WindowShape
 
-__all__ = ["LONGEST_LINE", "LONGEST_SKIP", "SlidingWindow", "sliding_tiles"]
-
 #: Maximum number of vectors of a line.
 LONGEST_LINE = largest(Opcode.EXEC, "line")
 

@@ -12,8 +12,6 @@ from matloom.select.context import Context, NotOnEngine
 from matloom.select.elementwise import vector_stage
 from matloom.select.stage import VectorStage
 
-__all__ = ["softmax_stage"]
-
 #: Maximum number of elements of a row: its sum must fit, and POST reads it in one step.
 _LONGEST = min((1 << SUM_BITS) - 1, largest(Opcode.POST, "source_pitch"))
 

@@ -12,8 +12,6 @@ from matloom.select.copies import planes
 from matloom.select.stage import Stage
 from matloom.select.window import dense_window
 
-__all__ = ["spread_operands"]
-
 
 def spread_operands(context: Context) -> tuple[tuple[Stage, ...], Context]:
     """Return the stages that repeat elements, and the context of the operator after them.

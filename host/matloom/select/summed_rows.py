@@ -18,8 +18,6 @@ from matloom.select.operand import Computed, Selection
 from matloom.select.stage import ArrayStage
 from matloom.select.window import Window
 
-__all__ = ["by_selected_rows"]
-
 #: Blocks of a position beyond which as many vectors enter the array as without selections.
 _MOST_BLOCKS = 8
 #: The share of the scratchpad that the map may take, for it stays on chip.

@@ -5,8 +5,6 @@ from collections.abc import Iterable, Mapping
 from matloom.select.partition import EngineRun, HostRun
 from matloom.select.stage import Stage
 
-__all__ = ["run_lines", "stage_line"]
-
 
 def stage_line(stage: Stage) -> str:
     """Return a line that describes a stage: inputs, output, and how it runs."""

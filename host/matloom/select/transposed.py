@@ -16,8 +16,6 @@ from matloom.select.layout.placed import interleaved
 from matloom.select.stage import ArrayStage, Stage
 from matloom.select.window import Window
 
-__all__ = ["transposed_convolution"]
-
 #: Maximum number of stages of a transposed convolution.
 _MAX_PHASES = 64
 

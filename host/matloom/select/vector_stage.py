@@ -11,8 +11,6 @@ from matloom.select.layout.base import Grid, InputLayout, OutputLayout
 from matloom.select.layout.dense import Dense, DenseInput
 from matloom.select.operand import Computed
 
-__all__ = ["Posts", "VectorStage"]
-
 #: For each POST, the index of its input (None if it reads accumulators) and its fields.
 Posts = tuple[tuple[int | None, dict[str, int]], ...]
 

@@ -5,19 +5,6 @@ import numpy as np
 from matloom.arch.config import Config
 from matloom.arch.numerics import pack_nibbles
 
-__all__ = [
-    "block_diagonal",
-    "depthwise_as_dense",
-    "fold_zero_point",
-    "identity_tile",
-    "parameter_blocks",
-    "repeated_columns",
-    "repeated_identity",
-    "repeated_parameters",
-    "run_matrices",
-    "weight_tiles",
-]
-
 
 def run_matrices(filters: np.ndarray, *, single_run: bool, pack: int, shift: int) -> np.ndarray:
     """Return filters as matrices (kernel_rows, kernel_cols, run, columns), int8.

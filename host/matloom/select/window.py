@@ -6,8 +6,6 @@ from dataclasses import dataclass, replace
 from matloom.select.loop_nest import LoopNest
 from matloom.select.stage import OutputRegion
 
-__all__ = ["Window", "dense_window", "tap_loop_nest", "whole"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Window:

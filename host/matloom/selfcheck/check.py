@@ -15,8 +15,6 @@ from matloom.selfcheck.errors import CheckError
 from matloom.selfcheck.machine import EngineAndHost
 from matloom.selfcheck.stimuli import KINDS, inputs_of, values_of
 
-__all__ = ["CHECKS", "check_mode", "check_program", "samples_tiles"]
-
 #: Extent of a check: the whole program, a bounded part, or nothing.
 CHECKS = ("full", "sample", "none")
 

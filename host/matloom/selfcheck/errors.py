@@ -2,8 +2,6 @@
 
 from matloom.errors import HintedWarning
 
-__all__ = ["CheckError", "CompilerWarning"]
-
 
 class CheckError(Exception):
     """A program that does not compute its network: a compiler bug.

@@ -15,8 +15,6 @@ from matloom.kernels.reference import InterpreterError
 from matloom.kernels.step import HostSteps
 from matloom.program import Binding, EngineStep, HostStep, Program
 
-__all__ = ["EngineAndHost"]
-
 
 class EngineAndHost:
     """Engine and host of one program.

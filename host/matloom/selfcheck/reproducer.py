@@ -19,8 +19,6 @@ from matloom.schedule import CompileOptions
 from matloom.schedule.choices.chosen import to_json
 from matloom.toolchain.cache import cache_folder
 
-__all__ = ["write_reproducer"]
-
 
 def write_reproducer(
     graph: Graph,

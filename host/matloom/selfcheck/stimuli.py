@@ -7,8 +7,6 @@ import numpy as np
 from matloom.arch.floats import FLOAT_FORMATS, narrow
 from matloom.ir.graph import Array, Graph, Op, Tensor
 
-__all__ = ["KINDS", "inputs_of", "values_of"]
-
 #: The inputs of a first call and of a repeated one, in two rounds.
 KINDS = (("random", "random"), ("minimum", "maximum"))
 

@@ -23,21 +23,6 @@ from matloom.arch.numerics import Rounding
 from matloom.meaning.state import State
 from matloom.meaning.terms import is_known, split_words
 
-__all__ = [
-    "PROBES",
-    "Numbers",
-    "ProbeSample",
-    "TileRun",
-    "chain",
-    "flat",
-    "is_plain",
-    "last_bits",
-    "may_be_among",
-    "reads",
-    "values",
-    "written_bytes",
-]
-
 #: Maximum number of instructions of a tile.
 _LONGEST = 64
 

@@ -38,8 +38,6 @@ from matloom.selfcheck.tile_commands import (
     written_bytes,
 )
 
-__all__ = ["Tiles"]
-
 #: Maximum number of layers of a command buffer whose tiles are run.
 _LAYERS = 24
 

@@ -11,8 +11,6 @@ from matloom.printable import printable
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["note", "progress"]
-
 #: Seconds of silence at the start, and seconds between lines without a terminal.
 _PATIENCE, _EVERY = 2.0, 10.0
 

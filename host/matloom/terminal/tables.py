@@ -16,16 +16,6 @@ from rich.text import Text
 from matloom.ir.work import is_counted
 from matloom.printable import printable
 
-__all__ = [
-    "NameTable",
-    "as_text",
-    "counted",
-    "layer_table",
-    "macs_cell",
-    "plain_console",
-    "shortened",
-]
-
 #: Width of text for a file or a pipe: practically unlimited.
 _UNLIMITED = 1 << 16
 

@@ -17,19 +17,6 @@ from matloom.errors import HintedError, HintedWarning
 from matloom.sealed import intact, seal
 from matloom.toolchain.process import ToolError
 
-__all__ = [
-    "CacheError",
-    "CacheWarning",
-    "cache_folder",
-    "chosen_folder",
-    "entry",
-    "exclusive",
-    "find",
-    "read_note",
-    "substituted",
-    "write_note",
-]
-
 #: Environment variable with the folder.
 VARIABLE = "MATLOOM_CACHE"
 

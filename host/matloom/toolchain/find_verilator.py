@@ -12,8 +12,6 @@ from pathlib import Path
 from matloom.toolchain.process import ToolError, run
 from matloom.toolchain.shadow import shadow_root
 
-__all__ = ["COMPANIONS", "Verilator", "find_verilator"]
-
 #: Oldest supported Verilator of the system: the oldest that works with cocotb 2.
 OLDEST = (5, 36)
 

@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-__all__ = ["FIRMWARE", "linked_sources"]
-
 #: The firmware folder: data of an installed package, and in a clone a link to `firmware/`.
 FIRMWARE = Path(__file__).resolve().parents[1] / "firmware"
 

@@ -4,8 +4,6 @@ import re
 
 from matloom.toolchain.rewrite_preconditions import require_any_state
 
-__all__ = ["without_initial_values"]
-
 #: A register declaration with an initial value, except Yosys' own `$auto`, which need theirs.
 _REGISTER = re.compile(
     r"^(?P<declaration>  reg (?:signed )?(?:\[\d+:\d+\] )?(?:\\(?!\$auto)\S+ |\w+)) *= [^;\n]+;$",

@@ -2,8 +2,6 @@
 
 from matloom.arch.isa import UNITS
 
-__all__ = ["with_probes"]
-
 _CONTROL = "matloom.core.control"
 
 #: Events that each module reports, one bit per unit, in the order of units.

@@ -4,8 +4,6 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-__all__ = ["require_any_state", "require_one_writer"]
-
 _MODULE = re.compile(r"^module .*?^endmodule", re.MULTILINE | re.DOTALL)
 _INITIAL = re.compile(
     r"^ *initial\b(?: begin\n(?P<values>(?: *\S+ ?\[\d+\] = [^;\n]+;\n)*) *end\n)?", re.MULTILINE

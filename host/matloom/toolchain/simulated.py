@@ -4,8 +4,6 @@ import re
 
 from matloom.toolchain.rewrite_preconditions import require_one_writer
 
-__all__ = ["simulated"]
-
 #: Minimum number of byte lanes to join into one write of a word.
 _LANES = 8
 

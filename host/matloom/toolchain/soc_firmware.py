@@ -14,8 +14,6 @@ from matloom.toolchain.firmware import FIRMWARE
 from matloom.toolchain.process import run
 from matloom.toolchain.workspace import workspace
 
-__all__ = ["boot_rom", "image", "link_server"]
-
 _COMPILE = (
     *("cc", "-target", "riscv32-freestanding-none", "-mcpu=generic_rv32+m+zicsr+zifencei"),
     *("-std=c11", "-O2", "-ffreestanding", "-fno-builtin", "-nostdlib", "-mcmodel=medany"),

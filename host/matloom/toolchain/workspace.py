@@ -8,8 +8,6 @@ from pathlib import Path
 
 from matloom.toolchain.process import ToolError
 
-__all__ = ["Workspace", "workspace"]
-
 #: Characters without a special meaning for any program.
 _PLAIN = re.compile(r"[A-Za-z0-9_./+-]+")
 

@@ -16,8 +16,6 @@ from matloom.tools.compare import random_inputs
 from matloom.tools.layer_errors import OperatorErrors, layer_errors, real_numbers
 from matloom.tools.samples import graph_samples
 
-__all__ = ["Agreement", "compare_with_parent"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Agreement:

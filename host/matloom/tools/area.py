@@ -16,17 +16,6 @@ import numpy as np
 from matloom.arch.blocks import columns_in_tables, multiplier_blocks, own_block_rams
 from matloom.arch.config import Config, load_config
 
-__all__ = [
-    "RESOURCES",
-    "SAMPLES",
-    "Area",
-    "AreaModel",
-    "Sample",
-    "area_line",
-    "load_model",
-    "load_samples",
-]
-
 #: File of the syntheses to which the model is fitted.
 SAMPLES = Path(__file__).resolve().parents[1] / "data" / "area.json"
 

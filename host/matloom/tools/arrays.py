@@ -13,8 +13,6 @@ import numpy as np
 from matloom.errors import UserError, reason
 from matloom.ir.graph import Array
 
-__all__ = ["ARRAYS_LIMIT", "read_arrays", "read_single", "write_arrays"]
-
 #: Maximum bytes of all arrays together.
 ARRAYS_LIMIT = 1 << 28
 

@@ -25,20 +25,6 @@ from matloom.program import Program
 from matloom.runtime import load
 from matloom.terminal.tables import NameTable
 
-__all__ = [
-    "CASES",
-    "EXCEPTIONS",
-    "Result",
-    "Workload",
-    "check",
-    "collection",
-    "graph_of",
-    "peer_lines",
-    "run_bench",
-    "table",
-    "to_json",
-]
-
 #: Relative increase over the committed report's cycles that fails a check.
 _TOLERANCE = 0.02
 

@@ -6,8 +6,6 @@ from pathlib import Path
 from matloom.errors import UserError
 from matloom.program import Program
 
-__all__ = ["buffer_names", "network_name", "require_network_name"]
-
 #: Names of the C library's headers, which a header of the network would hide.
 _LIBRARY_HEADERS = frozenset(
     (

@@ -15,8 +15,6 @@ from matloom.tools.interface import random_array
 from matloom.tools.layer_errors import OperatorErrors, layer_errors, real_numbers
 from matloom.tools.references import MicroReference, open_reference
 
-__all__ = ["Comparison", "Difference", "compare", "random_inputs"]
-
 #: Function from the graph's inputs to its tensors, both by number; tensors that never exist may be
 #: missing.
 Tensors = Callable[[Mapping[int, Array]], Mapping[int, Array]]

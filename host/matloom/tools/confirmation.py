@@ -15,8 +15,6 @@ import matloom
 from matloom.tools.explore import Exploration, ExploredPoint
 from matloom.workers import completed
 
-__all__ = ["Confirmation", "Tool"]
-
 #: Function from an engine's text to measurements by name, or ``{"why": ...}``.
 Tool = Callable[[str], dict[str, Any]]
 

@@ -12,8 +12,6 @@ from matloom.data.digits import NETWORK, held_out, input_quantisation, quantise
 from matloom.ir.graph import Array
 from matloom.runtime import Session, load
 
-__all__ = ["run_demo"]
-
 #: Minimum accuracy to pass.
 _WANTED = 0.97
 

@@ -23,8 +23,6 @@ from matloom.tools.emit_preprocessing import preprocessing_declarations, preproc
 from matloom.tools.emit_tflite import emit_tflite
 from matloom.tools.emit_values import constant_array
 
-__all__ = ["EmitError", "emit_c", "write_c"]
-
 _BYTES_A_LINE = 20
 
 

@@ -11,8 +11,6 @@ from matloom.program import Program
 from matloom.program.records import TensorInfo
 from matloom.tools.emit_values import C_TYPES
 
-__all__ = ["declaration", "header"]
-
 #: The driver aligns regions of memory so.
 _ALIGNMENT = 64
 

@@ -8,8 +8,6 @@ from matloom.ir.graph import Graph, Node, Op, Tensor
 from matloom.ir.scales import rescale_multiplier, softmax_scale
 from matloom.select.lookup import table_of
 
-__all__ = ["described", "kernel_call"]
-
 _INTEGERS = ("int8", "uint8", "int16")
 
 

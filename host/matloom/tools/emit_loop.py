@@ -11,8 +11,6 @@ from matloom.program import HostStep, Program
 from matloom.program.host_steps import COUNTS
 from matloom.program.records import TensorInfo
 
-__all__ = ["CBytes", "CProgram", "emit_loop"]
-
 
 class CBytes(NamedTuple):
     """An expression in C, and how many bytes lie there."""

@@ -23,8 +23,6 @@ from matloom.tools.emit_values import (
     selection,
 )
 
-__all__ = ["emit_onnx"]
-
 
 @dataclass(frozen=True)
 class _Operator:

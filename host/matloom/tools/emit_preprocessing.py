@@ -18,8 +18,6 @@ from matloom.pre.preprocessing import Preprocessing
 from matloom.pre.resampling import taps
 from matloom.program import Program, TensorInfo
 
-__all__ = ["preprocessing_declarations", "preprocessing_source"]
-
 _TYPES = {np.dtype(kind): f"{np.dtype(kind).name}_t" for kind in (np.int16, np.uint16, np.uint8)}
 _NUMBERS_A_LINE = 12
 

@@ -18,8 +18,6 @@ from matloom.tools.emit_values import (
     selection,
 )
 
-__all__ = ["emit_tflite"]
-
 #: Types of numbers that have no scale.
 _PLAIN = ("bool", "int32", "int64")
 _DTYPES = {getattr(tflite.TensorType, name.upper()): name for name in C_TYPES}

@@ -9,21 +9,6 @@ import numpy as np
 
 from matloom.ir.graph import Array
 
-__all__ = [
-    "C_TYPES",
-    "CValue",
-    "CValues",
-    "call",
-    "combination",
-    "concatenation",
-    "constant_array",
-    "conversion",
-    "copied",
-    "opposite",
-    "reduction",
-    "selection",
-]
-
 #: Types of elements in C, by NumPy's names.
 C_TYPES = {
     **{f"{kind}{bits}": f"{kind}{bits}_t" for kind in ("int", "uint") for bits in (8, 16, 32, 64)},

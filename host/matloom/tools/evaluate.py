@@ -22,8 +22,6 @@ from matloom.tools.evaluation import ClassResult, Evaluation
 from matloom.tools.metrics import confusion, metric_rank, scored
 from matloom.tools.samples import Samples, network_samples
 
-__all__ = ["evaluate"]
-
 #: Number of classes of a binary decision.
 _BINARY = {0, 1}
 

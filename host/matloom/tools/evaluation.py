@@ -10,8 +10,6 @@ from rich.table import Table
 
 from matloom.terminal.tables import as_text
 
-__all__ = ["ClassResult", "Evaluation"]
-
 #: Number of wrong classes listed for each right one.
 _MISTAKES = 3
 

@@ -15,8 +15,6 @@ from matloom.program.instruction_table import unpack_all
 from matloom.program.verdict import sentence
 from matloom.terminal.tables import counted, layer_table, macs_cell
 
-__all__ = ["explain"]
-
 _RATE = "MACs a\ncycle"
 
 #: Layers that can treat rows of a one-channel input as channels.

@@ -16,8 +16,6 @@ import matloom
 from matloom.tools.fit import Fit, FittedEngine, Part
 from matloom.workers import completed
 
-__all__ = ["Exploration", "ExploredPoint", "front_of", "space"]
-
 #: Choices: sides of the array, columns per lane, bits of the bus, KiB and banks of the scratchpad,
 #: accumulator entries, and optional parts.
 _SIDES = (4, 8, 12, 16, 24, 32)

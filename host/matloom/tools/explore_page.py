@@ -7,8 +7,6 @@ from pathlib import Path
 from matloom.pages import Column, Markup, Page, PageSection, figures, joined, legend, table, tag
 from matloom.tools.explore import Exploration, ExploredPoint, front_of
 
-__all__ = ["measured", "to_html"]
-
 #: Size of the drawing, and room for labels.
 _WIDTH, _HEIGHT, _LEFT, _FOOT, _RIGHT = 960, 380, 70, 44, 24
 

@@ -9,8 +9,6 @@ from matloom.toolchain.firmware import FIRMWARE, linked_sources
 from matloom.tools.c_names import buffer_names
 from matloom.tools.emit_c import emit_c
 
-__all__ = ["network_files", "project_files", "write_files"]
-
 _HEADERS = ("matloom", "matloom_format", "matloom_kernels", "matloom_pre", "matloom_regs")
 #: Internal headers of driver and kernels.
 _INTERNAL = ("driver/internal.h", "driver/rules.h", "kernels/fixed_point.h")

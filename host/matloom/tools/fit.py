@@ -16,8 +16,6 @@ from matloom.arch.blocks import (
 from matloom.arch.config import Config, ConfigError, load_config
 from matloom.tools.area import AreaModel, load_model, load_samples
 
-__all__ = ["Fit", "FittedEngine", "Part", "Use"]
-
 #: Usable fraction of each resource.
 FILL = {"tables": 0.85, "flip-flops": 0.95, "multipliers": 1.0, "block RAMs": 1.0}
 

@@ -12,8 +12,6 @@ from matloom.pre import preprocessing_of
 from matloom.program import HostStep, Program, TensorInfo
 from matloom.terminal.tables import NameTable, layer_table
 
-__all__ = ["array_line", "interface_table", "random_array", "random_arrays"]
-
 #: Number of elements of an array to print.
 _SHOWN = 10
 

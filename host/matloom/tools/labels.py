@@ -10,8 +10,6 @@ from matloom.errors import UserError, did_you_mean, reason
 from matloom.ir.graph import Array
 from matloom.tools.arrays import read_single
 
-__all__ = ["read_labels"]
-
 
 def read_labels(source: str, arrays: Mapping[str, Array]) -> Array:
     """Return the labels that an option refers to.

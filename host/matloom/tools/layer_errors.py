@@ -10,8 +10,6 @@ from rich.table import Table
 from matloom.ir.graph import Array, Tensor
 from matloom.terminal.tables import layer_table
 
-__all__ = ["OperatorErrors", "layer_errors", "real_numbers"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class OperatorErrors:

@@ -9,8 +9,6 @@ import numpy as np
 from matloom.errors import UserError, unknown
 from matloom.ir.graph import Array
 
-__all__ = ["METRICS", "Score", "confusion", "metric_rank", "scored", "wilson"]
-
 #: Names of metrics on the command line; K of top is any number from 1 on.
 METRICS = ("top1", "top5", "auc", "mse", "mae")
 

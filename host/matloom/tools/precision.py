@@ -21,8 +21,6 @@ from matloom.program import LayerInfo, Program
 from matloom.runtime import compile, load
 from matloom.terminal.tables import as_text, layer_table
 
-__all__ = ["LayerChange", "OutputChange", "PrecisionReport", "precision_report"]
-
 Inputs = Array | Mapping[str, Array]
 
 

@@ -12,8 +12,6 @@ from matloom.pre import preprocessing_of, single_input
 from matloom.program import Program
 from matloom.tools.arrays import ARRAYS_LIMIT, read_single
 
-__all__ = ["SUFFIXES", "RawFile", "read_raw"]
-
 _PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".ppm", ".webp")
 #: Suffixes of files that hold one input.
 SUFFIXES = (".npy", ".wav", *_PICTURES)

@@ -11,8 +11,6 @@ from matloom.ir.graph import Array, FileCopy, Graph
 from matloom.kernels.onnx_sessions import onnx_session
 from matloom.kernels.reference import as_declared
 
-__all__ = ["LiteReference", "MicroReference", "OnnxReference", "open_reference"]
-
 
 class MicroReference:
     """TensorFlow Lite Micro.

@@ -10,8 +10,6 @@ from matloom.ir.graph import Array, Graph
 from matloom.program import Quantised, TensorInfo
 from matloom.program.quantise import quantise
 
-__all__ = ["Samples", "graph_samples", "network_samples"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Samples:

@@ -9,8 +9,6 @@ from matloom.toolchain.soc_firmware import image
 from matloom.tools.c_names import buffer_names
 from matloom.tools.emit_c import write_c
 
-__all__ = ["MEASURE", "network_image"]
-
 #: Internal name of the network in C.
 _NAME = "network"
 

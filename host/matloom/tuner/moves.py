@@ -14,8 +14,6 @@ from matloom.schedule.segment import Segment
 from matloom.schedule.tiling.cutting import chunks
 from matloom.select.stage import ArrayStage
 
-__all__ = ["SHARES", "Move", "applied", "drawn", "staying"]
-
 #: Stages that keep no weights, and the number of chunks that other stages keep.
 _Stay = tuple[frozenset[int], tuple[tuple[int, int], ...]]
 

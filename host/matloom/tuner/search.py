@@ -15,8 +15,6 @@ from matloom.tuner.moves import SHARES, Move, applied, drawn, staying
 from matloom.tuner.study import Cost, StudiedRun, Study, Trial, cost_of, cuts_of, key_of, runs_of
 from matloom.workers import completed
 
-__all__ = ["Best", "Tuning"]
-
 #: Trials of a round: enough to keep all workers busy, but few, so that rounds build on each other.
 _ROUND = 16
 

@@ -22,18 +22,6 @@ from matloom.schedule.choices.chosen import to_json
 from matloom.schedule.pipeline import tilings_of
 from matloom.schedule.replay import choices_of, laid_out, replayed
 
-__all__ = [
-    "Cost",
-    "StudiedRun",
-    "Study",
-    "Trial",
-    "cost_of",
-    "cuts_of",
-    "key_of",
-    "runs_of",
-    "study_of",
-]
-
 #: As in `Choices`.
 Layouts = tuple[tuple[str, frozenset[str]], ...]
 

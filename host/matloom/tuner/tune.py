@@ -18,8 +18,6 @@ from matloom.tools.interface import random_arrays
 from matloom.tuner.search import Best, Tuning
 from matloom.tuner.study import Cost, Study, runs_of
 
-__all__ = ["Budget", "TuningResult", "counted", "tune"]
-
 #: Slowdown allowed for a first call, as a share of the default's later call.
 _FIRST_SLOWER = 1.005
 

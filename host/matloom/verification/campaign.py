@@ -29,8 +29,6 @@ from matloom.verification.verdicts import (
 )
 from matloom.workers import Tasks
 
-__all__ = ["Linter", "verify"]
-
 #: File of the configuration in the report's folder.
 _CONFIG_FILE = "config.json"
 

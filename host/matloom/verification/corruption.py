@@ -15,8 +15,6 @@ from matloom.program.instruction_table import unpack_all
 from matloom.program.verify import VerifyError, verify_commands
 from matloom.verification.random_programs import RandomProgram
 
-__all__ = ["corrupt", "defined", "leaves_chip"]
-
 #: Maximum steps of a corrupted stream; longer ones are not run.
 _MOST_STEPS = 60_000
 

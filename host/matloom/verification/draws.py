@@ -23,8 +23,6 @@ from matloom.arch.softmax import EXPONENTIAL_BYTES, EXPONENTIALS
 from matloom.arch.softmax_cycles import softmax_cycles
 from matloom.verification.fields import body_fields
 
-__all__ = ["draw", "settle", "steps", "table_bytes"]
-
 _SMALL = (1, 1, 2, 3, 4, 7)
 
 #: Fields that only have an effect with a flag, by flag.

@@ -7,8 +7,6 @@ from matloom.arch.config import Config
 from matloom.arch.isa import Field, Opcode, fields_of
 from matloom.coverage.sizes import extents
 
-__all__ = ["body_fields", "boundary_value", "count_names", "sized_names"]
-
 
 @functools.cache
 def body_fields(opcode: Opcode, config: Config) -> dict[str, Field]:

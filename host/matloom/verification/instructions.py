@@ -19,8 +19,6 @@ from matloom.verification.fields import (
     sized_names,
 )
 
-__all__ = ["Space", "random_instruction", "wished_instruction"]
-
 #: Number of repairs of a draw before it is replaced by another.
 _REPAIRS = 40
 

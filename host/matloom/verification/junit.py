@@ -4,8 +4,6 @@ from xml.etree import ElementTree
 
 from matloom.verification.verdicts import FAILED, PASSED, Case, Step, Verification
 
-__all__ = ["to_junit"]
-
 #: Verdicts that count as passed; all others except failures count as skipped, with their reason.
 _GOOD = (PASSED, "PROVEN")
 

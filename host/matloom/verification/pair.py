@@ -10,8 +10,6 @@ from matloom.device.model.transport import ModelTransport
 from matloom.device.rtl import MemoryTiming, RtlTransport
 from matloom.verification.random_programs import clear_state
 
-__all__ = ["MEMORY_BYTES", "MismatchError", "Pair"]
-
 #: External memory of each device.
 MEMORY_BYTES = 1 << 22
 

@@ -10,8 +10,6 @@ from matloom.toolchain.process import ToolError
 from matloom.verification.regression import why_no_regression
 from matloom.verification.verdicts import STEPS, Verification
 
-__all__ = ["ON_CHIP", "Prover", "expected_seconds", "lacking", "place", "why_no_simulator"]
-
 #: Steps that need the simulated chip.
 ON_CHIP = ("coverage", "streams")
 

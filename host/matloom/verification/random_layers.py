@@ -19,8 +19,6 @@ from matloom.ir.attributes import (
 )
 from matloom.ir.graph import Array, Graph, Node, Op, Quantisation, Tensor
 
-__all__ = ["random_layer"]
-
 #: Approximate maximum of multiply-accumulates of a layer on 256 multipliers.
 _WORK = 400_000
 

@@ -32,8 +32,6 @@ from matloom.ir.operators import OPERATORS
 from matloom.ir.shapes import same_padding
 from matloom.ir.verify import verify
 
-__all__ = ["KINDS", "Instances"]
-
 #: Outputs whose scale and zero point the operator fixes.
 FIXED = {
     (Op.SOFTMAX, "int8"): (1 / 256, -128),

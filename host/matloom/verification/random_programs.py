@@ -26,16 +26,6 @@ from matloom.schedule.commands.dependencies import DependencyTracker
 from matloom.verification.draws import table_bytes
 from matloom.verification.instructions import Space, random_instruction
 
-__all__ = [
-    "Draw",
-    "RandomProgram",
-    "clear_state",
-    "random_stream",
-    "random_streams",
-    "read_state",
-    "run_stream",
-]
-
 #: Size of each region of external memory that a stream uses, in bytes.
 REGION_BYTES = 6000
 

@@ -15,8 +15,6 @@ from matloom.device.model.engine import Engine, EngineFaultError
 from matloom.verification.pair import MismatchError, Pair
 from matloom.verification.random_programs import random_stream
 
-__all__ = ["altered", "check_refusals", "refusal", "wide_products"]
-
 #: Bytes of each region of a case.
 _REGION_BYTES = 8192
 

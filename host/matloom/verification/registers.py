@@ -6,8 +6,6 @@ from matloom.arch.config import Config
 from matloom.arch.csr import Access, Register, registers_of
 from matloom.verification.pair import MismatchError, Pair
 
-__all__ = ["check_registers"]
-
 #: Cycles without a run in which no interrupt may rise.
 _IDLE_CYCLES = 20
 

@@ -11,8 +11,6 @@ from pathlib import Path
 
 import matloom
 
-__all__ = ["Outcome", "regression", "why_no_regression"]
-
 #: Folder of its testbenches, in a clone.
 _BENCHES = Path(matloom.__file__).parents[2] / "sim_tests"
 

@@ -18,8 +18,6 @@ from matloom.verification.checks import CHECKS, check_stream
 from matloom.verification.pair import Pair
 from matloom.verification.steered import steered_streams
 
-__all__ = ["Replay", "how_to_replay", "memory_bytes", "replay", "timing_of"]
-
 #: Name of the check of steered streams, which has an additional number.
 _STEERED = "coverage"
 

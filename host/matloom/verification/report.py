@@ -13,8 +13,6 @@ from matloom.verification.verdicts import (
     Verification,
 )
 
-__all__ = ["to_html"]
-
 #: Colours of verdicts.
 _KINDS = {PASSED: "good", FAILED: "bad", INCOMPLETE: "warn", NOT_RUN: "dim"}
 

@@ -14,8 +14,6 @@ from matloom.coverage.variants import kind_of, least, variants
 from matloom.verification.instructions import Space, wished_instruction
 from matloom.verification.random_programs import REGION_BYTES, Draw, RandomProgram, random_stream
 
-__all__ = ["Steered", "steered_streams"]
-
 #: Maximum number of wishes per stream.
 _WISHES = 24
 

@@ -15,8 +15,6 @@ from matloom.verification.pair import Pair
 from matloom.verification.replays import memory_bytes
 from matloom.workers import Tasks
 
-__all__ = ["LEAST", "Check", "Checked", "checks_run", "close_chip", "open_chip"]
-
 #: Weight with which each check is chosen.
 _MIX = ("streams", "streams", "corrupted", "streams", "refusals", "layers")
 

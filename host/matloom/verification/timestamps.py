@@ -9,13 +9,6 @@ from matloom.arch.instruction import Instruction
 from matloom.arch.isa import UNITS, Destination, Opcode, Region, Source
 from matloom.device.driver import Counters
 
-__all__ = [
-    "regular_instructions",
-    "wrong_regular_counters",
-    "wrong_regular_timestamps",
-    "wrong_timestamps",
-]
-
 #: Bytes moved by an instruction of `regular_instructions`, and number of instructions in a round.
 _BYTES, _ROUND = 64, len(UNITS)
 

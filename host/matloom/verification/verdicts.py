@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     # The command line imports the names of the steps for each verb.
     from matloom.coverage.coverage import Coverage
 
-__all__ = ["FAILED", "INCOMPLETE", "NOT_RUN", "PASSED", "STEPS", "Case", "Step", "Verification"]
-
 #: Steps in the order of the report.
 STEPS = ("verilog", "simulator", "coverage", "streams", "regression", "proofs")
 

@@ -9,8 +9,6 @@ from matloom.ir.graph import Graph, Op, Tensor
 from matloom.ir.work import macs
 from matloom.verification.random_operators import KINDS, WEIGHTED, Instances
 
-__all__ = ["WINDOWED", "WideOperators"]
-
 Item = TypeVar("Item")
 
 #: Operators with the most quantities that can be wide, which get a larger share.

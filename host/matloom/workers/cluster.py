@@ -8,8 +8,6 @@ from typing import Any, TypeVar
 
 from matloom.errors import HintedError, MissingPackageError
 
-__all__ = ["ClusterError", "cluster", "is_address"]
-
 _Result = TypeVar("_Result")
 
 

@@ -7,8 +7,6 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-__all__ = ["kept", "processes"]
-
 _Result = TypeVar("_Result")
 
 

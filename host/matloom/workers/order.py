@@ -9,8 +9,6 @@ from typing import TypeVar
 
 from matloom.errors import HintedError
 
-__all__ = ["LostWorkersError", "Tasks", "completed", "in_order", "ordered"]
-
 _Task = TypeVar("_Task")
 _Result = TypeVar("_Result")
 

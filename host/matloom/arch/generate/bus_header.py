@@ -3,8 +3,6 @@
 from matloom.arch.bus_rules import CHANNELS, RULES, windows
 from matloom.arch.isa import Region
 
-__all__ = ["bus_header"]
-
 
 def _constant(name: str) -> str:
     return "k" + "".join(word.capitalize() for word in name.split("_"))

@@ -8,8 +8,6 @@ from matloom.arch.generate.pages import NOTICE, table
 from matloom.arch.generate.prices import prices
 from matloom.arch.modes import FLOAT_MODES, MODES, Mode
 
-__all__ = ["configuration_page"]
-
 _CONFIGURATION = """\
 A configuration is the name of a preset or a JSON file with any of the fields below; a field that a
 file leaves out has

@@ -11,8 +11,6 @@ from matloom.arch.generate.header import header
 from matloom.arch.generate.pages import isa_page, registers_page
 from matloom.arch.generate.soc import soc_header, soc_page
 
-__all__ = ["FILES", "ROOT"]
-
 #: The repository.
 ROOT = Path(__file__).resolve().parents[4]
 

@@ -26,8 +26,6 @@ from matloom.arch.program_file import (
     Section,
 )
 
-__all__ = ["format_header"]
-
 _LIMITS = {
     "FORMAT_VERSION": FORMAT_VERSION,
     "MAGIC_LOW": int.from_bytes(MAGIC[:4], "little"),

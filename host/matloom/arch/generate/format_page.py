@@ -19,8 +19,6 @@ from matloom.arch.program_file import (
     Section,
 )
 
-__all__ = ["format_page"]
-
 _TEXT = f"""\
 Format version {FORMAT_VERSION}. A file (`.mloom`) is a header, a directory, and sections: tables of
 records of fixed size, or bytes. All numbers are little-endian and lie at multiples of their size; a

@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 
-__all__ = ["guarded"]
-
 
 def guarded(name: str, lines: Sequence[str]) -> str:
     """Return a header's text: its include guard, and C linkage for C++, around its lines."""

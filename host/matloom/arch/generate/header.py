@@ -17,8 +17,6 @@ from matloom.arch.generate.guard import guarded
 from matloom.arch.isa import FORMATS, INSTRUCTION_WORD_BYTES, Destination, Region, Source, Table
 from matloom.arch.numerics import Rounding
 
-__all__ = ["header"]
-
 _NUMBERS: tuple[tuple[type[enum.IntEnum], str], ...] = (
     (Fault, "Causes in the fault record."),
     (Region, "Windows of external memory."),

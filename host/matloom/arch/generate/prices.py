@@ -6,8 +6,6 @@ from typing import Any
 
 from matloom.arch.generate.pages import table
 
-__all__ = ["REPORT", "prices"]
-
 REPORT = Path(__file__).resolve().parents[4] / "docs" / "results" / "knobs.json"
 
 _NOTE = """\

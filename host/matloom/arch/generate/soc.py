@@ -13,8 +13,6 @@ from matloom.arch.soc import (
     SOC_IDENTITY,
 )
 
-__all__ = ["soc_header", "soc_page"]
-
 _PAGE = f"""\
 A RISC-V processor (VexRiscv) next to the engine, with the same external memory.
 It starts at the first byte of the boot ROM.

@@ -34,8 +34,6 @@ from matloom.program.extent_table import beyond_memory
 from matloom.program.instruction_table import InstructionTable
 from matloom.program.prefilter import may_be_illegal
 
-__all__ = ["Engine", "EngineFaultError"]
-
 #: Maximum number of cached command buffers, which are not checked again.
 _REMEMBERED = 16
 

@@ -12,8 +12,6 @@ from matloom.arch.modes import FLOAT_MODES, MAC_MODES, NARROW_MODES
 from matloom.arch.numerics import high_nibble, larger, low_nibble
 from matloom.device.model.floating import sums_of_steps
 
-__all__ = ["execute"]
-
 #: Products of int8 are at most 2**14, so this many sum exactly in float32 (24 bits of mantissa).
 _EXACT_IN_FLOAT32 = 2**24 // 2**14
 

@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 from matloom.arch.floats import FLOAT_FORMATS, FP32, NAN, FloatFormat, add, limit, narrow, widen
 from matloom.arch.modes import FP32_FORMAT, MAC_MODES
 
-__all__ = ["elements_of", "post_results", "sums_of_steps", "written_bytes"]
-
 
 @functools.cache
 def _values(name: str) -> NDArray[np.float32]:

@@ -15,8 +15,6 @@ from matloom.arch.softmax import EXPONENTIAL_BYTES, EXPONENTIALS
 from matloom.device.model.floating import elements_of, post_results, written_bytes
 from matloom.device.model.softmax import softmax_rows
 
-__all__ = ["TableContents", "post"]
-
 #: A value per instruction, or per channel.
 _Parameter = int | NDArray[np.int64]
 

@@ -5,8 +5,6 @@ from numpy.typing import NDArray
 
 from matloom.arch.softmax import EXPONENTIAL_BITS, quotient, reciprocal, term
 
-__all__ = ["softmax_rows"]
-
 
 def softmax_rows(
     rows: NDArray[np.int64], valid: NDArray[np.bool_], table: NDArray[np.uint8]

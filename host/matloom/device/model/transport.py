@@ -20,8 +20,6 @@ from matloom.arch.csr import (
 from matloom.arch.isa import INSTRUCTION_WORD_BYTES, Region
 from matloom.device.model.engine import Engine, EngineFaultError
 
-__all__ = ["ModelTransport"]
-
 _START, _RESET = 1, 2
 _DONE, _FAULT = 1, 2
 

@@ -18,8 +18,6 @@ from matloom.frontend.onnx.values import LAST, FileValue, Values, in_file_order
 from matloom.frontend.opaque import OpaqueOperator
 from matloom.ir.attributes import ONNX_INTERPRETERS
 
-__all__ = ["OnnxPart", "leave_last", "split_channels"]
-
 _OWN = "com.microsoft"
 #: Operators of ONNX Runtime that take channels last.
 _LAST = ("QLinearAveragePool", "QLinearConv", "QLinearGlobalAveragePool")

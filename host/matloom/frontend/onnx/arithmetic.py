@@ -6,8 +6,6 @@ from typing import Any
 
 from matloom.kernels.onnx_model import parsed
 
-__all__ = ["onnx_macs"]
-
 #: Index of each operator's weights, and their kind: a convolution's, or a matrix.
 _CONVOLUTIONS = {"Conv": 1, "ConvInteger": 1, "QLinearConv": 3}
 _MATRICES = {"Gemm": (0, 1), "MatMul": (0, 1), "MatMulInteger": (0, 1)}

@@ -19,8 +19,6 @@ from matloom.frontend.onnx.weighted import stated_multipliers
 from matloom.ir.attributes import DepthwiseConv2D
 from matloom.ir.graph import Array, Op, Quantisation
 
-__all__ = ["convert_average"]
-
 #: Relative rounding error of float32.
 _ROUNDING = 2.0**-24
 

@@ -6,8 +6,6 @@ from matloom.frontend.onnx.optimised import is_integer
 from matloom.frontend.onnx.shapes import inferred
 from matloom.kernels.onnx_model import captured, subgraphs
 
-__all__ = ["body_of", "is_layered_loop", "outer_values", "with_loop_shapes"]
-
 
 def is_layered_loop(node: Any) -> bool:
     """Return whether a NodeProto is a Loop with quantised layers in its body."""

@@ -14,8 +14,6 @@ from matloom.frontend.onnx.quantised import Model, quantisation_of
 from matloom.frontend.onnx.unary import function_of
 from matloom.frontend.onnx.values import Values, as_signed
 
-__all__ = ["ELEMENTWISE", "convert_function", "convert_move"]
-
 #: Element-wise operators on one input, or with constants of one element.
 ELEMENTWISE = frozenset(
     {

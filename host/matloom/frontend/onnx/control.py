@@ -18,8 +18,6 @@ from matloom.frontend.onnx.optimised import is_integer
 from matloom.frontend.onnx.shapes import inferred
 from matloom.kernels.onnx_model import subgraphs
 
-__all__ = ["written_out"]
-
 #: Maximum number of operators in all iterations of a loop; longer loops stay loops.
 _MOST = 512
 _CANNOT_FAIL = frozenset(

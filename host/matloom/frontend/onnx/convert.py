@@ -25,9 +25,6 @@ from matloom.ir.attributes import ONNX_INTERPRETERS
 from matloom.ir.graph import Quantisation
 from matloom.kernels.onnx_model import captured
 
-__all__ = ["Conversion", "operator_name"]
-
-
 #: Index of the second operand of quantised layers, and their minimum number of inputs.
 _SECOND, _FEWEST = 3, 8
 

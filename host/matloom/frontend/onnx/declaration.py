@@ -10,8 +10,6 @@ from matloom.frontend.onnx.shapes import inferred
 from matloom.frontend.onnx.sizes import inputs_of
 from matloom.frontend.source import ModelFile
 
-__all__ = ["declared_by_onnx"]
-
 
 def declared_by_onnx(file: ModelFile) -> Declaration:
     """Return the declarations of an ONNX file, with output shapes inferred if possible.

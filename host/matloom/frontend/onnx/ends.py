@@ -10,8 +10,6 @@ from typing import Any
 
 from matloom.kernels.onnx_model import subgraphs
 
-__all__ = ["widen_ends"]
-
 #: Replacements of types by float32, uint8 and int8, as numbers of `onnx.TensorProto.DataType`.
 _WIDE = {
     **dict.fromkeys((16, 17, 18, 19, 20, 23, 24), 1),

@@ -6,8 +6,6 @@ from typing import Any
 
 from matloom.ir.graph import Array
 
-__all__ = ["FileNode"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class FileNode:

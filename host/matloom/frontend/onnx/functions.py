@@ -10,8 +10,6 @@ from matloom.frontend.errors import Unsupported
 from matloom.ir.graph import Array
 from matloom.kernels.onnx_sessions import onnx_session
 
-__all__ = ["every_byte", "every_pair", "run_alone"]
-
 
 def every_byte(dtype: str) -> Array:
     """Return all bytes of a type, in ascending order."""

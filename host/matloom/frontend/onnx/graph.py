@@ -26,8 +26,6 @@ from matloom.ir.verify import verify
 from matloom.kernels.onnx_model import cut_model, value_numbers
 from matloom.kernels.probe import is_late, output_shapes
 
-__all__ = ["GraphReader"]
-
 #: Why an operator is left to ONNX Runtime.
 _NO_KERNEL = "has no kernel here"
 

@@ -13,8 +13,6 @@ from matloom.frontend.opaque import OpaqueOperator
 from matloom.ir.attributes import Transpose
 from matloom.ir.graph import Node, Op, Tensor
 
-__all__ = ["transpose_on_host"]
-
 _REASON = "stands between ONNX Runtime and the engine, which has its axes in another order"
 #: Operators between a tensor of the file and the same bytes as int8.
 _COPIES = (Op.QUANTIZE, Op.RESHAPE)

@@ -10,8 +10,6 @@ from matloom.frontend.onnx.values import Values, as_signed
 from matloom.ir.attributes import Axis
 from matloom.ir.graph import Op
 
-__all__ = ["convert_join"]
-
 
 def convert_join(values: Values, model: Model, node: Any) -> Claim:
     """Add the operators of a QLinearConcat.

@@ -10,8 +10,6 @@ from matloom.frontend.onnx.model import open_model
 from matloom.frontend.source import ModelFile
 from matloom.kernels.onnx_sessions import optimised_onnx
 
-__all__ = ["LoadedNodes", "NamedNode", "loaded_nodes"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class NamedNode:

@@ -8,8 +8,6 @@ from matloom.frontend.onnx.bytewise import ELEMENTWISE
 from matloom.frontend.onnx.shapes import inferred
 from matloom.kernels.onnx_model import subgraphs
 
-__all__ = ["with_channels_last"]
-
 #: Quantised operators of images, with channels first.
 _IMAGES = frozenset({"MaxPool", "QLinearAveragePool", "QLinearConv", "QLinearGlobalAveragePool"})
 #: Operators whose operands and results have the same order of axes, whichever it is.

@@ -10,8 +10,6 @@ from matloom.frontend.onnx.graph import GraphReader
 from matloom.frontend.onnx.model import is_exact
 from matloom.kernels.onnx_model import parsed, value_numbers
 
-__all__ = ["onnx_loop"]
-
 #: Largest number of iterations if the file states none.
 _WITHOUT_END = np.iinfo(np.int64).max
 

@@ -8,8 +8,6 @@ from matloom.frontend.errors import ModelError
 from matloom.frontend.onnx.ends import widen_ends
 from matloom.frontend.source import ModelFile
 
-__all__ = ["DTYPES", "is_exact", "mark_exact", "open_model"]
-
 #: NumPy's names of `onnx.TensorProto.DataType`.
 DTYPES = {
     **{1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64"},

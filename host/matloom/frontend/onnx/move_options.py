@@ -10,8 +10,6 @@ from matloom.ir.attributes import Pad, Resize, Slice
 from matloom.ir.graph import Array
 from matloom.ir.shapes import IMAGE_RANK
 
-__all__ = ["MoveOptions", "integers"]
-
 #: First version of the operator set in which Resize has a choice of grids.
 _GRIDS = 11
 

@@ -15,8 +15,6 @@ from matloom.frontend.onnx.weighted import spatial_padding
 from matloom.ir.attributes import Attributes, Pool2D, Split, Transpose
 from matloom.ir.graph import Op
 
-__all__ = ["MOVES"]
-
 
 def reshape(values: Values, model: Model, node: Any, source: str, made: str) -> None:
     """Convert Reshape, Flatten, Squeeze, Unsqueeze and Identity, which keep the file's order.

@@ -11,8 +11,6 @@ from matloom.frontend.onnx.shapes import inferred
 from matloom.kernels.onnx_model import memory_of, subgraphs
 from matloom.kernels.probe import optimised
 
-__all__ = ["is_integer", "is_quantised", "of_integers"]
-
 _MARKS = ("QuantizeLinear", "DequantizeLinear", "QGemm")
 
 

@@ -9,8 +9,6 @@ from typing import Any
 
 from matloom.kernels.onnx_model import captured
 
-__all__ = ["in_pieces"]
-
 
 def in_pieces(model: Any) -> Any:
     """Return a model in this order, without operators that no output needs."""

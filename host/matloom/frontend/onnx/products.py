@@ -14,8 +14,6 @@ from matloom.ir.attributes import BatchMatmul
 from matloom.ir.graph import Array, Op, Quantisation
 from matloom.ir.shapes import MATRIX_RANK
 
-__all__ = ["convert_product"]
-
 
 def convert_product(values: Values, model: Model, node: Any) -> Claim:
     """Add the operator of a QLinearMatMul or a QGemm whose second operand is computed.

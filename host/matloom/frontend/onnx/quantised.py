@@ -9,8 +9,6 @@ import numpy as np
 from matloom.frontend.errors import Unsupported
 from matloom.ir.graph import Array, Quantisation
 
-__all__ = ["Layer", "Model", "attribute", "layer_of", "quantisation_of"]
-
 
 class Model:
     """A ModelProto with its constants as arrays.

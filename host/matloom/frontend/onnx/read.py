@@ -12,8 +12,6 @@ from matloom.frontend.source import ModelFile
 from matloom.ir.graph import Graph
 from matloom.ir.verify import verify
 
-__all__ = ["floats_of_onnx", "graph_of_onnx", "resized_onnx"]
-
 
 def graph_of_onnx(file: ModelFile, *, exact: bool = False) -> Graph:
     """Return the graph of an ONNX file.

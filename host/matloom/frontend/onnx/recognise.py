@@ -2,8 +2,6 @@
 
 from matloom.frontend.protobuf import message
 
-__all__ = ["is_onnx"]
-
 #: Fields of ModelProto.
 _FIELDS = frozenset({*range(1, 9), 14, 20, 25, 26})
 

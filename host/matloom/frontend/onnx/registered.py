@@ -14,8 +14,6 @@ from matloom.ir.graph import Tensor
 from matloom.kernels.expansion import completed
 from matloom.kernels.registered import OperatorError, OperatorUse, RegisteredOperator, registered
 
-__all__ = ["add_registered", "add_shapes", "registered_node"]
-
 
 def registered_node(node: Any) -> RegisteredOperator | None:
     """Return the registration for a node of a custom domain; None if there is none."""

@@ -6,8 +6,6 @@ from typing import Any
 from matloom.frontend.onnx.registered import add_shapes
 from matloom.kernels.onnx_model import subgraphs
 
-__all__ = ["inferred"]
-
 #: Operators of com.microsoft whose output shape is that of an ONNX operator: that operator, and the
 #: inputs to give to it. The output has the type of the input.
 _LIKE: dict[str, tuple[str, Sequence[int] | slice]] = {

@@ -7,8 +7,6 @@ from matloom.errors import did_you_mean
 from matloom.frontend.errors import ModelError
 from matloom.frontend.onnx.model import DTYPES
 
-__all__ = ["inputs_of", "set_sizes"]
-
 Shape = tuple[int, ...]
 
 

@@ -13,8 +13,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Multipliers", "fit_multipliers", "requantised"]
-
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float32]
 

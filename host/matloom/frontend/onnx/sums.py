@@ -19,8 +19,6 @@ from matloom.ir.attributes import Arithmetic
 from matloom.ir.graph import Array, Graph, Node, Op, Quantisation, Tensor
 from matloom.kernels.elementwise import add
 
-__all__ = ["convert_sum"]
-
 #: Distance to a half below which float32 errors decide how a sum is rounded.
 _NEAR = 1e-3
 #: Number of such pairs above which the scales produce exact halves, and other scales do not help.

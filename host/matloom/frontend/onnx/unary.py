@@ -25,8 +25,6 @@ from matloom.ir.attributes import (
 from matloom.ir.graph import Array, Graph, Node, Op, Quantisation, Tensor
 from matloom.kernels.kernels import kernel_of
 
-__all__ = ["add_function", "convert_unary", "function_of", "table_of"]
-
 
 def table_of(
     model: Model, nodes: Sequence[Any], ends: tuple[str, str], dtypes: tuple[str, str]

@@ -13,17 +13,6 @@ from matloom.ir.attributes import Attributes, Transpose
 from matloom.ir.graph import Array, FileCopy, Node, Op, Quantisation, Tensor
 from matloom.ir.shapes import MATRIX_RANK
 
-__all__ = [
-    "IN_INT8",
-    "LAST",
-    "FileValue",
-    "Order",
-    "Values",
-    "as_signed",
-    "in_file_order",
-    "kept_axes",
-]
-
 #: Axis order of an image with channels last.
 LAST = (0, 2, 3, 1)
 

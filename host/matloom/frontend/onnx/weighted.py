@@ -19,8 +19,6 @@ from matloom.ir.attributes import (
 )
 from matloom.ir.graph import Array, Op, Quantisation
 
-__all__ = ["convert_layer", "spatial_padding", "stated_multipliers"]
-
 #: int8's range.
 _LOW, _HIGH = -128, 127
 #: Axis order of one-dimensional data with channels last.

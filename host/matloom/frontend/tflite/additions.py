@@ -7,8 +7,6 @@ from typing import Any
 from matloom.frontend.tflite.tensors import FileTensors
 from matloom.ir.graph import Tensor
 
-__all__ = ["Additions", "FileItem"]
-
 
 @dataclass(frozen=True)
 class FileItem:

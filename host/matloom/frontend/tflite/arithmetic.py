@@ -8,8 +8,6 @@ import tflite
 
 from matloom.frontend.tflite.flatbuffer import numbers
 
-__all__ = ["file_macs"]
-
 #: Indices of an LSTM's weights: of the input, of the recurrence, of the projection.
 _LSTM_WEIGHTS = (*range(1, 9), 16)
 

@@ -7,8 +7,6 @@ import tflite
 from matloom.frontend.errors import ModelError
 from matloom.frontend.tflite.flatbuffer import enum_name, operator_number, text
 
-__all__ = ["code_name"]
-
 #: Accelerators, by the custom operator that their compiler replaces a network with.
 _ACCELERATORS = {
     "ethos-u": "Arm's Ethos-U, by Vela",

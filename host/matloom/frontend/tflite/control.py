@@ -9,8 +9,6 @@ from matloom.frontend.tflite.flatbuffer import enum_name, numbers, operator_numb
 from matloom.frontend.tflite.tensors import FileTensors
 from matloom.frontend.tflite.values import sized_by_values
 
-__all__ = ["CONTROL", "LAYERS", "called_subgraphs", "is_layered_loop", "is_plain", "stands_alone"]
-
 CONTROL = frozenset({"IF", "WHILE"})
 
 #: A branch or body needs an integer operator of these; otherwise an interpreter runs it.

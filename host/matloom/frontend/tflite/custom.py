@@ -12,8 +12,6 @@ from matloom.ir.graph import Node, Tensor
 from matloom.kernels.expansion import completed
 from matloom.kernels.registered import OperatorError, OperatorUse, registered
 
-__all__ = ["custom_nodes"]
-
 
 def custom_nodes(
     model: Any,

@@ -13,8 +13,6 @@ from matloom.frontend.tflite.tensors import DTYPES, FileTensors
 from matloom.ir.graph import Array
 from matloom.ir.names import distinct_ends
 
-__all__ = ["declared_by_tflite"]
-
 
 def declared_by_tflite(file: ModelFile) -> Declaration:
     """Return the declarations of a TensorFlow Lite file's first subgraph.

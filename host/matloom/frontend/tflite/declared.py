@@ -12,8 +12,6 @@ import numpy as np
 from matloom.frontend.errors import Contradiction, Unsupported
 from matloom.frontend.tflite.tensors import FileTensors
 
-__all__ = ["unknown_operator"]
-
 #: Operators whose output has the shape of their first input.
 _SAME_SHAPE = frozenset({"CUMSUM", "L2_NORMALIZATION", "LOG_SOFTMAX", "REVERSE_V2"})
 

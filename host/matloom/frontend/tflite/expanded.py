@@ -7,8 +7,6 @@ from matloom.frontend.tflite.extremes import EXTREMES, extreme_nodes
 from matloom.frontend.tflite.recurrence import LSTM, lstm_nodes
 from matloom.ir.graph import Node
 
-__all__ = ["EXPANDED"]
-
 #: What reads each; it raises `Unsupported` where an interpreter has to run the operator.
 EXPANDED: Mapping[str, Callable[[FileItem, Additions], list[Node]]] = {
     LSTM: lstm_nodes,

@@ -10,8 +10,6 @@ from matloom.ir.attributes import Attributes, Lookup, Pool2D, Reduce
 from matloom.ir.graph import Node, Op, Tensor
 from matloom.ir.moves import reduced_shape
 
-__all__ = ["EXTREMES", "extreme_nodes"]
-
 EXTREMES = frozenset({"REDUCE_MAX", "REDUCE_MIN"})
 
 #: Each byte's complement, -1 - x, which exchanges the least and the largest.

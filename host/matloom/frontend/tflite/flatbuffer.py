@@ -11,8 +11,6 @@ import tflite
 from matloom.frontend.errors import ModelError, Unsupported
 from matloom.ir.graph import Array
 
-__all__ = ["enum_name", "numbers", "operator_number", "options", "records", "text"]
-
 #: Limit on operators, tensors and axes, which catches corrupted lengths.
 MAX_LENGTH = 1_000_000
 #: Position of `builtin_code` in the virtual table of an OperatorCode.

@@ -7,8 +7,6 @@ from matloom.frontend.tflite.control import CONTROL, stands_alone
 from matloom.frontend.tflite.flatbuffer import numbers
 from matloom.frontend.tflite.tensors import FileTensors
 
-__all__ = ["joined"]
-
 #: Operators with effects beyond their tensors: a network that has one runs as a whole, unless it is
 #: IF or WHILE and stands alone.
 _JOINED = frozenset(

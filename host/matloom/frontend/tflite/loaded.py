@@ -10,8 +10,6 @@ import tflite
 
 from matloom.frontend.tflite.flatbuffer import numbers, operator_number, options, records
 
-__all__ = ["LoadedFile", "LoadedOperator"]
-
 #: Numbers of types in the runtime's memory (TfLiteType), by those of files.
 _TYPES = {
     tflite.TensorType.FLOAT32: 1,

@@ -11,8 +11,6 @@ from matloom.frontend.tflite.subgraph import SubgraphReader
 from matloom.ir.graph import Array
 from matloom.kernels.cut import keep_used, packed, plain_model
 
-__all__ = ["tflite_loop"]
-
 
 def tflite_loop(content: bytes, position: int) -> LoopParts | None:
     """Return the parts of a self-contained WHILE of a file's main subgraph."""

@@ -26,8 +26,6 @@ from matloom.ir.attributes import (
 from matloom.ir.graph import Op, Tensor
 from matloom.ir.shapes import IMAGE_RANK, same_padding
 
-__all__ = ["READERS", "Reader"]
-
 #: Operator, input tensors and output tensors, as in the file.
 Reader = Callable[[Any, Sequence[Tensor], Sequence[Tensor]], Attributes]
 Pair = tuple[int, int]

@@ -7,8 +7,6 @@ from matloom.frontend.errors import ModelError
 from matloom.frontend.tflite.flatbuffer import numbers
 from matloom.frontend.tflite.tensors import FileTensors
 
-__all__ = ["require_provided", "written_again"]
-
 
 def require_provided(
     known: FileTensors,

@@ -23,8 +23,6 @@ from matloom.ir.attributes import (
 from matloom.ir.graph import Op, Tensor
 from matloom.ir.shapes import IMAGE_RANK, same_padding
 
-__all__ = ["OPERANDS", "PARAMETER_READERS", "gather"]
-
 #: Index of PADV2's value among its inputs; number of spatial axes.
 _VALUE, _SIDES = 2, 2
 

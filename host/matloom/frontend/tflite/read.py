@@ -10,8 +10,6 @@ from matloom.frontend.tflite.written_out import written_out
 from matloom.ir.graph import Graph
 from matloom.ir.verify import verify
 
-__all__ = ["graph_of_tflite", "is_tflite", "reshaped_tflite"]
-
 
 def is_tflite(content: bytes) -> bool:
     """Return whether bytes are a TensorFlow Lite file, by the flatbuffer's identifier."""

@@ -20,8 +20,6 @@ from matloom.frontend.tflite.tensors import FileTensors
 from matloom.ir.attributes import Attributes, Axis, Conv2D, LstmCell
 from matloom.ir.graph import Array, Node, Op, Quantisation, Tensor
 
-__all__ = ["LSTM", "lstm_nodes"]
-
 LSTM = "UNIDIRECTIONAL_SEQUENCE_LSTM"
 
 #: Places of the inputs, in the order of the gates: input, forget, cell, output.

@@ -19,8 +19,6 @@ from matloom.ir.shapes import IMAGE_RANK
 from matloom.kernels.cut import packed, plain_model
 from matloom.kernels.probe import tensor_shapes
 
-__all__ = ["resized"]
-
 Shape = tuple[int, ...]
 _PACKAGE = "ai-edge-litert"
 

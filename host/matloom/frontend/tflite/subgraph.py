@@ -39,8 +39,6 @@ from matloom.ir.scales import STATED
 from matloom.ir.verify import verify
 from matloom.kernels.interpreter import interpret
 
-__all__ = ["SubgraphReader"]
-
 GRAPH_OPERATORS = frozenset(Op) - {Op.REFERENCE, Op.MATRIX_PRODUCT, Op.LOOKUP, Op.LSTM_CELL}
 
 

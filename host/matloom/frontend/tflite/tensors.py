@@ -16,8 +16,6 @@ from matloom.ir.graph import Array, Quantisation, Tensor
 from matloom.ir.node_rules import QUANTISED
 from matloom.ir.verify import quantisation_problems
 
-__all__ = ["DTYPES", "FileTensors"]
-
 #: Maximum bytes of a tensor for the engine and the host's kernels; interpreters accept more.
 ENGINE_LIMIT = 1 << 26
 

@@ -2,8 +2,6 @@
 
 from collections.abc import Callable, Sequence
 
-__all__ = ["sized_by_values"]
-
 #: Inputs whose values decide the shape of an operator's outputs; empty for all inputs.
 _SIZES: dict[str, tuple[int, ...]] = {
     **dict.fromkeys(("BATCH_TO_SPACE_ND", "SPACE_TO_BATCH_ND", "SLICE", "SPLIT_V"), (1, 2)),

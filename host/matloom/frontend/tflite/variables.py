@@ -8,8 +8,6 @@ import numpy as np
 from matloom.frontend.errors import ModelError, Unsupported
 from matloom.ir.graph import Array, Tensor, Variable
 
-__all__ = ["VARIABLE_OPERATORS", "Resources"]
-
 #: Operators that declare, read or write variables, with their numbers of inputs and outputs.
 VARIABLE_OPERATORS = {
     "ASSIGN_VARIABLE": (2, 0),

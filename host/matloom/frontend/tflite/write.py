@@ -14,8 +14,6 @@ from matloom.ir.operators import OPERATORS
 from matloom.ir.scales import states_multipliers
 from matloom.ir.shapes import BIAS
 
-__all__ = ["write_tflite"]
-
 IDENTIFIER = b"TFL3"
 #: Alignment of constants, which runtimes read in place with vector instructions.
 ALIGNMENT = 16

@@ -30,8 +30,6 @@ from matloom.ir.attributes import (
 from matloom.ir.graph import Array, Graph, Node, Op, Quantisation
 from matloom.ir.shapes import same_padding
 
-__all__ = ["OPTIONS", "operands_of", "parameter_quantisation"]
-
 Fields = Mapping[str, int | float | bool]
 Shapes = Sequence[tuple[int, ...]]
 

@@ -18,8 +18,6 @@ from matloom.frontend.tflite.tensors import FileTensors
 from matloom.ir.graph import Array
 from matloom.kernels.cut import packed, plain_model
 
-__all__ = ["written_out"]
-
 #: Maximum number of operators in all iterations of a loop; longer loops stay loops.
 _MOST = 512
 _CANNOT_FAIL = LAYERS | {

@@ -7,8 +7,6 @@ import numpy as np
 
 from matloom.frontend.torch.writer import Call, Value, Writer
 
-__all__ = ["ELEMENTWISE"]
-
 Handler = Callable[[Writer, Call], Any]
 
 #: Operators on one input that have another name in ONNX.

@@ -16,8 +16,6 @@ from matloom.frontend.torch.quantised import QUANTISED
 from matloom.frontend.torch.writer import Call, Value, Writer
 from matloom.kernels.registered import registered
 
-__all__ = ["is_exported", "is_module", "onnx_of_exported"]
-
 _HANDLERS: dict[str, Mapping[str, Callable[[Writer, Call], Any]]] = {
     "aten": {**ELEMENTWISE, **LAYERS, **MOVES},
     "quantized_decomposed": QUANTISED,

@@ -9,8 +9,6 @@ import numpy as np
 
 from matloom.frontend.torch.writer import Call, Writer
 
-__all__ = ["LAYERS"]
-
 Handler = Callable[[Writer, Call], Any]
 
 

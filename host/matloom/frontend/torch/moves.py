@@ -7,8 +7,6 @@ import numpy as np
 
 from matloom.frontend.torch.writer import Call, Writer
 
-__all__ = ["MOVES"]
-
 Handler = Callable[[Writer, Call], Any]
 
 #: Value that means "to the end" in slices and lengths.

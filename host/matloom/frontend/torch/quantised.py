@@ -7,8 +7,6 @@ import numpy as np
 
 from matloom.frontend.torch.writer import Call, Value, Writer
 
-__all__ = ["QUANTISED"]
-
 Handler = Callable[[Writer, Call], Any]
 
 

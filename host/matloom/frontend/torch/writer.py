@@ -9,8 +9,6 @@ import numpy as np
 from matloom.frontend.errors import ModelError
 from matloom.ir.graph import Array
 
-__all__ = ["Call", "Value", "Writer"]
-
 #: Version of the operator set; it has all operators used here, such as Gelu and HardSwish.
 _OPSET, _IR_VERSION = 20, 9
 

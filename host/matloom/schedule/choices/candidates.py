@@ -10,8 +10,6 @@ from matloom.schedule.segment import Segment
 from matloom.select.loop_nest import LoopNest
 from matloom.select.stage import ArrayStage, Stage
 
-__all__ = ["candidates", "is_large"]
-
 #: Candidates if all weights fit, and if some do not; the first of equally fast ones wins.
 _RESIDENT_CANDIDATES = (
     Candidate(),

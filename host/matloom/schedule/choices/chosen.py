@@ -18,8 +18,6 @@ from matloom.schedule.params import (
 )
 from matloom.schedule.plan import ScheduleParams
 
-__all__ = ["Choices", "from_json", "to_json"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Choices:

@@ -10,8 +10,6 @@ from matloom.select.layout.row_bands import in_bands
 from matloom.select.layout.space_to_depth import in_blocks
 from matloom.select.stage import Stage
 
-__all__ = ["LAYOUTS", "Layout"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:

@@ -4,8 +4,6 @@ from matloom.arch.config import Config
 from matloom.schedule import tuning
 from matloom.schedule.segment import Segment
 
-__all__ = ["before_pooling", "by_blocks", "ending_by_blocks", "followed", "splits"]
-
 
 def _widens(segment: Segment, index: int) -> bool:
     """Return whether a paired-window stage precedes one of at least as many output blocks.

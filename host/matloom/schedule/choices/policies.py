@@ -31,17 +31,6 @@ from matloom.schedule.plan import Plan, ScheduleParams
 from matloom.schedule.segment import Segment
 from matloom.select.stage import Stage
 
-__all__ = [
-    "addends",
-    "first_params",
-    "plain_params",
-    "random_params",
-    "repeat_params",
-    "resident_params",
-    "weights_fit",
-    "weights_kept",
-]
-
 #: Probability with which random choices have an unusual tile shape, or spill a tensor.
 _SHARE_OF_SHAPES, _SHARE_SPILLED = 0.3, 0.4
 

@@ -10,8 +10,6 @@ from matloom.schedule.segment import Segment
 from matloom.schedule.tiling.stages import Tiling
 from matloom.select.stage import Stage
 
-__all__ = ["estimated", "in_strips", "outside"]
-
 
 def outside(segment: Segment, stage: Stage, params: ScheduleParams) -> Outside:
     """Return which tensors of a stage stay in external memory, as far as that affects its tiles."""

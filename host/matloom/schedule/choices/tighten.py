@@ -13,8 +13,6 @@ from matloom.schedule.plan import OutOfScratchpad, ScheduleParams
 from matloom.schedule.segment import Segment
 from matloom.select.stage import Stage
 
-__all__ = ["Widest", "tightened", "widest"]
-
 #: Returns the choices to which a stage is reset when its tensors are spilled.
 Widest = Callable[[], ScheduleParams]
 

@@ -6,8 +6,6 @@ from matloom.cost import ArithmeticTimeline
 from matloom.schedule.tiling.tiles import ArrayTile
 from matloom.select.stage import ArrayStage
 
-__all__ = ["Accumulators"]
-
 
 class Accumulators:
     """Assigns accumulator entries to tiles, in the order in which they are emitted.

@@ -4,8 +4,6 @@ from matloom.schedule.plan import Plan
 from matloom.schedule.tiling.tiles import ArrayTile
 from matloom.select.stage import ArrayStage
 
-__all__ = ["chunk_addresses", "two_params"]
-
 
 def chunk_addresses(plan: Plan, number: int, stage: ArrayStage, tile: ArrayTile) -> tuple[int, int]:
     """Return the addresses of a tile's first weights and parameters; 0 for no parameters."""

@@ -12,8 +12,6 @@ from matloom.arch.footprint import StridedRange, footprint
 from matloom.arch.instruction import Instruction
 from matloom.arch.isa import FORMATS, UNITS, AddressSpace, Extent, Opcode, Region, largest
 
-__all__ = ["DependencyTracker"]
-
 _WAIT_FIELDS = ("wait_load", "wait_exec", "wait_post", "wait_store")
 _LONGEST_WAIT = largest(Opcode.LOAD, "wait_exec")
 _NEVER = -1

@@ -26,8 +26,6 @@ from matloom.select.layout.dense import apart
 from matloom.select.requantisation import limb_fields
 from matloom.select.stage import ArrayStage, Stage, VectorStage
 
-__all__ = ["emit_instructions"]
-
 
 class _Emitter:
     """Turns slots into instructions, given the external addresses of tensors and chunks."""

@@ -4,8 +4,6 @@ from matloom.schedule.tiling.tiles import ArrayTile
 from matloom.select.layout.base import Fields
 from matloom.select.stage import ArrayStage
 
-__all__ = ["limit_post"]
-
 
 def limit_post(stage: ArrayStage, tile: ArrayTile, execute: Fields, params: int) -> Fields:
     """Return the fields of the POST that sets the accumulators to the input of an EXEC."""

@@ -7,9 +7,6 @@ from matloom.schedule.segment import Place, Segment
 from matloom.select.layout.base import Transfer
 from matloom.select.layout.dense import DenseInput
 
-__all__ = ["LoadCommands"]
-
-
 #: A dense layout: its LOADs only copy.
 _DENSE = DenseInput(rows=1, row_bytes=1)
 

@@ -6,8 +6,6 @@ from matloom.arch.config import Config
 from matloom.schedule.tiling.tiles import ArrayTile, exec_fields
 from matloom.select.stage import ArrayStage
 
-__all__ = ["product_executes"]
-
 _Fields = dict[str, int]
 
 

@@ -5,8 +5,6 @@ from matloom.schedule.tiling.tiles import ArrayTile
 from matloom.select.layout.base import Fields
 from matloom.select.stage import ArrayStage
 
-__all__ = ["second_input"]
-
 
 def second_input(plan: Plan, number: int, stage: ArrayStage, part: ArrayTile, entry: int) -> Fields:
     """Return the fields of the POST that adds the second input to the sums of a part of a tile.

@@ -8,8 +8,6 @@ from matloom.schedule.tiling.sequence import Slot
 from matloom.schedule.tiling.tile_reads import Staged
 from matloom.select.layout.dense import LONGEST_ROW
 
-__all__ = ["Stores"]
-
 
 class Stores:
     """Appends STOREs after the tiles of a plan; `places` are external addresses of tensors."""

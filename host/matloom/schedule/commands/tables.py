@@ -9,8 +9,6 @@ from matloom.schedule.plan import Plan
 from matloom.select.context import unchanged
 from matloom.select.stage import Stage
 
-__all__ = ["Tables"]
-
 #: Fields of POST by table: the field that uses it, and the field that fills it.
 _USES = {
     "table": (Table.LOOK_UP, Table.FILL),

@@ -9,8 +9,6 @@ from matloom.schedule.plan import Plan
 from matloom.schedule.tiling.tiles import VectorTile
 from matloom.select.stage import VectorStage
 
-__all__ = ["VectorPosts"]
-
 
 class VectorPosts:
     """Appends the POSTs; intermediate sums use the accumulator half of the tile before."""

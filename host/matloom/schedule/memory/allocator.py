@@ -8,8 +8,6 @@ from matloom.arch.config import Config
 from matloom.schedule import tuning
 from matloom.schedule.memory.live_ranges import LiveRanges, PlacedBuffer, SlotWindow
 
-__all__ = ["Allocator"]
-
 #: Number of slots up to which the first slot is tried first.
 _SHORT = 32
 

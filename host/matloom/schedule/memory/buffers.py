@@ -13,8 +13,6 @@ from matloom.schedule.tiling.stages import Tiling
 from matloom.schedule.tiling.tile_reads import InputRange, Panel
 from matloom.schedule.tiling.tiles import ArrayTile
 
-__all__ = ["Builder", "tensor_buffers_of"]
-
 
 def tensor_buffers_of(
     segment: Segment, policy: ScheduleParams, order: Sequence, tilings: list[Tiling]

@@ -4,8 +4,6 @@ from matloom.arch.softmax_cycles import fill_cycles
 from matloom.schedule.plan import Plan
 from matloom.schedule.segment import Segment
 
-__all__ = ["early_fills"]
-
 
 def early_fills(segment: Segment, plan: Plan) -> dict[int, int]:
     """Return, by slot, the stage of SOFTMAX whose table is filled before that slot's tile.

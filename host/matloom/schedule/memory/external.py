@@ -7,8 +7,6 @@ from matloom.schedule.memory.allocator import Allocator
 from matloom.schedule.plan import PARAMS, TABLE, Plan
 from matloom.schedule.segment import Place, Segment
 
-__all__ = ["arena_places", "chunk_offsets"]
-
 _ARENA_LIMIT = 2**31
 
 

@@ -5,8 +5,6 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import NamedTuple
 
-__all__ = ["LiveRanges", "PlacedBuffer", "SlotWindow"]
-
 #: Bits by which each class of lengths exceeds the previous one.
 _LEVEL_BITS = 3
 

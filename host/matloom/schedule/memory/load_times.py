@@ -8,8 +8,6 @@ from matloom.schedule import tuning
 from matloom.schedule.plan import Plan
 from matloom.schedule.segment import Segment
 
-__all__ = ["time_loads"]
-
 
 def time_loads(segment: Segment, plan: Plan, config: Config) -> None:
     """Choose the slot before which each LOAD is issued: early enough, but no earlier than needed.

@@ -3,8 +3,6 @@
 from matloom.schedule.plan import OutOfScratchpad, Plan
 from matloom.schedule.segment import Segment
 
-__all__ = ["too_large"]
-
 
 def too_large(segment: Segment, plan: Plan) -> list[OutOfScratchpad]:
     """Return the stages with a tile whose buffers cannot fit next to the tensors on chip."""

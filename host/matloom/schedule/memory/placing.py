@@ -11,8 +11,6 @@ from matloom.schedule.memory.live_ranges import PlacedBuffer
 from matloom.schedule.plan import Buffer, Load, OutOfScratchpad, Plan
 from matloom.schedule.segment import Segment
 
-__all__ = ["place_others", "place_pinned", "place_tensors", "reserve"]
-
 #: Minimum number of slots of a group placed like an earlier one; divisible by 2, 3 and 4, since
 #: tiles often alternate.
 _GROUP = 12

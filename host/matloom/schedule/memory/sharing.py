@@ -11,8 +11,6 @@ from matloom.schedule.tiling.sequence import Sequence as Order
 from matloom.schedule.tiling.stages import Tiling
 from matloom.select.layout.dense import Dense, DenseInput
 
-__all__ = ["lead", "share"]
-
 
 def lead(tiling: ArrayTiling) -> int:
     """Return by how many bytes a dense output must begin before the input that it overwrites.

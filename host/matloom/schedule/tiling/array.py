@@ -18,8 +18,6 @@ from matloom.schedule.tiling.tiles import ArrayTile, input_box, walked_steps
 from matloom.select.layout.dense import apart
 from matloom.select.stage import ArrayStage
 
-__all__ = ["ArrayTiling"]
-
 #: Bytes up to which the last rows are stored at once: parts would take as long.
 _FEW = 64
 

@@ -7,8 +7,6 @@ from matloom.schedule.tiling.tiles import ArrayTile, input_box
 from matloom.select.exec_steps import Box
 from matloom.select.stage import ArrayStage
 
-__all__ = ["addend_range", "array_input_range", "strip_range"]
-
 
 def array_input_range(stage: ArrayStage, tile: ArrayTile, box: Box) -> InputRange:
     """Return the rows of a box: whole rows as one run, unless narrow rows save bytes."""

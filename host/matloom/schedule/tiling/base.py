@@ -12,8 +12,6 @@ from matloom.schedule.tiling.tile_reads import InputRange, Panel, Staged
 from matloom.schedule.tiling.tiles import ArrayTile, Chunk, VectorTile
 from matloom.select.stage import ArrayStage, VectorStage
 
-__all__ = ["BaseTiling"]
-
 _Stage = TypeVar("_Stage", ArrayStage, VectorStage)
 _Tile = TypeVar("_Tile", ArrayTile, VectorTile)
 

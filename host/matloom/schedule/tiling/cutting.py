@@ -15,9 +15,6 @@ from matloom.schedule.tiling.split_k import step_parts
 from matloom.schedule.tiling.tiles import ArrayTile, Chunk, VectorTile
 from matloom.select.stage import ArrayStage, OutputRegion, VectorStage
 
-__all__ = ["chunks", "cut_array", "cut_vector"]
-
-
 #: Range of rows or positions (half open).
 _Rows = tuple[int, int]
 

@@ -9,8 +9,6 @@ import itertools
 from matloom.schedule import tuning
 from matloom.select.stage import ArrayStage
 
-__all__ = ["first_parts", "first_rows"]
-
 #: Index of a weight chunk, and a range of its steps (half open).
 _Steps = tuple[int, int, int]
 

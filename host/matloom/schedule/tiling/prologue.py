@@ -10,8 +10,6 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-__all__ = ["GROUPS", "PrologueSums", "Rectangle", "panels", "rectangles"]
-
 #: Groups of rows, two in each half of the accumulators.
 GROUPS = 4
 

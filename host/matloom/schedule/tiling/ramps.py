@@ -2,8 +2,6 @@
 
 import itertools
 
-__all__ = ["ramped_down", "ramped_up", "split_evenly"]
-
 
 def split_evenly(first: int, end: int, size: int) -> list[tuple[int, int]]:
     """Split a range into the fewest pieces of at most `size`, as equal as possible."""

@@ -12,9 +12,6 @@ from matloom.schedule.segment import Segment
 from matloom.schedule.tiling.stages import Tiling
 from matloom.schedule.tiling.tiles import Tile
 
-__all__ = ["Sequence", "Slot", "sequence"]
-
-
 #: Maximum number of cached orders of a tiling.
 _REMEMBERED = 4
 

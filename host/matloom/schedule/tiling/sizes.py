@@ -11,8 +11,6 @@ from matloom.select.exec_steps import read_bytes
 from matloom.select.layout.dense import DenseInput
 from matloom.select.stage import ArrayStage, OutputRegion
 
-__all__ = ["LARGEST_FIELD", "Sizes"]
-
 #: Maximum number of rows, and of positions of a row, of an EXEC or POST.
 LARGEST_FIELD = min(largest(Opcode.EXEC, "height"), largest(Opcode.POST, "width"))
 

@@ -6,8 +6,6 @@ from matloom.select.exec_steps import parts
 from matloom.select.loop_nest import MAX_TAPS
 from matloom.select.stage import ArrayStage
 
-__all__ = ["long_rows", "shortest", "step_parts"]
-
 
 def step_parts(stage: ArrayStage, limits: TilingParams, config: Config) -> list[tuple[int, int]]:
     """Return the ranges of steps for tiles and their weight chunks."""

@@ -10,8 +10,6 @@ from matloom.schedule.tiling.array import ArrayTiling
 from matloom.schedule.tiling.vector import VectorTiling
 from matloom.select.stage import ArrayStage, Stage, VectorStage
 
-__all__ = ["Tiling", "Tilings"]
-
 #: Maximum number of cached tilings of a stage: enough for a search, which changes few limits at a
 #: time.
 _MOST = 32

@@ -4,8 +4,6 @@ from typing import NamedTuple
 
 from matloom.select.layout.base import Write
 
-__all__ = ["InputRange", "Panel", "Staged"]
-
 
 class InputRange(NamedTuple):
     """Part of a tensor that a tile reads: rows of `width` bytes, `pitch` bytes apart."""

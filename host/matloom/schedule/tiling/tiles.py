@@ -8,16 +8,6 @@ from matloom.schedule.tiling.prologue import PrologueSums
 from matloom.select.exec_steps import Box, box, narrowed
 from matloom.select.stage import ArrayStage
 
-__all__ = [
-    "ArrayTile",
-    "Chunk",
-    "Tile",
-    "VectorTile",
-    "exec_fields",
-    "input_box",
-    "walked_steps",
-]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Chunk:

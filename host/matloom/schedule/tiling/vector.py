@@ -16,8 +16,6 @@ from matloom.schedule.tiling.tiles import VectorTile
 from matloom.select.layout.base import Write
 from matloom.select.stage import VectorStage
 
-__all__ = ["VectorTiling"]
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class VectorTiling(BaseTiling[VectorStage, VectorTile]):

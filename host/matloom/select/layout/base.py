@@ -5,17 +5,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, Protocol
 
-__all__ = [
-    "Fields",
-    "Grid",
-    "InputLayout",
-    "OnChipLayout",
-    "OutputLayout",
-    "Outputs",
-    "Transfer",
-    "Write",
-]
-
 #: Fields of an instruction, by name.
 Fields = dict[str, int]
 

@@ -7,8 +7,6 @@ from typing import ClassVar
 from matloom.arch.isa import Opcode, largest
 from matloom.select.layout.base import Fields, OutputLayout, Outputs, Transfer, Write
 
-__all__ = ["LONGEST_ROW", "Dense", "DenseInput", "apart"]
-
 #: Maximum number of bytes of a row of a LOAD or STORE.
 LONGEST_ROW = min(largest(opcode, "row_bytes") for opcode in (Opcode.LOAD, Opcode.STORE))
 

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from matloom.select.layout.base import OnChipLayout, OutputLayout, Outputs, Write
 from matloom.select.layout.dense import Dense
 
-__all__ = ["InPanels", "Panels", "in_panels"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Panels:

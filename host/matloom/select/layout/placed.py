@@ -9,8 +9,6 @@ from matloom.arch.isa import Opcode, largest
 from matloom.select.layout.base import OutputLayout, Outputs
 from matloom.select.layout.dense import Dense
 
-__all__ = ["Placed", "interleaved"]
-
 #: Maximum steps of POST between positions and between rows.
 _LONGEST_X = largest(Opcode.POST, "x_step")
 _LONGEST_ROW = largest(Opcode.POST, "dest_pitch")

@@ -17,8 +17,6 @@ from matloom.select.sliding import SlidingWindow
 from matloom.select.stage import ArrayStage, OutputRegion, Stage
 from matloom.select.weights import repeated_columns, repeated_parameters
 
-__all__ = ["BandedLoopNest", "BandedWindow", "RowBands", "in_bands"]
-
 #: Maximum number of neighbouring positions in the columns of a producer. To write only the second,
 #: POST also writes the first, to bytes that are still unused; there is no such place for more.
 _MOST_PACKED = 2

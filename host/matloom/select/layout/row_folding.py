@@ -21,8 +21,6 @@ from matloom.select.layout.base import Fields, Transfer
 from matloom.select.stage import ArrayStage
 from matloom.select.window import Window
 
-__all__ = ["RowFolding", "fastest", "rearranged"]
-
 #: Maximum number of rows of an EXEC, and of bytes of a row of a narrow input.
 _MOST_ROWS, _LONGEST_ROW = largest(Opcode.EXEC, "input_rows"), 1 << 16
 

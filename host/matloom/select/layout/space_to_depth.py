@@ -15,8 +15,6 @@ from matloom.select.loop_nest import LoopNest
 from matloom.select.sliding import LONGEST_LINE, SlidingWindow
 from matloom.select.stage import ArrayStage, Stage
 
-__all__ = ["PolyphaseWindow", "SpaceToDepth", "in_blocks"]
-
 #: Maximum distance in bytes between rows of a POST, which are planes when it writes a border.
 _LONGEST_PITCH = largest(Opcode.POST, "dest_pitch")
 

@@ -8,8 +8,6 @@ from matloom.select.layout.placed import Placed
 from matloom.select.rewrites.staged_run import StagedRun
 from matloom.select.stage import ArrayStage, Stage
 
-__all__ = ["copy_tables"]
-
 
 def copy_tables(staged: StagedRun) -> StagedRun:
     """Return a run in which copies perform the table lookups whose results only they read.

@@ -9,8 +9,6 @@ from matloom.select.layout.placed import Placed
 from matloom.select.rewrites.staged_run import StagedRun
 from matloom.select.stage import ArrayStage, Stage
 
-__all__ = ["elide_copies", "elide_panel_copies"]
-
 _Changed = dict[int, Stage | None]
 
 

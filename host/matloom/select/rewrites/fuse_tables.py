@@ -6,8 +6,6 @@ from dataclasses import replace
 from matloom.select.rewrites.staged_run import StagedRun
 from matloom.select.stage import Stage
 
-__all__ = ["fuse_tables"]
-
 
 def fuse_tables(staged: StagedRun) -> StagedRun:
     """Return a run with tables fused into their producers, if these have no other consumer.

@@ -9,8 +9,6 @@ from matloom.ir.graph import Node, Op
 from matloom.select.rewrites.staged_run import StagedRun
 from matloom.select.stage import Posts, Stage, VectorStage
 
-__all__ = ["padded_sums"]
-
 
 def padded_sums(staged: StagedRun) -> StagedRun:
     """Return a run in which ADD reads a tensor of fewer channels than its result.

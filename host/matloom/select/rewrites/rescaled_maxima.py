@@ -16,8 +16,6 @@ from matloom.select.lookup import table_of
 from matloom.select.rewrites.staged_run import StagedRun
 from matloom.select.stage import ArrayStage, Stage
 
-__all__ = ["comparison", "rescaled_maxima"]
-
 _EVERY = np.arange(-128, 128, dtype=np.int64)
 _LARGEST = 2 ** (LARGER_BITS - 1)
 

@@ -20,8 +20,6 @@ from matloom.select.stage import ArrayStage, OutputRegion, Stage
 from matloom.select.weights import block_diagonal, parameter_blocks
 from matloom.select.window import dense_window, tap_loop_nest
 
-__all__ = ["scaled_maxima"]
-
 _BY_CHANNEL = {"channel_bias": 1, "channel_scale": 1}
 
 #: The POST that sets the accumulators to the scaled input.

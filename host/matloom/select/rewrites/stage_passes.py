@@ -16,8 +16,6 @@ from matloom.select.rewrites.scaled_maxima import scaled_maxima
 from matloom.select.rewrites.staged_run import StagedRun
 from matloom.select.rewrites.store_slices import store_slices
 
-__all__ = ["STAGE_PASSES"]
-
 STAGE_PASSES: tuple[Callable[[StagedRun], StagedRun], ...] = (
     scaled_maxima,
     rescaled_maxima,

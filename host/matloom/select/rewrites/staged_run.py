@@ -9,8 +9,6 @@ from matloom.ir.graph import Graph
 from matloom.select.partition import EngineRun
 from matloom.select.stage import Stage
 
-__all__ = ["StagedRun", "View"]
-
 #: Name of a tensor, and the range of its bytes (half open) that a view consists of.
 View = tuple[str, int, int]
 

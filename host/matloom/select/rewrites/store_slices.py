@@ -9,8 +9,6 @@ from matloom.select.partition import EngineRun
 from matloom.select.rewrites.staged_run import StagedRun, View
 from matloom.select.stage import Stage
 
-__all__ = ["store_slices"]
-
 
 def store_slices(staged: StagedRun) -> StagedRun:
     """Return a run in which slices that only leave it become views of the sliced tensors."""

@@ -11,8 +11,6 @@ from matloom.frontend.onnx.values import Order
 from matloom.ir.attributes import Activation, Arithmetic, Attributes, LeakyRelu, Softmax
 from matloom.ir.graph import Op
 
-__all__ = ["ELEMENTWISE"]
-
 _Converter = Callable[[FloatValues, FileNode], None]
 
 _PLAIN = Arithmetic()

@@ -23,8 +23,6 @@ from matloom.ir.attributes import (
 from matloom.ir.graph import Array, Op
 from matloom.ir.shapes import MATRIX_RANK
 
-__all__ = ["LAYERS", "hold_image", "image_of", "padding_of", "pair"]
-
 #: Number of axes of one-dimensional data: batch, channels, positions.
 _LINE = 3
 

@@ -11,8 +11,6 @@ from matloom.frontend.onnx.values import LAST, in_file_order, kept_axes
 from matloom.ir.attributes import Axis, Split
 from matloom.ir.graph import Op
 
-__all__ = ["MOVES"]
-
 
 def _target(values: FloatValues, node: FileNode) -> tuple[int, ...]:
     """Return the output shape of Reshape, Flatten, Squeeze or Unsqueeze."""

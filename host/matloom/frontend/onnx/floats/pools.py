@@ -10,8 +10,6 @@ from matloom.frontend.onnx.values import in_file_order
 from matloom.ir.attributes import NO_PADDING, Pad, Padding, Pool2D, Reduce
 from matloom.ir.graph import Op
 
-__all__ = ["POOLS"]
-
 
 def _pool(op: Op) -> Callable[[FloatValues, FileNode], None]:
     def convert(values: FloatValues, node: FileNode) -> None:

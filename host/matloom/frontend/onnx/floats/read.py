@@ -18,8 +18,6 @@ from matloom.frontend.onnx.values import in_file_order
 from matloom.frontend.source import ModelFile
 from matloom.ir.graph import Graph
 
-__all__ = ["CONVERTERS", "float_graph"]
-
 #: Converters by operator name.
 CONVERTERS = {**LAYERS, **ELEMENTWISE, **MOVES, **POOLS}
 _HINT = "matloom runs it on ONNX Runtime as it is; quantise a network without this operator"

@@ -11,8 +11,6 @@ from matloom.ir.attributes import Attributes, Transpose
 from matloom.ir.builder import GraphBuilder
 from matloom.ir.graph import Array, Op
 
-__all__ = ["FloatValues"]
-
 
 class FloatValues:
     """The graph under construction, and the tensors that hold each value of the file.

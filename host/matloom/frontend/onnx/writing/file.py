@@ -8,8 +8,6 @@ import numpy as np
 from matloom.frontend.onnx.values import Order, in_file_order, kept_axes
 from matloom.ir.graph import Array, Graph, Tensor
 
-__all__ = ["FIRST", "FORMAT", "OPSET", "OnnxFile"]
-
 #: Axes of an image of the graph in the order of ONNX: channels after the images.
 FIRST = (0, 3, 1, 2)
 #: Version of the operator set, and of the format.

@@ -17,8 +17,6 @@ from matloom.ir.attributes import (
 from matloom.ir.graph import Array, Node, Op, Tensor
 from matloom.ir.shapes import BIAS, MATRIX_RANK
 
-__all__ = ["LAYERS", "activated"]
-
 #: Smallest and largest int8 value.
 _INT8 = (-128, 127)
 

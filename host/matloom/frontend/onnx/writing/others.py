@@ -22,8 +22,6 @@ from matloom.ir.attributes import (
 )
 from matloom.ir.graph import Node, Op
 
-__all__ = ["OTHERS"]
-
 _Writer = Callable[[OnnxFile, Node], None]
 
 

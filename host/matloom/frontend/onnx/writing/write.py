@@ -8,8 +8,6 @@ from matloom.frontend.onnx.writing.layers import LAYERS
 from matloom.frontend.onnx.writing.others import OTHERS
 from matloom.ir.graph import Graph, Tensor
 
-__all__ = ["write_onnx"]
-
 _WRITERS = {**LAYERS, **OTHERS}
 
 
