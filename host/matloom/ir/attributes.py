@@ -249,7 +249,7 @@ class TransposeConv(Attributes):
     `size` is the height and width of the output. The inputs are image, weights and bias.
     """
 
-    size: tuple[int, int]
     stride: tuple[int, int] = (1, 1)
     padding: Padding = NO_PADDING
+    size: tuple[int, int]
     activation: Activation = Activation.NONE
