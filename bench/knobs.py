@@ -40,6 +40,7 @@ CHANGES = (
     "softmax=1",
     "softmax=2",
     "broadcast_sums=1",
+    "pooling=1",
     "lanes=1",
     "lanes=4",
     "outstanding=1",

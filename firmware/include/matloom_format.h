@@ -322,9 +322,10 @@ enum matloom_configuration {
   MATLOOM_CONFIGURATION_ELEMENT_STRIDE = 26,
   MATLOOM_CONFIGURATION_SOFTMAX = 27,
   MATLOOM_CONFIGURATION_BROADCAST_SUMS = 28,
+  MATLOOM_CONFIGURATION_POOLING = 29,
 };
 #define MATLOOM_CONFIGURATION_FIELDS 23u /* at least */
-#define MATLOOM_CONFIGURATION_ADDED 5u /* more, at most */
+#define MATLOOM_CONFIGURATION_ADDED 6u /* more, at most */
 
 /* Operators of host steps. */
 enum matloom_operator {

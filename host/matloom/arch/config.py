@@ -21,7 +21,7 @@ INTERFACE_VERSION = 8
 #: the digest and of program files, so adding a field does not change existing ones.
 ADDED_FIELDS = {
     **{"time_limit": 0, "parity": 0, "element_stride": 1, "softmax": 0},
-    "broadcast_sums": 0,
+    **{"broadcast_sums": 0, "pooling": 0},
 }
 
 #: Taps of a line of the plain sliding windows that a depthwise EXEC uses.
@@ -127,6 +127,9 @@ class Config:
     broadcast_sums:
         1: EXEC can start all positions of a tile from the sums of one, so that zero points of a
         product of two computed tensors take one position instead of all; 0: it cannot.
+    pooling:
+        1: POST can write the maximum of each block of 2 x 2 results, so that a MAX_POOL_2D behind a
+        convolution takes no cycles; 0: it cannot.
     """
 
     rows: int = 16
@@ -157,6 +160,7 @@ class Config:
     element_stride: int = 1
     softmax: int = 0
     broadcast_sums: int = 0
+    pooling: int = 0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "mac_modes", tuple(self.mac_modes))
@@ -215,6 +219,7 @@ class Config:
             self.softmax == 0 or (self.softmax > 0 and self.lanes % self.softmax == 0),
         )
         self._require("broadcast_sums", "0 or 1", self.broadcast_sums in (0, 1))
+        self._require("pooling", "0 or 1", self.pooling in (0, 1))
 
     def _check_modes(self) -> None:
         if not self.mac_modes:

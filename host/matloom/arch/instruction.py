@@ -1,5 +1,6 @@
 """Instructions: field values in a format; packing, unpacking and legality."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
@@ -11,6 +12,7 @@ from matloom.arch.isa import (
     FORMATS,
     INSTRUCTION_WORD_BYTES,
     OF_ROWS,
+    WITH_POOL,
     WITH_SOFTMAX,
     Extent,
     Field,
@@ -185,7 +187,10 @@ def illegal_field(instruction: Instruction, config: Config) -> str | None:
         if fault:
             return fault
     if instruction.opcode is Opcode.POST and instruction.softmax:
-        return _softmax_fault(instruction)
+        makes_rows = instruction.softmax == RowFunction.SOFTMAX
+        return _fault_with("softmax", WITH_SOFTMAX | (OF_ROWS if makes_rows else {}), instruction)
+    if instruction.opcode is Opcode.POST and instruction.pool:
+        return _fault_with("pool", WITH_POOL, instruction)
     return None
 
 
@@ -210,12 +215,11 @@ def _bytes_fault(instruction: Instruction, names: tuple[str, ...], when: str) ->
     return None
 
 
-def _softmax_fault(instruction: Instruction) -> str | None:
-    """Return a sentence on the first field that SOFTMAX requires to be different, or None."""
-    makes_rows = instruction.softmax == RowFunction.SOFTMAX
-    for name, value in (WITH_SOFTMAX | OF_ROWS if makes_rows else WITH_SOFTMAX).items():
+def _fault_with(used: str, rules: Mapping[str, int], instruction: Instruction) -> str | None:
+    """Return a sentence on the first field that a used one requires to be different, or None."""
+    for name, value in rules.items():
         if getattr(instruction, name) != value:
-            return f"POST.{name} must be {value} with softmax, not {getattr(instruction, name)}"
+            return f"POST.{name} must be {value} with {used}, not {getattr(instruction, name)}"
     return None
 
 

@@ -609,9 +609,17 @@ _POST = (
     ),
     Field(
         name="dest_block_step",
-        bits=16,
-        doc="a quarter of the bytes from block to block of the results; 0: they lie side by side",
+        bits=15,
+        doc="an eighth of the bytes from block to block of the results; 0: they lie side by side",
         needs="reserved",
+    ),
+    Field(
+        name="pool",
+        bits=1,
+        doc="1: a byte is the maximum of the results for a block of 2 x 2 sums, which lie in rows "
+        "of `2 * width` entries; from the accumulators to the scratchpad; 0 with `pairs`, words "
+        "and under FLOAT",
+        needs="pooling",
     ),
     Field(
         name="softmax",
@@ -626,7 +634,7 @@ _POST = (
 )
 
 #: Fields of POST that must be 0 unless elements are bytes.
-BYTES_ONLY = ("table", "product", "addend", "softmax")
+BYTES_ONLY = ("table", "product", "addend", "softmax", "pool")
 
 #: Required values of other fields if `softmax` is not 0, and if it computes results.
 WITH_SOFTMAX = {
@@ -637,6 +645,9 @@ WITH_SOFTMAX = {
     "addend": 0,
 }
 OF_ROWS = {"width": 1}
+
+#: Required values of other fields if `pool` is 1.
+WITH_POOL = {"source": int(Source.ACC), "destination": int(Destination.SPAD), "pairs": 0}
 
 
 #: Conditions on rounding rule and format, by the size in bytes of POST's elements.
@@ -687,6 +698,11 @@ def post_element_bytes(values: Mapping[str, int]) -> int:
     )
 
 
+def post_vectors(values: Mapping[str, int]) -> int:
+    """Return the vectors of a block that a POST with these fields reads: four for each maximum."""
+    return values["width"] * values["height"] * (4 if values.get("pool") else 1)
+
+
 def _post_entries(write: bool, only: _Only) -> tuple[Extent, ...]:
     counted = (
         (("oc_blocks", "height", "width"),),
@@ -720,7 +736,14 @@ _POST_EXTENTS = (
             ("softmax", (RowFunction.NONE, RowFunction.SOFTMAX)),
         ),
     ),
-    *_post_entries(False, (("source", (Source.ACC,)),)),
+    *_post_entries(False, (("source", (Source.ACC,)), ("pool", (0,)))),
+    Extent(
+        memory=AddressSpace.ACC,
+        write=False,
+        base="acc_addr",
+        terms=(("oc_blocks", "height", "width", "4"),),
+        only=(("source", (Source.ACC,)), ("pool", (1,))),
+    ),
     *_post_entries(False, (("source", (Source.SPAD,)), ("product", (1,)))),
     *_post_entries(False, (("source", (Source.SPAD,)), ("addend", (1,)))),
     *_post_entries(True, (("destination", (Destination.ACC_SET, Destination.ACC_ADD)),)),

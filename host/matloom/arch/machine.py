@@ -10,7 +10,7 @@ from math import lcm
 from matloom.arch.bursts import Channel, Rows, stream_cycles
 from matloom.arch.config import Config
 from matloom.arch.instruction import Instruction
-from matloom.arch.isa import Opcode, RowFunction, Source, Table, post_element_bytes
+from matloom.arch.isa import Opcode, RowFunction, Source, Table, post_element_bytes, post_vectors
 from matloom.arch.memory import REFERENCE_MEMORY, Memory
 from matloom.arch.numerics import Rounding
 from matloom.arch.softmax_cycles import softmax_cycles
@@ -192,7 +192,7 @@ class Machine:
 
     def post_cycles(self, values: dict[str, int]) -> int:
         """Return how many cycles a POST produces results."""
-        vectors = values["width"] * values["height"] * self.post_beats(values)
+        vectors = post_vectors(values) * self.post_beats(values)
         # Parameters of the next block are fetched while this one streams.
         block = max(vectors + self.post_turn, self.post_fetch(values))
         cycles = vectors + block * (values["oc_blocks"] - 1)

@@ -694,7 +694,7 @@ _NUMBERS = (
     *("acc_bytes", "lanes", "tables", "products", "bus_bits", "outstanding", "burst_beats"),
     *("queue_depth", "timestamps", "address_first", "counters"),
     *("windows", "paired_windows", "maximum", "checks"),
-    *("time_limit", "parity", "element_stride", "softmax", "broadcast_sums"),
+    *("time_limit", "parity", "element_stride", "softmax", "broadcast_sums", "pooling"),
 )
 CONFIGURATION = (
     Attribute(

@@ -12,6 +12,7 @@ from matloom.arch.isa import (
     Opcode,
     Source,
     Table,
+    post_vectors,
 )
 from matloom.arch.machine import Machine
 from matloom.cost.bank_use import NOTHING, AccessStream, bank_use
@@ -146,7 +147,7 @@ class Timings:
             param_reads=machine.post_reads(values),
             fetch=machine.post_fetch(values),
             blocks=blocks,
-            vectors=values["width"] * values["height"] * machine.post_beats(values),
+            vectors=post_vectors(values) * machine.post_beats(values),
             fills=values.get("table", 0) == Table.FILL or values.get("softmax", 0) > 0,
         )
 

@@ -255,5 +255,7 @@ def one_value(variant: Variant, item: Field, config: Config) -> str | None:
     needed = fixed.get("source"), fixed.get("destination")
     if item.name == "softmax" and needed != (Source.SPAD, Destination.SPAD):
         return "must be 0 unless it reads and writes bytes of the scratchpad"
+    if item.name == "pool" and needed != (Source.ACC, Destination.SPAD):
+        return "must be 0 unless it writes bytes of sums"
     low, high = item.limits(config)
     return f"has one legal value, {low}" if low == high else None

@@ -21,6 +21,7 @@ from matloom.meaning.terms import (
     is_known,
     join_words,
     looked_up,
+    pooled,
     softmaxed,
     split_words,
     wrapped,
@@ -86,6 +87,8 @@ class Post:
             return
         if table == Table.LOOK_UP:
             results = looked_up(state.table, results)
+        if fields["pool"]:
+            results = pooled(results)
         state.written = results
         self._write(results)
 
@@ -149,10 +152,13 @@ class _Entries:
 
     def __init__(self, state: State, fields: _Fields) -> None:
         self._accumulators = state.accumulators
-        self._columns, positions = state.config.columns, fields["height"] * fields["width"]
+        self._columns = state.config.columns
         first, blocks = fields["acc_addr"], fields["oc_blocks"]
-        self._shape = (blocks, fields["height"], fields["width"], self._columns)
-        self._flat_shape = (fields["height"], fields["width"], blocks * self._columns)
+        # A block of 2 x 2 sums makes a result.
+        height, width = (fields[name] << fields["pool"] for name in ("height", "width"))
+        positions = height * width
+        self._shape = (blocks, height, width, self._columns)
+        self._flat_shape = (height, width, blocks * self._columns)
         if not fields["pairs"]:
             self._entries: Integers | slice = slice(first, first + blocks * positions)
             return

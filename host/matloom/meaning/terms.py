@@ -226,6 +226,13 @@ def peaks(values: Integers) -> Integers:
     return np.where(values == -128, 0, numbered(mixed(values, 6), 2**30))
 
 
+def pooled(values: Integers) -> Integers:
+    """Return the maximum of each block of 2 x 2 positions (rows, positions, channels)."""
+    rows, positions, channels = values.shape
+    blocks = peaks(values).reshape(rows // 2, 2, positions // 2, 2, channels)
+    return requantised(blocks.sum(axis=(1, 3)), 0, Scale())
+
+
 def looked_up(table: Integers, values: Integers) -> Integers:
     """Return the table entries of bytes; entry n of a table (256,) is for unsigned byte n."""
     known = is_known(values)

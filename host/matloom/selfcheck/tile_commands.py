@@ -18,6 +18,7 @@ from matloom.arch.isa import (
     Source,
     Table,
     post_element_bytes,
+    post_vectors,
 )
 from matloom.arch.numerics import Rounding
 from matloom.meaning.state import State
@@ -128,7 +129,7 @@ def chain(instructions: list[Instruction], last: int, columns: int) -> list[int]
 
 def _sums(values: Mapping[str, int], columns: int) -> dict[int, int]:
     """Return how many channels of each accumulator entry an EXEC or POST works on."""
-    positions, blocks = values["width"] * values["height"], values["oc_blocks"]
+    positions, blocks = post_vectors(values), values["oc_blocks"]
     first, tail = values.get("acc_addr", 0), values.get("tail", columns)
     edge = first + (blocks - 1) * positions
     end = edge + positions

@@ -8,6 +8,7 @@ from matloom.arch.isa import (
     BLOCK_STEPS,
     BYTES_ONLY,
     OF_ROWS,
+    WITH_POOL,
     WITH_SOFTMAX,
     WRITABLE_REGIONS,
     Destination,
@@ -17,6 +18,7 @@ from matloom.arch.isa import (
     Source,
     Table,
     post_element_bytes,
+    post_vectors,
 )
 from matloom.arch.numerics import Rounding
 from matloom.arch.softmax import EXPONENTIAL_BYTES, EXPONENTIALS
@@ -80,7 +82,7 @@ def steps(config: Config, opcode: Opcode, values: dict[str, int]) -> int:
             values["width"] * values["height"], config.tile_load_cycles, config.acc_update_latency
         )
     if opcode is Opcode.POST:
-        vectors = values["width"] * values["height"] * values["oc_blocks"]
+        vectors = post_vectors(values) * values["oc_blocks"]
         return max(softmax_cycles(values, config), vectors * config.columns // config.lanes)
     row = (values["row_bytes"] << values["spread"]) // config.bus_bytes
     return values["rows"] * values["planes"] * (row + 8)
@@ -295,6 +297,8 @@ def _post(generator: random.Random, config: Config) -> dict[str, int]:
         values["addend"] = int(not values["product"] and generator.random() < 0.5)
     if config.softmax:
         values["softmax"] = generator.choice((RowFunction.NONE, *RowFunction))
+    if config.pooling:
+        values["pool"] = generator.randint(0, 1)
     return values
 
 
@@ -310,6 +314,7 @@ def _settle_post(
     if values.get("product") and values.get("addend"):
         values["product" if "addend" in pinned else "addend"] = 0
     _settle_softmax(values, pinned)
+    _settle_pool(values, pinned)
     fills = values.get("table") == Table.FILL or values.get("softmax") == RowFunction.FILL
     if values["destination"] == Destination.SPAD and fills:
         _settle_filling(generator, config, values)
@@ -348,6 +353,15 @@ def _settle_softmax(values: dict[str, int], pinned: AbstractSet[str]) -> None:
         values |= rules
     elif floating or any(values[name] != value for name, value in rules.items()):
         values["softmax"] = 0
+
+
+def _settle_pool(values: dict[str, int], pinned: AbstractSet[str]) -> None:
+    """Set `pool` to 0 if other fields do not allow it, or change these if it is pinned."""
+    rules = {name: value for name, value in WITH_POOL.items() if name in values}
+    if not values.get("pool") or "pool" in pinned:
+        values |= rules if values.get("pool") else {}
+    elif any(values[name] != value for name, value in rules.items()):
+        values["pool"] = 0
 
 
 def _settle_filling(generator: random.Random, config: Config, values: dict[str, int]) -> None:

@@ -20,6 +20,7 @@ RULES = [
     ({"parity": -1}, "parity must be 0 or 1, not -1"),
     ({"element_stride": 2}, "element_stride must be 0 or 1, not 2"),
     ({"broadcast_sums": 2}, "broadcast_sums must be 0 or 1, not 2"),
+    ({"pooling": 2}, "pooling must be 0 or 1, not 2"),
     (
         {"broadcast_sums": 1, "mac_modes": ("i8xi8", "i8xi4")},
         "broadcast_sums must be 0 with modes of 4 bits, not 1",
@@ -122,6 +123,7 @@ def test_every_field_changes_the_digest():
         "element_stride": 0,
         "softmax": 1,
         "broadcast_sums": 1,
+        "pooling": 1,
     }
     base = Config()
     names = {item.name for item in dataclasses.fields(Config)} - {"mac_modes"}

@@ -40,7 +40,7 @@ _ONES = (
 #: Fields whose place is kept for later engines.
 RESERVED = {
     (Opcode.POST, "params_wait"): (364, 1),
-    (Opcode.POST, "dest_block_step"): (365, 16),
+    (Opcode.POST, "dest_block_step"): (365, 15),
 }
 
 
@@ -209,6 +209,7 @@ def test_extents_of_a_configuration_have_no_condition_that_always_holds():
     assert [each for each in conditions if each] == [(0,), (1,)]
     assert len(plain) == len(conditions) - 1
     every = dataclasses.replace(Config(), mac_modes=("i8xi8", "i8xi4"), products=2, softmax=1)
+    every = dataclasses.replace(every, pooling=1)
     integers = [
         dataclasses.replace(
             extent, only=tuple(item for item in extent.only if item[0] not in ("rounding", "words"))
@@ -218,7 +219,7 @@ def test_extents_of_a_configuration_have_no_condition_that_always_holds():
     ]
     assert list(extents_of(Opcode.POST, every)) == integers
     without = extents_of(Opcode.POST, dataclasses.replace(Config(), tables=0, products=0))
-    assert len(without) == len(integers) - 6
+    assert len(without) == len(integers) - 7
     assert {name for extent in without for name, _values in extent.only} == {
         "source",
         "destination",

@@ -15,7 +15,7 @@ from matloom.device.model.engine import Engine, EngineFaultError
 from matloom.verification.random_programs import random_stream
 
 MODES = ("i8xi8", "i8xi4", "i4xi4", "i16xi8")
-CONFIG = dataclasses.replace(PRESETS["nano"], mac_modes=MODES)
+CONFIG = dataclasses.replace(PRESETS["nano"], mac_modes=MODES, pooling=1)
 END = pack(Instruction(Opcode.END))
 WIDE = Config(columns=8, broadcast_group=8, lanes=4, weight_rows=2, acc_bytes=16384, windows=2)
 
@@ -218,6 +218,16 @@ def scaled(f, x, multiplier, shift):
     return quotient(high, 1 << right) if right else high
 
 
+def pooled_entries(f, block, y, x):
+    """Return the entries of the sums of a POST's result: one, or a block of 2 x 2."""
+    side = 1 + f.pool
+    return [
+        f.acc_addr + (block * side * f.height + side * y + down) * side * f.width + side * x + right
+        for down in range(side)
+        for right in range(side)
+    ]
+
+
 def naive_post(f, spad, accumulators):
     columns = CONFIG.columns
     per_block = 4 * columns * f.channel_bias + 5 * columns * f.channel_scale
@@ -230,7 +240,7 @@ def naive_post(f, spad, accumulators):
 
         for y in range(f.height):
             for x in range(f.width):
-                index = f.acc_addr + (block * f.height + y) * f.width + x
+                index, *others = pooled_entries(f, block, y, x)
                 if f.pairs:
                     pair = f.acc_addr + (block // 2 * f.height + y) * f.width + x
                     index = pair_of(pair, CONFIG)[block % 2]
@@ -258,6 +268,12 @@ def naive_post(f, spad, accumulators):
                         result += f.output_zero
                         # Limits may be the wrong way round: the upper one is looked at first.
                         result = high if result > high else max(low, result)
+                        for other in others:
+                            more = scaled(
+                                f, wrap(accumulators[other][column] + bias), multiplier, shift
+                            )
+                            more += f.output_zero
+                            result = max(result, high if more > high else max(low, more))
                         for byte in range(size):
                             at_byte = f.dest_addr + y * f.dest_pitch + place + byte
                             spad[at_byte] = result >> 8 * byte & 255

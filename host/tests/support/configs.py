@@ -85,4 +85,5 @@ def _draw(generator: random.Random) -> Config:
         parity=generator.randint(0, 1),
         softmax=generator.randint(0, 1),
         broadcast_sums=int(generator.random() < 0.3),
+        pooling=generator.randint(0, 1),
     )

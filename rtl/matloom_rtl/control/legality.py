@@ -12,6 +12,7 @@ from matloom.arch.isa import (
     BYTES_ONLY,
     FORMATS,
     OF_ROWS,
+    WITH_POOL,
     WITH_SOFTMAX,
     WRITABLE_REGIONS,
     Field,
@@ -93,6 +94,9 @@ class Legality(wiring.Component):
             faults.append(self._words_fault(opcode))
         if opcode is Opcode.POST and self._config.softmax:
             faults += self._softmax_faults(opcode)
+        if opcode is Opcode.POST and self._config.pooling:
+            pool = slice_field(self.word, opcode, "pool").any()
+            faults += self._fixed_faults(opcode, pool, WITH_POOL)
         return faults
 
     def _blocks_faults(self, opcode: Opcode) -> list[Value]:
@@ -112,10 +116,16 @@ class Legality(wiring.Component):
         """Return, for each field whose value SOFTMAX fixes, whether it differs."""
         softmax = slice_field(self.word, opcode, "softmax")
         makes_rows = softmax == RowFunction.SOFTMAX
+        return [
+            *self._fixed_faults(opcode, softmax.any(), WITH_SOFTMAX),
+            *self._fixed_faults(opcode, makes_rows, OF_ROWS),
+        ]
+
+    def _fixed_faults(self, opcode: Opcode, used, rule: dict[str, int]) -> list[Value]:
+        """Return, for each field whose value a used one fixes, whether it differs."""
         names = {item.name for item in fields_of(opcode, self._config)}
         return [
             used & (slice_field(self.word, opcode, name) != value)
-            for used, rule in ((softmax.any(), WITH_SOFTMAX), (makes_rows, OF_ROWS))
             for name, value in rule.items()
             if name in names
         ]

@@ -28,9 +28,11 @@ from matloom_rtl.formal.parts.whitebox import owners
 from matloom_rtl.formal.post.exponentials import exponentials_proofs
 from matloom_rtl.formal.post.floats import float_proofs
 from matloom_rtl.formal.post.lanes import lanes_proofs
+from matloom_rtl.formal.post.maxima import maxima_proofs
 from matloom_rtl.formal.post.numbers import numbers_proofs
 from matloom_rtl.formal.post.parameter_cache import parameter_cache_proofs
 from matloom_rtl.formal.post.parameters import parameters_proofs
+from matloom_rtl.formal.post.pooled_positions import pooled_proofs
 from matloom_rtl.formal.post.positions import position_proofs
 from matloom_rtl.formal.post.products import products_proofs
 from matloom_rtl.formal.post.reader import reader_proofs
@@ -62,6 +64,7 @@ KINDS = (
     *(execute_proofs, gather_proofs),
     *(requantise_proofs, products_proofs, numbers_proofs, float_proofs),
     *(softmax_proofs, reciprocals_proofs, exponentials_proofs),
+    *(pooled_proofs, maxima_proofs),
 )
 
 

@@ -49,6 +49,8 @@ class Lanes(wiring.Component):
         Released with the last beat of a block.
     written: in
         A result has left, and its place is free.
+    kept: in
+        A result takes no place: it waits for others in `Maxima`. Only with `config.pooling`.
     emerges, results: out
         One-hot: the beat of a vector whose results are valid in this cycle; 32 bits per lane, bytes
         and words in the low bits.
@@ -67,6 +69,7 @@ class Lanes(wiring.Component):
                 "vectors": In(stream.Signature(vector_layout(config))),
                 "parameters": Out(ParametersSignature(config)),
                 "written": In(1),
+                **({"kept": In(1)} if config.pooling else {}),
                 "emerges": Out(self._beats),
                 "results": Out(data.ArrayLayout(32, config.lanes)),
                 **({"rows": In(table_row_signature(config))} if config.fills_tables else {}),
@@ -152,13 +155,16 @@ class Lanes(wiring.Component):
             active, begins, taken = softmax.active, softmax.begins, softmax.taken
             ready, release = ready | active, release & ~active
             m.d.comb += softmax.place.eq(place)
+        entered = inside + (begin | begins)
+        if self._config.pooling:
+            entered = entered - self.kept
         m.d.sync += inside.eq(inside_next)
         m.d.sync += place.eq((inside_next != PLACES) & ready)
         m.d.comb += [
             # A vector that has entered stays valid until its last beat.
             feed.eq((beat != 0) | (vectors.valid & place & ~active)),
             begin.eq(feed & (beat == 0)),
-            inside_next.eq(inside + (begin | begins) - self.written),
+            inside_next.eq(entered - self.written),
             last.eq(feed & (beat == beats - 1)),
             self.last_beat.eq(last | taken),
             vectors.ready.eq(self.last_beat),

@@ -1,6 +1,6 @@
 """Address generator of a POST: scratchpad addresses, accumulator entries, ends of blocks."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -28,6 +28,8 @@ class Positions(wiring.Component):
     ----------
     passes: int
         How often each batch of `whole_rows` comes.
+    pools: bool
+        Whether positions can be `pooled`.
 
     Members
     -------
@@ -37,6 +39,10 @@ class Positions(wiring.Component):
     start, advance: in
     address, entry, pitch, x_step, width, height, blocks: in
         Geometry, loaded at `start`.
+    pooled: in
+        A position is a block of 2 x 2 entries, each in turn, of rows of ``2 * width`` entries; only
+        the last of a block may be the last of anything. Constant like `whole_rows`. Only with
+        `pools`.
     whole_rows: in
         Constant from `start` until the last position. Only with `config.softmax`.
     size: in
@@ -45,8 +51,9 @@ class Positions(wiring.Component):
         The current vector (`position_layout`).
     """
 
-    def __init__(self, config: Config, passes: int = 1):
+    def __init__(self, config: Config, passes: int = 1, pools: bool = False):
         self._config, self._columns, self._passes = config, config.columns, passes
+        self._pools = pools
         self._pair_bits = config.pair_distance.bit_length() - 1 if config.has_narrow else None
         self._has_sizes = config.element_size_bits > 0
         self._at = position_layout(config)
@@ -62,6 +69,7 @@ class Positions(wiring.Component):
             {
                 **({"size": In(config.element_size_bits)} if self._has_sizes else {}),
                 **({"whole_rows": In(1)} if config.softmax else {}),
+                **({"pooled": In(1)} if pools else {}),
                 "start": In(1),
                 "advance": In(1),
                 "address": In(self._at["address"].shape),
@@ -86,9 +94,13 @@ class Positions(wiring.Component):
         repeats, batch_end, back = self._batches(m, row_end, row)
         block_end = Signal()
         width, blocks, x_step = self._nest()
+        moves, of_block_end = self.advance, row_end & row["last"] & ~repeats
+        if self._pools:
+            last_entry, entry_step = self._quarters(m, row_end)
+            moves, of_block_end = self.advance & last_entry, of_block_end & last_entry
         bank_select = Signal.like(self.position.bank_select)
         m.d.comb += [
-            block_end.eq(row_end & row["last"] & ~repeats),
+            block_end.eq(of_block_end),
             target.eq(base + step),
             self.position.address.eq(address),
             self.position.bank_select.eq(bank_select),
@@ -106,7 +118,7 @@ class Positions(wiring.Component):
             of_block = Const(self._columns) << self.size if self._has_sizes else self._columns
             m.d.comb += [base.eq(block_start), step.eq(of_block)]
 
-        with m.If(self.advance):
+        with m.If(moves):
             m.d.sync += [
                 address.eq(target),
                 bank_select.eq(self._claims(target)),
@@ -116,15 +128,37 @@ class Positions(wiring.Component):
                 m.d.sync += row_start.eq(target)
             with m.If(self._ends(block_end, row_end & batch_end)):
                 m.d.sync += block_start.eq(target)
+        if self._pools:
+            with m.If(self.advance):
+                m.d.sync += entry.eq(entry + entry_step)
         with m.If(self.start):
             m.d.sync += [each.eq(self.address) for each in (address, row_start, block_start)]
             m.d.sync += [entry.eq(self.entry), bank_select.eq(self._claims(self.address))]
-        self._count(m, column, width, 1)
-        self._count(m, row, self.height, row_end & ~repeats)
-        self._count(m, block, blocks, block_end)
+        self._count(m, column, width, moves & 1)
+        self._count(m, row, self.height, moves & (row_end & ~repeats))
+        self._count(m, block, blocks, moves & block_end)
         if self._pair_bits is not None:
             self._take_turns(m, entry, block_end)
         return m
+
+    def _quarters(self, m: Module, row_end):
+        """Return whether an entry is the last of its position, and the step to the next entry."""
+        quarter = Signal(2)
+        # From the second entry of a row of blocks to the first of the row below.
+        below = Signal(len(self.width) + 1)
+        m.d.sync += below.eq(Cat(Const(1, 1), self.width - 1))
+        with m.If(self.advance & self.pooled):
+            m.d.sync += quarter.eq(quarter + 1)
+        with m.If(self.start):
+            m.d.sync += quarter.eq(0)
+        last = quarter == 3
+        step = Signal(signed(len(below) + 1))
+        m.d.comb += step.eq(1)
+        with m.If(quarter == 1):
+            m.d.comb += step.eq(below)
+        with m.Elif(last & ~row_end):
+            m.d.comb += step.eq(-below)
+        return last | ~self.pooled, step
 
     def _nest(self):
         """Return positions in a row, blocks, and the step within a row."""
@@ -184,12 +218,12 @@ class Positions(wiring.Component):
         return {"left": Signal(bits, name=f"{name}_left"), "last": Signal(name=f"{name}_last")}
 
     def _count(self, m: Module, counter: dict, total, when):
-        """Count down with `advance` and `when`; reload at the start and after the last.
+        """Count down with `when`; reload at the start and after the last.
 
         A single subtractor for both: the selection of its operand goes into its carry cells.
         """
         before, left = Mux(self.start | counter["last"], total, counter["left"]), counter["left"]
         following = Signal.like(left, name=f"following_{left.name}")
         m.d.comb += following.eq(before - 1)
-        with m.If(self.start | (self.advance & when)):
+        with m.If(self.start | when):
             m.d.sync += [left.eq(following), counter["last"].eq(following == 0)]

@@ -14,6 +14,7 @@ from matloom_rtl.ports import (
     SpadWriteSignature,
 )
 from matloom_rtl.post.lanes import Lanes
+from matloom_rtl.post.maxima import Maxima
 from matloom_rtl.post.numbers import Numbers
 from matloom_rtl.post.parameters import Parameters
 from matloom_rtl.post.positions import Positions
@@ -50,8 +51,9 @@ class Post(wiring.Component):
 
     With `config.tables` bytes may be replaced by table entries, or written to the table instead of
     to memory. With `config.products` bytes may first be multiplied by accumulators; both are read
-    in the same cycle. With `config.softmax`, rows of bytes pass through `Softmax` instead of the
-    lanes, and come three times.
+    in the same cycle. With `config.pooling`, a result may be the maximum of four vectors in a row
+    (`Maxima`). With `config.softmax`, rows of bytes pass through `Softmax` instead of the lanes,
+    and come three times.
 
     Members
     -------
@@ -80,7 +82,8 @@ class Post(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config = self._config
-        m.submodules.sources = sources = Positions(config, passes=Softmax.PASSES)
+        pools = bool(config.pooling)
+        m.submodules.sources = sources = Positions(config, passes=Softmax.PASSES, pools=pools)
         m.submodules.results = results = Positions(config)
         m.submodules.parameters = parameters = Parameters(config)
         m.submodules.numbers = numbers = Numbers(config)
@@ -111,14 +114,15 @@ class Post(wiring.Component):
         ):
             wiring.connect(m, inner, wiring.flipped(outer))
         self._sequence(m, sequencer, reader, lanes, writer)
+        if pools:
+            m.d.comb += sources.pooled.eq(command.pool)
         if config.fills_tables:
             wiring.connect(m, writer.rows, lanes.rows)
         m.d.comb += [
             sequencer.fetched.eq(self._fetch(m, parameters)),
             sequencer.asked_all.eq(reader.advance & sources.position.end),
             parameters.arriving.eq(reader.parameters_arriving),
-            writer.emerges.eq(lanes.emerges),
-            writer.results.eq(lanes.results),
+            *self._results(m, command, lanes, writer),
             self.unit.progress.eq(lanes.last_beat | writer.advance | parameters.arriving),
         ]
         return m
@@ -135,6 +139,20 @@ class Post(wiring.Component):
             lanes.written.eq(writer.advance),
             sequencer.finished.eq(writer.finished),
             sequencer.waiting.eq(writer.waiting),
+        ]
+
+    def _results(self, m: Module, command, lanes, writer):
+        """Return what connects results to the writer, through `Maxima` if it is built."""
+        if not self._config.pooling:
+            return [writer.emerges.eq(lanes.emerges), writer.results.eq(lanes.results)]
+        m.submodules.maxima = maxima = Maxima(self._config)
+        return [
+            maxima.pools.eq(command.pool),
+            maxima.emerges.eq(lanes.emerges),
+            maxima.results.eq(lanes.results),
+            lanes.kept.eq(maxima.kept),
+            writer.emerges.eq(maxima.maxima_emerge),
+            writer.results.eq(maxima.maxima),
         ]
 
     def _geometry(self, m: Module, command, start, sources, results):

@@ -42,7 +42,10 @@ PAIRED = {
     "sdram.merge_progress:_Parts.__init__": (3, "SyncFIFO, SyncFIFOBuffered"),
     "sdram.merge_progress:progress": (2, "Unanswered"),
     "parts.pipeline:Pipeline.constant": (1, ANY),
-    "post.positions:positions": (1, "Positions"),
+    "post.lanes:_kept": (1, "Maxima"),
+    "post.maxima:maxima": (2, "Lanes, Sequencer"),
+    "post.positions:positions": (2, "Positions"),
+    "post.pooled_positions:pooled_blocks": (4, "Positions"),
     "post.positions:whole_rows": (1, "Positions"),
     "post.borrowed_lanes:borrows": (3, "Softmax"),
     "post.reciprocals:reciprocals": (1, "Softmax"),
@@ -87,8 +90,8 @@ UNPROVEN = {
     ),
     "array.outputs:_Grids._assume": (5, "array/test_walk.py: moves and starts of the walk"),
     "post.parameters:Reads.__init__": (2, "post/test_parameters.py: data that were asked for"),
-    "post.positions:_held": (1, "post/test_post.py: the geometry stays"),
-    "post.positions:_advances": (2, "post/test_post.py: only what runs advances"),
+    "post.positions:held": (1, "post/test_post.py: the geometry stays"),
+    "post.positions:advances": (2, "post/test_post.py: only what runs advances"),
     "memory.queues:credit_queue": (2, "array/test_execute.py: the walk begins with room"),
     "memory.queues:unchecked_fifo": (2, "units that write with a place alone: their own tests"),
     "post.reader:_asks": (2, "control/test_dispatch.py: sizes of elements are legal"),
@@ -148,7 +151,8 @@ def test_all_of_a_file_is_looked_at():
 
 def test_proven_claims_have_a_proof():
     proven = {
-        proof.unit.split(",")[0] for proof in proofs_of(load_config("nano+products=1+softmax=1"))
+        proof.unit.split(",")[0]
+        for proof in proofs_of(load_config("nano+products=1+softmax=1+pooling=1"))
     }
     named = {unit for _count, why in PAIRED.values() for unit in why.split(", ")}
     assert named - {ANY, BUS} <= proven

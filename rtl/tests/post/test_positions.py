@@ -18,6 +18,7 @@ CONFIGS = {
     "floats": dataclasses.replace(BYTES, mac_modes=("i8xi8", "fp16"), weight_rows=2, float_rows=2),
     "narrow": dataclasses.replace(BYTES, mac_modes=("i8xi8", "i8xi4"), acc_bytes=64 * 16),
     "softmax": dataclasses.replace(BYTES, softmax=1),
+    "maxima": dataclasses.replace(BYTES, softmax=1, pooling=1),
 }
 #: How often batches of whole rows come.
 PASSES = 3
@@ -29,6 +30,8 @@ def expected(config, geometry):
     g = {"size": 0, "pairs": 0} | geometry
     if g.get("whole_rows"):
         return expected_rows(config, g)
+    if g.get("pooled"):
+        return expected_blocks(config, g)
     found, apart = [], config.pair_distance
     each = g["width"] * g["height"]
     for block in range(g["blocks"]):
@@ -47,6 +50,22 @@ def expected(config, geometry):
                 address %= 2**config.spad_size_bits
                 entry %= config.acc_entries
                 found.append((address, entry, ends, ends and last_block, last_block))
+    return found
+
+
+def expected_blocks(config, g):
+    """Return the expected positions of maxima: each four times, with the sums of a 2 x 2 block."""
+    found, rows, width = [], 2 * g["height"], 2 * g["width"]
+    for block, y, x in itertools.product(
+        *(range(g[name]) for name in ("blocks", "height", "width"))
+    ):
+        address = g["address"] + block * config.columns + y * g["pitch"] + x * g["x_step"]
+        last_block = block == g["blocks"] - 1
+        for down, right in itertools.product(range(2), repeat=2):
+            entry = g["entry"] + (block * rows + 2 * y + down) * width + 2 * x + right
+            ends = (y, x, down, right) == (g["height"] - 1, g["width"] - 1, 1, 1)
+            place = address % 2**config.spad_size_bits, entry % config.acc_entries
+            found.append((*place, ends, ends and last_block, last_block))
     return found
 
 
@@ -74,7 +93,8 @@ def bank_select(config, address):
 
 
 def check(config, geometries, *, stall=0.0, seed=0):
-    dut, chance = Positions(config, passes=PASSES), random.Random(seed)
+    dut = Positions(config, passes=PASSES, pools=bool(config.pooling))
+    chance = random.Random(seed)
 
     async def main(ctx):
         for geometry in geometries:
@@ -124,6 +144,8 @@ def draw(chance, config):
         geometry["entry"] = chance.choice((0, 3, config.pair_distance - 2, 20))
     if config.softmax:
         geometry["whole_rows"] = chance.randrange(2)
+    if config.pooling:
+        geometry["pooled"] = int(not geometry.get("whole_rows") and chance.random() < 0.7)
     if geometry.get("whole_rows"):
         geometry |= {"width": 1, "height": chance.choice((1, 2, 15, 16, 17, 32, 35))}
     return geometry

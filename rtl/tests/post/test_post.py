@@ -395,6 +395,60 @@ def test_products_come_at_full_rate(seed, name):
     assert second - first == 60 * beats + Lane.LATENCY + 18
 
 
+def pooling(name):
+    return dataclasses.replace(CONFIGS[name], pooling=1)
+
+
+def draw_pooled(generator, config, **fixed):
+    """Return the fields of a POST that writes maxima of 2 x 2 results."""
+    width, height, blocks = (generator.randint(1, 2) for _ in range(3))
+    sums = {"source": Source.ACC, "destination": Destination.SPAD, "pairs": 0, "product": 0}
+    table = generator.choice((Table.NONE, Table.LOOK_UP))
+    size = {"width": width, "height": height, "oc_blocks": blocks}
+    return draw(generator, config, **{**sums, **size, "pool": 1, "table": table, **fixed})
+
+
+@pytest.mark.fast_cases(2)
+@pytest.mark.parametrize("name", CONFIGS)
+def test_maxima_of_blocks(seed, name):
+    """Pooled and plain instructions in turn, with refused grants and gaps between them."""
+    config, generator = pooling(name), random.Random(seed)
+    fixed = {"param_addr": PARAMETERS, "oc_blocks": 2, "channel_bias": 1, "channel_scale": 1}
+    instructions = [fill(config, 2000)]
+    for _ in range(4):
+        instructions.append(draw_pooled(generator, config, **fixed))
+        instructions.append(draw(generator, config, **fixed, table=Table.NONE))
+    check(config, instructions, seed, refuse=generator.choice((0.0, 0.4)), gaps=0.3)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_maxima_take_the_time_of_their_sums(seed, name):
+    config, generator = pooling(name), random.Random(seed)
+    beats = config.columns // config.lanes
+    fixed = {"table": Table.NONE, "x_step": 3 * config.columns, "source_addr": 0}
+    fixed |= {"dest_addr": 1000, "height": 1, "oc_blocks": 1, "tail": config.columns}
+    fixed |= {"channel_bias": 0, "channel_scale": 0, "acc_addr": 0}
+
+    def taken(width):
+        drawn = draw_pooled(generator, config, **fixed, width=width)
+        return check(config, [drawn], seed)[0]
+
+    sums = {"source": Source.ACC, "destination": Destination.SPAD}
+    (plain,) = check(config, [draw(generator, config, **fixed, **sums, width=4)], seed)
+    assert taken(1) == plain
+    assert taken(4) == plain + 12 * beats
+
+
+@pytest.mark.fast_cases(1)
+@pytest.mark.parametrize("name", CONFIGS)
+def test_reset_amid_a_block_of_maxima(seed, name):
+    config, generator = pooling(name), random.Random(seed)
+    fixed = {"param_addr": PARAMETERS, "oc_blocks": 2, "channel_bias": 1, "channel_scale": 1}
+    drawn = [draw_pooled(generator, config, **fixed, table=Table.NONE) for _ in range(2)]
+    for cycle in (20, 30, 31, 32, 33, 34, 40):
+        check(config, drawn, seed, reset_at=cycle)
+
+
 @pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("tables", [0, 1])
 @pytest.mark.parametrize("products", [0, 1])

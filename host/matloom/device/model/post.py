@@ -9,7 +9,14 @@ from numpy.typing import NDArray
 from matloom.arch.config import Config
 from matloom.arch.floats import add
 from matloom.arch.instruction import Instruction
-from matloom.arch.isa import Destination, RowFunction, Source, Table, post_element_bytes
+from matloom.arch.isa import (
+    Destination,
+    RowFunction,
+    Source,
+    Table,
+    post_element_bytes,
+    post_vectors,
+)
 from matloom.arch.numerics import ADDEND_SHIFT, Rounding, add_bias, clamp, requantize, wrap32
 from matloom.arch.softmax import EXPONENTIAL_BYTES, EXPONENTIALS
 from matloom.device.model.floating import elements_of, post_results, written_bytes
@@ -47,6 +54,7 @@ def post(
     """Run one POST on scratchpad bytes (n,), accumulators (entries, columns) and tables."""
     fields, columns = instruction.values, config.columns
     shape = (fields["oc_blocks"], fields["height"], fields["width"], columns)
+    sums_shape = (shape[0], shape[1] << fields["pool"], shape[2] << fields["pool"], columns)
     entries = _entries(fields, config)
     if fields["rounding"] == Rounding.FLOAT:
         if fields["source"] == Source.SPAD and fields["destination"] == Destination.SPAD:
@@ -64,7 +72,7 @@ def post(
         spad[_destinations(fields, shape)] = results[valid]
         return
     if fields["source"] == Source.ACC:
-        values = accumulators[entries].astype(np.int64).reshape(shape)
+        values = accumulators[entries].astype(np.int64).reshape(sums_shape)
     else:
         values = _read(fields, spad, shape)
         if fields["product"]:
@@ -85,12 +93,14 @@ def post(
             return
         # The low byte; it is also the result if the limits cross.
         written = (results & 255).astype(np.uint8)
+        if fields["table"] == Table.LOOK_UP:
+            written = tables.bytes[written]
+        if fields["pool"]:
+            written = _pooled(written)
         if fields["table"] == Table.FILL or fields["softmax"] == RowFunction.FILL:
             filled = tables.exponentials if fields["softmax"] else tables.bytes
             _fill(filled, written.reshape(-1, columns), config)
             return
-        if fields["table"] == Table.LOOK_UP:
-            written = tables.bytes[written]
         spad[_destinations(fields, shape)] = written[valid]
         return
     target = np.array(accumulators[entries]).reshape(shape)
@@ -102,7 +112,7 @@ def post(
 
 def _entries(fields: dict[str, int], config: Config) -> NDArray[np.int64] | slice:
     """Return the entry numbers of each block and position."""
-    positions, first = fields["height"] * fields["width"], fields["acc_addr"]
+    positions, first = post_vectors(fields), fields["acc_addr"]
     count = fields["oc_blocks"] * positions
     if not fields["pairs"]:
         return slice(first, first + count)
@@ -122,6 +132,14 @@ def _valid(shape: tuple[int, ...], tail: int) -> NDArray[np.bool_]:
     channels = np.full((shape[0], 1, 1, 1), shape[-1])
     channels[-1] = tail
     return np.broadcast_to(np.arange(shape[-1]) < channels, shape)
+
+
+def _pooled(results: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Return the maximum of each block of 2 x 2 results (blocks, rows, positions, columns)."""
+    blocks, rows, positions, columns = results.shape
+    quarters = results.view(np.int8).reshape(blocks, rows // 2, 2, positions // 2, 2, columns)
+    largest: NDArray[np.int8] = quarters.max(axis=(2, 4))
+    return largest.view(np.uint8)
 
 
 def _read(

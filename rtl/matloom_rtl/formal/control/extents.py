@@ -106,12 +106,13 @@ def _post(f: _Fields) -> list:
     blocks, height, width = (f.count(name) for name in ("oc_blocks", "height", "width"))
     source, destination, rounding = (f(name) for name in ("source", "destination", "rounding"))
     table, product, pairs = (f(name) for name in ("table", "product", "pairs"))
-    addend = f("addend")
+    addend, pool = f("addend"), f("pool").any()
     floats = (rounding == Rounding.FLOAT.value) if config.has_float else Const(0)
     f.assumed += [
         Cat(rounding == each.value for each in config.roundings).any(),
         *(destination <= 2, table <= 2, ~(floats & f("words").any()), addend <= 1),
         ~(product.any() & addend.any()),
+        ~pool | ~Cat(source, destination, pairs, floats, f("words")).any(),
     ]
     size = Mux(f("words"), 1, 0)
     if config.has_float:
@@ -124,7 +125,7 @@ def _post(f: _Fields) -> list:
         last = last + (width - 1) * f.step("x_step")
         return last + ((blocks - 1) * config.columns << size) + (f("tail") << size)
 
-    places = blocks * height * width
+    places = blocks * height * width << Mux(pool, 2, 0)
     paired = ((blocks >> 1) + blocks[0]) * height * width + config.pair_distance
     entries = f("acc_addr") + Mux(pairs, paired, places)
     reads_bytes = source == Source.SPAD.value

@@ -36,6 +36,7 @@ class _Beats:
         beats, vectors = unit._beats, unit.vectors
         self.active, self.began = Const(0), Const(0)
         self.owed = Signal(10)
+        self.kept = unit.kept if unit._config.pooling else Const(0)
         if softmax is not None:
             self.active = unit.command.softmax == RowFunction.SOFTMAX
             self.began = softmax.begins
@@ -55,12 +56,12 @@ class _Beats:
             # beats do.
             begins.eq(vectors.valid & place & first & ~self.active),
             self.fed.eq(~first | begins),
-            after.eq(self.count + begins + self.began - unit.written),
+            after.eq(self.count + begins + self.began - unit.written - self.kept),
             Assume(~unit.written | (self.level != 0)),
         ]
         ready = unit.parameters.ready | self.active
         m.d.sync += [self.count.eq(after), place.eq((after < PLACES) & ready)]
-        m.d.sync += self.level.eq(self.level + unit.emerges[-1] - unit.written)
+        m.d.sync += self.level.eq(self.level + unit.emerges[-1] - unit.written - self.kept)
         with m.If(self.fed):
             m.d.sync += self.beat.eq(Mux(self.last, 0, self.beat + 1))
         with m.If(unit.emerges.any()):
@@ -102,6 +103,7 @@ def lanes(unit: Lanes) -> Claim:
     longest = max(cycles for cycles, _asked in kinds)
     beats = _Beats(m, unit, longest, parts.get("softmax"))
     assume_stays(m, unit.vectors)
+    _kept(m, unit)
     _held(m, unit, Cat(*beats.there[:longest], beats.count != 0, beats.began).any())
     if "softmax" in parts:
         borrows(m, whitebox, beats, parts)
@@ -126,6 +128,12 @@ def _parts(whitebox: Whitebox) -> tuple[dict, list]:
             parts[name] = whitebox.child(name).unit
             free += whitebox.free(name)
     return parts, free
+
+
+def _kept(m: Module, unit: Lanes) -> None:
+    """Assume that only vectors that came out completely are kept, where maxima are built."""
+    if unit._config.pooling:
+        m.d.comb += Assume(~unit.kept | unit.emerges[-1])
 
 
 def _held(m: Module, unit: Lanes, busy) -> None:

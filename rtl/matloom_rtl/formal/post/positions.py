@@ -9,23 +9,25 @@ from matloom_rtl.formal.parts.whitebox import Whitebox, inputs_of
 from matloom_rtl.formal.proof import Claim, Proof
 from matloom_rtl.post.positions import Positions
 
-__all__ = ["position_proofs", "positions", "touched", "whole_rows"]
+__all__ = ["LOOPS", "advances", "held", "position_proofs", "positions", "touched", "whole_rows"]
 
 #: Loops, outermost first, each with the input that holds its count.
-_LOOPS = {"block": "blocks", "row": "height", "column": "width"}
+LOOPS = {"block": "blocks", "row": "height", "column": "width"}
 
 
 def positions(unit: Positions) -> Claim:
     """Claim that the places are those of three loops: output block, row, column.
 
     Assumes that the geometry stays until the last place, and that a walk advances only while it
-    runs, and not in a cycle in which it restarts. `whole_rows` has a claim of its own.
+    runs, and not in a cycle in which it restarts. `whole_rows` and `pooled` have their own claims.
     """
     m = Module()
     whitebox = Whitebox(unit)
     m.submodules.unit = whitebox.fragment
     if unit._config.softmax:
         m.d.comb += Assume(~unit.whole_rows)
+    if unit._pools:
+        m.d.comb += Assume(~unit.pooled)
     at, columns = unit.position, unit._columns
     width = Const(columns) << unit.size if unit._has_sizes else Const(columns)
     nest = Nest(
@@ -39,8 +41,8 @@ def positions(unit: Positions) -> Claim:
         begin=unit.start,
         move=unit.advance,
     )
-    _advances(m, unit, nest)
-    _held(m, unit, nest)
+    advances(m, unit, nest)
+    held(m, unit, nest)
     shown, address = nest.running, nest.place("address")
     block_end = nest.last["row"] & nest.last["column"]
     m.d.comb += [
@@ -52,7 +54,9 @@ def positions(unit: Positions) -> Claim:
         *nest.lemmas(),
     ]
     _entries(m, whitebox, nest, block_end)
-    for name, count in _LOOPS.items():
+    if unit._pools:
+        m.d.comb += implies(shown, whitebox.register(name="quarter") == 0)
+    for name, count in LOOPS.items():
         left = whitebox.register(name=f"{name}_left")
         total, index = getattr(unit, count), nest.index[name]
         m.d.comb += [
@@ -95,9 +99,9 @@ def whole_rows(unit: Positions) -> Claim:
     remaining = (unit.height - before).as_unsigned()
     # All of the last batch; never zero, whatever the index is.
     m.d.comb += rows.eq(Mux((remaining == 0) | (remaining > BATCH), BATCH, remaining))
-    _advances(m, unit, nest)
+    advances(m, unit, nest)
     m.d.comb += Assume(unit.whole_rows)
-    _held(m, unit, nest)
+    held(m, unit, nest)
     shown, address, last = nest.running, nest.place("address"), nest.last
     row_end, pass_end = last["block"], last["row"] & last["block"]
     m.d.comb += [
@@ -137,12 +141,12 @@ def whole_rows(unit: Positions) -> Claim:
     return Claim(module=m, ports=inputs_of(unit))
 
 
-def _advances(m: Module, unit: Positions, nest: Nest) -> None:
+def advances(m: Module, unit: Positions, nest: Nest) -> None:
     """Assume that only a walk that runs advances, and not in a cycle in which it restarts."""
     m.d.comb += [Assume(~unit.advance | nest.running), Assume(~(unit.advance & unit.start))]
 
 
-def _held(m: Module, unit: Positions, nest: Nest) -> None:
+def held(m: Module, unit: Positions, nest: Nest) -> None:
     """Assume that the geometry stays; pairs and first places are taken at the start."""
     names = ("blocks", "height", "width", "pitch", "x_step")
     held = Cat(getattr(unit, name) for name in (*names, *(("size",) if unit._has_sizes else ())))

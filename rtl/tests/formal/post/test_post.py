@@ -6,8 +6,10 @@ from matloom.arch.config import load_config
 from matloom_rtl.formal.engine import PROVEN
 from matloom_rtl.formal.post.exponentials import exponentials
 from matloom_rtl.formal.post.lanes import lanes
+from matloom_rtl.formal.post.maxima import maxima
 from matloom_rtl.formal.post.numbers import numbers
 from matloom_rtl.formal.post.parameter_cache import parameter_cache
+from matloom_rtl.formal.post.pooled_positions import pooled_blocks
 from matloom_rtl.formal.post.positions import whole_rows
 from matloom_rtl.formal.post.products import products
 from matloom_rtl.formal.post.reciprocals import reciprocals
@@ -16,6 +18,7 @@ from matloom_rtl.formal.post.softmax import softmax
 from matloom_rtl.formal.post.writer import writer
 from matloom_rtl.post.exponentials import Exponentials
 from matloom_rtl.post.lanes import Lanes
+from matloom_rtl.post.maxima import Maxima
 from matloom_rtl.post.numbers import Numbers
 from matloom_rtl.post.parameters import Parameters
 from matloom_rtl.post.positions import Positions
@@ -27,6 +30,7 @@ from matloom_rtl.post.writer import Writer
 
 NANO = load_config("nano")
 ROWS = load_config("nano+softmax=1")
+POOLS = load_config("nano+pooling=1")
 WORDS = load_config("nano+i16xi8+tables=1")
 FORMATS = load_config("small+i16xi8+bf16+fp8_e4m3+fp8_e5m2+weight_rows=2")
 
@@ -57,6 +61,18 @@ def row_lanes(component=Lanes):
 
 def row_walk(component=Positions):
     return whole_rows(component(ROWS, passes=3))
+
+
+def pooled_walk(component=Positions):
+    return pooled_blocks(component(POOLS, pools=True))
+
+
+def pooled_lanes(component=Lanes):
+    return lanes(component(POOLS))
+
+
+def pooled_maxima(component=Maxima):
+    return maxima(component(POOLS))
 
 
 def row_order(component=Softmax):
@@ -139,6 +155,30 @@ MUTANTS = {
     "a batch ends a row early": (
         *(Positions, ('row["left"] == of_batch', 'row["left"] == of_batch + 1')),
         *(row_walk, 6),
+    ),
+    "a block of sums is as wide as its results": (
+        *(Positions, ("Cat(Const(1, 1), self.width - 1)", "self.width")),
+        *(pooled_walk, 8),
+    ),
+    "a block ends with each of its sums": (
+        *(Positions, ("of_block_end & last_entry", "of_block_end")),
+        *(pooled_walk, 6),
+    ),
+    "a result that is kept takes a place": (
+        *(Lanes, ("entered - self.kept", "entered")),
+        *(pooled_lanes, 30),
+    ),
+    "bytes are compared without their signs": (
+        *(Maxima, ("byte.as_signed() > before.as_signed()", "byte > before")),
+        *(pooled_maxima, 8),
+    ),
+    "a group begins with the largest byte of the one before": (
+        *(Maxima, ("is_larger = first | (", "is_larger = (")),
+        *(pooled_maxima, 16),
+    ),
+    "a beat is compared with another column's": (
+        *(Maxima, ("Mux(self.emerges[beat], held[beat], before)", "before")),
+        *(pooled_maxima, 10),
     ),
     "a row begins with the largest byte of the one before": (
         *(Softmax, ("here.first | (found > before)", "found > before")),
@@ -233,6 +273,13 @@ def test_mutants_are_not_proven(refuted, mutated, name):
     component, change, claim, cycles = MUTANTS[name]
     mutant = mutated(component, change)
     refuted(lambda: claim(mutant), depth=cycles)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("claim", [pooled_walk, pooled_lanes, pooled_maxima])
+def test_maxima_are_proven(prove, claim):
+    """No preset of the report pools at so small a size."""
+    assert prove(claim, depth=3, cover_depth=30).verdict == PROVEN
 
 
 @pytest.mark.slow
