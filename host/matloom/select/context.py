@@ -18,6 +18,7 @@ from matloom.ir.scales import (
     sums_are_wide,
 )
 from matloom.ir.shapes import BIAS, IMAGE_RANK
+from matloom.select.pooled import is_pooled
 from matloom.select.requantisation import Requantisation
 
 #: Operators whose stages read constants broadcast to the shape of the result.
@@ -92,6 +93,11 @@ class Context:
     def ends(self) -> tuple[str, str]:
         """Buffers of the first input and the first output."""
         return self.sources[0], self.results[0]
+
+    @property
+    def is_pooled(self) -> bool:
+        """Whether POST can write the maxima of its results that a MAX_POOL_2D makes."""
+        return bool(self.config.pooling) and is_pooled(self.graph, self.node.outputs[0])
 
     @property
     def mode(self) -> str:

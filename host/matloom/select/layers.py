@@ -178,6 +178,7 @@ def _dense_convolution(
                 config=context.config,
                 mode=mode,
                 limbs=limbs,
+                packs=not context.is_pooled,
             )
         )
 
@@ -215,6 +216,7 @@ def depthwise(context: Context) -> Stage | tuple[Stage, ...]:
         scale=context.by_channel(attributes.activation),
         config=context.config,
         mode=mode,
+        packs=not context.is_pooled,
     )
     return (
         dilated_stages(layer)

@@ -60,6 +60,9 @@ class ArrayStage:
         input, in the layout of the output, to the sums. With `ACC_SET` it sets the accumulators to
         the second input, or to the only one, and EXEC keeps the larger of them and its sums; a
         parameter block then has those of results, followed by those of this POST.
+    sums_per_output:
+        Sums of an output, in rows of a block: 1, or 4 of which POST writes the maximum. The loop
+        nest is then a `PooledWalk`.
     """
 
     name: str
@@ -77,6 +80,7 @@ class ArrayStage:
     element_bytes: int = 1
     table: np.ndarray | None = field(default=None, repr=False)
     accumulator_post: dict[str, int] | None = None
+    sums_per_output: int = 1
 
     #: Whether it computes elements of flat tensors, whatever their shapes.
     elementwise = False
@@ -182,12 +186,14 @@ class ArrayStage:
         """Whether POST writes one byte per sum to a dense tensor, and adds nothing to it."""
         layout = self.output_layout
         single = layout.limbs == self.accumulators_per_block == self.element_bytes == 1
-        return layout.contiguous and single and self.addend is None
+        return layout.contiguous and single and self.addend is None and self.sums_per_output == 1
 
     @property
     def text(self) -> str:
         """Description of how the array is used, for people."""
         grid, limited = self.grid, ", limited by its input" if self.limited else ""
+        if self.sums_per_output > 1:
+            limited += f", maxima of {self.sums_per_output} sums"
         text = (
             f"{type(self.loop_nest).__name__} of {self.steps} steps, {grid.blocks} output blocks, "
             f"{grid.images} x {grid.rows} x {grid.width} x {grid.position_bytes} bytes, "
@@ -203,8 +209,8 @@ class ArrayStage:
         return 2 if self.mode in NARROW_MODES else 1
 
     def entries(self, config: Config) -> int:
-        """Return how many accumulator entries, or pairs of entries, a half has."""
-        return config.acc_entries // 2 // self.accumulators_per_block
+        """Return for how many outputs of a block a half of the accumulators has entries."""
+        return config.acc_entries // 2 // self.accumulators_per_block // self.sums_per_output
 
     @property
     def depthwise(self) -> bool:

@@ -1,5 +1,7 @@
 """Each stage pass by example: the lines that it removes from a run's text, and those it adds."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from matloom.arch.config import PRESETS
@@ -11,6 +13,7 @@ from matloom.ir.attributes import (
     Conv2D,
     FullyConnected,
     Pad,
+    Pool2D,
     Slice,
 )
 from matloom.ir.builder import GraphBuilder
@@ -21,6 +24,7 @@ from matloom.select.rewrites.copy_tables import copy_tables
 from matloom.select.rewrites.elide_copies import elide_copies, elide_panel_copies
 from matloom.select.rewrites.fuse_tables import fuse_tables
 from matloom.select.rewrites.padded_sums import padded_sums
+from matloom.select.rewrites.pooled_results import pooled_results
 from matloom.select.rewrites.rescaled_maxima import rescaled_maxima
 from matloom.select.rewrites.scaled_maxima import scaled_maxima
 from matloom.select.rewrites.stage_passes import STAGE_PASSES
@@ -46,15 +50,13 @@ class Network(GraphBuilder):
         return self.add(Op.CONV_2D, [source, weights], attributes, name=name)
 
 
-def staged(graph, placed=()):
+def staged(graph, placed=(), config=REFERENCE.config):
     """Return the only run of a graph; tensors of `placed` are written into larger tensors."""
     names = unique_names(graph)
-    parts = partition(graph, REFERENCE, names, {})
+    parts = partition(graph, replace(REFERENCE, config=config), names, {})
     (run,) = parts.runs
     by_number = {number: names[root] for number, root in parts.roots.items()}
-    return StagedRun(
-        graph=graph, config=REFERENCE.config, run=run, names=by_number, placed=frozenset(placed)
-    )
+    return StagedRun(graph=graph, config=config, run=run, names=by_number, placed=frozenset(placed))
 
 
 def changed(change, before):
@@ -208,6 +210,21 @@ def test_a_dense_layer_writes_the_weights_of_a_product():
     ]
 
 
+def test_post_writes_maxima_of_what_a_convolution_makes():
+    network = Network()
+    image = network.input("x", (1, 5, 4, 16), "int8", SCALE)
+    wide = network.convolution(image, 32, "wide")
+    pool = Pool2D(window=(2, 2), stride=(2, 2))
+    made = network.add(Op.MAX_POOL_2D, [wide], pool, quantisation=SCALE, name="y")
+    run = staged(network.graph(made), config=replace(REFERENCE.config, pooling=1))
+    lines = changed(pooled_results, run)
+    made = "1 x 2 x 2 x 32 bytes, i8xi8, maxima of 4 sums"
+    assert [line for line in lines if line.startswith("+")] == [
+        f"+ CONV_2D_0: y = x; PooledWalk of 1 steps, 2 output blocks, {made}",
+        "+ 1 MAX_POOL_2D y: nothing",
+    ]
+
+
 def test_each_stage_pass_has_an_example():
     passes = {
         scaled_maxima,
@@ -215,6 +232,7 @@ def test_each_stage_pass_has_an_example():
         padded_sums,
         fuse_tables,
         copy_tables,
+        pooled_results,
         elide_copies,
         elide_panel_copies,
         store_slices,

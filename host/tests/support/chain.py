@@ -12,7 +12,7 @@ from matloom.arch.isa import Opcode
 from matloom.compiler import CompileOptions, compile_network
 from matloom.device.model.transport import ModelTransport
 from matloom.device.open import open_device
-from matloom.ir.attributes import Activation, Conv2D, DepthwiseConv2D, Padding
+from matloom.ir.attributes import Activation, Conv2D, DepthwiseConv2D, Padding, Pool2D
 from matloom.ir.graph import Graph, Node, Op, Tensor
 from matloom.ir.shapes import same_padding
 from matloom.kernels.interpreter import interpret
@@ -64,6 +64,27 @@ class Chain:
         index = len(self.nodes)
         node = Node(op=Op.HARD_SWISH, inputs=(self.last,), outputs=(number,), index=index)
         self.nodes.append(node)
+        self.last = number
+        return self
+
+    def pool(self) -> Self:
+        """Add MAX_POOL_2D of blocks of 2 x 2."""
+        images, height, width, channels = self.shape
+        number = len(self.tensors)
+        self.tensors[number] = replace(
+            self.tensors[self.last],
+            name=f"tensor_{number}",
+            shape=(images, height // 2, width // 2, channels),
+        )
+        self.nodes.append(
+            Node(
+                op=Op.MAX_POOL_2D,
+                inputs=(self.last,),
+                outputs=(number,),
+                attributes=Pool2D(window=(2, 2), stride=(2, 2)),
+                index=len(self.nodes),
+            )
+        )
         self.last = number
         return self
 

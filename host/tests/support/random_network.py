@@ -59,7 +59,7 @@ def random_network(
     """Return a network that `verify` accepts; equal arguments give equal networks.
 
     With `words` some tensors are int16; with `state` it has variables, with `products` it may
-    multiply computed matrices.
+    multiply computed matrices, and keep the maximum of each block of 2 x 2 results.
     """
     network = _Network((seed, size.operators), size, words=words, products=products)
     while len(network.growth.nodes) < size.operators:
@@ -98,7 +98,7 @@ class _Network:
         spatial = len(tensor.shape) == 4
         known = kinds["any"] + (kinds["image"] if spatial else ())
         if self.products and spatial and tensor.dtype == "int8":
-            known += (("product", 3),)
+            known += (("product", 3), ("blocks", 4))
         name, weight = zip(*known, strict=True)
         odds = np.array(weight, float) / sum(weight)
         kind = str(g.random.choice(np.array(name), p=odds))
@@ -341,6 +341,18 @@ def _pool(network: _Network, source: int) -> None:
     g.operator(g.choose((Op.AVERAGE_POOL_2D, Op.MAX_POOL_2D)), [source], attributes)
 
 
+def _blocks(network: _Network, source: int) -> None:
+    """Add a convolution, or a depthwise layer, and MAX_POOL_2D of blocks of its results."""
+    g = network.growth
+    made = len(g.nodes)
+    g.choose((_convolution, _depthwise))(network, source)
+    if len(g.nodes) == made:
+        return
+    (output,) = g.nodes[-1].outputs
+    if min(g.tensors[output].shape[1:3]) > 1:
+        g.operator(Op.MAX_POOL_2D, [output], Pool2D(window=(2, 2), stride=(2, 2)))
+
+
 #: Of inputs of LOGISTIC and TANH, the first that is too large.
 _SIGMOID_SCALE = 8.0
 
@@ -519,6 +531,7 @@ def _residual(network: _Network, source: int) -> None:
 
 _KINDS: dict[str, Callable[[_Network, int], None]] = {
     "add": _arithmetic(Op.ADD),
+    "blocks": _blocks,
     "concatenation": _concatenation,
     "convolution": _convolution,
     "dense": _dense,

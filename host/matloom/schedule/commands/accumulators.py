@@ -38,21 +38,21 @@ class Accumulators:
         Consecutive tiles share a half if that does not block POST, so that no tile waits for POST
         of the one before. Otherwise halves alternate.
         """
-        half = stage.entries(self._config)
+        half, sums = stage.entries(self._config), stage.sums_per_output
         if tile.prologue_sums is not None:
             self.half, self._end = tile.prologue_sums.half, [0, 0]
-            return self.half * half + tile.prologue_sums.entry
+            return sums * (self.half * half + tile.prologue_sums.entry)
         if not tile.first_step:
             self.half ^= 1
-            # A tile of pairs counts half as many entries as an earlier tile of single sums may
-            # have.
+            # A tile of pairs, or of several sums for each output, counts fewer entries than an
+            # earlier tile of single sums may have.
             end = min(self._end[self.half], half)
             first = end if end + tile.entries <= half else 0
             if not first < end <= first + tile.entries and not self._leaves_post(tile):
                 # The tile waits for the last entry that POST reads.
                 first = max(0, end - tile.entries)
             self._end[self.half] = first + tile.entries
-            self._entry = self.half * half + first
+            self._entry = sums * (self.half * half + first)
         return self._entry
 
     def _leaves_post(self, tile: ArrayTile) -> bool:

@@ -209,17 +209,19 @@ class _Emitter:
         """Return the fields of a POST that writes its results to an address."""
         whole, rest = divmod(write.size // stage.element_bytes - 1, self.config.columns)
         limbs, params = stage.output_layout.limbs, stage.params.shape[1] // stage.param_sets
+        sums = tile.positions * stage.sums_per_output
         return {
             "source": Source.ACC,
             "destination": Destination.SPAD,
             "pairs": stage.accumulators_per_block - 1,
+            "pool": int(stage.sums_per_output > 1),
             "width": tile.end_x - tile.first_x,
             "height": tile.height,
             "oc_blocks": whole + 1,
             "tail": rest + 1,
             "x_step": write.x_step,
             **source,
-            "acc_addr": source["acc_addr"] + write.block * tile.positions,
+            "acc_addr": source["acc_addr"] + write.block * sums,
             "param_addr": source["param_addr"] + write.block * params,
             "dest_addr": address + write.first_byte,
             "dest_pitch": write.row_step,
@@ -245,7 +247,7 @@ class _Emitter:
                 **fields,
                 "oc_blocks": 1,
                 "weight_addr": fields["weight_addr"] + plane * stage.weight_tile_bytes,
-                "acc_addr": fields["acc_addr"] + plane * tile.positions,
+                "acc_addr": fields["acc_addr"] + plane * tile.positions * stage.sums_per_output,
                 "input_addr": fields["input_addr"] + plane * apart,
             }
 

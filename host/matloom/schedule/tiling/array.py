@@ -44,6 +44,7 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
         """Cycles of each tile: those of the array or of POST, whichever is slower."""
         stage = self.stage
         accumulators = stage.accumulators_per_block * stage.output_layout.limbs
+        accumulators *= stage.sums_per_output
         accumulators += stage.limited
         return [
             exec_cycles(

@@ -11,6 +11,7 @@ from matloom.select.rewrites.copy_tables import copy_tables
 from matloom.select.rewrites.elide_copies import elide_copies, elide_panel_copies
 from matloom.select.rewrites.fuse_tables import fuse_tables
 from matloom.select.rewrites.padded_sums import padded_sums
+from matloom.select.rewrites.pooled_results import pooled_results
 from matloom.select.rewrites.rescaled_maxima import rescaled_maxima
 from matloom.select.rewrites.scaled_maxima import scaled_maxima
 from matloom.select.rewrites.staged_run import StagedRun
@@ -22,6 +23,7 @@ STAGE_PASSES: tuple[Callable[[StagedRun], StagedRun], ...] = (
     padded_sums,
     fuse_tables,
     copy_tables,
+    pooled_results,
     store_slices,
     elide_copies,
     elide_panel_copies,

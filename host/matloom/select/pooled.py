@@ -1,0 +1,92 @@
+"""MAX_POOL_2D by POST: which layers it follows, and their loops over blocks of 2 x 2 outputs."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from matloom.ir.attributes import Activation, Padding, Pool2D
+from matloom.ir.graph import Graph, Node, Op
+from matloom.select.loop_nest import Walk
+
+#: Rows and positions of the block of sums that makes an output.
+SIDE = 2
+
+#: Operators that POST applies to bytes before it compares them.
+_LOOKUPS = frozenset(
+    {Op.HARD_SWISH, Op.LEAKY_RELU, Op.LOGISTIC, Op.LOOKUP, Op.RELU, Op.RELU6, Op.TANH}
+)
+
+
+def pools_blocks(node: Node) -> bool:
+    """Return whether an operator only keeps the maximum of each block of a map."""
+    if node.op is not Op.MAX_POOL_2D:
+        return False
+    attributes = node.attributes_as(Pool2D)
+    blocks = attributes.window == attributes.stride == (SIDE, SIDE)
+    plain = attributes.activation is Activation.NONE
+    return blocks and plain and attributes.padding == Padding()
+
+
+def is_pooled(graph: Graph, tensor: int) -> bool:
+    """Return whether all that reads a tensor, if need be after a lookup, is such an operator."""
+    readers = graph.consumers[tensor]
+    if len(readers) != 1 or tensor in graph.leaving:
+        return False
+    node = graph.nodes[readers[0]]
+    return pools_blocks(node) or (node.op in _LOOKUPS and is_pooled(graph, node.outputs[0]))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PooledWalk:
+    """The loops of `inner` for blocks of `SIDE` x `SIDE` of its outputs."""
+
+    inner: Walk
+
+    kernel_row_step: ClassVar[int] = 1
+
+    @property
+    def steps(self) -> int:
+        """Reduction steps of one output block."""
+        return self.inner.steps
+
+    @property
+    def kernel_rows(self) -> int:
+        """Input rows that an output row reads."""
+        inner = self.inner
+        return (inner.kernel_rows - 1) * inner.kernel_row_step + inner.y_step * (SIDE - 1) + 1
+
+    @property
+    def y_step(self) -> int:
+        """Input rows between output rows."""
+        return SIDE * self.inner.y_step
+
+    @property
+    def oc_step(self) -> int:
+        """Bytes of the input between output blocks; 0 if all read the same."""
+        return self.inner.oc_step
+
+    @property
+    def weights_fixed(self) -> bool:
+        """Whether all steps and blocks share one weight tile."""
+        return self.inner.weights_fixed
+
+    @property
+    def slides(self) -> bool:
+        """Whether windows slide: a tile then streams more rows than it makes."""
+        return self.inner.slides
+
+    @property
+    def is_long(self) -> bool:
+        """Whether it has one kernel row, with more taps than one EXEC can count."""
+        return self.inner.is_long
+
+    def vectors(self, height: int, width: int) -> int:
+        """Return about how many vectors a step streams for `height` rows of `width` outputs."""
+        return self.inner.vectors(SIDE * height, SIDE * width)
+
+    def fields(self, rows: tuple[int, int], columns: tuple[int, int], block: int) -> dict[str, int]:
+        """Return the fields of EXEC for a range of outputs (half open), from an output block."""
+        return self.inner.fields(_doubled(rows), _doubled(columns), block)
+
+
+def _doubled(ends: tuple[int, int]) -> tuple[int, int]:
+    return SIDE * ends[0], SIDE * ends[1]

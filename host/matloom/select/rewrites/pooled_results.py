@@ -1,0 +1,77 @@
+"""MAX_POOL_2D behind a convolution: POST writes the maximum of each block of 2 x 2 results."""
+
+from collections import Counter
+from dataclasses import replace
+
+from matloom.arch.config import Config
+from matloom.select.layout.base import Grid
+from matloom.select.pooled import SIDE, PooledWalk, pools_blocks
+from matloom.select.rewrites.staged_run import StagedRun
+from matloom.select.stage import ArrayStage, OutputRegion, Stage
+
+
+def pooled_results(staged: StagedRun) -> StagedRun:
+    """Return a run in which stages make the maxima that only a MAX_POOL_2D makes of their results.
+
+    Rows and positions beyond the last whole block are not computed.
+    """
+    if not staged.config.pooling:
+        return staged
+    groups: list[tuple[Stage, ...]] = list(staged.stages)
+    readers = Counter(name for group in groups for stage in group for name in stage.inputs)
+    producers = Counter(stage.output for group in groups for stage in group)
+    places: dict[str, int] = {}
+    for at, (node, group) in enumerate(zip(staged.run.nodes, staged.stages, strict=True)):
+        places |= {stage.output: at for stage in group[-1:]}
+        if not pools_blocks(node) or len(group) != 1:
+            continue
+        (pool,), name = group, group[0].inputs[0]
+        if name not in places or name in staged.kept or not readers[name] == producers[name] == 1:
+            continue
+        *first, maker = groups[places[name]]
+        if not isinstance(maker, ArrayStage) or not isinstance(pool, ArrayStage):
+            continue
+        if _makes_sums(maker, pool, staged.config):
+            groups[places[name]], groups[at] = (*first, _pooled(maker, pool)), ()
+            places[pool.output] = places[name]
+    return staged if groups == list(staged.stages) else staged.with_stages(groups)
+
+
+def _makes_sums(stage: ArrayStage, pool: ArrayStage, config: Config) -> bool:
+    """Return whether POST can pool the results of a stage: bytes of sums with one set of fields."""
+    if stage.computed is not None or stage.limited:
+        return False
+    grid, result, read = stage.grid, pool.grid, pool.input_layout
+    return (
+        stage.makes_dense_bytes
+        and len(stage.regions) == 1
+        and stage.entries(config) >= SIDE * SIDE
+        and pool.table is None
+        and (grid.images, grid.rows, grid.row_bytes) == (result.images, read.rows, read.row_bytes)
+        and _extent(result) == _extent(_of_blocks(grid))
+    )
+
+
+def _of_blocks(grid: Grid) -> Grid:
+    """Return the grid of the whole blocks of a grid."""
+    return replace(grid, rows=grid.rows // SIDE, width=grid.width // SIDE)
+
+
+def _extent(grid: Grid) -> tuple[int, ...]:
+    return grid.images, grid.rows, grid.width, grid.position_bytes
+
+
+def _pooled(stage: ArrayStage, pool: ArrayStage) -> ArrayStage:
+    """Return the stage whose POSTs write the maxima of its results."""
+    (region,), grid = stage.regions, _of_blocks(stage.grid)
+    whole = OutputRegion(
+        first_row=0, end_row=grid.rows, first_x=0, end_x=grid.width, post=region.post
+    )
+    return replace(
+        stage,
+        output=pool.output,
+        output_layout=replace(pool.output_layout, grid=grid),
+        loop_nest=PooledWalk(inner=stage.loop_nest),
+        regions=(whole,),
+        sums_per_output=SIDE * SIDE,
+    )
