@@ -9,7 +9,7 @@ from matloom.ir.attributes import Activation, Lookup
 from matloom.ir.graph import Graph, Node, Op, Tensor
 from matloom.ir.moves import reduced_shape, slice_shape
 from matloom.ir.operators import OPERATORS, Operator
-from matloom.ir.products import has_computed_weights, matmul_multiplier
+from matloom.ir.products import has_computed_weights
 from matloom.ir.scales import (
     activation_range,
     addition,
@@ -55,7 +55,7 @@ _LEAST_SCALE = 2.0**-20
 #: Functions that derive multipliers from the scales of quantised operators, or raise.
 RATIOS: Mapping[Op, Callable[[Graph, Node], object]] = {
     Op.ADD: addition,
-    Op.BATCH_MATMUL: matmul_multiplier,
+    Op.BATCH_MATMUL: product_multiplier,
     Op.HARD_SWISH: hard_swish_scales,
     Op.LEAKY_RELU: leaky_scales,
     Op.LOGISTIC: sigmoid_scale,

@@ -52,6 +52,7 @@ from matloom.ir.shapes import (
     lstm_shapes,
     matrix_product_shape,
     pooling_shape,
+    product_shape,
     row_shape,
     same_shape,
 )
@@ -216,7 +217,11 @@ OPERATORS = {
     Op.MAX_POOL_2D: _POOL,
     Op.MEAN: _REDUCE,
     Op.MINIMUM: _CHOICE,
-    Op.MUL: _ARITHMETIC,
+    Op.MUL: replace(
+        _ARITHMETIC,
+        types=_ARITHMETIC.types | {"int8 int8 int32 -> int8"},
+        shape=product_shape,
+    ),
     Op.PACK: Operator(attributes=Axis, types=_ANY, shape=pack_shape, variadic=True, scaled=False),
     Op.PAD: _PAD,
     Op.PADV2: _PAD,

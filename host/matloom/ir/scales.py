@@ -16,7 +16,7 @@ Multiplier = tuple[int, int]
 
 #: Index of the input with multipliers and shifts, int32 (2, channels).
 STATED = {
-    Op.BATCH_MATMUL: 2,
+    **dict.fromkeys((Op.BATCH_MATMUL, Op.MUL), 2),
     **dict.fromkeys(
         (Op.CONV_2D, Op.DEPTHWISE_CONV_2D, Op.FULLY_CONNECTED, Op.TRANSPOSE_CONV), MULTIPLIERS
     ),
@@ -131,7 +131,17 @@ def unary_multiplier(graph: Graph, node: Node) -> Multiplier:
 
 
 def product_multiplier(graph: Graph, node: Node) -> Multiplier:
-    """Return the multiplier and shift of MUL: product of input scales over the output scale."""
+    """Return the multiplier and shift of a product of two tensors, such as MUL or BATCH_MATMUL.
+
+    TensorFlow Lite Micro multiplies the scales of the inputs in float64, and divides by that of the
+    output. Products from ONNX state both as a constant input, as layers do (`channel_multipliers`).
+    """
+    if states_multipliers(node):
+        stated = graph.tensors[node.inputs[STATED[node.op]]].data
+        if stated is None:
+            raise ValueError("the multiplier must be constant")
+        multiplier, shift = stated.reshape(-1).tolist()
+        return multiplier, shift
     first, second = (graph.tensors[number].scale for number in node.inputs)
     pair: Multiplier = quantize_multiplier(first * second / graph.tensors[node.output].scale)
     return pair

@@ -144,12 +144,23 @@ def dense_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
     return (size // depth, units)
 
 
+def _operands(shapes: Sequence[Shape]) -> Sequence[Shape]:
+    """Return the shapes of both factors of a product, which may state a multiplier, too."""
+    stated = shapes[2:]
+    if any(shape != (2, 1) for shape in stated):
+        raise ValueError(f"the multiplier and shift must have the shape (2, 1), not {stated[0]}")
+    return shapes[:2]
+
+
+def product_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
+    """Return the shape of an element-wise product."""
+    return broadcast_shape(_operands(shapes), attributes)
+
+
 def batch_matmul_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
     """Return the shape of (..., rows, inner) times (..., inner, columns), after transposition."""
     assert isinstance(attributes, BatchMatmul)
-    shapes, stated = shapes[:2], shapes[2:]
-    if any(shape != (2, 1) for shape in stated):
-        raise ValueError(f"the multiplier and shift must have the shape (2, 1), not {stated[0]}")
+    shapes = _operands(shapes)
     if min(map(len, shapes)) < MATRIX_RANK:
         raise ValueError(f"the inputs must have 2 dimensions or more, not {shapes[0]}, {shapes[1]}")
     (rows, inner), (depth, columns) = (

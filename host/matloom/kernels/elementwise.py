@@ -4,17 +4,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from matloom.arch.numerics import wrap32
+from matloom.arch.numerics import requantize, wrap32
 from matloom.ir.attributes import Activation, Arithmetic
 from matloom.ir.graph import Array, Graph, Node, Op
-from matloom.ir.scales import addition, prelu_scales, product_multiplier
+from matloom.ir.scales import addition, layer_rounding, prelu_scales, product_multiplier
 from matloom.kernels.requantise import converted, finish, limit, scale
 
 
 def _centred(graph: Graph, node: Node, inputs: Sequence[Array]) -> list[Array]:
     return [
         x.astype(np.int64) - graph.tensors[number].zero_point
-        for x, number in zip(inputs, node.inputs, strict=True)
+        for x, number in zip(inputs, node.inputs, strict=False)
     ]
 
 
@@ -32,8 +32,9 @@ def add(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
 
 def multiply(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
     """MUL of 8-bit or 16-bit integers."""
-    first, second = _centred(graph, node, inputs)
-    scaled = scale(wrap32(first * second), *product_multiplier(graph, node))
+    first, second = _centred(graph, node, inputs[:2])
+    products, pair = wrap32(first * second), product_multiplier(graph, node)
+    scaled = requantize(products, *pair, layer_rounding(node))
     return finish(scaled, node.attributes_as(Arithmetic).activation, graph.tensors[node.output])
 
 

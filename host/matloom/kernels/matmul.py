@@ -7,8 +7,7 @@ import numpy as np
 from matloom.arch.numerics import requantize, wrap32
 from matloom.ir.attributes import Activation, BatchMatmul
 from matloom.ir.graph import Array, Graph, Node
-from matloom.ir.products import matmul_multiplier
-from matloom.ir.scales import layer_rounding
+from matloom.ir.scales import layer_rounding, product_multiplier
 from matloom.kernels.requantise import finish
 
 
@@ -30,6 +29,6 @@ def batch_matmul(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
     sums: Array = np.matmul(left, right)
     if inputs[0].dtype == np.float32:
         return sums.astype(np.float32)
-    pair = matmul_multiplier(graph, node)
+    pair = product_multiplier(graph, node)
     scaled = requantize(wrap32(sums.astype(np.int64)), *pair, layer_rounding(node))
     return finish(scaled, Activation.NONE, graph.tensors[node.output])

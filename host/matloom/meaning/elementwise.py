@@ -9,6 +9,7 @@ from matloom.ir.scales import (
     Multiplier,
     activation_range,
     addition,
+    layer_rounding,
     leaky_scales,
     prelu_scales,
     product_multiplier,
@@ -69,7 +70,8 @@ def multiply(context: NodeInputs) -> list[Integers]:
         products = wrap32(first * second)
     pair = product_multiplier(context.graph, context.node)
     activation = context.node.attributes_as(Arithmetic).activation
-    return context.written(context.result(products, *pair, activation))
+    rounding = layer_rounding(context.node)
+    return context.written(context.result(products, *pair, activation, rounding=rounding))
 
 
 def rescale(context: NodeInputs) -> list[Integers]:

@@ -19,11 +19,12 @@ from matloom.ir.attributes import (
     Reduce,
     TransposeConv,
 )
-from matloom.ir.products import has_computed_weights, matmul_multiplier
+from matloom.ir.products import has_computed_weights
 from matloom.ir.scales import (
     activation_range,
     channel_multipliers,
     layer_rounding,
+    product_multiplier,
     reduction_multiplier,
     sums_are_wide,
 )
@@ -162,7 +163,7 @@ def batch_matmul(context: NodeInputs) -> list[Integers]:
     sums = np.empty(context.output.shape, np.int64)
     for at in np.ndindex(batch):
         sums[at] = product_of_probes(left[at], right[at])
-    pair, rounding = matmul_multiplier(context.graph, context.node), layer_rounding(context.node)
+    pair, rounding = product_multiplier(context.graph, context.node), layer_rounding(context.node)
     return context.written(context.result(sums, *pair, rounding=rounding))
 
 

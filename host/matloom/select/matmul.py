@@ -10,8 +10,7 @@ import numpy as np
 from matloom.arch.config import Config
 from matloom.arch.isa import Opcode, largest
 from matloom.ir.attributes import Activation, BatchMatmul
-from matloom.ir.products import matmul_multiplier
-from matloom.ir.scales import layer_rounding
+from matloom.ir.scales import layer_rounding, product_multiplier
 from matloom.ir.shapes import MATRIX_RANK
 from matloom.select.context import Context, NotOnEngine
 from matloom.select.layout.base import Grid, OutputLayout
@@ -41,7 +40,7 @@ def batch_matmul(context: Context) -> tuple[ArrayStage, ...]:
     if attributes.adj_x:
         left = context.derived("first input, transposed")
         copies += transposed(context, product, left)
-    scale = context.result(*matmul_multiplier(context.graph, context.node), Activation.NONE)
+    scale = context.result(*product_multiplier(context.graph, context.node), Activation.NONE)
     scale = replace(scale, rounding=layer_rounding(context.node))
     stages = _products(context, product, left, scale, adj_y=attributes.adj_y)
     return (*copies, *stages)

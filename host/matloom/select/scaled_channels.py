@@ -6,7 +6,7 @@ import numpy as np
 
 from matloom.ir.attributes import Arithmetic
 from matloom.ir.graph import Array
-from matloom.ir.scales import product_multiplier
+from matloom.ir.scales import layer_rounding, product_multiplier
 from matloom.ir.shapes import IMAGE_RANK
 from matloom.select.build import Convolution, depthwise_stage
 from matloom.select.context import Context
@@ -73,6 +73,7 @@ def multiplication(context: Context) -> Stage:
         *product_multiplier(context.graph, context.node),
         context.node.attributes_as(Arithmetic).activation,
     )
+    scale = replace(scale, rounding=layer_rounding(context.node))
     for index, factor in ((0, 1), (1, 0)):
         data, factors = context.inputs[index], channel_factors(context, factor)
         if data.data is None and factors is not None and data.shape == context.output.shape:
@@ -83,5 +84,5 @@ def multiplication(context: Context) -> Stage:
                 factors=factors,
                 scale=scale,
             )
-    first, second = (tensor.zero_point for tensor in context.inputs)
+    first, second = (tensor.zero_point for tensor in context.inputs[:2])
     return product(context, (context.sources[0], context.sources[1]), (first, second), scale)

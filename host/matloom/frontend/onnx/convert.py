@@ -13,6 +13,7 @@ from matloom.frontend.onnx.claims import Claim
 from matloom.frontend.onnx.host_transposes import transpose_on_host
 from matloom.frontend.onnx.joins import convert_join
 from matloom.frontend.onnx.moves import MOVES
+from matloom.frontend.onnx.pair_products import convert_pair_product
 from matloom.frontend.onnx.products import convert_product
 from matloom.frontend.onnx.quantised import Model, layer_of, quantisation_of
 from matloom.frontend.onnx.registered import add_registered, registered_node
@@ -45,9 +46,10 @@ def _layer(values: Values, model: Model, node: Any) -> Claim:
 _INTEGERS: dict[str, Callable[[Values, Model, Any], Claim]] = {
     **dict.fromkeys(("QLinearConv", "QLinearMatMul", "QGemm"), _layer),
     **dict.fromkeys(("QLinearAveragePool", "QLinearGlobalAveragePool"), convert_average),
-    **dict.fromkeys(("QLinearLeakyRelu", "QLinearMul", "QLinearSigmoid"), convert_unary),
+    **dict.fromkeys(("QLinearLeakyRelu", "QLinearSigmoid"), convert_unary),
     "QLinearAdd": convert_sum,
     "QLinearConcat": convert_join,
+    "QLinearMul": convert_pair_product,
 }
 
 

@@ -57,14 +57,12 @@ def convert_unary(values: Values, model: Model, node: Any) -> Claim:
     Raises
     ------
     Unsupported
-        It is a product of other operands.
+        A result depends on more than a byte.
     """
     names, at = list(node.input), 0
     wanted: list[tuple[Op, Attributes]] = []
     if node.op_type == "QLinearMul":
         at = 0 if names[3] in model.constants else 3
-        if model.constant(names[3 - at]).size != 1:
-            raise Unsupported("multiplies by more than one constant")
     elif node.op_type == "QLinearLeakyRelu":
         wanted.append((Op.LEAKY_RELU, LeakyRelu(alpha=attribute(node, "alpha", 0.01))))
     else:

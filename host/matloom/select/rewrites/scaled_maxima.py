@@ -6,7 +6,7 @@ import numpy as np
 
 from matloom.arch.isa import Destination, Opcode, Source, largest
 from matloom.ir.graph import Array, Graph, Node, Op
-from matloom.ir.scales import product_multiplier
+from matloom.ir.scales import product_multiplier, states_multipliers
 from matloom.ir.shapes import IMAGE_RANK
 from matloom.kernels.kernels import kernel_of
 from matloom.select.context import unchanged
@@ -68,7 +68,7 @@ def _is_private(staged: StagedRun, number: int) -> bool:
 def _limited(staged: StagedRun, maker: Node, node: Node, other: int) -> ArrayStage | None:
     """Return the stage of MAXIMUM of `other` and a MUL of it; None for other graphs."""
     graph, names = staged.graph, staged.names
-    if maker.op is not Op.MUL:
+    if maker.op is not Op.MUL or states_multipliers(maker):
         return None
     computed = [number for number in maker.inputs if graph.tensors[number].data is None]
     output = graph.tensors[node.output]

@@ -1,0 +1,49 @@
+"""Runs products of two tensors, element by element, on the engine: QLinearMul as MUL.
+
+ONNX Runtime scales the product of two differences from zero points like the sum of a layer.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from matloom.frontend.onnx.claims import Claim
+from matloom.frontend.onnx.pairs import Pairs
+from matloom.frontend.onnx.quantised import Model
+from matloom.frontend.onnx.unary import convert_unary
+from matloom.frontend.onnx.values import Values
+from matloom.frontend.onnx.weighted import stated_multipliers
+from matloom.ir.graph import Array, Op
+
+
+def convert_pair_product(values: Values, model: Model, node: Any) -> Claim:
+    """Add the operator of a QLinearMul; return for how many inputs it differs from the node.
+
+    Raises
+    ------
+    Unsupported
+        The engine does not support such a product.
+    """
+    operands = node.input[0], node.input[3]
+    if any(name in model.constants and model.constant(name).size == 1 for name in operands):
+        return convert_unary(values, model, node)
+    pairs = Pairs(values, model, node)
+    scales, stated = pairs.signed(), _multiplier(pairs)
+    pairs.add(values, Op.MUL, scales, stated)
+    differing = pairs.misses(Op.MUL, scales, stated)
+    return Claim(unit="pairs of inputs", reachable=len(pairs.wanted), differing=differing)
+
+
+def _multiplier(pairs: Pairs) -> Array:
+    """Return the multiplier and the shift that round as many products as possible as there."""
+    kinds = pairs.signed()
+    first, second = (
+        side.astype(np.int64) - kind.zero_point[0]
+        for side, kind in zip(pairs.bytes, kinds[:2], strict=True)
+    )
+    products = first * second
+    one, other, output = (np.float32(kind.scale[0]) for kind in kinds)
+    scale = np.full(1, one * other / output, np.float32)
+    reach = products.min(keepdims=True), products.max(keepdims=True)
+    data, _claim = stated_multipliers(scale, reach, pairs.made, pairs.dtype)
+    return data

@@ -1,0 +1,188 @@
+"""Runs sums and products of two tensors of bytes on the engine, compared on all pairs of bytes.
+
+ONNX Runtime computes them in float32, in an order of operations that depends on the processor; the
+engine computes integers. Both are functions of two bytes, so all 65,536 pairs are compared.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from matloom.frontend.errors import Unsupported
+from matloom.frontend.onnx.functions import every_byte, every_pair, run_alone
+from matloom.frontend.onnx.quantised import Model, quantisation_of
+from matloom.frontend.onnx.values import Values, as_signed
+from matloom.ir.attributes import Arithmetic
+from matloom.ir.graph import Array, Graph, Node, Op, Quantisation, Tensor
+from matloom.kernels.kernels import kernel_of
+
+
+class Pairs:
+    """The operands of a QLinearAdd or a QLinearMul, and its results for all pairs of bytes.
+
+    Members
+    -------
+    names, output:
+        Names of the values.
+    constants:
+        The array of each operand; None if it is computed.
+    dtypes, dtype:
+        Types of the operands and of the output.
+    given, made:
+        Their quantisations in the file's types.
+    broadcast:
+        Whether a computed operand is repeated along some axes.
+    bytes:
+        The pairs that can occur, as int8.
+    wanted:
+        ONNX Runtime's result for each of them, as int8.
+
+    Raises
+    ------
+    Unsupported
+        The engine does not support such operands.
+    """
+
+    def __init__(self, values: Values, model: Model, node: Any) -> None:
+        names = list(node.input)
+        self.names, self.output = (names[0], names[3]), node.output[0]
+        self.constants = [
+            model.constant(name) if name in model.constants else None for name in self.names
+        ]
+        self.computed = [name for name in self.names if name not in model.constants]
+        shape = values.known[self.output].shape
+        unknown = [name for name in self.computed if name not in values.known]
+        if unknown:
+            raise Unsupported(f"has {unknown[0]!r}, whose shape is known only at run time")
+        shapes = [values.known[name].shape for name in self.computed]
+        if not shapes or any(len(each) != len(shape) for each in shapes):
+            raise Unsupported("broadcasts a computed input of fewer dimensions")
+        self.broadcast = any(each != shape for each in shapes)
+        self.dtypes = tuple(
+            values.known[name].dtype if data is None else data.dtype.name
+            for name, data in zip(self.names, self.constants, strict=True)
+        )
+        self.made = quantisation_of(model, names[6], names[7] if len(names) > 7 else "")
+        self.given = tuple(quantisation_of(model, *names[at : at + 2]) for at in (1, 4))
+        self.dtype = values.known[self.output].dtype
+        if {*self.dtypes, self.dtype} - {"int8", "uint8"}:
+            raise Unsupported(f"has operands of {self.dtypes[0]} and {self.dtypes[1]}")
+        reached = _reached(self)
+        self.wanted = _expected(model, node, self, reached)
+        self.bytes = [_signed_bytes(each) for each in reached]
+
+    def signed(self) -> list[Quantisation]:
+        """Return the int8 quantisations of both inputs and the output."""
+        pairs = zip((*self.given, self.made), (*self.dtypes, self.dtype), strict=True)
+        return [as_signed(quantisation, dtype) for quantisation, dtype in pairs]
+
+    def misses(
+        self,
+        op: Op,
+        scales: Sequence[Quantisation],
+        stated: Array | None = None,
+        some: Array | None = None,
+    ) -> int:
+        """Return how many results of an operator of the graph differ from those wanted.
+
+        `stated` are its multiplier and shift, if they do not follow from the scales; `some` chooses
+        pairs.
+        """
+        wanted = self.wanted if some is None else self.wanted[some]
+        pairs = _grid(self.bytes) if some is None else [each[some] for each in self.bytes]
+        unit = Quantisation(scale=(1.0,), zero_point=(0,))
+        inputs = [*pairs, *([] if stated is None else [stated])]
+        kinds = [*scales[:2], unit][: len(inputs)]
+        tensors = {
+            at: Tensor(
+                name="", shape=each.shape, dtype=each.dtype.name, quantisation=kind, data=each
+            )
+            for at, (each, kind) in enumerate(zip(inputs, kinds, strict=True))
+        }
+        made = len(inputs)
+        tensors[made] = Tensor(name="", shape=wanted.shape, dtype="int8", quantisation=scales[2])
+        node = Node(
+            op=op, inputs=tuple(range(made)), outputs=(made,), attributes=Arithmetic(), index=0
+        )
+        graph = Graph(name="", inputs=(), outputs=(made,), tensors=tensors, nodes=(node,))
+        try:
+            found = kernel_of(node, inputs)(graph, node, inputs)
+        except ValueError as error:
+            raise Unsupported(f"has scales that do not fit: {error}") from None
+        assert isinstance(found, np.ndarray)
+        return int((found.reshape(-1) != wanted).sum())
+
+    def add(
+        self,
+        values: Values,
+        op: Op,
+        scales: Sequence[Quantisation],
+        stated: Array | None = None,
+    ) -> None:
+        """Add the operator, whose inputs and output have these quantisations."""
+        shape, order = values.known[self.output].shape, values.order_of(*self.computed)
+        numbers = []
+        for at, name in enumerate(self.names):
+            data = self.constants[at]
+            if data is None:
+                number = values.bytes_of(name, order, self.given[at])
+                numbers.append(values.read_as(number, scales[at], scaled=True))
+            else:
+                wide = data.reshape((1,) * (len(shape) - data.ndim) + data.shape)
+                moved = np.ascontiguousarray(_signed_bytes(wide).transpose(order))
+                numbers.append(values.constant(moved, f"{self.output} operand", scales[at]))
+        if stated is not None:
+            numbers.append(values.constant(stated, f"{self.output} multiplier"))
+        ordered = tuple(shape[axis] for axis in order)
+        result = values.made(op, numbers, ordered, scales[2], self.output, Arithmetic())
+        values.hold(self.output, order, result)
+
+
+def _grid(pairs: Sequence[Array]) -> list[Array]:
+    """Return all pairs of two sets of bytes as a column and a row: each byte is scaled once."""
+    first, second = pairs
+    width = int(np.argmax(first != first[0])) or len(first)
+    return [first[::width, np.newaxis], second[np.newaxis, :width]]
+
+
+def _signed_bytes(array: Array) -> Array:
+    """Return bytes shifted to int8."""
+    if array.dtype == np.int8:
+        return array
+    moved: Array = (array.astype(np.int16) - 128).astype(np.int8)
+    return moved
+
+
+def _reached(operands: Pairs) -> tuple[Array, Array]:
+    """Return the pairs of bytes that can occur: all, or every byte with each constant byte."""
+    first, second = every_pair((operands.dtypes[0], operands.dtypes[1]))
+    for data, side in zip(operands.constants, (first, second), strict=True):
+        if data is not None:
+            meets = np.isin(side, data)
+            first, second = first[meets], second[meets]
+    return first, second
+
+
+def _expected(model: Model, node: Any, operands: Pairs, pairs: tuple[Array, Array]) -> Array:
+    """Return ONNX Runtime's int8 results; it uses other kernels for operands that are repeated.
+
+    Raises
+    ------
+    Unsupported
+        A result depends on the kernel.
+    """
+    names, output, dtype = operands.names, operands.output, operands.dtype
+    wanted = run_alone(model.proto, [node], dict(zip(names, pairs, strict=True)), output, dtype)
+    for at, data in enumerate(operands.constants):
+        if data is None and not operands.broadcast:
+            continue
+        column = np.unique(pairs[at])[:, np.newaxis]
+        row = every_byte(operands.dtypes[1 - at])[np.newaxis]
+        arrays = {names[at]: column, names[1 - at]: np.repeat(row, len(column), axis=0)}
+        table = run_alone(model.proto, [node], arrays, output, dtype)
+        places = np.searchsorted(column[:, 0], pairs[at])
+        other = pairs[1 - at].astype(np.int64) - int(row.min())
+        if not np.array_equal(table[places, other], wanted):
+            raise Unsupported("repeats an operand with results that depend on its shape")
+    return _signed_bytes(wanted)
