@@ -19,6 +19,7 @@ from matloom.select.operand import constant_weights
 from matloom.select.packing import positions_together
 from matloom.select.requantisation import Requantisation
 from matloom.select.stage import ArrayStage
+from matloom.select.used_channels import used_channels
 from matloom.select.weights import (
     block_diagonal,
     depthwise_as_dense,
@@ -159,6 +160,8 @@ def convolution_stage(layer: Convolution) -> ArrayStage:
         pad_left_bytes=window.pad_left * window.depth,
         pad_value=layer.input_zero,
     )
+    if window.kernel_width == pack == 1:
+        loop_nest, matrices = used_channels(loop_nest, matrices, config.rows, block)
     sums = layer.filters.astype(np.int64).sum(axis=(1, 2, 3))
     return layer.stage(
         window,

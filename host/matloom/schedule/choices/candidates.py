@@ -95,6 +95,6 @@ def _has_prologue(segment: Segment, config: Config) -> bool:
         and stage.computed is None
         and stage.grid.blocks > 1
         and loop_nest.blocks > 1
-        and loop_nest.oc_step == loop_nest.pad_top == 0
+        and loop_nest.oc_step == loop_nest.pad_top == loop_nest.pad_left_bytes == 0
         and stage.grid.rows >= 4 * config.tile_load_cycles
     )

@@ -1,0 +1,137 @@
+"""Input channels that a layer uses: where EXEC reads them if weights of others are zero.
+
+A shuffle of channels before a layer becomes part of its weights, and those of channels that the
+layer does not use are zero. EXEC then reads runs of bytes at equal distances.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from matloom.arch.isa import Opcode, largest
+from matloom.ir.graph import Array
+from matloom.select.loop_nest import MAX_TAPS, LoopNest
+
+__all__ = ["Reads", "reads_of", "used_channels"]
+
+_LONGEST_STEP = largest(Opcode.EXEC, "kernel_col_step")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reads:
+    """Bytes of a position that EXEC reads for each output block.
+
+    Members
+    -------
+    first:
+        The first byte that the first output block reads.
+    block_step:
+        Bytes from those of one output block to those of the next.
+    runs, run_step:
+        Runs of bytes, and bytes from the start of one to that of the next.
+    vectors:
+        Vectors of a run.
+    """
+
+    first: int
+    block_step: int = 0
+    runs: int = 1
+    run_step: int = 0
+    vectors: int
+
+    @property
+    def steps(self) -> int:
+        """Vectors of a position for each output block."""
+        return self.runs * self.vectors
+
+    def gathered(self, matrix: Array, rows: int, block: int) -> Array:
+        """Return the weights in the order in which EXEC reads their bytes.
+
+        Parameters
+        ----------
+        matrix:
+            int8 (kernel rows, 1, bytes, output channels).
+        rows, block:
+            Bytes of a vector, and channels of an output block.
+        """
+        kernel_rows, _taps, _depth, channels = matrix.shape
+        found = np.zeros((kernel_rows, self.runs, self.vectors * rows, channels), np.int8)
+        for number, at in enumerate(range(0, channels, block)):
+            own = matrix[:, 0, :, at : at + block]
+            for byte in np.flatnonzero(own.any(axis=(0, 2))):
+                place = int(byte) - self.first - number * self.block_step
+                run = min(place // self.run_step, self.runs - 1) if self.runs > 1 else 0
+                found[:, run, place - run * self.run_step, at : at + block] = own[:, byte]
+        return found
+
+
+def used_channels(nest: LoopNest, matrix: Array, rows: int, block: int) -> tuple[LoopNest, Array]:
+    """Return a loop nest that reads the bytes that have weights alone, and the weights for it.
+
+    They are the given ones where that saves nothing. Parameters are those of `Reads.gathered`; a
+    kernel has one column.
+    """
+    reads = reads_of(matrix, rows, block)
+    if reads is None:
+        return nest, matrix
+    nest = replace(
+        nest,
+        kernel_cols=reads.runs,
+        kernel_col_step=reads.run_step,
+        blocks=reads.vectors,
+        oc_step=reads.block_step,
+        pad_left_bytes=nest.pad_left_bytes - reads.first,
+    )
+    return nest, reads.gathered(matrix, rows, block)
+
+
+def reads_of(matrix: Array, rows: int, block: int) -> Reads | None:
+    """Return the shortest reads of the bytes that have weights; None if they save no vector.
+
+    Parameters are those of `Reads.gathered`.
+    """
+    used = [
+        np.flatnonzero(matrix[:, 0, :, at : at + block].any(axis=(0, 2)))
+        for at in range(0, matrix.shape[3], block)
+    ]
+    if not all(len(each) for each in used):
+        return None
+    found, most = None, -(-matrix.shape[2] // rows)
+    for step in _block_steps(used):
+        shifted = [each - number * step for number, each in enumerate(used)]
+        reads = _shortest(np.unique(np.concatenate(shifted)), rows, most)
+        if reads is not None:
+            first, runs, run_step, vectors = reads
+            found, most = (
+                Reads(first=first, block_step=step, runs=runs, run_step=run_step, vectors=vectors),
+                runs * vectors,
+            )
+    return found
+
+
+def _block_steps(used: list[Array]) -> Iterator[int]:
+    """Yield the distances to try between the bytes of output blocks."""
+    yield 0
+    step = int(used[-1][0] - used[0][0]) // max(1, len(used) - 1)
+    if 0 < step <= _LONGEST_STEP:
+        yield step
+
+
+def _shortest(places: Array, rows: int, most: int) -> tuple[int, int, int, int] | None:
+    """Return the first byte, runs, distance and vectors of a run that cover all places.
+
+    None if they take `most` vectors or more.
+    """
+    first, span = int(places[0]), int(places[-1] - places[0]) + 1
+    for steps in range(-(-len(places) // rows), most):
+        if span <= steps * rows:
+            return first, 1, 0, steps
+        for runs in (each for each in range(2, min(steps, MAX_TAPS) + 1) if steps % each == 0):
+            size = steps // runs * rows
+            least = -(-(span - size) // (runs - 1))
+            for step in range(least, min((span - 1) // (runs - 1), _LONGEST_STEP) + 1):
+                run = np.minimum((places - first) // step, runs - 1)
+                if (places - first - run * step < size).all():
+                    return first, runs, step, steps // runs
+    return None
