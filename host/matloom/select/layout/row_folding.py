@@ -66,6 +66,11 @@ class RowFolding:
     plane_bytes: ClassVar[int] = 0
 
     @property
+    def channel_step(self) -> int:
+        """Rows of the image from one channel to the next."""
+        return 1
+
+    @property
     def row_bytes(self) -> int:
         """Bytes of a row."""
         return self.source_row_bytes * self.channels
@@ -86,6 +91,14 @@ class RowFolding:
         low = min(max(0, -first), self.channels)
         return low, min(max(low, self.source_rows - first), self.channels)
 
+    def is_filled(self, row: int) -> bool:
+        """Return whether channels of a row hold `fill_value`."""
+        return self.inside(row) != (0, self.channels)
+
+    def source_row(self, row: int, channel: int) -> int:
+        """Return the row of the image that is a channel of a row."""
+        return self.first_row + row * self.row_step + channel * self.channel_step
+
     def loads(self, transfer: Transfer) -> Iterator[Fields]:
         """Yield the fields of LOADs for a transfer; `dram_offset` is relative to the image.
 
@@ -93,10 +106,8 @@ class RowFolding:
         """
         for box in _boxes(self.row_bytes, transfer):
             rows = range(box.low, box.high)
-            for whole, group in itertools.groupby(
-                rows, lambda row: self.inside(row) == (0, self.channels)
-            ):
-                if not whole:
+            for filled, group in itertools.groupby(rows, self.is_filled):
+                if filled:
                     yield _fill(self, box, list(group))
             for inside, group in itertools.groupby(rows, self.inside):
                 yield from _spread(self, box, list(group), inside)
@@ -239,7 +250,7 @@ def _spread(
         channels = list(alike)
         if first == end:
             continue
-        source_row = rows.first_row + group[0] * rows.row_step + channels[0]
+        source_row = rows.source_row(group[0], channels[0])
         row = box.address + (group[0] - box.low) * box.pitch
         yield {
             **_rows(box, group),
@@ -249,6 +260,8 @@ def _spread(
             "spread": rows.channels.bit_length() - 1,
             "planes": len(channels),
             "dram_row_step": rows.row_step * rows.source_row_bytes if len(group) > 1 else 0,
-            "dram_plane_step": rows.source_row_bytes if len(channels) > 1 else 0,
+            "dram_plane_step": rows.channel_step * rows.source_row_bytes
+            if len(channels) > 1
+            else 0,
             "spad_plane_step": 1 if len(channels) > 1 else 0,
         }

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from matloom.select.rewrites.copy_tables import copy_tables
 from matloom.select.rewrites.elide_copies import elide_copies, elide_panel_copies
 from matloom.select.rewrites.fuse_tables import fuse_tables
+from matloom.select.rewrites.image_planes import image_planes
 from matloom.select.rewrites.padded_sums import padded_sums
 from matloom.select.rewrites.pooled_results import pooled_results
 from matloom.select.rewrites.rescaled_maxima import rescaled_maxima
@@ -21,6 +22,7 @@ STAGE_PASSES: tuple[Callable[[StagedRun], StagedRun], ...] = (
     scaled_maxima,
     rescaled_maxima,
     padded_sums,
+    image_planes,
     fuse_tables,
     copy_tables,
     pooled_results,

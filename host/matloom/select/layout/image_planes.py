@@ -1,0 +1,43 @@
+"""Planes of an image as channels: LOADs interleave what a TRANSPOSE would move byte by byte.
+
+Files of PyTorch and ONNX keep the planes of an image one after another. A LOAD can write the bytes
+of a row with an element stride, so one LOAD of all planes makes the tensor that layers read.
+"""
+
+from dataclasses import dataclass
+
+from matloom.select.layout.row_folding import RowFolding
+
+__all__ = ["ImagePlanes"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImagePlanes(RowFolding):
+    """A dense tensor, made by LOADs, whose channels are the planes of an image.
+
+    Channel c of position x of row y is byte x of row y of plane c of the tensor `source`, whose
+    rows are those of all planes. Channels beyond the last plane are never written.
+    """
+
+    @property
+    def planes(self) -> int:
+        """Planes of the image."""
+        return self.source_rows // self.rows
+
+    @property
+    def channel_step(self) -> int:
+        """Rows of the image from one channel to the next."""
+        return self.rows
+
+    @property
+    def text(self) -> str:
+        """Name of the layout, for people."""
+        return f"{self.planes} planes as channels"
+
+    def inside(self, row: int) -> tuple[int, int]:
+        """Return the range of channels of a row that are planes of the image."""
+        return 0, self.planes
+
+    def is_filled(self, row: int) -> bool:
+        """Return whether channels of a row hold `fill_value`: none do."""
+        return False
