@@ -15,6 +15,7 @@ from matloom.ir.attributes import (
     Pad,
     Pool2D,
     Slice,
+    Transpose,
 )
 from matloom.ir.builder import GraphBuilder
 from matloom.ir.graph import Op, Quantisation
@@ -23,6 +24,7 @@ from matloom.select.partition import partition
 from matloom.select.rewrites.copy_tables import copy_tables
 from matloom.select.rewrites.elide_copies import elide_copies, elide_panel_copies
 from matloom.select.rewrites.fuse_tables import fuse_tables
+from matloom.select.rewrites.image_planes import image_planes
 from matloom.select.rewrites.padded_sums import padded_sums
 from matloom.select.rewrites.pooled_results import pooled_results
 from matloom.select.rewrites.rescaled_maxima import rescaled_maxima
@@ -147,6 +149,24 @@ def test_an_addition_reads_what_a_pad_would_extend():
     ]
 
 
+def test_loads_interleave_the_planes_of_an_image():
+    network = Network()
+    image = network.input("x", (1, 3, 4, 4), "int8", SCALE)
+    order = Transpose(permutation=(0, 2, 3, 1))
+    turned = network.add(Op.TRANSPOSE, [image], order, quantisation=SCALE, name="turned")
+    run = staged(network.graph(network.convolution(turned, 16, "y")))
+    nest = "LoopNest of 1 steps, 1 output blocks"
+    convolution = f"{nest}, 1 x 4 x 4 x 16 bytes, i8xi8"
+    copied = "makes part of a larger tensor from byte 0 on"
+    assert changed(image_planes, run) == [
+        "- 0 TRANSPOSE turned",
+        f"- TRANSPOSE_0: turned = x; {nest}, 1 x 3 x 16 x 1 bytes, i8xi8, {copied}",
+        "+ 0 TRANSPOSE turned: nothing",
+        f"- CONV_2D_1: y = turned; {convolution}",
+        f"+ CONV_2D_1: y = x | planes for CONV_2D_1; {convolution}, reads 3 planes as channels",
+    ]
+
+
 def test_convolutions_write_their_parts_of_a_joined_tensor():
     nest = "LoopNest of 1 steps, 1 output blocks"
     convolution, copy = f"{nest}, 1 x 4 x 4 x 16 bytes, i8xi8", f"{nest}, 1 x 16 x 1 x 16 bytes"
@@ -230,6 +250,7 @@ def test_each_stage_pass_has_an_example():
         scaled_maxima,
         rescaled_maxima,
         padded_sums,
+        image_planes,
         fuse_tables,
         copy_tables,
         pooled_results,
