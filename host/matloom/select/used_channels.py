@@ -13,8 +13,6 @@ from matloom.arch.isa import Opcode, largest
 from matloom.ir.graph import Array
 from matloom.select.loop_nest import MAX_TAPS, LoopNest
 
-__all__ = ["Reads", "reads_of", "used_channels"]
-
 _LONGEST_STEP = largest(Opcode.EXEC, "kernel_col_step")
 
 

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 
 from matloom.select.layout.row_folding import RowFolding
 
-__all__ = ["ImagePlanes"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class ImagePlanes(RowFolding):

@@ -16,8 +16,6 @@ from matloom.select.operand import Constant, constant_weights
 from matloom.select.rewrites.staged_run import StagedRun
 from matloom.select.stage import ArrayStage, Stage
 
-__all__ = ["image_planes"]
-
 #: Permutation of axes from planes to channels.
 _PLANES_LAST = (0, 2, 3, 1)
 
