@@ -81,7 +81,7 @@ PARTS = {
 #: The only host files that ask for hardware: the simulated devices and the command line.
 GENERATORS = {
     *("device/simulator.py", "device/linked.py", "device/simulated_board.py", "device/soc.py"),
-    *("device/netlist.py", "device/netlist_board.py", "device/four_states.py"),
+    "device/netlist.py",
     *("cli/chips.py", "cli/boards.py", "cli/firmware.py", "cli/fitting.py"),
     "cli/confirming.py",
     "cli/verify.py",

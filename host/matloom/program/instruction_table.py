@@ -215,11 +215,6 @@ def _rules(opcode: Opcode, config: Config) -> _Rules:
     return _Rules(opcode, config)
 
 
-def pack_all(instructions: Sequence[Instruction]) -> bytes:
-    """Return the bytes of a command buffer; raise `IsaError` if an instruction does not fit."""
-    return InstructionTable(instructions).packed()
-
-
 def unpack_all(commands: bytes) -> Iterator[Instruction]:
     """Yield the instructions of a command buffer, END last; raise `IsaError` as `unpack` does."""
     opcodes, offsets, offset = _scanned(commands)

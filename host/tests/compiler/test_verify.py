@@ -14,7 +14,7 @@ from matloom.data.digits import NETWORK
 from matloom.data.matrix_products import product_graph
 from matloom.data.streaming import streaming_network
 from matloom.ir.graph import Op
-from matloom.program.instruction_table import pack_all, unpack_all
+from matloom.program.instruction_table import InstructionTable, unpack_all
 from matloom.program.verify import VerifyError
 from matloom.schedule.check import buffers_of, check_addresses, check_order, check_tiles
 from matloom.schedule.plan import Buffer
@@ -243,7 +243,7 @@ def test_a_program_with_a_hazard(values):
     step = made.program.steps[0]
     instructions = unpack_all(made.program.commands(step))
     free = (replace(each, values={**each.values, "wait_load": 0}) for each in instructions)
-    packed = pack_all(list(free))
+    packed = InstructionTable(list(free)).packed()
     image[step.command_offset : step.command_offset + len(packed)] = packed
     wrong = replace(made, program=replace(made.program, image=bytes(image)))
     with pytest.raises(VerifyError):

@@ -11,12 +11,12 @@ from matloom.arch.isa import Opcode, Region
 from matloom.data.digits import NETWORK
 from matloom.device.driver import Driver
 from matloom.device.errors import DeviceError
-from matloom.device.four_states import FourStateTransport
 from matloom.device.rtl import RtlTransport
 from matloom.runtime import load
 from matloom.verification.checks import MismatchError, check_corrupted, check_streams
 from matloom.verification.pair import MEMORY_BYTES, Pair
 from matloom_rtl.generate import generate
+from support.four_states import FourStateTransport
 from support.missing_resets import RESETS, missing_resets, resets_of
 
 from .conftest import CONFIGS

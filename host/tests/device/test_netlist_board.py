@@ -2,9 +2,9 @@
 
 import pytest
 
-from matloom.device.netlist_board import NetlistBoard
 from matloom.device.open import open_device
 from matloom.runtime import load
+from support.netlist_board import NetlistBoard
 
 #: A small engine: what is tested is what a board adds, and test_netlist.py runs all of `nano`.
 LEAN = (

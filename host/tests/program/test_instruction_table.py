@@ -9,7 +9,7 @@ from matloom.arch.config import PRESETS, load_config
 from matloom.arch.instruction import Instruction, IsaError, illegal_field, pack, unpack
 from matloom.arch.isa import FORMATS, Opcode
 from matloom.arch.numerics import Rounding
-from matloom.program.instruction_table import InstructionTable, pack_all, unpack_all
+from matloom.program.instruction_table import InstructionTable, unpack_all
 
 
 def _drawn(draw, opcode):
@@ -30,8 +30,8 @@ def drawn(seed):
 
 
 def test_packing_many_equals_packing_each(drawn):
-    assert pack_all(drawn) == b"".join(pack(each) for each in drawn)
-    assert pack_all([]) == b""
+    assert InstructionTable(drawn).packed() == b"".join(pack(each) for each in drawn)
+    assert InstructionTable([]).packed() == b""
 
 
 def test_unpacking_many_equals_unpacking_each(drawn):
@@ -62,9 +62,9 @@ def test_a_reserved_bit_stops_after_what_is_before_it(drawn):
 def test_a_value_that_its_bits_do_not_hold_is_refused(drawn):
     large = Instruction(Opcode.LOAD, {"rows": 1 << 40})
     with pytest.raises(IsaError, match=r"LOAD\.rows must be"):
-        pack_all([*drawn, large])
+        InstructionTable([*drawn, large]).packed()
     with pytest.raises(IsaError, match="no field 'colour'"):
-        pack_all([*drawn, Instruction(Opcode.LOAD, {"colour": 1})])
+        InstructionTable([*drawn, Instruction(Opcode.LOAD, {"colour": 1})]).packed()
 
 
 @pytest.mark.parametrize("preset", ["nano", "reference"])

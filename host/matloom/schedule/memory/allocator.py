@@ -150,21 +150,6 @@ class Allocator:
         found = self.taken(size, slots, last, high=high, reads=reads, boundary=boundary)
         return None if found is None else found.start
 
-    def place_early(
-        self,
-        size: int,
-        firsts: range,
-        last: int,
-        *,
-        high: bool,
-        reads: tuple[int, int],
-        rest: int = 0,
-        boundary: int = 1,
-    ) -> tuple[int, int] | None:
-        """Return the address and first slot of the earliest placement; None if there is no room."""
-        found = self.taken(size, firsts, last, high=high, reads=reads, rest=rest, boundary=boundary)
-        return None if found is None else (found.start, max(found.first, firsts.start))
-
     def taken(
         self,
         size: int,

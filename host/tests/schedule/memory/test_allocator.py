@@ -76,12 +76,19 @@ def test_live_ranges_of_all_lengths_are_found():
         live(None)
 
 
+def earliest(space, size, firsts, last, rest=0):
+    """Return the address and the first slot of a placed buffer; None without room."""
+    reads = (last, last)
+    placed = space.taken(size, firsts, last, high=False, reads=reads, rest=rest)
+    return placed and (placed.start, max(placed.first, firsts.start))
+
+
 def test_a_buffer_is_there_from_the_first_tick_with_room():
     space = Allocator(CONFIG.spad_bytes, CONFIG, avoid_conflicts=False)
     space.reserve(0, CONFIG.spad_bytes, 0, 5, high=False, reads=(0, 5))
-    assert space.place_early(64, range(1, 5), 9, high=False, reads=(9, 9)) is None
-    assert space.place_early(64, range(1, 9), 9, high=False, reads=(9, 9)) == (0, 6)
-    assert space.place_early(64, range(6, 8), 9, high=False, reads=(9, 9)) == (64, 6)
+    assert earliest(space, 64, range(1, 5), 9) is None
+    assert earliest(space, 64, range(1, 9), 9) == (0, 6)
+    assert earliest(space, 64, range(6, 8), 9) == (64, 6)
     assert space.place(CONFIG.spad_bytes, 6, 6, high=False) is None
 
 
@@ -90,8 +97,8 @@ def test_a_buffer_rests_before_its_first_tick_where_there_is_room():
     space.reserve(0, 64, 0, 8, high=False, reads=(0, 8))
     space.reserve(64, 64, 0, 7, high=False, reads=(0, 7))
     # From tick 8 on there is room: for one at tick 10 two ticks before, for one at 9 only then.
-    assert space.place_early(64, range(10, 13), 12, high=False, reads=(12, 12), rest=2) == (64, 10)
-    assert space.place_early(64, range(9, 13), 12, high=False, reads=(12, 12), rest=2) == (0, 9)
+    assert earliest(space, 64, range(10, 13), 12, rest=2) == (64, 10)
+    assert earliest(space, 64, range(9, 13), 12, rest=2) == (0, 9)
 
 
 def test_the_earliest_tick_equals_an_exhaustive_search(seed):

@@ -9,7 +9,7 @@ from matloom.device.line_simulation import HARNESS, LineSimulation, SimulatorSou
 from matloom.device.line_simulation import build as build_line
 from matloom.device.simulator import remembered, source_digest
 
-_FOLDER = HARNESS / "netlist_board"
+_HARNESS = Path(__file__).parent / "harness" / "netlist_board.cpp"
 
 #: Fraction by which the far end's bits are too short: oscillators never agree.
 _FAST = 0.004
@@ -25,7 +25,7 @@ def _build(plan: Any, on_line: Callable[[str], None] | None) -> Path:
     """Return the simulator library of a plan's netlist, cached or newly built."""
     from matloom_rtl.fpga.netlist import yosys_version
 
-    harness = "".join(path.read_text() for path in sorted(_FOLDER.iterdir()))
+    harness = _HARNESS.read_text()
     harness += "".join(path.read_text() for path in sorted((HARNESS / "linked").iterdir()))
     digest = hashlib.sha256(source_digest(plan.config, "", "none").encode())
     for part in (plan.verilog, yosys_version(), harness, Path(__file__).read_text()):
@@ -48,7 +48,7 @@ def _source(plan: Any, on_line: Callable[[str], None] | None) -> SimulatorSource
         top=BOARD_TOP,
         verilog=mapped_verilog(plan.verilog, BOARD_TOP, say, plan.soft_columns),
         label=f"board-netlist-{plan.name}-{plan.config.digest:08x}",
-        harness=_FOLDER / "netlist_board.cpp",
+        harness=_HARNESS,
         defines=(f"MATLOOM_STEP_PS={step}", f"MATLOOM_INPUT_HZ={plan.board.input_hz}"),
         # Cells are too small to be separate modules; the PLL's model has delays.
         options=("--timing", "--flatten"),
