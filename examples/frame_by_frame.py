@@ -1,4 +1,4 @@
-"""Feeds a network that remembers, frame by frame, from two sources that take turns.
+"""Feeds a network that remembers, frame by frame, alternately from two sources.
 
     python examples/frame_by_frame.py --device rtl --config nano
     python examples/frame_by_frame.py --network hey_jarvis.tflite --device model
@@ -22,7 +22,7 @@ from matloom.data.streaming import streaming_network
 @click.option("--config", default="nano", show_default=True, help="A preset or a file.")
 @click.option("--count", type=click.IntRange(1, 1000), default=5, show_default=True)
 def main(network: Path | None, device: str, config: str, count: int) -> None:
-    """Run frames of two sources in turns and print the network's output for each."""
+    """Run frames of two sources alternately and print the network's output for each."""
     noise = np.random.default_rng(0)
     model = streaming_network(0) if network is None else network
     with matloom.load(model, device=device, config=config) as session:

@@ -308,7 +308,7 @@ _EXEC = (
     Field(
         name="mode",
         bits=4,
-        doc="number format, index in MAC_MODES: one that is built",
+        doc="number format, an index in MAC_MODES; it must be built",
         choices="mode_numbers",
     ),
     Field(name="accumulate", bits=1, doc="1: the first step adds to what the entries hold"),
@@ -316,7 +316,7 @@ _EXEC = (
         name="maximum",
         bits=1,
         doc="1: keep the larger of sum and entry instead of adding, by their 17 low bits as signed "
-        "numbers; 0 but in mode 0",
+        "numbers; 0 except in mode 0",
         plain=True,
         needs="maximum",
     ),
@@ -344,21 +344,26 @@ _EXEC = (
         bits=22,
         span="row_offset_bits",
         signed=True,
-        doc="byte in the row of the same",
+        doc="byte within that row",
     ),
-    Field(name="pad_value", bits=8, signed=True, doc="what a padding byte reads as"),
+    Field(name="pad_value", bits=8, signed=True, doc="value of padding bytes"),
     Field(name="width", bits=12, low=1, doc="output positions in a row"),
     Field(name="height", bits=12, low=1, doc="output rows"),
     Field(
         name="x_step",
         bits=16,
         span="spad_addr_bits",
-        doc="input bytes from output position to position",
+        doc="input bytes from one output position to the next",
     ),
-    Field(name="y_step", bits=8, doc="input rows from output row to row"),
+    Field(name="y_step", bits=8, doc="input rows from one output row to the next"),
     Field(name="kernel_rows", bits=8, low=1, doc="kernel taps downwards"),
     Field(name="kernel_row_step", bits=8, doc="input rows from tap to tap"),
-    Field(name="kernel_cols", bits=8, low=1, doc="kernel taps sideways that are no single run"),
+    Field(
+        name="kernel_cols",
+        bits=8,
+        low=1,
+        doc="kernel taps sideways, unless they are one run of bytes",
+    ),
     Field(
         name="kernel_col_step", bits=16, span="spad_addr_bits", doc="input bytes from tap to tap"
     ),
@@ -390,7 +395,7 @@ _EXEC = (
         bits=1,
         high="has_windows",
         doc="1: depthwise; rows are taps, and a column sees only its own byte of the vectors; "
-        "0 but in mode 0",
+        "0 except in mode 0",
         plain=True,
     ),
     Field(name="line", bits=8, doc="vectors from line to line of the window, at least 3"),

@@ -216,7 +216,7 @@ SECTIONS = (
     Section(
         tag=7,
         name="tensors",
-        doc="What enters and leaves the network and its steps.",
+        doc="Inputs and outputs of the network and of its steps.",
         fields=(
             _text("name", "unique among tensors"),
             _u32("dtype", "type of its elements", choices=DTYPES),
@@ -229,7 +229,7 @@ SECTIONS = (
     Section(
         tag=8,
         name="constants",
-        doc="What steps of the host read in addition to tensors.",
+        doc="Constants that host steps read in addition to tensors.",
         fields=(
             _text("name", "unique among constants"),
             _u32("dtype", "type of its elements", choices=DTYPES),
@@ -331,7 +331,7 @@ SECTIONS = (
     Section(
         tag=17,
         name="verdict",
-        doc="What was checked at compile time.",
+        doc="Result of the check at compile time.",
         optional=True,
         ignorable=True,
         least=1,
@@ -362,7 +362,7 @@ SECTIONS = (
     Section(
         tag=20,
         name="memory",
-        doc="The memory that cycles are predicted for; the reference memory where there is none.",
+        doc="The memory that cycles are predicted for; by default, the reference memory.",
         optional=True,
         ignorable=True,
         least=1,
@@ -407,7 +407,7 @@ SECTIONS = (
     Section(
         tag=23,
         name="preprocessing",
-        doc="What users do to raw data before it is an input: Matloom does it for them.",
+        doc="Preprocessing that turns raw data into inputs.",
         optional=True,
         ignorable=True,
         least=1,

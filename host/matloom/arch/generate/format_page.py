@@ -29,11 +29,10 @@ file can be used where it lies in memory or flash, if it begins at a multiple of
 - A `range` is two words: the first record, and how many. Every record of `integers`, `floats`,
   `bindings`, `repeats`, `spans` and `attributes` belongs to one range.
 
-Sections stand in the order of their tags, each at the next multiple of its alignment; bytes
-between them are zero. A reader refuses a file with a section that it does not know where the
-section's flag says that it is required, and skips it otherwise: new sections need no new version. A
-new version is for layouts that a reader of the version before would misread; files of other
-versions are refused.
+Sections are in the order of their tags, each at the next multiple of its alignment; bytes between
+them are zero. If a reader does not know a section, it refuses the file if the section's flag says
+that it is required, and skips the section otherwise, so new sections need no new version. A new
+version is for layouts that older readers would misread; files of other versions are refused.
 
 A file has at most {FILE_LIMIT:,} bytes, all regions together {REGION_LIMIT:,}, a tensor
 {TENSOR_LIMIT:,}, all tensors together {TENSORS_LIMIT:,}.

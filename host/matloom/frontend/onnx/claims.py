@@ -45,7 +45,7 @@ class Claim:
         count = f"in {self.differing:,} of {self.reachable:,} {self.unit}{where}"
         if self.floating:
             rest = f" and by one step {count}" if self.differing else ""
-            return f"can differ from ONNX Runtime, by what floating point there rounds{rest}"
+            return f"can differ from ONNX Runtime, which rounds here in floating point{rest}"
         if self.differing:
             return f"can differ from ONNX Runtime by one step {count}"
         apart = f", which runs {self.apart} of {self.channels} channels" if self.apart else ""
