@@ -37,7 +37,8 @@ def extreme_nodes(item: FileItem, additions: Additions) -> list[Node]:
         raise Unsupported(f"reduces axes {axes} of {data.shape}")
     if made != result.shape:
         raise Contradiction(f"must not make {result.shape} of {data.shape}")
-    if data.quantisation != result.quantisation or {data.dtype, result.dtype} != {"int8"}:
+    one_scale = data.quantisation is not None and data.quantisation == result.quantisation
+    if not one_scale or {data.dtype, result.dtype} != {"int8"}:
         raise Unsupported("must have int8 of one scale")
     if axes != tuple(range(axes[0], axes[-1] + 1)):
         raise Unsupported(f"reduces axes that are not neighbours, {axes}")

@@ -19,15 +19,16 @@ CASES = {
 }
 
 
-def content(name, shape, axes, *, keep=False, scale=0.1):
+def content(name, shape, axes, *, keep=False, scale=0.1, scaled=True):
     reduced = {axis % len(shape) for axis in axes}
     made = [1 if axis in reduced else length for axis, length in enumerate(shape)]
     if not keep:
         made = [length for axis, length in enumerate(made) if axis not in reduced]
+    given, made_of = ((0.1,), (scale,)) if scaled else ((), ())
     tensors = (
-        FileTensor(name="x", shape=shape, scales=(0.1,), zeros=(3,)),
+        FileTensor(name="x", shape=shape, scales=given, zeros=(3,)),
         FileTensor(name="axes", shape=(len(axes),), dtype="int32", data=np.array(axes, np.int32)),
-        FileTensor(name="y", shape=tuple(made), scales=(scale,), zeros=(3,)),
+        FileTensor(name="y", shape=tuple(made), scales=made_of, zeros=(3,)),
     )
     options = "ReducerOptions", {"keepDims": keep}
     operator = FileOperator(name=name, inputs=(0, 1), outputs=(2,), options=options)
@@ -64,7 +65,11 @@ def test_the_engine_runs_it(name):
 
 @pytest.mark.parametrize(
     ("changes", "why"),
-    [({"scale": 0.2}, "int8 of one scale"), ({"axes": (0, 2)}, "not neighbours")],
+    [
+        ({"scale": 0.2}, "int8 of one scale"),
+        ({"scaled": False}, "int8 of one scale"),
+        ({"axes": (0, 2)}, "not neighbours"),
+    ],
 )
 def test_other_forms_are_an_interpreters(changes, why):
     shape, axes = CASES["rows"]
