@@ -100,7 +100,11 @@ def _weights(
         for _ in range(channels)
     )
     zeros = tuple(b.zero("uint8") if dtype == "uint8" else 0 for _ in range(channels))
-    return b.constant(shape, dtype, scales=scales, zeros=zeros, axis=axis), scales
+    values = b.values(shape, dtype)
+    if b.dtype == "float32":
+        # LiteRT's kernels for x86 add -128 times a negative number with the wrong sign.
+        values = np.maximum(values, -127)
+    return b.tensor(shape, dtype, data=values, scales=scales, zeros=zeros, axis=axis), scales
 
 
 def _bias(b: Builder, channels: int, given: int, scales: tuple[float, ...]) -> list[int]:
