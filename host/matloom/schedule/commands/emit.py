@@ -138,12 +138,13 @@ class _Emitter:
         weights, params = chunk_addresses(self.plan, number, stage, tile)
         fields = self._exec_fields(number, stage, tile, entry, weights)
         for execute in self._executes(number, stage, tile, fields):
-            self.order.append(Opcode.EXEC, **execute)
+            self.order.append_fields(Opcode.EXEC, execute)
         if tile.end_step < stage.loop_nest.steps:
             return
         source = {"acc_addr": entry, "param_addr": params, **self.tables.looked_up(number, stage)}
         if stage.addend is not None:
-            self.order.append(Opcode.POST, **second_input(self.plan, number, stage, tile, entry))
+            post = second_input(self.plan, number, stage, tile, entry)
+            self.order.append_fields(Opcode.POST, post)
         self._write(number, stage, tile, source, timestamp)
 
     def _limited(self, number: int, stage: ArrayStage, slot: Slot) -> Callable[[], None]:
@@ -161,8 +162,8 @@ class _Emitter:
             limit = limit_post(stage, tile, execute, limits)
         else:
             limit = second_input(self.plan, number, stage, tile, entry)
-        self.order.append(Opcode.POST, **limit)
-        self.order.append(Opcode.EXEC, **execute)
+        self.order.append_fields(Opcode.POST, limit)
+        self.order.append_fields(Opcode.EXEC, execute)
 
         def results() -> None:
             timestamp = self.segment.timestamps[slot.stage] if slot.last else 0
@@ -199,9 +200,9 @@ class _Emitter:
             *(self._post(stage, tile, source, each, address) for each in writes),
             *(_moved(fields, address) for fields in copies),
         ]
+        posts[-1]["timestamp"] = timestamp
         for post in posts:
-            mark = timestamp if post is posts[-1] else 0
-            self.order.append(Opcode.POST, timestamp=mark, **post)
+            self.order.append_fields(Opcode.POST, post)
 
     def _post(
         self, stage: ArrayStage, tile: ArrayTile, source: Fields, write: Write, address: int

@@ -46,8 +46,6 @@ class LoadCommands:
             pitch=load.row_step if load.apart else load.size,
         )
         for fields in self._layouts.get(str(of), _DENSE).loads(transfer):
-            where = {
-                "region": place.region,
-                "dram_offset": place.offset + fields.get("dram_offset", 0),
-            }
-            self._order.append(Opcode.LOAD, **{**fields, **where})
+            offset = place.offset + fields.get("dram_offset", 0)
+            where = {**fields, "region": place.region, "dram_offset": offset}
+            self._order.append_fields(Opcode.LOAD, where)

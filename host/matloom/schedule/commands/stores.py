@@ -81,34 +81,34 @@ class Stores:
             slot.number, first
         )
         place, step = self._place(name), part.pitch if part.rows > 1 else 0
-        self.order.append(
-            Opcode.STORE,
-            timestamp=timestamp,
-            region=place.region,
-            dram_offset=place.offset + part.start,
-            spad_addr=self.plan.address(name) + part.start,
-            row_bytes=part.width,
-            rows=part.rows,
-            planes=1,
-            dram_row_step=step,
-            spad_row_step=step,
-        )
+        fields = {
+            "timestamp": timestamp,
+            "region": place.region,
+            "dram_offset": place.offset + part.start,
+            "spad_addr": self.plan.address(name) + part.start,
+            "row_bytes": part.width,
+            "rows": part.rows,
+            "planes": 1,
+            "dram_row_step": step,
+            "spad_row_step": step,
+        }
+        self.order.append_fields(Opcode.STORE, fields)
 
     def _linear(self, name: str, start: int, end: int, address: int, timestamp: int) -> None:
         """Store consecutive bytes of a tensor from an address."""
         place = self._place(name)
         for done in range(start, end, LONGEST_ROW):
             size = min(LONGEST_ROW, end - done)
-            self.order.append(
-                Opcode.STORE,
-                timestamp=timestamp if done + size == end else 0,
-                region=place.region,
-                dram_offset=place.offset + done,
-                spad_addr=address + done - start,
-                row_bytes=size,
-                rows=1,
-                planes=1,
-            )
+            fields = {
+                "timestamp": timestamp if done + size == end else 0,
+                "region": place.region,
+                "dram_offset": place.offset + done,
+                "spad_addr": address + done - start,
+                "row_bytes": size,
+                "rows": 1,
+                "planes": 1,
+            }
+            self.order.append_fields(Opcode.STORE, fields)
 
     def _staged(self, slot: Slot, address: int, timestamp: int) -> None:
         """Store a staged tile from an address."""
@@ -129,17 +129,17 @@ class Stores:
         if joined:
             rows, row_bytes, step = 1, width * size, 0
         place = self._place(name)
-        self.order.append(
-            Opcode.STORE,
-            timestamp=timestamp,
-            region=place.region,
-            dram_offset=place.offset + start,
-            spad_addr=address,
-            row_bytes=row_bytes,
-            rows=rows,
-            planes=height,
-            dram_row_step=step,
-            dram_plane_step=row_step if height > 1 else 0,
-            spad_row_step=size if rows > 1 else 0,
-            spad_plane_step=width * size if height > 1 else 0,
-        )
+        fields = {
+            "timestamp": timestamp,
+            "region": place.region,
+            "dram_offset": place.offset + start,
+            "spad_addr": address,
+            "row_bytes": row_bytes,
+            "rows": rows,
+            "planes": height,
+            "dram_row_step": step,
+            "dram_plane_step": row_step if height > 1 else 0,
+            "spad_row_step": size if rows > 1 else 0,
+            "spad_plane_step": width * size if height > 1 else 0,
+        }
+        self.order.append_fields(Opcode.STORE, fields)

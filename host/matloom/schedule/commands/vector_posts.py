@@ -73,20 +73,16 @@ class VectorPosts:
                 continue
             step = self._config.columns * post_element_bytes(post)
             skipped, extent = self._extent(stage, index, shape)
-            places = {"x_step": step if shape["width"] > 1 else 0}
+            fields = {"x_step": step if shape["width"] > 1 else 0, **extent, **post}
             if post["destination"] == Destination.SPAD:
-                places |= {"dest_addr": dest + skipped * step, "dest_pitch": pitch, **looks_up}
+                fields |= {"dest_addr": dest + skipped * step, "dest_pitch": pitch, **looks_up}
             if source is not None:
-                address, places["source_pitch"] = self._read(number, stage, source, start, shape)
-                places["source_addr"] = address + skipped * step
-            self._order.append(
-                Opcode.POST,
-                timestamp=timestamp if index + 1 == len(stage.posts) else 0,
-                acc_addr=entry + skipped * shape["height"],
-                **extent,
-                **places,
-                **post,
-            )
+                address, fields["source_pitch"] = self._read(number, stage, source, start, shape)
+                fields["source_addr"] = address + skipped * step
+            fields["acc_addr"] = entry + skipped * shape["height"]
+            if index + 1 == len(stage.posts):
+                fields["timestamp"] = timestamp
+            self._order.append_fields(Opcode.POST, fields)
 
     def _extent(
         self, stage: VectorStage, index: int, shape: dict[str, int]
