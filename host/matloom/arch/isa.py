@@ -173,7 +173,7 @@ class Field:
 class Extent:
     """Addresses ``base .. base + sum of terms - 1`` that an instruction reads or writes.
 
-    Each term is a product of factors: ``"name"`` is a field, ``"name-1"`` a field less one,
+    Each term is a product of factors: ``"name"`` is a field, ``"name-1"`` a field minus one,
     ``"name/2"`` and ``"name%2"`` its half, rounded down, and the remainder, ``"@name"`` a Config
     property, ``"8"`` a number. The extent applies only if every field in `only` has the given
     value. DRAM extents are offsets in the region that field `region` names.
@@ -562,7 +562,7 @@ _POST = (
     Field(
         name="product",
         bits=1,
-        doc="1: a source byte less `factor_zero` is multiplied by its accumulator's low 9 bits",
+        doc="1: a source byte minus `factor_zero` is multiplied by its accumulator's low 9 bits",
         needs="products",
     ),
     Field(
@@ -602,8 +602,8 @@ _POST = (
         name="addend",
         bits=2,
         high=1,
-        doc="1: a source byte less `factor_zero`, shifted left by 19, is added to its accumulator, "
-        "which stays as it is; 0 with `product`, with words and under FLOAT",
+        doc="1: a source byte minus `factor_zero`, shifted left by 19, is added to its "
+        "accumulator, which stays as it is; 0 with `product`, with words and under FLOAT",
         needs="has_addends",
     ),
     Field(

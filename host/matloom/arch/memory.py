@@ -172,9 +172,9 @@ MEMORIES = {
     "sdram-16": Memory(
         bytes_a_cycle=2, read_latency=11, write_latency=6, row_bytes=1024, row_miss_cycles=4
     ),
-    # The SDRAM of a ULX3S-25F with our controller (docs/sdram.md, Figures): 16 bits less a refresh
-    # of 12 cycles in each 650; 10 cycles, CAS latency 2, the 2 columns of a beat and 2 registers in
-    # the pins; a write begins when all 16 beats of its burst have come. Rows are opened ahead.
+    # The SDRAM of a ULX3S-25F with our controller (docs/sdram.md): 16 bits, less in refreshes of 12
+    # cycles in each 650; 10 cycles, CAS latency 2, the 2 columns of a beat and 2 registers in the
+    # pins; a write begins when all 16 beats of its burst have come. Rows are opened ahead.
     "ulx3s-sdram": Memory(bytes_a_cycle=Fraction(53, 27), read_latency=16, write_latency=42),
     # The SDRAM of a ULX3S-85F, at twice the engine's clock, on a bus of 64 bits with bursts of 32
     # beats:

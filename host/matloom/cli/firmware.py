@@ -73,6 +73,6 @@ def _compilation(board: str | None, config: str, memory: str | None) -> Compilat
     source = click.get_current_context().get_parameter_source("config")
     if source is not click.core.ParameterSource.DEFAULT or memory is not None:
         raise click.UsageError("--board must go without --config and --memory, which it implies")
-    found = load_board(board)
-    engine = found.with_processor() if found.soc else found
-    return Compilation(config=engine.config, memory=found.name)
+    target = load_board(board)
+    engine = target.with_processor() if target.soc else target
+    return Compilation(config=engine.config, memory=target.name)

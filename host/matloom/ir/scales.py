@@ -224,7 +224,7 @@ def sigmoid_scale(graph: Graph, node: Node) -> Multiplier:
 class Addition:
     """Multipliers and shifts of ADD and SUB.
 
-    Each input less its zero point is shifted left by `left_shift` and multiplied by its pair in
+    Each input minus its zero point is shifted left by `left_shift` and multiplied by its pair in
     `inputs`. The sum or difference is multiplied by `output`, and the output's zero point added.
     """
 

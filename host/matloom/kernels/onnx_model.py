@@ -107,7 +107,7 @@ def cut_model(content: bytes, attributes: Reference) -> Cut:
     known = {value.name: value for value in (*model.graph.input, *model.graph.value_info)}
     known.update({value.name: value for value in model.graph.output})
     all_names = {*used, *(name for node in nodes for name in node.output)}
-    held = [known[name] for name in all_names if name in known]
+    described = [known[name] for name in all_names if name in known]
     for field in ("node", "input", "output", "value_info", "initializer", "sparse_initializer"):
         graph.ClearField(field)
     graph.node.extend(nodes)
@@ -120,7 +120,7 @@ def cut_model(content: bytes, attributes: Reference) -> Cut:
     )
     return Cut(
         content=cut.SerializeToString(deterministic=True),
-        arena=_memory(nodes, held),
+        arena=_memory(nodes, described),
         inputs=len(attributes.inputs),
         outputs=len(attributes.outputs),
     )

@@ -20,7 +20,7 @@ BLAS_WORK = 2**18
 
 
 def _weights(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
-    """Return weights less their zero point, which only uint8 and computed weights have."""
+    """Return weights minus their zero point, which only uint8 and computed weights have."""
     tensor = graph.tensors[node.inputs[1]]
     if tensor.dtype != "uint8" and tensor.data is not None:
         return inputs[1]
@@ -33,7 +33,7 @@ def _bias(inputs: Sequence[Array]) -> Array | None:
 
 
 def _largest(data: Array) -> int:
-    """Return the largest possible magnitude of an input less its zero point."""
+    """Return the largest possible magnitude of an input minus its zero point."""
     return 2**15 if data.dtype == np.int16 else 255
 
 
@@ -43,7 +43,7 @@ def _exact_type(terms: int, largest: int) -> type[np.floating[Any]]:
 
 
 def exact_product(rows: Array, weights: Array, largest: int = 255) -> Array:
-    """Return ``rows @ weights.T`` as int64, for inputs and weights less their zero points.
+    """Return ``rows @ weights.T`` as int64, for inputs and weights minus their zero points.
 
     Magnitudes of inputs are at most `largest`, those of weights at most 255.
     """

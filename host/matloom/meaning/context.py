@@ -76,7 +76,7 @@ class NodeInputs:
         return raw.reshape(tensor.shape)
 
     def centred(self, index: int) -> Integers:
-        """Return the elements of an input less its zero point."""
+        """Return the elements of an input minus its zero point."""
         return self.values(index) - self.inputs[index].zero_point
 
     def written(self, results: Integers) -> list[Integers]:

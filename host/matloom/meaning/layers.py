@@ -52,7 +52,7 @@ def _weights(context: NodeInputs) -> NDArray[Any]:
 
 
 def _first_input(context: NodeInputs, mode: str | None) -> _Floats:
-    """Return the first input less its zero point, as the products of a mode see it."""
+    """Return the first input minus its zero point, as the products of a mode see it."""
     if mode in FLOAT_MODES:
         return context.values(0).astype(np.float64)
     values = context.values(0)

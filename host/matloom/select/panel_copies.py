@@ -32,7 +32,7 @@ class Product:
     weight_images: int
 
     def panels(self, first_column: int, columns: int, config: Config) -> Panels:
-        """Return the panels of some columns."""
+        """Return the panels of `columns` columns from `first_column` on."""
         return Panels(
             images=self.weight_images,
             inner=self.inner,

@@ -58,7 +58,7 @@ def scaled_channels(
 
 
 def channel_factors(context: Context, index: int) -> Array | None:
-    """Return a constant input less its zero point, if it is a scalar or has a value per channel."""
+    """Return a constant input minus its zero point; None unless scalar or one value per channel."""
     tensor = context.inputs[index]
     # A constant of rank 0 has no last axis.
     if tensor.data is None or tensor.size not in (1, *tensor.shape[-1:]):

@@ -214,7 +214,7 @@ def may_be_among(numbers: Numbers, others: Iterable[Numbers]) -> NDArray[np.bool
 
 
 def _ends(numbers: Numbers) -> NDArray[np.int32]:
-    """Return the last bits of numbers, which fit 31 bits."""
+    """Return the last bits of each number; all numbers fit 31 bits."""
     return numbers.astype(np.int32) & (_ENDS - 1)
 
 

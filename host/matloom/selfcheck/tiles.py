@@ -263,20 +263,20 @@ class Tiles:
             return False
         return bool(self._among(tile.made[~is_known(tile.made)], [tile.operands]).all())
 
-    def _compare(self, tile: TileRun, held: Numbers, expected: NDArray[np.uint8]) -> None:
+    def _compare(self, tile: TileRun, probes: Numbers, expected: NDArray[np.uint8]) -> None:
         """Run a tile; raise if a byte differs from the expected value of its probe.
 
         One in millions of bytes may share a probe with another; then either value is accepted.
 
         Parameters
         ----------
-        held, expected:
+        probes, expected:
             Probe and value of each byte of the tile's tensor.
         """
         assert tile.made is not None
         found = self._run(tile)
-        near = np.flatnonzero(self._among(held, [tile.made]))
-        right = np.unique((held[near].astype(np.int64) << 8) | expected[near])
+        near = np.flatnonzero(self._among(probes, [tile.made]))
+        right = np.unique((probes[near].astype(np.int64) << 8) | expected[near])
         wrong = ~np.isin((tile.made.astype(np.int64) << 8) | found, right)
         if wrong.any():
             raise CheckError(
@@ -289,8 +289,8 @@ class Tiles:
         """Return the bytes that a tile's instructions write on the functional model."""
         engine = Engine(self.program.config)
         engine.accumulators[...] = self._draw.integers(-9999, 9999, engine.accumulators.shape)
-        for held, known in zip(vars(engine.tables).values(), tile.tables, strict=True):
-            held[...] = known.astype(np.int64) & 255
+        for table, contents in zip(vars(engine.tables).values(), tile.tables, strict=True):
+            table[...] = contents.astype(np.int64) & 255
         for instruction, ranges in zip(tile.instructions, tile.reads, strict=True):
             for start, contents in ranges:
                 engine.spad[start : start + len(contents)] = values(contents, self.seed)

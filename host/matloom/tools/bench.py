@@ -168,7 +168,7 @@ class Result:
     Members
     -------
     prediction_error:
-        Predicted cycles divided by measured cycles, less one.
+        Predicted cycles divided by measured cycles, minus one.
     exception:
         Why the prediction may be off; None if it must be accurate.
     exact:

@@ -97,7 +97,7 @@ def _windows(
 
 
 def _averages(values: Values, model: Model, node: Any, window: tuple[int, int]) -> Array:
-    """Return ONNX Runtime's average for each sum of a window, less the zero point.
+    """Return ONNX Runtime's average for each sum of a window, minus the zero point.
 
     Test windows have elements that are equal or differ by one.
     """

@@ -32,7 +32,7 @@ def transpose_on_host(values: Values, model: Model, outputs: list[int]) -> None:
 
 
 class _HostTransposes:
-    """Replacement of transposes among the items of a graph under construction."""
+    """Moves transposes of a graph under construction to ONNX Runtime."""
 
     def __init__(self, values: Values, model: Model) -> None:
         self.values, self.model = values, model

@@ -53,7 +53,7 @@ class Layer:
     data, output:
         Names of the input and the output; their quantisations are the next members.
     weights, weight_scale:
-        Integers less their zero points, and one scale or a scale for each channel.
+        Integers minus their zero points, and one scale or a scale for each channel.
     bias:
         Integers in units of the input scale times the weight scale; None for no bias.
     """
@@ -123,7 +123,7 @@ def _layer(
 
 
 def _centred(node: Any, weights: Array, zeros: Array) -> Array:
-    """Return weights less their zero points: a single one, or one per output channel."""
+    """Return weights minus their zero points: a single one, or one per output channel."""
     wide = zeros.astype(np.int64).reshape(-1)
     axis = 0 if "Conv" in node.op_type else -1
     if "Gemm" in node.op_type and attribute(node, "transB", 0):

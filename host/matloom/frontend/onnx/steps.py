@@ -69,7 +69,7 @@ def fit_multipliers(
     reach:
         Smallest and largest sum of each channel, bias included.
     levels:
-        Smallest and largest result, less the zero point.
+        Smallest and largest result, minus the zero point.
     given:
         Results of one channel's sums, in ascending order, if they are not computed like a layer's.
     """

@@ -123,8 +123,8 @@ def stated_multipliers(
 ) -> tuple[Array, Claim]:
     """Return the multipliers for scaled sums, and how many of the sums can differ.
 
-    `given` are the results of one channel's sums, less the zero point, if they differ from those of
-    a layer.
+    `given` are the results of one channel's sums, minus the zero point, if they differ from those
+    of a layer.
 
     Raises
     ------

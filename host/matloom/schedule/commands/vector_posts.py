@@ -11,7 +11,10 @@ from matloom.select.stage import VectorStage
 
 
 class VectorPosts:
-    """Appends the POSTs; intermediate sums use the accumulator half of the tile before."""
+    """Appends the POSTs of vector tiles.
+
+    Intermediate sums use the half of the accumulators that the tile before used.
+    """
 
     def __init__(
         self,
