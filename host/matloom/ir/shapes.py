@@ -87,43 +87,38 @@ def bias_fits(shapes: Sequence[Shape], channels: int) -> None:
         raise ValueError(f"the bias must have the shape {(channels,)}, not {shapes[BIAS]}")
 
 
+def _windowed(
+    shapes: Sequence[Shape], kernel: tuple[int, int], attributes: Conv2D, outputs: int
+) -> Shape:
+    """Return the shape of `outputs` channels at all window positions of an image."""
+    batch, height, width, _channels = shapes[0]
+    steps = attributes.stride, attributes.dilation
+    return (batch, *window_shape((height, width), kernel, *steps, attributes.padding), outputs)
+
+
 def convolution_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
     """Image (batch, height, width, channels); weights (outputs, height, width, channels)."""
     assert isinstance(attributes, Conv2D)
     ranks_fit(shapes, 4, 4)
-    (batch, height, width, channels), (outputs, rows, columns, depth) = shapes[:2]
+    channels, (outputs, rows, columns, depth) = shapes[0][3], shapes[1]
     if depth != channels:
         raise ValueError(f"the weights must have {channels} input channels, not {depth}")
     bias_fits(shapes, outputs)
-    positions = window_shape(
-        (height, width),
-        (rows, columns),
-        attributes.stride,
-        attributes.dilation,
-        attributes.padding,
-    )
-    return (batch, *positions, outputs)
+    return _windowed(shapes, (rows, columns), attributes, outputs)
 
 
 def depthwise_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
     """Image (batch, height, width, channels); weights (1, height, width, outputs)."""
     assert isinstance(attributes, DepthwiseConv2D)
     ranks_fit(shapes, 4, 4)
-    (batch, height, width, channels), (one, rows, columns, outputs) = shapes[:2]
-    expected = channels * attributes.depth_multiplier
+    one, rows, columns, outputs = shapes[1]
+    expected = shapes[0][3] * attributes.depth_multiplier
     if (one, outputs) != (1, expected):
         raise ValueError(
             f"the weights must have the shape (1, {rows}, {columns}, {expected}), not {shapes[1]}"
         )
     bias_fits(shapes, outputs)
-    positions = window_shape(
-        (height, width),
-        (rows, columns),
-        attributes.stride,
-        attributes.dilation,
-        attributes.padding,
-    )
-    return (batch, *positions, outputs)
+    return _windowed(shapes, (rows, columns), attributes, outputs)
 
 
 def dense_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:

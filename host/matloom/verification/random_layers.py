@@ -18,6 +18,7 @@ from matloom.ir.attributes import (
     Pool2D,
 )
 from matloom.ir.graph import Array, Graph, Node, Op, Quantisation, Tensor
+from matloom.ir.shapes import window_shape
 
 #: Approximate maximum of multiply-accumulates of a layer on 256 multipliers.
 _WORK = 400_000
@@ -100,21 +101,6 @@ def _image(draw: _Draw, kernel: tuple[int, int], dilation: tuple[int, int]) -> t
     return height, width
 
 
-def _outputs(
-    image: tuple[int, int],
-    kernel: tuple[int, int],
-    stride: tuple[int, int],
-    dilation: tuple[int, int],
-    padding: Padding,
-) -> tuple[int, int]:
-    padded = (image[0] + padding.top + padding.bottom, image[1] + padding.left + padding.right)
-    height, width = (
-        (padded[axis] - (kernel[axis] - 1) * dilation[axis] - 1) // stride[axis] + 1
-        for axis in range(2)
-    )
-    return height, width
-
-
 def _graph(
     op: Op, attributes: Attributes, given: list[Tensor], constants: list[Tensor], output: Tensor
 ) -> Graph:
@@ -176,12 +162,12 @@ def _convolution(draw: _Draw, depthwise: bool) -> Graph:
     depth = draw.size(40)
     multiplier = draw.random.choice((1, 1, 1, 2, 3, 8)) if depthwise else 1
     channels = depth * multiplier if depthwise else draw.size(40)
-    out_height, out_width = _outputs((height, width), kernel, stride, dilation, padding)
+    out_height, out_width = window_shape((height, width), kernel, stride, dilation, padding)
     taps = kernel[0] * kernel[1]
     reduction = taps if depthwise else taps * depth
     while out_height * out_width * channels * reduction > _WORK and height > kernel[0] * 3:
         height -= height // 4
-        out_height, out_width = _outputs((height, width), kernel, stride, dilation, padding)
+        out_height, out_width = window_shape((height, width), kernel, stride, dilation, padding)
     images = draw.random.choice((1, 1, 2))
     data = draw.tensor("input", (images, height, width, depth), draw.scale(), draw.zero())
     shape = (1, *kernel, channels) if depthwise else (channels, *kernel, depth)
@@ -213,7 +199,7 @@ def _pooling(draw: _Draw, op: Op) -> Graph:
     stride = (draw.random.randint(1, 3), draw.random.randint(1, 3))
     height, width = _image(draw, window, (1, 1))
     padding = draw.padding(window, (1, 1))
-    out_height, out_width = _outputs((height, width), window, stride, (1, 1), padding)
+    out_height, out_width = window_shape((height, width), window, stride, (1, 1), padding)
     images, depth = draw.random.choice((1, 1, 2)), draw.size(40)
     scale, zero = draw.scale(), draw.zero()
     data = draw.tensor("input", (images, height, width, depth), scale, zero)
