@@ -92,7 +92,7 @@ def _third(steps, posts, params):
     accumulators = Accumulators(machine, instructions)
     shape = {"kernel_rows": 1, "kernel_cols": 1, "blocks": steps}
     area = {"input_addr": 0, "input_rows": 1, "input_row_bytes": 4096, "weight_addr": 128 * 1024}
-    stage = SimpleNamespace(entries=lambda config: config.acc_entries // 2)
+    stage = SimpleNamespace(entries=lambda config: config.acc_entries // 2, sums_per_output=1)
     starts = []
     for number, rows in enumerate((24, 24, 12)):
         starts.append(accumulators.of(stage, _tile(0, rows)))
@@ -126,7 +126,7 @@ def test_tiles_of_pairs_among_others_lie_within_their_halves(steps, seed):
     for number in range(60):
         per_block = 1 + number // 2 % 2
         half = CONFIG.acc_entries // 2 // per_block
-        stage = SimpleNamespace(entries=lambda config, half=half: half)
+        stage = SimpleNamespace(entries=lambda config, half=half: half, sums_per_output=1)
         rows = generator.randint(1, half // 12)
         entry = accumulators.of(stage, _tile(0, rows))
         assert entry % half + 12 * rows <= half

@@ -17,7 +17,9 @@ def maxima(unit: Maxima) -> Claim:
     whitebox = Whitebox(unit)
     m.submodules.unit = whitebox.fragment
     beats, lanes = unit._beats, unit._config.lanes
-    number, beat, pools_before = Signal(2), Signal(range(beats + 1)), Signal()
+    number = Signal(2)
+    beat = Signal(range(beats + 1))
+    pools_before = Signal()
     comes, whole = unit.emerges.any(), unit.emerges[-1]
     m.d.sync += pools_before.eq(unit.pools)
     m.d.comb += [
