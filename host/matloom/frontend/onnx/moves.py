@@ -9,10 +9,11 @@ import numpy as np
 from matloom.frontend.errors import Unsupported
 from matloom.frontend.onnx.file_node import FileNode
 from matloom.frontend.onnx.move_options import MoveOptions
+from matloom.frontend.onnx.parts import add_parts
 from matloom.frontend.onnx.quantised import Model, attribute
-from matloom.frontend.onnx.values import IN_INT8, LAST, Order, Values, in_file_order, kept_axes
+from matloom.frontend.onnx.values import LAST, Order, Values, in_file_order, kept_axes
 from matloom.frontend.onnx.weighted import spatial_padding
-from matloom.ir.attributes import Attributes, Pool2D, Split, Transpose
+from matloom.ir.attributes import Attributes, Pool2D, Transpose
 from matloom.ir.graph import Op
 
 
@@ -68,13 +69,7 @@ def split(values: Values, model: Model, node: Any, source: str, made: str) -> No
     axis, sizes = _options(values, model, node, source).split()
     order = values.order_of(source)
     number = values.bytes_of(source, order)
-    tensor, place = values.tensors[number], order.index(axis)
-    parts = []
-    for name, size in zip(node.output, sizes, strict=True):
-        shape = (*tensor.shape[:place], size, *tensor.shape[place + 1 :])
-        parts.append(values.add(replace(tensor, name=f"{name}{IN_INT8}", shape=shape)))
-    op = Op.SPLIT if len({*sizes}) == 1 else Op.SPLIT_V
-    values.node(op, [number], parts, Split(axis=place, sizes=sizes))
+    parts = add_parts(values, number, order.index(axis), sizes, node.output)
     for name, part in zip(node.output, parts, strict=True):
         if name in values.known:
             values.hold(name, order, part)

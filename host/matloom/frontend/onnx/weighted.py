@@ -7,11 +7,13 @@ import numpy as np
 
 from matloom.frontend.errors import Unsupported
 from matloom.frontend.onnx.claims import Claim
+from matloom.frontend.onnx.parts import add_parts
 from matloom.frontend.onnx.quantised import Layer, attribute
 from matloom.frontend.onnx.steps import fit_multipliers
 from matloom.frontend.onnx.values import IN_INT8, LAST, Values, as_signed, in_file_order
 from matloom.ir.attributes import (
     Attributes,
+    Axis,
     Conv2D,
     DepthwiseConv2D,
     FullyConnected,
@@ -53,17 +55,49 @@ def convert_layer(values: Values, layer: Layer) -> Claim:
     line = order == _LINE
     if line:
         number = _reshaped(values, number, _with_row(values.tensors[number].shape))
-    inputs = [
-        number,
-        values.constant(weights, f"{name} weights", _unit_scale(layer)),
-        values.constant(bias, f"{name} bias"),
-        values.constant(scale, f"{name} multipliers"),
-    ]
-    signed = as_signed(layer.made, values.known[name].dtype)
     image = _with_row(shape) if line else shape
-    made = values.made(op, inputs, image, signed, name, attributes)
+    made = _added(values, layer, (op, attributes), number, (weights, bias, scale), image)
     values.hold(name, order, _reshaped(values, made, shape) if line else made)
     return claim
+
+
+def _added(
+    values: Values,
+    layer: Layer,
+    kind: tuple[Op, Attributes],
+    number: int,
+    arrays: tuple[Array, Array, Array],
+    shape: tuple[int, ...],
+) -> int:
+    """Add the operator of a layer, or one for each group of channels; return the output.
+
+    `arrays` are weights, biases and multipliers; `shape` is that of the output.
+    """
+    name, (op, attributes) = layer.output, kind
+    signed = as_signed(layer.made, values.known[name].dtype)
+    groups = int(attribute(layer.node, "group", 1)) if op is Op.CONV_2D else 1
+    weights, bias, scale = (
+        np.split(array, groups, axis=axis) for array, axis in zip(arrays, (0, 0, 1), strict=True)
+    )
+    given, names = [number], [name]
+    if groups > 1:
+        names = [f"{name}, group {at}" for at in range(groups)]
+        depth = weights[0].shape[-1]
+        sources = [f"{layer.data}, group {at} of {name}" for at in range(groups)]
+        given = add_parts(values, number, len(shape) - 1, [depth] * groups, sources)
+    made = []
+    for at, part in enumerate(names):
+        inputs = [
+            given[at],
+            values.constant(weights[at], f"{part} weights", _unit_scale(layer)),
+            values.constant(bias[at], f"{part} bias"),
+            values.constant(scale[at], f"{part} multipliers"),
+        ]
+        part_shape = (*shape[:-1], shape[-1] // groups)
+        made.append(values.made(op, inputs, part_shape, signed, part, attributes))
+    if groups == 1:
+        return made[0]
+    return values.made(Op.CONCATENATION, made, shape, signed, name, Axis(axis=len(shape) - 1))
 
 
 def _with_row(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -181,11 +215,11 @@ def _convolution(values: Values, layer: Layer) -> tuple[Op, Array, Attributes, t
         order, weights = _LINE, weights[:, :, np.newaxis]
         strides, dilations = (1, *strides), (1, *dilations)
     common: dict[str, Any] = {"stride": strides, "dilation": dilations, "padding": padding}
-    if groups == 1:
+    if groups == 1 or groups != depth or weights.shape[1] != 1:
+        if groups * weights.shape[1] != depth or len(weights) % groups:
+            raise Unsupported(f"has {groups} groups for {depth} channels")
         filters = np.ascontiguousarray(weights.transpose(0, 2, 3, 1))
         return Op.CONV_2D, filters, Conv2D(**common), order
-    if groups != depth or weights.shape[1] != 1:
-        raise Unsupported(f"has {groups} groups")
     filters = np.ascontiguousarray(weights.transpose(1, 2, 3, 0))
     attributes = DepthwiseConv2D(**common, depth_multiplier=len(weights) // depth)
     return Op.DEPTHWISE_CONV_2D, filters, attributes, order

@@ -115,6 +115,23 @@ def test_convolutions_over_one_dimension_are_on_the_engine_and_equal(dtype):
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8])
+@pytest.mark.parametrize(
+    ("shape", "window"), [([1, 6, 7, 5], (3, 3)), ([1, 6, 9], (3,))], ids=["images", "lines"]
+)
+def test_groups_of_channels_are_on_the_engine_and_equal(shape, window, dtype):
+    network = QuantisedFile(shape, dtype)
+    network.weighted("QLinearConv", (12, 2, *window), 0.0113411, (0.4127391, -3), bias=99, group=3)
+    network.weighted("QLinearConv", (4, 6, *window), 0.0091137, (0.8391173, 9), group=2)
+    content = network.content()
+    program = matloom.compile(content, "nano", exact=True)
+    kinds = Counter(layer.operator for layer in program.layers if layer.where == "engine")
+    assert kinds["CONV_2D"] == 3 + 2
+    assert program.engine_macs == program.macs
+    with matloom.load(program, device="model") as session:
+        check_results(session, content, inputs(tuple(shape), 3), expected)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8])
 @pytest.mark.parametrize("form", [lambda content: content, in_qdq], ids=["qoperator", "qdq"])
 def test_sums_and_averages_are_on_the_engine(form, dtype):
     content = form(residual(dtype))
