@@ -1,30 +1,60 @@
-"""Runs QLinearAveragePool and QLinearGlobalAveragePool on the engine, as sums with weights of one.
+"""Runs averages over images on the engine, as sums with weights of one.
 
-ONNX Runtime scales the integer sum of a global average like the sum of a layer. It computes any
-other average in float32, where the last bits depend on all elements: a sum is counted as uncertain
-if rounding errors could carry its quotient across a half.
+ONNX Runtime scales the integer sum of QLinearGlobalAveragePool like the sum of a layer. It computes
+QLinearAveragePool, and ReduceMean between DequantizeLinear and QuantizeLinear, in float32, where
+the last bits depend on all elements: a sum is counted as uncertain if rounding errors could carry
+its quotient across a half.
 """
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from matloom.frontend.errors import Unsupported
 from matloom.frontend.onnx.claims import Claim
+from matloom.frontend.onnx.file_node import FileNode
 from matloom.frontend.onnx.functions import run_alone
+from matloom.frontend.onnx.move_options import integers
 from matloom.frontend.onnx.quantised import Model, attribute, quantisation_of
-from matloom.frontend.onnx.values import LAST, Values, as_signed
+from matloom.frontend.onnx.values import LAST, Values, as_signed, in_file_order
 from matloom.frontend.onnx.weighted import stated_multipliers
 from matloom.ir.attributes import DepthwiseConv2D
 from matloom.ir.graph import Array, Op, Quantisation
 
 #: Relative rounding error of float32.
 _ROUNDING = 2.0**-24
+#: Largest window of a ReduceMean: ONNX Runtime tries every sum.
+_LARGEST = 256
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Average:
+    """Operators of the file that average over windows of an image.
+
+    Members
+    -------
+    nodes:
+        In order; the first reads `source`, the last makes `made`.
+    given, result:
+        Quantisations of both, in the file's types.
+    window, strides:
+        Sizes of the windows, and distances between them.
+    """
+
+    nodes: Sequence[Any]
+    source: str
+    made: str
+    given: Quantisation
+    result: Quantisation
+    window: tuple[int, int]
+    strides: tuple[int, int] = (1, 1)
 
 
 def convert_average(values: Values, model: Model, node: Any) -> Claim:
-    """Add an average operator; return how many of its sums can differ from ONNX Runtime's.
+    """Add a pool of integers; return how many of its sums can differ from ONNX Runtime's.
 
     Raises
     ------
@@ -36,44 +66,95 @@ def convert_average(values: Values, model: Model, node: Any) -> Claim:
     if len(shape) != 4 or attribute(node, "channels_last", 0):
         raise Unsupported("averages over other axes than those of an image")
     window, strides = _windows(node, shape[2:], values.known[output_name].shape[2:])
-    quantisation = quantisation_of(model, node.input[1], node.input[2])
-    result = quantisation_of(model, node.input[3], node.input[4] if len(node.input) > 4 else "")
-    count, channels = math.prod(window), shape[1]
-    scale = np.float32(quantisation.scale[0]) / (np.float32(result.scale[0]) * np.float32(count))
-    zero = as_signed(quantisation, values.known[name].dtype).zero_point[0]
+    average = _Average(
+        nodes=[node],
+        source=name,
+        made=output_name,
+        given=quantisation_of(model, node.input[1], node.input[2]),
+        result=quantisation_of(model, node.input[3], node.input[4] if len(node.input) > 4 else ""),
+        window=window,
+        strides=strides,
+    )
+    return _convert(values, model, average, floating=node.op_type == "QLinearAveragePool")
+
+
+def convert_mean(values: Values, model: Model, at: int) -> Claim | None:
+    """Add a ReduceMean of images between DequantizeLinear and QuantizeLinear; None for others.
+
+    `at` is the index of QuantizeLinear.
+    """
+    last = model.proto.graph.node[at]
+    mean = model.producer(last.input[0])
+    first = None if mean is None else model.producer(mean.input[0])
+    if mean is None or mean.op_type != "ReduceMean":
+        return None
+    if first is None or first.op_type != "DequantizeLinear" or not values.is_bytes(first.input[0]):
+        return None
+    source, made = first.input[0], last.output[0]
+    shape, node = values.known[source].shape, FileNode.of(mean, model.opset)
+    axes = node.parameter("axes", 1, model.constant, [])
+    if len(shape) != 4 or not values.is_bytes(made, declared=False):
+        return None
+    if {axis % len(shape) for axis in integers(axes, "axes")} != {2, 3}:
+        return None
+    if shape[2] * shape[3] > _LARGEST:
+        return None
+    ends = ([*each.input[1:], ""][:2] for each in (first, last))
+    given, result = (quantisation_of(model, *each) for each in ends)
+    average = _Average(
+        nodes=[first, mean, last],
+        source=source,
+        made=made,
+        given=given,
+        result=result,
+        window=(shape[2], shape[3]),
+    )
+    return _convert(values, model, average, floating=True)
+
+
+def _convert(values: Values, model: Model, average: _Average, *, floating: bool) -> Claim:
+    """Add the operator of an average, which ONNX Runtime computes in float32 if `floating`."""
+    count, channels = math.prod(average.window), values.known[average.source].shape[1]
+    (input_scale,), (output_scale,) = average.given.scale, average.result.scale
+    scale = np.float32(input_scale) / (np.float32(output_scale) * np.float32(count))
+    zero = as_signed(average.given, values.known[average.source].dtype).zero_point[0]
     reach = count * (-128 - zero), count * (127 - zero)
-    averages, uncertain = None, 0
-    if node.op_type == "QLinearAveragePool":
-        averages = _averages(values, model, node, window)
-        uncertain = _uncertain(reach, float(scale), count)
+    averages = _averages(values, model, average) if floating else None
     data, claim = stated_multipliers(
         np.full(1, scale, np.float32),
         (np.array([reach[0]]), np.array([reach[1]])),
-        result,
-        values.known[output_name].dtype,
+        average.result,
+        values.known[average.made].dtype,
         averages,
     )
-    uncertain = max(uncertain, claim.differing)
+    uncertain = _uncertain(reach, float(scale), count) if floating else 0
     inputs = [
-        values.bytes_of(name, LAST, quantisation),
-        _ones(values, (1, *window, channels), output_name),
-        values.constant(np.zeros(channels, np.int32), f"{output_name} bias"),
-        values.constant(np.repeat(data, channels, axis=1), f"{output_name} multipliers"),
+        values.bytes_of(average.source, LAST, average.given),
+        _ones(values, (1, *average.window, channels), average.made),
+        values.constant(np.zeros(channels, np.int32), f"{average.made} bias"),
+        values.constant(np.repeat(data, channels, axis=1), f"{average.made} multipliers"),
     ]
-    _hold_sums(values, inputs, strides, result, output_name)
-    return Claim(unit="sums", reachable=claim.reachable, differing=uncertain)
+    _hold_sums(values, inputs, average)
+    differing = max(uncertain, claim.differing)
+    return Claim(unit="sums", reachable=claim.reachable, differing=differing)
 
 
-def _hold_sums(
-    values: Values, inputs: list[int], strides: tuple[int, int], result: Quantisation, made: str
-) -> None:
-    """Add the operator of sums, and register its output as the node's value."""
+def _hold_sums(values: Values, inputs: list[int], average: _Average) -> None:
+    """Add the operator of sums, and register its output as the value that is made."""
+    made = average.made
     wanted = values.known[made]
-    attributes = DepthwiseConv2D(stride=strides)
-    last = tuple(wanted.shape[axis] for axis in LAST)
-    signed = as_signed(result, wanted.dtype)
-    pooled = values.made(Op.DEPTHWISE_CONV_2D, inputs, last, signed, made, attributes)
-    values.hold(made, LAST, pooled)
+    attributes = DepthwiseConv2D(stride=average.strides)
+    signed = as_signed(average.result, wanted.dtype)
+    if len(wanted.shape) == len(LAST):
+        last = tuple(wanted.shape[axis] for axis in LAST)
+        pooled = values.made(Op.DEPTHWISE_CONV_2D, inputs, last, signed, made, attributes)
+        values.hold(made, LAST, pooled)
+        return
+    images, channels = wanted.shape
+    single = (images, 1, 1, channels)
+    pooled = values.made(Op.DEPTHWISE_CONV_2D, inputs, single, signed, made, attributes)
+    flat = values.made(Op.RESHAPE, [pooled], wanted.shape, signed, made)
+    values.hold(made, in_file_order(len(wanted.shape)), flat)
 
 
 def _windows(
@@ -96,20 +177,19 @@ def _windows(
     return (window[0], window[1]), (strides[0], strides[1])
 
 
-def _averages(values: Values, model: Model, node: Any, window: tuple[int, int]) -> Array:
+def _averages(values: Values, model: Model, average: _Average) -> Array:
     """Return ONNX Runtime's average for each sum of a window, minus the zero point.
 
     Test windows have elements that are equal or differ by one.
     """
-    kind = values.known[node.input[0]].dtype
-    count, least = math.prod(window), int(np.iinfo(kind).min)
+    kind = values.known[average.source].dtype
+    count, least = math.prod(average.window), int(np.iinfo(kind).min)
     sums = np.arange(255 * count + 1)[:, np.newaxis]
-    elements = sums // count + (np.arange(count) < sums % count) + least
-    images = elements.astype(kind).reshape(-1, 1, *window)
-    given, output = {node.input[0]: images}, node.output[0]
-    made = run_alone(model.proto, [node], given, output, values.known[output].dtype)
-    zero = model.constant(node.input[4]) if len(node.input) > 4 else np.zeros(1)
-    averages: Array = made.reshape(-1).astype(np.int64) - int(zero.item())
+    elements = (sums // count + least).astype(np.int16) + (np.arange(count) < sums % count)
+    images = elements.astype(kind).reshape(-1, 1, *average.window)
+    dtype = values.known[average.made].dtype
+    made = run_alone(model.proto, average.nodes, {average.source: images}, average.made, dtype)
+    averages: Array = made.reshape(-1).astype(np.int64) - average.result.zero_point[0]
     return averages
 
 

@@ -61,8 +61,8 @@ def convert_move(values: Values, model: Model, at: int) -> bool:
     `at` is the index of QuantizeLinear. Returns whether it is such a move.
     """
     node = model.proto.graph.node[at]
-    move = _producer(model, node.input[0])
-    before = None if move is None or not move.input else _producer(model, move.input[0])
+    move = model.producer(node.input[0])
+    before = None if move is None or not move.input else model.producer(move.input[0])
     if move is None or before is None or before.op_type != "DequantizeLinear":
         return False
     source, made = before.input[0], node.output[0]
@@ -83,11 +83,6 @@ def convert_move(values: Values, model: Model, at: int) -> bool:
     values.bytes_of(source, values.order_of(source), given)
     MOVES[move.op_type](values, model, move, source, made)
     return True
-
-
-def _producer(model: Model, name: str) -> Any:
-    place = model.producers.get(name)
-    return None if place is None else model.proto.graph.node[place]
 
 
 def _behind(model: Model, at: int) -> list[Any]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from matloom.frontend.errors import Unsupported
 from matloom.frontend.onnx.apart import leave_last, split_channels
-from matloom.frontend.onnx.averages import convert_average
+from matloom.frontend.onnx.averages import convert_average, convert_mean
 from matloom.frontend.onnx.bodies import is_layered_loop
 from matloom.frontend.onnx.bytewise import convert_function, convert_move
 from matloom.frontend.onnx.claims import Claim
@@ -133,6 +133,9 @@ class Conversion:
             return True
         if node.op_type == "QuantizeLinear":
             claim = convert_function(self.values, self.model, at)
+            claim = claim or convert_mean(self.values, self.model, at)
+            if claim is not None and self._is_rejected(claim):
+                raise Unsupported(str(claim))
             if claim is not None:
                 self.claims[self.values.items[-1].index] = claim
             return claim is not None or convert_move(self.values, self.model, at)
@@ -160,11 +163,15 @@ class Conversion:
         claim = _INTEGERS[node.op_type](self.values, self.model, node)
         claim = replace(claim, floating=node.name in self._floating)
         made = self.values.items[before:]
-        often = claim.differing > _RARE * claim.reachable
-        if often or (self.exact and not claim.proven):
+        if self._is_rejected(claim):
             claim = split_channels(self.values, self.model, node, claim)
         if made:
             self.claims[made[-1].index] = claim
+
+    def _is_rejected(self, claim: Claim) -> bool:
+        """Return whether too many results of an operator can differ from ONNX Runtime's."""
+        often = claim.differing > _RARE * claim.reachable
+        return often or (self.exact and not claim.proven)
 
     def _leads_to_engine(self, name: str) -> bool:
         """Return whether an integer operator reads a value, directly or after moves."""

@@ -41,6 +41,11 @@ class Model:
             self._arrays[name] = self._array(self._protos[name])
         return self._arrays[name]
 
+    def producer(self, name: str) -> Any:
+        """Return the operator that makes a value; None if there is none."""
+        place = self.producers.get(name)
+        return None if place is None else self.proto.graph.node[place]
+
 
 @dataclass(frozen=True, kw_only=True)
 class Layer:

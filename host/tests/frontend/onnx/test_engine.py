@@ -145,6 +145,27 @@ def test_sums_and_averages_are_on_the_engine(form, dtype):
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8])
+@pytest.mark.parametrize("kept", [0, 1])
+def test_means_of_floats_are_on_the_engine(kept, dtype):
+    """ONNX Runtime leaves ReduceMean of QDQ networks in floating point."""
+    network = QuantisedFile([1, 4, 7, 5], dtype)
+    network.weighted("QLinearConv", (8, 4, 1, 1), 0.0113411, (0.4127391, -3))
+    real = network.add("DequantizeLinear", [network.last, *network.quantised])
+    mean = network.add("ReduceMean", [real], axes=[2, 3], keepdims=kept)
+    network.quantised = network.quantisation(0.2117131, 4)
+    network.last = network.add("QuantizeLinear", [mean, *network.quantised])
+    network.move("Flatten")
+    network.weighted("QLinearMatMul", (8, 5), 0.0171137, (1.1313737, 0))
+    content = network.content()
+    program = matloom.compile(content, "nano")
+    layers = {layer.operator: layer for layer in program.layers}
+    assert "ReduceMean" not in layers
+    assert layers["DEPTHWISE_CONV_2D"].where == "engine"
+    with matloom.load(program, device="model") as session:
+        check_results(session, content, inputs((1, 4, 7, 5), 5), expected)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8])
 def test_joins_and_functions_of_bytes_are_equal(dtype):
     network = QuantisedFile([1, 4, 6, 5], dtype)
     network.weighted("QLinearConv", (8, 4, 1, 1), 0.0113411, (0.4127391, -3))
