@@ -150,6 +150,7 @@ enum matloom_table {
   MATLOOM_TABLE_NONE = 0,
   MATLOOM_TABLE_LOOK_UP = 1,
   MATLOOM_TABLE_FILL = 2,
+  MATLOOM_TABLE_FILL_EACH = 3,
 };
 
 /* Rounding rules of POST; some are reserved. */

@@ -21,7 +21,7 @@ INTERFACE_VERSION = 8
 #: the digest and of program files, so adding a field does not change existing ones.
 ADDED_FIELDS = {
     **{"time_limit": 0, "parity": 0, "element_stride": 1, "softmax": 0},
-    **{"broadcast_sums": 0, "pooling": 0},
+    **{"broadcast_sums": 0, "pooling": 0, "channel_tables": 0},
 }
 
 #: Taps of a line of the plain sliding windows that a depthwise EXEC uses.
@@ -130,6 +130,10 @@ class Config:
     pooling:
         1: POST can write the maximum of each block of 2 x 2 results, so that a MAX_POOL_2D behind a
         convolution takes no cycles; 0: it cannot.
+    channel_tables:
+        1: each lane's table can have contents of its own, so that POST computes functions of a byte
+        that differ by channel, such as PRELU; needs `tables` = 1, and a lane for each column; 0:
+        all tables are equal.
     """
 
     rows: int = 16
@@ -161,6 +165,7 @@ class Config:
     softmax: int = 0
     broadcast_sums: int = 0
     pooling: int = 0
+    channel_tables: int = 0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "mac_modes", tuple(self.mac_modes))
@@ -220,6 +225,13 @@ class Config:
         )
         self._require("broadcast_sums", "0 or 1", self.broadcast_sums in (0, 1))
         self._require("pooling", "0 or 1", self.pooling in (0, 1))
+        self._require("channel_tables", "0 or 1", self.channel_tables in (0, 1))
+        possible = self.tables == 1 and self.lanes == self.columns
+        self._require(
+            "channel_tables",
+            "0 unless tables is 1 and lanes equals columns",
+            possible or not self.channel_tables,
+        )
 
     def _check_modes(self) -> None:
         if not self.mac_modes:
@@ -386,6 +398,21 @@ class Config:
     def table_row_bytes(self) -> int:
         """Entries of the table that one vector fills: a power of two, 16 at most."""
         return min(16, 1 << (self.columns.bit_length() - 1))
+
+    @property
+    def table_uses(self) -> tuple[int, ...]:
+        """Values of the field `table` of POST: none, look up, fill all, fill one after another."""
+        return (0, 1, 2, 3) if self.channel_tables else (0, 1, 2)
+
+    @property
+    def byte_tables(self) -> int:
+        """Tables of bytes whose contents may differ: one, or one for each column."""
+        return self.columns if self.channel_tables else 1
+
+    @property
+    def table_rows(self) -> int:
+        """Rows of `table_row_bytes` entries that a table of bytes consists of."""
+        return 256 // self.table_row_bytes
 
     @property
     def fills_tables(self) -> int:

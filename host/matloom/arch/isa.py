@@ -76,11 +76,15 @@ class Destination(enum.IntEnum):
 
 
 class Table(enum.IntEnum):
-    """Use of the table by POST: none, replace each byte by its entry, or fill it."""
+    """Use of the tables by POST: none, replace each byte by its entry, or fill them.
+
+    There is a table for each lane. FILL fills all of them alike, FILL_EACH one after another.
+    """
 
     NONE = 0
     LOOK_UP = 1
     FILL = 2
+    FILL_EACH = 3
 
 
 class RowFunction(enum.IntEnum):
@@ -555,8 +559,9 @@ _POST = (
     Field(
         name="table",
         bits=2,
-        doc="1: each byte result is replaced by its table entry; 2: byte results fill the table",
-        choices=tuple(Table),
+        doc="1: each byte result is replaced by its table entry; 2: byte results fill the table; "
+        "3: byte results fill the tables of all lanes, one after another, the first lane's first",
+        choices="table_uses",
         needs="tables",
     ),
     Field(
@@ -637,6 +642,9 @@ _POST = (
         needs="softmax",
     ),
 )
+
+#: Uses of a table that write it.
+FILLS = (Table.FILL, Table.FILL_EACH)
 
 #: Fields of POST that must be 0 unless elements are bytes.
 BYTES_ONLY = ("table", "product", "addend", "softmax", "pool")

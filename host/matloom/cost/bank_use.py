@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from matloom.arch.instruction import Instruction
-from matloom.arch.isa import Destination, Opcode, RowFunction, Source, Table, post_element_bytes
+from matloom.arch.isa import FILLS, Destination, Opcode, RowFunction, Source, post_element_bytes
 from matloom.arch.machine import Machine
 from matloom.arch.softmax_cycles import PASSES
 
@@ -106,7 +106,7 @@ def _post_use(values: dict[str, int], machine: Machine, cycles: int) -> BankUse:
 
     passes = PASSES if row_function == RowFunction.SOFTMAX else 1
     reads = side("source", passes * rate) if get("source", 0) == Source.SPAD else NOTHING
-    fills = get("table", 0) == Table.FILL or row_function == RowFunction.FILL
+    fills = get("table", 0) in FILLS or row_function == RowFunction.FILL
     written = get("destination", 0) == Destination.SPAD and not fills
     params = get("param_addr", 0) // machine.bank_bytes if machine.post_reads(values) else -1
     return BankUse(reads=reads, writes=side("dest", rate) if written else NOTHING, params=params)

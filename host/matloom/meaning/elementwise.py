@@ -127,7 +127,8 @@ def looked_up_by(context: NodeInputs) -> tuple[Integers, Integers]:
 
 def table(context: NodeInputs) -> list[Integers]:
     """Return an operator of one int8 tensor as a table of its results for every byte."""
-    return context.written(looked_up(*looked_up_by(context)))
+    entries, values = looked_up_by(context)
+    return context.written(looked_up(entries[np.newaxis], values))
 
 
 def softmax(context: NodeInputs) -> list[Integers]:

@@ -40,10 +40,16 @@ def new_state(
         config=config,
         spad=unwritten(config.spad_bytes, 2, call),
         accumulators=accumulators.reshape(config.acc_entries, config.columns),
-        table=unwritten(256, 3, call).astype(np.int64),
+        table=_unwritten_tables(config, call),
         exponentials=unwritten(EXPONENTIALS * EXPONENTIAL_BYTES, 4, call).astype(np.int64),
         regions=dict(regions),
     )
+
+
+def _unwritten_tables(config: Config, call: int) -> NDArray[np.int64]:
+    """Return the tables of bytes before the first is filled."""
+    count = config.byte_tables
+    return unwritten(count * 256, 3, call).astype(np.int64).reshape(count, 256)
 
 
 def run(state: State, commands: bytes) -> None:

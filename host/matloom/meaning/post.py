@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from matloom.arch.isa import Destination, RowFunction, Source, Table, post_element_bytes
+from matloom.arch.isa import FILLS, Destination, RowFunction, Source, Table, post_element_bytes
 from matloom.arch.numerics import ADDEND_SCALE, Rounding, wrap32
 from matloom.meaning.errors import MeaningError
 from matloom.meaning.floats import element_bytes, elements, limited
@@ -57,7 +57,7 @@ class Post:
         self._kind = "word" if fields["words"] else "byte"
         if fields["destination"] != Destination.SPAD:
             self._kind = "sum"
-        elif fields["table"] != Table.FILL and fields["softmax"] != RowFunction.FILL:
+        elif fields["table"] not in FILLS and fields["softmax"] != RowFunction.FILL:
             self._target = self._side("dest")
         if fields["source"] != Source.ACC:
             self._source = self._side("source")
@@ -79,11 +79,12 @@ class Post:
                 self._entries.put(results)
             return
         table = fields["table"]
-        if table == Table.FILL:
-            _fill(state.table, state, fields, results)
+        if table in FILLS:
+            tables = state.table.reshape(1, -1) if table == Table.FILL_EACH else state.table
+            _fill(tables, state, fields, results)
             return
         if fields["softmax"] == RowFunction.FILL:
-            _fill(state.exponentials, state, fields, results)
+            _fill(state.exponentials.reshape(1, -1), state, fields, results)
             return
         if table == Table.LOOK_UP:
             results = looked_up(state.table, results)
@@ -182,10 +183,10 @@ class _Entries:
             self._accumulators[self._entries] = target.reshape(-1, self._columns)
 
 
-def _fill(table: Integers, state: State, fields: _Fields, results: Integers) -> None:
-    """Write the first bytes of vectors, block by block, to a table, one row each; rows wrap."""
+def _fill(tables: Integers, state: State, fields: _Fields, results: Integers) -> None:
+    """Write the first bytes of vectors, block by block, to tables, one row each; rows wrap."""
     size, columns = state.config.table_row_bytes, state.config.columns
-    rows = table.reshape(-1, size)
+    rows = tables.reshape(len(tables), -1, size)
     vectors = [
         vector
         for block in range(fields["oc_blocks"])
@@ -194,7 +195,7 @@ def _fill(table: Integers, state: State, fields: _Fields, results: Integers) -> 
     for number, vector in enumerate(vectors):
         if len(vector) < size or not is_known(vector).all():
             raise MeaningError("entries of a table must be constants")
-        rows[number % len(rows)] = vector
+        rows[:, number % rows.shape[1]] = vector
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

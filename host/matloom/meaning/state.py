@@ -23,7 +23,7 @@ class State:
     accumulators:
         (entries, columns), modulo 2**32.
     table:
-        (256,): the entry for each unsigned byte.
+        (tables, 256): the entry for each unsigned byte, alike for all columns or by column.
     exponentials:
         (1024,): the bytes of SOFTMAX's table of exponentials.
     written:

@@ -233,11 +233,17 @@ def pooled(values: Integers) -> Integers:
     return requantised(blocks.sum(axis=(1, 3)), 0, Scale())
 
 
-def looked_up(table: Integers, values: Integers) -> Integers:
-    """Return the table entries of bytes; entry n of a table (256,) is for unsigned byte n."""
+def looked_up(tables: Integers, values: Integers) -> Integers:
+    """Return the table entries of bytes (..., channels); entry n is for unsigned byte n.
+
+    Tables (tables, 256) are those of the first channels, and then begin again.
+    """
     known = is_known(values)
-    key = mixed(table, np.arange(256)).sum(dtype=np.uint64) >> np.uint64(1)
-    return np.where(known, table[np.where(known, values, 0) & 255], _probes(values, 7, int(key)))
+    keys = mixed(tables, np.arange(256)).sum(axis=-1, dtype=np.uint64) >> np.uint64(1)
+    column = np.arange(values.shape[-1]) % len(tables)
+    entries = tables[column, np.where(known, values, 0) & 255]
+    key = int(keys[0]) if len(keys) == 1 else keys.astype(np.int64)[column]
+    return np.where(known, entries, _probes(values, 7, key))
 
 
 def softmaxed(exponentials: Integers, rows: Integers) -> Integers:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from matloom.arch.config import Config
 from matloom.arch.footprint import StridedRange
 from matloom.arch.instruction import Instruction
-from matloom.arch.isa import AddressSpace, Opcode, Region, Table
+from matloom.arch.isa import FILLS, AddressSpace, Opcode, Region
 from matloom.program import Repeat
 from matloom.program.accesses import MemoryAccess, accesses, strided_view
 
@@ -81,7 +81,7 @@ def _constant(access: MemoryAccess, instruction: Instruction) -> bool:
         return False
     if access.base in _CONSTANTS:
         return True
-    fills = instruction.opcode is Opcode.POST and instruction.table == Table.FILL
+    fills = instruction.opcode is Opcode.POST and instruction.table in FILLS
     return fills and access.base == "source_addr"
 
 

@@ -7,6 +7,7 @@ from matloom.arch.config import Config
 from matloom.arch.garbage import gc_paused
 from matloom.arch.instruction import Instruction, IsaError, illegal_field, unpack
 from matloom.arch.isa import (
+    FILLS,
     INSTRUCTION_WORD_BYTES,
     UNITS,
     WRITABLE_REGIONS,
@@ -236,19 +237,21 @@ def _check_broadcasts(instructions: Sequence[Instruction], config: Config) -> No
 
 
 def _check_tables(instructions: Sequence[Instruction], config: Config) -> None:
-    """Refuse a lookup in a table that was never filled; a fill always covers the whole table."""
+    """Refuse a lookup in a table that was never filled; fills cover whole tables."""
     filled = False
     for number, instruction in enumerate(instructions):
         bytes_made = instruction.opcode is Opcode.POST
         bytes_made = bytes_made and instruction.destination == Destination.SPAD
         if not bytes_made or instruction.table == Table.NONE:
             continue
-        if instruction.table == Table.FILL:
+        if instruction.table in FILLS:
             vectors = instruction.oc_blocks * instruction.height * instruction.width
-            rows = 256 // config.table_row_bytes
+            each = instruction.table == Table.FILL_EACH
+            rows = config.table_rows * (config.lanes if each else 1)
             if vectors != rows or instruction.tail < config.table_row_bytes:
+                tables = f"{config.lanes} tables" if each else "table"
                 raise VerifyError(
-                    f"instruction {number} (POST) must fill the table with {rows} vectors of "
+                    f"instruction {number} (POST) must fill the {tables} with {rows} vectors of "
                     f"{config.table_row_bytes} bytes, not {vectors} of {instruction.tail}"
                 )
             filled = True

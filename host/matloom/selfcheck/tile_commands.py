@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 from matloom.arch.config import Config
 from matloom.arch.instruction import Instruction
 from matloom.arch.isa import (
+    FILLS,
     FORMATS,
     AddressSpace,
     Destination,
     Opcode,
     RowFunction,
     Source,
-    Table,
     post_element_bytes,
     post_vectors,
 )
@@ -82,7 +82,7 @@ def is_plain(post: Instruction) -> bool:
     get = post.values.get
     return (
         get("destination", 0) == Destination.SPAD
-        and get("table", 0) != Table.FILL
+        and get("table", 0) not in FILLS
         and get("softmax", 0) != RowFunction.FILL
         and get("rounding", 0) != Rounding.FLOAT
         and not get("pairs", 0)

@@ -7,6 +7,7 @@ from matloom.arch.config import Config
 from matloom.arch.isa import (
     BLOCK_STEPS,
     BYTES_ONLY,
+    FILLS,
     OF_ROWS,
     WITH_POOL,
     WITH_SOFTMAX,
@@ -67,9 +68,11 @@ def settle(
         _settle_transfer(generator, config, opcode, values, pinned)
 
 
-def table_bytes(values: dict[str, int]) -> int:
-    """Return the bytes of the table that a POST fills."""
-    return EXPONENTIALS * EXPONENTIAL_BYTES if values.get("softmax") else 256
+def table_bytes(values: dict[str, int], config: Config) -> int:
+    """Return the bytes of the tables that a POST fills, at once or one after another."""
+    if values.get("softmax"):
+        return EXPONENTIALS * EXPONENTIAL_BYTES
+    return 256 * (config.lanes if values.get("table") == Table.FILL_EACH else 1)
 
 
 def steps(config: Config, opcode: Opcode, values: dict[str, int]) -> int:
@@ -289,7 +292,7 @@ def _post(generator: random.Random, config: Config) -> dict[str, int]:
         values["words"] = generator.randint(0, 1)
         values |= {side: generator.randrange(256) for side in _MEANT_WITH["words"]}
     if config.tables:
-        values["table"] = generator.choice((*Table, Table.LOOK_UP))
+        values["table"] = generator.choice((*config.table_uses, Table.LOOK_UP))
     if config.products:
         values["product"] = generator.randint(0, 1)
         values["factor_zero"] = generator.randint(-128, 127)
@@ -315,7 +318,7 @@ def _settle_post(
         values["product" if "addend" in pinned else "addend"] = 0
     _settle_softmax(values, pinned)
     _settle_pool(values, pinned)
-    fills = values.get("table") == Table.FILL or values.get("softmax") == RowFunction.FILL
+    fills = values.get("table") in FILLS or values.get("softmax") == RowFunction.FILL
     if values["destination"] == Destination.SPAD and fills:
         _settle_filling(generator, config, values)
     position = (values["oc_blocks"] - 1) * config.columns + values["tail"]
@@ -366,8 +369,9 @@ def _settle_pool(values: dict[str, int], pinned: AbstractSet[str]) -> None:
 
 def _settle_filling(generator: random.Random, config: Config, values: dict[str, int]) -> None:
     """Make a fill cover whole tables: the tail of a vector writes arbitrary entries."""
-    vectors = table_bytes(values) // config.table_row_bytes
-    width = 1 << generator.randrange(vectors.bit_length())
-    height = 1 << generator.randrange((vectors // width).bit_length())
+    vectors = table_bytes(values, config) // config.table_row_bytes
+    even = vectors & -vectors
+    width = 1 << generator.randrange(even.bit_length())
+    height = 1 << generator.randrange((even // width).bit_length())
     values |= {"width": width, "height": height, "oc_blocks": vectors // width // height}
     values["tail"] = generator.randint(config.table_row_bytes, config.columns)

@@ -160,7 +160,8 @@ class Draw:
             self._append(Opcode.LOAD, values)
         # The contents of the tables are unknown.
         for values in _fills(self.config):
-            address = self.random.randrange(self.config.spad_bytes - table_bytes(values) + 1)
+            last = self.config.spad_bytes - table_bytes(values, self.config)
+            address = self.random.randrange(last + 1)
             self._append(Opcode.POST, {**values, "source_addr": address})
 
     def _end(self, most_steps: int) -> RandomProgram:
@@ -314,7 +315,7 @@ def _fill_table(config: Config, fill: dict[str, int]) -> dict[str, int]:
         "shift": 1,
         "clamp_low": -128,
         "clamp_high": 127,
-        "width": table_bytes(fill) // config.table_row_bytes,
+        "width": table_bytes(fill, config) // config.table_row_bytes,
         "height": 1,
         "oc_blocks": 1,
         "tail": config.table_row_bytes,

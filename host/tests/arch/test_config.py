@@ -21,6 +21,15 @@ RULES = [
     ({"element_stride": 2}, "element_stride must be 0 or 1, not 2"),
     ({"broadcast_sums": 2}, "broadcast_sums must be 0 or 1, not 2"),
     ({"pooling": 2}, "pooling must be 0 or 1, not 2"),
+    ({"channel_tables": 2}, "channel_tables must be 0 or 1, not 2"),
+    (
+        {"channel_tables": 1, "lanes": 8},
+        "channel_tables must be 0 unless tables is 1 and lanes equals columns, not 1",
+    ),
+    (
+        {"channel_tables": 1, "tables": 2},
+        "channel_tables must be 0 unless tables is 1 and lanes equals columns, not 1",
+    ),
     (
         {"broadcast_sums": 1, "mac_modes": ("i8xi8", "i8xi4")},
         "broadcast_sums must be 0 with modes of 4 bits, not 1",
@@ -124,6 +133,7 @@ def test_every_field_changes_the_digest():
         "softmax": 1,
         "broadcast_sums": 1,
         "pooling": 1,
+        "channel_tables": 1,
     }
     base = Config()
     names = {item.name for item in dataclasses.fields(Config)} - {"mac_modes"}

@@ -1,6 +1,7 @@
 """Random configurations, small enough to build a simulator of."""
 
 import random
+from dataclasses import replace
 
 from matloom.arch.config import Config, ConfigError
 from matloom.arch.modes import FLOAT_MODES, NARROW_MODES
@@ -18,6 +19,7 @@ WIDEST = Config(
     spad_banks=16,
     acc_bytes=(1 << 15) * 16,
     timestamps=256,
+    channel_tables=1,
 )
 
 #: Sides of the array that a random configuration has.
@@ -30,9 +32,11 @@ def random_config(generator: random.Random) -> Config:
     """Draw a configuration: any shape of array, 1 to 8 banks, and random optional parts."""
     while True:
         try:
-            return _draw(generator)
+            config = _draw(generator)
         except ConfigError:
             continue
+        able = config.tables == 1 and config.lanes == config.columns
+        return replace(config, channel_tables=int(able and generator.random() < 0.5))
 
 
 def _divisors(number: int) -> list[int]:

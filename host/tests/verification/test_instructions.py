@@ -235,6 +235,7 @@ def test_configurations_are_of_every_kind():
         "address_first",
         "softmax",
         "broadcast_sums",
+        "channel_tables",
     ):
         assert {bool(getattr(config, name)) for config in configs} == {False, True}, name
     assert {config.counters for config in configs} == {0, 1, 2}

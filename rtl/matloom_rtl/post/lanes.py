@@ -261,6 +261,8 @@ class Lanes(wiring.Component):
             tables.row.eq(self.rows.payload),
             self.rows.ready.eq(tables.ready),
         ]
+        if self._config.channel_tables:
+            m.d.comb += tables.each.eq(self.command.table == Table.FILL_EACH)
         if softmax is not None:
             with m.If(self.command.softmax == RowFunction.FILL):
                 m.d.comb += [tables.fill.eq(0), self.rows.ready.eq(softmax.rows.ready)]

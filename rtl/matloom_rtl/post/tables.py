@@ -1,4 +1,4 @@
-"""Look-up tables of 256 bytes, one per lane with equal contents: any function of a byte."""
+"""Look-up tables of 256 bytes, one per lane: any function of a byte."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, wiring
@@ -11,9 +11,10 @@ __all__ = ["Tables"]
 
 
 class Tables(wiring.Component):
-    """Byte look-up tables: one look-up per lane and cycle; rows are written to all tables at once.
+    """Byte look-up tables: one look-up per lane and cycle.
 
-    A row is `config.table_row_bytes` entries: 16 if the array has as many columns, so that the
+    Rows are written to all tables at once, or with `config.channel_tables` to one after another. A
+    row is `config.table_row_bytes` entries: 16 if the array has as many columns, so that the
     memory is 16 deep, like one made of lookup tables. Contents survive a reset; row numbers wrap.
 
     With `config.tables` = 1 the tables are in lookup tables, and a row takes one cycle to write.
@@ -26,11 +27,14 @@ class Tables(wiring.Component):
     Members
     -------
     start: in
-        The next row is row 0.
+        The next row is row 0, of the first lane.
     fill, row: in
         Write a row, lowest entry first, and advance to the next; taken with `ready`.
     ready: out
         No row is being written.
+    each: in
+        A row is for the table of one lane, and the next lane's table follows after the last row.
+        Constant from `start` on. Only with `config.channel_tables`.
     index, value: in, out
         A byte, and its entry.
     """
@@ -40,7 +44,7 @@ class Tables(wiring.Component):
 
     def __init__(self, config: Config):
         self._row_bytes, self._lanes = config.table_row_bytes, config.lanes
-        self._in_blocks = config.tables > 1
+        self._in_blocks, self._by_lane = config.tables > 1, bool(config.channel_tables)
         bytes_of_lanes = data.ArrayLayout(8, config.lanes)
         super().__init__(
             {
@@ -48,6 +52,7 @@ class Tables(wiring.Component):
                 "fill": In(1),
                 "row": In(8 * config.table_row_bytes),
                 "ready": Out(1),
+                **({"each": In(1)} if config.channel_tables else {}),
                 "index": In(bytes_of_lanes),
                 "value": Out(bytes_of_lanes),
             }
@@ -70,6 +75,7 @@ class Tables(wiring.Component):
             m.d.sync += at.eq(0)
         with m.Elif(self.fill):
             m.d.sync += at.eq(at + 1)
+        written = self._written_lanes(m, at == rows - 1) if self._by_lane else None
         for lane in range(self._lanes):
             memory = Memory(shape=8 * self._row_bytes, depth=rows, init=[])
             m.submodules[f"table_{lane}"] = memory
@@ -78,12 +84,21 @@ class Tables(wiring.Component):
             write, read = memory.write_port(), memory.read_port(domain="comb")
             place = self.index[lane][:place_bits]
             m.d.comb += [
-                write.en.eq(self.fill),
+                write.en.eq(self.fill if written is None else self.fill & written[lane]),
                 write.addr.eq(at),
                 write.data.eq(self.row),
                 read.addr.eq(self.index[lane][place_bits:]),
             ]
             m.d.sync += self.value[lane].eq(read.data.word_select(place, 8))
+
+    def _written_lanes(self, m: Module, last_row):
+        """Return the lanes whose tables take the next row."""
+        lane = Signal(self._lanes, init=1)
+        with m.If(self.start):
+            m.d.sync += lane.eq(1)
+        with m.Elif(self.fill & last_row):
+            m.d.sync += lane.eq(lane.rotate_left(1))
+        return lane | (~self.each).replicate(self._lanes)
 
     def _keep_in_blocks(self, m: Module):
         at = Signal(8)

@@ -129,6 +129,8 @@ class Writer(wiring.Component):
         """Return whether the command's results fill a table."""
         config, command = self._config, self.command
         fills = command.table == Table.FILL if config.tables else Const(0)
+        if config.channel_tables:
+            fills |= command.table == Table.FILL_EACH
         return fills | (command.softmax == RowFunction.FILL) if config.softmax else fills
 
     def _keep(self, m: Module, arrives, leaves):

@@ -257,7 +257,7 @@ def check(config, instructions, seed, **options):
     got_spad, got_sums, timestamps, taken = run(
         config, instructions, spad, sums, seed=seed, **options
     )
-    tables = TableContents()
+    tables = TableContents.of(config)
     for values in instructions:
         post(Instruction(Opcode.POST, values), spad, sums, tables, config)
     assert np.array_equal(got_spad, spad)
@@ -382,6 +382,24 @@ def test_a_table_is_filled_from_its_first_entry(seed, name, tables):
         ]
     instructions.append(draw(generator, config, **looked_up))
     check(config, instructions, seed)
+
+
+def test_tables_of_columns_are_filled_and_looked_up_at_full_rate(seed):
+    config = Config(rows=4, columns=4, lanes=4, acc_bytes=1024, channel_tables=1)
+    generator = random.Random(seed)
+    looked_up = steady(config, 60, source=Source.ACC, table=Table.LOOK_UP)
+    vectors = 4 * 256 // config.table_row_bytes
+    instructions = [
+        {**fill(config, 2000, rows=vectors), "table": Table.FILL_EACH},
+        *(draw(generator, config, **looked_up) for _ in range(2)),
+        # A few rows of the first lane, then of all.
+        {**fill(config, 1000, rows=3), "table": Table.FILL_EACH},
+        draw(generator, config, **looked_up),
+        fill(config, 1500, rows=5),
+        draw(generator, config, **looked_up),
+    ]
+    filled = check(config, instructions, seed)[0]
+    assert filled == vectors + Lane.LATENCY + 16
 
 
 @pytest.mark.fast_cases(1)

@@ -23,8 +23,22 @@ CONFIGS = {
 }
 
 
-async def fill(ctx, dut, config, contents, gaps):
+#: Configurations whose lanes have tables of their own.
+BY_LANE = {
+    "4_by_4": Config(
+        rows=4, columns=4, broadcast_group=4, lanes=4, acc_bytes=1024, channel_tables=1
+    ),
+    "12_by_12": Config(
+        rows=12, columns=12, broadcast_group=4, lanes=12, acc_bytes=768, channel_tables=1
+    ),
+    "16_by_16": Config(channel_tables=1),
+}
+
+
+async def fill(ctx, dut, config, contents, gaps, *, each=False):
     """Write bytes from row 0 on."""
+    if config.channel_tables:
+        ctx.set(dut.each, int(each))
     ctx.set(dut.start, 1)
     await ctx.tick()
     ctx.set(dut.start, 0)
@@ -50,14 +64,18 @@ async def wait(ctx, dut):
 
 
 async def look_up(ctx, dut, config, contents, generator, cycles=40):
-    """Check an entry for each lane in every cycle, one cycle after its byte."""
+    """Check an entry for each lane in every cycle, one cycle after its byte.
+
+    Contents are 256 bytes, or as many for each lane.
+    """
+    starts = [lane * 256 % len(contents) for lane in range(config.lanes)]
     for _cycle in range(cycles):
         indices = [generator.randrange(256) for _ in range(config.lanes)]
         for lane, index in enumerate(indices):
             ctx.set(dut.index[lane], index)
         await ctx.tick()
         found = [ctx.get(dut.value[lane]) for lane in range(config.lanes)]
-        assert found == [contents[index] for index in indices]
+        assert found == [contents[s + index] for s, index in zip(starts, indices, strict=True)]
 
 
 @pytest.mark.parametrize("name", CONFIGS)
@@ -109,6 +127,34 @@ def test_every_filling_begins_at_entry_0(seed, name):
             await look_up(ctx, dut, config, held, generator)
 
     simulate(dut, bench, cycles=10_000)
+
+
+@pytest.mark.fast_cases(2)
+@pytest.mark.parametrize("name", BY_LANE)
+def test_each_lane_has_entries_of_its_own(seed, name):
+    """Whatever the fill before left; rows begin again after those of the last lane."""
+    config, generator = BY_LANE[name], random.Random(seed)
+    dut, size = Tables(config), config.table_row_bytes
+    every = 256 * config.lanes // size
+    counts = [every, 1, every + 3, every - 1, *(generator.randint(1, every) for _ in range(3))]
+
+    async def bench(ctx):
+        held = b""
+        for count in counts:
+            contents = generator.randbytes(count * size)
+            await fill(ctx, dut, config, contents, generator, each=True)
+            wrapped = contents[every * size :]
+            held = wrapped + (contents + held[len(contents) :])[len(wrapped) : every * size]
+            await look_up(ctx, dut, config, held, generator)
+            if generator.random() < 0.5:
+                alike = generator.randbytes(size)
+                await fill(ctx, dut, config, alike, generator)
+                held = b"".join(
+                    alike + held[first + size : first + 256] for first in range(0, len(held), 256)
+                )
+                await look_up(ctx, dut, config, held, generator)
+
+    simulate(dut, bench, cycles=20_000)
 
 
 @pytest.mark.parametrize("name", ["4_by_2", "4_by_2_in_blocks"])

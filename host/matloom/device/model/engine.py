@@ -80,7 +80,7 @@ class Engine:
         self.accumulators: NDArray[np.int32] = np.zeros(
             (self.config.acc_entries, self.config.columns), np.int32
         )
-        self.tables = TableContents()
+        self.tables = TableContents.of(self.config)
         #: Instructions of command buffers that ran to END, by their bytes and the regions' sizes.
         self._passed: dict[tuple[bytes, _Sizes], list[Instruction]] = {}
 

@@ -1,7 +1,7 @@
 """POST in NumPy: computes all values of an instruction at once."""
 
 import functools
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +10,7 @@ from matloom.arch.config import Config
 from matloom.arch.floats import add
 from matloom.arch.instruction import Instruction
 from matloom.arch.isa import (
+    FILLS,
     Destination,
     RowFunction,
     Source,
@@ -33,15 +34,22 @@ class TableContents:
     Members
     -------
     bytes:
-        uint8 (256,): entry n is the result for unsigned byte n.
+        uint8 (tables, 256): entry n is the result for unsigned byte n. One table for all columns,
+        or with `Config.channel_tables` one for each.
     exponentials:
         uint8 (1024,): four bytes, lowest first, for each difference from the largest byte of a row.
     """
 
-    bytes: NDArray[np.uint8] = field(default_factory=lambda: np.zeros(256, np.uint8))
-    exponentials: NDArray[np.uint8] = field(
-        default_factory=lambda: np.zeros(EXPONENTIALS * EXPONENTIAL_BYTES, np.uint8)
-    )
+    bytes: NDArray[np.uint8]
+    exponentials: NDArray[np.uint8]
+
+    @classmethod
+    def of(cls, config: Config) -> "TableContents":
+        """Return the tables of a configuration, all zero."""
+        return cls(
+            bytes=np.zeros((config.byte_tables, 256), np.uint8),
+            exponentials=np.zeros(EXPONENTIALS * EXPONENTIAL_BYTES, np.uint8),
+        )
 
 
 def post(
@@ -94,12 +102,11 @@ def post(
         # The low byte; it is also the result if the limits cross.
         written = (results & 255).astype(np.uint8)
         if fields["table"] == Table.LOOK_UP:
-            written = tables.bytes[written]
+            written = tables.bytes[np.arange(columns) % len(tables.bytes), written]
         if fields["pool"]:
             written = _pooled(written)
-        if fields["table"] == Table.FILL or fields["softmax"] == RowFunction.FILL:
-            filled = tables.exponentials if fields["softmax"] else tables.bytes
-            _fill(filled, written.reshape(-1, columns), config)
+        if fields["table"] in FILLS or fields["softmax"] == RowFunction.FILL:
+            _fill(_filled(fields, tables), written.reshape(-1, columns), config)
             return
         spad[_destinations(fields, shape)] = written[valid]
         return
@@ -209,11 +216,19 @@ def _low_bits(factors: NDArray[np.int64]) -> NDArray[np.int64]:
     return low
 
 
-def _fill(table: NDArray[np.uint8], vectors: NDArray[np.uint8], config: Config) -> None:
-    """Write the first bytes of vectors (n, columns) to the table, one row each; rows wrap."""
-    rows = table.reshape(-1, config.table_row_bytes)
+def _filled(fields: dict[str, int], tables: TableContents) -> NDArray[np.uint8]:
+    """Return the tables that a POST fills, alike (tables, bytes)."""
+    if fields["softmax"]:
+        return tables.exponentials.reshape(1, -1)
+    return tables.bytes.reshape(1, -1) if fields["table"] == Table.FILL_EACH else tables.bytes
+
+
+def _fill(tables: NDArray[np.uint8], vectors: NDArray[np.uint8], config: Config) -> None:
+    """Write the first bytes of vectors (n, columns) to tables, one row each; rows wrap."""
+    size = config.table_row_bytes
+    rows = tables.reshape(len(tables), -1, size)
     for number, vector in enumerate(vectors):
-        rows[number % len(rows)] = vector[: config.table_row_bytes]
+        rows[:, number % rows.shape[1]] = vector[:size]
 
 
 def _post_floats(fields: dict[str, int], spad: NDArray[np.uint8], sums: NDArray[np.int32]) -> None:

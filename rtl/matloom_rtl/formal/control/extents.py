@@ -10,7 +10,7 @@ from amaranth.hdl import Assert, Assume, Cat, Const, Cover, Module, Mux, ResetSi
 
 from matloom.arch.config import Config
 from matloom.arch.csr import Fault
-from matloom.arch.isa import FORMATS, Destination, Opcode, Source, Table
+from matloom.arch.isa import FILLS, FORMATS, Destination, Opcode, Source, Table
 from matloom.arch.numerics import Rounding
 from matloom_rtl.control.bounds import Bounds
 from matloom_rtl.control.layouts import field_place, slice_field
@@ -110,7 +110,12 @@ def _post(f: _Fields) -> list:
     floats = (rounding == Rounding.FLOAT.value) if config.has_float else Const(0)
     f.assumed += [
         Cat(rounding == each.value for each in config.roundings).any(),
-        *(destination <= 2, table <= 2, ~(floats & f("words").any()), addend <= 1),
+        *(
+            destination <= 2,
+            table <= config.table_uses[-1],
+            ~(floats & f("words").any()),
+            addend <= 1,
+        ),
         ~(product.any() & addend.any()),
         ~pool | ~Cat(source, destination, pairs, floats, f("words")).any(),
     ]
@@ -125,6 +130,7 @@ def _post(f: _Fields) -> list:
         last = last + (width - 1) * f.step("x_step")
         return last + ((blocks - 1) * config.columns << size) + (f("tail") << size)
 
+    filled = Cat(table == use.value for use in FILLS).any()
     places = blocks * height * width << Mux(pool, 2, 0)
     paired = ((blocks >> 1) + blocks[0]) * height * width + config.pair_distance
     entries = f("acc_addr") + Mux(pairs, paired, places)
@@ -135,7 +141,7 @@ def _post(f: _Fields) -> list:
     )
     return [
         (reads_bytes, Fault.SPAD_RANGE, bytes_of("source")),
-        (writes_bytes & (table != Table.FILL.value), Fault.SPAD_RANGE, bytes_of("dest")),
+        (writes_bytes & ~filled, Fault.SPAD_RANGE, bytes_of("dest")),
         (~reads_bytes | product.any() | addend.any() | ~writes_bytes, Fault.ACC_RANGE, entries),
         (1, Fault.SPAD_RANGE, f("param_addr") + parameters),
     ]

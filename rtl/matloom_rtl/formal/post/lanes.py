@@ -212,6 +212,8 @@ def _leaves(m: Module, unit: Lanes, beats: _Beats, asked, parts: dict) -> None:
             implies(of_bytes, rows.ready == tables.ready),
             Assert((tables.row == rows.payload) & (tables.start == unit.start)),
         ]
+        if unit._config.channel_tables:
+            m.d.comb += Assert(tables.each == (unit.command.table == Table.FILL_EACH))
 
 
 def _lemmas(m: Module, whitebox: Whitebox, beats: _Beats, kinds) -> None:
