@@ -64,14 +64,15 @@ def check_meaning(
         name for step in program.steps if isinstance(step, HostStep) for name in step.outputs
     }
     on_host = {number for number, name in names.items() if name in made_by_host}
-    expected = expected_bytes(graph, program.config, on_host)
+    image = program.image
+    expected = expected_bytes(graph, program.config, on_host, image=image)
     try:
         return _checked(graph, program, names, expected, observer)
     except MeaningError:
         if not expected.joined:
             raise
         # A program may perform two lookups that one fused table could replace.
-        unfused = expected_bytes(graph, program.config, on_host, joins=False)
+        unfused = expected_bytes(graph, program.config, on_host, joins=False, image=image)
         with suppress(MeaningError):
             return _checked(graph, program, names, unfused, observer)
         raise

@@ -8,6 +8,7 @@ import numpy as np
 from matloom.arch.config import Config
 from matloom.ir.graph import RESHAPES, Graph, Node, Op
 from matloom.meaning import elementwise, float_layers, layers, moves
+from matloom.meaning.channels import ChannelTables
 from matloom.meaning.context import NodeInputs, Unproven
 from matloom.meaning.terms import Integers, fresh, split_words
 
@@ -80,7 +81,12 @@ class Expected:
 
 
 def expected_bytes(
-    graph: Graph, config: Config, on_host: Collection[int], *, joins: bool = True
+    graph: Graph,
+    config: Config,
+    on_host: Collection[int],
+    *,
+    joins: bool = True,
+    image: bytes = b"",
 ) -> Expected:
     """Return the expected contents of tensors; outputs of host nodes are arbitrary.
 
@@ -90,8 +96,11 @@ def expected_bytes(
         Numbers of the tensors that host operators make.
     joins:
         Whether to fuse pairs of tables wherever possible.
+    image:
+        The program's image, which has the tables of lookups that differ by channel.
     """
-    network = _Network(graph=graph, config=config, joins=joins)
+    channels = ChannelTables(graph=graph, config=config, image=image)
+    network = _Network(graph=graph, config=config, joins=joins, channels=channels)
     known = network.expected.bytes_of
     for number, tensor in graph.tensors.items():
         if tensor.data is not None:
@@ -132,11 +141,17 @@ class _Network:
     graph: Graph
     config: Config
     joins: bool
+    channels: ChannelTables
     expected: Expected = field(default_factory=Expected)
     looked_up: dict[int, tuple[Integers, Integers]] = field(default_factory=dict)
 
     def outputs(self, node: Node) -> list[Integers] | list[None]:
         """Return the bytes of a node's outputs; None for those that are unknown."""
+        lookup = self.channels.lookup(node)
+        if lookup is not None:
+            source, table = lookup
+            known = self.expected.bytes_of[source]
+            return [None] if known is None else [self.channels.result(table, known)]
         input_bytes = [self.expected.bytes_of[number] for number in node.inputs]
         raw = tuple(item for item in input_bytes if item is not None)
         if len(raw) < len(input_bytes):

@@ -53,7 +53,8 @@ class ArrayStage:
     element_bytes:
         Bytes of an output element.
     table:
-        Lookup table applied last, uint8 (256,), indexed by the unsigned byte; None for no table.
+        Lookup table applied last, uint8 (256,), indexed by the unsigned byte; or tables by channel,
+        uint8 (blocks, columns, 256); None for no table.
     accumulator_post:
         Fields of a POST that writes the accumulators of a tile before its results are made, or
         None; only for dense outputs of one limb. With the destination `ACC_ADD` it adds the second

@@ -85,6 +85,11 @@ class VectorStage:
     computed: ClassVar[Computed | None] = None
 
     @property
+    def channel_blocks(self) -> int:
+        """Blocks of channels whose tables differ; 0 if it has one table or none."""
+        return 0 if self.table is None or self.table.ndim == 1 else len(self.table)
+
+    @property
     def text(self) -> str:
         """Description of how post-processing is used, for people."""
         if self.whole_rows:

@@ -54,7 +54,7 @@ class EngineAndHost:
         entries = self.engine.accumulators
         entries[...] = self._garbage(entries.nbytes).view(np.int32).reshape(entries.shape)
         for table in (self.engine.tables.bytes, self.engine.tables.exponentials):
-            table[...] = self._garbage(table.size)
+            table[...] = self._garbage(table.size).reshape(table.shape)
 
     def _garbage(self, size: int) -> NDArray[np.uint8]:
         """Return bytes with arbitrary contents.

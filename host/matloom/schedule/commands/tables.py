@@ -30,14 +30,23 @@ class Tables:
         if index is not None:
             self._use(index, stages[index])
 
-    def looked_up(self, number: int, stage: Stage) -> dict[str, int]:
-        """Fill the table of a slot's stage if needed; return the POST fields that use it."""
-        return self._use(self._plan.slots[number].stage, stage)
+    def looked_up(self, number: int, stage: Stage, block: int = 0) -> dict[str, int]:
+        """Fill the table of a slot's stage if needed; return the POST fields that use it.
 
-    def _use(self, index: int, stage: Stage) -> dict[str, int]:
+        Of tables by channel, those of a block.
+        """
+        return self._use(self._plan.slots[number].stage, stage, block)
+
+    def is_filled(self, stage: Stage, block: int) -> bool:
+        """Return whether the tables of a block of channels are filled."""
+        return stage.table is not None and self._held["table"] == stage.table[block].tobytes()
+
+    def _use(self, index: int, stage: Stage, block: int = 0) -> dict[str, int]:
         if stage.table is None:
             return {}
-        wanted, row_bytes = stage.table.tobytes(), self._config.table_row_bytes
+        by_channel = stage.table.ndim > 1
+        wanted = (stage.table[block] if by_channel else stage.table).tobytes()
+        row_bytes = self._config.table_row_bytes
         name = "softmax" if stage.whole_rows else "table"
         uses, fills = _USES[name]
         if wanted != self._held[name]:
@@ -51,8 +60,8 @@ class Tables:
                 oc_blocks=1,
                 tail=row_bytes,
                 x_step=row_bytes,
-                source_addr=self._plan.tables[index].address,
+                source_addr=self._plan.tables[index].address + block * len(wanted),
                 **unchanged(),
-                **{name: fills},
+                **{name: Table.FILL_EACH if by_channel else fills},
             )
         return {name: uses}

@@ -28,12 +28,17 @@ class VectorPosts:
         self._accumulators, self._tables = accumulators, tables
         #: The slot, stage, first entry and shape of the last tile with a repeated input.
         self._filled: tuple[int, VectorStage | None, int, dict[str, int]] = (-1, None, 0, {})
+        #: The block of channels of the next POSTs, if tables differ by channel.
+        self._channels = 0
 
     def append(self, number: int, stage: VectorStage, tile: VectorTile, timestamp: int) -> None:
         """Emit the POSTs of whole vectors, as positions of one block, then of the remaining bytes.
 
         If inputs repeat, each repetition is a row.
         """
+        if stage.channel_blocks > 1:
+            self._by_channel(number, stage, tile, timestamp)
+            return
         size, period = stage.element_bytes, stage.period
         vector = self._config.columns * size
         if period and (tile.end - tile.start) % period == 0:
@@ -55,6 +60,23 @@ class VectorPosts:
             rest = {**line, "width": 1, "tail": (tile.end - middle) // size}
             self._vectors(number, stage, tile, middle, rest, timestamp)
 
+    def _by_channel(
+        self, number: int, stage: VectorStage, tile: VectorTile, timestamp: int
+    ) -> None:
+        """Emit the POSTs of one block of channels after another, each with its tables.
+
+        The block whose tables are filled comes first.
+        """
+        columns, count = self._config.columns, stage.channel_blocks
+        positions = (tile.end - tile.start) // (count * columns)
+        line = {"width": positions, "height": 1, "oc_blocks": 1, "tail": columns}
+        blocks = sorted(range(count), key=lambda at: not self._tables.is_filled(stage, at))
+        for block in blocks:
+            self._channels = block
+            last = timestamp if block == blocks[-1] else 0
+            self._vectors(number, stage, tile, tile.start + block * columns, line, last)
+        self._channels = 0
+
     def _vectors(
         self,
         number: int,
@@ -70,11 +92,11 @@ class VectorPosts:
         else:
             dest = self._plan.address(stage.output) + start
         pitch = stage.period if shape["height"] > 1 else 0
-        looks_up = self._tables.looked_up(number, stage)
+        looks_up = self._tables.looked_up(number, stage, self._channels)
         for index, (source, post) in enumerate(stage.posts):
             if index == 0 and self._is_filled(number, stage, entry, shape):
                 continue
-            step = self._config.columns * post_element_bytes(post)
+            step = self._config.columns * post_element_bytes(post) * max(1, stage.channel_blocks)
             skipped, extent = self._extent(stage, index, shape)
             fields = {"x_step": step if shape["width"] > 1 else 0, **extent, **post}
             if post["destination"] == Destination.SPAD:

@@ -218,7 +218,8 @@ def _matched(
     What is left of a vector takes a POST of its own.
     """
     parts = list(itertools.pairwise((0, *(end // stage.input_ratio for end in limits.cuts))))
-    if parts and all(end % (stage.period or 1) == 0 for _, end in parts):
+    unit = stage.period or (vector if stage.channel_blocks else 1)
+    if parts and unit and all(end % unit == 0 for _, end in parts):
         return [
             [(start, min(start + step, end)) for start in range(first, end, step)]
             for first, end in parts
@@ -237,7 +238,8 @@ def cut_vector(
     A tile covers whole repetitions, each of them a row, or lies within one.
     """
     draw = None if seed is None else random.Random(seed)
-    half, least = config.acc_entries // 2, config.columns * stage.element_bytes
+    blocks = max(1, stage.channel_blocks)
+    half, least = config.acc_entries // 2 // blocks, config.columns * stage.element_bytes * blocks
     if stage.whole_rows:
         # SOFTMAX uses no accumulators.
         half = LARGEST_FIELD * -(-stage.period // least)

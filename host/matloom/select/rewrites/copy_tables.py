@@ -19,7 +19,7 @@ def copy_tables(staged: StagedRun) -> StagedRun:
     lookups = {
         stage.output: stage
         for stage in stages
-        if stage.is_lookup_only and readers[stage.output] == 1 and stage.output not in staged.kept
+        if _only_looks_up(stage) and readers[stage.output] == 1 and stage.output not in staged.kept
     }
     changed: dict[int, Stage | None] = {}
     for stage in stages:
@@ -31,6 +31,11 @@ def copy_tables(staged: StagedRun) -> StagedRun:
         return staged
     groups = [[changed.get(id(stage), stage) for stage in group] for group in staged.stages]
     return staged.with_stages([stage for stage in group if stage is not None] for group in groups)
+
+
+def _only_looks_up(stage: Stage) -> bool:
+    """Return whether a stage is a pure lookup in one table for all channels."""
+    return stage.is_lookup_only and stage.table is not None and stage.table.ndim == 1
 
 
 def _copies_bytes(stage: Stage) -> bool:

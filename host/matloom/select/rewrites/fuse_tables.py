@@ -3,8 +3,11 @@
 from collections import Counter
 from dataclasses import replace
 
+import numpy as np
+
+from matloom.ir.graph import Array
 from matloom.select.rewrites.staged_run import StagedRun
-from matloom.select.stage import Stage
+from matloom.select.stage import ArrayStage, Stage
 
 
 def fuse_tables(staged: StagedRun) -> StagedRun:
@@ -24,7 +27,7 @@ def fuse_tables(staged: StagedRun) -> StagedRun:
             if _only_looks_up(stage) and name in places and name not in kept:
                 first, index = places[name]
                 before = groups[first][index]
-                if readers[name] == producers[name] == 1 and not before.whole_rows:
+                if readers[name] == producers[name] == 1 and _joins(before, stage):
                     producer = _with_table(before, stage)
                     groups[first][index] = producer
                     fused.add((number, at))
@@ -42,10 +45,37 @@ def _only_looks_up(stage: Stage) -> bool:
     return stage.table is not None and stage.is_lookup_only
 
 
+def _joins(producer: Stage, stage: Stage) -> bool:
+    """Return whether a producer can perform a lookup."""
+    table = stage.table
+    assert table is not None
+    if producer.whole_rows:
+        return False
+    return table.ndim == 1 or looks_up_channels(producer, len(table))
+
+
+def looks_up_channels(producer: Stage, blocks: int) -> bool:
+    """Return whether a stage can look its results up in tables by channel, of so many blocks.
+
+    Stages of the array change tables between tiles, which each contain the only block.
+    """
+    if isinstance(producer, ArrayStage):
+        return producer.makes_dense_bytes and producer.grid.blocks == blocks == 1
+    plain = producer.element_bytes == producer.input_ratio == 1 and producer.narrow is None
+    return plain and not (producer.period or producer.whole_rows)
+
+
 def _with_table(producer: Stage, stage: Stage) -> Stage:
     """Return the producer with its consumer's table and output."""
     table = stage.table
     assert table is not None
     if producer.table is not None:
-        table = table[producer.table]
+        table = _composed(table, producer.table)
     return replace(producer, output=stage.output, table=table)
+
+
+def _composed(last: Array, first: Array) -> Array:
+    """Return the table of two lookups in sequence, of which either may be by channel."""
+    if last.ndim == 1 or first.ndim == 1:
+        return last[..., first]
+    return np.take_along_axis(last, first.astype(int), axis=-1)

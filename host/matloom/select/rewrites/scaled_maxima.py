@@ -49,7 +49,7 @@ def scaled_maxima(staged: StagedRun) -> StagedRun:
     for at, node in enumerate(staged.run.nodes):
         for product, other in (node.inputs, node.inputs[::-1]) if node.op is Op.MAXIMUM else ():
             before = places.get(product)
-            if before is None or not _is_private(staged, product):
+            if before is None or not groups[before] or not _is_private(staged, product):
                 continue
             stage = _limited(staged, staged.run.nodes[before], node, other)
             if stage is not None:

@@ -7,6 +7,7 @@ during the search.
 
 from collections.abc import Callable
 
+from matloom.select.rewrites.channel_tables import channel_tables
 from matloom.select.rewrites.copy_tables import copy_tables
 from matloom.select.rewrites.elide_copies import elide_copies, elide_panel_copies
 from matloom.select.rewrites.fuse_tables import fuse_tables
@@ -19,6 +20,7 @@ from matloom.select.rewrites.staged_run import StagedRun
 from matloom.select.rewrites.store_slices import store_slices
 
 STAGE_PASSES: tuple[Callable[[StagedRun], StagedRun], ...] = (
+    channel_tables,
     scaled_maxima,
     rescaled_maxima,
     padded_sums,
