@@ -41,6 +41,8 @@ CHANGES = (
     "softmax=2",
     "broadcast_sums=1",
     "pooling=1",
+    "lanes=4+tables=1",
+    "lanes=4+tables=1+channel_tables=1",
     "lanes=1",
     "lanes=4",
     "outstanding=1",

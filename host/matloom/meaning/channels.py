@@ -66,9 +66,7 @@ class ChannelTables:
         every = np.arange(256, dtype=np.uint8).view(np.int8).astype(np.int64)
         computed = [number for number in node.inputs if self.graph.tensors[number].data is None]
         known = {
-            number: dict(
-                [*self.functions.get(number, ()), (number, np.tile(every, (channels, 1)))]
-            )
+            number: dict([*self.functions.get(number, ()), (number, np.tile(every, (channels, 1)))])
             for number in computed
         }
         for source in known[computed[0]] if computed else ():
@@ -80,9 +78,7 @@ class ChannelTables:
         inputs = []
         for number in node.inputs:
             data = self.graph.tensors[number].data
-            inputs.append(
-                tables[number].T.astype(np.int8) if data is None else data.reshape(1, -1)
-            )
+            inputs.append(tables[number].T.astype(np.int8) if data is None else data.reshape(1, -1))
         results = np.asarray(kernel_of(node, inputs)(self.graph, node, inputs))
         return np.ascontiguousarray(results.T).astype(np.int64)
 

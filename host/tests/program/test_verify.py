@@ -450,6 +450,26 @@ def test_tables_are_filled_before_they_are_used(posts, sentence):
         verify_commands(commands, PRESETS["reference"], SIZES)
 
 
+def test_tables_of_all_columns_are_filled_together():
+    config = dataclasses.replace(PRESETS["reference"], channel_tables=1)
+    fill = {**FILL, "width": 256, "table": 3}
+
+    def refusal(values):
+        try:
+            verify_commands(packed([Instruction(Opcode.POST, values)]), config, SIZES)
+        except VerifyError as error:
+            return str(error)
+        return ""
+
+    assert refusal(fill) == ""
+    assert refusal({**fill, "width": 32, "height": 2, "oc_blocks": 4}) == ""
+    name = "instruction 0 (POST) must fill the 16 tables with 256 vectors of 16 bytes"
+    assert refusal({**fill, "width": 16}) == name + ", not 16 of 16"
+    assert refusal({**fill, "tail": 8}) == name + ", not 256 of 8"
+    with pytest.raises(VerifyError, match=r"POST\.table must be one of 0, 1, 2, not 3"):
+        verify_commands(packed([Instruction(Opcode.POST, fill)]), PRESETS["reference"], SIZES)
+
+
 def test_a_table_is_filled_with_loaded_bytes():
     load = Instruction(Opcode.LOAD, {**LOAD, "row_bytes": 256})
     late = Instruction(Opcode.POST, {**FILL, "wait_load": 1})

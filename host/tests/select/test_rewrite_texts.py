@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from matloom.arch.config import PRESETS
+from matloom.arch.config import PRESETS, load_config
 from matloom.arch.machine import Machine
 from matloom.ir.attributes import (
     Arithmetic,
@@ -21,6 +21,7 @@ from matloom.ir.builder import GraphBuilder
 from matloom.ir.graph import Op, Quantisation
 from matloom.ir.names import unique_names
 from matloom.select.partition import partition
+from matloom.select.rewrites.channel_tables import channel_tables
 from matloom.select.rewrites.copy_tables import copy_tables
 from matloom.select.rewrites.elide_copies import elide_copies, elide_panel_copies
 from matloom.select.rewrites.fuse_tables import fuse_tables
@@ -132,6 +133,24 @@ def test_a_prelu_written_as_a_product_and_a_maximum_is_one_stage():
         "+ 0 MUL product: nothing",
         f"+ MAXIMUM_1: y = x; LoopNest of 1 steps, {shape}, limited by its input",
     ]
+
+
+def test_a_prelu_is_a_lookup_of_its_own_until_a_stage_takes_it():
+    network = Network()
+    image = network.input("x", (1, 24, 24, 16), "int8", SCALE)
+    made = network.convolution(image, 16, "made")
+    slopes = network.constant(np.full((1, 1, 16), -3, np.int8), WEIGHT_SCALE)
+    slopes_of_one = network.tensors[slopes].data
+    slopes_of_one[..., 0] = 5
+    y = network.add(Op.PRELU, [made, slopes], quantisation=SCALE, name="y")
+    config = load_config("reference+channel_tables=1")
+    run = staged(network.graph(y), config=config)
+    lines = changed(channel_tables, run)
+    assert [line for line in lines if line.startswith("+")] == [
+        "+ PRELU_1: y = made; 1 POSTs over 9216 bytes, looked up in a table"
+    ]
+    lines = changed(fuse_tables, channel_tables(run))
+    assert "+ 1 PRELU y: nothing" in lines
 
 
 def test_an_addition_reads_what_a_pad_would_extend():
@@ -247,6 +266,7 @@ def test_post_writes_maxima_of_what_a_convolution_makes():
 
 def test_each_stage_pass_has_an_example():
     passes = {
+        channel_tables,
         scaled_maxima,
         rescaled_maxima,
         padded_sums,

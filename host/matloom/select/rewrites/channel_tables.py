@@ -1,6 +1,7 @@
 """Operators by channel as lookups: PRELU, and products and sums with constants by channel."""
 
 from matloom.arch.config import Config
+from matloom.ir.shapes import IMAGE_RANK
 from matloom.select.byte_posts import requantise_posts
 from matloom.select.channel_functions import ChannelFunction, channel_function, table_blocks
 from matloom.select.context import SAME_SCALE
@@ -100,7 +101,7 @@ def _stage(staged: StagedRun, found: ChannelFunction) -> VectorStage:
     """Return the stage that looks results up."""
     graph, last = staged.graph, found.nodes[-1]
     output = graph.tensors[last.output]
-    rows = output.shape[0] * output.shape[1] if len(output.shape) == 4 else 1
+    rows = output.shape[0] * output.shape[1] if len(output.shape) == IMAGE_RANK else 1
     return VectorStage(
         name=f"{last.op}_{last.index}",
         nodes=tuple(node.index for node in found.nodes),

@@ -10,7 +10,7 @@ from amaranth.hdl import Assert, Assume, Cat, Const, Cover, Module, Mux, ResetSi
 
 from matloom.arch.config import Config
 from matloom.arch.csr import Fault
-from matloom.arch.isa import FILLS, FORMATS, Destination, Opcode, Source, Table
+from matloom.arch.isa import FILLS, FORMATS, Destination, Opcode, Source
 from matloom.arch.numerics import Rounding
 from matloom_rtl.control.bounds import Bounds
 from matloom_rtl.control.layouts import field_place, slice_field
