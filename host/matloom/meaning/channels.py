@@ -10,8 +10,6 @@ from matloom.ir.graph import Graph, Node, Op
 from matloom.kernels.kernels import kernel_of
 from matloom.meaning.terms import Integers, looked_up
 
-__all__ = ["ChannelTables"]
-
 _ELEMENTWISE = (
     *(Op.ADD, Op.SUB, Op.MUL, Op.MAXIMUM, Op.MINIMUM, Op.PRELU, Op.LEAKY_RELU),
     *(Op.RELU, Op.RELU6, Op.QUANTIZE, Op.LOGISTIC, Op.TANH, Op.HARD_SWISH, Op.LOOKUP),

@@ -8,8 +8,6 @@ import numpy as np
 from matloom.ir.graph import Array, Graph, Node, Op
 from matloom.kernels.kernels import kernel_of
 
-__all__ = ["ChannelFunction", "channel_function", "table_blocks"]
-
 #: Operators that compute each element from the elements at the same place.
 _ELEMENTWISE = frozenset(
     (

@@ -9,8 +9,6 @@ from matloom.select.rewrites.fuse_tables import looks_up_channels
 from matloom.select.rewrites.staged_run import StagedRun
 from matloom.select.stage import ArrayStage, Stage, VectorStage
 
-__all__ = ["channel_tables"]
-
 
 def channel_tables(staged: StagedRun) -> StagedRun:
     """Return a run in which functions of a byte that differ by channel are lookups.
