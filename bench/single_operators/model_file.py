@@ -22,6 +22,8 @@ class FileTensor:
         As in the schema, in lower case; ``int4`` has two values per byte.
     data:
         A constant's values; None for computed tensors and inputs.
+    given:
+        What an input must hold, such as axes; None for anything.
     scales, zeros, axis:
         Written as they are, even if they are inconsistent; no quantisation table without scales.
     """
@@ -30,6 +32,7 @@ class FileTensor:
     shape: tuple[int, ...] = ()
     dtype: str = "int8"
     data: NDArray[Any] | None = field(default=None, repr=False)
+    given: NDArray[Any] | None = field(default=None, repr=False)
     scales: tuple[float, ...] = ()
     zeros: tuple[int, ...] = ()
     axis: int = 0

@@ -137,7 +137,7 @@ def _scale_of_zero(network: FileNetwork, draw: random.Random) -> FileNetwork:
 
 
 def _computed_parameters(network: FileNetwork, draw: random.Random) -> FileNetwork:
-    """Make a constant an input."""
+    """Make a constant an input; axes, shapes and the like keep their values."""
     constants = [
         at
         for at, tensor in enumerate(network.tensors)
@@ -147,7 +147,12 @@ def _computed_parameters(network: FileNetwork, draw: random.Random) -> FileNetwo
     if not constants:
         return network
     number = draw.choice(constants)
-    changed = _one(network, number, lambda tensor: replace(tensor, data=None))
+
+    def change(tensor: FileTensor) -> FileTensor:
+        kept = tensor.data if tensor.dtype in ("int32", "int64") else None
+        return replace(tensor, data=None, given=kept)
+
+    changed = _one(network, number, change)
     return replace(changed, inputs=(*network.inputs, number))
 
 
