@@ -122,7 +122,7 @@ class RequantisedTerm:
         if self.kind == "sum":
             rounded = self._numbering.of(values, 2**31)
             rounded -= 2**32
-            rounded[np.broadcast_to(self._vanishes(values), rounded.shape)] = 0
+            np.copyto(rounded, 0, where=self._vanishes(values))
             if not self._some:
                 return rounded
             return np.where(linear, wrap32(values + self._before), rounded)
@@ -141,8 +141,27 @@ class RequantisedTerm:
 
     def _vanishes(self, values: Integers) -> NDArray[np.bool_]:
         """Return which sums are zero before they are scaled, or by their scale."""
-        zero = np.equal(values, -self._before) | np.equal(self.scale.multiplier, 0)
-        return np.asarray(zero & np.equal(self._away, 0))
+        zero = np.equal(values, self._cancelled)
+        if self._scaled_away is not None:
+            zero = zero | self._scaled_away
+        return np.asarray(zero if self._stays is None else zero & self._stays)
+
+    @cached_property
+    def _cancelled(self) -> Any:
+        """Sums that are zero before they are scaled."""
+        return -self._before
+
+    @cached_property
+    def _scaled_away(self) -> Any:
+        """Whether the scale makes every sum zero, for each channel; None for nowhere."""
+        zero = np.equal(self.scale.multiplier, 0)
+        return zero if zero.any() else None
+
+    @cached_property
+    def _stays(self) -> Any:
+        """Whether nothing is added after rounding, for each channel; None for everywhere."""
+        stays = np.equal(self._away, 0)
+        return None if stays.all() else stays
 
     @cached_property
     def _numbering(self) -> Numbering:
