@@ -138,6 +138,7 @@ def _tile(
     image: int,
     outputs: tuple[tuple[int, int], ...],
     part: tuple[int, int, int],
+    strip: tuple[int, int] | None,
 ) -> ArrayTile:
     """Return the tile of these rows, positions, blocks and reduction steps."""
     rows, xs, blocks = outputs
@@ -155,6 +156,7 @@ def _tile(
         chunk=chunk,
         post=region.post,
         row_step=stage.output_layout.row_stride,
+        strip=strip,
     )
 
 
@@ -188,8 +190,7 @@ def cut_array(
                 pieces = ramped_down(pieces, 1)
             for blocks in pieces:
                 for part in first_parts(stage, steps) if split else steps:
-                    tile = _tile(stage, region, image, (rows, xs, blocks), part)
-                    tiles.append(tile._replace(strip=strip))
+                    tiles.append(_tile(stage, region, image, (rows, xs, blocks), part, strip))
                 split = False
     if limits.weights is Weights.ONCE:
         tiles.sort(key=lambda tile: loaded[tile.chunk][1].first_block)
