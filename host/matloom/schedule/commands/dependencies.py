@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from functools import lru_cache
-from math import gcd
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +15,6 @@ from matloom.arch.isa import FORMATS, UNITS, AddressSpace, Extent, Opcode, Regio
 _WAIT_FIELDS = ("wait_load", "wait_exec", "wait_post", "wait_store")
 _LONGEST_WAIT = largest(Opcode.LOAD, "wait_exec")
 _NEVER = -1
-_SPAD = AddressSpace.SPAD
 
 #: External memory is tracked in lines of this many bytes, which may add waits but never omit one.
 _DRAM_LINE = 64
@@ -43,8 +41,7 @@ def _users(space: AddressSpace, *, write: bool) -> tuple[int, ...]:
 class _Accesses:
     """Last instruction of each unit that wrote, and that read, each line of a memory.
 
-    The rows of `last` are the units that can write, then the units that can read. Lines may become
-    finer: what was recorded for a line applies to all of its parts.
+    The rows of `last` are the units that can write, then the units that can read.
     """
 
     def __init__(self, space: AddressSpace, size: int, line: int = 1):
@@ -71,28 +68,11 @@ class _Accesses:
             (unit, *[step * line for step in lines.steps], line),
         )
 
-    def refine(self, line: int) -> None:
-        """Divide the lines into lines of this size; rows that were returned are no longer valid."""
-        self.last = np.repeat(self.last, self.line // line, axis=1)
-        self.line = line
-
     def touch(self, unit: int, lines: StridedRange, *, write: bool) -> "_Touched":
         """Return the accesses that an access must follow, and where to record the new one."""
         rows = self.rows_of(lines)
         seen, units = (rows, self._units) if write else (rows[: self._written], self._writers)
         return _Touched(seen, _AXES[rows.ndim], units, rows[self._rows[unit, write]])
-
-
-def _unit(lines: StridedRange) -> int:
-    """Return the greatest number of which all ends of runs are multiples."""
-    steps = [step for count, step in zip(lines.counts, lines.steps, strict=True) if count > 1]
-    return gcd(lines.start, lines.run, *steps)
-
-
-def _in_units(lines: StridedRange, unit: int) -> StridedRange:
-    """Return lines in units that divide them."""
-    steps = tuple([step // unit for step in lines.steps])
-    return StridedRange(lines.start // unit, lines.run // unit, lines.counts, steps)
 
 
 class _Touched(NamedTuple):
@@ -175,7 +155,7 @@ class DependencyTracker:
         self.instructions: list[Instruction] = []
         self._issued = [0] * len(UNITS)
         self._on_chip = {
-            _SPAD: _Accesses(_SPAD, config.spad_bytes, config.bus_bytes),
+            AddressSpace.SPAD: _Accesses(AddressSpace.SPAD, config.spad_bytes),
             AddressSpace.ACC: _Accesses(AddressSpace.ACC, config.acc_entries),
         }
         self._known: dict[tuple[int | None, ...], _Known] = {}
@@ -229,27 +209,9 @@ class DependencyTracker:
                 outside.append((end - start, extent.write))
                 continue
             lines = footprint(extent, instruction, self.config)
-            on_chip.append((extent, lines or StridedRange(start, end - start)))
-        touched = []
-        line = self._line_of([each for extent, each in on_chip if extent.memory is _SPAD])
-        for extent, lines in on_chip:
-            if extent.memory is _SPAD:
-                lines = _in_units(lines, line)
-            memory = self._on_chip[extent.memory]
-            touched.append(memory.touch(unit, lines, write=extent.write))
-        return _Known(tuple(touched), tuple(outside))
-
-    def _line_of(self, accesses: list[StridedRange]) -> int:
-        """Return the bytes of a line of the scratchpad; accesses begin and end with lines.
-
-        Lines are as large as possible, which is fast, and become smaller when an access needs it.
-        """
-        memory = self._on_chip[_SPAD]
-        line = gcd(memory.line, *map(_unit, accesses))
-        if line < memory.line:
-            memory.refine(line)
-            self._known.clear()
-        return line
+            lines = lines or StridedRange(start, end - start)
+            on_chip.append(self._on_chip[extent.memory].touch(unit, lines, write=extent.write))
+        return _Known(tuple(on_chip), tuple(outside))
 
     def _touched_outside(
         self, unit: int, outside: tuple[tuple[int, bool], ...], values: dict[str, int]
