@@ -37,6 +37,7 @@ CHANGES = (
     "tables=2",
     "products=1",
     "products=2",
+    "products=3",
     "softmax=1",
     "softmax=2",
     "broadcast_sums=1",

@@ -87,6 +87,17 @@ class Table(enum.IntEnum):
     FILL_EACH = 3
 
 
+class Addend(enum.IntEnum):
+    """Combination of a source byte with its accumulator, besides products.
+
+    Nothing, their sum, or the square of their difference.
+    """
+
+    NONE = 0
+    ADD = 1
+    SQUARE = 2
+
+
 class RowFunction(enum.IntEnum):
     """Function of whole rows of bytes that POST computes: none, SOFTMAX, or fill its table."""
 
@@ -606,9 +617,11 @@ _POST = (
     Field(
         name="addend",
         bits=2,
-        high=1,
+        high="last_addend",
         doc="1: a source byte minus `factor_zero`, shifted left by 19, is added to its "
-        "accumulator, which stays as it is; 0 with `product`, with words and under FLOAT",
+        "accumulator, which stays as it is; 2: the same, shifted left by 6, is subtracted, and the "
+        "low 16 bits of the difference, as a signed number, are squared; 0 with `product`, with "
+        "words and under FLOAT",
         needs="has_addends",
     ),
     Field(
@@ -758,7 +771,7 @@ _POST_EXTENTS = (
         only=(("source", (Source.ACC,)), ("pool", (1,))),
     ),
     *_post_entries(False, (("source", (Source.SPAD,)), ("product", (1,)))),
-    *_post_entries(False, (("source", (Source.SPAD,)), ("addend", (1,)))),
+    *_post_entries(False, (("source", (Source.SPAD,)), ("addend", (Addend.ADD, Addend.SQUARE)))),
     *_post_entries(True, (("destination", (Destination.ACC_SET, Destination.ACC_ADD)),)),
     Extent(
         memory=AddressSpace.SPAD,
@@ -824,6 +837,7 @@ def extents_of(opcode: Opcode, config: Config) -> tuple[Extent, ...]:
         "rounding": set(config.roundings),
         # A condition on it implies the rule FLOAT.
         "pre_shift": set(config.post_formats),
+        "addend": set(range(config.last_addend + 1)),
     }
     known |= {item.name: {0} for item in FORMATS[opcode].fields if not item.exists(config)}
     found = []

@@ -50,6 +50,20 @@ ADDEND_SHIFT = 19
 #: scales the operand of ADD with the larger scale.
 ADDEND_SCALE = (2**30, 0, ADDEND_SHIFT + 1)
 
+#: Left shift of a byte that POST subtracts from an accumulator before it squares the difference.
+SQUARE_SHIFT = 6
+
+#: Multiplier, shift and left shift with which DOUBLE is equivalent to that, as TensorFlow Lite
+#: scales the operand of SQUARED_DIFFERENCE with the larger scale.
+SQUARE_SCALE = (2**30, 0, SQUARE_SHIFT + 1)
+
+
+def squared_difference(total: Any, value: Any) -> Any:
+    """Return the square of a sum minus a shifted value; differences wrap to 16 bits, signed."""
+    difference = ((total - (value << SQUARE_SHIFT) + 2**15) & (2**16 - 1)) - 2**15
+    return difference * difference
+
+
 #: Bits that a maximum of sums compares: one more than a word, so that sums may be negated.
 LARGER_BITS = 17
 

@@ -168,5 +168,5 @@ def _dispatch_cycles(instruction: Instruction, machine: Machine) -> int:
         return cycles
     if opcode is Opcode.POST:
         sides = get("destination", 0) == Destination.SPAD, get("source", 0) == Source.SPAD
-        return cycles + _SIDE * (sum(sides) + (get("product", 0) | get("addend", 0)))
+        return cycles + _SIDE * (sum(sides) + bool(get("product") or get("addend")))
     return cycles - _LEFT_OUT * bool(get("weights_fixed") or get("fill"))

@@ -9,8 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from matloom.arch.isa import FILLS, Destination, RowFunction, Source, Table, post_element_bytes
-from matloom.arch.numerics import ADDEND_SCALE, Rounding, wrap32
+from matloom.arch.isa import (
+    FILLS,
+    Addend,
+    Destination,
+    RowFunction,
+    Source,
+    Table,
+    post_element_bytes,
+)
+from matloom.arch.numerics import ADDEND_SCALE, SQUARE_SCALE, Rounding, wrap32
 from matloom.meaning.errors import MeaningError
 from matloom.meaning.floats import element_bytes, elements, limited
 from matloom.meaning.state import State, view
@@ -30,14 +38,15 @@ from matloom.meaning.terms import (
 _Fields = Mapping[str, int]
 _Floats = NDArray[np.float64]
 
-#: Scale with which rule DOUBLE shifts an added byte left.
-_ADDEND = RequantisedTerm(
-    bias=0,
-    scale=Scale(
-        **dict(zip(("multiplier", "shift", "pre_shift"), ADDEND_SCALE, strict=True)),
-    ),
-    kind="sum",
-)
+
+def _shifted(multiplier: int, shift: int, pre_shift: int) -> RequantisedTerm:
+    """Return the term that rule DOUBLE makes of a byte that is only shifted left."""
+    scale = Scale(multiplier=multiplier, shift=shift, pre_shift=pre_shift)
+    return RequantisedTerm(bias=0, scale=scale, kind="sum")
+
+
+#: Terms of a byte that is added to its sum, and of one whose difference from it is squared.
+_TERMS = {Addend.ADD: _shifted(*ADDEND_SCALE), Addend.SQUARE: _shifted(*SQUARE_SCALE)}
 
 
 class Post:
@@ -104,8 +113,13 @@ class Post:
             with np.errstate(over="ignore"):
                 return np.asarray(wrap32((values - fields["factor_zero"]) * factors))
         if fields["addend"]:
-            sums = self._entries.sums(self._channels)
-            return np.asarray(wrap32(sums + _ADDEND.of(values - fields["factor_zero"])))
+            addend, sums = Addend(fields["addend"]), self._entries.sums(self._channels)
+            term = _TERMS[addend].of(values - fields["factor_zero"])
+            if addend is Addend.ADD:
+                return np.asarray(wrap32(sums + term))
+            difference = wrap32(sums - term)
+            with np.errstate(over="ignore"):
+                return np.asarray(wrap32(difference * difference))
         return values
 
     def _results(self, values: Integers) -> Integers:

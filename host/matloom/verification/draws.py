@@ -12,6 +12,7 @@ from matloom.arch.isa import (
     WITH_POOL,
     WITH_SOFTMAX,
     WRITABLE_REGIONS,
+    Addend,
     Destination,
     Opcode,
     Region,
@@ -298,6 +299,8 @@ def _post(generator: random.Random, config: Config) -> dict[str, int]:
         values["factor_zero"] = generator.randint(-128, 127)
     if config.has_addends:
         values["addend"] = int(not values["product"] and generator.random() < 0.5)
+    if config.has_squares:
+        values["addend"] *= generator.choice((Addend.ADD, Addend.SQUARE))
     if config.softmax:
         values["softmax"] = generator.choice((RowFunction.NONE, *RowFunction))
     if config.pooling:

@@ -62,16 +62,19 @@ def legal(opcode):
     return dict.fromkeys(ones, 1)
 
 
-def test_bytes_are_added_or_multiplied_in_place():
-    adds = dataclasses.replace(CONFIG, products=2)
+def test_bytes_are_added_multiplied_or_squared_in_place():
+    adds, squares = (dataclasses.replace(CONFIG, products=value) for value in (2, 3))
     post = {**legal(Opcode.POST), "source": Source.SPAD, "addend": 1}
     data = int.from_bytes(pack(Instruction(Opcode.POST, {"addend": 3})), "little")
     assert data - Opcode.POST == 3 << 362
     assert not illegal_field(Instruction(Opcode.POST, post), adds)
+    assert not illegal_field(Instruction(Opcode.POST, {**post, "addend": 2}), squares)
     for values, config, sentence in (
         ({}, CONFIG, "POST.addend must be 0 in a configuration without has_addends, not 1"),
         ({"product": 1}, adds, "POST.addend must be 0 with a product, not 1"),
         ({"addend": 2}, adds, "POST.addend must be 0 to 1, not 2"),
+        ({"addend": 2, "product": 1}, squares, "POST.addend must be 0 with a product, not 2"),
+        ({"addend": 3}, squares, "POST.addend must be 0 to 2, not 3"),
     ):
         assert illegal_field(Instruction(Opcode.POST, post | values), config) == sentence
 
@@ -208,7 +211,7 @@ def test_extents_of_a_configuration_have_no_condition_that_always_holds():
     conditions = [dict(extent.only).get("mode") for extent in extents_of(Opcode.EXEC, NARROW)]
     assert [each for each in conditions if each] == [(0,), (1,)]
     assert len(plain) == len(conditions) - 1
-    every = dataclasses.replace(Config(), mac_modes=("i8xi8", "i8xi4"), products=2, softmax=1)
+    every = dataclasses.replace(Config(), mac_modes=("i8xi8", "i8xi4"), products=3, softmax=1)
     every = dataclasses.replace(every, pooling=1)
     integers = [
         dataclasses.replace(

@@ -1,4 +1,4 @@
-"""Products or sums of scratchpad bytes and accumulators, vector by vector."""
+"""Products, sums or squared differences of scratchpad bytes and accumulators."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal, signed
 from amaranth.lib import wiring
@@ -6,19 +6,24 @@ from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
 
 from matloom.arch.config import Config
-from matloom.arch.numerics import ADDEND_SHIFT
+from matloom.arch.numerics import ADDEND_SHIFT, SQUARE_SHIFT
 
 __all__ = ["Products"]
 
 #: Width of a byte minus its zero point, or of the accumulator that POST makes of it: -255 to 255.
 _FACTOR_BITS = 9
 
+#: Width of a difference that is squared.
+_DIFFERENCE_BITS = 16
+
 
 class Products(wiring.Component):
     """Multiply each byte, minus `zero`, by the low 9 bits (signed) of an earlier sum.
 
     If `adds` is set (only with addends), the byte minus `zero` is shifted left by `ADDEND_SHIFT`
-    and added to all 32 bits of the sum, modulo 2**32. Sums are requested together with the bytes
+    and added to all 32 bits of the sum, modulo 2**32. If `squares` is set (only with squares), it
+    is shifted left by `SQUARE_SHIFT` and subtracted from the sum, and the low 16 bits (signed) of
+    the difference are squared by the same multiplier. Sums are requested together with the bytes
     and arrive earlier: up to `depth` wait here, with 9 bits each, or 32 with addends.
 
     Latency: two cycles from bytes to results. Throughput: one vector per cycle. Never stalls. Reset
@@ -30,6 +35,8 @@ class Products(wiring.Component):
         Zero point of the bytes. Constant from the first byte until its results are out.
     adds: in
         Add instead of multiplying; constant like `zero`. Only with addends.
+    squares: in
+        Square the difference instead; constant like `zero`, and not with `adds`. Only with squares.
     sums_arrived, sums: in
         32 bits per column.
     bytes_arrived, bytes, ends: in
@@ -43,11 +50,12 @@ class Products(wiring.Component):
 
     def __init__(self, config: Config, depth: int):
         self._columns, self._depth = config.columns, depth
-        self._addends = config.has_addends
+        self._addends, self._squares = config.has_addends, config.has_squares
         super().__init__(
             {
                 "zero": In(signed(8)),
                 **({"adds": In(1)} if config.has_addends else {}),
+                **({"squares": In(1)} if config.has_squares else {}),
                 "sums_arrived": In(1),
                 "sums": In(32 * config.columns),
                 "bytes_arrived": In(1),
@@ -79,19 +87,22 @@ class Products(wiring.Component):
         ]
         for index in range(columns):
             total = waiting.r_data.word_select(index, bits)
+            width = _DIFFERENCE_BITS if self._squares else _FACTOR_BITS
             byte, factor, product = (
                 Signal(signed(size), name=f"{name}_{index}", reset_less=True)
-                for name, size in (
-                    ("byte", _FACTOR_BITS),
-                    ("factor", _FACTOR_BITS),
-                    ("product", 2 * _FACTOR_BITS),
-                )
+                for name, size in (("byte", width), ("factor", width), ("product", 2 * width))
             )
+            centred = self.bytes.word_select(index, 8).as_signed() - self.zero
+            low = total[:_FACTOR_BITS]
             m.d.sync += [
-                byte.eq(self.bytes.word_select(index, 8).as_signed() - self.zero),
-                factor.eq(total[:_FACTOR_BITS]),
+                byte.eq(centred),
+                factor.eq(low.as_signed() if self._squares else low),
                 product.eq(byte * factor),
             ]
+            if self._squares:
+                difference = total[:_DIFFERENCE_BITS] - (centred << SQUARE_SHIFT)
+                with m.If(self.squares):
+                    m.d.sync += [byte.eq(difference), factor.eq(difference)]
             value = self.values.word_select(index, 32)
             result = product
             if self._addends:

@@ -205,6 +205,7 @@ class Reader(wiring.Component):
         m.d.comb += [
             products.zero.eq(self.command.factor_zero),
             *([products.adds.eq(self.command.addend[0])] if self._config.has_addends else []),
+            *([products.squares.eq(self.command.addend[1])] if self._config.has_squares else []),
             products.sums_arrived.eq(acc_arrived & multiplies),
             products.sums.eq(self.acc.data),
             products.bytes_arrived.eq(spad_arrived & multiplies),
@@ -216,7 +217,9 @@ class Reader(wiring.Component):
     def _multiplies(self):
         """Return whether the command's values are products, or sums with bytes."""
         command = self.command
-        both = command.product | command.addend if self._config.has_addends else command.product
+        both = command.product
+        if self._config.has_addends:
+            both |= command.addend.any() if self._config.has_squares else command.addend
         return both & (command.source == Source.SPAD)
 
 

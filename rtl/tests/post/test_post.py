@@ -19,7 +19,7 @@ from matloom_rtl.testing import kept, simulate, with_reset
 
 CONFIGS = {
     "4_by_2": Config(rows=4, columns=4, broadcast_group=4, lanes=2, acc_bytes=1024),
-    "8_by_2": Config(rows=8, columns=8, broadcast_group=8, lanes=2, acc_bytes=2048, products=2),
+    "8_by_2": Config(rows=8, columns=8, broadcast_group=8, lanes=2, acc_bytes=2048, products=3),
     "8_by_8": Config(rows=8, columns=8, broadcast_group=8, lanes=8, acc_bytes=2048),
     "narrow": Config(
         rows=4, columns=4, broadcast_group=4, lanes=2, acc_bytes=2048, mac_modes=("i8xi8", "i8xi4")
@@ -112,7 +112,7 @@ def draw(generator, config, **fixed):
     drawn = values | fixed
     bytes_only = not words and drawn["rounding"] != Rounding.FLOAT
     if config.has_addends and bytes_only and not drawn["product"]:
-        values["addend"] = generator.randint(0, 1)
+        values["addend"] = generator.randint(0, config.last_addend)
     if values["pairs"]:
         # Some of either bank.
         values["acc_addr"] = generator.randint(0, config.acc_pairs - width * height * 2)

@@ -1,4 +1,4 @@
-"""Products: bytes times 9-bit numbers, plus sums; sums that wait for bytes; reset."""
+"""Products: bytes times 9-bit numbers, plus sums, squares; sums that wait for bytes; reset."""
 
 import random
 from dataclasses import replace
@@ -11,7 +11,7 @@ from matloom_rtl.post.products import Products
 from matloom_rtl.testing import simulate
 
 CONFIG = Config(rows=8, columns=8, broadcast_group=8, lanes=8, acc_bytes=2048)
-ADDENDS = replace(CONFIG, products=2)
+ADDENDS, SQUARES = replace(CONFIG, products=2), replace(CONFIG, products=3)
 DEPTH = 12
 
 
@@ -47,19 +47,27 @@ def wrapped(value):
     return (value + 2**31) % 2**32 - 2**31
 
 
-def run(generator, count, zero, *, ahead, gaps, config=CONFIG, adds=0, reset_at=None):
+def combined(kind, byte, total):
+    """Return what becomes of a byte less its zero point and a sum."""
+    if kind == "squares":
+        difference = (total - byte * 64 + 2**15) % 2**16 - 2**15
+        return difference * difference
+    return wrapped(total + byte * 2**19) if kind == "adds" else byte * total
+
+
+def run(generator, count, zero, *, ahead, gaps, config=CONFIG, kind="", reset_at=None):
     """Send sums `ahead` of their bytes; return the cycles until all results have been checked."""
     dut = Products(config, DEPTH)
     reset = Signal()
     sums, data = vectors(generator, count)
-    if adds:
+    if kind:
         sums = [[generator.randint(-(2**31), 2**31 - 1) for _ in each] for each in sums]
     found, state = [], {"cycles": 0}
 
     async def send(ctx):
         ctx.set(dut.zero, zero)
-        if config.has_addends:
-            ctx.set(dut.adds, adds)
+        if kind:
+            ctx.set(getattr(dut, kind), 1)
         if reset_at is not None:
             ctx.set(dut.sums_arrived, 1)
             await ctx.tick().repeat(reset_at)
@@ -81,7 +89,7 @@ def run(generator, count, zero, *, ahead, gaps, config=CONFIG, adds=0, reset_at=
             ctx.set(dut.bytes_arrived, bytes_now)
             if sums_now:
                 noise = generator.getrandbits(23) << 9
-                words = [value if adds else (value & 511) | noise for value in sums[asked]]
+                words = [value if kind else (value & 511) | noise for value in sums[asked]]
                 ctx.set(dut.sums, packed(words, 32))
             if bytes_now:
                 ctx.set(dut.bytes, packed(data[answered], 8))
@@ -102,30 +110,37 @@ def run(generator, count, zero, *, ahead, gaps, config=CONFIG, adds=0, reset_at=
     simulate(ResetInserter(reset)(dut), send, take, cycles=5000)
     for at, (products, ended) in enumerate(found):
         pairs = zip(data[at], sums[at], strict=True)
-        expected = [wrapped(y + (x - zero) * 2**19) if adds else (x - zero) * y for x, y in pairs]
+        expected = [combined(kind, x - zero, y) for x, y in pairs]
         assert products == expected
         assert ended == (at % 3 == 0)
     return state["cycles"]
 
 
 KINDS = pytest.mark.parametrize(
-    ("config", "adds"), [(CONFIG, 0), (ADDENDS, 0), (ADDENDS, 1)], ids=["alone", "both", "added"]
+    ("config", "kind"),
+    [
+        (CONFIG, ""),
+        (ADDENDS, ""),
+        (ADDENDS, "adds"),
+        *((SQUARES, x) for x in ("", "adds", "squares")),
+    ],
+    ids=["alone", "both", "added", "all", "all, added", "squared"],
 )
 
 
 @KINDS
 @pytest.mark.parametrize("zero", [-128, 127, 0, -3])
-def test_a_vector_a_cycle(seed, config, adds, zero):
-    cycles = run(random.Random(seed), 60, zero, ahead=4, gaps=0, config=config, adds=adds)
+def test_a_vector_a_cycle(seed, config, kind, zero):
+    cycles = run(random.Random(seed), 60, zero, ahead=4, gaps=0, config=config, kind=kind)
     assert cycles == 60 + 4 + Products.LATENCY
 
 
 @KINDS
 @pytest.mark.parametrize("ahead", [1, 5, DEPTH])
-def test_late_bytes_and_gaps(seed, config, adds, ahead):
-    run(random.Random(seed), 60, -7, ahead=ahead, gaps=0.4, config=config, adds=adds)
+def test_late_bytes_and_gaps(seed, config, kind, ahead):
+    run(random.Random(seed), 60, -7, ahead=ahead, gaps=0.4, config=config, kind=kind)
 
 
 @KINDS
-def test_reset_midway(seed, config, adds):
-    run(random.Random(seed), 20, 5, ahead=3, gaps=0, config=config, adds=adds, reset_at=4)
+def test_reset_midway(seed, config, kind):
+    run(random.Random(seed), 20, 5, ahead=3, gaps=0, config=config, kind=kind, reset_at=4)

@@ -1,4 +1,4 @@
-"""Reader: sums, bytes, words, products, addends; order, parameters in between, cycles, stalls."""
+"""Reader: sums, bytes, words, products, addends, squares; order, parameters, cycles, stalls."""
 
 import random
 
@@ -14,7 +14,7 @@ from matloom_rtl.testing import simulate
 
 SMALL = {"rows": 4, "columns": 4, "broadcast_group": 4, "lanes": 2, "acc_bytes": 1024}
 BYTES = Config(**SMALL)
-ADDENDS = Config(**SMALL, products=2)
+ADDENDS, SQUARES = Config(**SMALL, products=2), Config(**SMALL, products=3)
 WORDS = Config(**SMALL, mac_modes=("i8xi8", "i16xi8"))
 MEMORY = random.Random(5).randbytes(4096)
 COLUMNS = 4
@@ -25,6 +25,7 @@ LATENCIES = {
     "words": 3 + SPAD_READ_LATENCY + 1,
     "products": 2 + SPAD_READ_LATENCY + 1 + Products.LATENCY,
     "addends": 2 + SPAD_READ_LATENCY + 1 + Products.LATENCY,
+    "squares": 2 + SPAD_READ_LATENCY + 1 + Products.LATENCY,
 }
 
 
@@ -51,6 +52,10 @@ def expected(kind, position, zero):
         pairs = zip(values, sums_of(position["entry"]), strict=True)
         sums = [total + (value - zero) * 2**19 for value, total in pairs]
         values = [(total + 2**31) % 2**32 - 2**31 for total in sums]
+    if kind == "squares":
+        pairs = zip(values, sums_of(position["entry"]), strict=True)
+        low = [(total - (value - zero) * 64) % 2**16 for value, total in pairs]
+        values = [(each - (each >> 15 << 16)) ** 2 for each in low]
     return values
 
 
@@ -58,7 +63,7 @@ def run(kind, count, seed, *, refuse=0.0, lazy=0.0, parameters=0.0, reset_at=Non
     """Read some vectors; return the cycles at which they were available, from `streaming` on."""
     chance = random.Random(seed)
     reset = Signal()
-    dut = Reader({"words": WORDS, "addends": ADDENDS}.get(kind, BYTES))
+    dut = Reader({"words": WORDS, "addends": ADDENDS, "squares": SQUARES}.get(kind, BYTES))
     zero = chance.randint(-128, 127)
     positions = [
         {
@@ -79,6 +84,8 @@ def run(kind, count, seed, *, refuse=0.0, lazy=0.0, parameters=0.0, reset_at=Non
             command |= {"product": int(kind == "products"), "factor_zero": zero}
         if kind == "addends":
             command |= {"addend": 1}
+        if kind == "squares":
+            command |= {"addend": 2}
         ctx.set(dut.command, command)
         if reset_at is not None:
             ctx.set(dut.position, positions[-1])

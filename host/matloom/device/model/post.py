@@ -11,6 +11,7 @@ from matloom.arch.floats import add
 from matloom.arch.instruction import Instruction
 from matloom.arch.isa import (
     FILLS,
+    Addend,
     Destination,
     RowFunction,
     Source,
@@ -18,7 +19,15 @@ from matloom.arch.isa import (
     post_element_bytes,
     post_vectors,
 )
-from matloom.arch.numerics import ADDEND_SHIFT, Rounding, add_bias, clamp, requantize, wrap32
+from matloom.arch.numerics import (
+    ADDEND_SHIFT,
+    Rounding,
+    add_bias,
+    clamp,
+    requantize,
+    squared_difference,
+    wrap32,
+)
 from matloom.arch.softmax import EXPONENTIAL_BYTES, EXPONENTIALS
 from matloom.device.model.floating import elements_of, post_results, written_bytes
 from matloom.device.model.softmax import softmax_rows
@@ -88,7 +97,7 @@ def post(
             values = (values - fields["factor_zero"]) * _low_bits(factors)
         elif fields["addend"]:
             kept = accumulators[entries].astype(np.int64).reshape(shape)
-            values = wrap32(kept + ((values - fields["factor_zero"]) << ADDEND_SHIFT))
+            values = _combined(kept, values - fields["factor_zero"], Addend(fields["addend"]))
     bias, multiplier, shift = _parameters(fields, spad, columns)
     rounding = Rounding(fields["rounding"])
     biased = add_bias(values, bias, rounding)
@@ -208,6 +217,15 @@ def _write_words(
     written = results[_valid(results.shape, fields["tail"])]
     spad[addresses] = written & 255
     spad[addresses + 1] = written >> 8 & 255
+
+
+def _combined(
+    sums: NDArray[np.int64], values: NDArray[np.int64], addend: Addend
+) -> NDArray[np.int64]:
+    """Return sums plus bytes less their zero point, or the squares of their differences."""
+    if addend is Addend.SQUARE:
+        return np.asarray(squared_difference(sums, values))
+    return np.asarray(wrap32(sums + (values << ADDEND_SHIFT)))
 
 
 def _low_bits(factors: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -1,6 +1,6 @@
-"""POST's products: each byte minus its zero point, times or plus the oldest unused sum."""
+"""POST's products: each byte minus its zero point combined with the oldest unused sum."""
 
-from amaranth.hdl import Assert, Cat, Module, Mux
+from amaranth.hdl import Assert, Assume, Cat, Module, Mux
 
 from matloom_rtl.formal.parts.pipeline import Pipeline
 from matloom_rtl.formal.parts.whitebox import Whitebox, inputs_of
@@ -12,8 +12,9 @@ __all__ = ["products", "products_proofs"]
 #: Bits of a sum that are used, including its sign; bits of a column.
 _SUM_BITS, _COLUMN_BITS = 9, 32
 
-#: Left shift of an added byte, as specified in the numerics of the engine.
-_SHIFT = 19
+#: Left shifts of a byte that is added, and of one that is subtracted before squaring; bits of the
+#: latter difference. As specified in the numerics of the engine.
+_SHIFT, _SQUARE_SHIFT, _DIFFERENCE_BITS = 19, 6, 16
 
 
 def products(unit: Products) -> Claim:
@@ -27,6 +28,9 @@ def products(unit: Products) -> Claim:
     free = whitebox.free("waiting", "r_data")
     m.submodules.unit = whitebox.fragment
     pipeline = Pipeline(m, Products.LATENCY)
+    if unit._squares:
+        pipeline.constant(unit.adds, unit.squares)
+        m.d.comb += Assume(~(unit.adds & unit.squares))
     kept = _COLUMN_BITS if unit._addends else _SUM_BITS
     columns = [unit.sums.word_select(n, _COLUMN_BITS)[:kept] for n in range(unit._columns)]
     m.d.comb += [
@@ -39,13 +43,11 @@ def products(unit: Products) -> Claim:
     for column in range(unit._columns):
         byte = unit.bytes.word_select(column, 8).as_signed() - unit.zero
         whole = queue.r_data.word_select(column, kept)
-        total = whole[:_SUM_BITS].as_signed()
         value = unit.values.word_select(column, _COLUMN_BITS).as_signed()
         # Factors and product: the proof covers equal factors, not the multiplication itself.
         factors = [whitebox.register(name=f"{name}_{column}") for name in ("byte", "factor")]
-        pipeline.claim(
-            Cat(factors) == Cat(pipeline.before(each[:_SUM_BITS], 1) for each in (byte, total))
-        )
+        for factor, given in zip(factors, _factors(unit, byte, whole), strict=True):
+            pipeline.claim(factor == pipeline.before(given, 1))
         result = pipeline.before(factors[0] * factors[1], 1)
         if unit._addends:
             added = (whole + (byte << _SHIFT))[:_COLUMN_BITS].as_signed()
@@ -58,6 +60,15 @@ def products(unit: Products) -> Claim:
     return Claim(module=m, ports=(*free, *inputs_of(unit)))
 
 
+def _factors(unit: Products, byte, whole):
+    """Return both factors of a column, signed: byte and sum, or the same difference twice."""
+    given = byte[:_SUM_BITS].as_signed(), whole[:_SUM_BITS].as_signed()
+    if not unit._squares:
+        return given
+    difference = (whole - (byte << _SQUARE_SHIFT))[:_DIFFERENCE_BITS].as_signed()
+    return tuple(Mux(unit.squares, difference, each) for each in given)
+
+
 def products_proofs(units: list) -> list[Proof]:
     """Return a proof for each distinct unit of products in a chip."""
     return [
@@ -66,7 +77,8 @@ def products_proofs(units: list) -> list[Proof]:
             unit="Products",
             statement="each result is the product of its byte minus the zero point and the low 9 "
             "bits (signed) of the oldest unused sum, for all values; with addition, it is the sum "
-            "of all 32 bits and the byte minus the zero point, shifted left by 19",
+            "of all 32 bits and the byte minus the zero point, shifted left by 19; with squares, "
+            "the square of the low 16 bits (signed) of the sum less that byte, shifted left by 6",
             build=lambda unit=unit: products(unit),
             depth=Products.LATENCY + 2,
             cover_depth=8,

@@ -184,8 +184,13 @@ def _arrives(m: Module, whitebox: Whitebox, parts: _Parts, on_way, multiplies) -
             Assert((products.sums == unit.acc.data) & (products.bytes == spad.data)),
             Assert((products.ends == spad_end) & (products.zero == unit.command.factor_zero)),
             *(
-                [implies(multiplies, products.adds == unit.command.addend)]
+                [implies(multiplies, products.adds == unit.command.addend[0])]
                 if unit._config.has_addends
+                else []
+            ),
+            *(
+                [implies(multiplies, products.squares == unit.command.addend[1])]
+                if unit._config.has_squares
                 else []
             ),
             implies(multiplies, queue.w_en == products.valid),

@@ -91,6 +91,10 @@ def post_products(component=Products):
     return products(component(NANO, 8))
 
 
+def post_squares(component=Products):
+    return products(component(load_config("nano+products=3"), 8))
+
+
 def contents(component=Parameters):
     return parameter_cache(component(NANO))
 
@@ -224,6 +228,14 @@ MUTANTS = {
         *(Products, ("waiting.r_data.word_select(index,", "waiting.r_data.word_select(0,")),
         *(post_products, 6),
     ),
+    "a byte is added to the sum whose difference is squared": (
+        *(Products, ("_DIFFERENCE_BITS] - (centred", "_DIFFERENCE_BITS] + (centred")),
+        *(post_squares, 6),
+    ),
+    "a difference is multiplied by the sum": (
+        *(Products, (", factor.eq(difference)]", "]")),
+        *(post_squares, 6),
+    ),
     "a word of one column is kept for another": (
         *(Parameters, ("writes.groups[slot // self._words]", "writes.groups[0]")),
         *(contents, 14),
@@ -280,6 +292,12 @@ def test_mutants_are_not_proven(refuted, mutated, name):
 def test_maxima_are_proven(prove, claim):
     """No preset of the report pools at so small a size."""
     assert prove(claim, depth=3, cover_depth=30).verdict == PROVEN
+
+
+@pytest.mark.slow
+def test_squares_are_proven(prove):
+    """No configuration in the report has them."""
+    assert prove(post_squares, depth=4, cover_depth=8).verdict == PROVEN
 
 
 @pytest.mark.slow
