@@ -670,6 +670,7 @@ OPERATORS = tuple(
         (88, "UNPACK", _AXIS),
         (97, "RESIZE_NEAREST_NEIGHBOR", ("size", "align_corners", "half_pixel_centers")),
         (98, "LEAKY_RELU", ("alpha",)),
+        (99, "SQUARED_DIFFERENCE", ()),
         (102, "SPLIT_V", _PARTS),
         (114, "QUANTIZE", ()),
         (117, "HARD_SWISH", ()),

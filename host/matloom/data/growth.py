@@ -21,6 +21,7 @@ _FREE = frozenset(
     {
         *(Op.ADD, Op.SUB, Op.MUL, Op.CONV_2D, Op.DEPTHWISE_CONV_2D, Op.FULLY_CONNECTED, Op.MEAN),
         *(Op.SUM, Op.PRELU, Op.LEAKY_RELU, Op.HARD_SWISH, Op.QUANTIZE, Op.RELU, Op.TRANSPOSE_CONV),
+        Op.SQUARED_DIFFERENCE,
         Op.BATCH_MATMUL,
     }
 )
@@ -193,6 +194,8 @@ class Growth:
         if node.op is Op.BATCH_MATMUL:
             inner = operands[0].shape[-2 if node.attributes_as(BatchMatmul).adj_x else -1]
             return operands[0].scale * operands[1].scale * 74 * 4 * inner
+        if node.op is Op.SQUARED_DIFFERENCE:
+            return scale**2 * 128
         if node.op is Op.MUL:
             return operands[0].scale * operands[1].scale * 128
         if node.op is Op.SUM:

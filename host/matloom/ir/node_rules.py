@@ -22,6 +22,7 @@ from matloom.ir.scales import (
     rescale_multiplier,
     sigmoid_scale,
     softmax_scale,
+    square_scales,
     unary_multiplier,
 )
 from matloom.ir.shapes import IMAGE_RANK, same_shape
@@ -64,6 +65,7 @@ RATIOS: Mapping[Op, Callable[[Graph, Node], object]] = {
     Op.PRELU: prelu_scales,
     Op.RELU: unary_multiplier,
     Op.SOFTMAX: softmax_scale,
+    Op.SQUARED_DIFFERENCE: square_scales,
     Op.SUB: addition,
     Op.SUM: reduction_multiplier,
     Op.TANH: sigmoid_scale,

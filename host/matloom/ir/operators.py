@@ -250,6 +250,7 @@ OPERATORS = {
     Op.SOFTMAX: Operator(attributes=Softmax, types=_NUMBERS, shape=row_shape),
     Op.SPLIT: _SPLIT,
     Op.SPLIT_V: _SPLIT,
+    Op.SQUARED_DIFFERENCE: Operator(types=_binary("float32", "int8"), shape=broadcast_shape),
     Op.SQUEEZE: _RESHAPE,
     Op.STRIDED_SLICE: _SLICE,
     Op.SUB: _ARITHMETIC,

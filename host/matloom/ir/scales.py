@@ -23,6 +23,8 @@ STATED = {
 }
 #: Bits that ADD and SUB shift their inputs up before scaling them.
 ADD_LEFT_SHIFT = {"int8": 20, "int16": 15, "uint8": 20}
+#: Bits that SQUARED_DIFFERENCE shifts its inputs up before scaling them.
+SQUARE_BITS = 7
 #: Largest left shift of 64-bit sums.
 _MOST_WIDE_SHIFT = 7
 #: The largest ratio of a SOFTMAX. Beyond it every element but the largest is zero, as it is in
@@ -222,10 +224,11 @@ def sigmoid_scale(graph: Graph, node: Node) -> Multiplier:
 
 @dataclass(frozen=True, kw_only=True)
 class Addition:
-    """Multipliers and shifts of ADD and SUB.
+    """Multipliers and shifts of ADD, SUB and SQUARED_DIFFERENCE.
 
     Each input minus its zero point is shifted left by `left_shift` and multiplied by its pair in
-    `inputs`. The sum or difference is multiplied by `output`, and the output's zero point added.
+    `inputs`. The sum, the difference or its square is multiplied by `output`, and the output's zero
+    point added.
     """
 
     left_shift: int
@@ -236,17 +239,29 @@ class Addition:
 def addition(graph: Graph, node: Node) -> Addition:
     """Return the multipliers of an ADD or SUB of 8-bit or 16-bit integers."""
     left_shift = ADD_LEFT_SHIFT[graph.tensors[node.output].dtype]
-    first, second = (graph.tensors[number].scale for number in node.inputs)
-    twice = 2 * max(first, second)
+    inputs, twice = _doubled(graph, node)
     output = twice / ((1 << left_shift) * graph.tensors[node.output].scale)
     if output >= 1:
         # TensorFlow Lite Micro aborts, and LiteRT's sums exceed 32 bits.
         raise ValueError(f"the sum's scale over the output's must be below 1, not {output}")
-    return Addition(
-        left_shift=left_shift,
-        inputs=(quantize_multiplier(first / twice), quantize_multiplier(second / twice)),
-        output=quantize_multiplier(output),
-    )
+    return Addition(left_shift=left_shift, inputs=inputs, output=quantize_multiplier(output))
+
+
+def _doubled(graph: Graph, node: Node) -> tuple[tuple[Multiplier, Multiplier], float]:
+    """Return multipliers from two inputs to twice the larger of their scales, and that scale."""
+    first, second = (graph.tensors[number].scale for number in node.inputs)
+    twice = 2 * max(first, second)
+    return (quantize_multiplier(first / twice), quantize_multiplier(second / twice)), twice
+
+
+def square_scales(graph: Graph, node: Node) -> Addition:
+    """Return the multipliers of a SQUARED_DIFFERENCE of 8-bit integers."""
+    inputs, twice = _doubled(graph, node)
+    output = twice**2 / ((1 << 2 * SQUARE_BITS) * graph.tensors[node.output].scale)
+    if output >= 1:
+        # The reference kernels shift squares beyond 32 bits.
+        raise ValueError(f"the square's scale over the output's must be below 1, not {output}")
+    return Addition(left_shift=SQUARE_BITS, inputs=inputs, output=quantize_multiplier(output))
 
 
 def softmax_scale(graph: Graph, node: Node) -> tuple[int, int]:

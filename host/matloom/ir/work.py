@@ -17,7 +17,7 @@ _COUNTED = frozenset(OPERATORS) | {
     *("MIRROR_PAD", "NEG", "NOT_EQUAL", "ONE_HOT", "POW", "RANGE", "READ_VARIABLE", "REDUCE_MAX"),
     *("REDUCE_MIN", "RESIZE_BILINEAR", "REVERSE_V2", "ROUND", "RSQRT", "SELECT", "SELECT_V2"),
     *("SHAPE", "SIN", "SPACE_TO_BATCH_ND", "SPACE_TO_DEPTH", "SQRT", "SQUARE"),
-    *("SQUARED_DIFFERENCE", "TILE", "TOPK_V2", "UNIDIRECTIONAL_SEQUENCE_LSTM", "VAR_HANDLE"),
+    *("TILE", "TOPK_V2", "UNIDIRECTIONAL_SEQUENCE_LSTM", "VAR_HANDLE"),
     *("WHERE", "ZEROS_LIKE"),
     # Operators of ONNX.
     *("Conv", "ConvInteger", "ConvTranspose", "Gemm", "MatMul", "MatMulInteger", "QLinearConv"),

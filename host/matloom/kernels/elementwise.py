@@ -7,7 +7,13 @@ import numpy as np
 from matloom.arch.numerics import requantize, wrap32
 from matloom.ir.attributes import Activation, Arithmetic
 from matloom.ir.graph import Array, Graph, Node, Op
-from matloom.ir.scales import addition, layer_rounding, prelu_scales, product_multiplier
+from matloom.ir.scales import (
+    addition,
+    layer_rounding,
+    prelu_scales,
+    product_multiplier,
+    square_scales,
+)
 from matloom.kernels.requantise import converted, finish, limit, scale
 
 
@@ -36,6 +42,23 @@ def multiply(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
     products, pair = wrap32(first * second), product_multiplier(graph, node)
     scaled = requantize(products, *pair, layer_rounding(node))
     return finish(scaled, node.attributes_as(Arithmetic).activation, graph.tensors[node.output])
+
+
+def squared_difference(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
+    """SQUARED_DIFFERENCE of 8-bit integers."""
+    scales = square_scales(graph, node)
+    first, second = (
+        scale(x << scales.left_shift, *pair)
+        for x, pair in zip(_centred(graph, node, inputs), scales.inputs, strict=True)
+    )
+    scaled = scale((first - second) ** 2, *scales.output)
+    return finish(scaled, Activation.NONE, graph.tensors[node.output])
+
+
+def float_squared_difference(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
+    """SQUARED_DIFFERENCE of float32."""
+    result: Array = np.square(inputs[0] - inputs[1])
+    return result
 
 
 def float_arithmetic(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:

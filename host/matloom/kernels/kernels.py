@@ -20,10 +20,12 @@ from matloom.kernels.elementwise import (
     add,
     float_arithmetic,
     float_prelu,
+    float_squared_difference,
     maximum,
     minimum,
     multiply,
     prelu,
+    squared_difference,
 )
 from matloom.kernels.floating import (
     float_convolution,
@@ -89,6 +91,7 @@ KERNELS: dict[Op, Kernel] = {
     Op.SOFTMAX: softmax,
     Op.SPLIT: split,
     Op.SPLIT_V: split,
+    Op.SQUARED_DIFFERENCE: squared_difference,
     Op.SQUEEZE: reshape,
     Op.STRIDED_SLICE: slice_tensor,
     Op.SUB: add,
@@ -115,6 +118,7 @@ FLOAT_KERNELS: dict[Op, Kernel] = {
     Op.PRELU: float_prelu,
     Op.RELU: float_relu,
     Op.RELU6: float_relu,
+    Op.SQUARED_DIFFERENCE: float_squared_difference,
     Op.SUB: float_arithmetic,
     Op.SUM: float_reduction,
     Op.TANH: float_sigmoid,

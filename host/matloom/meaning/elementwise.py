@@ -13,6 +13,7 @@ from matloom.ir.scales import (
     leaky_scales,
     prelu_scales,
     product_multiplier,
+    square_scales,
     unary_multiplier,
 )
 from matloom.kernels.kernels import kernel_of
@@ -54,6 +55,19 @@ def add(context: NodeInputs) -> list[Integers]:
     total = wrap32(_wide(context, first) + _wide(context, second))
     activation = context.node.attributes_as(Arithmetic).activation
     return context.written(context.result(total, *scales.output, activation))
+
+
+def squared_difference(context: NodeInputs) -> list[Integers]:
+    """SQUARED_DIFFERENCE: scaled differences from the zero points, subtracted, squared, scaled."""
+    scales = square_scales(context.graph, context.node)
+    first, second = (
+        _wide(context, _scaled(context.centred(index), pair, scales.left_shift))
+        for index, pair in enumerate(scales.inputs)
+    )
+    difference = wrap32(first - second)
+    with np.errstate(over="ignore"):
+        squares = wrap32(difference * difference)
+    return context.written(context.result(squares, *scales.output))
 
 
 def _is_odd(context: NodeInputs, pair: Multiplier, left: int) -> bool:

@@ -45,6 +45,7 @@ _RULES: dict[Op, _Rule] = {
     Op.SOFTMAX: elementwise.softmax,
     Op.SPLIT: moves.split,
     Op.SPLIT_V: moves.split,
+    Op.SQUARED_DIFFERENCE: elementwise.squared_difference,
     Op.STRIDED_SLICE: moves.take,
     Op.SUB: elementwise.add,
     Op.SUM: layers.reduction,

@@ -1,6 +1,6 @@
 """POSTs of element-wise stages on bytes; the last one writes int8 or int16 elements."""
 
-from matloom.arch.isa import Destination, Source
+from matloom.arch.isa import Addend, Destination, Source
 from matloom.arch.numerics import Rounding
 from matloom.select.requantisation import WORD_BYTES, Requantisation
 from matloom.select.stage import Posts
@@ -40,7 +40,7 @@ def sum_posts(
     return (*scaled, (None, last))
 
 
-def addend_posts(scaled: int, posts: Posts, zero: int) -> Posts:
+def addend_posts(scaled: int, posts: Posts, zero: int, addend: Addend = Addend.ADD) -> Posts:
     """Return the POSTs of an addition of which one operand is only shifted: two, not three.
 
     Parameters
@@ -51,9 +51,11 @@ def addend_posts(scaled: int, posts: Posts, zero: int) -> Posts:
         Those of `sum_posts`.
     zero:
         Zero point of the operand that is shifted, and added as it is read.
+    addend:
+        ADD, or SQUARE for the square of the difference instead of the sum.
     """
     first = {**posts[scaled][1], "destination": Destination.ACC_SET}
-    added = {"source": Source.SPAD, "addend": 1, "factor_zero": zero}
+    added = {"source": Source.SPAD, "addend": addend, "factor_zero": zero}
     return (scaled, first), (1 - scaled, {**posts[-1][1], **added})
 
 

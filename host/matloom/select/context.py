@@ -22,7 +22,7 @@ from matloom.select.pooled import is_pooled
 from matloom.select.requantisation import Requantisation
 
 #: Operators whose stages read constants broadcast to the shape of the result.
-BROADCASTING = frozenset({Op.ADD, Op.SUB, Op.MUL, Op.PRELU})
+BROADCASTING = frozenset({Op.ADD, Op.SUB, Op.MUL, Op.PRELU, Op.SQUARED_DIFFERENCE})
 
 #: Multiplier and shift that change nothing.
 SAME = (2**30, 1)

@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from matloom.arch.numerics import ADDEND_SCALE, multiply_by_quantized_multiplier
+from matloom.arch.isa import Addend
+from matloom.arch.numerics import ADDEND_SCALE, SQUARE_SCALE, multiply_by_quantized_multiplier
 from matloom.ir.attributes import Activation, Arithmetic, LeakyRelu
 from matloom.ir.graph import Op
 from matloom.ir.scales import (
@@ -14,6 +15,7 @@ from matloom.ir.scales import (
     addition,
     leaky_scales,
     rescale_multiplier,
+    square_scales,
 )
 from matloom.select.byte_posts import addend_posts, product_posts, requantise_posts, sum_posts
 from matloom.select.context import SAME, Context, NotOnEngine
@@ -64,6 +66,19 @@ def _sum(context: Context, sources: tuple[str, str], zeros: tuple[int, int]) -> 
         shifted = shifts.index(True)
         posts = addend_posts(1 - shifted, posts, zeros[shifted])
     return repeating(context, vector_stage(context, posts, sources, ""))
+
+
+def squared_difference(context: Context) -> Stage:
+    """Return the stage of SQUARED_DIFFERENCE: the operand of the larger scale is only shifted."""
+    if not context.config.has_squares:
+        raise NotOnEngine("it squares differences, which needs products = 3 in the configuration")
+    scales = square_scales(context.graph, context.node)
+    zeros = (context.inputs[0].zero_point, context.inputs[1].zero_point)
+    result = context.result(*scales.output, Activation.NONE)
+    shifted = [(*pair, scales.left_shift) for pair in scales.inputs].index(SQUARE_SCALE)
+    posts = sum_posts(zeros, scales.inputs, scales.left_shift, result)
+    posts = addend_posts(1 - shifted, posts, zeros[shifted], Addend.SQUARE)
+    return repeating(context, vector_stage(context, posts, context.sources, ""))
 
 
 def _repetition(context: Context) -> tuple[int, tuple[int, ...]]:

@@ -15,6 +15,7 @@ from matloom.select.elementwise import (
     quantize,
     relu,
     relu6,
+    squared_difference,
     subtract,
 )
 from matloom.select.exec_steps import narrowed, read_bytes
@@ -89,6 +90,7 @@ _STAGES: dict[Op, Callable[[Context], Stage | tuple[Stage, ...]]] = {
     Op.SOFTMAX: softmax_stage,
     Op.SPLIT: split_stages,
     Op.SPLIT_V: split_stages,
+    Op.SQUARED_DIFFERENCE: squared_difference,
     Op.STRIDED_SLICE: slice_stages,
     Op.SUB: subtract,
     Op.SUM: reduction,

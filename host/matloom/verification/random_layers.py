@@ -34,10 +34,14 @@ _OPERATORS = (
     Op.AVERAGE_POOL_2D,
     Op.QUANTIZE,
 )
-#: Operators that need an optional unit, by its configuration field.
+#: Operators of two tensors.
+_PAIRS = (Op.ADD, Op.MUL, Op.SQUARED_DIFFERENCE)
+
+#: Operators that need an optional unit, by the property of the configuration that says so.
 _UNITS = {
     "tables": (Op.HARD_SWISH, Op.LOGISTIC),
     "products": (Op.MUL,),
+    "has_squares": (Op.SQUARED_DIFFERENCE,),
     "maximum": (Op.MAX_POOL_2D,),
 }
 
@@ -213,13 +217,16 @@ def _elementwise(draw: _Draw, op: Op) -> Graph:
     scale = draw.scale()
     operands = [
         draw.tensor(name, shape, scale * draw.random.uniform(0.3, 3), draw.zero())
-        for name in (("first", "second") if op in (Op.ADD, Op.MUL) else ("input",))
+        for name in (("first", "second") if op in _PAIRS else ("input",))
     ]
     output_scale = scale * draw.random.uniform(0.5, 3)
     output = draw.tensor("output", shape, output_scale, draw.zero())
     attributes = Attributes()
     if op is Op.MUL:
         output = draw.tensor("output", shape, 64 * output_scale * operands[1].scale, draw.zero())
+    elif op is Op.SQUARED_DIFFERENCE:
+        largest = max(operand.scale for operand in operands)
+        output = draw.tensor("output", shape, 64 * largest**2, draw.zero())
     elif op is Op.LOGISTIC:
         output = draw.tensor("output", shape, 1 / 256, -128)
     if op in (Op.ADD, Op.MUL):

@@ -192,6 +192,8 @@ class Instances:
             low, high = (0.05, 20) if op in WEIGHTED else (0.002, 0.2)
             if op is Op.HARD_SWISH:
                 low = max(low, given.scale / 100)
+            if op is Op.SQUARED_DIFFERENCE:
+                low, high = (given.scale**2 * ratio for ratio in (10, 300))
             return self._tensor(name, shape, scale=self._scale_of(self.dtype, low, high))
         return Tensor(name=name, shape=shape, dtype=self.dtype, quantisation=quantisation)
 
@@ -337,6 +339,9 @@ class Instances:
             shape = self._shape()
             inputs = [self._tensor("left", shape), self._factors(shape)]
         return inputs, Arithmetic(activation=self._activation())
+
+    def _squares(self, op: Op) -> tuple[list[Tensor], Attributes]:
+        return self._broadcast(), Attributes()
 
     def _factors(self, shape: tuple[int, ...]) -> Tensor:
         """Return a constant with a value for each channel, or one for all."""
@@ -540,6 +545,7 @@ KINDS = {
     Op.SOFTMAX: "softmax",
     Op.SPLIT: "splitting",
     Op.SPLIT_V: "splitting",
+    Op.SQUARED_DIFFERENCE: "squares",
     Op.STRIDED_SLICE: "slicing",
     Op.SUB: "arithmetic",
     Op.SUM: "reduction",

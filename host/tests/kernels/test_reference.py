@@ -127,21 +127,23 @@ def test_a_crash_of_the_interpreter_is_a_refusal(monkeypatch):
 
 
 @pytest.fixture
-def with_difference():
-    """Return the digits with SQUARED_DIFFERENCE, which has no kernel here, as addition."""
+def with_add_n():
+    """Return the digits with ADD_N, which has no kernel here, as addition."""
     model = schema.ModelT.InitFromObj(schema.Model.GetRootAs(NETWORK.read_bytes(), 0))
     code = model.operatorCodes[model.subgraphs[0].operators[3].opcodeIndex]
     assert code.builtinCode == schema.BuiltinOperator.ADD
-    code.builtinCode = code.deprecatedBuiltinCode = schema.BuiltinOperator.SQUARED_DIFFERENCE
-    model.subgraphs[0].operators[3].builtinOptions = schema.SquaredDifferenceOptionsT()
-    options = schema.BuiltinOptions.SquaredDifferenceOptions
-    model.subgraphs[0].operators[3].builtinOptionsType = options
+    code.builtinCode = code.deprecatedBuiltinCode = schema.BuiltinOperator.ADD_N
+    operator = model.subgraphs[0].operators[3]
+    # It wants inputs of one scale.
+    operator.inputs = [operator.inputs[0]] * 2
+    operator.builtinOptions = schema.AddNOptionsT()
+    operator.builtinOptionsType = schema.BuiltinOptions.AddNOptions
     return pack(model)
 
 
-def test_engine_and_interpreter_share_a_network(with_difference):
-    graph = frontend.load(with_difference)
-    whole = runtime.Interpreter.from_bytes(with_difference)
+def test_engine_and_interpreter_share_a_network(with_add_n):
+    graph = frontend.load(with_add_n)
+    whole = runtime.Interpreter.from_bytes(with_add_n)
     images = np.random.default_rng(0).integers(-128, 128, (3, 8, 8, 1), np.int8)
     with opened(graph) as session:
         for image in images:
@@ -151,21 +153,21 @@ def test_engine_and_interpreter_share_a_network(with_difference):
         layers = {layer.operator: layer for layer in session.program.layers}
         _table, *sentences = explain(session.program)
     assert layers["CONV_2D"].where == "engine"
-    assert layers["SQUARED_DIFFERENCE"].where == "host"
-    reason = "SQUARED_DIFFERENCE has no kernel here: on TensorFlow Lite Micro"
-    assert layers["SQUARED_DIFFERENCE"].reason == reason
+    assert layers["ADD_N"].where == "host"
+    reason = "ADD_N has no kernel here: on TensorFlow Lite Micro"
+    assert layers["ADD_N"].reason == reason
     assert any(reason in sentence for sentence in sentences)
 
 
-def test_neither_interpreter(with_difference, monkeypatch):
+def test_neither_interpreter(with_add_n, monkeypatch):
     monkeypatch.setitem(sys.modules, "tflite_micro.python.tflite_micro", None)
     monkeypatch.setitem(sys.modules, "ai_edge_litert", None)
-    program = matloom.compile(frontend.load(with_difference), "small")
+    program = matloom.compile(frontend.load(with_add_n), "small")
     with pytest.raises(InterpreterError) as error:
         matloom.load(program, device="model")
     assert str(error.value) == (
-        "SQUARED_DIFFERENCE must run on a reference interpreter (SQUARED_DIFFERENCE has no kernel "
-        "here), but tflite-micro is not installed; ai-edge-litert is not installed"
+        "ADD_N must run on a reference interpreter (ADD_N has no kernel here), but tflite-micro is "
+        "not installed; ai-edge-litert is not installed"
     )
     assert error.value.hint == f"run: {install_command('tflite-micro', 'ai-edge-litert')}"
 

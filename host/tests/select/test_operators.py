@@ -35,9 +35,9 @@ FEW, MANY = range(12), range(12, 652)
 #: For words fewer: their tiles, copies and waits are found by what finds those of bytes.
 FEW_OF_WORDS, MANY_OF_WORDS = range(20), range(20, 340)
 CONFIGS = (
-    replace(PRESETS["nano"], tables=1, products=2, softmax=1),
+    replace(PRESETS["nano"], tables=1, products=3, softmax=1),
     PRESETS["small"],
-    replace(PRESETS["reference"], softmax=1),
+    replace(PRESETS["reference"], products=3, softmax=1),
 )
 
 #: For words of two bytes.
@@ -64,7 +64,10 @@ FAILED = [(Op.ADD, 1, 240), (Op.BATCH_MATMUL, 0, 540), (Op.PRELU, 1, 141)]
 FAILED_OF_WORDS = [(Op.FULLY_CONNECTED, 0, 64), (Op.LEAKY_RELU, 7, 142)]
 
 #: What `small` refuses because it has no tables or SOFTMAX, or, for some attributes, no products.
-UNITS = {Op.HARD_SWISH, Op.LEAKY_RELU, Op.LOGISTIC, Op.MUL, Op.PRELU, Op.SOFTMAX, Op.TANH}
+UNITS = {
+    *(Op.HARD_SWISH, Op.LEAKY_RELU, Op.LOGISTIC, Op.MUL, Op.PRELU, Op.SOFTMAX),
+    *(Op.SQUARED_DIFFERENCE, Op.TANH),
+}
 
 
 #: Why an operator that leaves every byte as it is, such as a limit beyond them all, has no stage.

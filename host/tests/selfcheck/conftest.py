@@ -51,16 +51,18 @@ def branches():
 
 @pytest.fixture
 def opaque():
-    """Return the file of the digits with SQUARED_DIFFERENCE, which has no kernel here."""
+    """Return the file of the digits with ADD_N, which has no kernel here."""
     runtime = pytest.importorskip("tflite_micro.python.tflite_micro.runtime")
     schema = runtime.schema_fb
     model = schema.ModelT.InitFromObj(schema.Model.GetRootAs(NETWORK.read_bytes(), 0))
     operator = model.subgraphs[0].operators[3]
     code = model.operatorCodes[operator.opcodeIndex]
     assert code.builtinCode == schema.BuiltinOperator.ADD
-    code.builtinCode = code.deprecatedBuiltinCode = schema.BuiltinOperator.SQUARED_DIFFERENCE
-    operator.builtinOptions = schema.SquaredDifferenceOptionsT()
-    operator.builtinOptionsType = schema.BuiltinOptions.SquaredDifferenceOptions
+    code.builtinCode = code.deprecatedBuiltinCode = schema.BuiltinOperator.ADD_N
+    # It wants inputs of one scale.
+    operator.inputs = [operator.inputs[0]] * 2
+    operator.builtinOptions = schema.AddNOptionsT()
+    operator.builtinOptionsType = schema.BuiltinOptions.AddNOptions
     builder = flatbuffers.Builder(1024)
     builder.Finish(model.Pack(builder), b"TFL3")
     return bytes(builder.Output())

@@ -24,7 +24,11 @@ REFERENCE = "reference"
 _FLOATS = "nano+bf16+weight_rows=2+float_rows=2"
 
 #: Types of operators that have none of uint8.
-NOT_UNSIGNED = {Op.BATCH_MATMUL: "int8", Op.LOG_SOFTMAX: "float32"}
+NOT_UNSIGNED = {
+    Op.BATCH_MATMUL: "int8",
+    Op.LOG_SOFTMAX: "float32",
+    Op.SQUARED_DIFFERENCE: "int8",
+}
 
 
 def _graphs() -> Iterator[tuple[str, Graph, str, CompileOptions | None, str | None]]:

@@ -98,7 +98,7 @@ class _Network:
         spatial = len(tensor.shape) == 4
         known = kinds["any"] + (kinds["image"] if spatial else ())
         if self.products and spatial and tensor.dtype == "int8":
-            known += (("product", 3), ("blocks", 4))
+            known += (("product", 3), ("blocks", 4), ("squares", 1))
         name, weight = zip(*known, strict=True)
         odds = np.array(weight, float) / sum(weight)
         kind = str(g.random.choice(np.array(name), p=odds))
@@ -318,6 +318,11 @@ def _arithmetic(op: Op) -> Callable[[_Network, int], None]:
         g.operator(op, pair, Arithmetic(activation=network.activation()))
 
     return add
+
+
+def _squares(network: _Network, source: int) -> None:
+    g = network.growth
+    g.operator(Op.SQUARED_DIFFERENCE, [source, _other(network, source)])
 
 
 def _limit(network: _Network, source: int) -> None:
@@ -554,6 +559,7 @@ _KINDS: dict[str, Callable[[_Network, int], None]] = {
     "resize": _resize,
     "slice": _slice,
     "softmax": _softmax,
+    "squares": _squares,
     "split": _split,
     "sub": _arithmetic(Op.SUB),
     "swish": _unary(Op.HARD_SWISH),

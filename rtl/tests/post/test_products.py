@@ -48,7 +48,7 @@ def wrapped(value):
 
 
 def combined(kind, byte, total):
-    """Return what becomes of a byte less its zero point and a sum."""
+    """Return what becomes of a byte minus its zero point and a sum."""
     if kind == "squares":
         difference = (total - byte * 64 + 2**15) % 2**16 - 2**15
         return difference * difference

@@ -222,7 +222,7 @@ def _write_words(
 def _combined(
     sums: NDArray[np.int64], values: NDArray[np.int64], addend: Addend
 ) -> NDArray[np.int64]:
-    """Return sums plus bytes less their zero point, or the squares of their differences."""
+    """Return sums plus bytes minus their zero point, or the squares of their differences."""
     if addend is Addend.SQUARE:
         return np.asarray(squared_difference(sums, values))
     return np.asarray(wrap32(sums + (values << ADDEND_SHIFT)))

@@ -26,7 +26,7 @@ _SAME_RANK = frozenset(
 #: Operators that broadcast two inputs, by the axes of the output.
 _BROADCAST = frozenset(
     {
-        *("DIV", "FLOOR_DIV", "FLOOR_MOD", "LOGICAL_AND", "LOGICAL_OR", "SQUARED_DIFFERENCE"),
+        *("DIV", "FLOOR_DIV", "FLOOR_MOD", "LOGICAL_AND", "LOGICAL_OR"),
         *("EQUAL", "NOT_EQUAL", "GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL"),
     }
 )

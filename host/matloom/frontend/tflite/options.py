@@ -185,6 +185,7 @@ READERS: dict[Op, Reader] = {
     Op.RELU6: _nothing,
     Op.RESHAPE: _nothing,
     Op.SOFTMAX: _softmax,
+    Op.SQUARED_DIFFERENCE: _nothing,
     Op.SQUEEZE: _nothing,
     Op.SUB: _arithmetic(tflite.SubOptions),
     Op.TANH: _nothing,

@@ -205,9 +205,9 @@ def test_variables_around_an_operator_without_a_kernel(model, schema):
     """Only the operator runs on the interpreter; the session keeps the variable."""
     step = model.subgraphs[0]
     code = model.operatorCodes[step.operators[ADD].opcodeIndex]
-    code.builtinCode = code.deprecatedBuiltinCode = schema.BuiltinOperator.SQUARED_DIFFERENCE
-    step.operators[ADD].builtinOptions = schema.SquaredDifferenceOptionsT()
-    step.operators[ADD].builtinOptionsType = schema.BuiltinOptions.SquaredDifferenceOptions
+    code.builtinCode = code.deprecatedBuiltinCode = schema.BuiltinOperator.ADD_N
+    step.operators[ADD].builtinOptions = schema.AddNOptionsT()
+    step.operators[ADD].builtinOptionsType = schema.BuiltinOptions.AddNOptions
     graph = frontend.load(pack(model))
     assert [node.op for node in graph.nodes] == [Op.REFERENCE]
     assert len(graph.variables) == 1

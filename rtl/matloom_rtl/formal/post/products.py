@@ -78,7 +78,7 @@ def products_proofs(units: list) -> list[Proof]:
             statement="each result is the product of its byte minus the zero point and the low 9 "
             "bits (signed) of the oldest unused sum, for all values; with addition, it is the sum "
             "of all 32 bits and the byte minus the zero point, shifted left by 19; with squares, "
-            "the square of the low 16 bits (signed) of the sum less that byte, shifted left by 6",
+            "the square of the low 16 bits (signed) of the sum minus that byte, shifted left by 6",
             build=lambda unit=unit: products(unit),
             depth=Products.LATENCY + 2,
             cover_depth=8,
