@@ -4,7 +4,7 @@
 #define REGION_STEP (MATLOOM_INPUT_BASE_OFFSET - MATLOOM_PROGRAM_BASE_OFFSET)
 #define EVENTS (MATLOOM_IRQ_STATUS_DONE_MASK | MATLOOM_IRQ_STATUS_FAULT_MASK)
 
-/* A register, 0 where the access failed, which the engine remembers until `outcome`. */
+/* Returns a register; 0 if the access failed, which the engine remembers until `outcome`. */
 static OUTLINE uint32_t get(struct matloom_engine* engine, uint32_t offset) {
   uint32_t value = 0;
   if (engine->port.read32 == NULL) return engine->port.registers[offset / 4u];
@@ -21,7 +21,7 @@ static OUTLINE void put(struct matloom_engine* engine, uint32_t offset, uint32_t
   }
 }
 
-/* The result of a call, or BUS where an access failed meanwhile. */
+/* Returns the result of a call, or BUS if an access failed meanwhile. */
 static OUTLINE enum matloom_result outcome(struct matloom_engine* engine,
                                            enum matloom_result result) {
   const bool failed = engine->bus_failed;
@@ -33,7 +33,7 @@ static OUTLINE void barrier(const struct matloom_engine* engine) {
   if (engine->port.barrier != NULL) engine->port.barrier(engine->port.context);
 }
 
-/* When a wait began, and how often it asked. */
+/* When a wait began, and how often it has polled. */
 struct wait {
   uint32_t start;
   uint32_t questions;
@@ -45,7 +45,7 @@ static struct wait begin_wait(const struct matloom_engine* engine) {
   return wait;
 }
 
-/* Whether time is left; if so, lets others work before the next question. */
+/* Whether time is left; if so, lets other tasks run before the next poll. */
 static bool keep_waiting(const struct matloom_engine* engine, struct wait* wait) {
   uint32_t passed = ++wait->questions;
   if (engine->port.now != NULL) passed = engine->port.now(engine->port.context) - wait->start;
@@ -98,7 +98,7 @@ static bool is_memory(const struct matloom_memory* memory, uint32_t needed) {
          memory->bytes >= needed && ends_in_reach(memory->bus, needed);
 }
 
-/* Tells the engine where the regions of its program lie. */
+/* Writes the regions of the engine's program to its registers. */
 static void place(struct matloom_engine* engine) {
   const struct matloom_program* program = engine->attached.program;
   for (uint32_t region = 0; region < 4u; ++region) {

@@ -1,4 +1,4 @@
-/* What the driver's files share: records of a Program file, and what their fields mean. */
+/* Shared by the driver's files: records of a Program file, and the meaning of their fields. */
 #ifndef MATLOOM_INTERNAL_H
 #define MATLOOM_INTERNAL_H
 
@@ -6,7 +6,7 @@
 
 #define NONE 0xffffffffu
 
-/* Where a copy at each call would cost more code than it saves time. */
+/* For functions whose inlining would cost more code than it saves time. */
 #if defined(__GNUC__)
 #define OUTLINE __attribute__((noinline))
 #define PURE __attribute__((pure))
@@ -27,7 +27,7 @@ static inline uint32_t load32(const uint8_t* bytes) {
 #endif
 }
 
-/* Records, or bytes, of a section. */
+/* Number of records, or bytes, of a section. */
 static inline uint32_t count(const struct matloom_program* program, uint32_t section) {
   return program->section[section].count;
 }
@@ -41,7 +41,7 @@ static inline const uint8_t* begin_of(const struct matloom_program* program, uin
 PURE const uint8_t* matloom_record(const struct matloom_program* program, uint32_t section,
                                    uint32_t number);
 
-/* A record by the names of the generated header; the place of a field in it; the field's word. */
+/* A record by the names of the generated header; the address of a field in it; the field's word. */
 #define AT(program, section, number) matloom_record(program, MATLOOM_SECTION_##section, number)
 #define FIELD(record, section, field) ((record) + MATLOOM_FILE_##section##_##field##_OFFSET)
 #define WORD(record, section, field) load32(FIELD(record, section, field))
@@ -52,7 +52,7 @@ struct list {
   uint32_t count;
 };
 
-/* The records that a range, two words of a record, says: the first, and how many. */
+/* The records of a range, which is two words of a record: the first, and how many. */
 PURE struct list matloom_list(const struct matloom_program* program, const uint8_t* range,
                               uint32_t section);
 
@@ -60,24 +60,24 @@ PURE struct list matloom_list(const struct matloom_program* program, const uint8
   matloom_list(program, FIELD(record, from, field), MATLOOM_SECTION_##to)
 #define LENGTH(record, section, field) load32(FIELD(record, section, field) + 4)
 
-/* Goes through a list of records of so many bytes: `list.first` is each, `list` what is left. */
+/* Loops over a list of records of `bytes` bytes: `list.first` is the current one. */
 #define EACH_OF(list, bytes) for (; (list).count != 0; (list).first += (bytes), --(list).count)
 
 #define BYTES(section) MATLOOM_FILE_##section##_BYTES
 
-/* How often the first words of a list's records are a number. */
+/* Number of records in a list whose first word is `number`. */
 PURE uint32_t matloom_times(struct list list, uint32_t bytes, uint32_t number);
 
-/* Numbers of the tensors that a step reads or makes, the engine's (bindings) or the host's. */
+/* Tensors that a step reads or writes: bindings of an engine step, numbers of a host step. */
 PURE struct list matloom_side(const struct matloom_program* program, uint32_t step, bool output);
 PURE uint32_t matloom_side_bytes(const struct matloom_program* program, uint32_t step);
 
-/* First record of a section with the same name as a text, whose number is given; else their count.
- * For sections whose records begin with a name: tensors, constants, variables. */
+/* Number of the first record of a section whose name equals a text; the number of records if none
+ * does. For sections whose records begin with a name: tensors, constants, variables. */
 PURE uint32_t matloom_named(const struct matloom_program* program, uint32_t section,
                             uint32_t text);
 
-/* Bytes of the elements of a tensor or constant; 0 where the shape is impossible or too large. */
+/* Bytes of the elements of a tensor or constant; 0 if the shape is impossible or too large. */
 PURE uint32_t matloom_bytes(const struct matloom_program* program, const uint8_t* record);
 PURE uint32_t matloom_tensor_bytes(const struct matloom_program* program, uint32_t number);
 
@@ -92,7 +92,7 @@ PURE uint32_t matloom_region_bytes(const struct matloom_program* program, uint32
  * wraps around. */
 PURE uint32_t matloom_end(const struct matloom_program* program, const uint8_t* binding);
 
-/* Binding of a variable on the device, or NULL where the host keeps it. */
+/* Binding of a variable on the device; NULL if the host keeps it. */
 PURE const uint8_t* matloom_variable_place(const struct matloom_program* program,
                                            const uint8_t* variable);
 
@@ -105,21 +105,22 @@ static inline uint32_t round_up(uint32_t value) {
   return (value + MATLOOM_FILE_ALIGNMENT - 1u) & ~(MATLOOM_FILE_ALIGNMENT - 1u);
 }
 
-/* Notes where a rule is broken, and returns the error. */
+/* Stores where a rule is broken, and returns the error. */
 enum matloom_result matloom_refuse(struct matloom_program* program, enum matloom_result error,
                                    uint32_t section, uint32_t record);
 
-/* Sets variables on the device to their first values; the host's are then unknown. */
+/* Sets variables on the device to their initial values; those of the host become unknown. */
 void matloom_begin_placed(struct matloom_engine* engine);
 
-/* Copies bytes to memory of the engine, unless they are there, and lets the engine see them. */
+/* Copies bytes to the engine's memory, unless they are there already, and makes them visible to
+ * it. */
 void matloom_bring(const struct matloom_engine* engine, uint8_t* place, const uint8_t* from,
                    uint32_t bytes);
 
-/* Copies bytes, unless they are the same. */
+/* Copies bytes, unless both addresses are the same. */
 OUTLINE void matloom_copy_bytes(uint8_t* to, const uint8_t* from, uint32_t bytes);
 
-/* Drops what the cache holds of region OUTPUT. */
+/* Drops region OUTPUT from the cache. */
 void matloom_drop_outputs(const struct matloom_engine* engine);
 
 #endif

@@ -1,10 +1,10 @@
-/* Rules of Program files, each a function of one record: `rules.c` calls them by a table. */
+/* Rules of Program files, each a function of one record, which `rules.c` calls from a table. */
 #ifndef MATLOOM_RULES_H
 #define MATLOOM_RULES_H
 
 #include "internal.h"
 
-/* What rules learn from the records before theirs. */
+/* Facts about earlier records that rules need. */
 struct seen {
   uint32_t section;                 /* of the rule */
   uint32_t owned[MATLOOM_SECTIONS]; /* records that ranges own, by section */
@@ -18,10 +18,10 @@ struct seen {
   bool matloom_##name(const struct matloom_program* program, const uint8_t* record, \
                       uint32_t number, struct seen* seen)
 
-/* What a rule has no use for. */
+/* Marks an argument that a rule does not use. */
 #define UNUSED(name) (void)(name)
 
-/* limits.c: limits of fields are a table of their own. */
+/* limits.c, which has a separate table of the limits of fields. */
 RULE(owns_its_values);   /* an attribute, or a field of the configuration */
 RULE(is_owned);          /* a list's records belong to one range each: nothing is read twice */
 RULE(is_text);           /* texts follow each other, with a zero byte at each end */
@@ -50,7 +50,7 @@ RULE(is_variable);       /* tensors alike, the first given by nothing else; firs
 RULE(is_placed);         /* in ARENA, apart from those before it */
 RULE(finds_variables);   /* an engine's step finds them where they are, before they are replaced */
 
-/* How often a tensor is provided before a step: given, constant, kept, or made. */
+/* How often a tensor is provided before a step: as input, constant or variable, or by a step. */
 PURE uint32_t matloom_provided(const struct matloom_program* program, uint32_t tensor,
                                uint32_t step);
 

@@ -1,5 +1,4 @@
-/* The board of an example: how its engine is reached, memory that both sides reach, and a world to
- * read from and to speak to. */
+/* The board of an example: access to its engine, shared memory, inputs and outputs. */
 #ifndef BOARD_H
 #define BOARD_H
 
@@ -10,9 +9,9 @@ struct matloom_memory board_memory(void);
 
 /* The next image, 64 bytes; false after the last. */
 bool board_input(int8_t* image);
-/* Says a number to somebody. */
+/* Outputs a number. */
 void board_say(int number);
-/* Cycles of the engine's clock, modulo 2^32; for those who measure. */
+/* Cycles of the engine's clock, modulo 2^32, for measurements. */
 uint32_t board_cycles(void);
 
 #endif

@@ -1,14 +1,14 @@
 /* Matloom's driver: Program files and engines, for bare metal, for an RTOS, and for Linux.
  *
- * C11, freestanding: no allocation, no variables of its own, no library (memcpy, memmove and memset,
- * which compilers call by themselves, are in firmware/support). All that is remembered
- * lies in a `struct matloom_program` (one a file) and a `struct matloom_engine` (one an engine),
- * which the caller provides and does not change. An engine belongs to one thread at a time;
- * `matloom_interrupt` alone may be called from an interrupt handler meanwhile.
+ * C11, freestanding: no allocation, no global variables, no library (memcpy, memmove and memset,
+ * which compilers call implicitly, are in firmware/support). All state is in a
+ * `struct matloom_program` (one for each file) and a `struct matloom_engine` (one for each engine),
+ * which the caller provides but does not change. Only one thread at a time may use an engine;
+ * meanwhile, an interrupt handler may call `matloom_interrupt`, but nothing else.
  *
- * A program is opened once (`matloom_program_open`), an engine probed once (`matloom_probe`), the
- * program put into memory that the engine reaches (`matloom_attach`), and then run as often as
- * wanted (`matloom_run`, or step by step with `matloom_start` and `matloom_wait`).
+ * Open a program once (`matloom_program_open`), probe the engine once (`matloom_probe`), put the
+ * program into memory that the engine can access (`matloom_attach`), then run it as often as you
+ * like (`matloom_run`, or step by step with `matloom_start` and `matloom_wait`).
  */
 #ifndef MATLOOM_H
 #define MATLOOM_H
@@ -24,47 +24,47 @@
 extern "C" {
 #endif
 
-/* What a call returns. */
+/* Result of a call. */
 enum matloom_result {
   MATLOOM_OK = 0,
-  MATLOOM_BUSY,                /* the engine is at work */
-  MATLOOM_ERROR_ARGUMENT,      /* a number or pointer of the caller is out of its range */
-  MATLOOM_ERROR_MAGIC,         /* no Program file */
-  MATLOOM_ERROR_FORMAT,        /* a file of another format version: compile it again */
+  MATLOOM_BUSY,                /* the engine is running */
+  MATLOOM_ERROR_ARGUMENT,      /* an argument is out of range */
+  MATLOOM_ERROR_MAGIC,         /* not a Program file */
+  MATLOOM_ERROR_FORMAT,        /* another format version: compile it again */
   MATLOOM_ERROR_SIZE,          /* fewer bytes than the file has, or more than a file may have */
   MATLOOM_ERROR_CHECKSUM,      /* damaged bytes */
-  MATLOOM_ERROR_INTERFACE,     /* made for another version of registers and instructions */
+  MATLOOM_ERROR_INTERFACE,     /* compiled for another version of registers and instructions */
   MATLOOM_ERROR_DIRECTORY,     /* sections out of order, out of place or of a wrong size */
-  MATLOOM_ERROR_SECTION,       /* a section is absent, or required and unknown */
+  MATLOOM_ERROR_SECTION,       /* a section is missing, or required and unknown */
   MATLOOM_ERROR_FIELD,         /* a field outside its limits */
   MATLOOM_ERROR_LIST,          /* a list that no record, or more than one, owns */
   MATLOOM_ERROR_TEXT,          /* texts that do not follow each other, or a name given twice */
   MATLOOM_ERROR_CONFIGURATION, /* fields of the configuration are not those of this version */
   MATLOOM_ERROR_TENSOR,        /* no such tensor, or one of an impossible shape or scale */
   MATLOOM_ERROR_CONSTANT,      /* a constant outside the host's data */
-  MATLOOM_ERROR_REGION,        /* sizes of regions do not fit what lies in them */
-  MATLOOM_ERROR_BINDING,       /* a tensor is bound where it must not be */
+  MATLOOM_ERROR_REGION,        /* sizes of regions do not match their contents */
+  MATLOOM_ERROR_BINDING,       /* a tensor is in the wrong place of a region */
   MATLOOM_ERROR_COMMANDS,      /* a command buffer outside the image, kept bytes out of order */
-  MATLOOM_ERROR_ORDER,         /* a step reads what nothing made, or makes it a second time */
+  MATLOOM_ERROR_ORDER,         /* a step reads a tensor before it is written, or writes it twice */
   MATLOOM_ERROR_VARIABLE,      /* a variable's tensors or place */
   MATLOOM_ERROR_BUS,           /* a register access failed */
-  MATLOOM_ERROR_IDENTITY,      /* no engine of this interface version */
-  MATLOOM_ERROR_DIGEST,        /* the engine has another configuration than the program */
+  MATLOOM_ERROR_IDENTITY,      /* not an engine of this interface version */
+  MATLOOM_ERROR_DIGEST,        /* the program is for another configuration */
   MATLOOM_ERROR_MEMORY,        /* too little memory, or misaligned, or beyond 32 bits */
-  MATLOOM_ERROR_STATE,         /* not attached, at work, or not reset after a fault or timeout */
+  MATLOOM_ERROR_STATE,         /* not attached, running, or not reset after a fault or timeout */
   MATLOOM_ERROR_FAULT,         /* the engine stopped: see matloom_fault */
-  MATLOOM_ERROR_TIMEOUT,       /* no end in time */
-  MATLOOM_ERROR_HOST           /* a step of the host has no function, or its function failed */
+  MATLOOM_ERROR_TIMEOUT,       /* the run did not end in time */
+  MATLOOM_ERROR_HOST           /* no function for the host's steps, or it failed */
 };
 
-/* Where a rule of the format is broken: section (0: header, directory or file), record, offset. */
+/* Where a file breaks a rule: section (0: header, directory or file), record, offset. */
 struct matloom_problem {
   uint32_t section;
   uint32_t record;
   uint32_t offset;
 };
 
-/* A program that was opened. Its members are the driver's. */
+/* An opened program. Its members are private to the driver. */
 struct matloom_program {
   const uint8_t* file;
   uint32_t digest;
@@ -77,75 +77,75 @@ struct matloom_program {
 
 /* A tensor. */
 struct matloom_tensor {
-  const char* name;    /* UTF-8, ends with a zero byte, lies in the file */
+  const char* name;    /* UTF-8, ends with a zero byte, in the file */
   uint32_t name_bytes; /* without the zero byte */
   uint32_t dtype;      /* enum matloom_dtype */
-  uint32_t bytes;      /* of all elements, which lie one after the other, the last axis inner */
+  uint32_t bytes;      /* of all elements, contiguous, the last axis varies fastest */
   uint32_t axes;
   int32_t zero_point;
-  uint64_t scale; /* bits of a double; of a zero, of either sign, where it has none */
+  uint64_t scale; /* bits of a double; 0.0 or -0.0 if it has none */
 };
 
 /* A step of a program. */
 struct matloom_step_info {
   uint32_t kind;  /* enum matloom_step */
   uint32_t index; /* among the steps of its kind */
-  uint32_t operator_number; /* of a step of the host: enum matloom_operator; else 0xffffffff */
-  uint32_t inputs;          /* numbers of tensors that it reads and makes */
+  uint32_t operator_number; /* of a host step: enum matloom_operator; else 0xffffffff */
+  uint32_t inputs;          /* number of tensors that it reads, and that it writes */
   uint32_t outputs;
 };
 
-/* How the driver reaches an engine and what the system wants to be told.
+/* Access to an engine, and hooks for the system.
  *
- * Functions that are NULL are left out: without `read32` and `write32` registers are memory at
- * `registers`, without `wait` the driver asks again at once, without `now` every question counts
- * as one unit of time.
+ * Functions may be NULL: without `read32` and `write32`, registers are memory at `registers`;
+ * without `wait`, the driver polls without a pause; without `now`, each poll counts as one unit of
+ * time.
  */
 struct matloom_port {
-  void* context; /* given to every function */
+  void* context; /* passed to every function */
   volatile uint32_t* registers;
-  /* A register at a byte offset; false where the access failed. */
+  /* Access a register at a byte offset; return false if the access failed. */
   bool (*read32)(void* context, uint32_t offset, uint32_t* value);
   bool (*write32)(void* context, uint32_t offset, uint32_t value);
-  /* Write back what the processor's cache holds of these bytes: the engine is about to read. */
+  /* Write these bytes back from the processor's cache: the engine is about to read them. */
   void (*clean)(void* context, const void* address, size_t bytes);
-  /* Drop what the processor's cache holds of these bytes: the engine writes them. */
+  /* Drop these bytes from the processor's cache: the engine writes them. */
   void (*invalidate)(void* context, void* address, size_t bytes);
-  /* Returns once all writes before it are seen by the engine: a fence. */
+  /* A fence: returns once the engine sees all earlier writes. */
   void (*barrier)(void* context);
-  /* Called between two questions: sleep until the interrupt, or let other tasks run. */
+  /* Called between two polls: sleep until the interrupt, or let other tasks run. */
   void (*wait)(void* context);
-  /* A clock of any unit that may wrap around. */
+  /* A clock in any unit; it may wrap around. */
   uint32_t (*now)(void* context);
-  uint32_t timeout; /* of a run or a reset, in units of `now`; 0 for never */
-  bool interrupts;  /* let the engine raise its interrupt at the end of a run, and at a fault */
+  uint32_t timeout; /* of a run or a reset, in units of `now`; 0: none */
+  bool interrupts;  /* raise the interrupt at the end of a run and on a fault */
 };
 
-/* Memory that processor and engine both reach. */
+/* Memory that processor and engine can both access. */
 struct matloom_memory {
-  void* address;  /* as the processor sees it; NULL where it only passes the place on */
+  void* address;  /* as the processor sees it; NULL if it does not access it */
   uint32_t bus;   /* as the engine sees it, a multiple of 64 */
   uint32_t bytes;
 };
 
-/* A program in memory of an engine. Its members are the driver's; all zero, it is none. */
+/* A program in an engine's memory. Its members are private; all zero means no program. */
 struct matloom_attached {
-  const struct matloom_program* program; /* NULL where none is attached */
+  const struct matloom_program* program; /* NULL if none is attached */
   uint8_t* region[4];                    /* as the processor sees them, by enum matloom_region */
   uint32_t bus[4];                       /* as the engine sees them */
-  bool state_lost;                       /* what variables hold is unknown */
+  bool state_lost;                       /* the values of variables are unknown */
 };
 
-/* An engine that was probed. Its members are the driver's. */
+/* A probed engine. Its members are private to the driver. */
 struct matloom_engine {
   struct matloom_port port;
   struct matloom_attached attached;
-  const struct matloom_program* placed; /* whose regions the engine knows */
+  const struct matloom_program* placed; /* program whose regions are in the registers */
   uint32_t digest;
-  uint32_t running;  /* step of the engine that was started last */
-  uint32_t resident; /* step whose weights are in the scratchpad; none where 0xffffffff */
+  uint32_t running;  /* engine step that was started last */
+  uint32_t resident; /* step whose weights are in the scratchpad; 0xffffffff: none */
   bool bus_failed;
-  bool unfinished; /* a run began whose end was not seen */
+  bool unfinished; /* a run began, and its end was not seen */
   bool stopped;    /* by a fault or a timeout: only a reset helps */
 };
 
@@ -159,36 +159,36 @@ struct matloom_fault_record {
   uint32_t cause;   /* enum matloom_fault */
   uint32_t unit;    /* 0 dispatch, 1 LOAD, 2 EXEC, 3 POST, 4 STORE */
   uint32_t opcode;  /* of the instruction at fault */
-  uint32_t index;   /* of that instruction, from 0; for AXI causes of the unit's own */
+  uint32_t index;   /* of that instruction, from 0; for AXI causes, within its unit */
   uint32_t address; /* bus address for AXI causes, end of the extent for range causes */
 };
 
-/* A function that runs a step of the host on the tensors of a call; false where it cannot. */
+/* Runs a host step on the tensors of a call; returns false if it cannot. */
 typedef bool (*matloom_host)(void* context, const struct matloom_program* program, uint32_t step,
                              void* const* tensors);
 
 /* ---- Programs ---- */
 
-/* Opens a Program file where it lies, in memory or flash, and checks all rules of docs/firmware.md.
- * `bytes` are those that may be read; the file may be shorter. The file begins at a multiple of 4 for
- * the processor, and stays unchanged as long as the program is used. Time grows with the file's
- * bytes, and with the square of its records.
- * Errors: ARGUMENT, MAGIC to VARIABLE; `program->problem` then says where. */
+/* Opens a Program file in place, in memory or flash, and checks all rules of docs/firmware.md.
+ * `bytes` may be read; the file may be shorter. The file must begin at an address that is a
+ * multiple of 4, and must not change while the program is in use. The time grows with the file's
+ * size, and with the square of the number of records. Errors: ARGUMENT, MAGIC to VARIABLE;
+ * `program->problem` then says where. */
 enum matloom_result matloom_program_open(struct matloom_program* program, const void* file,
                                          size_t bytes);
 
-/* As matloom_program_open for a file that was linked into the firmware by those who compiled it:
- * checks header, checksum, configuration's digest (when attached) and directory, which find every
- * damage by chance, and not the rules within sections, which the compiler has checked. Of any other
- * file it may read and write memory that is none of the program's. Where matloom_program_open is not
- * called, a linker leaves half of the driver out. Errors: ARGUMENT, MAGIC to SECTION. */
+/* Like matloom_program_open, for a trusted file that is linked into the firmware: checks only
+ * header, checksum and directory, and the configuration's digest when attached. That finds
+ * accidental damage; the rules within sections are left to the compiler. An untrusted file could
+ * make the driver read and write any memory. If matloom_program_open is not called, the linker
+ * drops half of the driver. Errors: ARGUMENT, MAGIC to SECTION. */
 enum matloom_result matloom_program_use(struct matloom_program* program, const void* file,
                                         size_t bytes);
 
 /* Number of tensors; tensors are numbered from 0. */
 uint32_t matloom_program_tensors(const struct matloom_program* program);
 
-/* Number of steps, of engine and host, in order of execution. */
+/* Number of steps of engine and host, which are numbered in order of execution. */
 uint32_t matloom_program_steps(const struct matloom_program* program);
 
 /* Number of variables, which a network keeps from run to run. */
@@ -210,7 +210,7 @@ enum matloom_result matloom_program_input(const struct matloom_program* program,
 enum matloom_result matloom_program_output(const struct matloom_program* program, uint32_t place,
                                            uint32_t* number);
 
-/* Number of the tensor of a name. Errors: ARGUMENT where there is none. */
+/* Number of the tensor with a name. Errors: ARGUMENT if there is none. */
 enum matloom_result matloom_program_find(const struct matloom_program* program, const char* name,
                                          uint32_t* number);
 
@@ -218,82 +218,82 @@ enum matloom_result matloom_program_find(const struct matloom_program* program, 
 enum matloom_result matloom_program_step(const struct matloom_program* program, uint32_t step,
                                          struct matloom_step_info* info);
 
-/* Tensor that a step reads (`output` false) or makes at a place, which must exist. A negative
- * number is that of a constant of the host: constant n is -1 - n. */
+/* Tensor that a step reads (`output` false) or writes at a place, which must exist. Negative
+ * numbers are constants of the host: constant n is -1 - n. */
 int32_t matloom_program_operand(const struct matloom_program* program, uint32_t step, bool output,
                                 uint32_t place);
 
-/* First byte of a constant of the host, which must exist; multiples of 16 in the host's data. */
+/* First byte of a host constant, which must exist; a multiple of 16 within the host's data. */
 const void* matloom_program_constant(const struct matloom_program* program, uint32_t number);
 
-/* Bytes of memory that `matloom_attach` needs, or `matloom_attach_in_place` where `in_place`. */
+/* Bytes of memory that `matloom_attach` needs, or `matloom_attach_in_place` if `in_place`. */
 uint32_t matloom_program_memory(const struct matloom_program* program, bool in_place);
 
 /* ---- Engines ---- */
 
-/* Takes an engine up: keeps the port, checks identity and interface version, and resets the engine,
- * whatever it was at. Errors: BUS, IDENTITY, TIMEOUT. */
+/* Initialises an engine: stores the port, checks identity and interface version, and resets the
+ * engine, whatever it was doing. Errors: BUS, IDENTITY, TIMEOUT. */
 enum matloom_result matloom_probe(struct matloom_engine* engine, const struct matloom_port* port);
 
-/* Digest of the engine's configuration, which a program must have as well. */
+/* Digest of the engine's configuration, which must equal a program's. */
 uint32_t matloom_digest(const struct matloom_engine* engine);
 
-/* Puts a program into memory that the engine reaches, its image copied, and sets those variables to
- * their first values that are on the device; where the host keeps some, matloom_reset_state must be
- * called before matloom_run. `memory->address` must not be NULL, and the memory be the driver's
- * alone from then on. Errors: BUS, after which no program is attached, DIGEST, MEMORY, STATE. */
+/* Puts a program into memory that the engine can access: copies its image, and sets the variables
+ * on the device to their initial values. If the host keeps some, call matloom_reset_state before
+ * matloom_run. `memory->address` must not be NULL, and nothing else may use the memory from then
+ * on. Errors: BUS (no program is attached afterwards), DIGEST, MEMORY, STATE. */
 enum matloom_result matloom_attach(struct matloom_engine* engine,
                                    const struct matloom_program* program,
                                    const struct matloom_memory* memory);
 
-/* As matloom_attach, but the engine reads the image where the file lies, whose first byte has the
- * bus address `file_bus`, a multiple of 64. */
+/* Like matloom_attach, but the engine reads the image from the file, whose first byte is at the bus
+ * address `file_bus`, a multiple of 64. */
 enum matloom_result matloom_attach_in_place(struct matloom_engine* engine,
                                             const struct matloom_program* program,
                                             const struct matloom_memory* memory,
                                             uint32_t file_bus);
 
-/* Exchanges the program that is attached for another one, or none, which `other` then keeps. Programs
- * that were attached to one engine, each in memory of its own, run alternately; each has a structure
- * of its own. Weights stay in the scratchpad until another program's step is started. */
+/* Swaps the attached program, or none, with the one in `other`. Programs that were attached to one
+ * engine, each in its own memory and with its own structure, can so run alternately. Weights stay
+ * in the scratchpad until a step of another program is started. */
 void matloom_exchange(struct matloom_engine* engine, struct matloom_attached* other);
 
-/* Where a tensor lies in a region as a step of the engine reads or makes it, or NULL where it does
- * not, or no program is attached: inputs may be written there and outputs read there, instead of
- * being copied. NULL too for outputs of int32, which the engine leaves as four planes of bytes.
- * Other steps may use the same bytes. */
+/* Address in a region at which an engine step reads or writes a tensor; NULL if none does, or if no
+ * program is attached. Inputs can be written and outputs read there without a copy. Also NULL for
+ * int32 outputs, which the engine leaves as four planes of bytes. Other steps may use the same
+ * bytes. */
 void* matloom_place(const struct matloom_engine* engine, uint32_t tensor);
 
-/* Copies tensors that a step of the engine reads into their regions. `tensors` has a pointer for
- * each tensor of the program; one that is the tensor's place is not copied, and variables on the
- * device stay there. Elements of more than a byte are little-endian, on any processor. `step` counts
- * the engine's steps. Errors: ARGUMENT, STATE. */
+/* Copies the tensors that an engine step reads into their regions. `tensors` has a pointer for each
+ * tensor of the program; a tensor whose pointer equals its place is not copied, and variables on
+ * the device stay there. Elements of several bytes are little-endian on any processor. `step`
+ * counts engine steps. Errors: ARGUMENT, STATE. */
 enum matloom_result matloom_write_inputs(const struct matloom_engine* engine, uint32_t step,
                                          void* const* tensors);
 
-/* Copies tensors that a step of the engine made out of their regions, as matloom_write_inputs;
- * sums of int32 are joined, little-endian. Errors: ARGUMENT, STATE. */
+/* Copies the tensors that an engine step wrote out of their regions, like matloom_write_inputs;
+ * int32 sums are joined, little-endian. Errors: ARGUMENT, STATE. */
 enum matloom_result matloom_read_outputs(const struct matloom_engine* engine, uint32_t step,
                                          void* const* tensors);
 
-/* Starts a step of the engine, counted among the engine's; the shorter way where its weights are
+/* Starts an engine step, counted among engine steps; uses its shorter commands if its weights are
  * still in the scratchpad. Errors: ARGUMENT, BUS, STATE. */
 enum matloom_result matloom_start(struct matloom_engine* engine, uint32_t step);
 
-/* Says how the run is: BUSY, OK once it ended. Errors: BUS, FAULT, STATE. */
+/* State of the run: BUSY, or OK once it has ended. Errors: BUS, FAULT, STATE. */
 enum matloom_result matloom_poll(struct matloom_engine* engine);
 
 /* Waits for the end of the run. Errors: BUS, FAULT, STATE, TIMEOUT. */
 enum matloom_result matloom_wait(struct matloom_engine* engine);
 
-/* Acknowledges the engine's interrupt: for a handler. Returns whether it was this engine's. */
+/* Acknowledges the engine's interrupt, in a handler. Returns whether it was this engine's. */
 bool matloom_interrupt(const struct matloom_engine* engine);
 
-/* Lets bus transfers end and resets every unit, which also ends a fault. Weights are lost, what
- * variables hold is not, unless a run was under way. Errors: BUS, TIMEOUT. */
+/* Waits until bus transfers end and resets every unit, which also clears a fault. Weights are lost;
+ * variables keep their values unless a run was in progress. Errors: BUS, TIMEOUT. */
 enum matloom_result matloom_reset(struct matloom_engine* engine);
 
-/* Cycles without any progress after which the engine itself stops with a fault; 0 for never.
+/* Sets the cycles without progress after which the engine stops with a fault; 0: never.
  * Errors: BUS. */
 enum matloom_result matloom_watchdog(struct matloom_engine* engine, uint32_t cycles);
 
@@ -305,37 +305,37 @@ enum matloom_result matloom_fault(struct matloom_engine* engine,
 enum matloom_result matloom_counters(struct matloom_engine* engine,
                                      struct matloom_counters* counters);
 
-/* Cycle in which a slot of the completion-time table was reached, 0 for never. Errors: ARGUMENT,
+/* Cycle in which a slot of the completion-time table was reached; 0: never. Errors: ARGUMENT,
  * BUS. */
 enum matloom_result matloom_timestamp(struct matloom_engine* engine, uint32_t slot,
                                       uint32_t* cycle);
 
-/* Sets all variables to their first values: those of the engine in memory, those of the host in
- * `tensors`, which may be NULL where there are none. Errors: ARGUMENT, STATE. */
+/* Sets all variables to their initial values: those on the device in memory, those of the host in
+ * `tensors`, which may be NULL if there are none. Errors: ARGUMENT, STATE. */
 enum matloom_result matloom_reset_state(struct matloom_engine* engine, void* const* tensors);
 
-/* As matloom_reset_state, but to the values in `values`, one for each variable in the program's
+/* Like matloom_reset_state, but with the values in `values`, one for each variable in the program's
  * order. Errors: ARGUMENT, STATE. */
 enum matloom_result matloom_write_state(struct matloom_engine* engine, void* const* tensors,
                                         const void* const* values);
 
-/* Copies what variables hold to `values`; arguments as for matloom_write_state. Errors: ARGUMENT,
- * STATE, where it is unknown. */
+/* Copies the values of variables to `values`; arguments as for matloom_write_state. Errors:
+ * ARGUMENT, STATE (also if they are unknown). */
 enum matloom_result matloom_read_state(const struct matloom_engine* engine, void* const* tensors,
                                        void* const* values);
 
-/* Runs a network once: every step in order, the host's by `host`, which may be NULL where there
- * are none. Inputs are read from, outputs left in `tensors`, as for matloom_write_inputs; variables
- * of the host are carried over. Errors: ARGUMENT, BUS, FAULT, HOST, STATE, TIMEOUT; after one, reset
- * the engine, and the state of a network that has variables. */
+/* Runs a network once: every step in order; `host` runs the host's, and may be NULL if there are
+ * none. Inputs are read from `tensors` and outputs written there, as for matloom_write_inputs; the
+ * host's variables keep their new values. Errors: ARGUMENT, BUS, FAULT, HOST, STATE, TIMEOUT; after
+ * an error, reset the engine, and the state if the network has variables. */
 enum matloom_result matloom_run(struct matloom_engine* engine, void* const* tensors,
                                 matloom_host host, void* context);
 
-/* CRC-32 of Ethernet and zlib over bytes that follow those of the checksum `before`; 0 for none. */
+/* CRC-32 as in Ethernet and zlib; `before` is the checksum of the preceding bytes, 0 at first. */
 uint32_t matloom_checksum(uint32_t before, const void* bytes, size_t size);
 
-/* A few words for a result, or a cause of a fault: for people. In a file of their own, so that
- * they cost nothing where they are not used. */
+/* A short text for a result or for the cause of a fault. Both are in a separate file, so they cost
+ * nothing unless used. */
 const char* matloom_result_text(enum matloom_result result);
 const char* matloom_fault_text(uint32_t cause);
 

@@ -1,8 +1,8 @@
-/* Operators that the engine leaves to the host: bit for bit those of the reference kernels.
+/* Operators that the engine leaves to the host, equal to the reference kernels bit for bit.
  *
- * C11, freestanding, no allocation, no variables. Numbers of a type other than the function's name
- * says are in its arguments; what is derived from scales is so by the compiler. Arrays of input and
- * output are apart, but for matloom_copy, whose may be the same. */
+ * C11, freestanding, no allocation, no variables. The compiler computes all arguments that depend
+ * on scales. Input and output arrays must not overlap, except that those of matloom_copy may be the
+ * same. */
 #ifndef MATLOOM_KERNELS_H
 #define MATLOOM_KERNELS_H
 
@@ -18,7 +18,7 @@ struct matloom_scale {
   int32_t shift;
 };
 
-/* Integers: their type, and the one that stands for zero. */
+/* Integers: their type, and the integer that represents zero. */
 struct matloom_integers {
   uint32_t dtype;
   int32_t zero_point;
@@ -27,11 +27,11 @@ struct matloom_integers {
 /* RESHAPE, SQUEEZE and EXPAND_DIMS: the same bytes. */
 void matloom_copy(void* output, const void* input, uint32_t bytes);
 
-/* Any operator of one tensor of 8 bits, element by element: `table` has its result for each byte. */
+/* Any element-wise operator of one 8-bit tensor: `table` has its result for each byte. */
 void matloom_lookup(void* output, const void* input, const uint8_t* table, uint32_t elements);
 
-/* SOFTMAX of int8 along the last axis, `columns` long; outputs have scale 1/256 and zero point -128.
- * `scale` takes differences to Q5.26; below `least` they are ignored. */
+/* SOFTMAX of int8 along the last axis, `columns` long; outputs have scale 1/256 and zero point
+ * -128. `scale` converts differences to Q5.26; those below `least` are ignored. */
 void matloom_softmax_int8(int8_t* output, const int8_t* input, uint32_t rows, uint32_t columns,
                           struct matloom_scale scale, int32_t least);
 
@@ -39,7 +39,7 @@ void matloom_softmax_int8(int8_t* output, const int8_t* input, uint32_t rows, ui
 void matloom_quantize(void* output, const float* input, uint32_t dtype, uint32_t elements,
                       float scale, int32_t zero_point);
 
-/* QUANTIZE of integers to others: of int8, uint8 or int16, by `scale`. */
+/* QUANTIZE from integers to integers, int8, uint8 or int16, by `scale`. */
 void matloom_requantize(void* output, const void* input, struct matloom_integers made,
                         struct matloom_integers given, uint32_t elements,
                         struct matloom_scale scale);
@@ -48,14 +48,14 @@ void matloom_requantize(void* output, const void* input, struct matloom_integers
 void matloom_dequantize(float* output, const void* input, uint32_t dtype, uint32_t elements,
                         double scale, int32_t zero_point);
 
-/* ARG_MAX, or ARG_MIN where `largest` is false, of int8, uint8 or float32, along an axis of `length`
- * with `outer` elements before and `inner` after it: the first position. What is not a number is
- * taken for the extreme. */
+/* ARG_MAX, or ARG_MIN where `largest` is false, of int8, uint8 or float32, along an axis of
+ * `length` with `outer` elements before and `inner` after it: the first position. NaN counts as the
+ * extreme. */
 void matloom_pick(int32_t* output, const void* input, uint32_t dtype, bool largest, uint32_t outer,
                   uint32_t length, uint32_t inner);
 
-/* One step of an LSTM: rows of the batch, cells, the step's first sum of the inputs and how far the
- * next row is, and the zero point of the output. */
+/* One step of an LSTM: rows of the batch, cells, index of the step's first sum of the inputs and
+ * distance to the next row's, and the zero point of the output. */
 struct matloom_lstm {
   uint32_t batch;
   uint32_t cells;
@@ -64,29 +64,30 @@ struct matloom_lstm {
   int32_t zero_point;
 };
 
-/* LSTM_CELL: what a step of an LSTM of int8 does after its products. `sums` of the inputs and `again`
- * of the recurrence have the gates input, forget, cell and output one after another. Of 12 `scales` first the multipliers, then the shifts, are of
- * the gates' sums of inputs, those of the recurrence, the state that is kept, what is new, and the
- * output; the last pair is the limit of the state, 0 for none, and the left shift to Q3.12. */
+/* LSTM_CELL: the rest of an int8 LSTM's step, after its products. `sums` of the inputs and `again`
+ * of the recurrence have the gates input, forget, cell and output one after another. `scales` are
+ * multipliers, then shifts, for the gates' sums of inputs, for those of the recurrence, for the
+ * kept part of the state, for its new part, and for the output; the last pair is the limit of the
+ * state (0: none) and the left shift to Q3.12. */
 void matloom_lstm_cell(int8_t* output, int16_t* after, const int32_t* sums, const int32_t* again,
                        const int16_t* before, const int32_t* scales, struct matloom_lstm step);
 
-/* QuantizeLinear of ONNX: float32 to int8 or uint8, halves to the even integer. What is not a number
- * becomes the least. */
+/* QuantizeLinear of ONNX: float32 to int8 or uint8, rounding halves to even. NaN becomes the
+ * smallest integer. */
 void matloom_onnx_quantize(void* output, const float* input, uint32_t elements, float scale,
                            struct matloom_integers made);
 
-/* QLinearSoftmax of ONNX Runtime: int8 or uint8 along the last axis, `columns` long. `table` has 256
- * powers, of the largest difference first; `levels` are the steps from 0 to 1. */
+/* QLinearSoftmax of ONNX Runtime: int8 or uint8 along the last axis, `columns` long. `table` has
+ * 256 exponentials, the largest difference first; `levels` is the number of steps from 0 to 1. */
 void matloom_onnx_softmax(void* output, const void* input, const float* table, uint32_t rows,
                           uint32_t columns, float levels, struct matloom_integers made);
 
-/* Other orders of axes: elements of so many bytes, `lengths` of the output's axes, and for each of
- * these the bytes from one element to the next in the input. */
+/* Transposes elements of `bytes` bytes: `lengths` are those of the output's axes, and `strides` the
+ * bytes from one element to the next in the input for each of these. */
 void matloom_transpose(void* output, const void* input, uint32_t bytes, uint32_t axes,
                        const uint32_t* lengths, const uint32_t* strides);
 
-/* What matloom_combine and matloom_reduce do with two integers. */
+/* Operation of matloom_combine and matloom_reduce on two integers. */
 enum matloom_operation {
   MATLOOM_ADD,
   MATLOOM_SUBTRACT,
@@ -99,27 +100,27 @@ enum matloom_operation {
   MATLOOM_NOT_EQUAL
 };
 
-/* Two tensors of integers or booleans, of type `given`, element by element; results wrap around. A
- * step is 1, or 0 for a tensor of one element. */
+/* Combines two tensors of integers or booleans of type `given` element by element; results wrap
+ * around. A step is 1, or 0 for a tensor of one element. */
 void matloom_combine(void* output, const void* one, const void* other, uint32_t made,
                      uint32_t given, uint32_t operation, uint32_t elements, uint32_t step,
                      uint32_t other_step);
 
-/* Integers and booleans as those of another type, to their lower bits. */
+/* Converts integers and booleans to another type, keeping their lower bits. */
 void matloom_convert(void* output, const void* input, uint32_t made, uint32_t given,
                      uint32_t elements);
 
-/* The sum, or the least or largest, of integers along an axis of `length` with `outer` elements
+/* Sum, minimum or maximum of integers along an axis of `length` with `outer` elements
  * before and `inner` after it. */
 void matloom_reduce(void* output, const void* input, uint32_t dtype, uint32_t operation,
                     uint32_t outer, uint32_t length, uint32_t inner);
 
-/* Elements of one tensor where a condition holds, and of the other elsewhere. The condition's step
- * is 1, or 0 for one element. */
+/* Takes elements of `one` where the condition holds, and of `other` elsewhere. The condition's step
+ * is 1, or 0 if it has one element. */
 void matloom_select(void* output, const uint8_t* condition, const void* one, const void* other,
                     uint32_t dtype, uint32_t elements, uint32_t condition_step);
 
-/* So many parts of so many bytes, a step apart in the output and another one in the input. */
+/* Copies `count` parts of `bytes` bytes each, at different steps in output and input. */
 void matloom_copy_parts(void* output, const void* input, uint32_t count, uint32_t bytes,
                         uint32_t step, uint32_t input_step);
 
@@ -129,7 +130,7 @@ struct matloom_inner {
   uint32_t bytes;
   void* const* tensors; /* as for matloom_run */
   matloom_host host;    /* its context is the engine */
-  /* What follows is that of these kernels. */
+  /* The members below are private to these kernels. */
   struct matloom_program program;
   struct matloom_attached attached;
 };
@@ -146,14 +147,15 @@ struct matloom_moves {
   uint32_t count;
 };
 
-/* A loop. Values that an iteration leaves to the next have buffers, or are variables of the body. */
+/* A loop. Values passed from one iteration to the next have buffers, or are variables of the
+ * body. */
 struct matloom_loop {
   struct matloom_inner* body;
-  struct matloom_inner* condition; /* decides before each iteration; NULL where the body counts */
+  struct matloom_inner* condition; /* decides before each iteration; NULL if the loop counts */
   const uint8_t* goes_on;          /* made by the condition, else read and made by the body */
-  const int64_t* most;             /* iterations, where the body counts */
-  int64_t* iteration;              /* where the body counts, its input */
-  const void* const* begin;        /* values of the body's variables, before the first iteration */
+  const int64_t* most;             /* largest number of iterations, if the loop counts */
+  int64_t* iteration;              /* number of the iteration, if the loop counts */
+  const void* const* begin;        /* of the body's variables, before the first iteration */
   void* const* end;                /* and after the last */
   struct matloom_moves before;     /* to the first iteration */
   struct matloom_moves entering;   /* to each iteration */
@@ -163,13 +165,13 @@ struct matloom_loop {
   uint32_t iterations;             /* rows of these outputs, one for each iteration */
 };
 
-/* Attaches a program of a loop, and reduces the memory by what it took. The network's own program is
- * attached after those of all loops. Errors as for matloom_program_use and matloom_attach. */
+/* Attaches a program of a loop, and takes its part off the memory. Attach the programs of all loops
+ * before the network's own. Errors as for matloom_program_use and matloom_attach. */
 enum matloom_result matloom_inner_open(struct matloom_engine* engine, struct matloom_inner* inner,
                                        struct matloom_memory* memory);
 
-/* Runs a loop: a step of the host, from within matloom_run. Returns false where a run fails, or the
- * number of iterations is not that of the outputs' rows. */
+/* Runs a loop, which is a host step within matloom_run. Returns false if a run fails, or if the
+ * number of iterations differs from the outputs' rows. */
 bool matloom_loop(struct matloom_engine* engine, const struct matloom_loop* loop);
 
 #ifdef __cplusplus

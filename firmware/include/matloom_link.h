@@ -1,9 +1,9 @@
-/* The device's end of the host link (docs/link.md) on a processor: what `rtl/matloom_rtl/link` is in
- * gateware. A host then reaches the engine's registers and memory over a serial line, as on a board
- * without a processor.
+/* The device's end of the host link (docs/link.md) on a processor, the counterpart of
+ * `rtl/matloom_rtl/link`. A host can then access the engine's registers and memory over a serial
+ * line, as on a board without a processor.
  *
- * C11, freestanding, no allocation, no variables of its own: all that is remembered lies in a
- * `struct matloom_link`, which the caller provides.
+ * C11, freestanding, no allocation, no global variables: all state is in a `struct matloom_link`,
+ * which the caller provides.
  */
 #ifndef MATLOOM_LINK_H
 #define MATLOOM_LINK_H
@@ -17,45 +17,45 @@ extern "C" {
 #define MATLOOM_LINK_FRAME_BYTES \
   (MATLOOM_LINK_REQUEST_HEADER_BYTES + MATLOOM_LINK_MAX_DATA_BYTES + MATLOOM_LINK_CRC_BYTES)
 
-/* What a host is told of, and how it is answered. */
+/* Facts for the host, and functions to answer it. */
 struct matloom_link_board {
   const char* name;             /* at most 16 characters, ASCII */
   uint32_t clock_hz;            /* of the engine; not 0 */
   uint32_t digest;              /* of the engine's configuration: its register DIGEST */
   struct matloom_memory memory; /* what the host may read and write */
-  /* Registers, and hooks for caches, as the driver's; `wait` and `now` are not used. */
+  /* Registers and hooks for caches, as for the driver; `wait` and `now` are not used. */
   struct matloom_port port;
-  /* Waits for the engine's interrupt, for so many cycles at most; returns those that passed. Where
-   * NULL, each question for the interrupt counts as a cycle. */
+  /* Waits for the engine's interrupt, at most `cycles`; returns the cycles that passed. If NULL,
+   * each poll counts as a cycle. */
   uint32_t (*await)(void* context, uint32_t cycles);
-  /* Sends bytes to the host, in their order. */
+  /* Sends bytes to the host, in order. */
   void (*send)(void* context, const uint8_t* bytes, size_t count);
-  void* context; /* given to `await` and `send` */
+  void* context; /* passed to `await` and `send` */
 };
 
-/* A link. Its members are the link's. */
+/* A link. Its members are private. */
 struct matloom_link {
   struct matloom_link_board board;
-  uint8_t frame[MATLOOM_LINK_FRAME_BYTES]; /* of the request that comes, without stuffing */
+  uint8_t frame[MATLOOM_LINK_FRAME_BYTES]; /* the request so far, without stuffing */
   uint32_t used;
-  uint32_t left;   /* bytes until the next that says where a zero is */
+  uint32_t left;   /* bytes until the next code byte */
   bool zero;       /* a zero follows, unless the frame ends */
-  bool started;    /* a byte came since the last delimiter */
-  bool damaged;    /* more bytes came than a request has */
-  bool awake;      /* a delimiter came since the reset: before it, bytes are of no whole request */
-  bool session;    /* a hello came since the reset */
-  bool fresh;      /* the answer to the last hello said so */
+  bool started;    /* a byte has arrived since the last delimiter */
+  bool damaged;    /* more bytes than a request can have */
+  bool awake;      /* a delimiter has arrived since the reset; earlier bytes are ignored */
+  bool session;    /* a hello has arrived since the reset */
+  bool fresh;      /* as in the reply to the last hello */
   uint8_t due;     /* number of the next request */
   uint8_t kept[MATLOOM_LINK_WINDOW_REQUESTS]; /* statuses, by number */
-  uint32_t sum;    /* of the reply that is sent */
+  uint32_t sum;    /* checksum of the reply so far */
 };
 
 /* Begins as after a reset. */
 void matloom_link_open(struct matloom_link* link, const struct matloom_link_board* board);
 
-/* Takes a byte that came from the host. At the end of a request, does it and sends the reply, before it
- * returns. Not for an interrupt handler: let that keep bytes, at least
- * MATLOOM_LINK_BUFFER_BYTES, while a request is done. */
+/* Takes a byte from the host. At the end of a request, carries it out and sends the reply before it
+ * returns. Do not call it in an interrupt handler: buffer bytes there, at least
+ * MATLOOM_LINK_BUFFER_BYTES, while a request is carried out. */
 void matloom_link_take(struct matloom_link* link, uint8_t byte);
 
 #ifdef __cplusplus

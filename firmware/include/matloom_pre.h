@@ -1,8 +1,8 @@
-/* Preprocessing in front of a network: what `matloom.pre` defines, bit for bit.
+/* Preprocessing in front of a network, equal to `matloom.pre` bit for bit.
  *
- * C11, freestanding, no allocation, no variables. Tables are made by the compiler; a network in C has
- * them, and a function for each input that calls these. In floating point the bits are the same where
- * products and sums are not fused: -ffp-contract=off on processors that could. */
+ * C11, freestanding, no allocation, no variables. The compiler makes the tables; a network in C
+ * contains them, with a function for each input that calls these. In floating point, use
+ * -ffp-contract=off on processors that can fuse products and sums, to get the same bits. */
 #ifndef MATLOOM_PRE_H
 #define MATLOOM_PRE_H
 
@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-/* A stretch of pixels or frequencies, and the place of their weights. */
+/* A range of pixels or frequencies, and the index of its first weight. */
 struct matloom_taps {
   uint16_t first;
   uint16_t count;
@@ -34,7 +34,7 @@ struct matloom_image {
   uint32_t element_bytes;
 };
 
-/* Makes an input of an image of `depth` bytes a pixel: red, green and blue, or 1 where it is grey. */
+/* Turns an image of `depth` bytes a pixel (red, green and blue; 1 for grey) into an input. */
 void matloom_image(void* output, const uint8_t* image, uint32_t depth,
                    const struct matloom_image* how);
 
@@ -58,7 +58,7 @@ struct matloom_mel {
   const float* dct; /* coefficients x mels */
 };
 
-/* Makes features of a waveform; `work` has 2 * points + mels numbers. */
+/* Computes features of a waveform; `work` has 2 * points + mels numbers. */
 void matloom_mel(float* features, const int16_t* samples, float* work,
                  const struct matloom_mel* how);
 
@@ -85,8 +85,8 @@ struct matloom_micro {
   uint32_t log_shift;
 };
 
-/* Makes features of a waveform: `transform` has `points` numbers, `energy` points / 2 + 1, `noise`
- * as many as there are bands. */
+/* Computes features of a waveform: `transform` has `points` numbers, `energy` points / 2 + 1, and
+ * `noise` one for each band. */
 void matloom_micro_frontend(uint16_t* features, const int16_t* samples, int16_t* transform,
                             int32_t* energy, uint32_t* noise, const struct matloom_micro* how);
 

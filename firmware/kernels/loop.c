@@ -28,7 +28,7 @@ static bool run(struct matloom_engine* engine, const struct matloom_inner* inner
   return matloom_run(engine, inner->tensors, inner->host, engine) == MATLOOM_OK;
 }
 
-/* Sets whether there is an iteration; returns whether that could be told. */
+/* Decides whether there is another iteration; returns false if that fails. */
 static bool ask(struct matloom_engine* engine, const struct matloom_loop* loop, uint32_t iteration,
                 bool* again) {
   if (loop->condition == NULL) {

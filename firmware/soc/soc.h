@@ -12,23 +12,23 @@
 #define SOC_IMAGE_BYTES 0x10000u
 
 #define SOC_WORD(address) (*(volatile uint32_t*)(uintptr_t)(address))
-/* A register, by the names of its peripheral and its own. */
+/* A register, by the names of its peripheral and of the register. */
 #define SOC_REGISTER(peripheral, name) \
   SOC_WORD(MATLOOM_SOC_##peripheral##_BASE + MATLOOM_SOC_##peripheral##_##name##_OFFSET)
 
-/* Whether a byte has come over the line. */
+/* Whether a byte has arrived on the line. */
 static inline bool soc_came(void) {
   return (SOC_REGISTER(UART, STATUS) & MATLOOM_SOC_UART_STATUS_RX_AVAILABLE_MASK) != 0;
 }
 
-/* The next byte from the line, as soon as it is there. */
+/* Waits for the next byte on the line, and returns it. */
 static inline uint8_t soc_byte(void) {
   while (!soc_came()) {
   }
   return (uint8_t)SOC_REGISTER(UART, DATA);
 }
 
-/* Sends bytes; returns when the last of them waits to be sent. */
+/* Sends bytes; returns once the last one is queued. */
 static inline void soc_send(void* context, const uint8_t* bytes, size_t count) {
   (void)context;
   for (size_t i = 0; i < count; ++i) {
@@ -38,7 +38,7 @@ static inline void soc_send(void* context, const uint8_t* bytes, size_t count) {
   }
 }
 
-/* The board's name, MATLOOM_SOC_BOARD_BYTES at most and a zero. */
+/* Stores the board's name, at most MATLOOM_SOC_BOARD_BYTES and a zero. */
 static inline void soc_board(char* name) {
   for (uint32_t i = 0; i < MATLOOM_SOC_BOARD_BYTES; ++i) {
     const uint32_t word = SOC_WORD(MATLOOM_SOC_SYSTEM_BASE + MATLOOM_SOC_SYSTEM_BOARD_0_OFFSET +
@@ -48,12 +48,12 @@ static inline void soc_board(char* name) {
   name[MATLOOM_SOC_BOARD_BYTES] = 0;
 }
 
-/* Drops what the data cache holds, if there is one: the engine wrote memory. */
+/* Flushes the data cache, if there is one, after the engine has written memory. */
 static inline void soc_flush_data(void) {
   if (SOC_REGISTER(SYSTEM, DATA_CACHE) != 0) __asm__ volatile(".word 0x500f" ::: "memory");
 }
 
-/* Drops what the instruction cache holds: an image was loaded. */
+/* Flushes the instruction cache, after an image has been loaded. */
 static inline void soc_flush_instructions(void) { __asm__ volatile("fence.i" ::: "memory"); }
 
 #endif

@@ -1,13 +1,13 @@
-/* What applications need of the system they run on, next to `board.h`: a line, and a clock. */
+/* What applications need from their system in addition to `board.h`: a line and a clock. */
 #ifndef MATLOOM_SYSTEM_H
 #define MATLOOM_SYSTEM_H
 
 #include "board.h"
 
-/* Called once, first: may say what this is, in a line. */
+/* Called once, at the start; may print a line about the system. */
 void system_begin(void);
 
-/* Waits for bytes from the line; false where it has ended. */
+/* Waits for bytes from the line; returns false at its end. */
 bool system_read(void* bytes, size_t count);
 void system_write(const char* bytes, size_t count);
 

@@ -1,9 +1,9 @@
-/* A custom operator of TensorFlow Lite Micro that runs a compiled sub-graph on the engine.
+/* A custom operator for TensorFlow Lite Micro that runs a compiled sub-graph on the engine.
  *
- * The operator's custom options are a Program file as `matloom compile` writes it, whose steps are
- * all the engine's; its inputs and outputs are those of the sub-graph, in order. Several such
- * operators share the engine: the program is put into its memory again where another one ran last,
- * so that a sub-graph which keeps variables must be the only one. */
+ * The operator's custom options are a Program file from `matloom compile` with engine steps only;
+ * its inputs and outputs are those of the sub-graph, in order. Several such operators can share the
+ * engine: if another one ran last, a program is attached again, so a sub-graph that keeps variables
+ * must be the only one. */
 #ifndef MATLOOM_EXAMPLES_TFLM_OP_H
 #define MATLOOM_EXAMPLES_TFLM_OP_H
 
@@ -15,11 +15,11 @@ namespace matloom {
 /* Name of the operator in a model, for `MicroMutableOpResolver::AddCustom`. */
 constexpr char kOperator[] = "MATLOOM";
 
-/* Gives operators an engine that was probed, and memory that both reach. To be called before the
- * interpreter allocates tensors; forgets operators of an interpreter before. */
+/* Gives operators a probed engine, and memory that both can access. Call it before the interpreter
+ * allocates tensors; it forgets the operators of an earlier interpreter. */
 void UseEngine(matloom_engine* engine, const matloom_memory& memory);
 
-/* What `AddCustom` takes. */
+/* The registration for `AddCustom`. */
 const TFLMRegistration* Register_MATLOOM();
 
 }  // namespace matloom
