@@ -1,4 +1,4 @@
-/* Header, directory and checksum of a Program file; what a program says of itself. */
+/* Header, directory and checksum of a Program file. */
 #include "internal.h"
 
 /* One section of the format. */
@@ -83,7 +83,7 @@ static bool follows(const struct matloom_program* program, const uint8_t* entry,
   return true;
 }
 
-/* Takes a section that is known up. */
+/* Stores a known section. */
 static bool take(struct matloom_program* program, const uint8_t* entry,
                          const struct section_rule* rule) {
   const uint32_t tag = ENTRY(entry, TAG);
@@ -127,7 +127,7 @@ static enum matloom_result check_directory(struct matloom_program* program) {
   return end == total ? MATLOOM_OK : MATLOOM_ERROR_DIRECTORY;
 }
 
-/* Checks that no section is absent that must be there. */
+/* Checks that no required section is missing. */
 static enum matloom_result check_presence(struct matloom_program* program) {
   for (uint32_t tag = 1; tag < MATLOOM_SECTIONS; ++tag) {
     if (program->section[tag].offset == 0 && !section_rules[tag].optional) {

@@ -1,4 +1,4 @@
-/* Limits of the fields of a Program file, lists that have one owner each, texts, configuration. */
+/* Rules for fields of a Program file, owners of lists, texts and the configuration. */
 #include "rules.h"
 
 enum field_type {
@@ -19,7 +19,7 @@ struct field_rule {
   uint8_t offset;
   uint8_t of; /* section of a range */
   uint8_t type : 4;
-  uint8_t error : 4; /* less LEAST_ERROR */
+  uint8_t error : 4; /* minus LEAST_ERROR */
   uint32_t low;
   uint32_t high;
 };
@@ -34,7 +34,7 @@ struct field_rule {
 #define REGION_RULE(field) \
   PLACE_RULE(NETWORK, field, U32, NONE, 0, MATLOOM_FILE_REGION_LIMIT, REGION)
 
-/* What the format says of single fields, and what else a field is checked for by itself. */
+/* Limits of the format for single fields, and other checks of single fields. */
 static const struct field_rule field_rules[] = {
     MATLOOM_FIELD_TABLE(FIELD_RULE)
     REGION_RULE(PROGRAM_BYTES),
@@ -54,7 +54,7 @@ static const struct field_rule field_rules[] = {
                VARIABLE),
 };
 
-/* Whether a range lies within its section, whose records it owns no more than there are. */
+/* Whether a range lies within its section; counts the records that it owns. */
 static OUTLINE bool range_fits(const struct matloom_program* program, const uint8_t* range,
                                uint32_t section, struct seen* seen) {
   const uint32_t most = count(program, section);
@@ -106,7 +106,7 @@ enum matloom_result matloom_check_fields(struct matloom_program* program, struct
   return MATLOOM_OK;
 }
 
-/* Attributes and fields of the configuration are of one layout. */
+/* Attributes and fields of the configuration have the same layout. */
 RULE(owns_its_values) {
   static const uint8_t pools[] = {
       MATLOOM_SECTION_NONE,   MATLOOM_SECTION_INTEGERS, MATLOOM_SECTION_INTEGERS,

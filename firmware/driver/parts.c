@@ -1,4 +1,4 @@
-/* Rules of tensors, constants, regions and bindings. */
+/* Rules for tensors, constants, regions and bindings. */
 #include "rules.h"
 
 RULE(is_named_once) {

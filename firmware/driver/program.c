@@ -1,4 +1,4 @@
-/* What a program that was opened says of its tensors and steps. */
+/* Tensors and steps of an opened program. */
 #include "internal.h"
 
 uint32_t matloom_program_tensors(const struct matloom_program* program) {

@@ -1,4 +1,4 @@
-/* What records of a Program file say: lists, names, sizes, places. */
+/* Access to records of a Program file: lists, names, sizes, places. */
 #include "internal.h"
 
 /* Records that are read by one function have their fields at the same offsets. */

@@ -1,4 +1,4 @@
-/* The table of rules within sections, and the loop that holds a file to them. */
+/* The table of rules within sections, and the loop that checks a file against them. */
 #include "rules.h"
 
 struct rule {
@@ -13,7 +13,7 @@ struct rule {
 #define ONCE(section, result, name) \
   {matloom_##name, MATLOOM_SECTION_##section, MATLOOM_ERROR_##result, true}
 
-/* In order: rules rely on those before them, as on the limits of fields. */
+/* In order: rules rely on earlier ones, and on the limits of fields. */
 static const struct rule rules[] = {
     EACH(CONFIGURATION, FIELD, owns_its_values),
     EACH(ATTRIBUTES, FIELD, owns_its_values),

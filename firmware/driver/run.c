@@ -11,7 +11,7 @@ static enum matloom_result run_engine(struct matloom_engine* engine, uint32_t st
   return result;
 }
 
-/* Lets the next call begin with what this one left of the host's variables. */
+/* Carries the host's variables over to the next call. */
 static void carry_over(const struct matloom_program* program, void* const* tensors) {
   for (uint32_t i = 0; i < count(program, MATLOOM_SECTION_VARIABLES); ++i) {
     const uint8_t* variable = AT(program, VARIABLES, i);

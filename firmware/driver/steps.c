@@ -1,4 +1,4 @@
-/* Rules of steps: their order, what they read and make, their commands and bindings. */
+/* Rules for steps: order, inputs and outputs, commands and bindings. */
 #include "rules.h"
 
 uint32_t matloom_provided(const struct matloom_program* program, uint32_t tensor, uint32_t step) {

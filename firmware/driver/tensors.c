@@ -1,7 +1,7 @@
-/* Tensors on their way in and out of regions, and the values of variables. */
+/* Copies tensors into and out of regions, and the values of variables. */
 #include "internal.h"
 
-/* Where a binding lies, as the processor sees it. */
+/* Address of a binding, as the processor sees it. */
 static OUTLINE uint8_t* place_of(const struct matloom_engine* engine, const uint8_t* binding) {
   return engine->attached.region[WORD(binding, BINDINGS, REGION)] + WORD(binding, BINDINGS, OFFSET);
 }
@@ -16,7 +16,7 @@ void matloom_bring(const struct matloom_engine* engine, uint8_t* place, const ui
   if (engine->port.clean != NULL) engine->port.clean(engine->port.context, place, bytes);
 }
 
-/* Joins sums of int32: the engine leaves four planes of signed bytes, the lowest first. */
+/* Joins int32 sums: the engine leaves four planes of signed bytes, the lowest first. */
 static void join_planes(uint8_t* to, const uint8_t* from, uint32_t bytes) {
   const uint32_t plane = bytes / 4u;
   for (const uint8_t* end = from + plane; from != end; ++from) {
@@ -30,7 +30,7 @@ static void join_planes(uint8_t* to, const uint8_t* from, uint32_t bytes) {
   }
 }
 
-/* Where a variable lies: on the device, or in `tensors`; NULL for neither. */
+/* Address of a variable, on the device or in `tensors`; NULL if neither. */
 static OUTLINE uint8_t* variable_at(const struct matloom_engine* engine, const uint8_t* variable,
                                     void* const* tensors) {
   const uint8_t* binding = matloom_variable_place(engine->attached.program, variable);
@@ -38,8 +38,8 @@ static OUTLINE uint8_t* variable_at(const struct matloom_engine* engine, const u
   return tensors == NULL ? NULL : tensors[WORD(variable, VARIABLES, BEFORE)];
 }
 
-/* Sets variables to `values`, or to their first ones for NULL. Returns whether some have no place to
- * go to. */
+/* Sets variables to `values`, or to their initial values if NULL. Returns whether some have no
+ * address. */
 static bool begin(const struct matloom_engine* engine, void* const* tensors,
                   const void* const* values) {
   const struct matloom_program* program = engine->attached.program;
@@ -147,7 +147,7 @@ static bool move(const struct matloom_engine* engine, const uint8_t* binding, vo
   return true;
 }
 
-/* Copies the tensors of one side of a step, but for variables, which stay where they are. */
+/* Copies the tensors of one side of a step, except for variables, which stay in place. */
 static OUTLINE enum matloom_result move_side(const struct matloom_engine* engine, uint32_t step,
                                              void* const* tensors, bool output) {
   const enum matloom_result result = check_move(engine, step, tensors);

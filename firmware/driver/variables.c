@@ -1,7 +1,7 @@
-/* Rules of variables: which tensors they are, where they begin, where they stay. */
+/* Rules for variables: their tensors, initial values and places. */
 #include "rules.h"
 
-/* The variable on the device that a tensor is, before or after a call by `field`, or NULL. */
+/* The variable on the device for a tensor, before or after a call as `field` says; or NULL. */
 static OUTLINE const uint8_t* placed(const struct matloom_program* program, uint32_t tensor,
                                      uint32_t field) {
   for (uint32_t i = count(program, MATLOOM_SECTION_VARIABLES); i-- > 0;) {
@@ -13,7 +13,7 @@ static OUTLINE const uint8_t* placed(const struct matloom_program* program, uint
   return NULL;
 }
 
-/* How often a record's inputs and outputs, which follow each other, are a tensor. */
+/* How often a tensor is among a record's inputs and outputs, which follow each other. */
 static uint32_t times_both(const struct matloom_program* program, const uint8_t* inputs,
                            uint32_t tensor) {
   return matloom_times(matloom_list(program, inputs, MATLOOM_SECTION_INTEGERS), BYTES(INTEGERS),
@@ -22,7 +22,7 @@ static uint32_t times_both(const struct matloom_program* program, const uint8_t*
                        BYTES(INTEGERS), tensor);
 }
 
-/* Whether the network or a step of the host uses a tensor. */
+/* Whether the network or a host step uses a tensor. */
 static OUTLINE bool crosses(const struct matloom_program* program, uint32_t tensor) {
   const uint8_t* network = begin_of(program, MATLOOM_SECTION_NETWORK);
   uint32_t found = times_both(program, FIELD(network, NETWORK, INPUTS), tensor);
@@ -44,7 +44,7 @@ static OUTLINE bool made_before(const struct matloom_program* program, uint32_t 
   return false;
 }
 
-/* Whether the new value is there in the end: of a variable on the device, by the engine. */
+/* Whether a step provides a variable's new value; on the device, an engine step. */
 static bool is_made(const struct matloom_program* program, const uint8_t* variable) {
   const uint32_t after = WORD(variable, VARIABLES, AFTER);
   if (matloom_variable_place(program, variable) != NULL) {
@@ -84,7 +84,7 @@ RULE(is_placed) {
   return true;
 }
 
-/* Whether a tensor is in ARENA where a variable is there, and only then. */
+/* Whether a tensor is in ARENA exactly if it is a variable there. */
 static OUTLINE bool is_bound(const struct matloom_program* program, const uint8_t* binding,
                              const uint8_t* variable) {
   const uint32_t region = WORD(binding, BINDINGS, REGION);

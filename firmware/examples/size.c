@@ -1,5 +1,5 @@
-/* A program with all calls that a run needs, to measure the driver: LINKED for a network that was
- * linked into the firmware. Nothing here is ever run. */
+/* A program with all calls of a run, to measure the driver's size; define LINKED for a network that
+ * is linked into the firmware. It is never run. */
 #include "matloom.h"
 
 extern const uint8_t network[];

@@ -17,7 +17,7 @@ void matloom_loader_open(struct matloom_loader* loader, const struct matloom_loa
   answer(loader, MATLOOM_BOOT_STATUS_READY);
 }
 
-/* Takes a byte where a header is looked for. */
+/* Takes a byte while waiting for a header. */
 static void take_header(struct matloom_loader* loader, uint8_t byte) {
   uint8_t* header = loader->header;
   for (uint32_t i = 1; i < sizeof loader->header; ++i) header[i - 1u] = header[i];
@@ -25,21 +25,21 @@ static void take_header(struct matloom_loader* loader, uint8_t byte) {
   if (word(header) != MATLOOM_BOOT_MAGIC) return;
   loader->size = word(header + MATLOOM_BOOT_HEADER_LENGTH_OFFSET);
   loader->taken = 0;
-  if (loader->size - 1u >= loader->board.bytes) { /* 0 is none, either */
+  if (loader->size - 1u >= loader->board.bytes) { /* 0 is impossible, too */
     loader->size = 0;
-    header[0] = 0; /* the same word is no second header */
+    header[0] = 0; /* do not use the same word again */
     answer(loader, MATLOOM_BOOT_STATUS_LENGTH);
   }
 }
 
-/* Whether the image that is there is the one that was sent. */
+/* Whether the image has the checksum in its header. */
 static bool is_whole(const struct matloom_loader* loader) {
   const uint32_t sum = matloom_checksum(0, loader->header + MATLOOM_BOOT_HEADER_LENGTH_OFFSET, 4);
   return matloom_checksum(sum, loader->board.memory, loader->size) ==
          word(loader->header + MATLOOM_BOOT_HEADER_CHECKSUM_OFFSET);
 }
 
-/* Answers an image of which all bytes are there. */
+/* Answers once all bytes of an image have arrived. */
 static bool end_image(struct matloom_loader* loader) {
   const bool whole = is_whole(loader);
   loader->size = 0;
@@ -49,7 +49,8 @@ static bool end_image(struct matloom_loader* loader) {
 }
 
 bool matloom_loader_take(struct matloom_loader* loader, uint8_t byte) {
-  /* Each member is read once: without a data cache an access takes as long as several instructions. */
+  /* Read each member once: without a data cache, an access takes as long as several
+   * instructions. */
   const uint32_t size = loader->size;
   if (size == 0) {
     take_header(loader, byte);

@@ -2,13 +2,13 @@
 
 #include "soc.h"
 
-/* Seconds that a run may take. */
+/* Time limit of a run in seconds. */
 #define SECONDS 10u
 
-/* Cycles between two questions of the driver, at most: it looks at the time then. */
+/* Most cycles between two polls of the driver, which then checks the time. */
 #define QUESTION_CYCLES 0x10000u
 
-/* The processor has no errors of its bus: what failed stands in a register. */
+/* The processor does not see bus errors: a register has the failed access. */
 static bool fine(void) {
   if (!(SOC_REGISTER(SYSTEM, ERRORS) & MATLOOM_SOC_SYSTEM_ERRORS_FAILED_MASK)) return true;
   SOC_REGISTER(SYSTEM, ERRORS) = MATLOOM_SOC_SYSTEM_ERRORS_FAILED_MASK;
@@ -61,6 +61,6 @@ struct matloom_port soc_port(void) {
       .timeout = SECONDS * SOC_REGISTER(SYSTEM, CLOCK_HZ),
       .interrupts = true,
   };
-  (void)fine(); /* what failed before is no access of the driver's */
+  (void)fine(); /* ignore earlier failures */
   return port;
 }

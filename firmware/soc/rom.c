@@ -1,4 +1,4 @@
-/* The boot ROM: takes an image over the serial line into external memory, and starts it. */
+/* The boot ROM: receives an image over the serial line into external memory, and starts it. */
 #include "loader.h"
 #include "soc.h"
 

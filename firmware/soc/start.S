@@ -1,5 +1,5 @@
-/* From the first byte to main, for the boot ROM and for images that it loads: a stack, zeros for variables
- * without a first value. A trap that the image has no handler for is told, on a stack made anew. */
+/* From reset to main, for the boot ROM and for images that it loads: sets the stack, and clears
+ * variables without an initial value. A trap without a handler is reported on a fresh stack. */
   .section .text.start, "ax"
   .globl _start
 _start:

@@ -1,12 +1,12 @@
-/* What applications need of the system on chip (system.h): its serial line, its timer, the engine, and the external
- * memory after their own image. */
+/* The system on chip for applications (system.h): serial line, timer, engine, and the external
+ * memory after the application's own image. */
 #include "system.h"
 
 #include "line.h"
 #include "port.h"
 #include "soc.h"
 
-/* Of app.ld: the first byte after the image and its variables. */
+/* From app.ld: the first byte after the image and its variables. */
 extern uint8_t image_end[];
 
 struct matloom_port board_port(void) { return soc_port(); }

@@ -1,5 +1,5 @@
-/* What becomes of a trap that an image has no handler for: a line says it, and the processor stands
- * still. Cause, address and value are those of the RISC-V privileged architecture (mcause, mepc, mtval). */
+/* Handles a trap for which an image has no handler: prints a line, and halts the processor. Cause,
+ * address and value are mcause, mepc and mtval of the RISC-V privileged architecture. */
 #include <stdbool.h>
 
 #include "line.h"

@@ -14,10 +14,10 @@
 #include <unistd.h>
 
 #define PATH_BYTES 256
-/* A reset raises no interrupt: the longest sleep before it is looked at again. */
+/* A reset raises no interrupt, so this is the longest sleep before the next poll. */
 #define SLICE_MILLISECONDS 1
 
-/* A path below the root; false where it is too long. */
+/* Builds a path below the root; returns false if it is too long. */
 static bool path_of(char* path, const struct matloom_uio_names* names, const char* folder,
                     const char* device, const char* file) {
   const char* root = names->root == NULL ? "" : names->root;
@@ -25,7 +25,7 @@ static bool path_of(char* path, const struct matloom_uio_names* names, const cha
   return length > 0 && length < PATH_BYTES;
 }
 
-/* The number that a file of sysfs holds: decimal, or hexadecimal after 0x. */
+/* Reads the number in a sysfs file: decimal, or hexadecimal after 0x. */
 static bool number_of(const struct matloom_uio_names* names, const char* folder,
                       const char* device, const char* file, uint64_t* number) {
   char path[PATH_BYTES];
@@ -80,7 +80,7 @@ static enum matloom_result open_memory(struct matloom_uio* uio,
   const int file = open(path, O_RDWR | O_SYNC | O_CLOEXEC);
   if (file < 0) return MATLOOM_ERROR_MEMORY;
   uio->memory = map(file, (size_t)bytes);
-  (void)close(file); /* the mapping stays */
+  (void)close(file); /* the mapping remains */
   uio->memory_bytes = (size_t)bytes;
   uio->bus = (uint32_t)bus;
   return uio->memory == NULL ? MATLOOM_ERROR_MEMORY : MATLOOM_OK;
@@ -104,13 +104,15 @@ void matloom_uio_close(struct matloom_uio* uio) {
   *uio = none;
 }
 
-/* Sleeps until the interrupt, or for a slice; then acknowledges it, as the line is level-sensitive. */
+/* Sleeps until the interrupt, or for a slice; then acknowledges it, as the line is
+ * level-sensitive. */
 static void wait_for_interrupt(void* context) {
   const struct matloom_uio* uio = context;
   const uint32_t unmask = 1;
   uint32_t events = 0;
   struct pollfd question = {.fd = uio->events, .events = POLLIN};
-  /* The kernel masks the line at each interrupt. Where a call fails, the driver asks again at once. */
+  /* The kernel masks the line at each interrupt. If a call fails, the driver polls again at
+   * once. */
   if (write(uio->events, &unmask, sizeof unmask) != (ssize_t)sizeof unmask) return;
   if (poll(&question, 1, SLICE_MILLISECONDS) != 1) return;
   if (read(uio->events, &events, sizeof events) != (ssize_t)sizeof events) return;
@@ -118,7 +120,7 @@ static void wait_for_interrupt(void* context) {
   *status = *status;
 }
 
-/* Orders accesses to the memory before those to the registers, of which the compiler knows nothing. */
+/* Orders accesses to memory before those to registers, which the compiler cannot relate. */
 static void barrier(void* context) {
   (void)context;
 #if defined(__aarch64__) || defined(__arm__)

@@ -1,5 +1,5 @@
-/* The functions that any C compiler may call by itself, for systems without a C library. Compile
- * with -fno-builtin, or they call themselves. */
+/* The functions that a C compiler may call implicitly, for systems without a C library. Compile
+ * them with -fno-builtin, or they call themselves. */
 #include <stddef.h>
 
 void* memset(void* to, int value, size_t bytes);

@@ -1,9 +1,9 @@
 /* Saves and restores registers for functions compiled with -msave-restore (clang's feature
- * `save-restore`), which makes code smaller. gcc's library has these functions; ziglang's has not.
+ * `save-restore`), which makes code smaller. gcc's library has these functions; ziglang's does not.
  *
  * A function calls __riscv_save_N with the link in t0, and ends by a jump to __riscv_restore_N, for
- * ra and the first N of s0 to s11. The ABI says the size of the frame (16 bytes for each four
- * registers), where sp is left, and that t1 may be changed. */
+ * ra and the first N of s0 to s11. The ABI specifies the size of the frame (16 bytes for every
+ * four registers), the value of sp, and that t1 may be changed. */
   .section .text.matloom_save_restore, "ax", @progbits
 
 .macro names function, from, to

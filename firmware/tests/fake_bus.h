@@ -1,4 +1,4 @@
-/* An engine of registers alone, for tests: its "work" is every input byte's complement.
+/* An engine that consists of registers only, for tests: it "computes" the complement of each byte.
  *
  * Offsets and bits are typed here from docs/registers.md, not taken from the generated header, so
  * that an error in either is seen. */
@@ -22,17 +22,17 @@ extern "C" {
 struct fake {
   uint32_t registers[512];
   alignas(64) uint8_t memory[FAKE_MEMORY_BYTES];
-  uint32_t busy_polls;  /* questions until a run ends; NEVER for none */
-  uint32_t reset_polls; /* questions until a reset ends; NEVER for none */
-  uint32_t fault;       /* value of FAULT that the next run ends with, 0 for none */
-  uint32_t accesses_left; /* until the bus fails; NEVER for no failure */
+  uint32_t busy_polls;  /* polls until a run ends, or NEVER */
+  uint32_t reset_polls; /* polls until a reset ends, or NEVER */
+  uint32_t fault;       /* value of FAULT at the end of the next run; 0: none */
+  uint32_t accesses_left; /* until the bus fails, or NEVER */
   uint32_t left;
   uint32_t runs, resets, accesses, cleans, invalidates, barriers, waits;
   uint32_t barriers_at_start, cleans_at_start;
   uint32_t clock, tick;
 };
 
-/* A fake that answers as a new engine of a digest, and a port to it with all functions. */
+/* Initialises a fake engine with a digest; returns a port to it with all functions. */
 void fake_open(struct fake* fake, uint32_t digest);
 struct matloom_port fake_port(struct fake* fake);
 struct matloom_memory fake_memory(struct fake* fake);

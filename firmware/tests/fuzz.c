@@ -1,8 +1,8 @@
 /* Opens Program files that are mutated at random, under AddressSanitizer: no case may read beyond
- * the file, and a file that is accepted must survive every question about it.
+ * the file, and every call on an accepted file must be safe.
  *
  * Arguments: number of cases, seed, Program files. Each case changes 1 to 8 words or bytes, most
- * often with the checksum repaired, so that the rules after it are reached. */
+ * often with a repaired checksum, so that later rules are tested, too. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,7 +19,7 @@ struct sample {
 static struct sample samples[MOST_FILES];
 static uint64_t state;
 
-/* xorshift64*, as anybody's. */
+/* The usual xorshift64*. */
 static uint32_t draw(uint32_t limit) {
   state ^= state >> 12;
   state ^= state << 25;
@@ -27,7 +27,7 @@ static uint32_t draw(uint32_t limit) {
   return (uint32_t)((state * 0x2545f4914f6cdd1dull) >> 33) % limit;
 }
 
-/* CRC-32, bit by bit's table: written apart from the driver's. */
+/* CRC-32, written independently of the driver's. */
 static uint32_t checksum(const uint8_t* bytes, size_t size) {
   static uint32_t table[256];
   if (table[1] == 0) {
@@ -55,7 +55,7 @@ static void read_sample(struct sample* sample, const char* path) {
   fclose(stream);
 }
 
-/* Changes a word, or a byte; three in four within the tables, which are most often early. */
+/* Changes a word or a byte; three in four are in the first part, where most tables are. */
 static void mutate(uint8_t* file, size_t size) {
   static const uint32_t values[] = {0, 1, 2, 16, 64, 0x7fffffff, 0x80000000, 0xffffffff, 0xfffffff0};
   const uint32_t at = draw((uint32_t)size / 4) * 4;
@@ -80,7 +80,7 @@ static void mutate(uint8_t* file, size_t size) {
   }
 }
 
-/* Asks everything of a program that was accepted. */
+/* Calls every function on an accepted program. */
 static void ask(const struct matloom_program* program) {
   struct matloom_tensor tensor;
   struct matloom_step_info info;

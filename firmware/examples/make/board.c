@@ -1,8 +1,8 @@
-/* A system without caches, with a UART as the 16550: to be changed to yours. */
+/* A system without caches, with a UART like the 16550: adapt it to yours. */
 #include "board.h"
 
 #define ENGINE 0xf0000000u
-#define SHARED 0x90000000u /* 1 MiB that processor and engine both reach */
+#define SHARED 0x90000000u /* 1 MiB that processor and engine share */
 #define UART ((volatile uint8_t*)0x10000000u)
 #define UART_STATUS 5
 #define UART_HAS_BYTE 0x01u

@@ -1,4 +1,4 @@
-/* Reads images of 8 x 8 numbers, says for each which digit it shows. */
+/* Reads images of 8 x 8 numbers, and outputs the digit that each shows. */
 #include "board.h"
 #include "digits.h"
 

@@ -1,11 +1,11 @@
-/* An application: runs a network that was compiled to C alone, on inputs from the line, and says its
- * outputs and what they cost.
+/* An application that runs a network compiled to C on inputs from the line, and prints outputs and
+ * cycles.
  *
- * NETWORK, INPUT and OUTPUT are names of what `matloom compile NET --emit c` wrote, HEADER is its header.
- * A line may say what the system is. The line "ready" says that inputs may come. For each, as many
- * bytes as it has, come three lines: the output's bytes in hexadecimal, the engine's cycles (of its
- * last step, where it has more than one), and the processor's: those in which the engine was at rest.
- * An error is a line with its number, and the end. */
+ * NETWORK, INPUT and OUTPUT are names in the files that `matloom compile NET --emit c` wrote;
+ * HEADER is their header. First may come a line about the system, then the line "ready". For each
+ * input, three lines follow: the output's bytes in hexadecimal, the engine's cycles (of its last
+ * step, if there are several), and the processor's cycles while the engine was idle. After an
+ * error, a line with its number is the last one. */
 #include "system.h"
 
 #include HEADER
@@ -39,7 +39,7 @@ static void say_number(const char* word, size_t length, uint32_t number) {
 
 #define SAY(word, number) say_number(word " ", sizeof word, number)
 
-/* Runs the network for an input that is there. */
+/* Runs the network on the current input. */
 static enum matloom_result measure(void) {
   struct matloom_counters counters;
   const uint32_t start = system_cycles();
