@@ -132,8 +132,8 @@ class Config:
         convolution takes no cycles; 0: it cannot.
     channel_tables:
         1: each lane's table can have contents of its own, so that POST computes functions of a byte
-        that differ by channel, such as PRELU; needs `tables` = 1, and a lane for each column; 0:
-        all tables are equal.
+        that differ by channel, such as PRELU; no effect unless `tables` is 1 and there is a lane
+        for each column; 0: all tables are equal.
     """
 
     rows: int = 16
@@ -226,12 +226,6 @@ class Config:
         self._require("broadcast_sums", "0 or 1", self.broadcast_sums in (0, 1))
         self._require("pooling", "0 or 1", self.pooling in (0, 1))
         self._require("channel_tables", "0 or 1", self.channel_tables in (0, 1))
-        possible = self.tables == 1 and self.lanes == self.columns
-        self._require(
-            "channel_tables",
-            "0 unless tables is 1 and lanes equals columns",
-            possible or not self.channel_tables,
-        )
 
     def _check_modes(self) -> None:
         if not self.mac_modes:
@@ -400,14 +394,19 @@ class Config:
         return min(16, 1 << (self.columns.bit_length() - 1))
 
     @property
+    def has_channel_tables(self) -> int:
+        """1 if each lane's table can have contents of its own, else 0."""
+        return int(bool(self.channel_tables) and self.tables == 1 and self.lanes == self.columns)
+
+    @property
     def table_uses(self) -> tuple[int, ...]:
         """Values of the field `table` of POST: none, look up, fill all, fill one after another."""
-        return (0, 1, 2, 3) if self.channel_tables else (0, 1, 2)
+        return (0, 1, 2, 3) if self.has_channel_tables else (0, 1, 2)
 
     @property
     def byte_tables(self) -> int:
         """Tables of bytes whose contents may differ: one, or one for each column."""
-        return self.columns if self.channel_tables else 1
+        return self.columns if self.has_channel_tables else 1
 
     @property
     def table_rows(self) -> int:
@@ -673,7 +672,7 @@ PRESETS = {
         acc_bytes=64 * 1024,
         timestamps=16,
     ),
-    "reference": Config(),
+    "reference": Config(pooling=1, channel_tables=1),
     "large": Config(
         rows=32,
         columns=32,
@@ -682,6 +681,8 @@ PRESETS = {
         spad_banks=8,
         acc_bytes=256 * 1024,
         lanes=32,
+        pooling=1,
+        channel_tables=1,
         bus_bits=128,
     ),
 }

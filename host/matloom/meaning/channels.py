@@ -38,7 +38,7 @@ class ChannelTables:
 
     def lookup(self, node: Node) -> tuple[int, Integers] | None:
         """Return the tensor and the tables (channels, 256) by which a program computes a node."""
-        if not self.config.channel_tables or not self._is_elementwise(node):
+        if not self.config.has_channel_tables or not self._is_elementwise(node):
             return None
         found = self.functions[node.output] = list(self._functions(node))[:_MOST]
         return next((each for each in found if self._is_stored(each[1])), None)

@@ -87,7 +87,7 @@ def _check_table(stage: Stage, config: Config, phase: str) -> None:
         built = config.softmax if stage.whole_rows else config.tables
         _require(built > 0, phase, stage.name, "have no table in this configuration", shape)
         if len(shape) > 1:
-            tables = (shape[0], config.columns * config.channel_tables, 256)
+            tables = (shape[0], config.columns * config.has_channel_tables, 256)
             _require(shape == tables, phase, stage.name, f"have tables of shape {tables}", shape)
             return
         size = EXPONENTIALS * EXPONENTIAL_BYTES if stage.whole_rows else 256

@@ -35,8 +35,7 @@ def random_config(generator: random.Random) -> Config:
             config = _draw(generator)
         except ConfigError:
             continue
-        able = config.tables == 1 and config.lanes == config.columns
-        return replace(config, channel_tables=int(able and generator.random() < 0.5))
+        return replace(config, channel_tables=int(generator.random() < 0.5))
 
 
 def _divisors(number: int) -> list[int]:

@@ -261,7 +261,7 @@ class Lanes(wiring.Component):
             tables.row.eq(self.rows.payload),
             self.rows.ready.eq(tables.ready),
         ]
-        if self._config.channel_tables:
+        if self._config.has_channel_tables:
             m.d.comb += tables.each.eq(self.command.table == Table.FILL_EACH)
         if softmax is not None:
             with m.If(self.command.softmax == RowFunction.FILL):

@@ -13,9 +13,10 @@ __all__ = ["Tables"]
 class Tables(wiring.Component):
     """Byte look-up tables: one look-up per lane and cycle.
 
-    Rows are written to all tables at once, or with `config.channel_tables` to one after another. A
-    row is `config.table_row_bytes` entries: 16 if the array has as many columns, so that the
-    memory is 16 deep, like one made of lookup tables. Contents survive a reset; row numbers wrap.
+    Rows are written to all tables at once, or with `config.has_channel_tables` to one after
+    another. A row is `config.table_row_bytes` entries: 16 if the array has as many columns, so that
+    the memory is 16 deep, like one made of lookup tables. Contents survive a reset; row numbers
+    wrap.
 
     With `config.tables` = 1 the tables are in lookup tables, and a row takes one cycle to write.
     With 2 they are in block RAM shared by two lanes each, and a row takes one cycle per byte,
@@ -34,7 +35,7 @@ class Tables(wiring.Component):
         No row is being written.
     each: in
         A row is for the table of one lane, and the next lane's table follows after the last row.
-        Constant from `start` on. Only with `config.channel_tables`.
+        Constant from `start` on. Only with `config.has_channel_tables`.
     index, value: in, out
         A byte, and its entry.
     """
@@ -44,7 +45,7 @@ class Tables(wiring.Component):
 
     def __init__(self, config: Config):
         self._row_bytes, self._lanes = config.table_row_bytes, config.lanes
-        self._in_blocks, self._by_lane = config.tables > 1, bool(config.channel_tables)
+        self._in_blocks, self._by_lane = config.tables > 1, bool(config.has_channel_tables)
         bytes_of_lanes = data.ArrayLayout(8, config.lanes)
         super().__init__(
             {
@@ -52,7 +53,7 @@ class Tables(wiring.Component):
                 "fill": In(1),
                 "row": In(8 * config.table_row_bytes),
                 "ready": Out(1),
-                **({"each": In(1)} if config.channel_tables else {}),
+                **({"each": In(1)} if config.has_channel_tables else {}),
                 "index": In(bytes_of_lanes),
                 "value": Out(bytes_of_lanes),
             }

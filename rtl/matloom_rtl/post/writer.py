@@ -129,7 +129,7 @@ class Writer(wiring.Component):
         """Return whether the command's results fill a table."""
         config, command = self._config, self.command
         fills = command.table == Table.FILL if config.tables else Const(0)
-        if config.channel_tables:
+        if config.has_channel_tables:
             fills |= command.table == Table.FILL_EACH
         return fills | (command.softmax == RowFunction.FILL) if config.softmax else fills
 

@@ -37,7 +37,7 @@ BY_LANE = {
 
 async def fill(ctx, dut, config, contents, gaps, *, each=False):
     """Write bytes from row 0 on."""
-    if config.channel_tables:
+    if config.has_channel_tables:
         ctx.set(dut.each, int(each))
     ctx.set(dut.start, 1)
     await ctx.tick()

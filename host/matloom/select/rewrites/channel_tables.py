@@ -15,7 +15,7 @@ def channel_tables(staged: StagedRun) -> StagedRun:
 
     `fuse_tables` makes them part of the stage that makes the byte, where this is possible.
     """
-    if not staged.config.channel_tables:
+    if not staged.config.has_channel_tables:
         return staged
     graph, nodes = staged.graph, staged.run.nodes
     makers = {node.output: node for node in nodes if len(node.outputs) == 1}

@@ -212,7 +212,7 @@ def _leaves(m: Module, unit: Lanes, beats: _Beats, asked, parts: dict) -> None:
             implies(of_bytes, rows.ready == tables.ready),
             Assert((tables.row == rows.payload) & (tables.start == unit.start)),
         ]
-        if unit._config.channel_tables:
+        if unit._config.has_channel_tables:
             m.d.comb += Assert(tables.each == (unit.command.table == Table.FILL_EACH))
 
 

@@ -98,7 +98,7 @@ def writer(unit: Writer) -> Claim:
     config, command = unit._config, unit.command
     to_spad = command.destination == Destination.SPAD
     fills = to_spad & (command.table == Table.FILL) if config.tables else Const(0)
-    if config.channel_tables:
+    if config.has_channel_tables:
         fills |= to_spad & (command.table == Table.FILL_EACH)
     if config.softmax:
         fills = fills | (to_spad & (command.softmax == RowFunction.FILL))
