@@ -18,9 +18,10 @@ from matloom.ir.scales import (
 )
 from matloom.kernels.kernels import kernel_of
 from matloom.kernels.softmax import exponentials
+from matloom.kernels.two_slopes import TwoSlopes, two_slopes
 from matloom.meaning.context import FORMATS, NodeInputs, Unproven
 from matloom.meaning.float_layers import float_add, float_limit
-from matloom.meaning.terms import Integers, Scale, looked_up, requantised, softmaxed
+from matloom.meaning.terms import Integers, Scale, looked_up, peaks, requantised, softmaxed
 
 #: Operators that always become tables on the engine.
 _BY_TABLE = (Op.HARD_SWISH, Op.LOGISTIC, Op.LOOKUP, Op.QUANTIZE, Op.TANH)
@@ -164,15 +165,35 @@ def _both(context: NodeInputs, above: Integers, below: Integers) -> list[Integer
 
 
 def leaky_relu(context: NodeInputs) -> list[Integers]:
-    """LEAKY_RELU: a table of bytes if the engine has tables, else the sum of two parts."""
+    """LEAKY_RELU: a table of bytes, the larger of two sums, or the sum of two parts."""
     if is_table(context):
         return table(context)
+    slopes = two_slopes(context.graph, context.node, context.config)
+    if slopes is not None:
+        return context.written(_larger(context, slopes))
     if context.node.attributes_as(LeakyRelu).alpha < 0:
         raise Unproven("a LEAKY_RELU with a slope below zero, without tables")
     above, below = leaky_scales(context.graph, context.node)
     positive = _above(context, above)
     negative = context.result(context.centred(0), *below, high=context.output.zero_point)
     return _both(context, positive, context.note(negative, "part below zero"))
+
+
+def _larger(context: NodeInputs, slopes: TwoSlopes) -> Integers:
+    """Return LEAKY_RELU as the larger of two sums."""
+    steep, shallow = slopes.sums(context.values(0))
+    multiplier, shift = slopes.scale
+    low, high = activation_range(Activation.NONE, context.output)
+    zero = context.output.zero_point
+    scale = Scale(
+        multiplier=multiplier,
+        shift=shift,
+        rounding=slopes.rounding,
+        zero=zero,
+        low=low,
+        high=high,
+    )
+    return requantised(wrap32(wrap32(steep) + peaks(shallow)), slopes.bias, scale)
 
 
 def prelu(context: NodeInputs) -> list[Integers]:

@@ -17,6 +17,7 @@ from matloom.ir.scales import (
     rescale_multiplier,
     square_scales,
 )
+from matloom.kernels.two_slopes import two_slopes
 from matloom.select.byte_posts import addend_posts, product_posts, requantise_posts, sum_posts
 from matloom.select.context import SAME, Context, NotOnEngine
 from matloom.select.copies import copy_stage, lines
@@ -24,6 +25,7 @@ from matloom.select.extremes import extreme
 from matloom.select.lookup import table_stage
 from matloom.select.requantisation import Requantisation
 from matloom.select.stage import Posts, Stage, VectorStage
+from matloom.select.two_slopes import sloped_stage
 
 
 def vector_stage(
@@ -236,11 +238,17 @@ def below_zero(context: Context) -> VectorStage:
 
 
 def leaky_relu(context: Context) -> Stage | tuple[Stage, ...]:
-    """Return the stages of LEAKY_RELU: a table, or the sum of both sides of zero, each scaled."""
+    """Return the stages of LEAKY_RELU: a table, the larger of two sums, or the sum of two parts.
+
+    The parts are the values on both sides of zero, each scaled.
+    """
     context.check_words()
     words = context.output.dtype == "int16"
     if context.config.tables and not words:
         return table_stage(context)
+    slopes = two_slopes(context.graph, context.node, context.config)
+    if slopes is not None:
+        return sloped_stage(context, slopes)
     if context.node.attributes_as(LeakyRelu).alpha < 0:
         where = "in int16" if words else "where the configuration has tables = 0"
         raise NotOnEngine(f"its slope must be 0 or more {where}")

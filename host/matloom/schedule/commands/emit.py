@@ -25,6 +25,7 @@ from matloom.select.layout.base import Fields, Write
 from matloom.select.layout.dense import apart
 from matloom.select.requantisation import limb_fields
 from matloom.select.stage import ArrayStage, Stage, VectorStage
+from matloom.select.two_slopes import SlopedWalk
 
 
 class _Emitter:
@@ -238,6 +239,9 @@ class _Emitter:
             held = self.plan.weights.get(number)
             constants = 0 if held is None else held.address
             yield from product_executes(stage, tile, fields, constants, self.config)
+            return
+        if isinstance(stage.loop_nest, SlopedWalk):
+            yield from stage.loop_nest.executes(fields, stage.weight_tile_bytes)
             return
         apart = stage.input_layout.plane_bytes
         if not apart:

@@ -1,0 +1,142 @@
+"""LEAKY_RELU as the larger of two sums: the numbers with which EXEC and POST compute it."""
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from matloom.arch.config import Config
+from matloom.arch.isa import Opcode, largest
+from matloom.arch.numerics import Rounding, quantize_multiplier, requantize, wrap32
+from matloom.ir.attributes import LeakyRelu
+from matloom.ir.graph import Array, Graph, Node
+from matloom.ir.scales import Multiplier
+from matloom.ir.shapes import IMAGE_RANK
+from matloom.kernels.activations import leaky_relu
+
+#: Largest weight.
+_LARGEST = 127
+
+#: Maximum number of bytes of a row, which is the distance to a tap outside of it.
+_LONGEST_ROW = largest(Opcode.EXEC, "kernel_col_step")
+
+#: How close to an integer a product of a slope must be.
+_WHOLE = 1e-4
+
+#: Maximum number of pairs of addends tried with a pair of weights.
+_TRIED = 64
+
+_EVERY = np.arange(-128, 128, dtype=np.int64)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TwoSlopes:
+    """The numbers with which LEAKY_RELU of a byte is exact.
+
+    A sum is the larger of ``steep * byte + offset * outside`` and ``shallow * byte``, and a result
+    the sum plus `bias`, scaled by `rounding`, plus the output's zero point. `outside` is a byte.
+    """
+
+    steep: int
+    shallow: int
+    offset: int
+    outside: int
+    bias: int
+    scale: Multiplier
+    rounding: Rounding
+
+    def sums(self, values: Array) -> tuple[Array, Array]:
+        """Return both sums of bytes."""
+        return self.steep * values + self.offset * self.outside, self.shallow * values
+
+    def results(self, zero: int) -> Array:
+        """Return the results for all bytes from -128 on, with an output's zero point."""
+        total = wrap32(np.maximum(*self.sums(_EVERY)) + self.bias)
+        found: Array = np.clip(requantize(total, *self.scale, self.rounding) + zero, -128, 127)
+        return found
+
+
+def rows_of(shape: tuple[int, ...]) -> tuple[int, int]:
+    """Return the rows of a tensor, and the bytes of a row."""
+    rows = prod(shape[:2] if len(shape) == IMAGE_RANK else shape[:-1])
+    return rows, prod(shape) // rows
+
+
+def two_slopes(graph: Graph, node: Node, config: Config) -> TwoSlopes | None:
+    """Return the numbers for a LEAKY_RELU; None if there are none, or a table is faster.
+
+    The slopes must be as two weights below 128, as those of 0.1 or 0.3 are to 1.
+    """
+    data, output = graph.tensors[node.inputs[0]], graph.tensors[node.output]
+    alpha = node.attributes_as(LeakyRelu).alpha
+    rounds = {Rounding.SINGLE, Rounding.DOUBLE} <= set(config.roundings)
+    built = config.maximum and not config.tables and rounds
+    if not built or {data.dtype, output.dtype} != {"int8"} or not 0 <= alpha < 1:
+        return None
+    if rows_of(data.shape)[1] > _LONGEST_ROW:
+        return None
+    wanted = leaky_relu(graph, node, [_EVERY.astype(np.int8)]).astype(np.int64)
+    steep = next((each for each in range(1, _LARGEST + 1) if _is_whole(each * alpha)), 0)
+    for times in range(_LARGEST // steep if steep else 0, 0, -1):
+        weights = times * steep, round(times * steep * alpha)
+        scale = quantize_multiplier(data.scale / output.scale / weights[0])
+        for found in _choices(wanted, weights, (data.zero_point, output.zero_point), scale):
+            if np.array_equal(found.results(output.zero_point), wanted):
+                return found
+    return None
+
+
+def _is_whole(number: float) -> bool:
+    return abs(number - round(number)) < _WHOLE
+
+
+def _choices(
+    wanted: Array, weights: tuple[int, int], zeros: tuple[int, int], scale: Multiplier
+) -> Iterator[TwoSlopes]:
+    """Yield the numbers with which both sides of the zero point are right.
+
+    The reference kernel rounds twice, so sums of each side may need an addend of their own.
+    """
+    steep, shallow = weights
+    bytes_of = _EVERY[zeros[0] + 128 :], _EVERY[: zeros[0] + 128]
+    wanted_of = wanted[zeros[0] + 128 :], wanted[: zeros[0] + 128]
+    for rounding in (Rounding.SINGLE, Rounding.DOUBLE):
+        sides = [
+            _addends(weight * (values - zeros[0]), results - zeros[1], scale, rounding, steep)
+            for weight, values, results in zip(weights, bytes_of, wanted_of, strict=True)
+        ]
+        for above, below in itertools.islice(itertools.product(*sides), _TRIED):
+            product = _product((shallow - steep) * zeros[0] + above - below)
+            if product is not None:
+                yield TwoSlopes(
+                    steep=steep,
+                    shallow=shallow,
+                    offset=product[0],
+                    outside=product[1],
+                    bias=below - shallow * zeros[0],
+                    scale=scale,
+                    rounding=rounding,
+                )
+
+
+def _addends(
+    sums: Array, wanted: Array, scale: Multiplier, rounding: Rounding, most: int
+) -> list[int]:
+    """Return what may be added to sums so that results are right, the smallest first.
+
+    Results at the end of their range may be beyond it.
+    """
+    tried = np.arange(-most, most + 1).reshape(-1, 1)
+    results = requantize(wrap32(sums + tried), *scale, rounding)
+    right = np.clip(results, wanted.min(initial=0), wanted.max(initial=0)) == wanted
+    fitting: list[int] = tried[right.all(axis=1)].reshape(-1).tolist()
+    return sorted(fitting, key=abs)
+
+
+def _product(number: int) -> tuple[int, int] | None:
+    """Return a weight and a byte whose product is a number; None if there are none."""
+    factors = (each for each in range(_LARGEST, 0, -1) if number % each == 0)
+    byte = next((each for each in factors if abs(number // each) <= _LARGEST), None)
+    return None if byte is None else (number // byte, byte)

@@ -1,0 +1,79 @@
+"""LEAKY_RELU without a table: EXEC keeps the larger of two sums."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from matloom.kernels.two_slopes import TwoSlopes, rows_of
+from matloom.select.context import Context, unchanged
+from matloom.select.copies import planes
+from matloom.select.layout.base import Fields, Grid
+from matloom.select.layout.dense import Dense, DenseInput
+from matloom.select.loop_nest import LoopNest
+from matloom.select.operand import Constant
+from matloom.select.stage import ArrayStage, OutputRegion
+from matloom.select.weights import identity_tile
+
+#: Weight tiles: of the steep sum, of the constant, of the shallow sum.
+_TILES = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class SlopedWalk(LoopNest):
+    """Loop nest over positions, of which two EXECs make each tile.
+
+    The first one adds a tap outside of the row, which reads as a constant. The second one keeps
+    the larger sum.
+    """
+
+    def vectors(self, height: int, width: int) -> int:
+        """Return the vectors that both EXECs stream for `height` rows of `width` outputs."""
+        return _TILES * height * width
+
+    def executes(self, fields: Fields, tile_bytes: int) -> Iterator[Fields]:
+        """Yield the fields of both EXECs of a tile; `tile_bytes` are those of all weights."""
+        outside = {"kernel_cols": 2, "kernel_col_step": fields["input_row_bytes"]}
+        yield {**fields, **outside}
+        shallow = fields["weight_addr"] + tile_bytes // _TILES * (_TILES - 1)
+        yield {**fields, "maximum": 1, "accumulate": 1, "weight_addr": shallow}
+
+
+def sloped_stage(context: Context, slopes: TwoSlopes) -> ArrayStage:
+    """Return the stage of LEAKY_RELU with these numbers."""
+    config, (count, size) = context.config, rows_of(context.output.shape)
+    images, rows = planes(count)
+    most = min(config.rows, config.columns)
+    position = max(number for number in range(1, most + 1) if size % number == 0)
+    grid = Grid(
+        images=images,
+        rows=rows,
+        width=size // position,
+        position_bytes=position,
+        block_bytes=position,
+    )
+    multiplier, shift = slopes.scale
+    post = {
+        **unchanged(slopes.bias),
+        "multiplier": int(multiplier),
+        "shift": int(shift),
+        "output_zero": context.output.zero_point,
+        "rounding": slopes.rounding,
+    }
+    whole = OutputRegion(first_row=0, end_row=rows, first_x=0, end_x=grid.width, post=post)
+    identity = identity_tile(config).view(np.int8)
+    weights = (slopes.steep, slopes.offset, slopes.shallow)
+    tiles = np.concatenate([identity * np.int8(weight) for weight in weights])
+    return ArrayStage(
+        name=context.name,
+        nodes=context.nodes,
+        inputs=context.sources[:1],
+        output=context.results[0],
+        input_layout=DenseInput(rows=rows, row_bytes=size),
+        output_layout=Dense(grid=grid),
+        loop_nest=SlopedWalk(x_step=position, pad_value=slopes.outside),
+        regions=(whole,),
+        weights=Constant(tiles=tiles.view(np.uint8).reshape(1, 1, -1)),
+        params=np.zeros((1, 0), np.uint8),
+        macs=0,
+    )
