@@ -67,10 +67,15 @@ def _keeps_channels(graph: Graph, node: Node) -> bool:
 
 
 def _fit(graph: Graph, first: Node, second: Node) -> bool:
-    """Return whether both layers have constant float weights, and match in channels."""
+    """Return whether both layers have constant float weights of their own, and match in channels.
+
+    The bias of the first layer changes, too, so no other layer may have it.
+    """
     tensors = [graph.tensors[node.inputs[1]] for node in (first, second)]
-    alone = all(len(graph.consumers[node.inputs[1]]) == 1 for node in (first, second))
-    if not alone or any(tensor.data is None or tensor.dtype != "float32" for tensor in tensors):
+    changed = (*first.inputs[1:], second.inputs[1])
+    if any(len(graph.consumers[number]) > 1 for number in changed):
+        return False
+    if any(tensor.data is None or tensor.dtype != "float32" for tensor in tensors):
         return False
     channels = graph.tensors[first.output].shape[-1]
     return _input_channels(second, tensors[1].shape) == channels

@@ -54,6 +54,30 @@ def test_the_float_network_stays_the_same(unbalanced, by_weights):
     assert spread[spread > 0].max() / spread[spread > 0].min() < 2**6
 
 
+@pytest.mark.parametrize("shared", [1, 2], ids=["weights", "bias"])
+def test_what_two_layers_share_stays(unbalanced, shared):
+    """Another layer reads the same constant, so nothing may be divided."""
+    first, *rest = unbalanced.nodes
+    tensors, inputs = dict(unbalanced.tensors), list(first.inputs)
+    for at in {1, 2} - {shared}:
+        own = max(tensors) + 1
+        tensors[own], inputs[at] = replace(tensors[inputs[at]], name="own"), own
+    made = max(tensors) + 1
+    tensors[made] = replace(tensors[first.output], name="other")
+    other = replace(first, inputs=tuple(inputs), outputs=(made,), index=99)
+    graph = replace(
+        unbalanced,
+        tensors=tensors,
+        nodes=(first, other, *rest),
+        outputs=(*unbalanced.outputs, made),
+    )
+    changed = equalised(graph)
+    image = {graph.inputs[0]: float_samples(1)[0]}
+    before, after = (interpret(each, image) for each in (graph, changed))
+    for number in graph.outputs:
+        assert np.allclose(before[number], after[number], rtol=1e-3)
+
+
 def test_one_scale_for_all_weights_is_rescued(unbalanced):
     images = float_samples(40)
     ratios = {}
