@@ -8,6 +8,7 @@ from matloom.arch.config import Config
 from matloom.arch.isa import Opcode, largest
 from matloom.arch.modes import MODES
 from matloom.arch.softmax import EXPONENTIAL_BYTES, EXPONENTIALS
+from matloom.ir.names import DERIVED
 from matloom.select.errors import PhaseError
 from matloom.select.loop_nest import MAX_TAPS
 from matloom.select.operand import Constant
@@ -61,8 +62,8 @@ def check_stages(
     for stage in stages:
         for name in stage.inputs:
             loaded = stage.input_layout.source is not None
-            # A constant that is broadcast has a name of its own: tensor "as" shape.
-            there = name in known or loaded or name.partition(" as (")[0] in known
+            # A constant that is broadcast has a name of its own, derived from the tensor's.
+            there = name in known or loaded or name.partition(DERIVED)[0] in known
             _require(there, phase, stage.name, "read a tensor that is made before", name)
         again = stage.output in complete
         _require(not again, phase, stage.name, "write no tensor that is complete", stage.output)
