@@ -79,7 +79,7 @@ FUNCTIONS = {
     ),
     "matloom.select.layout.row_folding": ("_interleave", "_boxes", "_spread"),
     "matloom.arch.footprint": ("_moved_rows", "_read_channels", "_post_channels"),
-    "matloom.schedule.commands.dependencies": ("DependencyTracker.append",),
+    "matloom.schedule.commands.dependencies": ("DependencyTracker.append_fields",),
 }
 
 #: Functions as they were while they were wrong.

@@ -216,7 +216,7 @@ def test_parameters_of_channels_are_legal(streams):
 
 
 def test_configurations_are_of_every_kind():
-    configs = [random_config(random.Random(number)) for number in range(300)]
+    configs = [random_config(random.Random(number)) for number in range(600)]
     assert {config.rows for config in configs} == set(range(4, 33, 4))
     assert {config.columns for config in configs} == set(range(4, 33, 4))
     assert {config.bus_bits for config in configs} == {32, 64, 128}

@@ -44,6 +44,7 @@ PAIRED = {
     "parts.pipeline:Pipeline.constant": (1, ANY),
     "post.lanes:_kept": (1, "Maxima"),
     "post.maxima:maxima": (2, "Lanes, Sequencer"),
+    "post.products:products": (1, "Reader"),
     "post.positions:positions": (2, "Positions"),
     "post.pooled_positions:pooled_blocks": (4, "Positions"),
     "post.positions:whole_rows": (1, "Positions"),

@@ -99,7 +99,7 @@ def draw(generator, config, **fixed):
         "dest_addr": 1000 + generator.randrange(50),
         "dest_pitch": pitch + 1,
         "param_addr": PARAMETERS + generator.randrange(20),
-        "table": generator.choice(tuple(Table)),
+        "table": generator.choice(config.table_uses),
         "product": generator.randint(0, 1),
         "factor_zero": generator.randint(-128, 127),
         "pairs": generator.randint(0, int(config.has_narrow)),
