@@ -87,6 +87,11 @@ class Convolution:
         return window.images * window.out_height * window.out_width * len(self.bias)
 
     @property
+    def input_element_bytes(self) -> int:
+        """Bytes of an input element."""
+        return 2 if self.mode == "i16xi8" else 1
+
+    @property
     def all_macs(self) -> int:
         """Multiply-accumulates of the operator."""
         positions = self.window.images * self.window.out_height * self.window.out_width
@@ -161,7 +166,9 @@ def convolution_stage(layer: Convolution) -> ArrayStage:
         pad_value=layer.input_zero,
     )
     if window.kernel_width == pack == 1:
-        loop_nest, matrices = used_channels(loop_nest, matrices, config.rows, block)
+        loop_nest, matrices = used_channels(
+            loop_nest, matrices, config.rows, block, layer.input_element_bytes
+        )
     sums = layer.filters.astype(np.int64).sum(axis=(1, 2, 3))
     return layer.stage(
         window,
@@ -186,7 +193,7 @@ def depthwise_stage(layer: Convolution) -> ArrayStage:
     window, filters, config = layer.window, layer.filters, layer.config
     channels = filters.shape[2]
     multiplier = channels // window.depth
-    word = 2 if layer.mode == "i16xi8" else 1
+    word = layer.input_element_bytes
     in_bytes = replace(window, depth=word * window.depth)
     sliding = None
     if multiplier == word == 1:

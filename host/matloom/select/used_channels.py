@@ -64,13 +64,15 @@ class Reads:
         return found
 
 
-def used_channels(nest: LoopNest, matrix: Array, rows: int, block: int) -> tuple[LoopNest, Array]:
+def used_channels(
+    nest: LoopNest, matrix: Array, rows: int, block: int, element: int
+) -> tuple[LoopNest, Array]:
     """Return a loop nest that reads the bytes that have weights alone, and the weights for it.
 
-    They are the given ones where that saves nothing. Parameters are those of `Reads.gathered`; a
-    kernel has one column.
+    They are the given ones where that saves nothing. Parameters are those of `reads_of`; a kernel
+    has one column.
     """
-    reads = reads_of(matrix, rows, block)
+    reads = reads_of(matrix, rows, block, element)
     if reads is None:
         return nest, matrix
     nest = replace(
@@ -84,10 +86,15 @@ def used_channels(nest: LoopNest, matrix: Array, rows: int, block: int) -> tuple
     return nest, reads.gathered(matrix, rows, block)
 
 
-def reads_of(matrix: Array, rows: int, block: int) -> Reads | None:
+def reads_of(matrix: Array, rows: int, block: int, element: int = 1) -> Reads | None:
     """Return the shortest reads of the bytes that have weights; None if they save no vector.
 
-    Parameters are those of `Reads.gathered`.
+    Parameters
+    ----------
+    matrix, rows, block:
+        As in `Reads.gathered`.
+    element:
+        Bytes of an input element, whose places within a vector stay the same.
     """
     used = [
         np.flatnonzero(matrix[:, 0, :, at : at + block].any(axis=(0, 2)))
@@ -96,9 +103,9 @@ def reads_of(matrix: Array, rows: int, block: int) -> Reads | None:
     if not all(len(each) for each in used):
         return None
     found, most = None, -(-matrix.shape[2] // rows)
-    for step in _block_steps(used):
+    for step in _block_steps(used, element):
         shifted = [each - number * step for number, each in enumerate(used)]
-        reads = _shortest(np.unique(np.concatenate(shifted)), rows, most)
+        reads = _shortest(np.unique(np.concatenate(shifted)), rows, most, element)
         if reads is not None:
             first, runs, run_step, vectors = reads
             found, most = (
@@ -108,18 +115,20 @@ def reads_of(matrix: Array, rows: int, block: int) -> Reads | None:
     return found
 
 
-def _block_steps(used: list[Array]) -> Iterator[int]:
+def _block_steps(used: list[Array], element: int) -> Iterator[int]:
     """Yield the distances to try between the bytes of output blocks."""
     yield 0
-    step = int(used[-1][0] - used[0][0]) // max(1, len(used) - 1)
+    step = int(used[-1][0] - used[0][0]) // max(1, len(used) - 1) // element * element
     if 0 < step <= _LONGEST_STEP:
         yield step
 
 
-def _shortest(places: Array, rows: int, most: int) -> tuple[int, int, int, int] | None:
+def _shortest(
+    places: Array, rows: int, most: int, element: int
+) -> tuple[int, int, int, int] | None:
     """Return the first byte, runs, distance and vectors of a run that cover all places.
 
-    None if they take `most` vectors or more.
+    None if they take `most` vectors or more. The distance is of whole elements.
     """
     first, span = int(places[0]), int(places[-1] - places[0]) + 1
     for steps in range(-(-len(places) // rows), most):
@@ -127,8 +136,9 @@ def _shortest(places: Array, rows: int, most: int) -> tuple[int, int, int, int] 
             return first, 1, 0, steps
         for runs in (each for each in range(2, min(steps, MAX_TAPS) + 1) if steps % each == 0):
             size = steps // runs * rows
-            least = -(-(span - size) // (runs - 1))
-            for step in range(least, min((span - 1) // (runs - 1), _LONGEST_STEP) + 1):
+            least = -(-(span - size) // (runs - 1) // element) * element
+            longest = min((span - 1) // (runs - 1), _LONGEST_STEP)
+            for step in range(least, longest + 1, element):
                 run = np.minimum((places - first) // step, runs - 1)
                 if (places - first - run * step < size).all():
                     return first, runs, step, steps // runs

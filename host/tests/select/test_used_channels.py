@@ -131,3 +131,16 @@ def test_layers_equal_the_interpreter(config, places, channels):
             for each, seeds in ((graph, (None, 1, 2)), (plain, (None,)))
         )
         assert vectors(program) < vectors(other)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_elements_of_two_bytes_stay_whole(seed):
+    """Their low and high bytes have rows of the array of their own."""
+    generator = np.random.default_rng(seed)
+    depth, channels = int(generator.integers(9, 45)), int(generator.integers(1, 40))
+    matrix = np.ones((1, 1, depth, channels), np.int8)
+    kept = generator.choice(depth, int(generator.integers(1, 9)), replace=False)
+    matrix[:, :, np.setdiff1d(np.arange(depth), kept)] = 0
+    reads = reads_of(np.repeat(matrix, 2, axis=2), 16, 16, element=2)
+    if reads is not None:
+        assert (reads.first % 2, reads.block_step % 2, reads.run_step % 2) == (0, 0, 0)
