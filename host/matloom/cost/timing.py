@@ -5,13 +5,13 @@ from typing import NamedTuple
 
 from matloom.arch.instruction import Instruction
 from matloom.arch.isa import (
+    FILLS,
     FORMATS,
     INSTRUCTION_WORD_BYTES,
     UNITS,
     Destination,
     Opcode,
     Source,
-    Table,
     post_vectors,
 )
 from matloom.arch.machine import Machine
@@ -148,7 +148,7 @@ class Timings:
             fetch=machine.post_fetch(values),
             blocks=blocks,
             vectors=post_vectors(values) * machine.post_beats(values),
-            fills=values.get("table", 0) == Table.FILL or values.get("softmax", 0) > 0,
+            fills=values.get("table", 0) in FILLS or values.get("softmax", 0) > 0,
         )
 
 

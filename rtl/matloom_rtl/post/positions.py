@@ -134,9 +134,9 @@ class Positions(wiring.Component):
         with m.If(self.start):
             m.d.sync += [each.eq(self.address) for each in (address, row_start, block_start)]
             m.d.sync += [entry.eq(self.entry), bank_select.eq(self._claims(self.address))]
-        self._count(m, column, width, moves & 1)
-        self._count(m, row, self.height, moves & (row_end & ~repeats))
-        self._count(m, block, blocks, moves & block_end)
+        self._count(m, column, width, moves)
+        self._count(m, row, self.height, moves, row_end & ~repeats)
+        self._count(m, block, blocks, moves, block_end)
         if self._pair_bits is not None:
             self._take_turns(m, entry, block_end)
         return m
@@ -217,13 +217,13 @@ class Positions(wiring.Component):
     def _counter(self, m: Module, name: str, bits: int) -> dict:
         return {"left": Signal(bits, name=f"{name}_left"), "last": Signal(name=f"{name}_last")}
 
-    def _count(self, m: Module, counter: dict, total, when):
-        """Count down with `when`; reload at the start and after the last.
+    def _count(self, m: Module, counter: dict, total, moves, when=1):
+        """Count down at moves with `when`; reload at the start and after the last.
 
         A single subtractor for both: the selection of its operand goes into its carry cells.
         """
         before, left = Mux(self.start | counter["last"], total, counter["left"]), counter["left"]
         following = Signal.like(left, name=f"following_{left.name}")
         m.d.comb += following.eq(before - 1)
-        with m.If(self.start | when):
+        with m.If(self.start | (moves & when)):
             m.d.sync += [left.eq(following), counter["last"].eq(following == 0)]
