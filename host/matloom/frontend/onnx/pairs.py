@@ -47,6 +47,8 @@ class Pairs:
     def __init__(self, values: Values, model: Model, node: Any) -> None:
         names = list(node.input)
         self.names, self.output = (names[0], names[3]), node.output[0]
+        if names[0] == names[3]:
+            raise Unsupported("combines a value with itself")
         self.constants = [
             model.constant(name) if name in model.constants else None for name in self.names
         ]

@@ -90,3 +90,13 @@ def test_operands_of_fewer_dimensions_are_left_to_onnx_runtime():
     with matloom.load(content, device="model", config="nano") as session:
         (x,) = inputs(SHAPE, 1)
         np.testing.assert_array_equal(session.run(x), expected(content, x))
+
+
+@pytest.mark.parametrize("op", ["QLinearAdd", "QLinearMul"])
+def test_a_value_with_itself_is_left_to_onnx_runtime(op):
+    network, _ = two_layers(np.int8)
+    content = combined(network, op, (network.last, network.quantised), (0.71371311, -11))
+    with matloom.load(content, device="model", config="reference") as session:
+        assert f"com.microsoft.{op}" in {layer.operator for layer in session.program.layers}
+        for x in inputs(SHAPE, 3):
+            np.testing.assert_array_equal(session.run(x), expected(content, x))
