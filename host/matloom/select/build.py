@@ -61,8 +61,9 @@ class Convolution:
         As in `ArrayStage`.
     limbs:
         Number of byte limbs stored of each sum (`OutputLayout`).
-    packs:
-        Whether adjacent positions may share the array's columns.
+    pooled:
+        Whether a MAX_POOL_2D behind it may take its results: adjacent positions then do not share
+        the array's columns.
     """
 
     name: str
@@ -78,7 +79,7 @@ class Convolution:
     place: Callable[..., OutputLayout] | None = None
     mode: str = "i8xi8"
     limbs: int = 1
-    packs: bool = True
+    pooled: bool = False
 
     @property
     def outputs_size(self) -> int:
@@ -149,7 +150,7 @@ def convolution_stage(layer: Convolution) -> ArrayStage:
     channels, accumulators = layer.filters.shape[0], 2 if layer.mode in NARROW_MODES else 1
     block = accumulators * config.columns
     single_run = window.dilation_x == 1
-    packs = single_run and layer.place is None and layer.packs
+    packs = single_run and layer.place is None and not layer.pooled
     pack = positions_together(window, channels, block, config) if packs else 1
     shift = window.stride_x * window.depth
     matrices = run_matrices(layer.filters, single_run=single_run, pack=pack, shift=shift)

@@ -7,13 +7,11 @@ import numpy as np
 
 from matloom.ir.graph import Array, Graph, Node, Op
 from matloom.kernels.kernels import kernel_of
+from matloom.select.lookup import LOOKUPS
 
 #: Operators that compute each element from the elements at the same place.
 _ELEMENTWISE = frozenset(
-    (
-        *(Op.ADD, Op.SUB, Op.MUL, Op.MAXIMUM, Op.MINIMUM, Op.PRELU, Op.LEAKY_RELU),
-        *(Op.RELU, Op.RELU6, Op.QUANTIZE, Op.LOGISTIC, Op.TANH, Op.HARD_SWISH, Op.LOOKUP),
-    )
+    {Op.ADD, Op.SUB, Op.MUL, Op.MAXIMUM, Op.MINIMUM, Op.PRELU, Op.QUANTIZE, *LOOKUPS}
 )
 
 

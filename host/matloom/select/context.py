@@ -18,7 +18,6 @@ from matloom.ir.scales import (
     sums_are_wide,
 )
 from matloom.ir.shapes import BIAS, IMAGE_RANK
-from matloom.select.pooled import is_pooled
 from matloom.select.requantisation import Requantisation
 
 #: Operators whose stages read constants broadcast to the shape of the result.
@@ -95,11 +94,6 @@ class Context:
         return self.sources[0], self.results[0]
 
     @property
-    def is_pooled(self) -> bool:
-        """Whether POST can write the maxima of its results that a MAX_POOL_2D makes."""
-        return bool(self.config.pooling) and is_pooled(self.graph, self.node.outputs[0])
-
-    @property
     def mode(self) -> str:
         """Number format for products with the first input, int16 or int8."""
         return "i16xi8" if self.inputs[0].dtype == "int16" else "i8xi8"
@@ -107,8 +101,7 @@ class Context:
     @property
     def tile_unit(self) -> int:
         """Bytes of a row of the output, or of the whole output if it has no rows."""
-        shape, size = self.output.shape, self.output.size_bytes
-        return size // (shape[0] * shape[1]) if len(shape) == IMAGE_RANK else size
+        return tile_unit(self.output)
 
     def derived(self, what: str) -> str:
         """Return the name of a buffer between two stages of the node."""
@@ -179,3 +172,9 @@ def unchanged(bias: int = 0) -> dict[str, int]:
 def constant(value: int) -> dict[str, int]:
     """Return the fields of a POST whose result is always the byte `value`."""
     return {**unchanged(), "clamp_low": value, "clamp_high": value}
+
+
+def tile_unit(tensor: Tensor) -> int:
+    """Return the bytes of a row of a tensor, or of all of it if it has no rows."""
+    shape, size = tensor.shape, tensor.size_bytes
+    return size // (shape[0] * shape[1]) if len(shape) == IMAGE_RANK else size

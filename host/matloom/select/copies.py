@@ -86,6 +86,20 @@ def planes(count: int) -> tuple[int, int]:
     return count // rows, rows
 
 
+def row_grid(count: int, size: int, config: Config) -> Grid:
+    """Return the grid of `count` rows of `size` bytes, in the largest positions of one block."""
+    images, rows = planes(count)
+    most = min(config.rows, config.columns)
+    position = max(number for number in range(1, most + 1) if size % number == 0)
+    return Grid(
+        images=images,
+        rows=rows,
+        width=size // position,
+        position_bytes=position,
+        block_bytes=position,
+    )
+
+
 def _merged(axes: list[CopiedAxis]) -> list[CopiedAxis]:
     """Merge each axis that is read in full into the previous one, if elements are contiguous."""
     groups = [CopiedAxis(length=1, first=0, size=1)]
@@ -206,9 +220,6 @@ def copy_stage(
     if complement:
         tile = (-tile.view(np.int8)).view(np.uint8)
     post = unchanged(-1 if complement else 0)
-    region = OutputRegion(
-        first_row=0, end_row=copy.out_rows, first_x=0, end_x=copy.width, post=post
-    )
     return ArrayStage(
         name=name,
         nodes=nodes,
@@ -217,7 +228,7 @@ def copy_stage(
         input_layout=DenseInput(rows=copy.in_rows, row_bytes=copy.in_row_bytes),
         output_layout=place(grid=grid),
         loop_nest=_loop_nest(copy, block),
-        regions=(region,),
+        regions=(OutputRegion.whole(grid, post),),
         weights=same_weights(tile, grid.blocks),
         params=np.zeros((grid.blocks, 0), np.uint8),
         macs=0,

@@ -11,8 +11,8 @@ from matloom.arch.numerics import Rounding
 from matloom.ir.graph import Op
 from matloom.ir.shapes import IMAGE_RANK
 from matloom.select.context import Context, NotOnEngine, unchanged
-from matloom.select.copies import copy_stage, lines, planes
-from matloom.select.layout.base import Fields, Grid
+from matloom.select.copies import copy_stage, lines, row_grid
+from matloom.select.layout.base import Fields
 from matloom.select.layout.dense import Dense, DenseInput
 from matloom.select.loop_nest import LoopNest
 from matloom.select.operand import same_weights
@@ -111,26 +111,16 @@ def _larger(
 ) -> ArrayStage:
     """Return the stage that compares one or two tensors of some rows of some bytes."""
     config, (count, size) = context.config, shape
-    images, rows = planes(count)
-    most = min(config.rows, config.columns)
-    position = max(number for number in range(1, most + 1) if size % number == 0)
-    grid = Grid(
-        images=images,
-        rows=rows,
-        width=size // position,
-        position_bytes=position,
-        block_bytes=position,
-    )
-    whole = OutputRegion(first_row=0, end_row=rows, first_x=0, end_x=grid.width, post={})
+    grid = row_grid(count, size, config)
     stage = ArrayStage(
         name=context.name,
         nodes=context.nodes,
         inputs=tensors,
         output=output,
-        input_layout=DenseInput(rows=rows, row_bytes=size),
+        input_layout=DenseInput(rows=grid.rows, row_bytes=size),
         output_layout=Dense(grid=grid),
-        loop_nest=_by_position(position),
-        regions=(whole,),
+        loop_nest=_by_position(grid.position_bytes),
+        regions=(OutputRegion.whole(grid, {}),),
         weights=same_weights(identity_tile(config), 1),
         params=np.zeros((1, 0), np.uint8),
         macs=0,

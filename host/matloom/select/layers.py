@@ -26,6 +26,7 @@ from matloom.select.float_layers import float_stage
 from matloom.select.layout.row_folding import fastest
 from matloom.select.matmul import dense_product
 from matloom.select.multiplied import multiplied_stages
+from matloom.select.pooled import is_pooled
 from matloom.select.requantisation import Requantisation
 from matloom.select.stage import ArrayStage, Stage
 from matloom.select.weights import depthwise_as_dense
@@ -178,7 +179,7 @@ def _dense_convolution(
                 config=context.config,
                 mode=mode,
                 limbs=limbs,
-                packs=not context.is_pooled,
+                pooled=_is_pooled(context),
             )
         )
 
@@ -216,7 +217,7 @@ def depthwise(context: Context) -> Stage | tuple[Stage, ...]:
         scale=context.by_channel(attributes.activation),
         config=context.config,
         mode=mode,
-        packs=not context.is_pooled,
+        pooled=_is_pooled(context),
     )
     return (
         dilated_stages(layer)
@@ -272,3 +273,8 @@ def pooling(
         return make(context, window, low, high)
 
     return pool
+
+
+def _is_pooled(context: Context) -> bool:
+    """Return whether POST can write the maxima that a MAX_POOL_2D makes of the results."""
+    return bool(context.config.pooling) and is_pooled(context.graph, context.node.outputs[0])

@@ -2,11 +2,16 @@
 
 import numpy as np
 
-from matloom.ir.graph import Array, Graph, Node
+from matloom.ir.graph import Array, Graph, Node, Op
 from matloom.kernels.kernels import kernel_of
 from matloom.select.byte_posts import requantise_posts
 from matloom.select.context import SAME_SCALE, Context, NotOnEngine
 from matloom.select.stage import VectorStage
+
+#: Operators on one tensor of bytes that a table can compute.
+LOOKUPS = frozenset(
+    {Op.HARD_SWISH, Op.LEAKY_RELU, Op.LOGISTIC, Op.LOOKUP, Op.RELU, Op.RELU6, Op.TANH}
+)
 
 
 def table_of(graph: Graph, node: Node) -> Array:

@@ -1,5 +1,6 @@
 """Loops of EXEC over the input of a stage, and the loop nest that processes single taps."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
@@ -47,15 +48,33 @@ class Walk(Protocol):
         The reduction then always runs in several parts.
         """
 
+    @property
+    def sums_per_output(self) -> int:
+        """Sums that POST reduces to an output, in rows of a block."""
+
     def vectors(self, height: int, width: int) -> int:
         """Return about how many vectors a step streams for `height` rows of `width` outputs."""
 
     def fields(self, rows: tuple[int, int], columns: tuple[int, int], block: int) -> dict[str, int]:
         """Return the fields of EXEC for a range of outputs (half open), from an output block."""
 
+    def executes(self, fields: dict[str, int], tile_bytes: int) -> Iterator[dict[str, int]]:
+        """Yield the fields of the EXECs of a tile, whose weights have `tile_bytes`."""
+
+
+class SingleSums:
+    """Loops of one EXEC a tile that leave one sum for each output."""
+
+    sums_per_output: ClassVar[int] = 1
+
+    def executes(self, fields: dict[str, int], tile_bytes: int) -> Iterator[dict[str, int]]:
+        """Yield the fields of the only EXEC of a tile."""
+        del tile_bytes
+        yield fields
+
 
 @dataclass(frozen=True, kw_only=True)
-class LoopNest:
+class LoopNest(SingleSums):
     """Loop nest of EXEC over the input: the fields that do not depend on the tile."""
 
     x_step: int

@@ -14,6 +14,7 @@ import numpy as np
 
 from matloom.arch.config import Config
 from matloom.arch.isa import Opcode, largest
+from matloom.select.loop_nest import SingleSums
 from matloom.select.shapes import WindowShape
 from matloom.select.sliding import LONGEST_LINE, LONGEST_SKIP, sliding_tiles
 from matloom.select.window import Window
@@ -73,7 +74,7 @@ class _Axis:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PhasedWindow:
+class PhasedWindow(SingleSums):
     """Windows of EXEC whose taps are as far apart as outputs; lengths in rows and positions.
 
     Members

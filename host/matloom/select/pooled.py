@@ -1,19 +1,16 @@
 """MAX_POOL_2D by POST: which layers it follows, and their loops over blocks of 2 x 2 outputs."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
 from matloom.ir.attributes import Activation, Padding, Pool2D
 from matloom.ir.graph import Graph, Node, Op
+from matloom.select.lookup import LOOKUPS
 from matloom.select.loop_nest import Walk
 
 #: Rows and positions of the block of sums that makes an output.
 SIDE = 2
-
-#: Operators that POST applies to bytes before it compares them.
-_LOOKUPS = frozenset(
-    {Op.HARD_SWISH, Op.LEAKY_RELU, Op.LOGISTIC, Op.LOOKUP, Op.RELU, Op.RELU6, Op.TANH}
-)
 
 
 def pools_blocks(node: Node) -> bool:
@@ -32,7 +29,7 @@ def is_pooled(graph: Graph, tensor: int) -> bool:
     if len(readers) != 1 or tensor in graph.leaving:
         return False
     node = graph.nodes[readers[0]]
-    return pools_blocks(node) or (node.op in _LOOKUPS and is_pooled(graph, node.outputs[0]))
+    return pools_blocks(node) or (node.op in LOOKUPS and is_pooled(graph, node.outputs[0]))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +39,7 @@ class PooledWalk:
     inner: Walk
 
     kernel_row_step: ClassVar[int] = 1
+    sums_per_output: ClassVar[int] = SIDE * SIDE
 
     @property
     def steps(self) -> int:
@@ -86,6 +84,10 @@ class PooledWalk:
     def fields(self, rows: tuple[int, int], columns: tuple[int, int], block: int) -> dict[str, int]:
         """Return the fields of EXEC for a range of outputs (half open), from an output block."""
         return self.inner.fields(_doubled(rows), _doubled(columns), block)
+
+    def executes(self, fields: dict[str, int], tile_bytes: int) -> Iterator[dict[str, int]]:
+        """Yield the fields of the EXECs of a tile, whose weights have `tile_bytes`."""
+        return self.inner.executes(fields, tile_bytes)
 
 
 def _doubled(ends: tuple[int, int]) -> tuple[int, int]:

@@ -11,6 +11,7 @@ import numpy as np
 
 from matloom.arch.config import WINDOW_TAPS, Config
 from matloom.arch.isa import Opcode, largest
+from matloom.select.loop_nest import SingleSums
 from matloom.select.shapes import WindowShape
 
 #: Maximum number of vectors of a line.
@@ -21,7 +22,7 @@ LONGEST_SKIP = 3
 
 
 @dataclass(frozen=True, kw_only=True)
-class SlidingWindow:
+class SlidingWindow(SingleSums):
     """Sliding window of EXEC over the input; lengths in rows and in positions of `depth` bytes.
 
     Members

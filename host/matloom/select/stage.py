@@ -26,6 +26,11 @@ class OutputRegion:
     end_x: int
     post: dict[str, int]
 
+    @classmethod
+    def whole(cls, grid: Grid, post: dict[str, int]) -> "OutputRegion":
+        """Return the region of all positions of a grid."""
+        return cls(first_row=0, end_row=grid.rows, first_x=0, end_x=grid.width, post=post)
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ArrayStage:
@@ -61,9 +66,6 @@ class ArrayStage:
         input, in the layout of the output, to the sums. With `ACC_SET` it sets the accumulators to
         the second input, or to the only one, and EXEC keeps the larger of them and its sums; a
         parameter block then has those of results, followed by those of this POST.
-    sums_per_output:
-        Sums of an output, in rows of a block: 1, or 4 of which POST writes the maximum. The loop
-        nest is then a `PooledWalk`.
     """
 
     name: str
@@ -81,7 +83,6 @@ class ArrayStage:
     element_bytes: int = 1
     table: np.ndarray | None = field(default=None, repr=False)
     accumulator_post: dict[str, int] | None = None
-    sums_per_output: int = 1
 
     #: Whether it computes elements of flat tensors, whatever their shapes.
     elementwise = False
@@ -100,6 +101,11 @@ class ArrayStage:
     def steps(self) -> int:
         """Reduction steps of an output block."""
         return self.loop_nest.steps
+
+    @property
+    def sums_per_output(self) -> int:
+        """Sums of an output, in rows of a block: 1, or 4 of which POST writes the maximum."""
+        return self.loop_nest.sums_per_output
 
     @property
     def has_costly_tiles(self) -> bool:
@@ -184,10 +190,10 @@ class ArrayStage:
 
     @property
     def makes_dense_bytes(self) -> bool:
-        """Whether POST writes one byte per sum to a dense tensor, and adds nothing to it."""
+        """Whether POST writes one byte per output to a dense tensor, and adds nothing to it."""
         layout = self.output_layout
         single = layout.limbs == self.accumulators_per_block == self.element_bytes == 1
-        return layout.contiguous and single and self.addend is None and self.sums_per_output == 1
+        return layout.contiguous and single and self.addend is None
 
     @property
     def text(self) -> str:
@@ -208,6 +214,18 @@ class ArrayStage:
     def accumulators_per_block(self) -> int:
         """Blocks of array columns per output block."""
         return 2 if self.mode in NARROW_MODES else 1
+
+    @property
+    def post_passes(self) -> int:
+        """How often POST reads or writes a tensor of the output's size."""
+        return 1 if self.accumulator_post is None else 2
+
+    def looks_up_channels(self, blocks: int) -> bool:
+        """Return whether POST can look results up in so many blocks of tables by channel.
+
+        Tables change between tiles, so each tile has to contain the only block.
+        """
+        return self.makes_dense_bytes and self.grid.blocks == blocks == 1
 
     def entries(self, config: Config) -> int:
         """Return for how many outputs of a block a half of the accumulators has entries."""

@@ -7,8 +7,8 @@ import numpy as np
 
 from matloom.kernels.two_slopes import TwoSlopes, rows_of
 from matloom.select.context import Context, unchanged
-from matloom.select.copies import planes
-from matloom.select.layout.base import Fields, Grid
+from matloom.select.copies import row_grid
+from matloom.select.layout.base import Fields
 from matloom.select.layout.dense import Dense, DenseInput
 from matloom.select.loop_nest import LoopNest
 from matloom.select.operand import Constant
@@ -42,16 +42,7 @@ class SlopedWalk(LoopNest):
 def sloped_stage(context: Context, slopes: TwoSlopes) -> ArrayStage:
     """Return the stage of LEAKY_RELU with these numbers."""
     config, (count, size) = context.config, rows_of(context.output.shape)
-    images, rows = planes(count)
-    most = min(config.rows, config.columns)
-    position = max(number for number in range(1, most + 1) if size % number == 0)
-    grid = Grid(
-        images=images,
-        rows=rows,
-        width=size // position,
-        position_bytes=position,
-        block_bytes=position,
-    )
+    grid = row_grid(count, size, config)
     multiplier, shift = slopes.scale
     post = {
         **unchanged(slopes.bias),
@@ -60,7 +51,6 @@ def sloped_stage(context: Context, slopes: TwoSlopes) -> ArrayStage:
         "output_zero": context.output.zero_point,
         "rounding": slopes.rounding,
     }
-    whole = OutputRegion(first_row=0, end_row=rows, first_x=0, end_x=grid.width, post=post)
     identity = identity_tile(config).view(np.int8)
     weights = (slopes.steep, slopes.offset, slopes.shallow)
     tiles = np.concatenate([identity * np.int8(weight) for weight in weights])
@@ -69,10 +59,10 @@ def sloped_stage(context: Context, slopes: TwoSlopes) -> ArrayStage:
         nodes=context.nodes,
         inputs=context.sources[:1],
         output=context.results[0],
-        input_layout=DenseInput(rows=rows, row_bytes=size),
+        input_layout=DenseInput(rows=grid.rows, row_bytes=size),
         output_layout=Dense(grid=grid),
-        loop_nest=SlopedWalk(x_step=position, pad_value=slopes.outside),
-        regions=(whole,),
+        loop_nest=SlopedWalk(x_step=grid.position_bytes, pad_value=slopes.outside),
+        regions=(OutputRegion.whole(grid, post),),
         weights=Constant(tiles=tiles.view(np.uint8).reshape(1, 1, -1)),
         params=np.zeros((1, 0), np.uint8),
         macs=0,

@@ -96,6 +96,17 @@ class VectorStage:
             return f"SOFTMAX of {self.size // self.period} rows of {self.period} bytes"
         return f"{len(self.posts)} POSTs over {self.size} bytes"
 
+    @property
+    def post_passes(self) -> int:
+        """How often POST reads or writes a tensor of the output's size."""
+        return len(self.posts)
+
+    def looks_up_channels(self, blocks: int) -> bool:
+        """Return whether POST can look results up in tables by channel, of any number of blocks."""
+        del blocks
+        plain = self.element_bytes == self.input_ratio == 1 and self.narrow is None
+        return plain and not (self.period or self.whole_rows)
+
     def entries(self, config: Config) -> int:
         """Return how many accumulator entries a half has."""
         return config.acc_entries // 2

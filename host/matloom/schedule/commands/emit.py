@@ -25,7 +25,6 @@ from matloom.select.layout.base import Fields, Write
 from matloom.select.layout.dense import apart
 from matloom.select.requantisation import limb_fields
 from matloom.select.stage import ArrayStage, Stage, VectorStage
-from matloom.select.two_slopes import SlopedWalk
 
 
 class _Emitter:
@@ -74,8 +73,10 @@ class _Emitter:
         if self._open is not None and self._open[0] is not stage:
             self.finish()
         self.tables.fill_early(number, self.segment.stages)
+        # The tiles of a stage are of its kind.
+        tile: Any = slot.tile
         if isinstance(stage, ArrayStage) and stage.limited:
-            results = self._limited(number, stage, slot)
+            results = self._limited(number, stage, tile, slot)
             self.finish()
             self._open = stage, results
             return
@@ -86,7 +87,7 @@ class _Emitter:
             ArrayStage: self._array,
             VectorStage: self.vectors.append,
         }
-        issue[type(stage)](number, stage, slot.tile, post_mark)
+        issue[type(stage)](number, stage, tile, post_mark)
         if stores:
             self.stores.append(number, slot, timestamp)
 
@@ -148,13 +149,13 @@ class _Emitter:
             self.order.append_fields(Opcode.POST, post)
         self._write(number, stage, tile, source, timestamp)
 
-    def _limited(self, number: int, stage: ArrayStage, slot: Slot) -> Callable[[], None]:
+    def _limited(
+        self, number: int, stage: ArrayStage, tile: ArrayTile, slot: Slot
+    ) -> Callable[[], None]:
         """Emit a tile whose EXEC keeps the larger of its sums and of an input, scaled by POST.
 
         Return what emits its results and STOREs.
         """
-        tile = slot.tile
-        assert isinstance(tile, ArrayTile)
         entry = self.accumulators.of(stage, tile)
         weights, first = chunk_addresses(self.plan, number, stage, tile)
         execute = {**self._exec_fields(number, stage, tile, entry, weights), "accumulate": 1}
@@ -240,12 +241,9 @@ class _Emitter:
             constants = 0 if held is None else held.address
             yield from product_executes(stage, tile, fields, constants, self.config)
             return
-        if isinstance(stage.loop_nest, SlopedWalk):
-            yield from stage.loop_nest.executes(fields, stage.weight_tile_bytes)
-            return
         apart = stage.input_layout.plane_bytes
         if not apart:
-            yield fields
+            yield from stage.loop_nest.executes(fields, stage.weight_tile_bytes)
             return
         for plane in range(tile.end_block - tile.first_block):
             yield {

@@ -25,11 +25,9 @@ def second_input(plan: Plan, number: int, stage: ArrayStage, part: ArrayTile, en
         ((first, x_step, *_),) = stage.output_layout.writes(part)
         address, row = plan.address(name) + first, grid.width
     else:
-        tile = plan.slots[number].tile
-        assert isinstance(tile, ArrayTile)
         x_step, row = size, width
         address = plan.input_ranges[number, name][0].address
-        address += (part.first_row - tile.first_row) * row * x_step
+        address += (part.first_row - plan.slots[number].tile.first_row) * row * x_step
     blocks = part.end_block - part.first_block
     return {
         "width": width,

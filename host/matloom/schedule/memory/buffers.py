@@ -11,7 +11,6 @@ from matloom.schedule.segment import Segment
 from matloom.schedule.tiling.sequence import Sequence, Slot
 from matloom.schedule.tiling.stages import Tiling
 from matloom.schedule.tiling.tile_reads import InputRange, Panel
-from matloom.schedule.tiling.tiles import ArrayTile
 
 
 def tensor_buffers_of(
@@ -247,7 +246,7 @@ class Builder:
 
         No more than two strips are on chip: a third would take space from the results.
         """
-        if not isinstance(slot.tile, ArrayTile) or slot.tile.strip is None:
+        if slot.tile.strip is None:
             return 0
         before = self._strip_begins.get(slot.stage, 0)
         self._strip_begins[slot.stage] = number

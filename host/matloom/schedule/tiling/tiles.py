@@ -83,6 +83,11 @@ class VectorTile(NamedTuple):
         return None
 
     @property
+    def strip(self) -> None:
+        """None: it has no rows to share."""
+        return None
+
+    @property
     def text(self) -> str:
         """Its bytes, for people; the end is half open."""
         return f"bytes {self.start}..{self.end}"

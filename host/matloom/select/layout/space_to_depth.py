@@ -11,7 +11,7 @@ from matloom.arch.config import WINDOW_TAPS, Config
 from matloom.arch.isa import Destination, Opcode, Source, largest
 from matloom.select.context import constant
 from matloom.select.layout.base import Fields, OnChipLayout, Outputs, Write
-from matloom.select.loop_nest import LoopNest
+from matloom.select.loop_nest import LoopNest, SingleSums
 from matloom.select.sliding import LONGEST_LINE, SlidingWindow
 from matloom.select.stage import ArrayStage, Stage
 
@@ -127,7 +127,7 @@ class SpaceToDepth(OnChipLayout):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PolyphaseWindow:
+class PolyphaseWindow(SingleSums):
     """Window of 3x3 over blocks: two positions a step, from the first position on.
 
     Rows and bytes refer to a plane; each output block is a separate EXEC on its plane.

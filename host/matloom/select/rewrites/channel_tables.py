@@ -1,13 +1,11 @@
 """Operators by channel as lookups: PRELU, and products and sums with constants by channel."""
 
 from matloom.arch.config import Config
-from matloom.ir.shapes import IMAGE_RANK
 from matloom.select.byte_posts import requantise_posts
 from matloom.select.channel_functions import ChannelFunction, channel_function, table_blocks
-from matloom.select.context import SAME_SCALE
-from matloom.select.rewrites.fuse_tables import looks_up_channels
+from matloom.select.context import SAME_SCALE, tile_unit
 from matloom.select.rewrites.staged_run import StagedRun
-from matloom.select.stage import ArrayStage, Stage, VectorStage
+from matloom.select.stage import Stage, VectorStage
 
 
 def channel_tables(staged: StagedRun) -> StagedRun:
@@ -21,19 +19,20 @@ def channel_tables(staged: StagedRun) -> StagedRun:
     makers = {node.output: node for node in nodes if len(node.outputs) == 1}
     outside = {*graph.leaving, *staged.run.produced, *staged.placed}
     private = frozenset(number for number in makers if number not in outside)
-    places = {id(node): at for at, node in enumerate(nodes)}
+    places = {number: at for at, node in enumerate(nodes) for number in node.outputs}
     groups: list[tuple[Stage, ...]] = list(staged.stages)
     joined: set[int] = set()
     for node in reversed(nodes):
-        if id(node) in joined:
+        if not joined.isdisjoint(node.outputs):
             continue
         found = channel_function(graph, node, makers, private)
         if found is None or not _pays(staged, found, groups, places):
             continue
-        joined.update(map(id, found.nodes))
-        for each in found.nodes:
-            groups[places[id(each)]] = ()
-        groups[places[id(node)]] = (_stage(staged, found),)
+        made = [each.output for each in found.nodes]
+        joined.update(made)
+        for each in made:
+            groups[places[each]] = ()
+        groups[places[node.output]] = (_stage(staged, found),)
     return staged.with_stages(groups) if joined else staged
 
 
@@ -55,7 +54,8 @@ def _pays(
     if size % max(channels, columns):
         return False
     vectors, blocks = size // columns, max(1, channels // columns)
-    passes = sum(_passes(stage) for node in found.nodes for stage in groups[places[id(node)]])
+    replaced = (stage for node in found.nodes for stage in groups[places[node.output]])
+    passes = sum(stage.post_passes for stage in replaced if not stage.is_lookup_only)
     passes -= not _rides_along(staged, found, groups)
     tiles = -(-vectors // (config.acc_entries // 2))
     fills = 1 + tiles * (blocks - 1)
@@ -67,13 +67,13 @@ def _rides_along(
 ) -> bool:
     """Return whether the stage that makes the source can look the results up."""
     graph, name = staged.graph, staged.names[found.source]
-    inside = {id(node) for node in found.nodes}
-    alone = all(id(graph.nodes[at]) in inside for at in graph.consumers[found.source])
+    inside = {node.index for node in found.nodes}
+    alone = all(graph.nodes[at].index in inside for at in graph.consumers[found.source])
     makers = [stage for group in groups for stage in group if stage.output == name]
     blocks = max(1, len(found.table) // staged.config.columns)
     if not alone or name in staged.kept or len(makers) != 1:
         return False
-    return looks_up_channels(makers[0], blocks)
+    return makers[0].looks_up_channels(blocks)
 
 
 def fill_cycles(config: Config) -> int:
@@ -86,27 +86,17 @@ def _load_cycles(blocks: int, config: Config) -> int:
     return blocks * config.columns * 256 // config.bus_bytes
 
 
-def _passes(stage: Stage) -> int:
-    """Return how often POST writes the tensor for a stage."""
-    if stage.is_lookup_only:
-        return 0
-    if isinstance(stage, ArrayStage):
-        return 1 if stage.accumulator_post is None else 2
-    return len(stage.posts)
-
-
 def _stage(staged: StagedRun, found: ChannelFunction) -> VectorStage:
     """Return the stage that looks results up."""
     graph, last = staged.graph, found.nodes[-1]
     output = graph.tensors[last.output]
-    rows = output.shape[0] * output.shape[1] if len(output.shape) == IMAGE_RANK else 1
     return VectorStage(
         name=f"{last.op}_{last.index}",
         nodes=tuple(node.index for node in found.nodes),
         inputs=(staged.names[found.source],),
         output=staged.names[last.output],
         size=output.size,
-        tile_unit=output.size // rows,
+        tile_unit=tile_unit(output),
         posts=requantise_posts(0, SAME_SCALE),
         table=table_blocks(found.table, staged.config.columns),
         is_lookup_only=True,

@@ -7,7 +7,7 @@ import numpy as np
 
 from matloom.ir.graph import Array
 from matloom.select.rewrites.staged_run import StagedRun
-from matloom.select.stage import ArrayStage, Stage
+from matloom.select.stage import Stage
 
 
 def fuse_tables(staged: StagedRun) -> StagedRun:
@@ -51,18 +51,7 @@ def _joins(producer: Stage, stage: Stage) -> bool:
     assert table is not None
     if producer.whole_rows:
         return False
-    return table.ndim == 1 or looks_up_channels(producer, len(table))
-
-
-def looks_up_channels(producer: Stage, blocks: int) -> bool:
-    """Return whether a stage can look its results up in tables by channel, of so many blocks.
-
-    Stages of the array change tables between tiles, which each contain the only block.
-    """
-    if isinstance(producer, ArrayStage):
-        return producer.makes_dense_bytes and producer.grid.blocks == blocks == 1
-    plain = producer.element_bytes == producer.input_ratio == 1 and producer.narrow is None
-    return plain and not (producer.period or producer.whole_rows)
+    return table.ndim == 1 or producer.looks_up_channels(len(table))
 
 
 def _with_table(producer: Stage, stage: Stage) -> Stage:

@@ -44,6 +44,7 @@ def _makes_sums(stage: ArrayStage, pool: ArrayStage, config: Config) -> bool:
     grid, result, read = stage.grid, pool.grid, pool.input_layout
     return (
         stage.makes_dense_bytes
+        and stage.sums_per_output == 1
         and len(stage.regions) == 1
         and stage.entries(config) >= SIDE * SIDE
         and pool.table is None
@@ -64,14 +65,10 @@ def _extent(grid: Grid) -> tuple[int, ...]:
 def _pooled(stage: ArrayStage, pool: ArrayStage) -> ArrayStage:
     """Return the stage whose POSTs write the maxima of its results."""
     (region,), grid = stage.regions, _of_blocks(stage.grid)
-    whole = OutputRegion(
-        first_row=0, end_row=grid.rows, first_x=0, end_x=grid.width, post=region.post
-    )
     return replace(
         stage,
         output=pool.output,
         output_layout=replace(pool.output_layout, grid=grid),
         loop_nest=PooledWalk(inner=stage.loop_nest),
-        regions=(whole,),
-        sums_per_output=SIDE * SIDE,
+        regions=(OutputRegion.whole(grid, region.post),),
     )

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import cast
 
 import numpy as np
 
@@ -38,8 +39,9 @@ def rescaled_maxima(staged: StagedRun) -> StagedRun:
             if name not in places or name in staged.kept:
                 continue
             (stage,), (lookup,) = groups[at], groups[places[name]]
-            assert isinstance(stage, ArrayStage)
-            changed = _rescaled(stage, lookup, staged.run.nodes[places[name]], staged)
+            # Only stages of the array have an addend.
+            compared = cast(ArrayStage, stage)
+            changed = _rescaled(compared, lookup, staged.run.nodes[places[name]], staged)
             if changed is not None:
                 groups[places[name]], groups[at] = (), (changed,)
                 break

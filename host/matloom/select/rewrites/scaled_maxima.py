@@ -131,7 +131,6 @@ def _stage(staged: StagedRun, node: Node, source: str, scales: LimitedScales) ->
         parameter_blocks(bias, (multiplier, shift), config)
         for bias, multiplier, shift in (scales.results, scales.limits)
     ]
-    region = OutputRegion(first_row=0, end_row=rows, first_x=0, end_x=width, post=post)
     return ArrayStage(
         name=f"{node.op}_{node.index}",
         nodes=(node.index,),
@@ -142,7 +141,7 @@ def _stage(staged: StagedRun, node: Node, source: str, scales: LimitedScales) ->
         loop_nest=replace(
             tap_loop_nest(window, 0, blocks=blocks, oc_step=config.columns), maximum=True
         ),
-        regions=(region,),
+        regions=(OutputRegion.whole(grid, post),),
         weights=constant_weights(block_diagonal(filters, channels, config), "i8xi8", config),
         params=np.concatenate(params, axis=1),
         macs=0,
