@@ -72,3 +72,14 @@ def test_a_map_that_is_needed_is_kept(why):
         graph = chain.pool().graph(made)
     (program,) = exact_programs(graph, load_config("reference+pooling=1"), (None,))
     assert "pool=1" not in disassemble(program)
+
+
+def test_maxima_are_written_into_a_joined_tensor():
+    chain = Chain((1, 8, 8, 16)).convolve(16, 3)
+    made = chain.pool().last
+    chain.last = 0
+    graph = chain.convolve(16, stride=2).join(made).graph()
+    (program,) = exact_programs(graph, load_config("reference+pooling=1"), (None,))
+    lines = [each for each in disassemble(program).splitlines() if "pool=1" in each]
+    # The next position of the joined tensor is 32 channels away.
+    assert lines and all("x_step=32" in each for each in lines)

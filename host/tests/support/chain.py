@@ -12,7 +12,7 @@ from matloom.arch.isa import Opcode
 from matloom.compiler import CompileOptions, compile_network
 from matloom.device.model.transport import ModelTransport
 from matloom.device.open import open_device
-from matloom.ir.attributes import Activation, Conv2D, DepthwiseConv2D, Padding, Pool2D
+from matloom.ir.attributes import Activation, Axis, Conv2D, DepthwiseConv2D, Padding, Pool2D
 from matloom.ir.graph import Graph, Node, Op, Tensor
 from matloom.ir.shapes import same_padding
 from matloom.kernels.interpreter import interpret
@@ -82,6 +82,26 @@ class Chain:
                 inputs=(self.last,),
                 outputs=(number,),
                 attributes=Pool2D(window=(2, 2), stride=(2, 2)),
+                index=len(self.nodes),
+            )
+        )
+        self.last = number
+        return self
+
+    def join(self, other: int) -> Self:
+        """Join the last tensor and another one of its scale along their channels."""
+        number, scale = len(self.tensors), self.tensors[self.last].quantisation
+        self.tensors[other] = replace(self.tensors[other], quantisation=scale)
+        channels = self.shape[3] + self.tensors[other].shape[3]
+        self.tensors[number] = replace(
+            self.tensors[self.last], name=f"tensor_{number}", shape=(*self.shape[:3], channels)
+        )
+        self.nodes.append(
+            Node(
+                op=Op.CONCATENATION,
+                inputs=(self.last, other),
+                outputs=(number,),
+                attributes=Axis(axis=3),
                 index=len(self.nodes),
             )
         )
