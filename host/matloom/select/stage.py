@@ -217,7 +217,7 @@ class ArrayStage:
 
     @property
     def post_passes(self) -> int:
-        """How often POST reads or writes a tensor of the output's size."""
+        """Number of times that POST goes over the whole output."""
         return 1 if self.accumulator_post is None else 2
 
     def looks_up_channels(self, blocks: int) -> bool:

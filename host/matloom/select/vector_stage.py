@@ -98,7 +98,7 @@ class VectorStage:
 
     @property
     def post_passes(self) -> int:
-        """How often POST reads or writes a tensor of the output's size."""
+        """Number of times that POST goes over the whole output."""
         return len(self.posts)
 
     def looks_up_channels(self, blocks: int) -> bool:

@@ -82,4 +82,4 @@ def test_maxima_are_written_into_a_joined_tensor():
     (program,) = exact_programs(graph, load_config("reference+pooling=1"), (None,))
     lines = [each for each in disassemble(program).splitlines() if "pool=1" in each]
     # The next position of the joined tensor is 32 channels away.
-    assert lines and all("x_step=32" in each for each in lines)
+    assert {"x_step=32" in each for each in lines} == {True}
