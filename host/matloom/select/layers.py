@@ -23,11 +23,11 @@ from matloom.ir.scales import (
 from matloom.select.build import Convolution, convolution_stage, depthwise_stage, dilated_stages
 from matloom.select.context import Context, NotOnEngine
 from matloom.select.float_layers import float_stage
-from matloom.select.layout.row_folding import fastest
 from matloom.select.matmul import dense_product
 from matloom.select.multiplied import multiplied_stages
 from matloom.select.pooled import is_pooled
 from matloom.select.requantisation import Requantisation
+from matloom.select.row_folds import fastest
 from matloom.select.stage import ArrayStage, Stage
 from matloom.select.weights import depthwise_as_dense
 from matloom.select.window import Window, dense_window

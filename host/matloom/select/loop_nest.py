@@ -6,6 +6,11 @@ from typing import ClassVar, Protocol
 
 from matloom.arch.isa import Opcode, largest
 
+#: Fields of an instruction, by name.
+Fields = dict[str, int]
+#: A range of rows, half open.
+Rows = tuple[int, int]
+
 #: Maximum number of taps of a kernel row in one EXEC.
 MAX_TAPS = largest(Opcode.EXEC, "kernel_cols")
 
@@ -58,8 +63,18 @@ class Walk(Protocol):
     def fields(self, rows: tuple[int, int], columns: tuple[int, int], block: int) -> dict[str, int]:
         """Return the fields of EXEC for a range of outputs (half open), from an output block."""
 
-    def executes(self, fields: dict[str, int], tile_bytes: int) -> Iterator[dict[str, int]]:
-        """Yield the fields of the EXECs of a tile, whose weights have `tile_bytes`."""
+    def executes(self, fields: Fields, rows: Rows, block_bytes: int) -> Iterator[Fields]:
+        """Yield the fields of the EXECs of a tile.
+
+        Parameters
+        ----------
+        fields:
+            Those of a single EXEC, with addresses.
+        rows:
+            Rows of outputs, as for `fields`.
+        block_bytes:
+            Bytes of the weights of an output block.
+        """
 
 
 class SingleSums:
@@ -67,9 +82,9 @@ class SingleSums:
 
     sums_per_output: ClassVar[int] = 1
 
-    def executes(self, fields: dict[str, int], tile_bytes: int) -> Iterator[dict[str, int]]:
+    def executes(self, fields: Fields, rows: Rows, block_bytes: int) -> Iterator[Fields]:
         """Yield the fields of the only EXEC of a tile."""
-        del tile_bytes
+        del rows, block_bytes
         yield fields
 
 

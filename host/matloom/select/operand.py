@@ -1,5 +1,6 @@
 """Second operand of the array: weights known at compile time, or a computed tensor."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -155,6 +156,11 @@ Operand = Constant | Computed
 def same_weights(tile: np.ndarray, blocks: int) -> Constant:
     """Return weights that use one tile, uint8 (bytes,), in all steps of all output blocks."""
     return Constant(tiles=np.broadcast_to(tile, (blocks, 1, tile.size)))
+
+
+def side_by_side(weights: Sequence[Constant]) -> Constant:
+    """Return weights whose tiles are those of several, one after another."""
+    return Constant(tiles=np.concatenate([each.tiles for each in weights], axis=2))
 
 
 def constant_weights(blocks: np.ndarray, mode: str, config: Config) -> Constant:

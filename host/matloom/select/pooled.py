@@ -7,7 +7,7 @@ from typing import ClassVar
 from matloom.ir.attributes import Activation, Padding, Pool2D
 from matloom.ir.graph import Graph, Node, Op
 from matloom.select.lookup import LOOKUPS
-from matloom.select.loop_nest import Walk
+from matloom.select.loop_nest import Fields, Rows, Walk
 
 #: Rows and positions of the block of sums that makes an output.
 SIDE = 2
@@ -85,9 +85,9 @@ class PooledWalk:
         """Return the fields of EXEC for a range of outputs (half open), from an output block."""
         return self.inner.fields(_doubled(rows), _doubled(columns), block)
 
-    def executes(self, fields: dict[str, int], tile_bytes: int) -> Iterator[dict[str, int]]:
-        """Yield the fields of the EXECs of a tile, whose weights have `tile_bytes`."""
-        return self.inner.executes(fields, tile_bytes)
+    def executes(self, fields: Fields, rows: Rows, block_bytes: int) -> Iterator[Fields]:
+        """Yield the fields of the EXECs of a tile, as `Walk.executes` does."""
+        return self.inner.executes(fields, _doubled(rows), block_bytes)
 
 
 def _doubled(ends: tuple[int, int]) -> tuple[int, int]:

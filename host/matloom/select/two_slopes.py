@@ -10,7 +10,7 @@ from matloom.select.context import Context, unchanged
 from matloom.select.copies import row_grid
 from matloom.select.layout.base import Fields
 from matloom.select.layout.dense import Dense, DenseInput
-from matloom.select.loop_nest import LoopNest
+from matloom.select.loop_nest import LoopNest, Rows
 from matloom.select.operand import Constant
 from matloom.select.stage import ArrayStage, OutputRegion
 from matloom.select.weights import identity_tile
@@ -31,11 +31,12 @@ class SlopedWalk(LoopNest):
         """Return the vectors that both EXECs stream for `height` rows of `width` outputs."""
         return _TILES * height * width
 
-    def executes(self, fields: Fields, tile_bytes: int) -> Iterator[Fields]:
-        """Yield the fields of both EXECs of a tile; `tile_bytes` are those of all weights."""
+    def executes(self, fields: Fields, rows: Rows, block_bytes: int) -> Iterator[Fields]:
+        """Yield the fields of both EXECs of a tile, as `Walk.executes` does."""
+        del rows
         outside = {"kernel_cols": 2, "kernel_col_step": fields["input_row_bytes"]}
         yield {**fields, **outside}
-        shallow = fields["weight_addr"] + tile_bytes // _TILES * (_TILES - 1)
+        shallow = fields["weight_addr"] + block_bytes // _TILES * (_TILES - 1)
         yield {**fields, "maximum": 1, "accumulate": 1, "weight_addr": shallow}
 
 

@@ -77,7 +77,8 @@ FUNCTIONS = {
     "matloom.select.sliding": (
         *("SlidingWindow.fields", "SlidingWindow._skipped_rows", "SlidingWindow._skipped_columns"),
     ),
-    "matloom.select.layout.row_folding": ("_interleave", "_boxes", "_spread"),
+    "matloom.select.layout.row_folding": ("_boxes", "_spread"),
+    "matloom.select.row_folds": ("_interleave",),
     "matloom.arch.footprint": ("_moved_rows", "_read_channels", "_post_channels"),
     "matloom.schedule.commands.dependencies": ("DependencyTracker.append_fields",),
 }

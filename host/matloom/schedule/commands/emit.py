@@ -243,7 +243,8 @@ class _Emitter:
             return
         apart = stage.input_layout.plane_bytes
         if not apart:
-            yield from stage.loop_nest.executes(fields, stage.weight_tile_bytes)
+            rows = tile.first_row, tile.end_row
+            yield from stage.loop_nest.executes(fields, rows, stage.weight_block_bytes)
             return
         for plane in range(tile.end_block - tile.first_block):
             yield {

@@ -3,35 +3,15 @@
 A kernel row of such an image is a run of a few bytes, which leaves most rows of the array idle. A
 LOAD can write the bytes of a row with an element stride. So several LOADs of the image, each one
 row further down, make a dense tensor whose channels are rows of the image, and a run covers several
-kernel rows.
+kernel rows, or what several rows of outputs read.
 """
 
 import itertools
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
-from matloom.arch.isa import Opcode, largest
-from matloom.arch.machine import Machine
-from matloom.cost import step_cycles
-from matloom.ir.names import derived_name
 from matloom.select.layout.base import Fields, Transfer
-from matloom.select.stage import ArrayStage
-from matloom.select.window import Window
-
-#: Maximum number of rows of an EXEC, and of bytes of a row of a narrow input.
-_MOST_ROWS, _LONGEST_ROW = largest(Opcode.EXEC, "input_rows"), 1 << 16
-
-#: Fraction of the plain stage's cycles above which folding does not pay: it delays the start.
-_WORTH = 0.85
-
-#: Overhead of a LOAD in cycles, beyond its writes.
-_LOAD_CYCLES = 14
-
-#: Approximate number of tiles of a first layer: the array starts when the first one is loaded.
-_TILES = 4
 
 
 @dataclass(frozen=True)
@@ -111,93 +91,6 @@ class RowFolding:
                     yield _fill(self, box, list(group))
             for inside, group in itertools.groupby(rows, self.inside):
                 yield from _spread(self, box, list(group), inside)
-
-
-def fastest(
-    make: Callable[[Window, np.ndarray, str], ArrayStage],
-    *,
-    window: Window,
-    filters: np.ndarray,
-    tensor: str,
-    zero: int,
-    machine: Machine,
-) -> ArrayStage:
-    """Return the faster of the plain stage and those with row folding.
-
-    Parameters
-    ----------
-    make:
-        Builds the stage of a window, its filters (int8: channels, rows, columns, depth) and the
-        name of its input.
-    tensor:
-        Name of the input, which is in external memory when the segment starts.
-    zero:
-        The zero point, which pads above the first and below the last row.
-    """
-    stages, config = [make(window, filters, tensor)], machine.config
-    for spread in range(1, config.last_spread + 1):
-        rows = _interleave(window, tensor, 1 << spread, zero)
-        if rows is not None and rows.size <= config.spad_bytes // 4:
-            other, thick = rearranged(window, filters, rows)
-            stage = make(other, thick, derived_name(tensor, f"rows for {stages[0].name}"))
-            stages.append(replace(stage, macs=stages[0].macs, input_layout=rows))
-    best = min(stages, key=lambda stage: _cycles(stage, machine))
-    return best if _cycles(best, machine) <= _WORTH * _cycles(stages[0], machine) else stages[0]
-
-
-def _interleave(window: Window, tensor: str, channels: int, zero: int) -> RowFolding | None:
-    """Return the folding of this many rows into channels; None if the window cannot use it."""
-    if window.depth > 1 or window.images > 1 or window.dilation_y > 1 or window.kernel_height == 1:
-        return None
-    if channels % window.stride_y:
-        return None
-    taps = -(-window.kernel_height // channels)
-    rows = window.out_height + (taps - 1) * (channels // window.stride_y)
-    if rows > _MOST_ROWS or window.in_width * channels > _LONGEST_ROW:
-        return None
-    return RowFolding(
-        source=tensor,
-        source_rows=window.in_height,
-        source_row_bytes=window.in_width,
-        first_row=-window.pad_top,
-        row_step=window.stride_y,
-        channels=channels,
-        rows=rows,
-        fill_value=zero & 255,
-    )
-
-
-def rearranged(window: Window, filters: np.ndarray, rows: RowFolding) -> tuple[Window, np.ndarray]:
-    """Return the window and filters that compute the same from folded rows."""
-    channels, height, width, _depth = filters.shape
-    taps = -(-height // rows.channels)
-    padded = np.pad(filters, ((0, 0), (0, taps * rows.channels - height), (0, 0), (0, 0)))
-    thick = padded.reshape(channels, taps, rows.channels, width).transpose(0, 1, 3, 2)
-    other = replace(
-        window,
-        in_height=rows.rows,
-        depth=rows.channels,
-        kernel_height=taps,
-        stride_y=1,
-        dilation_y=rows.channels // window.stride_y,
-        pad_top=0,
-    )
-    return other, np.ascontiguousarray(thick)
-
-
-def _cycles(stage: ArrayStage, machine: Machine) -> int:
-    """Return the cycles of the array and of the input's LOADs, tile by tile."""
-    config = machine.config
-    grid, rows = stage.grid, stage.input_layout
-    vectors = stage.loop_nest.vectors(grid.rows, grid.width)
-    streamed = step_cycles(vectors, config) * stage.loop_nest.steps * grid.blocks
-    loaded = int(machine.transfer_cycles(grid.images * rows.rows * rows.row_bytes))
-    if isinstance(rows, RowFolding):
-        whole = Transfer(start=0, size=rows.size, runs=1, step=0, address=0, pitch=0)
-        loads = [machine.load_cycles(fields)[1] for fields in rows.loads(whole)]
-        # Each tile has LOADs of its own, in the worst case as many as the whole tensor.
-        loaded = sum(loads) + _TILES * len(loads) * _LOAD_CYCLES
-    return max(streamed, loaded) + min(streamed, loaded) // _TILES
 
 
 def _boxes(row_bytes: int, transfer: Transfer) -> Iterator[_Box]:

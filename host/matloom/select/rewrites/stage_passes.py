@@ -1,7 +1,7 @@
 """The passes over the stages of a run, in order: pure functions that never change a result.
 
 Alternative layouts are not passes, because predicted cycles decide on them: row folding when an
-operator's stages are built (`select.layout.row_folding`), the layouts in `schedule.choices.layouts`
+operator's stages are built (`select.row_folds`), the layouts in `schedule.choices.layouts`
 during the search.
 """
 

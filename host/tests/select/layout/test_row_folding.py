@@ -15,13 +15,15 @@ from matloom.ir.graph import Op
 from matloom.kernels.interpreter import interpret
 from matloom.program.instruction_table import unpack_all
 from matloom.program.verify import verify_program
+from matloom.select import row_folds
 from matloom.select.build import Convolution, convolution_stage
-from matloom.select.layout import row_folding
 from matloom.select.layout.base import Transfer
-from matloom.select.layout.row_folding import RowFolding, fastest, rearranged
+from matloom.select.layout.row_folding import RowFolding
 from matloom.select.requantisation import Requantisation
+from matloom.select.row_folds import fastest, rearranged
 from matloom.select.window import Window
 from matloom.verification.random_layers import random_layer
+from support.chain import Chain, exact_programs, executes
 
 KEYWORDS = Window(
     images=1,
@@ -170,6 +172,38 @@ def test_number_of_folded_rows():
     assert [choose(config, KEYWORDS) for config in configs] == [1, 2, 4, 4, 4]
 
 
+#: A kernel whose two output rows read four rows of the image.
+SMALL = Window(
+    images=1,
+    in_height=21,
+    in_width=33,
+    depth=1,
+    out_height=19,
+    out_width=31,
+    kernel_height=3,
+    kernel_width=3,
+)
+
+
+def test_rows_of_outputs_share_folded_rows():
+    """Each vector has the nine taps of both rows, so a position takes one step instead of two."""
+    graph = Chain((1, 21, 33, 1)).convolve(16, 3).graph()
+    (program,) = exact_programs(graph, load_config("reference"), (None,))
+    streamed = [each.width * each.height * each.oc_blocks for each in executes(program)]
+    assert choose("reference", SMALL) == 4
+    assert sum(streamed) == 21 * 33
+    assert {each.kernel_rows * each.blocks for each in executes(program)} == {1}
+
+
+@pytest.mark.parametrize("kernel", [(3, 3), (2, 2), (2, 3)])
+@pytest.mark.parametrize("config", ["small", "reference", "reference+pooling=0"])
+def test_groups_of_any_kernel_are_exact(config, kernel):
+    height, width = kernel
+    for channels in (7, 20):
+        chain = Chain((1, 19, 18, 1)).convolve(channels, height, width=width)
+        exact_programs(chain.pool().graph(), load_config(config), (None, 1))
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -202,9 +236,9 @@ def run(program, data):
 def test_layers_equal_the_interpreter(config, seed, monkeypatch):
     """Try every choice, with whole tensors and tiles, and verify."""
     chance, tried = random.Random(seed), 0
-    monkeypatch.setattr(row_folding, "_WORTH", 1 << 30)
+    monkeypatch.setattr(row_folds, "_WORTH", 1 << 30)
     monkeypatch.setattr(
-        row_folding,
+        row_folds,
         "_cycles",
         lambda stage, _config: chance.random() + (stage.input_layout.source is None),
     )

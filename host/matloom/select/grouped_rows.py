@@ -1,0 +1,62 @@
+"""Loops over an image whose rows are folded for several rows of outputs at once.
+
+A row of such an image has the input rows of a group of output rows, side by side as channels
+(`select.layout.row_folding`). All rows of a group read the same vectors, with weights of their own.
+"""
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from matloom.select.loop_nest import Fields, Rows, Walk
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupedRows:
+    """The loops of `inner`, a single step, for groups of output rows.
+
+    The weights of an output block are a tile for each row of a group. An EXEC makes a group: its
+    rows are the output blocks of EXEC, so sums lie in the order of rows.
+    """
+
+    inner: Walk
+    group: int
+
+    weights_fixed: ClassVar[bool] = False
+    slides: ClassVar[bool] = False
+    is_long: ClassVar[bool] = False
+    steps: ClassVar[int] = 1
+    sums_per_output: ClassVar[int] = 1
+    kernel_rows: ClassVar[int] = 1
+    kernel_row_step: ClassVar[int] = 1
+    y_step: ClassVar[int] = 1
+    oc_step: ClassVar[int] = 0
+
+    def vectors(self, height: int, width: int) -> int:
+        """Return the vectors that a step streams for `height` rows of `width` outputs."""
+        return height * width
+
+    def fields(self, rows: tuple[int, int], columns: tuple[int, int], block: int) -> Fields:
+        """Return the fields of EXEC for a range of outputs (half open), from an output block."""
+        groups = rows[0] // self.group, -(-rows[1] // self.group)
+        return self.inner.fields(groups, columns, block)
+
+    def executes(self, fields: Fields, rows: Rows, block_bytes: int) -> Iterator[Fields]:
+        """Yield the fields of an EXEC for each group and output block, as `Walk.executes` does."""
+        first, tile_bytes = rows[0] // self.group, block_bytes // self.group
+        for block, number in itertools.product(range(fields["oc_blocks"]), range(fields["height"])):
+            start = (first + number) * self.group
+            low, high = max(rows[0], start), min(rows[1], start + self.group)
+            tile, sums = (
+                block * self.group + low - start,
+                block * (rows[1] - rows[0]) + low - rows[0],
+            )
+            yield {
+                **fields,
+                "height": 1,
+                "oc_blocks": high - low,
+                "first_row": fields["first_row"] + number,
+                "weight_addr": fields["weight_addr"] + tile * tile_bytes,
+                "acc_addr": fields["acc_addr"] + sums * fields["width"],
+            }
