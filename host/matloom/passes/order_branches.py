@@ -17,15 +17,28 @@ def _work(graph: Graph, node: Node) -> int:
     return output.size * weights.size // output.shape[-1]
 
 
+def _branch(nodes: list[Node], end: int) -> int:
+    """Return where the operators begin that end before `end`: the last one, and what it pads."""
+    first = end - 1
+    while first and nodes[first].op in (Op.PAD, Op.PADV2):
+        if nodes[first].inputs[0] not in nodes[first - 1].outputs:
+            break
+        first -= 1
+    return first
+
+
 def order_branches(graph: Graph) -> Graph:
-    """Return the graph with the two operators before each addition ordered by work."""
+    """Return the graph with the two branches before each addition ordered by work."""
     nodes = list(graph.nodes)
     for at in range(2, len(nodes)):
-        first, second, addition = nodes[at - 2 : at + 1]
-        feeds = set(addition.inputs) == {*first.outputs, *second.outputs}
-        apart = not set(first.outputs) & set(second.inputs)
-        if addition.op is not Op.ADD or not feeds or not apart:
+        addition, start = nodes[at], _branch(nodes, at)
+        if addition.op is not Op.ADD or not start:
             continue
-        if _work(graph, first) > _work(graph, second):
-            nodes[at - 2 : at] = second, first
+        begin = _branch(nodes, start)
+        first, second = nodes[begin:start], nodes[start:at]
+        made = {output for node in first for output in node.outputs}
+        feeds = set(addition.inputs) == {*first[-1].outputs, *second[-1].outputs}
+        apart = not made.intersection(each for node in second for each in node.inputs)
+        if feeds and apart and _work(graph, first[0]) > _work(graph, second[0]):
+            nodes[begin:at] = *second, *first
     return replace(graph, nodes=tuple(nodes))

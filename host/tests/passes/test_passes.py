@@ -3,7 +3,7 @@ from dataclasses import replace
 import numpy as np
 
 from matloom.arch.config import PRESETS
-from matloom.ir.attributes import Arithmetic, Conv2D, Padding
+from matloom.ir.attributes import Arithmetic, Conv2D, Pad, Padding
 from matloom.ir.graph import Graph, Node, Op, Quantisation, Tensor
 from matloom.ir.verify import verify
 from matloom.kernels.interpreter import interpret
@@ -54,6 +54,23 @@ def test_the_heavier_branch_comes_last():
     graph = order_branches(_residual())
     assert [node.index for node in graph.nodes] == [1, 0, 2]
     assert [node.index for node in order_branches(graph).nodes] == [1, 0, 2]
+
+
+def test_a_branch_that_ends_with_padding_is_moved_as_a_whole():
+    """As the shortcut of a residual block with more channels than its input."""
+    graph = _residual()
+    heavy, light, addition = graph.nodes
+    pad = Node(
+        op=Op.PAD,
+        inputs=(4,),
+        outputs=(2,),
+        attributes=Pad(before=(0,) * 4, after=(0, 0, 0, 1), value=None),
+        index=3,
+    )
+    tensors = {**graph.tensors, 4: replace(graph.tensors[2], name="t4", shape=(1, 5, 5, 3))}
+    nodes = (heavy, replace(light, outputs=(4,)), pad, addition)
+    found = order_branches(replace(graph, tensors=tensors, nodes=nodes))
+    assert [node.index for node in found.nodes] == [1, 3, 0, 2]
 
 
 def test_branches_that_depend_on_each_other_stay():
