@@ -31,10 +31,8 @@ __all__ = ["FUNCTIONS", "HISTORICAL", "cases", "chosen"]
 FUNCTIONS = {
     "matloom.schedule.memory.external": ("arena_places", "chunk_offsets"),
     "matloom.schedule.tiling.tiles": ("exec_fields",),
-    "matloom.schedule.tiling.cutting": (
-        *("chunks", "_positions", "_strided"),
-        *("cut_array", "_tile", "cut_vector"),
-    ),
+    "matloom.schedule.tiling.byte_ranges": ("cut_vector",),
+    "matloom.schedule.tiling.cutting": ("chunks", "_positions", "_strided", "cut_array", "_tile"),
     "matloom.schedule.tiling.sizes": ("Sizes.__init__",),
     "matloom.schedule.tiling.first_tiles": ("_outer_loop", "first_parts", "first_rows"),
     "matloom.select.exec_steps": ("narrowed", "_ranges", "box", "_cut"),

@@ -1,19 +1,18 @@
-"""Cuts stages into tiles, and their weights into chunks."""
+"""Cuts stages of the array into tiles, and their weights into chunks."""
 
 import itertools
 import random
 from collections.abc import Iterator
 
 from matloom.arch.config import Config
-from matloom.schedule import tuning
 from matloom.schedule.params import First, Last, TilingParams, Weights
 from matloom.schedule.tiling.first_tiles import first_parts, first_rows
 from matloom.schedule.tiling.prologue import GROUPS, panels, rectangles
 from matloom.schedule.tiling.ramps import ramped_down, ramped_up, split_evenly
-from matloom.schedule.tiling.sizes import LARGEST_FIELD, Sizes
+from matloom.schedule.tiling.sizes import Sizes
 from matloom.schedule.tiling.split_k import step_parts
-from matloom.schedule.tiling.tiles import ArrayTile, Chunk, VectorTile
-from matloom.select.stage import ArrayStage, OutputRegion, VectorStage
+from matloom.schedule.tiling.tiles import ArrayTile, Chunk
+from matloom.select.stage import ArrayStage, OutputRegion
 
 #: Range of rows or positions (half open).
 _Rows = tuple[int, int]
@@ -195,82 +194,3 @@ def cut_array(
     if limits.weights is Weights.ONCE:
         tiles.sort(key=lambda tile: loaded[tile.chunk][1].first_block)
     return tiles
-
-
-def _equal_tiles(stage: VectorStage, most: int, config: Config) -> int:
-    """Return the repetitions per tile, at most `most`, of a stage that fills accumulators once.
-
-    The first tile takes as long as two, so there are few. A shorter last tile would fill them
-    again.
-    """
-    count = stage.size // stage.period
-    vectors = count * -(-stage.period // (config.columns * stage.element_bytes))
-    least = -(-count // most)
-    wanted = max(least, min(tuning.FILLED_TILES, vectors // tuning.FILLED_VECTORS))
-    equal = (tiles for tiles in range(wanted, 2 * wanted) if count % tiles == 0)
-    return -(-count // next(equal, wanted))
-
-
-def _matched(
-    stage: VectorStage, limits: TilingParams, runs: list[list[_Rows]], step: int, vector: int
-) -> list[list[_Rows]]:
-    """Return tiles that end where those of the maker do, or with whole vectors.
-
-    What is left of a vector takes a POST of its own.
-    """
-    parts = list(itertools.pairwise((0, *(end // stage.input_ratio for end in limits.cuts))))
-    unit = stage.period or (vector if stage.channel_blocks else 1)
-    if parts and unit and all(end % unit == 0 for _, end in parts):
-        return [
-            [(start, min(start + step, end)) for start in range(first, end, step)]
-            for first, end in parts
-        ]
-    if stage.period or not vector:
-        return runs
-    starts = sorted({start // vector * vector for run in runs for start, _end in run})
-    return [list(itertools.pairwise((*starts, stage.size)))]
-
-
-def cut_vector(
-    stage: VectorStage, limits: TilingParams, config: Config, seed: int | None
-) -> list[VectorTile]:
-    """Return the tiles of an element-wise stage in order; a seed draws them at random.
-
-    A tile covers whole repetitions, each of them a row, or lies within one.
-    """
-    draw = None if seed is None else random.Random(seed)
-    blocks = max(1, stage.channel_blocks)
-    half, least = config.acc_entries // 2 // blocks, config.columns * stage.element_bytes * blocks
-    if stage.whole_rows:
-        # SOFTMAX uses no accumulators.
-        half = LARGEST_FIELD * -(-stage.period // least)
-    most = min(half, LARGEST_FIELD) * least
-    rows = min(half // -(-stage.period // least), LARGEST_FIELD) if stage.period else 0
-    if rows:
-        # Each run of bytes begins a new vector.
-        most, least = rows * stage.period, stage.period
-    byte = len(stage.inputs) * stage.input_ratio + 1
-    most = min(most, max(least, limits.tile_bytes // byte))
-    if draw is not None:
-        most = draw.randint(least, max(least, most))
-    whole = stage.tile_unit <= most and stage.tile_unit % (stage.period or 1) == 0
-    wanted = max(-(-stage.size // limits.tiles), 16 * config.columns * stage.element_bytes)
-    if stage.tile_unit == stage.size >= limits.tiles * wanted and not stage.period:
-        # A single row is cut like the neighbouring stages.
-        whole = False
-    unit = stage.tile_unit if whole else least
-    step = max(unit, min(most, wanted) // unit * unit)
-    if stage.fills_once and rows and draw is None:
-        step, unit = _equal_tiles(stage, most // stage.period, config) * stage.period, stage.period
-    length = stage.period if stage.period and not rows else stage.size
-    runs = [
-        [(first + start, first + min(start + step, length)) for start in range(0, length, step)]
-        for first in range(0, stage.size, length)
-    ]
-    if Last.ROWS in limits.last and draw is None and length % unit == 0 and not stage.fills_once:
-        # Cut into rows, the last ones as short as possible; no tile spans two runs.
-        ends = [(start // unit, end // unit) for start, end in runs[-1]]
-        runs[-1] = [(start * unit, end * unit) for start, end in ramped_down(ends, 1)]
-    if length == stage.size:
-        runs = _matched(stage, limits, runs, step, 0 if draw else least)
-    return [VectorTile(start=start, end=end) for run in runs for start, end in run]

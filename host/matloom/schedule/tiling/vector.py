@@ -10,7 +10,7 @@ from matloom.cost import vector_cycles
 from matloom.schedule import tuning
 from matloom.schedule.params import UNBOUNDED, TilingParams
 from matloom.schedule.tiling.base import BaseTiling
-from matloom.schedule.tiling.cutting import cut_vector
+from matloom.schedule.tiling.byte_ranges import cut_vector
 from matloom.schedule.tiling.tile_reads import InputRange, Staged
 from matloom.schedule.tiling.tiles import VectorTile
 from matloom.select.layout.base import Write

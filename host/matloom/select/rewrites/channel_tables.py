@@ -57,7 +57,7 @@ def _pays(
     replaced = (stage for node in found.nodes for stage in groups[places[node.output]])
     passes = sum(stage.post_passes for stage in replaced if not stage.is_lookup_only)
     passes -= not _rides_along(staged, found, groups)
-    tiles = -(-vectors // (config.acc_entries // 2))
+    tiles = -(-vectors // (blocks * (config.acc_entries // 2)))
     fills = 1 + tiles * (blocks - 1)
     return passes * vectors > fills * fill_cycles(config) + _load_cycles(blocks, config)
 

@@ -5,7 +5,8 @@ import pytest
 
 from matloom.arch.config import PRESETS
 from matloom.schedule.params import First, Last, Prologue, TilingParams, Weights
-from matloom.schedule.tiling.cutting import chunks, cut_array, cut_vector
+from matloom.schedule.tiling.byte_ranges import cut_vector
+from matloom.schedule.tiling.cutting import chunks, cut_array
 from matloom.schedule.tiling.tiles import exec_fields, input_box
 from matloom.select.exec_steps import narrowed, parts
 from matloom.select.stage import VectorStage
@@ -203,6 +204,37 @@ def test_ranges_of_bytes_follow_each_other(ramp_down):
         ends.append(tile.end)
     assert ends[-1] == stage.size
     assert ends[-1] - ends[-2] == (1 if ramp_down else 4) * row_bytes
+
+
+@pytest.mark.parametrize(
+    ("positions", "tiles"),
+    [
+        # One tile: what follows waits for 60 x 2 x 2 vectors, another fill takes 256.
+        (60, 1),
+        # Four: a quarter of 1,024 x 2 x 2 vectors, and four fills; half of the accumulators has
+        # room for 512.
+        (1024, 4),
+    ],
+)
+@pytest.mark.parametrize("ramp_down", [False, True])
+def test_tiles_that_fill_tables_by_channel_are_few_and_equal(positions, tiles, ramp_down):
+    config = PRESETS["reference"]
+    blocks, columns = 2, config.columns
+    stage = VectorStage(
+        name="add",
+        nodes=(0,),
+        inputs=("a", "b"),
+        output="c",
+        size=positions * blocks * columns,
+        tile_unit=positions // 4 * blocks * columns,
+        posts=((0, {}), (1, {})),
+        table=np.zeros((blocks, columns, 256), np.uint8),
+    )
+    limits = TilingParams(weights=Weights.RESIDENT, last=Last.ROWS if ramp_down else Last.EVEN)
+    cut = cut_vector(stage, limits, config, None)
+    sizes = {(tile.end - tile.start) // (blocks * columns) for tile in cut}
+    assert len(cut) == tiles
+    assert sizes == {positions // tiles}
 
 
 def test_the_last_positions_end_with_a_single_block():

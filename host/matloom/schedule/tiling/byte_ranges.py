@@ -1,0 +1,129 @@
+"""Cuts element-wise stages into tiles: ranges of bytes."""
+
+import itertools
+import math
+import random
+
+from matloom.arch.config import Config
+from matloom.schedule import tuning
+from matloom.schedule.params import Last, TilingParams
+from matloom.schedule.tiling.ramps import ramped_down
+from matloom.schedule.tiling.sizes import LARGEST_FIELD
+from matloom.schedule.tiling.tiles import VectorTile
+from matloom.select.stage import VectorStage
+
+#: Range of bytes (half open).
+_Bytes = tuple[int, int]
+
+
+def _equal_tiles(stage: VectorStage, most: int, config: Config) -> int:
+    """Return the repetitions per tile, at most `most`, of a stage that fills accumulators once.
+
+    The first tile takes as long as two, so there are few. A shorter last tile would fill them
+    again.
+    """
+    count = stage.size // stage.period
+    vectors = count * -(-stage.period // (config.columns * stage.element_bytes))
+    least = -(-count // most)
+    wanted = max(least, min(tuning.FILLED_TILES, vectors // tuning.FILLED_VECTORS))
+    equal = (tiles for tiles in range(wanted, 2 * wanted) if count % tiles == 0)
+    return -(-count // next(equal, wanted))
+
+
+def _tables_in_turn(stage: VectorStage, most: int, config: Config) -> int:
+    """Return the positions per tile, at most `most`, of a stage with tables by channel.
+
+    Each tile fills the tables of all blocks but one. The fewer tiles there are, the longer the next
+    stage waits for the last one; the number of tiles is the one with the shortest sum of both.
+    """
+    blocks = stage.channel_blocks
+    count = stage.size // (config.columns * blocks)
+    fills = (blocks - 1) * config.table_rows * config.columns
+    wanted = math.isqrt(count * blocks * len(stage.posts) // fills)
+    return -(-count // max(1, wanted, -(-count // most)))
+
+
+def _equal_step(stage: VectorStage, most: int, least: int, config: Config) -> int:
+    """Return the bytes of equal tiles, multiples of `least`, of a stage whose tiles all fill.
+
+    They have at most `most` bytes. 0 if tiles fill nothing.
+    """
+    if stage.channel_blocks > 1:
+        return _tables_in_turn(stage, most // least, config) * least
+    if stage.fills_once and least == stage.period:
+        return _equal_tiles(stage, most // least, config) * least
+    return 0
+
+
+def _matched(
+    stage: VectorStage, limits: TilingParams, runs: list[list[_Bytes]], step: int, vector: int
+) -> list[list[_Bytes]]:
+    """Return tiles that end where those of the maker do, or with whole vectors.
+
+    What is left of a vector takes a POST of its own.
+    """
+    parts = list(itertools.pairwise((0, *(end // stage.input_ratio for end in limits.cuts))))
+    unit = stage.period or (vector if stage.channel_blocks else 1)
+    if parts and unit and all(end % unit == 0 for _, end in parts):
+        return [
+            [(start, min(start + step, end)) for start in range(first, end, step)]
+            for first, end in parts
+        ]
+    if stage.period or not vector:
+        return runs
+    starts = sorted({start // vector * vector for run in runs for start, _end in run})
+    return [list(itertools.pairwise((*starts, stage.size)))]
+
+
+def _room(stage: VectorStage, limits: TilingParams, config: Config) -> tuple[int, int, int]:
+    """Return the most bytes of a tile, the bytes of its shortest part, and its most repetitions.
+
+    There are 0 repetitions if tiles lie within one, or nothing repeats.
+    """
+    blocks = max(1, stage.channel_blocks)
+    half, least = config.acc_entries // 2, config.columns * stage.element_bytes * blocks
+    if stage.whole_rows:
+        # SOFTMAX uses no accumulators.
+        half = LARGEST_FIELD * -(-stage.period // least)
+    most = min(half, LARGEST_FIELD) * least
+    rows = min(half // -(-stage.period // least), LARGEST_FIELD) if stage.period else 0
+    if rows:
+        # Each run of bytes begins a new vector.
+        most, least = rows * stage.period, stage.period
+    byte = len(stage.inputs) * stage.input_ratio + 1
+    return min(most, max(least, limits.tile_bytes // byte)), least, rows
+
+
+def cut_vector(
+    stage: VectorStage, limits: TilingParams, config: Config, seed: int | None
+) -> list[VectorTile]:
+    """Return the tiles of an element-wise stage in order; a seed draws them at random.
+
+    A tile covers whole repetitions, each of them a row, or lies within one.
+    """
+    draw = None if seed is None else random.Random(seed)
+    most, least, rows = _room(stage, limits, config)
+    if draw is not None:
+        most = draw.randint(least, max(least, most))
+    whole = stage.tile_unit <= most and stage.tile_unit % (stage.period or 1) == 0
+    wanted = max(-(-stage.size // limits.tiles), 16 * config.columns * stage.element_bytes)
+    if stage.tile_unit == stage.size >= limits.tiles * wanted and not stage.period:
+        # A single row is cut like the neighbouring stages.
+        whole = False
+    unit = stage.tile_unit if whole else least
+    step = max(unit, min(most, wanted) // unit * unit)
+    equal = _equal_step(stage, most, least, config) if draw is None else 0
+    step, unit = (equal, least) if equal else (step, unit)
+    length = stage.period if stage.period and not rows else stage.size
+    runs = [
+        [(first + start, first + min(start + step, length)) for start in range(0, length, step)]
+        for first in range(0, stage.size, length)
+    ]
+    ramps = Last.ROWS in limits.last and draw is None and not (equal or stage.fills_once)
+    if ramps and length % unit == 0:
+        # Cut into rows, the last ones as short as possible; no tile spans two runs.
+        ends = [(start // unit, end // unit) for start, end in runs[-1]]
+        runs[-1] = [(start * unit, end * unit) for start, end in ramped_down(ends, 1)]
+    if length == stage.size:
+        runs = _matched(stage, limits, runs, step, 0 if draw else least)
+    return [VectorTile(start=start, end=end) for run in runs for start, end in run]
