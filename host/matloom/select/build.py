@@ -57,6 +57,8 @@ class Convolution:
     place:
         Returns the layout of the outputs in a tensor shared with other stages; None for a separate
         tensor.
+    whole_rows:
+        Whether positions of a row follow each other in that tensor, too.
     mode:
         As in `ArrayStage`.
     limbs:
@@ -77,9 +79,15 @@ class Convolution:
     config: Config
     macs: int | None = None
     place: Callable[..., OutputLayout] | None = None
+    whole_rows: bool = False
     mode: str = "i8xi8"
     limbs: int = 1
     pooled: bool = False
+
+    @property
+    def in_order(self) -> bool:
+        """Whether positions of a row follow each other, so that neighbours may share columns."""
+        return self.place is None or self.whole_rows
 
     @property
     def outputs_size(self) -> int:
@@ -150,7 +158,7 @@ def convolution_stage(layer: Convolution) -> ArrayStage:
     channels, accumulators = layer.filters.shape[0], 2 if layer.mode in NARROW_MODES else 1
     block = accumulators * config.columns
     single_run = window.dilation_x == 1
-    packs = single_run and layer.place is None and not layer.pooled
+    packs = single_run and layer.in_order and not layer.pooled
     pack = positions_together(window, channels, block, config) if packs else 1
     shift = window.stride_x * window.depth
     matrices = run_matrices(layer.filters, single_run=single_run, pack=pack, shift=shift)

@@ -1,6 +1,6 @@
 """Requantisation of sums to int8 or int16: multiplier, shift, rounding, zero point, limits."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -35,6 +35,14 @@ class Requantisation:
         """Multiplier and shift of each channel, or the only pair."""
         multipliers, shifts = np.atleast_1d(self.multiplier), np.atleast_1d(self.shift)
         return list(zip(multipliers.tolist(), shifts.tolist(), strict=True))
+
+    def repeated(self, sets: int) -> "Requantisation":
+        """Return the requantisation of several sets of these channels."""
+        if not self.by_channel:
+            return self
+        return replace(
+            self, multiplier=np.tile(self.multiplier, sets), shift=np.tile(self.shift, sets)
+        )
 
     def post(self) -> dict[str, int]:
         """Return the POST fields of this requantisation."""

@@ -1,7 +1,7 @@
-"""Stages of transposed convolutions: one for each phase of the strides."""
+"""Stages of transposed convolutions: one for each phase of the strides, or for each row of them."""
 
-import itertools
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -12,75 +12,155 @@ from matloom.select.build import Convolution, convolution_stage
 from matloom.select.context import Context, NotOnEngine
 from matloom.select.layers import layer_mode
 from matloom.select.layout.base import OutputLayout
-from matloom.select.layout.placed import interleaved
+from matloom.select.layout.placed import interleaved, rows_apart
 from matloom.select.stage import ArrayStage, Stage
 from matloom.select.window import Window
 
 #: Maximum number of stages of a transposed convolution.
 _MAX_PHASES = 64
 
+#: Returns the layout of a stage's outputs.
+_Place = Callable[..., OutputLayout]
 
-def _phases(
-    length: int, kernel: int, stride: int, pad: int
-) -> list[tuple[int, int, list[int], int]]:
-    """Return the phases of a transposed convolution along an axis (polyphase decomposition).
 
-    A phase is the set of outputs whose positions have the same remainder modulo the stride. It
-    consists of the first output and their number, the taps that are multiplied by inputs, in the
-    order of the inputs, and the padding before the image.
+@dataclass(frozen=True, kw_only=True)
+class _Phase:
+    """Outputs along an axis whose positions have the same remainder modulo the stride.
+
+    Members
+    -------
+    first, count:
+        The first output, and their number.
+    taps:
+        The taps that are multiplied by inputs, in the order of the inputs.
+    pad:
+        Padding before the image.
     """
+
+    first: int
+    count: int
+    taps: list[int]
+    pad: int
+
+
+def _phases(length: int, kernel: int, stride: int, pad: int) -> list[_Phase]:
+    """Return the phases of a transposed convolution along an axis (polyphase decomposition)."""
     phases = []
     for phase in range(min(stride, length)):
         remainder = (phase + pad) % stride
         taps = list(range(remainder, kernel, stride))[::-1]
         count = -(-(length - phase) // stride)
-        phases.append((phase, count, taps, max(len(taps), 1) - 1 - (phase + pad) // stride))
+        before = max(len(taps), 1) - 1 - (phase + pad) // stride
+        phases.append(_Phase(first=phase, count=count, taps=taps, pad=before))
     return phases
 
 
 def transposed_convolution(context: Context) -> tuple[Stage, ...]:
-    """Return the stages of TRANSPOSE_CONV: one convolution for each phase of the strides."""
+    """Return the stages of TRANSPOSE_CONV: one convolution for each phase of the strides.
+
+    Where few channels leave columns of the array idle, the phases of a row of outputs are channels
+    of one convolution.
+    """
     attributes = context.node.attributes_as(TransposeConv)
     filters = context.filters
-    images, in_height, in_width, depth = context.inputs[0].shape
-    (height, width), outputs = attributes.size, filters.shape[0]
-    rows = _phases(height, filters.shape[1], attributes.stride[0], attributes.padding.top)
-    columns = _phases(width, filters.shape[2], attributes.stride[1], attributes.padding.left)
+    (height, width), pad = attributes.size, attributes.padding
+    rows = _phases(height, filters.shape[1], attributes.stride[0], pad.top)
+    columns = _phases(width, filters.shape[2], attributes.stride[1], pad.left)
     if len(rows) * len(columns) > _MAX_PHASES:
         raise NotOnEngine(f"its strides must make {_MAX_PHASES} phases at most")
-    stages = []
-    phases = list(itertools.product(rows, columns))
-    for phase in phases:
-        (y, out_height, down, top), (x, out_width, across, left) = phase
-        taps = filters[:, down][:, :, across]
-        if not taps.size:
-            # No tap contributes to these outputs: they equal their biases.
-            taps = np.zeros((outputs, 1, 1, depth), np.int8)
-        window = Window(
-            images=images,
-            in_height=in_height,
-            in_width=in_width,
-            depth=depth,
-            out_height=out_height,
-            out_width=out_width,
-            kernel_height=taps.shape[1],
-            kernel_width=taps.shape[2],
-            pad_top=top,
-            pad_left=left,
-        )
-        place = interleaved(attributes.size, outputs, steps=attributes.stride, first=(y, x))
-        if place is None:
-            raise NotOnEngine("outputs of one phase are too far apart for POST")
-        place = partial(place, complete=context.output.size if phase is phases[-1] else 0)
-        stages.append(_phase_stage(context, window, taps, place))
+    stages: list[Stage] = []
+    for row in rows:
+        size = context.output.size if row is rows[-1] else 0
+        apart = _apart(context, row, columns, size)
+        joined = _joined(context, row, columns, size)
+        stages += joined if joined and _vectors(joined) < _vectors(apart) else apart
     return tuple(stages)
 
 
-def _phase_stage(
-    context: Context, window: Window, taps: Array, place: Callable[..., OutputLayout]
-) -> ArrayStage:
-    """Return the convolution of a phase."""
+def _vectors(stages: list[ArrayStage]) -> int:
+    """Return the vectors that stages stream."""
+    return sum(
+        each.steps * each.grid.blocks * each.loop_nest.vectors(each.grid.rows, each.grid.width)
+        for each in stages
+    )
+
+
+def _apart(context: Context, row: _Phase, columns: list[_Phase], size: int) -> list[ArrayStage]:
+    """Return a stage for each phase of a row; `size` bytes are complete after the last one."""
     attributes = context.node.attributes_as(TransposeConv)
+    outputs = context.filters.shape[0]
+    stages = []
+    for column in columns:
+        taps = context.filters[:, row.taps][:, :, column.taps]
+        if not taps.size:
+            # No tap contributes to these outputs: they equal their biases.
+            taps = np.zeros((outputs, 1, 1, taps.shape[3]), np.int8)
+        first = row.first, column.first
+        place = interleaved(attributes.size, outputs, steps=attributes.stride, first=first)
+        if place is None:
+            raise NotOnEngine("outputs of one phase are too far apart for POST")
+        place = partial(place, complete=size if column is columns[-1] else 0)
+        stages.append(_stage(context, row, column, taps, place))
+    return stages
+
+
+def _joined(context: Context, row: _Phase, columns: list[_Phase], size: int) -> list[ArrayStage]:
+    """Return the stage that makes all phases of a row as channels of a position, as a list.
+
+    The list is empty if they have different numbers of outputs, or if the array has too few columns
+    for their channels.
+    """
+    attributes = context.node.attributes_as(TransposeConv)
+    outputs, count = context.filters.shape[0], len(columns)
+    alike = len({column.count for column in columns}) == 1 and row.taps
+    if not alike or count * outputs > context.config.columns:
+        return []
+    left = max(column.pad for column in columns)
+    width = left + max(len(column.taps) - column.pad for column in columns)
+    shape = (count, outputs, len(row.taps), max(1, width), context.filters.shape[3])
+    taps = np.zeros(shape, np.int8)
+    for number, column in enumerate(columns):
+        start = left - column.pad
+        across = slice(start, start + len(column.taps))
+        taps[number, :, :, across] = context.filters[:, row.taps][:, :, column.taps]
+    place = rows_apart(attributes.size, outputs, step=attributes.stride[0], first=row.first)
+    if place is None:
+        return []
+    every = replace(columns[0], pad=left)
+    place = partial(place, complete=size)
+    stage = _stage(context, row, every, taps.reshape(-1, *shape[2:]), place, whole_rows=True)
+    used = sum(len(column.taps) for column in columns)
+    return [replace(stage, macs=stage.macs * used // (count * shape[3]))]
+
+
+def _stage(
+    context: Context,
+    row: _Phase,
+    column: _Phase,
+    taps: Array,
+    place: _Place,
+    *,
+    whole_rows: bool = False,
+) -> ArrayStage:
+    """Return the convolution with filters `taps` that makes a phase of rows and one of columns.
+
+    There may be several sets of filters for all channels. `whole_rows` is as in `Convolution`.
+    """
+    attributes = context.node.attributes_as(TransposeConv)
+    images, in_height, in_width, depth = context.inputs[0].shape
+    sets = len(taps) // context.filters.shape[0]
+    window = Window(
+        images=images,
+        in_height=in_height,
+        in_width=in_width,
+        depth=depth,
+        out_height=row.count,
+        out_width=column.count,
+        kernel_height=taps.shape[1],
+        kernel_width=taps.shape[2],
+        pad_top=row.pad,
+        pad_left=column.pad,
+    )
     return convolution_stage(
         Convolution(
             name=context.name,
@@ -88,11 +168,12 @@ def _phase_stage(
             tensors=context.ends,
             window=window,
             filters=taps,
-            bias=context.bias(taps.shape[0]),
+            bias=np.tile(context.bias(context.filters.shape[0]), sets),
             input_zero=context.inputs[0].zero_point,
-            scale=context.by_channel(attributes.activation),
+            scale=context.by_channel(attributes.activation).repeated(sets),
             config=context.config,
             mode=layer_mode(context, context.filters, None),
             place=place,
+            whole_rows=whole_rows,
         )
     )

@@ -6,7 +6,7 @@ from functools import partial
 from typing import ClassVar
 
 from matloom.arch.isa import Opcode, largest
-from matloom.select.layout.base import OutputLayout, Outputs
+from matloom.select.layout.base import Grid, OutputLayout, Outputs
 from matloom.select.layout.dense import Dense
 
 #: Maximum steps of POST between positions and between rows.
@@ -116,3 +116,33 @@ def interleaved(
         row_step=row_step,
         image_step=height * width * channels,
     )
+
+
+def rows_apart(
+    size: tuple[int, int], channels: int, *, step: int, first: int
+) -> Callable[..., Placed] | None:
+    """Return a function that gives the layout of every n-th row, whole; None if they are too far.
+
+    Parameters
+    ----------
+    size, channels:
+        Rows and positions of the image, and bytes of a position.
+    step, first:
+        Distance between written rows, and the first of them.
+    """
+    height, width = size
+    row_bytes = width * channels
+    if step * row_bytes > _LONGEST_ROW:
+        return None
+
+    def place(*, grid: Grid, complete: int) -> Placed:
+        return Placed(
+            grid=grid,
+            offset=first * row_bytes,
+            x_step=grid.position_bytes,
+            row_step=step * row_bytes,
+            image_step=height * row_bytes,
+            complete=complete,
+        )
+
+    return place
