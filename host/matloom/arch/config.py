@@ -82,7 +82,8 @@ class Config:
     products:
         1: POST can multiply bytes by accumulators (MUL of two tensors); 2: it can also add bytes to
         accumulators, so that ADD of int8 tensors takes two passes over them instead of three; 3: it
-        can also square differences of both (SQUARED_DIFFERENCE); 0: none of these.
+        can also square differences of both (SQUARED_DIFFERENCE); 4: with the mode `i16xi8`, it can
+        also multiply words (MUL of int16); 0: none of these.
     windows:
         1: EXEC can slide windows of 3 x 3 taps, if rows and columns allow it; 2: with 16 rows, also
         windows of 1 x 15, 3 x 5 and 2 x 7 taps, for larger kernels; 0: no windows, and depthwise
@@ -214,7 +215,7 @@ class Config:
 
     def _check_units(self) -> None:
         self._require("tables", "0, 1 or 2", self.tables in (0, 1, 2))
-        self._require("products", "0 to 3", self.products in range(4))
+        self._require("products", "0 to 4", self.products in range(5))
         self._require("windows", "0, 1 or 2", self.windows in (0, 1, 2))
         self._require("paired_windows", "0 or 1", self.paired_windows in (0, 1))
         self._require("maximum", "0 or 1", self.maximum in (0, 1))
@@ -484,6 +485,11 @@ class Config:
     def has_squares(self) -> bool:
         """Whether POST squares differences of accumulators and bytes."""
         return self.products > 2
+
+    @property
+    def has_word_products(self) -> bool:
+        """Whether POST multiplies words by accumulators."""
+        return self.products > 3 and self.has_words
 
     @property
     def last_addend(self) -> int:

@@ -18,6 +18,7 @@ from matloom.arch.isa import (
     Field,
     Opcode,
     RowFunction,
+    not_of_words,
 )
 from matloom.arch.modes import MAC_MODES
 from matloom.arch.numerics import Rounding
@@ -183,7 +184,7 @@ def illegal_field(instruction: Instruction, config: Config) -> str | None:
     if instruction.opcode is Opcode.POST and instruction.product and instruction.addend:
         return _bytes_fault(instruction, ("addend",), "with a product")
     if instruction.opcode is Opcode.POST and instruction.words:
-        fault = _bytes_fault(instruction, BYTES_ONLY, "with words")
+        fault = _bytes_fault(instruction, not_of_words(config), "with words")
         if fault:
             return fault
     if instruction.opcode is Opcode.POST and instruction.softmax:

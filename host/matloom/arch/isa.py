@@ -578,14 +578,15 @@ _POST = (
     Field(
         name="product",
         bits=1,
-        doc="1: a source byte minus `factor_zero` is multiplied by its accumulator's low 9 bits",
+        doc="1: a source byte minus `factor_zero` is multiplied by its accumulator's low 9 bits, "
+        "or a word by the low 16 if `products` is 4",
         needs="products",
     ),
     Field(
         name="factor_zero",
         bits=8,
         signed=True,
-        doc="zero point of source bytes in products, and of those that are added",
+        doc="zero point of source elements in products, and of bytes that are added",
         needs="products",
     ),
     Field(
@@ -598,8 +599,8 @@ _POST = (
     Field(
         name="words",
         bits=1,
-        doc="1: scratchpad elements are int16, little-endian, on both sides; 0 under FLOAT, and "
-        "with a table or products",
+        doc="1: scratchpad elements are int16, little-endian, on both sides; 0 under FLOAT, with "
+        "a table, and with `product` unless `products` is 4",
         needs="has_words",
     ),
     Field(
@@ -661,6 +662,12 @@ FILLS = (Table.FILL, Table.FILL_EACH)
 
 #: Fields of POST that must be 0 unless elements are bytes.
 BYTES_ONLY = ("table", "product", "addend", "softmax", "pool")
+
+
+def not_of_words(config: Config) -> tuple[str, ...]:
+    """Return the fields of POST that must be 0 if elements are words."""
+    return tuple(name for name in BYTES_ONLY if name != "product" or not config.has_word_products)
+
 
 #: Required values of other fields if `softmax` is not 0, and if it computes results.
 WITH_SOFTMAX = {

@@ -60,7 +60,8 @@ def addend_posts(scaled: int, posts: Posts, zero: int, addend: Addend = Addend.A
 
 
 def product_posts(zeros: tuple[int, int], result: Requantisation) -> Posts:
-    """Return the POSTs of a product: the first input as accumulators, times the second's bytes."""
+    """Return the POSTs of a product: the first input as accumulators, times the second."""
+    words = {"words": 1} if result.element_bytes == WORD_BYTES else {}
     factor = {
         "source": Source.SPAD,
         "destination": Destination.ACC_SET,
@@ -68,6 +69,7 @@ def product_posts(zeros: tuple[int, int], result: Requantisation) -> Posts:
         "bias": -zeros[0],
         "multiplier": 2**30,
         "shift": 1,
+        **words,
     }
     product = {
         "source": Source.SPAD,

@@ -208,6 +208,8 @@ def product(
     """Return the stage of the element-wise product of two tensors."""
     if not context.config.products:
         raise NotOnEngine("it multiplies tensors, and the configuration has products = 0")
+    if context.output.dtype == "int16" and not context.config.has_word_products:
+        raise NotOnEngine("it multiplies words, which needs products = 4 in the configuration")
     stage = repeating(context, vector_stage(context, product_posts(zeros, scale), sources, target))
     if stage.repeated != (1,):
         return stage

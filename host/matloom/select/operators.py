@@ -114,10 +114,10 @@ _MORE_TYPES = {
     **dict.fromkeys((Op.ADD, Op.DEPTHWISE_CONV_2D, Op.FULLY_CONNECTED), ("int16",)),
     Op.QUANTIZE: ("int16", "uint8"),
     **dict.fromkeys((Op.AVERAGE_POOL_2D, Op.MEAN, Op.SUM), ("int16",)),
-    **dict.fromkeys((Op.LEAKY_RELU, Op.MAXIMUM, Op.MINIMUM, Op.RELU, Op.RELU6), ("int16",)),
+    **dict.fromkeys((Op.LEAKY_RELU, Op.MAXIMUM, Op.MINIMUM, Op.MUL, Op.RELU), ("int16",)),
     **dict.fromkeys((Op.CONCATENATION, Op.PACK, Op.PAD, Op.PADV2, Op.SLICE, Op.SPLIT), ("int16",)),
     **dict.fromkeys((Op.SPLIT_V, Op.STRIDED_SLICE, Op.TRANSPOSE, Op.UNPACK), ("int16",)),
-    Op.RESIZE_NEAREST_NEIGHBOR: ("int16",),
+    **dict.fromkeys((Op.RELU6, Op.RESIZE_NEAREST_NEIGHBOR), ("int16",)),
 }
 
 #: Operators that the engine runs, if their attributes fit.

@@ -68,13 +68,16 @@ def channel_factors(context: Context, index: int) -> Array | None:
 
 
 def multiplication(context: Context) -> Stage:
-    """Return the stages of MUL: by per-channel constants in the array, else by POST."""
+    """Return the stages of MUL: of bytes by per-channel constants in the array, else by POST."""
     scale = context.result(
         *product_multiplier(context.graph, context.node),
         context.node.attributes_as(Arithmetic).activation,
     )
     scale = replace(scale, rounding=layer_rounding(context.node))
-    for index, factor in ((0, 1), (1, 0)):
+    words = context.output.dtype == "int16"
+    if words:
+        context.check_words()
+    for index, factor in () if words else ((0, 1), (1, 0)):
         data, factors = context.inputs[index], channel_factors(context, factor)
         if data.data is None and factors is not None and data.shape == context.output.shape:
             return scaled_channels(

@@ -19,6 +19,7 @@ from matloom.arch.isa import (
     RowFunction,
     Source,
     Table,
+    not_of_words,
     post_element_bytes,
     post_vectors,
 )
@@ -316,7 +317,7 @@ def _settle_post(
             values["pre_shift"] = generator.choice(config.post_formats)
         values |= {name: 0 for name in ("words", *BYTES_ONLY) if name in values}
     elif values.get("words"):
-        values |= {name: 0 for name in BYTES_ONLY if name in values}
+        values |= {name: 0 for name in not_of_words(config) if name in values}
     if values.get("product") and values.get("addend"):
         values["product" if "addend" in pinned else "addend"] = 0
     _settle_softmax(values, pinned)

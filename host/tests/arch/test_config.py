@@ -27,7 +27,7 @@ RULES = [
         "broadcast_sums must be 0 with modes of 4 bits, not 1",
     ),
     ({"softmax": 3}, r"softmax must be 0 or a divisor of lanes \(16\), not 3"),
-    ({"products": -1}, "products must be 0 to 3, not -1"),
+    ({"products": -1}, "products must be 0 to 4, not -1"),
     ({"windows": 3}, "windows must be 0, 1 or 2, not 3"),
     ({"paired_windows": 2}, "paired_windows must be 0 or 1, not 2"),
     ({"maximum": 2}, "maximum must be 0 or 1, not 2"),

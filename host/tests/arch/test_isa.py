@@ -79,6 +79,20 @@ def test_bytes_are_added_multiplied_or_squared_in_place():
         assert illegal_field(Instruction(Opcode.POST, post | values), config) == sentence
 
 
+def test_words_are_multiplied_where_this_is_built():
+    modes = {"mac_modes": ("i8xi8", "i16xi8")}
+    bytes_alone, words = (dataclasses.replace(CONFIG, products=each, **modes) for each in (3, 4))
+    post = {**legal(Opcode.POST), "source": Source.SPAD, "words": 1, "product": 1}
+    assert not illegal_field(Instruction(Opcode.POST, post), words)
+    for values, config, sentence in (
+        ({}, bytes_alone, "POST.product must be 0 with words, not 1"),
+        ({"words": 0}, dataclasses.replace(CONFIG, products=4), None),
+        ({"addend": 1}, words, "POST.addend must be 0 with a product, not 1"),
+        ({"product": 0, "addend": 2}, words, "POST.addend must be 0 with words, not 2"),
+    ):
+        assert illegal_field(Instruction(Opcode.POST, post | values), config) == sentence
+
+
 def test_softmax_is_of_rows_of_bytes():
     has = dataclasses.replace(
         CONFIG, softmax=1, tables=1, products=2, mac_modes=("i8xi8", "i16xi8")

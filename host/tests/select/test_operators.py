@@ -42,15 +42,15 @@ CONFIGS = (
 
 #: For words of two bytes.
 WORD_CONFIGS = tuple(
-    replace(config, mac_modes=("i8xi8", "i16xi8"))
+    replace(config, mac_modes=("i8xi8", "i16xi8"), products=4)
     for config in (PRESETS["nano"], PRESETS["small"], PRESETS["reference"])
 )
 OF_WORDS = (
     *(Op.ADD, Op.CONV_2D, Op.DEPTHWISE_CONV_2D, Op.FULLY_CONNECTED, Op.QUANTIZE),
     *(Op.CONCATENATION, Op.PACK, Op.PAD, Op.PADV2, Op.RESIZE_NEAREST_NEIGHBOR, Op.SLICE, Op.SPLIT),
     *(Op.SPLIT_V, Op.STRIDED_SLICE, Op.TRANSPOSE, Op.UNPACK),
-    *(Op.AVERAGE_POOL_2D, Op.LEAKY_RELU, Op.MAXIMUM, Op.MEAN, Op.MINIMUM, Op.RELU, Op.RELU6),
-    Op.SUM,
+    *(Op.AVERAGE_POOL_2D, Op.LEAKY_RELU, Op.MAXIMUM, Op.MEAN, Op.MINIMUM, Op.MUL, Op.RELU),
+    *(Op.RELU6, Op.SUM),
 )
 
 #: LOOKUP is compared with ONNX Runtime where files of ONNX are read.

@@ -71,7 +71,7 @@ def _draw(generator: random.Random) -> Config:
         acc_bytes=entries * 4 * columns,
         lanes=generator.choice(_divisors(columns)),
         tables=generator.randint(0, 2),
-        products=generator.randint(0, 3),
+        products=generator.randint(0, 4),
         bus_bits=generator.choice((32, 64, 128)),
         outstanding=generator.choice((1, 2, 8)),
         burst_beats=generator.choice((1, 4, 16, 32)),

@@ -19,6 +19,7 @@ from matloom.arch.isa import (
     Opcode,
     RowFunction,
     fields_of,
+    not_of_words,
 )
 from matloom.arch.numerics import Rounding
 from matloom_rtl.control.layouts import GRANULE_BITS, LONGEST, reserved_bits, slice_field
@@ -86,7 +87,8 @@ class Legality(wiring.Component):
                 slice_field(self.word, opcode, name) for name in ("rounding", "pre_shift")
             )
             known = Cat(form == number for number in self._config.post_formats).any()
-            faults.append((rule == Rounding.FLOAT) & Cat(~known, *self._of_bytes(opcode)).any())
+            others = self._set_of(opcode, BYTES_ONLY)
+            faults.append((rule == Rounding.FLOAT) & Cat(~known, *others).any())
         if opcode is Opcode.POST and self._config.has_addends:
             both = (slice_field(self.word, opcode, name) for name in ("product", "addend"))
             faults.append(Cat(each.any() for each in both).all())
@@ -110,7 +112,8 @@ class Legality(wiring.Component):
         """Return whether a POST of words uses byte-only features, or floating point."""
         words = slice_field(self.word, opcode, "words")
         floats = slice_field(self.word, opcode, "rounding") == Rounding.FLOAT
-        return words.any() & Cat(floats, *self._of_bytes(opcode)).any()
+        others = self._set_of(opcode, not_of_words(self._config))
+        return words.any() & Cat(floats, *others).any()
 
     def _softmax_faults(self, opcode: Opcode) -> list[Value]:
         """Return, for each field whose value SOFTMAX fixes, whether it differs."""
@@ -130,12 +133,12 @@ class Legality(wiring.Component):
             if name in names
         ]
 
-    def _of_bytes(self, opcode: Opcode) -> list[Value]:
-        """Return, for each byte-only field of POST, whether it is set."""
+    def _set_of(self, opcode: Opcode, names: tuple[str, ...]) -> list[Value]:
+        """Return, for each of the fields that exist, whether it is set."""
         return [
             slice_field(self.word, opcode, item.name).any()
             for item in fields_of(opcode, self._config)
-            if item.name in BYTES_ONLY
+            if item.name in names
         ]
 
     def _field_faults(self, item: Field, value: Value) -> list[Value]:

@@ -1,4 +1,4 @@
-"""Products, sums or squared differences of scratchpad bytes and accumulators."""
+"""Products, sums or squared differences of scratchpad elements and accumulators."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal, signed
 from amaranth.lib import wiring
@@ -16,6 +16,10 @@ _FACTOR_BITS = 9
 #: Width of a difference that is squared.
 _DIFFERENCE_BITS = 16
 
+#: Width of a word, of a word minus its zero point, and of an accumulator that multiplies it.
+_WORD_BITS = 16
+_CENTRED_BITS = 17
+
 
 class Products(wiring.Component):
     """Multiply each byte, minus `zero`, by the low 9 bits (signed) of an earlier sum.
@@ -23,8 +27,10 @@ class Products(wiring.Component):
     If `adds` is set (only with addends), the byte minus `zero` is shifted left by `ADDEND_SHIFT`
     and added to all 32 bits of the sum, modulo 2**32. If `squares` is set (only with squares), it
     is shifted left by `SQUARE_SHIFT` and subtracted from the sum, and the low 16 bits (signed) of
-    the difference are squared by the same multiplier. Sums are requested together with the bytes
-    and arrive earlier: up to `depth` wait here, with 9 bits each, or 32 with addends.
+    the difference are squared by the same multiplier. If `words` is set (only with word products),
+    elements have 16 bits instead of 8, and are multiplied by the low 16 bits (signed) of the sum.
+    Sums are requested together with the bytes and arrive earlier: up to `depth` wait here, with 9
+    bits each, or 32 with addends.
 
     Latency: two cycles from bytes to results. Throughput: one vector per cycle. Never stalls. Reset
     discards everything inside.
@@ -37,10 +43,14 @@ class Products(wiring.Component):
         Add instead of multiplying; constant like `zero`. Only with addends.
     squares: in
         Square the difference instead; constant like `zero`, and not with `adds`. Only with squares.
+    words: in
+        Multiply words; constant like `zero`, and not with `adds` or `squares`. Only with word
+        products.
     sums_arrived, sums: in
         32 bits per column.
     bytes_arrived, bytes, ends: in
-        8 bits per column; `ends` travels with them.
+        8 bits per column, or 16 with word products, sign-extended if they are bytes; `ends` travels
+        with them.
     valid, values, ended: out
         32 bits per column, signed; `ended` is the delayed `ends`.
     """
@@ -51,15 +61,18 @@ class Products(wiring.Component):
     def __init__(self, config: Config, depth: int):
         self._columns, self._depth = config.columns, depth
         self._addends, self._squares = config.has_addends, config.has_squares
+        self._words = config.has_word_products
+        self._element_bits = _WORD_BITS if self._words else 8
         super().__init__(
             {
                 "zero": In(signed(8)),
                 **({"adds": In(1)} if config.has_addends else {}),
                 **({"squares": In(1)} if config.has_squares else {}),
+                **({"words": In(1)} if config.has_word_products else {}),
                 "sums_arrived": In(1),
                 "sums": In(32 * config.columns),
                 "bytes_arrived": In(1),
-                "bytes": In(8 * config.columns),
+                "bytes": In(self._element_bits * config.columns),
                 "ends": In(1),
                 "valid": Out(1),
                 "values": Out(32 * config.columns),
@@ -88,11 +101,13 @@ class Products(wiring.Component):
         for index in range(columns):
             total = waiting.r_data.word_select(index, bits)
             width = _DIFFERENCE_BITS if self._squares else _FACTOR_BITS
+            wide = _CENTRED_BITS if self._words else width
             byte, factor, product = (
                 Signal(signed(size), name=f"{name}_{index}", reset_less=True)
-                for name, size in (("byte", width), ("factor", width), ("product", 2 * width))
+                for name, size in (("byte", wide), ("factor", width), ("product", 2 * width))
             )
-            centred = self.bytes.word_select(index, 8).as_signed() - self.zero
+            element = self.bytes.word_select(index, self._element_bits)
+            centred = element.as_signed() - self.zero
             low = total[:_FACTOR_BITS]
             m.d.sync += [
                 byte.eq(centred),
@@ -101,8 +116,13 @@ class Products(wiring.Component):
             ]
             if self._squares:
                 difference = total[:_DIFFERENCE_BITS] - (centred << SQUARE_SHIFT)
+                if self._words:
+                    difference = difference[:_DIFFERENCE_BITS].as_signed()
                 with m.If(self.squares):
                     m.d.sync += [byte.eq(difference), factor.eq(difference)]
+            if self._words:
+                with m.If(self.words):
+                    m.d.sync += factor.eq(total[:_WORD_BITS])
             value = self.values.word_select(index, 32)
             result = product
             if self._addends:

@@ -117,7 +117,8 @@ class Reader(wiring.Component):
         """Request sums, and parameters or else bytes; return the payload of the latter.
 
         Requests for bytes wait for their grant in a register, requests for sums at their position.
-        For products and added bytes, both are requested in the same cycle.
+        For products and added bytes, both are requested in the same cycle, that of the last
+        bytes of a vector.
         """
         acc, spad, wanted, position = self.acc, self.spad, self.parameters, self.position
         m.submodules.byte_requests = requests = SkidBuffer(
@@ -130,6 +131,9 @@ class Reader(wiring.Component):
         part_taken = bytes_ready
         if self._config.element_size_bits:
             taken = bytes_valid & bytes_ready
+            if self._config.has_word_products:
+                # The last part is only taken with a sum.
+                taken = reads_part = Signal(name="reads_part")
             part, last_part = count_parts(m, self.numbers.size, taken, "read")
             address = (address + part * self._config.columns)[: len(address)]
             bank_select = bank_select_of(address, self._config.columns, self._config)
@@ -138,9 +142,13 @@ class Reader(wiring.Component):
         taken = Mux(from_acc, acc.ready, part_taken)
         if self._config.products:
             multiplies = self._multiplies()
+            if self._config.has_word_products:
+                multiplies &= last_part
             acc_valid |= asking & multiplies & bytes_ready
             bytes_valid &= ~multiplies | acc.ready
             taken &= ~multiplies | acc.ready
+        if self._config.has_word_products:
+            m.d.comb += reads_part.eq(bytes_valid & bytes_ready)
         m.d.comb += [
             acc.valid.eq(acc_valid),
             acc.address.eq(position.entry),
@@ -179,7 +187,10 @@ class Reader(wiring.Component):
         arrived, vector = acc_arrived | spad_arrived, Cat(values, spad_end)
         vector = Mux(acc_arrived, Cat(acc.data, acc_end), vector)
         if config.products:
-            products = self._multiply(m, acc_arrived, spad_arrived, spad_end, read_ahead)
+            elements = self._elements(values)
+            products = self._multiply(
+                m, (acc_arrived, spad_arrived), elements, spad_end, read_ahead
+            )
             multiplies = self._multiplies()
             arrived = Mux(multiplies, products.valid, arrived)
             vector = Mux(multiplies, Cat(products.values, products.ended), vector)
@@ -198,18 +209,26 @@ class Reader(wiring.Component):
         values = Mux(size[0], doubles, values)
         return Mux(size[1], everything, values) if sizes > 1 else values
 
-    def _multiply(self, m: Module, acc_arrived, spad_arrived, spad_end, depth: int) -> Products:
-        """Multiply bytes and sums as they arrive."""
+    def _elements(self, values):
+        """Return the elements of a vector for products: bytes, or 16 bits of values."""
+        if not self._config.has_word_products:
+            return self.spad.data
+        return Cat(values.word_select(index, 32)[:16] for index in range(self._config.columns))
+
+    def _multiply(self, m: Module, arrived, elements, spad_end, depth: int) -> Products:
+        """Multiply elements and sums as they arrive; `arrived` is of sums and of elements."""
+        acc_arrived, spad_arrived = arrived
         m.submodules.products = products = Products(self._config, depth)
         multiplies = self._multiplies()
         m.d.comb += [
             products.zero.eq(self.command.factor_zero),
             *([products.adds.eq(self.command.addend[0])] if self._config.has_addends else []),
             *([products.squares.eq(self.command.addend[1])] if self._config.has_squares else []),
+            *([products.words.eq(self.command.words)] if self._config.has_word_products else []),
             products.sums_arrived.eq(acc_arrived & multiplies),
             products.sums.eq(self.acc.data),
             products.bytes_arrived.eq(spad_arrived & multiplies),
-            products.bytes.eq(self.spad.data),
+            products.bytes.eq(elements),
             products.ends.eq(spad_end),
         ]
         return products

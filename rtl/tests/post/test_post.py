@@ -32,6 +32,15 @@ WORDS = {
     "8_by_8": Config(
         rows=8, columns=8, broadcast_group=4, lanes=8, acc_bytes=2048, mac_modes=("i8xi8", "i16xi8")
     ),
+    "products": Config(
+        rows=4,
+        columns=4,
+        broadcast_group=4,
+        lanes=2,
+        acc_bytes=1024,
+        products=4,
+        mac_modes=("i8xi8", "i16xi8"),
+    ),
     "with_fp16": Config(
         rows=4,
         columns=4,
@@ -107,8 +116,9 @@ def draw(generator, config, **fixed):
     }
     if words:
         values |= {side: generator.randrange(256) for side in ("low_byte", "high_byte")}
-        # Such a POST has neither.
-        fixed = {**fixed, "table": Table.NONE, "product": 0}
+        # Such a POST has no table, and a product only if it is built.
+        product = values["product"] if config.has_word_products else 0
+        fixed = {"product": product, **fixed, "table": Table.NONE}
     drawn = values | fixed
     bytes_only = not words and drawn["rounding"] != Rounding.FLOAT
     if config.has_addends and bytes_only and not drawn["product"]:

@@ -1,4 +1,4 @@
-"""Products: bytes times 9-bit numbers, plus sums, squares; sums that wait for bytes; reset."""
+"""Products: elements times numbers, plus sums, squares; sums that wait for bytes; reset."""
 
 import random
 from dataclasses import replace
@@ -12,6 +12,7 @@ from matloom_rtl.testing import simulate
 
 CONFIG = Config(rows=8, columns=8, broadcast_group=8, lanes=8, acc_bytes=2048)
 ADDENDS, SQUARES = replace(CONFIG, products=2), replace(CONFIG, products=3)
+WORDS = replace(CONFIG, products=4, mac_modes=("i8xi8", "i16xi8"))
 DEPTH = 12
 
 
@@ -27,17 +28,21 @@ def signed(word, bits):
     ]
 
 
-def vectors(generator, count):
-    """Return sums whose low 9 bits matter, and bytes, with corner cases."""
+def vectors(generator, count, kind):
+    """Return sums whose low 9 bits matter, or 16 with words, and elements, with corner cases."""
+    end, half = (2**15, 2**15) if kind == "words" else (256, 128)
     sums = [
         [
-            generator.choice((-255, 255, -256, generator.randint(-255, 255)))
+            generator.choice((1 - end, end - 1, -end, generator.randint(1 - end, end - 1)))
             for _ in range(CONFIG.columns)
         ]
         for _ in range(count)
     ]
     data = [
-        [generator.choice((-128, 127, generator.randint(-128, 127))) for _ in range(CONFIG.columns)]
+        [
+            generator.choice((-half, half - 1, generator.randint(-half, half - 1)))
+            for _ in range(CONFIG.columns)
+        ]
         for _ in range(count)
     ]
     return sums, data
@@ -59,8 +64,10 @@ def run(generator, count, zero, *, ahead, gaps, config=CONFIG, kind="", reset_at
     """Send sums `ahead` of their bytes; return the cycles until all results have been checked."""
     dut = Products(config, DEPTH)
     reset = Signal()
-    sums, data = vectors(generator, count)
-    if kind:
+    sums, data = vectors(generator, count, kind)
+    whole = kind in ("adds", "squares")
+    bits = 16 if kind == "words" else 9
+    if whole:
         sums = [[generator.randint(-(2**31), 2**31 - 1) for _ in each] for each in sums]
     found, state = [], {"cycles": 0}
 
@@ -88,11 +95,11 @@ def run(generator, count, zero, *, ahead, gaps, config=CONFIG, kind="", reset_at
             ctx.set(dut.sums_arrived, sums_now)
             ctx.set(dut.bytes_arrived, bytes_now)
             if sums_now:
-                noise = generator.getrandbits(23) << 9
-                words = [value if kind else (value & 511) | noise for value in sums[asked]]
+                mask, noise = (1 << bits) - 1, generator.getrandbits(32 - bits) << bits
+                words = [value if whole else (value & mask) | noise for value in sums[asked]]
                 ctx.set(dut.sums, packed(words, 32))
             if bytes_now:
-                ctx.set(dut.bytes, packed(data[answered], 8))
+                ctx.set(dut.bytes, packed(data[answered], len(dut.bytes) // CONFIG.columns))
                 ctx.set(dut.ends, answered % 3 == 0)
             asked, answered = asked + sums_now, answered + bytes_now
             await ctx.tick()
@@ -123,8 +130,12 @@ KINDS = pytest.mark.parametrize(
         (ADDENDS, ""),
         (ADDENDS, "adds"),
         *((SQUARES, x) for x in ("", "adds", "squares")),
+        *((WORDS, x) for x in ("", "adds", "squares", "words")),
     ],
-    ids=["alone", "both", "added", "all", "all, added", "squared"],
+    ids=[
+        *("alone", "both", "added", "all", "all, added", "squared"),
+        *("of bytes, words", "added, words", "squared, words", "of words"),
+    ],
 )
 
 

@@ -16,6 +16,7 @@ SMALL = {"rows": 4, "columns": 4, "broadcast_group": 4, "lanes": 2, "acc_bytes":
 BYTES = Config(**SMALL)
 ADDENDS, SQUARES = Config(**SMALL, products=2), Config(**SMALL, products=3)
 WORDS = Config(**SMALL, mac_modes=("i8xi8", "i16xi8"))
+WORD_PRODUCTS = Config(**SMALL, products=4, mac_modes=("i8xi8", "i16xi8"))
 MEMORY = random.Random(5).randbytes(4096)
 COLUMNS = 4
 #: Cycles from the first `streaming` to the first vector in the queue.
@@ -26,7 +27,18 @@ LATENCIES = {
     "products": 2 + SPAD_READ_LATENCY + 1 + Products.LATENCY,
     "addends": 2 + SPAD_READ_LATENCY + 1 + Products.LATENCY,
     "squares": 2 + SPAD_READ_LATENCY + 1 + Products.LATENCY,
+    "word products": 3 + SPAD_READ_LATENCY + 1 + Products.LATENCY,
+    "byte products": 2 + SPAD_READ_LATENCY + 1 + Products.LATENCY,
 }
+#: The configuration of a kind, if it needs more than bytes.
+CONFIGS = {
+    "words": WORDS,
+    "addends": ADDENDS,
+    "squares": SQUARES,
+    "word products": WORD_PRODUCTS,
+    "byte products": WORD_PRODUCTS,
+}
+OF_WORDS = ("words", "word products")
 
 
 def sums_of(entry):
@@ -44,8 +56,12 @@ def expected(kind, position, zero):
         return sums_of(position["entry"])
     if kind == "words":
         return read(position["address"], 2)
+    if kind == "word products":
+        factors = [(each + 2**15) % 2**16 - 2**15 for each in sums_of(position["entry"])]
+        values = read(position["address"], 2)
+        return [(value - zero) * factor for value, factor in zip(values, factors, strict=True)]
     values = read(position["address"])
-    if kind == "products":
+    if kind in ("products", "byte products"):
         factors = [((each + 256) & 511) - 256 for each in sums_of(position["entry"])]
         values = [(value - zero) * factor for value, factor in zip(values, factors, strict=True)]
     if kind == "addends":
@@ -63,7 +79,7 @@ def run(kind, count, seed, *, refuse=0.0, lazy=0.0, parameters=0.0, reset_at=Non
     """Read some vectors; return the cycles at which they were available, from `streaming` on."""
     chance = random.Random(seed)
     reset = Signal()
-    dut = Reader({"words": WORDS, "addends": ADDENDS, "squares": SQUARES}.get(kind, BYTES))
+    dut = Reader(CONFIGS.get(kind, BYTES))
     zero = chance.randint(-128, 127)
     positions = [
         {
@@ -78,10 +94,11 @@ def run(kind, count, seed, *, refuse=0.0, lazy=0.0, parameters=0.0, reset_at=Non
 
     async def drive(ctx):
         command = {"source": Source.ACC if kind == "sums" else Source.SPAD}
-        if kind == "words":
+        if kind in OF_WORDS:
             ctx.set(dut.numbers.size, 1)
-        else:
-            command |= {"product": int(kind == "products"), "factor_zero": zero}
+            command |= {"words": 1}
+        if kind != "words":
+            command |= {"product": int("products" in kind), "factor_zero": zero}
         if kind == "addends":
             command |= {"addend": 1}
         if kind == "squares":
@@ -189,7 +206,7 @@ def run(kind, count, seed, *, refuse=0.0, lazy=0.0, parameters=0.0, reset_at=Non
 def test_steady(seed, kind):
     """The first vector after the latency, then one per cycle; for words, one in two cycles."""
     taken = run(kind, 40, seed)
-    step = 2 if kind == "words" else 1
+    step = 2 if kind in OF_WORDS else 1
     assert taken == [LATENCIES[kind] + step * number for number in range(40)]
 
 

@@ -32,6 +32,9 @@ from matloom.arch.softmax import EXPONENTIAL_BYTES, EXPONENTIALS
 from matloom.device.model.floating import elements_of, post_results, written_bytes
 from matloom.device.model.softmax import softmax_rows
 
+#: Low bits of an accumulator that multiply a byte, and a word.
+FACTOR_BITS, WORD_FACTOR_BITS = 9, 16
+
 #: A value per instruction, or per channel.
 _Parameter = int | NDArray[np.int64]
 
@@ -94,7 +97,8 @@ def post(
         values = _read(fields, spad, shape)
         if fields["product"]:
             factors = accumulators[entries].astype(np.int64).reshape(shape)
-            values = (values - fields["factor_zero"]) * _low_bits(factors)
+            bits = WORD_FACTOR_BITS if fields["words"] else FACTOR_BITS
+            values = (values - fields["factor_zero"]) * _low_bits(factors, bits)
         elif fields["addend"]:
             kept = accumulators[entries].astype(np.int64).reshape(shape)
             values = _combined(kept, values - fields["factor_zero"], Addend(fields["addend"]))
@@ -228,9 +232,10 @@ def _combined(
     return np.asarray(wrap32(sums + (values << ADDEND_SHIFT)))
 
 
-def _low_bits(factors: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the low 9 bits as signed numbers."""
-    low: NDArray[np.int64] = ((factors + 256) & 511) - 256
+def _low_bits(factors: NDArray[np.int64], bits: int) -> NDArray[np.int64]:
+    """Return the low bits as signed numbers."""
+    half = 1 << bits - 1
+    low: NDArray[np.int64] = ((factors + half) & 2 * half - 1) - half
     return low
 
 

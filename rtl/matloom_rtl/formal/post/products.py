@@ -1,4 +1,4 @@
-"""POST's products: each byte minus its zero point combined with the oldest unused sum."""
+"""POST's products: each element minus its zero point combined with the oldest unused sum."""
 
 from amaranth.hdl import Assert, Assume, Cat, Module, Mux
 
@@ -16,6 +16,9 @@ _SUM_BITS, _COLUMN_BITS = 9, 32
 #: latter difference. As specified in the numerics of the engine.
 _SHIFT, _SQUARE_SHIFT, _DIFFERENCE_BITS = 19, 6, 16
 
+#: Bits of a word, and of the sum that multiplies it.
+_WORD_BITS = 16
+
 
 def products(unit: Products) -> Claim:
     """Claim each column's product, or its sum, two cycles after its byte.
@@ -31,6 +34,9 @@ def products(unit: Products) -> Claim:
     if unit._squares:
         pipeline.constant(unit.adds, unit.squares)
         m.d.comb += Assume(~(unit.adds & unit.squares))
+    if unit._words:
+        pipeline.constant(unit.words)
+        m.d.comb += Assume(~(unit.words & (unit.adds | unit.squares)))
     kept = _COLUMN_BITS if unit._addends else _SUM_BITS
     columns = [unit.sums.word_select(n, _COLUMN_BITS)[:kept] for n in range(unit._columns)]
     m.d.comb += [
@@ -41,7 +47,12 @@ def products(unit: Products) -> Claim:
     pipeline.claim(unit.valid == pipeline.before(unit.bytes_arrived))
     pipeline.claim(unit.ended == pipeline.before(unit.ends))
     for column in range(unit._columns):
-        byte = unit.bytes.word_select(column, 8).as_signed() - unit.zero
+        byte = unit.bytes.word_select(column, unit._element_bits).as_signed() - unit.zero
+        if unit._words:
+            # A byte is sign-extended.
+            element = unit.bytes.word_select(column, _WORD_BITS)
+            extended = element[8:] == element[7].replicate(8)
+            m.d.comb += Assume(unit.words | extended)
         whole = queue.r_data.word_select(column, kept)
         value = unit.values.word_select(column, _COLUMN_BITS).as_signed()
         # Factors and product: the proof covers equal factors, not the multiplication itself.
@@ -63,6 +74,9 @@ def products(unit: Products) -> Claim:
 def _factors(unit: Products, byte, whole):
     """Return both factors of a column, signed: byte and sum, or the same difference twice."""
     given = byte[:_SUM_BITS].as_signed(), whole[:_SUM_BITS].as_signed()
+    if unit._words:
+        words = byte, whole[:_WORD_BITS].as_signed()
+        given = tuple(Mux(unit.words, *each) for each in zip(words, given, strict=True))
     if not unit._squares:
         return given
     difference = (whole - (byte << _SQUARE_SHIFT))[:_DIFFERENCE_BITS].as_signed()
@@ -78,7 +92,8 @@ def products_proofs(units: list) -> list[Proof]:
             statement="each result is the product of its byte minus the zero point and the low 9 "
             "bits (signed) of the oldest unused sum, for all values; with addition, it is the sum "
             "of all 32 bits and the byte minus the zero point, shifted left by 19; with squares, "
-            "the square of the low 16 bits (signed) of the sum minus that byte, shifted left by 6",
+            "the square of the low 16 bits (signed) of the sum minus that byte, shifted left by 6; "
+            "with word products, that of a word and the low 16 bits (signed)",
             build=lambda unit=unit: products(unit),
             depth=Products.LATENCY + 2,
             cover_depth=8,

@@ -108,7 +108,7 @@ def _asks(m: Module, whitebox: Whitebox, parts: _Parts, kinds) -> None:
     unit, (from_bytes, multiplies) = whitebox.unit, kinds
     config, position, acc, wanted = unit._config, unit.position, unit.acc, unit.parameters
     i, o, asking = parts.requests.i, parts.requests.o, whitebox.register(name="asking")
-    part, last = Const(0), Const(1)
+    part, last, words = Const(0), Const(1), config.has_word_products
     if config.element_size_bits:
         size = unit.numbers.size
         part = Signal((1 << config.element_size_bits).bit_length())
@@ -117,7 +117,7 @@ def _asks(m: Module, whitebox: Whitebox, parts: _Parts, kinds) -> None:
             m.d.sync += part.eq(Mux(last, 0, part + 1))
         m.d.comb += [
             Assume(size <= config.element_size_bits),
-            Assume(~multiplies | (size == 0)),
+            Assume(~multiplies | (size == (unit.command.words if words else 0))),
             Assert(part < 1 << size),
             Assert(whitebox.register(name="part_read") == part),
             implies(part != 0, from_bytes),
@@ -178,10 +178,14 @@ def _arrives(m: Module, whitebox: Whitebox, parts: _Parts, on_way, multiplies) -
         Assert(queue.r_en == (unit.vectors.valid & unit.vectors.ready)),
     ]
     if (products := parts.products) is not None:
+        elements = spad.data
+        if unit._config.has_word_products:
+            elements = Cat(values.word_select(n, 32)[:16] for n in range(unit._config.columns))
+            m.d.comb += implies(multiplies, products.words == unit.command.words)
         m.d.comb += [
             Assert(products.sums_arrived == (summed & multiplies)),
             Assert(products.bytes_arrived == (read & multiplies)),
-            Assert((products.sums == unit.acc.data) & (products.bytes == spad.data)),
+            Assert((products.sums == unit.acc.data) & (products.bytes == elements)),
             Assert((products.ends == spad_end) & (products.zero == unit.command.factor_zero)),
             *(
                 [implies(multiplies, products.adds == unit.command.addend[0])]

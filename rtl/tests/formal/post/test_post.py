@@ -12,6 +12,7 @@ from matloom_rtl.formal.post.parameter_cache import parameter_cache
 from matloom_rtl.formal.post.pooled_positions import pooled_blocks
 from matloom_rtl.formal.post.positions import whole_rows
 from matloom_rtl.formal.post.products import products
+from matloom_rtl.formal.post.reader import reader
 from matloom_rtl.formal.post.reciprocals import reciprocals
 from matloom_rtl.formal.post.sequencer import sequencer
 from matloom_rtl.formal.post.softmax import softmax
@@ -23,6 +24,7 @@ from matloom_rtl.post.numbers import Numbers
 from matloom_rtl.post.parameters import Parameters
 from matloom_rtl.post.positions import Positions
 from matloom_rtl.post.products import Products
+from matloom_rtl.post.reader import Reader
 from matloom_rtl.post.reciprocals import Reciprocals
 from matloom_rtl.post.sequencer import Sequencer
 from matloom_rtl.post.softmax import Softmax
@@ -32,6 +34,7 @@ NANO = load_config("nano")
 ROWS = load_config("nano+softmax=1")
 POOLS = load_config("nano+pooling=1")
 WORDS = load_config("nano+i16xi8+tables=1")
+WORD_PRODUCTS = load_config("nano+i16xi8+products=4")
 FORMATS = load_config("small+i16xi8+bf16+fp8_e4m3+fp8_e5m2+weight_rows=2")
 
 
@@ -93,6 +96,14 @@ def post_products(component=Products):
 
 def post_squares(component=Products):
     return products(component(load_config("nano+products=3"), 8))
+
+
+def word_products(component=Products):
+    return products(component(WORD_PRODUCTS, 8))
+
+
+def word_reader(component=Reader):
+    return reader(component(WORD_PRODUCTS))
 
 
 def contents(component=Parameters):
@@ -236,6 +247,18 @@ MUTANTS = {
         *(Products, (", factor.eq(difference)]", "]")),
         *(post_squares, 6),
     ),
+    "a word is multiplied by the low bits of a byte's sum": (
+        *(Products, ("factor.eq(total[:_WORD_BITS])", "factor.eq(low.as_signed())")),
+        *(word_products, 6),
+    ),
+    "the first bytes of a word ask for its sum": (
+        *(Reader, ("multiplies &= last_part", "multiplies &= 1")),
+        *(word_reader, 8),
+    ),
+    "the last bytes of a word do not wait for its sum": (
+        *(Reader, ("bytes_valid &= ~multiplies | acc.ready", "bytes_valid &= 1")),
+        *(word_reader, 8),
+    ),
     "a word of one column is kept for another": (
         *(Parameters, ("writes.groups[slot // self._words]", "writes.groups[0]")),
         *(contents, 14),
@@ -298,6 +321,13 @@ def test_maxima_are_proven(prove, claim):
 def test_squares_are_proven(prove):
     """No configuration in the report has them."""
     assert prove(post_squares, depth=4, cover_depth=8).verdict == PROVEN
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("claim", "depth"), [(word_products, 4), (word_reader, 7)])
+def test_products_of_words_are_proven(prove, claim, depth):
+    """No configuration in the report has them."""
+    assert prove(claim, depth=depth, cover_depth=20).verdict == PROVEN
 
 
 @pytest.mark.slow
