@@ -51,6 +51,9 @@ CHANGES = (
     "broadcast_group=1",
     "i8xi4",
     "i16xi8",
+    "i16xi8+products=3",
+    "i16xi8+products=4",
+    "i16xi8+curves=1",
 )
 
 

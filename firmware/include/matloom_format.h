@@ -324,9 +324,10 @@ enum matloom_configuration {
   MATLOOM_CONFIGURATION_BROADCAST_SUMS = 28,
   MATLOOM_CONFIGURATION_POOLING = 29,
   MATLOOM_CONFIGURATION_CHANNEL_TABLES = 30,
+  MATLOOM_CONFIGURATION_CURVES = 31,
 };
 #define MATLOOM_CONFIGURATION_FIELDS 23u /* at least */
-#define MATLOOM_CONFIGURATION_ADDED 7u /* more, at most */
+#define MATLOOM_CONFIGURATION_ADDED 8u /* more, at most */
 
 /* Operators of host steps. */
 enum matloom_operator {

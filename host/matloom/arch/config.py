@@ -21,7 +21,7 @@ INTERFACE_VERSION = 8
 #: the digest and of program files, so adding a field does not change existing ones.
 ADDED_FIELDS = {
     **{"time_limit": 0, "parity": 0, "element_stride": 1, "softmax": 0},
-    **{"broadcast_sums": 0, "pooling": 0, "channel_tables": 0},
+    **{"broadcast_sums": 0, "pooling": 0, "channel_tables": 0, "curves": 0},
 }
 
 #: Taps of a line of the plain sliding windows that a depthwise EXEC uses.
@@ -135,6 +135,9 @@ class Config:
         1: each lane's table can have contents of its own, so that POST computes functions of a byte
         that differ by channel, such as PRELU; no effect unless `tables` is 1 and there is a lane
         for each column; 0: all tables are equal.
+    curves:
+        1: with the mode `i16xi8`, POST can compute LOGISTIC and TANH of int16; 0: it cannot, and
+        they run on the host.
     """
 
     rows: int = 16
@@ -167,6 +170,7 @@ class Config:
     broadcast_sums: int = 0
     pooling: int = 0
     channel_tables: int = 0
+    curves: int = 0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "mac_modes", tuple(self.mac_modes))
@@ -227,6 +231,7 @@ class Config:
         self._require("broadcast_sums", "0 or 1", self.broadcast_sums in (0, 1))
         self._require("pooling", "0 or 1", self.pooling in (0, 1))
         self._require("channel_tables", "0 or 1", self.channel_tables in (0, 1))
+        self._require("curves", "0 or 1", self.curves in (0, 1))
 
     def _check_modes(self) -> None:
         if not self.mac_modes:
@@ -490,6 +495,11 @@ class Config:
     def has_word_products(self) -> bool:
         """Whether POST multiplies words by accumulators."""
         return self.products > 3 and self.has_words
+
+    @property
+    def has_curves(self) -> bool:
+        """Whether POST computes LOGISTIC and TANH of words."""
+        return bool(self.curves) and self.has_words
 
     @property
     def last_addend(self) -> int:

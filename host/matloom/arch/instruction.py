@@ -12,6 +12,7 @@ from matloom.arch.isa import (
     FORMATS,
     INSTRUCTION_WORD_BYTES,
     OF_ROWS,
+    WITH_CURVE,
     WITH_POOL,
     WITH_SOFTMAX,
     Extent,
@@ -175,24 +176,29 @@ def illegal_field(instruction: Instruction, config: Config) -> str | None:
         return rule.fault(opcode, int(value), mode)
     if instruction.opcode is Opcode.EXEC and instruction.window and instruction.paired:
         return _blocks_fault(instruction, config.weight_boundary)
-    if instruction.opcode is Opcode.POST and instruction.rounding == Rounding.FLOAT:
+    return _post_fault(instruction, config) if instruction.opcode is Opcode.POST else None
+
+
+def _post_fault(instruction: Instruction, config: Config) -> str | None:
+    """Return a sentence on fields of a POST that are not legal together, or None."""
+    if instruction.rounding == Rounding.FLOAT:
         formats = config.post_formats
         if instruction.pre_shift not in formats:
             allowed = ", ".join(map(str, formats))
             return f"POST.pre_shift must be one of {allowed}, not {instruction.pre_shift}"
-        return _bytes_fault(instruction, ("words", *BYTES_ONLY), "under FLOAT")
-    if instruction.opcode is Opcode.POST and instruction.product and instruction.addend:
+        return _bytes_fault(instruction, ("words", "curve", *BYTES_ONLY), "under FLOAT")
+    if instruction.product and instruction.addend:
         return _bytes_fault(instruction, ("addend",), "with a product")
-    if instruction.opcode is Opcode.POST and instruction.words:
+    if instruction.words:
         fault = _bytes_fault(instruction, not_of_words(config), "with words")
         if fault:
             return fault
-    if instruction.opcode is Opcode.POST and instruction.softmax:
+    if instruction.curve:
+        return _fault_with("a curve", WITH_CURVE, instruction)
+    if instruction.softmax:
         makes_rows = instruction.softmax == RowFunction.SOFTMAX
         return _fault_with("softmax", WITH_SOFTMAX | (OF_ROWS if makes_rows else {}), instruction)
-    if instruction.opcode is Opcode.POST and instruction.pool:
-        return _fault_with("pool", WITH_POOL, instruction)
-    return None
+    return _fault_with("pool", WITH_POOL, instruction) if instruction.pool else None
 
 
 def _blocks_fault(instruction: Instruction, unit: int) -> str | None:

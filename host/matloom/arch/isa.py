@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from matloom.arch.config import Config
+from matloom.arch.curves import Curve
 from matloom.arch.extents import EndFunction, end_function
 from matloom.arch.modes import FP32_FORMAT, MAC_MODES, MODES, NARROW_MODES
 from matloom.arch.numerics import SUPPORTED_ROUNDINGS, Rounding
@@ -633,9 +634,17 @@ _POST = (
     ),
     Field(
         name="dest_block_step",
-        bits=15,
+        bits=13,
         doc="an eighth of the bytes from block to block of the results; 0: they lie side by side",
         needs="reserved",
+    ),
+    Field(
+        name="curve",
+        bits=2,
+        doc="1, 2: each result, over 12288, becomes its LOGISTIC or TANH in Q0.15; zero point and "
+        "limits do not matter; 0 unless words go to the scratchpad",
+        choices=tuple(Curve),
+        needs="has_curves",
     ),
     Field(
         name="pool",
@@ -678,6 +687,9 @@ WITH_SOFTMAX = {
     "addend": 0,
 }
 OF_ROWS = {"width": 1}
+
+#: Required values of other fields if `curve` is not 0.
+WITH_CURVE = {"destination": int(Destination.SPAD), "words": 1}
 
 #: Required values of other fields if `pool` is 1.
 WITH_POOL = {"source": int(Source.ACC), "destination": int(Destination.SPAD), "pairs": 0}

@@ -9,6 +9,7 @@ from math import lcm
 
 from matloom.arch.bursts import Channel, Rows, stream_cycles
 from matloom.arch.config import Config
+from matloom.arch.curves import Curve
 from matloom.arch.instruction import Instruction
 from matloom.arch.isa import Opcode, RowFunction, Source, Table, post_element_bytes, post_vectors
 from matloom.arch.memory import REFERENCE_MEMORY, Memory
@@ -55,8 +56,8 @@ _POST_FLOAT = 3
 _POST_BYTES = 5
 _POST_BLOCK = 1
 
-#: Additional latency of a POST with SOFTMAX.
-_POST_SOFTMAX = 3
+#: Additional latency of a POST with SOFTMAX, and with a curve.
+_POST_SOFTMAX, _POST_CURVE = 3, 5
 
 #: Reads of a block's biases, and of its multipliers and shifts; additional cycles to fetch them;
 #: minimum cycles to replicate values that apply to all channels.
@@ -229,6 +230,7 @@ class Machine:
         cycles = self.post_cycles(values) + _POST_LATENCY + self._update_latency
         cycles += _POST_LOOK_UP * (values.get("table", 0) == Table.LOOK_UP)
         cycles += _POST_SOFTMAX * (values.get("softmax", 0) == RowFunction.SOFTMAX)
+        cycles += _POST_CURVE * (values.get("curve", 0) != Curve.NONE)
         cycles += _POST_FLOAT * (values.get("rounding") == Rounding.FLOAT)
         return cycles + _POST_BYTES * (values.get("source", 0) == Source.SPAD)
 

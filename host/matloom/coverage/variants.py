@@ -58,6 +58,7 @@ _ACCOUNT: dict[Opcode, dict[str, dict[str, _Range]]] = {
         "low_byte": {"words": _SET},
         "high_byte": {"words": _SET},
         "factor_zero": {"product": _SET},
+        "curve": {"words": _SET},
     },
     Opcode.END: {},
 }
@@ -248,13 +249,15 @@ def one_value(variant: Variant, item: Field, config: Config) -> str | None:
         return "must be 1 in a paired window"
     if item.name == "window_shape" and fixed.get("paired"):
         return "irrelevant in a paired window"
-    if fixed.get("rounding") == Rounding.FLOAT and item.name in ("words", *BYTES_ONLY):
+    if fixed.get("rounding") == Rounding.FLOAT and item.name in ("words", "curve", *BYTES_ONLY):
         return "must be 0 under FLOAT"
     if fixed.get("rounding") == Rounding.FLOAT and item.name in _OF_BYTES:
         return "irrelevant under FLOAT"
     needed = fixed.get("source"), fixed.get("destination")
     if item.name == "softmax" and needed != (Source.SPAD, Destination.SPAD):
         return "must be 0 unless it reads and writes bytes of the scratchpad"
+    if item.name == "curve" and fixed.get("destination") != Destination.SPAD:
+        return "must be 0 unless it writes words of the scratchpad"
     if item.name == "pool" and needed != (Source.ACC, Destination.SPAD):
         return "must be 0 unless it writes bytes of sums"
     low, high = item.limits(config)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from matloom.ir.attributes import Activation, Lookup
+from matloom.ir.curves import sigmoid_ratio
 from matloom.ir.graph import Graph, Node, Op, Tensor
 from matloom.ir.moves import reduced_shape, slice_shape
 from matloom.ir.operators import OPERATORS, Operator
@@ -20,7 +21,6 @@ from matloom.ir.scales import (
     product_multiplier,
     reduction_multiplier,
     rescale_multiplier,
-    sigmoid_scale,
     softmax_scale,
     square_scales,
     unary_multiplier,
@@ -30,9 +30,11 @@ from matloom.ir.shapes import IMAGE_RANK, same_shape
 #: Integer types that can represent real numbers.
 QUANTISED = ("int8", "int16", "uint8")
 
-#: Scale and zero point that kernels of 8-bit integers assume.
+#: Scale and zero point that kernels of integers assume.
 FIXED_OUTPUTS = {
     (Op.LOGISTIC, "int8"): (1 / 256, -128),
+    (Op.LOGISTIC, "int16"): (2.0**-15, 0),
+    (Op.TANH, "int16"): (2.0**-15, 0),
     (Op.SOFTMAX, "int8"): (1 / 256, -128),
     (Op.SOFTMAX, "uint8"): (1 / 256, 0),
 }
@@ -59,7 +61,7 @@ RATIOS: Mapping[Op, Callable[[Graph, Node], object]] = {
     Op.BATCH_MATMUL: product_multiplier,
     Op.HARD_SWISH: hard_swish_scales,
     Op.LEAKY_RELU: leaky_scales,
-    Op.LOGISTIC: sigmoid_scale,
+    Op.LOGISTIC: sigmoid_ratio,
     Op.MEAN: reduction_multiplier,
     Op.MUL: product_multiplier,
     Op.PRELU: prelu_scales,
@@ -68,7 +70,7 @@ RATIOS: Mapping[Op, Callable[[Graph, Node], object]] = {
     Op.SQUARED_DIFFERENCE: square_scales,
     Op.SUB: addition,
     Op.SUM: reduction_multiplier,
-    Op.TANH: sigmoid_scale,
+    Op.TANH: sigmoid_ratio,
 }
 
 

@@ -198,7 +198,7 @@ OPERATORS = {
     ),
     Op.HARD_SWISH: _SAME,
     Op.LEAKY_RELU: Operator(attributes=LeakyRelu, types=_MORE_NUMBERS),
-    Op.LOGISTIC: _SAME,
+    Op.LOGISTIC: Operator(types=_MORE_NUMBERS),
     Op.LOG_SOFTMAX: Operator(types=_unary("float32"), shape=row_shape),
     Op.LOOKUP: Operator(attributes=Lookup, types=_unary("int8"), shape=same_shape, scaled=False),
     Op.LSTM_CELL: Operator(
@@ -255,7 +255,7 @@ OPERATORS = {
     Op.STRIDED_SLICE: _SLICE,
     Op.SUB: _ARITHMETIC,
     Op.SUM: _REDUCE,
-    Op.TANH: _SAME,
+    Op.TANH: Operator(types=_MORE_NUMBERS),
     Op.TRANSPOSE: Operator(attributes=Transpose, types=_ANY, shape=transposed_shape, scaled=False),
     Op.TRANSPOSE_CONV: Operator(
         attributes=TransposeConv,

@@ -5,8 +5,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from matloom.arch.curves import SIGMOIDS, curved
 from matloom.arch.numerics import clamp, rounding_divide_by_pot
 from matloom.ir.attributes import Activation, LeakyRelu, Lookup
+from matloom.ir.curves import CURVES, curve_scale
 from matloom.ir.graph import Array, Graph, Node, Op
 from matloom.ir.scales import (
     activation_range,
@@ -21,6 +23,8 @@ from matloom.kernels.fixedpoint import tanh as fixed_tanh
 from matloom.kernels.requantise import converted, finish, limit, scale
 
 _SHORT = (-(2**15), 2**15 - 1)
+_SIGMOIDS = np.array(SIGMOIDS)
+
 #: Bits of the mask of remainders in gemmlowp's division of 16-bit integers.
 _MASK_BITS = 16
 #: Below this, the reference kernel uses the exponential itself.
@@ -105,12 +109,15 @@ def hard_swish(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
 
 
 def sigmoid(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
-    """LOGISTIC and TANH of 8-bit integers; the output scale is 1/256 from -128, or 1/128 from 0.
+    """LOGISTIC and TANH of integers; the output scale is 1/256 from -128, or 1/128 from 0.
 
-    For uint8, which TensorFlow Lite Micro does not support, they use LiteRT's table of floats.
+    That of int16 is 2**-15, without zero points. For uint8, which TensorFlow Lite Micro does not
+    support, they use LiteRT's table of floats.
     """
     if inputs[0].dtype == np.uint8:
         return _table_sigmoid(graph, node, inputs[0])
+    if inputs[0].dtype == np.int16:
+        return _curve(graph, node, inputs[0])
     centred = _centred(graph, node, inputs)
     multiplier, shift = sigmoid_scale(graph, node)
     # Beyond this, scaled inputs do not fit Q4.27.
@@ -123,6 +130,13 @@ def sigmoid(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
         values = rounding_divide_by_pot(fixed_tanh(argument), 24)
     saturated = np.where(centred > 0, 127, -128)
     result: Array = clamp(np.where(inside, values, saturated), -128, 127).astype(np.int8)
+    return result
+
+
+def _curve(graph: Graph, node: Node, x: Array) -> Array:
+    multiplier, right = curve_scale(graph, node)
+    scaled = (x.astype(np.int64) * multiplier + ((1 << right) >> 1)) >> right
+    result: Array = curved(scaled, CURVES[node.op], _SIGMOIDS).astype(np.int16)
     return result
 
 

@@ -1,4 +1,4 @@
-"""LSTM_CELL, and LOGISTIC and TANH of int16 as it uses them, from 256 entries and a straight line.
+"""LSTM_CELL, and LOGISTIC and TANH of int16 as it uses them.
 
 TensorFlow Lite Micro's integer kernel of UNIDIRECTIONAL_SEQUENCE_LSTM (lstm_eval.cc) defines them.
 """
@@ -7,43 +7,27 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from matloom.arch.curves import SIGMOIDS, Curve, curved
 from matloom.arch.numerics import clamp
 from matloom.ir.attributes import LstmCell
 from matloom.ir.graph import Array, Graph, Node
 from matloom.kernels.requantise import scale
 
-#: Where TensorFlow Lite's table is one above the nearest integer, for less error between entries.
-_RAISED = (
-    *(4, 8, 12, 14, 15, 16, 17, 19, 20, 21, 22, 25, 27, 28, 29, 30, 31, 33, 34, 35, 37, 39, 40),
-    *(41, 43, 44, 45, 46, 49, 50, 54, 62, 63, 64, 66, 82, 86, 93, 100, 103, 112, 116, 135, 255),
-)
-#: sigmoid(k / 24) as fractions of 2**16.
-SIGMOIDS = np.rint(2**16 / (1 + np.exp(-np.arange(256) / 24))).astype(np.int64)
-SIGMOIDS[list(_RAISED)] += 1
-_LAST = len(SIGMOIDS) - 1
-
-
-def _interpolated(magnitude: Array, bits: int, limit: int) -> Array:
-    """Return the sigmoid of magnitudes with `bits` below an entry, shifted left by `bits`."""
-    entry = np.minimum(magnitude >> bits, _LAST)
-    below, above = SIGMOIDS[entry], SIGMOIDS[np.minimum(entry + 1, _LAST)]
-    line = (below << bits) + (magnitude & (2**bits - 1)) * (above - below)
-    return np.where(entry >= _LAST, limit << bits, line)
+_SIGMOIDS = np.array(SIGMOIDS)
 
 
 def logistic_of_words(x: Array) -> Array:
     """Return the sigmoid, Q0.15, of int64 `x` in Q3.12."""
-    magnitude = np.abs(3 * x)
-    result = _interpolated(magnitude, 9, (2**15 - 1) << 1)
-    return np.where(x >= 0, result + 2**9, 2**25 - result + 2**9 - 1) >> 10
+    result: Array = curved(3 * x, Curve.LOGISTIC, _SIGMOIDS)
+    return result
 
 
 def tanh_of_words(x: Array, left_shift: int = 0) -> Array:
     """Return tanh, Q0.15, of int64 ``x * 2**left_shift`` in Q3.12."""
     right = max(-left_shift, 0)
-    x = (x * (3 << max(left_shift, 0)) + ((1 << right) >> 1)) >> right
-    result = _interpolated(np.abs(x), 8, 2**16 - 1) - 2**23
-    return np.where(x >= 0, result + 2**7, -result + 2**7 - 1) >> 8
+    scaled = (x * (3 << max(left_shift, 0)) + ((1 << right) >> 1)) >> right
+    result: Array = curved(scaled, Curve.TANH, _SIGMOIDS)
+    return result
 
 
 def _word(x: Array) -> Array:

@@ -2,8 +2,9 @@
 
 import numpy as np
 
-from matloom.arch.numerics import multiply_by_quantized_multiplier, wrap32
+from matloom.arch.numerics import Rounding, multiply_by_quantized_multiplier, wrap32
 from matloom.ir.attributes import Activation, Arithmetic, LeakyRelu
+from matloom.ir.curves import CURVES, curve_scale
 from matloom.ir.graph import Op
 from matloom.ir.scales import (
     Multiplier,
@@ -21,7 +22,15 @@ from matloom.kernels.softmax import exponentials
 from matloom.kernels.two_slopes import TwoSlopes, two_slopes
 from matloom.meaning.context import FORMATS, NodeInputs, Unproven
 from matloom.meaning.float_layers import float_add, float_limit
-from matloom.meaning.terms import Integers, Scale, looked_up, peaks, requantised, softmaxed
+from matloom.meaning.terms import (
+    Integers,
+    Scale,
+    curved,
+    looked_up,
+    peaks,
+    requantised,
+    softmaxed,
+)
 
 #: Operators that always become tables on the engine.
 _BY_TABLE = (Op.HARD_SWISH, Op.LOGISTIC, Op.LOOKUP, Op.QUANTIZE, Op.TANH)
@@ -138,6 +147,16 @@ def looked_up_by(context: NodeInputs) -> tuple[Integers, Integers]:
         return entries, context.values(0)
     inner, values = context.looked_up
     return entries[inner & 255], values
+
+
+def sigmoid(context: NodeInputs) -> list[Integers]:
+    """LOGISTIC and TANH: a curve of words, else a table."""
+    if context.output.dtype != "int16":
+        return table(context)
+    multiplier, right = curve_scale(context.graph, context.node)
+    scale = Scale(multiplier=multiplier << 16, shift=15 - right, rounding=Rounding.SINGLE)
+    arguments = requantised(context.values(0), 0, scale, "sum")
+    return context.written(curved(arguments, CURVES[context.node.op]))
 
 
 def table(context: NodeInputs) -> list[Integers]:

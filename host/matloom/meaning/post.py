@@ -26,6 +26,7 @@ from matloom.meaning.terms import (
     Integers,
     RequantisedTerm,
     Scale,
+    curved,
     is_known,
     join_words,
     looked_up,
@@ -64,9 +65,10 @@ class Post:
         self._scaling = _scaling(fields)
         self._size = post_element_bytes(fields)
         self._kind = "word" if fields["words"] else "byte"
-        if fields["destination"] != Destination.SPAD:
+        if fields["destination"] != Destination.SPAD or fields["curve"]:
             self._kind = "sum"
-        elif fields["table"] not in FILLS and fields["softmax"] != RowFunction.FILL:
+        fills = fields["table"] in FILLS or fields["softmax"] == RowFunction.FILL
+        if fields["destination"] == Destination.SPAD and not fills:
             self._target = self._side("dest")
         if fields["source"] != Source.ACC:
             self._source = self._side("source")
@@ -131,7 +133,8 @@ class Post:
         if term is None or known is not parameters:
             term = _requantisation(parameters, self._scaling, self._kind)
             self._term = parameters, term
-        return term.of(values)
+        results = term.of(values)
+        return curved(results, fields["curve"]) if fields["curve"] else results
 
     def _side(self, side: str) -> _Floats:
         """Return the bytes (height, width, channel bytes) of a side that is in the scratchpad."""

@@ -235,6 +235,11 @@ def split_words(words: Integers) -> tuple[Integers, Integers]:
     return np.where(known, known_low, low), np.where(known, words, words - low) >> 8
 
 
+def curved(arguments: Integers, curve: int) -> Integers:
+    """Return word probes for a curve of scaled sums."""
+    return numbered(mixed(arguments, 9, curve), WORD)
+
+
 def nibbles(values: Integers) -> Integers:
     """Return the low four bits of bytes as signed numbers."""
     return np.where(is_known(values), low_nibble(values), _probes(values, 5))

@@ -162,6 +162,7 @@ class InstructionTable:
                 wrong |= (columns["window"] != 0) & (columns["paired"] != 0)
             elif opcode is Opcode.POST:
                 wrong |= (columns["rounding"] == int(Rounding.FLOAT)) | (columns["words"] != 0)
+                wrong |= columns["curve"] != 0
                 wrong |= (columns["softmax"] != 0) | (columns["addend"] * columns["product"] != 0)
             found += numbers[wrong].tolist()
         return sorted(found)

@@ -1,7 +1,10 @@
-"""Lookup tables for functions of one byte."""
+"""Lookup tables for functions of one byte, and curves of words."""
 
 import numpy as np
 
+from matloom.arch.isa import Destination, Source
+from matloom.arch.numerics import Rounding
+from matloom.ir.curves import CURVES, curve_scale
 from matloom.ir.graph import Array, Graph, Node, Op
 from matloom.kernels.kernels import kernel_of
 from matloom.select.byte_posts import requantise_posts
@@ -21,6 +24,35 @@ def table_of(graph: Graph, node: Node) -> Array:
     assert isinstance(results, np.ndarray)
     assert results.dtype in (np.int8, np.uint8)
     return results.view(np.uint8)
+
+
+def curve_or_table(context: Context) -> VectorStage:
+    """Return the stage of LOGISTIC or TANH: of int16 as a curve, else as a table."""
+    if context.output.dtype != "int16":
+        return table_stage(context)
+    context.check_words()
+    if not context.config.has_curves:
+        raise NotOnEngine("it needs a curve of words, and the configuration has curves = 0")
+    multiplier, right = curve_scale(context.graph, context.node)
+    post: dict[str, int] = {
+        "source": Source.SPAD,
+        "destination": Destination.SPAD,
+        "rounding": Rounding.SINGLE,
+        "multiplier": multiplier << 16,
+        "shift": 15 - right,
+        "words": 1,
+        "curve": CURVES[context.node.op],
+    }
+    return VectorStage(
+        name=context.name,
+        nodes=context.nodes,
+        inputs=context.sources[:1],
+        output=context.results[0],
+        size=context.output.size_bytes,
+        tile_unit=context.tile_unit,
+        element_bytes=context.output.element_bytes,
+        posts=((0, post),),
+    )
 
 
 def table_stage(context: Context) -> VectorStage:

@@ -22,7 +22,7 @@ from matloom.select.exec_steps import narrowed, read_bytes
 from matloom.select.float_elementwise import float_add, float_quantize, float_relu
 from matloom.select.float_layers import matrix_product
 from matloom.select.layers import convolution, dense, depthwise, pooling
-from matloom.select.lookup import table_stage
+from matloom.select.lookup import curve_or_table, table_stage
 from matloom.select.matmul import batch_matmul
 from matloom.select.moves import (
     join_stages,
@@ -71,7 +71,7 @@ _STAGES: dict[Op, Callable[[Context], Stage | tuple[Stage, ...]]] = {
     Op.FULLY_CONNECTED: dense,
     Op.HARD_SWISH: table_stage,
     Op.LEAKY_RELU: leaky_relu,
-    Op.LOGISTIC: table_stage,
+    Op.LOGISTIC: curve_or_table,
     Op.LOOKUP: table_stage,
     Op.MAXIMUM: limit,
     Op.MAX_POOL_2D: pooling(maximum_stage),
@@ -94,7 +94,7 @@ _STAGES: dict[Op, Callable[[Context], Stage | tuple[Stage, ...]]] = {
     Op.STRIDED_SLICE: slice_stages,
     Op.SUB: subtract,
     Op.SUM: reduction,
-    Op.TANH: table_stage,
+    Op.TANH: curve_or_table,
     Op.TRANSPOSE: swap,
     Op.TRANSPOSE_CONV: transposed_convolution,
     Op.UNPACK: split_stages,
@@ -117,7 +117,7 @@ _MORE_TYPES = {
     **dict.fromkeys((Op.LEAKY_RELU, Op.MAXIMUM, Op.MINIMUM, Op.MUL, Op.RELU), ("int16",)),
     **dict.fromkeys((Op.CONCATENATION, Op.PACK, Op.PAD, Op.PADV2, Op.SLICE, Op.SPLIT), ("int16",)),
     **dict.fromkeys((Op.SPLIT_V, Op.STRIDED_SLICE, Op.TRANSPOSE, Op.UNPACK), ("int16",)),
-    **dict.fromkeys((Op.RELU6, Op.RESIZE_NEAREST_NEIGHBOR), ("int16",)),
+    **dict.fromkeys((Op.LOGISTIC, Op.RELU6, Op.RESIZE_NEAREST_NEIGHBOR, Op.TANH), ("int16",)),
 }
 
 #: Operators that the engine runs, if their attributes fit.

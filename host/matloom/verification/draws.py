@@ -1,14 +1,17 @@
 """Random field values for each opcode: mostly small, and consistent with each other."""
 
 import random
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 
 from matloom.arch.config import Config
+from matloom.arch.curves import Curve
 from matloom.arch.isa import (
     BLOCK_STEPS,
     BYTES_ONLY,
     FILLS,
     OF_ROWS,
+    WITH_CURVE,
     WITH_POOL,
     WITH_SOFTMAX,
     WRITABLE_REGIONS,
@@ -288,6 +291,12 @@ def _post(generator: random.Random, config: Config) -> dict[str, int]:
         "oc_blocks": generator.choice((1, 2, 3, 5)),
         "tail": generator.randint(1, config.columns),
     }
+    return values | _post_functions(generator, config)
+
+
+def _post_functions(generator: random.Random, config: Config) -> dict[str, int]:
+    """Return the fields of a POST that a configuration may lack."""
+    values: dict[str, int] = {}
     if config.has_narrow:
         values["pairs"] = generator.randint(0, 1)
     if config.has_words:
@@ -304,6 +313,8 @@ def _post(generator: random.Random, config: Config) -> dict[str, int]:
         values["addend"] *= generator.choice((Addend.ADD, Addend.SQUARE))
     if config.softmax:
         values["softmax"] = generator.choice((RowFunction.NONE, *RowFunction))
+    if config.has_curves:
+        values["curve"] = generator.choice(tuple(Curve))
     if config.pooling:
         values["pool"] = generator.randint(0, 1)
     return values
@@ -315,13 +326,14 @@ def _settle_post(
     if values["rounding"] == Rounding.FLOAT:
         if values["pre_shift"] not in config.post_formats:
             values["pre_shift"] = generator.choice(config.post_formats)
-        values |= {name: 0 for name in ("words", *BYTES_ONLY) if name in values}
-    elif values.get("words"):
+        values |= {name: 0 for name in ("words", "curve", *BYTES_ONLY) if name in values}
+    _settle(values, pinned, "curve", WITH_CURVE)
+    if values.get("words"):
         values |= {name: 0 for name in not_of_words(config) if name in values}
     if values.get("product") and values.get("addend"):
         values["product" if "addend" in pinned else "addend"] = 0
     _settle_softmax(values, pinned)
-    _settle_pool(values, pinned)
+    _settle(values, pinned, "pool", WITH_POOL)
     fills = values.get("table") in FILLS or values.get("softmax") == RowFunction.FILL
     if values["destination"] == Destination.SPAD and fills:
         _settle_filling(generator, config, values)
@@ -362,13 +374,15 @@ def _settle_softmax(values: dict[str, int], pinned: AbstractSet[str]) -> None:
         values["softmax"] = 0
 
 
-def _settle_pool(values: dict[str, int], pinned: AbstractSet[str]) -> None:
-    """Set `pool` to 0 if other fields do not allow it, or change these if it is pinned."""
-    rules = {name: value for name, value in WITH_POOL.items() if name in values}
-    if not values.get("pool") or "pool" in pinned:
-        values |= rules if values.get("pool") else {}
+def _settle(
+    values: dict[str, int], pinned: AbstractSet[str], used: str, fixed: Mapping[str, int]
+) -> None:
+    """Set a field to 0 if it does not allow other fields, or change these if it is pinned."""
+    rules = {name: value for name, value in fixed.items() if name in values}
+    if not values.get(used) or used in pinned:
+        values |= rules if values.get(used) else {}
     elif any(values[name] != value for name, value in rules.items()):
-        values["pool"] = 0
+        values[used] = 0
 
 
 def _settle_filling(generator: random.Random, config: Config, values: dict[str, int]) -> None:

@@ -37,8 +37,10 @@ FIXED = {
     (Op.SOFTMAX, "int8"): (1 / 256, -128),
     (Op.SOFTMAX, "uint8"): (1 / 256, 0),
     (Op.LOGISTIC, "int8"): (1 / 256, -128),
+    (Op.LOGISTIC, "int16"): (2.0**-15, 0),
     (Op.LOGISTIC, "uint8"): (1 / 256, 0),
     (Op.TANH, "int8"): (1 / 128, 0),
+    (Op.TANH, "int16"): (2.0**-15, 0),
     (Op.TANH, "uint8"): (1 / 128, 128),
 }
 #: Outputs that have their input's scale and zero point.

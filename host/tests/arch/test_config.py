@@ -22,6 +22,7 @@ RULES = [
     ({"broadcast_sums": 2}, "broadcast_sums must be 0 or 1, not 2"),
     ({"pooling": 2}, "pooling must be 0 or 1, not 2"),
     ({"channel_tables": 2}, "channel_tables must be 0 or 1, not 2"),
+    ({"curves": 2}, "curves must be 0 or 1, not 2"),
     (
         {"broadcast_sums": 1, "mac_modes": ("i8xi8", "i8xi4")},
         "broadcast_sums must be 0 with modes of 4 bits, not 1",
@@ -123,6 +124,7 @@ def test_every_field_changes_the_digest():
         "parity": 1,
         "element_stride": 0,
         "softmax": 1,
+        "curves": 1,
         "broadcast_sums": 1,
         "pooling": 1,
         "channel_tables": 1,

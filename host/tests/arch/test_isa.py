@@ -40,7 +40,7 @@ _ONES = (
 #: Fields whose place is kept for later engines.
 RESERVED = {
     (Opcode.POST, "params_wait"): (364, 1),
-    (Opcode.POST, "dest_block_step"): (365, 15),
+    (Opcode.POST, "dest_block_step"): (365, 13),
 }
 
 
@@ -89,6 +89,33 @@ def test_words_are_multiplied_where_this_is_built():
         ({"words": 0}, dataclasses.replace(CONFIG, products=4), None),
         ({"addend": 1}, words, "POST.addend must be 0 with a product, not 1"),
         ({"product": 0, "addend": 2}, words, "POST.addend must be 0 with words, not 2"),
+    ):
+        assert illegal_field(Instruction(Opcode.POST, post | values), config) == sentence
+
+
+def test_curves_are_words_in_the_scratchpad():
+    modes = {"mac_modes": ("i8xi8", "i16xi8")}
+    has = dataclasses.replace(CONFIG, curves=1, tables=1, **modes)
+    post = {**legal(Opcode.POST), "source": Source.SPAD, "words": 1, "curve": 2}
+    data = int.from_bytes(pack(Instruction(Opcode.POST, {"curve": 3})), "little")
+    assert data - Opcode.POST == 3 << 378
+    for values, config, sentence in (
+        ({}, has, None),
+        ({"source": Source.ACC, "curve": 1}, has, None),
+        ({"curve": 3}, has, "POST.curve must be one of 0, 1, 2, not 3"),
+        ({"words": 0}, has, "POST.words must be 1 with a curve, not 0"),
+        ({"destination": 1}, has, "POST.destination must be 0 with a curve, not 1"),
+        ({"table": 1}, has, "POST.table must be 0 with words, not 1"),
+        (
+            {"words": 0},
+            dataclasses.replace(CONFIG, curves=1),
+            "POST.curve must be 0 in a configuration without has_curves, not 2",
+        ),
+        (
+            {"words": 0, "rounding": Rounding.FLOAT, "pre_shift": 5},
+            dataclasses.replace(FLOAT, curves=1, mac_modes=(*FLOAT.mac_modes, "i16xi8")),
+            "POST.curve must be 0 under FLOAT, not 2",
+        ),
     ):
         assert illegal_field(Instruction(Opcode.POST, post | values), config) == sentence
 

@@ -25,7 +25,7 @@ CONFIGS = {
         float_rows=2,
     ),
     "wide": load_config("nano+rows=16+weight_rows=4+windows=2"),
-    "narrow": load_config("small+weight_rows=2+tables=1+products=4+i8xi4+i4xi4+i16xi8"),
+    "narrow": load_config("small+weight_rows=2+tables=1+products=4+curves=1+i8xi4+i4xi4+i16xi8"),
 }
 
 #: Configurations that slow tests alone run: building the simulator of each takes half a minute or

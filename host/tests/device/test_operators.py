@@ -18,7 +18,7 @@ OPERATORS = sorted(ENGINE & KINDS.keys())
 WORDS = (
     *(Op.CONV_2D, Op.ADD, Op.FULLY_CONNECTED, Op.DEPTHWISE_CONV_2D, Op.QUANTIZE),
     *(Op.AVERAGE_POOL_2D, Op.LEAKY_RELU, Op.MAXIMUM, Op.MEAN, Op.MINIMUM, Op.MUL, Op.RELU),
-    *(Op.RELU6, Op.SUM),
+    *(Op.LOGISTIC, Op.RELU6, Op.SUM, Op.TANH),
 )
 #: Every so many instances the compiler chooses the tiles, as it does for users.
 CHOSEN = 4
@@ -64,7 +64,7 @@ def test_operators(pair, numbers, seed):
 @pytest.mark.parametrize("pair", ["narrow"], indirect=True)
 def test_operators_of_words(pair, seed):
     """int16 data with int8 weights, with 64-bit and 32-bit sums."""
-    for number in range(42):
+    for number in range(48):
         graph = Instances([seed, number], "int16", engine=True).make(WORDS[number % len(WORDS)])
         program = check(pair, graph, number, seed)
         assert [type(step) for step in program.steps] == [EngineStep]

@@ -19,7 +19,7 @@ from matloom.verification.random_operators import KINDS, Instances
 INT16 = (
     *(Op.CONV_2D, Op.ADD, Op.FULLY_CONNECTED, Op.DEPTHWISE_CONV_2D, Op.QUANTIZE),
     *(Op.AVERAGE_POOL_2D, Op.LEAKY_RELU, Op.MAXIMUM, Op.MEAN, Op.MINIMUM, Op.MUL, Op.RELU),
-    *(Op.RELU6, Op.SUM),
+    *(Op.LOGISTIC, Op.RELU6, Op.SUM, Op.TANH),
 )
 OPERATORS = {"int8": sorted(ENGINE & KINDS.keys()), "int16": INT16}
 
@@ -49,7 +49,8 @@ class LargeLayers(Instances):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "dtype"), [("nano", "int8"), ("small", "int8"), ("small+i16xi8+products=4", "int16")]
+    ("name", "dtype"),
+    [("nano", "int8"), ("small", "int8"), ("small+i16xi8+products=4+curves=1", "int16")],
 )
 def test_random_layers(name, dtype):
     """One layer in fifty may be off by more than 5 % and 50 cycles, none by more than 8 %."""

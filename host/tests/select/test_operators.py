@@ -42,7 +42,7 @@ CONFIGS = (
 
 #: For words of two bytes.
 WORD_CONFIGS = tuple(
-    replace(config, mac_modes=("i8xi8", "i16xi8"), products=4)
+    replace(config, mac_modes=("i8xi8", "i16xi8"), products=4, curves=1)
     for config in (PRESETS["nano"], PRESETS["small"], PRESETS["reference"])
 )
 OF_WORDS = (
@@ -50,7 +50,7 @@ OF_WORDS = (
     *(Op.CONCATENATION, Op.PACK, Op.PAD, Op.PADV2, Op.RESIZE_NEAREST_NEIGHBOR, Op.SLICE, Op.SPLIT),
     *(Op.SPLIT_V, Op.STRIDED_SLICE, Op.TRANSPOSE, Op.UNPACK),
     *(Op.AVERAGE_POOL_2D, Op.LEAKY_RELU, Op.MAXIMUM, Op.MEAN, Op.MINIMUM, Op.MUL, Op.RELU),
-    *(Op.RELU6, Op.SUM),
+    *(Op.LOGISTIC, Op.RELU6, Op.SUM, Op.TANH),
 )
 
 #: LOOKUP is compared with ONNX Runtime where files of ONNX are read.

@@ -89,4 +89,5 @@ def _draw(generator: random.Random) -> Config:
         softmax=generator.randint(0, 1),
         broadcast_sums=int(generator.random() < 0.3),
         pooling=generator.randint(0, 1),
+        curves=generator.randint(0, 1),
     )

@@ -236,6 +236,8 @@ def test_configurations_are_of_every_kind():
         "softmax",
         "broadcast_sums",
         "channel_tables",
+        "has_curves",
+        "has_word_products",
     ):
         assert {bool(getattr(config, name)) for config in configs} == {False, True}, name
     assert {config.counters for config in configs} == {0, 1, 2}

@@ -12,6 +12,7 @@ from matloom.arch.isa import (
     BYTES_ONLY,
     FORMATS,
     OF_ROWS,
+    WITH_CURVE,
     WITH_POOL,
     WITH_SOFTMAX,
     WRITABLE_REGIONS,
@@ -96,6 +97,9 @@ class Legality(wiring.Component):
             faults.append(self._words_fault(opcode))
         if opcode is Opcode.POST and self._config.softmax:
             faults += self._softmax_faults(opcode)
+        if opcode is Opcode.POST and self._config.has_curves:
+            curve = slice_field(self.word, opcode, "curve").any()
+            faults += self._fixed_faults(opcode, curve, WITH_CURVE)
         if opcode is Opcode.POST and self._config.pooling:
             pool = slice_field(self.word, opcode, "pool").any()
             faults += self._fixed_faults(opcode, pool, WITH_POOL)

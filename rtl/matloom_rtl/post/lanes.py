@@ -5,9 +5,11 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from matloom.arch.config import Config
+from matloom.arch.curves import Curve
 from matloom.arch.isa import Destination, Opcode, RowFunction, Source, Table
 from matloom.arch.numerics import Rounding
 from matloom_rtl.ports import body_layout
+from matloom_rtl.post.curves import Curves
 from matloom_rtl.post.float_lane import FloatLane
 from matloom_rtl.post.lane import Lane
 from matloom_rtl.post.layouts import ParametersSignature, table_row_signature, vector_layout
@@ -28,9 +30,10 @@ class Lanes(wiring.Component):
     A vector that has entered is never stalled. It enters when one of `PLACES` is free for its
     result and the parameters of its block are available.
 
-    Latency: that of a lane from a beat to its results, plus one cycle with a table look-up; none
-    from `vectors.valid` to the first beat. Throughput: one beat per cycle. Stalls: before the first
-    beat only, for `parameters.ready` and a free place. Reset discards all vectors inside.
+    Latency: that of a lane from a beat to its results, plus one cycle with a table look-up, or five
+    with a curve; none from `vectors.valid` to the first beat. Throughput: one beat per cycle.
+    Stalls: before the first beat only, for `parameters.ready` and a free place. Reset discards all
+    vectors inside.
 
     With `config.softmax`, `Softmax` takes the vectors of such commands, which have no parameters,
     and borrows as many lanes.
@@ -90,6 +93,8 @@ class Lanes(wiring.Component):
             lanes.append(lane)
             if config.has_float:
                 floats.append(self._float_lane(m, index, lane))
+        if config.has_curves:
+            self._limit_no_curves(m, lanes)
         if softmax is not None:
             self._lend(m, lanes, softmax)
         inside = [feed]
@@ -220,7 +225,8 @@ class Lanes(wiring.Component):
         """Cycles from the lanes' inputs to the slowest results."""
         config = self._config
         floats = FloatLane.LATENCY if config.has_float else 0
-        return max(Lane.LATENCY + bool(config.tables) * Tables.LATENCY, floats)
+        behind = max(bool(config.tables) * Tables.LATENCY, config.has_curves * Curves.LATENCY)
+        return max(Lane.LATENCY + behind, floats)
 
     def _emerge(self, m: Module, lanes, floats, inside, softmax: Softmax | None):
         """Show the beats of results as they leave the lanes."""
@@ -234,6 +240,12 @@ class Lanes(wiring.Component):
             for index, entry in enumerate(self._tables(m, lanes, softmax)):
                 byte, rest = results[index][:8], results[index][8:]
                 results[index] = Cat(Mux(looks_up, entry, byte), rest)
+        if config.has_curves:
+            curved, behind = command.curve != Curve.NONE, Lane.LATENCY + Curves.LATENCY
+            emerging = Mux(curved, inside[behind - 1], emerging)
+            for index, word in enumerate(self._curves(m, lanes)):
+                low, high = results[index][:16], results[index][16:]
+                results[index] = Cat(Mux(curved, word, low), high)
         if config.has_float:
             emerging = Mux(numbers.floating, inside[FloatLane.LATENCY - 1], emerging)
             for index, lane in enumerate(floats):
@@ -251,6 +263,20 @@ class Lanes(wiring.Component):
         with m.If(emerging):
             m.d.sync += emerged.eq(Mux(emerged == beats - 1, 0, emerged + 1))
         m.d.comb += [each.eq(result) for each, result in zip(self.results, results, strict=True)]
+
+    def _limit_no_curves(self, m: Module, lanes):
+        """Let results of lanes that become a curve keep all bits."""
+        with m.If(self.command.curve != Curve.NONE):
+            m.d.comb += [lane.limits.eq(0) for lane in lanes]
+
+    def _curves(self, m: Module, lanes):
+        """Return each lane's result as LOGISTIC or TANH."""
+        m.submodules.curves = curves = Curves(len(lanes))
+        m.d.comb += [
+            curves.tanh.eq(self.command.curve == Curve.TANH),
+            *(curves.values[number].eq(lane.result) for number, lane in enumerate(lanes)),
+        ]
+        return [curves.results[number] for number in range(len(lanes))]
 
     def _tables(self, m: Module, lanes, softmax: Softmax | None):
         """Look up the lanes' bytes; return each lane's entry."""

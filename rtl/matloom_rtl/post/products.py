@@ -100,29 +100,7 @@ class Products(wiring.Component):
         ]
         for index in range(columns):
             total = waiting.r_data.word_select(index, bits)
-            width = _DIFFERENCE_BITS if self._squares else _FACTOR_BITS
-            wide = _CENTRED_BITS if self._words else width
-            byte, factor, product = (
-                Signal(signed(size), name=f"{name}_{index}", reset_less=True)
-                for name, size in (("byte", wide), ("factor", width), ("product", 2 * width))
-            )
-            element = self.bytes.word_select(index, self._element_bits)
-            centred = element.as_signed() - self.zero
-            low = total[:_FACTOR_BITS]
-            m.d.sync += [
-                byte.eq(centred),
-                factor.eq(low.as_signed() if self._squares else low),
-                product.eq(byte * factor),
-            ]
-            if self._squares:
-                difference = total[:_DIFFERENCE_BITS] - (centred << SQUARE_SHIFT)
-                if self._words:
-                    difference = difference[:_DIFFERENCE_BITS].as_signed()
-                with m.If(self.squares):
-                    m.d.sync += [byte.eq(difference), factor.eq(difference)]
-            if self._words:
-                with m.If(self.words):
-                    m.d.sync += factor.eq(total[:_WORD_BITS])
+            byte, product = self._product(m, index, total)
             value = self.values.word_select(index, 32)
             result = product
             if self._addends:
@@ -130,6 +108,33 @@ class Products(wiring.Component):
                 result = Mux(self.adds, added.as_signed(), product)
             m.d.comb += value.eq(result)
         return m
+
+    def _product(self, m: Module, index: int, total):
+        """Return a column's centred element a cycle after it arrived, its product another later."""
+        width = _DIFFERENCE_BITS if self._squares else _FACTOR_BITS
+        wide = _CENTRED_BITS if self._words else width
+        byte, factor, product = (
+            Signal(signed(size), name=f"{name}_{index}", reset_less=True)
+            for name, size in (("byte", wide), ("factor", width), ("product", 2 * width))
+        )
+        element = self.bytes.word_select(index, self._element_bits)
+        centred = element.as_signed() - self.zero
+        low = total[:_FACTOR_BITS]
+        m.d.sync += [
+            byte.eq(centred),
+            factor.eq(low.as_signed() if self._squares else low),
+            product.eq(byte * factor),
+        ]
+        if self._squares:
+            difference = total[:_DIFFERENCE_BITS] - (centred << SQUARE_SHIFT)
+            if self._words:
+                difference = difference[:_DIFFERENCE_BITS].as_signed()
+            with m.If(self.squares):
+                m.d.sync += [byte.eq(difference), factor.eq(difference)]
+        if self._words:
+            with m.If(self.words):
+                m.d.sync += factor.eq(total[:_WORD_BITS])
+        return byte, product
 
     def _add(self, m: Module, index: int, total, byte):
         """Return the sum of a column and its byte, two cycles after both arrived."""

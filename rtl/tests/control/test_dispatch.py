@@ -32,7 +32,7 @@ from matloom_rtl.testing import kept, simulate
 
 CONFIG = PRESETS["nano"]
 #: Words together with floating-point numbers, and what goes with neither.
-WORDS = load_config("nano+i16xi8+fp16+float_rows=2+weight_rows=2+tables=1+products=4")
+WORDS = load_config("nano+i16xi8+fp16+float_rows=2+weight_rows=2+tables=1+products=4+curves=1")
 #: Without a check of addresses on chip.
 UNCHECKED = load_config("nano+checks=0")
 REGION_BYTES = (2**15, 6000, 2**32 - 1, 6000)

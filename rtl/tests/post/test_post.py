@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from matloom.arch.config import Config
+from matloom.arch.curves import Curve
 from matloom.arch.instruction import Instruction
 from matloom.arch.isa import FORMATS, Destination, Opcode, RowFunction, Source, Table
 from matloom.arch.numerics import SUPPORTED_ROUNDINGS, Rounding
@@ -32,13 +33,14 @@ WORDS = {
     "8_by_8": Config(
         rows=8, columns=8, broadcast_group=4, lanes=8, acc_bytes=2048, mac_modes=("i8xi8", "i16xi8")
     ),
-    "products": Config(
+    "functions": Config(
         rows=4,
         columns=4,
         broadcast_group=4,
         lanes=2,
         acc_bytes=1024,
         products=4,
+        curves=1,
         mac_modes=("i8xi8", "i16xi8"),
     ),
     "with_fp16": Config(
@@ -120,6 +122,8 @@ def draw(generator, config, **fixed):
         product = values["product"] if config.has_word_products else 0
         fixed = {"product": product, **fixed, "table": Table.NONE}
     drawn = values | fixed
+    if config.has_curves and words and drawn["destination"] == Destination.SPAD:
+        values["curve"] = generator.choice(tuple(Curve))
     bytes_only = not words and drawn["rounding"] != Rounding.FLOAT
     if config.has_addends and bytes_only and not drawn["product"]:
         values["addend"] = generator.randint(0, config.last_addend)

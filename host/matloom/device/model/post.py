@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from matloom.arch.config import Config
+from matloom.arch.curves import SIGMOIDS, Curve, curved
 from matloom.arch.floats import add
 from matloom.arch.instruction import Instruction
 from matloom.arch.isa import (
@@ -30,13 +31,13 @@ from matloom.arch.numerics import (
 )
 from matloom.arch.softmax import EXPONENTIAL_BYTES, EXPONENTIALS
 from matloom.device.model.floating import elements_of, post_results, written_bytes
+from matloom.device.model.parameters import parameters_of
 from matloom.device.model.softmax import softmax_rows
 
 #: Low bits of an accumulator that multiply a byte, and a word.
 FACTOR_BITS, WORD_FACTOR_BITS = 9, 16
 
-#: A value per instruction, or per channel.
-_Parameter = int | NDArray[np.int64]
+_SIGMOIDS = np.array(SIGMOIDS)
 
 
 @dataclass(frozen=True)
@@ -102,11 +103,14 @@ def post(
         elif fields["addend"]:
             kept = accumulators[entries].astype(np.int64).reshape(shape)
             values = _combined(kept, values - fields["factor_zero"], Addend(fields["addend"]))
-    bias, multiplier, shift = _parameters(fields, spad, columns)
+    bias, multiplier, shift = parameters_of(fields, spad, columns)
     rounding = Rounding(fields["rounding"])
     biased = add_bias(values, bias, rounding)
     results = requantize(biased, multiplier, shift, rounding, fields["pre_shift"])
     valid = _valid(shape, fields["tail"])
+    if fields["curve"]:
+        _write_words(fields, spad, curved(results, Curve(fields["curve"]), _SIGMOIDS))
+        return
     if fields["destination"] == Destination.SPAD:
         results = clamp(results + fields["output_zero"], *_limits(fields))
         if fields["words"]:
@@ -263,7 +267,7 @@ def _post_floats(fields: dict[str, int], spad: NDArray[np.uint8], sums: NDArray[
     else:
         first = _sources(fields, sums.shape, size)[..., np.newaxis]
         values = elements_of(spad.take(first + places), number)
-    bias, _multiplier, _shift = _parameters(fields, spad, sums.shape[-1])
+    bias, _multiplier, _shift = parameters_of(fields, spad, sums.shape[-1])
     limits = fields["clamp_low"], fields["clamp_high"]
     results = post_results(values, np.asarray(bias), *limits)
     if fields["destination"] == Destination.SPAD:
@@ -273,29 +277,3 @@ def _post_floats(fields: dict[str, int], spad: NDArray[np.uint8], sums: NDArray[
     if fields["destination"] == Destination.ACC_ADD:
         results = np.asarray(add(sums.astype(np.int64) & 0xFFFFFFFF, results))
     sums[valid] = results[valid].astype(np.uint32).view(np.int32)
-
-
-def _parameters(
-    fields: dict[str, int], spad: NDArray[np.uint8], columns: int
-) -> tuple[_Parameter, _Parameter, _Parameter]:
-    """Return bias, multiplier and shift, each broadcastable to (blocks, height, width, columns)."""
-    bias: _Parameter = fields["bias"]
-    multiplier: _Parameter = fields["multiplier"]
-    shift: _Parameter = fields["shift"]
-    bias_bytes = 4 * columns * fields["channel_bias"]
-    size = bias_bytes + 5 * columns * fields["channel_scale"]
-    if not size:
-        return bias, multiplier, shift
-    blocks, start = fields["oc_blocks"], fields["param_addr"]
-    raw = spad[start : start + blocks * size].reshape(blocks, size)
-
-    def channelwise(first: int, dtype: str, count: int) -> NDArray[np.int64]:
-        picked = np.ascontiguousarray(raw[:, first : first + count]).view(dtype)
-        return picked.astype(np.int64).reshape(blocks, 1, 1, columns)
-
-    if fields["channel_bias"]:
-        bias = channelwise(0, "<i4", 4 * columns)
-    if fields["channel_scale"]:
-        multiplier = channelwise(bias_bytes, "<i4", 4 * columns)
-        shift = channelwise(bias_bytes + 4 * columns, "i1", columns)
-    return bias, multiplier, shift

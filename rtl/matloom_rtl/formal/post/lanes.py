@@ -2,11 +2,13 @@
 
 from amaranth.hdl import Assert, Assume, Cat, Const, Cover, Module, Mux, Signal
 
+from matloom.arch.curves import Curve
 from matloom.arch.isa import Destination, RowFunction, Table
 from matloom_rtl.formal.parts.channel import assume_stays, implies
 from matloom_rtl.formal.parts.whitebox import Whitebox, inputs_of
 from matloom_rtl.formal.post.borrowed_lanes import borrows
 from matloom_rtl.formal.proof import Claim, Proof
+from matloom_rtl.post.curves import Curves
 from matloom_rtl.post.float_lane import FloatLane
 from matloom_rtl.post.lane import Lane
 from matloom_rtl.post.lanes import PLACES, Lanes
@@ -93,12 +95,16 @@ def lanes(unit: Lanes) -> Claim:
     parts, free = _parts(whitebox)
     to_spad = command.destination == Destination.SPAD
     floating = unit.numbers.floating if config.has_float else Const(0)
-    looks_up = Const(0)
+    looks_up = curves = Const(0)
     if config.tables:
         looks_up = ~floating & to_spad & (command.table == Table.LOOK_UP)
+    if config.has_curves:
+        curves = command.curve != Curve.NONE
+        m.d.comb += Assume(~curves | (to_spad & ~floating & ~looks_up))
     #: For each kind of result, its latency, and whether it is requested.
-    kinds = [(Lane.LATENCY, ~floating & ~looks_up)]
+    kinds = [(Lane.LATENCY, ~floating & ~looks_up & ~curves)]
     kinds += [(Lane.LATENCY + Tables.LATENCY, looks_up)] if config.tables else []
+    kinds += [(Lane.LATENCY + Curves.LATENCY, curves)] if config.has_curves else []
     kinds += [(FloatLane.LATENCY, floating)] if config.has_float else []
     longest = max(cycles for cycles, _asked in kinds)
     beats = _Beats(m, unit, longest, parts.get("softmax"))
@@ -123,7 +129,8 @@ def _parts(whitebox: Whitebox) -> tuple[dict, list]:
         parts[name] = [whitebox.child(each).unit for each in names]
         for each in names:
             free += whitebox.free(each)
-    for name, built in (("tables", config.tables), ("softmax", config.softmax)):
+    optional = {"tables": config.tables, "softmax": config.softmax, "curves": config.has_curves}
+    for name, built in optional.items():
         if built:
             parts[name] = whitebox.child(name).unit
             free += whitebox.free(name)
@@ -149,6 +156,7 @@ def _enters(m: Module, unit: Lanes, beats: _Beats, parts: dict) -> None:
     """Claim what enters each lane: value and parameters of its column, and the command's rule."""
     command, parameters, vectors = unit.command, unit.parameters, unit.vectors
     lanes, ways = parts["lane"], unit._config.softmax
+    limited = command.curve == Curve.NONE if unit._config.has_curves else Const(1)
     ends = beats.fed & beats.last
     taken = ends | parts["softmax"].taken if ways else ends
     m.d.comb += [
@@ -170,7 +178,7 @@ def _enters(m: Module, unit: Lanes, beats: _Beats, parts: dict) -> None:
             implies(own, lane.shift == parameters.shifts[number]),
             implies(own, lane.rounding == command.rounding),
             implies(own, lane.pre_shift == command.pre_shift),
-            implies(own, lane.limits == (command.destination == Destination.SPAD)),
+            implies(own, lane.limits == (limited & (command.destination == Destination.SPAD))),
             Assert(lane.zero == command.output_zero),
             Assert((lane.low == unit.numbers.low) & (lane.high == unit.numbers.high)),
         ]
@@ -195,6 +203,12 @@ def _leaves(m: Module, unit: Lanes, beats: _Beats, asked, parts: dict) -> None:
                 Assert(tables.index[number] == lane.result[:8]),
                 implies(kinds[1][1], result[:8] == tables.value[number]),
             ]
+        if config.has_curves:
+            curves = parts["curves"]
+            m.d.comb += [
+                Assert(curves.values[number] == lane.result),
+                implies(unit.command.curve != Curve.NONE, result[:16] == curves.results[number]),
+            ]
         if config.has_float:
             float_lane = parts["float_lane"][number]
             narrow = to_spad & ~unit.numbers.fp32
@@ -204,6 +218,8 @@ def _leaves(m: Module, unit: Lanes, beats: _Beats, asked, parts: dict) -> None:
                 Assert(float_lane.bias == lane.bias.as_unsigned()),
                 implies(kinds[-1][1], result == found),
             ]
+    if config.has_curves:
+        m.d.comb += Assert(parts["curves"].tanh == (unit.command.curve == Curve.TANH))
     if config.tables:
         tables, rows = parts["tables"], unit.rows
         of_bytes = unit.command.softmax != RowFunction.FILL if config.softmax else Const(1)

@@ -54,6 +54,10 @@ def table_lanes(component=Lanes):
     return lanes(component(WORDS))
 
 
+def curve_lanes(component=Lanes):
+    return lanes(component(load_config("nano+i16xi8+tables=1+curves=1")))
+
+
 def sequences(component=Sequencer):
     return sequencer(component(NANO))
 
@@ -247,6 +251,14 @@ MUTANTS = {
         *(Products, (", factor.eq(difference)]", "]")),
         *(post_squares, 6),
     ),
+    "a curve is shown when its product is": (
+        *(Lanes, ("Mux(curved, inside[behind - 1]", "Mux(curved, inside[behind - 2]")),
+        *(curve_lanes, 24),
+    ),
+    "what becomes a curve is limited first": (
+        *(Lanes, ("[lane.limits.eq(0) for lane in lanes]", "[]")),
+        *(curve_lanes, 8),
+    ),
     "a word is multiplied by the low bits of a byte's sum": (
         *(Products, ("factor.eq(total[:_WORD_BITS])", "factor.eq(low.as_signed())")),
         *(word_products, 6),
@@ -328,6 +340,12 @@ def test_squares_are_proven(prove):
 def test_products_of_words_are_proven(prove, claim, depth):
     """No configuration in the report has them."""
     assert prove(claim, depth=depth, cover_depth=20).verdict == PROVEN
+
+
+@pytest.mark.slow
+def test_lanes_with_curves_are_proven(prove):
+    """No configuration in the report has them."""
+    assert prove(curve_lanes, depth=2, cover_depth=30).verdict == PROVEN
 
 
 @pytest.mark.slow
