@@ -38,7 +38,7 @@ def footprint(extent: Extent, instruction: Instruction, config: Config) -> Strid
         return None
     values = instruction.values
     if extent.base == "input_addr":
-        return _read_channels(values, config)
+        return _read_input(values, config)
     if extent.base in _POST_PITCHES:
         return _post_channels(values, extent.base, config)
     if extent.base == "spad_addr":
@@ -73,28 +73,54 @@ def _moved_rows(values: Mapping[str, int]) -> StridedRange | None:
     return StridedRange(get("spad_addr", 0), get("row_bytes", 0), counts, steps)
 
 
-def _read_channels(values: Mapping[str, int], config: Config) -> StridedRange | None:
-    """Return the input of EXEC if it reads the same channels of each position.
-
-    That holds if outputs and taps are whole positions apart; EXEC may skip some positions.
-    """
+def _read_input(values: Mapping[str, int], config: Config) -> StridedRange | None:
+    """Return the input of EXEC: the same channels of some positions, or a part of each row."""
     get = values.get
-    step, width = get("x_step", 0), get("input_row_bytes", 0)
-    if step == 0 or width % step:
-        return None
-    if get("kernel_cols", 0) > 1 and get("kernel_col_step", 0) % step:
-        return None
-    first = get("first_byte", 0) % step
     run = (get("oc_blocks", 0) - 1) * get("oc_step", 0) + get("blocks", 0) * config.rows
     if get("window", 0) and get("paired", 0):
         run += config.paired_bytes - config.rows
+    columns = (get("kernel_cols", 0) - 1) * get("kernel_col_step", 0)
+    span = (get("width", 0) - 1) * get("x_step", 0) + columns
+    return _read_channels(values, run, span) or _read_part(values, run + span)
+
+
+def _read_channels(values: Mapping[str, int], run: int, span: int) -> StridedRange | None:
+    """Return the input of EXEC if it reads the same `run` bytes of positions; None if not.
+
+    That holds if outputs and taps are whole positions apart; EXEC may skip some positions. The last
+    position begins `span` bytes after the first.
+    """
+    get = values.get
+    step, width = get("x_step", 0), get("input_row_bytes", 0)
+    if step == 0 or width % step or span % step:
+        return None
+    position, first = divmod(get("first_byte", 0), step)
     if width == step and (first == 0 or values["first_byte"] >= 0):
         # Nothing beyond the row is read. A vector that begins before the row ends inside it.
         run = min(run, step - first)
     if first + run > step:
         return None
-    counts = (get("input_rows", 0), width // step)
-    return StridedRange(get("input_addr", 0) + first, run, counts, (get("input_pitch", 0), step))
+    low, high = _within(position, position + span // step + 1, width // step)
+    counts = (get("input_rows", 0), high - low)
+    start = get("input_addr", 0) + low * step + first
+    return StridedRange(start, run, counts, (get("input_pitch", 0), step))
+
+
+def _read_part(values: Mapping[str, int], length: int) -> StridedRange | None:
+    """Return the input of EXEC if it reads a part of each row; None if it reads whole rows."""
+    get = values.get
+    first, width = get("first_byte", 0), get("input_row_bytes", 0)
+    low, high = _within(first, first + length, width)
+    if high - low == width:
+        return None
+    start, pitch = get("input_addr", 0) + low, get("input_pitch", 0)
+    return StridedRange(start, high - low, (get("input_rows", 0),), (pitch,))
+
+
+def _within(low: int, high: int, size: int) -> tuple[int, int]:
+    """Return the part of a range that is below `size` and not negative, at least one element."""
+    first = min(max(low, 0), size - 1)
+    return first, max(first + 1, min(high, size))
 
 
 def _post_channels(values: Mapping[str, int], base: str, config: Config) -> StridedRange:

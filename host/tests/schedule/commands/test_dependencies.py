@@ -15,7 +15,7 @@ def _load(order, address, size=16):
     )
 
 
-def _exec(order, address, *, weights, entry=0):
+def _exec(order, address, *, weights, entry=0, **more):
     one = ("width", "height", "kernel_rows", "kernel_cols", "blocks", "oc_blocks", "input_rows")
     return order.append(
         Opcode.EXEC,
@@ -23,7 +23,7 @@ def _exec(order, address, *, weights, entry=0):
         input_row_bytes=16,
         weight_addr=weights,
         acc_addr=entry,
-        **dict.fromkeys(one, 1),
+        **(dict.fromkeys(one, 1) | more),
     )
 
 
@@ -44,9 +44,24 @@ def test_reader_waits_for_the_writer_that_overlaps():
     _load(order, 0)
     _load(order, 16)
     _load(order, 100)
-    instruction = _exec(order, 8, weights=200)
+    instruction = _exec(order, 8, weights=200, blocks=16 // CONFIG.rows)
     assert instruction.wait_load == 2
     assert (instruction.wait_exec, instruction.wait_post, instruction.wait_store) == (0, 0, 0)
+
+
+def test_a_reader_of_a_part_of_a_row_waits_for_that_part():
+    """Of a map of one row, each LOAD brings the input of four outputs, which read two positions."""
+    order, positions, size = _order(), 12, CONFIG.rows
+    for part in range(0, positions, 4):
+        _load(order, part * size, size=4 * size)
+    row = {"input_row_bytes": positions * size, "x_step": size, "kernel_cols": 2}
+    step = {"kernel_col_step": size, "weights": 1000, "width": 4}
+    waits = [
+        _exec(order, 0, **row, **step, first_byte=first * size).wait_load
+        for first in (0, 3, 4, 8, -1, 9)
+    ]
+    # The last LOADs that they need: the second (outputs 0 to 3 read position 4), third, and so on.
+    assert waits == [2, 2, 1, 1, 3, 1]
 
 
 def test_a_writer_waits_for_readers_of_the_old_bytes():
