@@ -11,6 +11,7 @@ from matloom.passes.drop_unused import drop_unused
 from matloom.passes.fold_constants import fold_constants
 from matloom.passes.fold_selections import fold_selections
 from matloom.passes.fuse_padding import fuse_padding
+from matloom.passes.gather_channels import gather_channels
 from matloom.passes.order_branches import order_branches
 from matloom.passes.tabulate import tabulate
 
@@ -23,6 +24,7 @@ PASSES: tuple[Callable[[Graph], Graph], ...] = (
     combine_moves,
     drop_unused,
     fold_selections,
+    gather_channels,
     fold_constants,
     order_branches,
 )

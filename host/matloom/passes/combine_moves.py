@@ -93,9 +93,9 @@ def _selection(
     if np.array_equal(channels, range(source.shape[-1])):
         return replace(made, op=Op.RESHAPE, attributes=Attributes())
     if np.array_equal(channels, channels[0] + np.arange(len(channels))):
-        return replace(made, op=Op.SLICE, attributes=_neighbours(source.shape, channels))
+        return replace(made, op=Op.SLICE, attributes=neighbours(source.shape, channels))
     weights = max(tensors) + 1
-    tensors[weights] = _weights(source.shape[-1], channels, f"{target.name} channels")
+    tensors[weights] = selecting(source.shape[-1], channels, f"{target.name} channels")
     return replace(made, op=Op.CONV_2D, inputs=(chain.source, weights), attributes=UNCHANGED)
 
 
@@ -117,12 +117,14 @@ def _channels(source: Tensor, target: Tensor, places: Array) -> Array | None:
     return channels if np.array_equal(places, positions * depth + channels) else None
 
 
-def _neighbours(shape: tuple[int, ...], channels: Array) -> Slice:
+def neighbours(shape: tuple[int, ...], channels: Array) -> Slice:
+    """Return the slice of an image of this shape that has some neighbouring channels."""
     begin = (*(0 for _ in shape[1:]), int(channels[0]))
     return Slice(begin=begin, size=(*shape[:-1], len(channels)), step=(1,) * len(shape))
 
 
-def _weights(depth: int, channels: Array, name: str) -> Tensor:
+def selecting(depth: int, channels: Array, name: str) -> Tensor:
+    """Return the weights of a convolution that copies some of `depth` channels, in their order."""
     data = np.zeros((len(channels), 1, 1, depth), np.int8)
     data[np.arange(len(channels)), 0, 0, channels] = 1
     one = Quantisation(scale=(1.0,), zero_point=(0,))

@@ -11,7 +11,7 @@ from matloom.ir.graph import Array, Graph, Node, Op, Quantisation, Tensor
 from matloom.passes.combine_moves import UNCHANGED
 
 #: The input of a layer that gives multipliers and shifts (2, channels).
-_MULTIPLIERS = 3
+MULTIPLIERS = 3
 
 
 def fold_selections(graph: Graph) -> Graph:
@@ -23,13 +23,13 @@ def fold_selections(graph: Graph) -> Graph:
     """
     for fold in (_into_maker, _into_reader):
         for node in graph.nodes:
-            channels = _selected(graph, node)
+            channels = selected(graph, node)
             if channels is not None:
                 graph = fold(graph, node, channels)
     return graph
 
 
-def _selected(graph: Graph, node: Node) -> Array | None:
+def selected(graph: Graph, node: Node) -> Array | None:
     """Return the channels that a convolution copies, each once; None if it is not a selection."""
     if node.op is not Op.CONV_2D or node.inputs[2:] or node.attributes != UNCHANGED:
         return None
@@ -58,9 +58,9 @@ def _into_maker(graph: Graph, selection: Node, channels: Array) -> Graph:
     if any(graph.tensors[number].data is None for number in maker.inputs[1:]):
         return graph
     selected = [
-        _changed(
+        changed(
             graph.tensors[number],
-            partial(np.take, indices=channels, axis=int(place == _MULTIPLIERS)),
+            partial(np.take, indices=channels, axis=int(place == MULTIPLIERS)),
             channels,
         )
         for place, number in enumerate(maker.inputs[1:], start=1)
@@ -86,7 +86,7 @@ def _into_reader(graph: Graph, selection: Node, channels: Array) -> Graph:
     if wider.size > apart:
         return graph
     others = [graph.tensors[number] for number in reader.inputs[2:]]
-    return _replaced(graph, selection, reader, [_changed(weights, lambda _: wider), *others])
+    return _replaced(graph, selection, reader, [changed(weights, lambda _: wider), *others])
 
 
 def _positions(graph: Graph, selection: Node, reader: Node) -> float:
@@ -95,7 +95,7 @@ def _positions(graph: Graph, selection: Node, reader: Node) -> float:
     return (before.size / before.shape[-1]) / (after.size / after.shape[-1])
 
 
-def _changed(
+def changed(
     tensor: Tensor, change: Callable[[Array], Array], channels: Array | None = None
 ) -> Tensor:
     """Return a constant with other data, and with the scales of selected channels."""
@@ -110,7 +110,7 @@ def _changed(
 
 def _replaced(graph: Graph, first: Node, second: Node, constants: list[Tensor]) -> Graph:
     """Return the graph with two convolutions, one after the other, replaced by one."""
-    layer = second if _selected(graph, first) is not None else first
+    layer = second if selected(graph, first) is not None else first
     number = max(graph.tensors) + 1
     numbers = tuple(range(number, number + len(constants)))
     merged = replace(

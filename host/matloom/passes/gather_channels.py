@@ -1,0 +1,252 @@
+"""Stores channels where layers read them, instead of copying them from join to join.
+
+A unit of a ShuffleNet joins two maps, shuffles their channels and splits them. A layer reads one
+half; the other half is copied into the next join, from which another layer reads a part, and so on.
+Here every such layer reads a join of its own: the maps that were made since the last one, each as a
+whole, and the channels that it needs of older maps, copied from the join that has them. Channels
+are thus copied once, when they are read. Convolutions make their channels in an order in which
+those that are read together are neighbours.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from matloom.ir.attributes import Attributes, Axis
+from matloom.ir.graph import Array, Graph, Node, Op, Tensor
+from matloom.ir.shapes import IMAGE_RANK
+from matloom.passes.combine_moves import UNCHANGED, neighbours, selecting
+from matloom.passes.drop_unused import drop_unused, drop_unused_tensors
+from matloom.passes.fold_selections import MULTIPLIERS, changed
+from matloom.passes.moved_channels import Origin, copied, moved_channels, used_channels
+
+
+def gather_channels(graph: Graph) -> Graph:
+    """Return the graph with joins of the channels that layers read, if that copies fewer bytes."""
+    moved = moved_channels(graph)
+    used = {id(node): used_channels(graph, node, moved) for node in graph.nodes}
+    found = {node: channels for node, channels in used.items() if channels is not None}
+    if not found:
+        return graph
+    gathered = _Gathering(graph, moved, found).result()
+    return gathered if copied(gathered) < copied(graph) else graph
+
+
+class _Gathering:
+    """A graph under construction.
+
+    Parameters
+    ----------
+    graph, moved:
+        The graph to change, and the origins of its moved tensors.
+    used:
+        The channels that a layer reads, by the identity of its node.
+    """
+
+    def __init__(
+        self, graph: Graph, moved: Mapping[int, list[Origin]], used: Mapping[int, Array]
+    ) -> None:
+        self._graph, self._moved, self._used = graph, moved, used
+        self._nodes: list[Node] = []
+        self._tensors = dict(graph.tensors)
+        #: The tensor that has a channel, and the place there, unless it is still at its origin.
+        self._homes: dict[Origin, Origin] = {}
+        readers = (node for node in graph.nodes if id(node) not in used)
+        others = (node for node in readers if node.outputs[0] not in moved)
+        self._whole = {number for node in others for number in node.inputs} | {*graph.leaving}
+        #: The operator that reads a channel first.
+        self._first: dict[Origin, int] = {}
+        for at, node in enumerate(graph.nodes):
+            for origin in self._read(node):
+                self._first.setdefault(origin, at)
+
+    def result(self) -> Graph:
+        """Return the changed graph."""
+        for node in self._graph.nodes:
+            if id(node) in self._used:
+                self._add_layer(node)
+            elif node.outputs[0] not in self._moved:
+                self._nodes.append(node)
+            elif node.output in self._whole:
+                there = self._homes.keys().isdisjoint(self._moved[node.output])
+                (self._keep if there else self._add_whole)(node)
+        graph = replace(self._graph, nodes=tuple(self._nodes), tensors=self._tensors)
+        return drop_unused_tensors(drop_unused(graph))
+
+    def _read(self, node: Node) -> list[Origin]:
+        """Return the channels that a layer reads, or those of a tensor that is read as a whole."""
+        if id(node) in self._used:
+            origins = self._moved[node.inputs[0]]
+            return [origins[channel] for channel in self._used[id(node)].tolist()]
+        return self._moved.get(node.outputs[0], []) if node.outputs[0] in self._whole else []
+
+    def _is_new(self, number: int) -> bool:
+        """Return whether a tensor is only joined and selected from, and no join has it yet."""
+        graph = self._graph
+        if number not in graph.producers or number in graph.leaving or (number, 0) in self._homes:
+            return False
+        readers = (graph.nodes[at] for at in graph.consumers[number])
+        return all(reader.outputs[0] in self._moved for reader in readers)
+
+    def _add_layer(self, node: Node) -> None:
+        """Add a layer that reads a join of its own."""
+        wanted, source = self._read(node), self._graph.tensors[node.inputs[0]]
+        new = [number for number in dict.fromkeys(n for n, _ in wanted) if self._is_new(number)]
+        parts = [self._ordered(number, rising=at > 0) for at, number in enumerate(new)]
+        old = [origin for origin in wanted if origin[0] not in new]
+        known = {self._home(origin)[0] for origin in old}
+        if new or len(known) > 1:
+            old.sort(key=self._home)
+            parts += [self._piece(node, group) for group in _by_origin(old)]
+            join, places = self._join(node, parts, source)
+        else:
+            (join,) = known
+            places = {origin: self._home(origin)[1] for origin in old}
+        weights = self._graph.tensors[node.inputs[1]]
+        assert weights.data is not None
+        depth = self._tensors[join].shape[-1]
+        wider = np.zeros((*weights.data.shape[:-1], depth), np.int8)
+        wider[..., [places[origin] for origin in wanted]] = weights.data[..., self._used[id(node)]]
+        number = self._tensor(changed(weights, lambda _: wider))
+        self._nodes.append(replace(node, inputs=(join, number, *node.inputs[2:])))
+
+    def _keep(self, node: Node) -> None:
+        """Add a move as it is, and those before it."""
+        if node in self._nodes:
+            return
+        join = node.op is Op.CONCATENATION
+        place = 0
+        for number in node.inputs if join else node.inputs[:1]:
+            if number in self._moved:
+                self._keep(self._graph.nodes[self._graph.producers[number]])
+                place += len(self._moved[number])
+                continue
+            for origin in self._natural(number):
+                self._homes.setdefault(origin, (node.output, place) if join else origin)
+                place += 1
+        self._nodes.append(node)
+
+    def _add_whole(self, node: Node) -> None:
+        """Add a tensor that is read as a whole, all channels in order."""
+        sources = node.inputs if node.op is Op.CONCATENATION else node.outputs
+        parts: list[_Part] = []
+        for number in sources:
+            origins = self._moved.get(number) or self._natural(number)
+            there = number in self._whole or number not in self._moved
+            if number != node.outputs[0] and there and (number, 0) not in self._homes:
+                parts.append((number, origins))
+            else:
+                parts += self._in_order(node, origins)
+        self._join(node, parts, self._graph.tensors[node.output], node.output)
+
+    def _index(self, node: Node) -> int:
+        """Return the index of the move that made what a layer reads, or of a move."""
+        producers = self._graph.producers
+        return (
+            self._graph.nodes[producers[node.inputs[0]]].index
+            if id(node) in self._used
+            else node.index
+        )
+
+    def _natural(self, number: int) -> list[Origin]:
+        return [(number, channel) for channel in range(self._graph.tensors[number].shape[-1])]
+
+    def _home(self, origin: Origin) -> Origin:
+        """Return the tensor that has a channel, and the place there."""
+        return self._homes.get(origin, origin)
+
+    def _ordered(self, number: int, *, rising: bool) -> "_Part":
+        """Return a new tensor, its channels in the order in which they are read, or the reverse."""
+        origins, never = self._natural(number), len(self._graph.nodes)
+        at = next(at for at, node in enumerate(self._nodes) if number in node.outputs)
+        maker = self._nodes[at]
+        constants = [self._tensors[each] for each in maker.inputs[1:]]
+        if maker.op is not Op.CONV_2D or any(each.data is None for each in constants):
+            return number, origins
+        sign = 1 if rising else -1
+        origins.sort(key=lambda origin: sign * self._first.get(origin, never))
+        channels = np.array([channel for _, channel in origins])
+        inputs = [maker.inputs[0]]
+        for place, constant in enumerate(constants, start=1):
+            take = partial(np.take, indices=channels, axis=int(place == MULTIPLIERS))
+            inputs.append(self._tensor(changed(constant, take, channels)))
+        self._nodes[at] = replace(maker, inputs=tuple(inputs))
+        return number, origins
+
+    def _in_order(self, node: Node, origins: list[Origin]) -> "list[_Part]":
+        """Return copies of channels that form a part of a join, in this order."""
+        groups = _by_origin(origins)
+        pieces = [self._piece(node, group) for group in groups]
+        if [each for group in groups for each in group] == origins:
+            return pieces
+        tensor = self._graph.tensors[node.output]
+        join, places = self._join(node, pieces, tensor)
+        return [self._selection(node, join, [places[each] for each in origins], origins)]
+
+    def _piece(self, node: Node, origins: list[Origin]) -> "_Part":
+        """Return a copy of channels of one origin from where they are."""
+        homes = [self._home(origin) for origin in origins]
+        return self._selection(node, homes[0][0], [place for _, place in homes], origins)
+
+    def _selection(
+        self, node: Node, source: int, channels: list[int], origins: list[Origin]
+    ) -> "_Part":
+        """Add a copy of some channels of a tensor."""
+        tensor = self._tensors[source]
+        name = f"{tensor.name} channels"
+        output = self._tensor(replace(tensor, name=name, shape=(*tensor.shape[:-1], len(channels))))
+        node = Node(op=Op.SLICE, inputs=(source,), outputs=(output,), index=self._index(node))
+        if channels == list(range(channels[0], channels[-1] + 1)):
+            attributes: Attributes = neighbours(tensor.shape, np.array(channels))
+        else:
+            attributes = UNCHANGED
+            weights = self._tensor(selecting(tensor.shape[-1], np.array(channels), name))
+            node = replace(node, op=Op.CONV_2D, inputs=(source, weights))
+        self._nodes.append(replace(node, attributes=attributes))
+        return output, origins
+
+    def _join(
+        self, node: Node, parts: "list[_Part]", tensor: Tensor, number: int | None = None
+    ) -> tuple[int, dict[Origin, int]]:
+        """Add a join of parts; return its number, and the places of channels there.
+
+        From now on it is the home of new tensors among the parts.
+        """
+        origins = [origin for _, part in parts for origin in part]
+        if number is None:
+            shape = (*tensor.shape[:-1], len(origins))
+            number = self._tensor(replace(tensor, shape=shape))
+        places = {origin: place for place, origin in enumerate(origins)}
+        for each, part in parts:
+            if self._is_new(each):
+                self._homes |= {origin: (number, places[origin]) for origin in part}
+        self._nodes.append(
+            Node(
+                op=Op.CONCATENATION,
+                inputs=tuple(each for each, _ in parts),
+                outputs=(number,),
+                attributes=Axis(axis=IMAGE_RANK - 1),
+                index=self._index(node),
+            )
+        )
+        return number, places
+
+    def _tensor(self, tensor: Tensor) -> int:
+        """Add a tensor; return its number."""
+        number = max(self._tensors) + 1
+        self._tensors[number] = tensor
+        return number
+
+
+#: A tensor, and where its channels come from.
+_Part = tuple[int, list[Origin]]
+
+
+def _by_origin(origins: list[Origin]) -> list[list[Origin]]:
+    """Return channels in groups of one tensor, in the order in which the tensors appear."""
+    groups: dict[int, list[Origin]] = {}
+    for origin in origins:
+        groups.setdefault(origin[0], []).append(origin)
+    return list(groups.values())

@@ -1,0 +1,77 @@
+"""Origins of the channels of joined and selected tensors, and the channels that layers use."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from matloom.ir.attributes import Axis, Conv2D, Slice
+from matloom.ir.graph import Array, Graph, Node, Op
+from matloom.ir.shapes import IMAGE_RANK
+from matloom.passes.fold_selections import selected
+
+#: A channel of a tensor that no move makes: its number, and the channel.
+Origin = tuple[int, int]
+
+
+def copied(graph: Graph) -> int:
+    """Return the bytes that selections of channels copy."""
+    copies = (node for node in graph.nodes if _selected(graph, node) is not None)
+    return sum(graph.tensors[node.output].size for node in copies)
+
+
+def _selected(graph: Graph, node: Node) -> Array | None:
+    """Return the channels that an operator copies, all others being dropped; None for others."""
+    if node.op is not Op.SLICE:
+        return selected(graph, node)
+    tensor, attributes = graph.tensors[node.inputs[0]], node.attributes_as(Slice)
+    whole = attributes.size[:-1] == tensor.shape[:-1] and len(tensor.shape) == IMAGE_RANK
+    if tensor.dtype != "int8" or not whole or attributes.step[-1] < 0:
+        return None
+    first, step = attributes.begin[-1], attributes.step[-1]
+    return first + step * np.arange(attributes.size[-1])
+
+
+def moved_channels(graph: Graph) -> dict[int, list[Origin]]:
+    """Return, for each tensor made by joins and selections of channels, where these come from."""
+    found: dict[int, list[Origin]] = {}
+
+    def origins(number: int) -> list[Origin]:
+        depth = graph.tensors[number].shape[-1]
+        return found.get(number) or [(number, channel) for channel in range(depth)]
+
+    for node in graph.nodes:
+        channels = _selected(graph, node)
+        if channels is not None:
+            before = origins(node.inputs[0])
+            found[node.output] = [before[channel] for channel in channels]
+        elif _joins_channels(graph, node):
+            found[node.output] = [each for number in node.inputs for each in origins(number)]
+    return found
+
+
+def _joins_channels(graph: Graph, node: Node) -> bool:
+    """Return whether an operator joins the channels of int8 images, as they are."""
+    if node.op is not Op.CONCATENATION or node.attributes_as(Axis).axis != IMAGE_RANK - 1:
+        return False
+    output = graph.tensors[node.output]
+    inputs = [graph.tensors[number] for number in node.inputs]
+    alike = all(each.quantisation == output.quantisation and each.data is None for each in inputs)
+    return alike and output.dtype == "int8" and len(output.shape) == IMAGE_RANK
+
+
+def used_channels(graph: Graph, node: Node, moved: Mapping[int, list[Origin]]) -> Array | None:
+    """Return the channels of a moved tensor that have weights in a layer, if only some have.
+
+    None for other operators, and for layers of several kernel columns, which read all channels.
+    """
+    origins = moved.get(node.inputs[0]) if node.op is Op.CONV_2D else None
+    if origins is None or selected(graph, node) is not None:
+        return None
+    weights = graph.tensors[node.inputs[1]]
+    whole = weights.shape[3] == len(origins) == len(set(origins))
+    if weights.data is None or weights.dtype != "int8" or weights.shape[2] > 1 or not whole:
+        return None
+    if node.attributes_as(Conv2D).mode is not None:
+        return None
+    channels = np.flatnonzero(weights.data.any(axis=(0, 1, 2)))
+    return channels if 0 < len(channels) < len(origins) else None
