@@ -26,7 +26,7 @@ import onnxruntime
 import matloom
 from matloom.frontend.onnx.graph import GraphReader
 from matloom.frontend.onnx.model import open_model
-from matloom.frontend.onnx.shapes import inferred
+from matloom.frontend.onnx.shapes import infer_shapes
 from matloom.frontend.onnx.sizes import set_sizes
 from matloom.frontend.source import read_file
 from matloom.ir.graph import Op
@@ -61,7 +61,7 @@ def sized(path: Path) -> tuple[Any, dict[str, int]]:
     ]
     dims = dict.fromkeys(names, 1)
     set_sizes(model.graph, {}, dims)
-    return inferred(model), dims
+    return infer_shapes(model), dims
 
 
 def samples(golden: Path, model: Any) -> tuple[dict[str, Any], list[Any]]:

@@ -41,12 +41,12 @@ from matloom.ir.graph import Array, Graph, Op
 from matloom.passes.drop_unused import drop_unused_tensors
 from matloom.passes.lower_precision import numbers
 from matloom.quantiser.build import integers_of, real
-from matloom.quantiser.judge import watched
-from matloom.quantiser.matters import mattering
+from matloom.quantiser.judge import watched_tensors
+from matloom.quantiser.matters import clamp_to_relevant
 from matloom.quantiser.measure import mcnemar, sqnr_db
-from matloom.quantiser.prepare import prepared
+from matloom.quantiser.prepare import prepare
 from matloom.quantiser.samples import split_samples
-from matloom.quantiser.sweep import swept
+from matloom.quantiser.sweep import sweep
 from matloom.tools.bench import collection
 from matloom.tools.metrics import wilson
 
@@ -143,7 +143,7 @@ def case(name: str) -> Case:
         samples, labels = real(made.tensors[made.inputs[0]], file["x"]), file["y"]
     if name == "vww":
         graph = channels_last(
-            prepared(frontend.load_floats(models.parent / "onnx" / "models" / "mlcommons" / parent))
+            prepare(frontend.load_floats(models.parent / "onnx" / "models" / "mlcommons" / parent))
         )
         photographs, classes = (samples[:KNOWN, 0], samples[KNOWN:, 0]), labels[KNOWN:]
         return Case(
@@ -156,7 +156,7 @@ def case(name: str) -> Case:
             subjects=classes,
         )
     if name == "ad":
-        graph = prepared(floats(made))
+        graph = prepare(floats(made))
         normal = samples[SAMPLES + FRAMES :]
         faulty = anomalies(normal[:, 0], seed=0)[:, np.newaxis]
         return Case(
@@ -167,7 +167,7 @@ def case(name: str) -> Case:
             labels=np.arange(2 * len(normal)) >= len(normal),
             faults=True,
         )
-    graph = prepared(frontend.load(folder / parent))
+    graph = prepare(frontend.load(folder / parent))
     split = split_samples(graph, samples, SAMPLES, seed=0)
     assert not set(split.chosen) & set(split.others)
     return Case(
@@ -200,7 +200,7 @@ def tensors_of(graph: Graph, samples: Array) -> tuple[dict[str, Array], Array]:
     found: dict[str, Array] = {}
     last = samples
     given = {number: integers_of(graph.tensors[number], samples)}
-    for _at, node, known in swept(graph, given):
+    for _at, node, known in sweep(graph, given):
         for made in node.outputs:
             values = real(graph.tensors[made], known[made])
             found[short(graph.tensors[made].name)] = values
@@ -223,7 +223,9 @@ def row(
     whole = {numbers[name]: values for name, values in exact[0].items()}
 
     def ratio(number: int, values: Array) -> float | None:
-        matter = (mattering(graph, number, {**whole, number: v}) for v in (whole[number], values))
+        matter = (
+            clamp_to_relevant(graph, number, {**whole, number: v}) for v in (whole[number], values)
+        )
         return sqnr_db(*matter)
 
     ratios = [
@@ -233,7 +235,7 @@ def row(
     ]
     known = [each for each in ratios if each is not None]
     found = {
-        "sqnr_db": ratio(watched(graph)[0], last.reshape(exact[1].shape)),
+        "sqnr_db": ratio(watched_tensors(graph)[0], last.reshape(exact[1].shape)),
         "mean_sqnr_db": float(np.mean(known)) if known else None,
         "tensors": len(known),
     }

@@ -21,7 +21,7 @@ from matloom.quantiser.measure import outputs_of_both
 from matloom.quantiser.moments import as_channels, as_weights, layer_moments
 from matloom.quantiser.precisions import NARROW
 from matloom.quantiser.rounding import quadratic_form, round_weights
-from matloom.quantiser.sweep import outputs_of, swept
+from matloom.quantiser.sweep import outputs_of, sweep
 
 
 def two_in_four(weights: Array, form: Array) -> Array:
@@ -52,7 +52,7 @@ def error(weights: Array, made: Array, form: Array) -> float:
 def pruned(given: Case) -> Graph:
     """Return the float network with weights of two in four; prints what each layer loses."""
     graph, tensors = given.graph, dict(given.graph.tensors)
-    for _at, node, known in swept(graph, {graph.inputs[0]: given.calibration}):
+    for _at, node, known in sweep(graph, {graph.inputs[0]: given.calibration}):
         if node.op not in NARROW:
             continue
         number, data = node.inputs[1], known[node.inputs[0]]

@@ -173,7 +173,7 @@ def _network_against(network: Path, against: Path | None) -> Path | None:
 
     if against is None or str(against) not in _INTERPRETERS or against.exists():
         return against
-    found, wanted = frontend.complete(network)[0], _INTERPRETERS[str(against)]
+    found, wanted = frontend.load_complete(network)[0], _INTERPRETERS[str(against)]
     if found != wanted:
         raise UserError(
             f"--against {against} must go with a file of {wanted}, not of {found}",

@@ -86,7 +86,7 @@ def _reshaped(network: Path, shapes: tuple[str, ...], dims: tuple[str, ...], exa
             f"{option} must go with a network, not the program {str(network)!r}",
             hint="give the model file that it was compiled from",
         )
-    content = frontend.reshaped(
+    content = frontend.reshape(
         network, dict(map(_shape, shapes)), dict(map(_dim, dims)), exact=exact
     )
     folder = click.get_current_context().with_resource(tempfile.TemporaryDirectory())

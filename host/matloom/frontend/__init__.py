@@ -1,14 +1,23 @@
 """Converts model files to graphs and back, with one reader per format, chosen by file content."""
 
 from matloom.frontend.readers import (
-    complete,
     declaration,
     load,
+    load_complete,
     load_floats,
     loop,
     macs,
-    reshaped,
+    reshape,
     write,
 )
 
-__all__ = ["complete", "declaration", "load", "load_floats", "loop", "macs", "reshaped", "write"]
+__all__ = [
+    "declaration",
+    "load",
+    "load_complete",
+    "load_floats",
+    "loop",
+    "macs",
+    "reshape",
+    "write",
+]

@@ -23,7 +23,7 @@ def separate_inputs(
     return tuple(separate)
 
 
-def copied_outputs(
+def copy_outputs(
     outputs: Sequence[int], tensors: dict[int, Tensor], free: int, nodes: Sequence[Node]
 ) -> tuple[tuple[int, ...], list[Node]]:
     """Return distinct outputs, and operators that copy a tensor for its further occurrences.

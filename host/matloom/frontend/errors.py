@@ -36,7 +36,7 @@ def error_of(problem: Problem) -> ModelError:
     return _ERRORS[problem.breach](str(problem))
 
 
-def refused(about: str, error: Exception) -> HintedError:
+def unreadable_file(about: str, error: Exception) -> HintedError:
     """Return the error for a file that cannot be read, as one line of bounded length.
 
     Damaged offsets make parsers raise arbitrary exceptions; only the text of a ValueError describes

@@ -16,7 +16,7 @@ from pathlib import PurePath
 from typing import Any
 
 from matloom.frontend.onnx.recognise import is_onnx
-from matloom.frontend.protobuf import message
+from matloom.frontend.protobuf import decode_message
 
 #: Position of a flatbuffer's identifier.
 _IDENTIFIER = slice(4, 8)
@@ -113,11 +113,11 @@ def folder_kind(names: set[str]) -> FileKind:
 
 def kind_of(content: bytes, name: str) -> FileKind:
     """Return the kind of a file of another format: by its content, else by its name."""
-    kind = _recognised(content, name)
+    kind = _recognise(content, name)
     return replace(kind, hint=kind.hint.replace("FILE", shlex.quote(name) if name else "FILE"))
 
 
-def _recognised(content: bytes, name: str) -> FileKind:
+def _recognise(content: bytes, name: str) -> FileKind:
     if len(content) < _LEAST_BYTES:
         return FileKind(what="too short" if content else "empty", hint=_AGAIN)
     for beginning, kind in _BEGINNINGS:
@@ -125,7 +125,14 @@ def _recognised(content: bytes, name: str) -> FileKind:
             return kind
     if content[_IDENTIFIER] in _IDENTIFIERS:
         return _IDENTIFIERS[content[_IDENTIFIER]]
-    for look in (_packed, _archived, _safetensors, _pickled, _text, _protobuf):
+    for look in (
+        _compressed_kind,
+        _archive_kind,
+        _safetensors_kind,
+        _pickle_kind,
+        _text_kind,
+        _protobuf_kind,
+    ):
         found = look(content)
         if found is not None:
             return found
@@ -147,7 +154,7 @@ def _by_suffix(suffix: str) -> FileKind:
     return FileKind(what="a file of another kind", hint="give a .tflite, .onnx or .mloom file")
 
 
-def _packed(content: bytes) -> FileKind | None:
+def _compressed_kind(content: bytes) -> FileKind | None:
     """Recognise compressed files and their content."""
     for beginning, (name, decompressor) in _COMPRESSED.items():
         if not content.startswith(beginning):
@@ -167,7 +174,7 @@ def _packed(content: bytes) -> FileKind | None:
     return None
 
 
-def _archived(content: bytes) -> FileKind | None:
+def _archive_kind(content: bytes) -> FileKind | None:
     """Recognise archives by the names of their members."""
     if content[257:262] == b"ustar":
         return _kind_of_members(_tar_names(content), "a tar archive")
@@ -214,7 +221,7 @@ def _kind_of_members(names: list[str], archive: str) -> FileKind:
     return FileKind(what=archive, hint=_UNPACK)
 
 
-def _safetensors(content: bytes) -> FileKind | None:
+def _safetensors_kind(content: bytes) -> FileKind | None:
     """Recognise safetensors: the length of a JSON object, then the object."""
     if content[8:9] == b"{" and int.from_bytes(content[:8], "little") < 1 << 32:
         kind_text = "a safetensors file, which holds weights without a network"
@@ -222,14 +229,14 @@ def _safetensors(content: bytes) -> FileKind | None:
     return None
 
 
-def _pickled(content: bytes) -> FileKind | None:
+def _pickle_kind(content: bytes) -> FileKind | None:
     """Recognise pickles of protocol 2 and up."""
     if content[0] == _PICKLE and content[1] in range(2, 6):
         return FileKind(what="a Python pickle, as older PyTorch wrote its files", hint=_TORCH)
     return None
 
 
-def _text(content: bytes) -> FileKind | None:
+def _text_kind(content: bytes) -> FileKind | None:
     """Recognise text files: C arrays, JSON, web pages, XML, programs."""
     start = content[:4096].lstrip(b"\xef\xbb\xbf \t\r\n")
     lowered = start[:512].lower()
@@ -243,7 +250,7 @@ def _text(content: bytes) -> FileKind | None:
         return FileKind(what="an XML file", hint=_ORIGINAL)
     if _C_ARRAY.search(content[: 1 << 20]):
         return FileKind(what="C source that holds a model as an array", hint=_C_ARRAY_HINT)
-    if start[:1] == b"{" and (what := _json(content)):
+    if start[:1] == b"{" and (what := _json_kind(content)):
         return FileKind(what=what, hint=_ORIGINAL)
     printed = (byte in b"\t\r\n" or _SPACE <= byte != _DELETE for byte in start[:512])
     if all(printed) and _is_utf8(start):
@@ -256,7 +263,7 @@ def _is_utf8(start: bytes) -> bool:
     return "\ufffd" not in start.decode(errors="replace")[:-1]
 
 
-def _json(content: bytes) -> str:
+def _json_kind(content: bytes) -> str:
     """Return the kind of a JSON object; empty if the text is not one."""
     with suppress(ValueError, RecursionError):
         value = json.loads(content)
@@ -270,11 +277,11 @@ def _json(content: bytes) -> str:
     return ""
 
 
-def _protobuf(content: bytes) -> FileKind | None:
+def _protobuf_kind(content: bytes) -> FileKind | None:
     """Recognise ONNX, SavedModels and frozen graphs by their fields: they have no magic number."""
     if is_onnx(content):
         return FileKind(what="an ONNX model", hint=_UNPACK_ONNX)
-    found = message(content)
+    found = decode_message(content)
     if found is None:
         return None
     if set(found) == {1, 2} and found[1] == [1]:
@@ -288,6 +295,6 @@ def _protobuf(content: bytes) -> FileKind | None:
 
 def _is_node(value: object) -> bool:
     """Return whether a value is a NodeDef: a name, then an operator."""
-    node = message(value) if isinstance(value, bytes) else None
+    node = decode_message(value) if isinstance(value, bytes) else None
     texts: Iterator[object] = iter(()) if node is None else (node.get(at, [0])[0] for at in (1, 2))
     return node is not None and all(isinstance(text, bytes) and text.isascii() for text in texts)

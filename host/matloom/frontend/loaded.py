@@ -3,17 +3,17 @@
 from pathlib import Path
 
 from matloom.errors import UserError
-from matloom.frontend.onnx.loaded import LoadedNodes, NamedNode, loaded_nodes
+from matloom.frontend.onnx.loaded import LoadedNodes, NamedNode, load_nodes
 from matloom.frontend.onnx.recognise import is_onnx
 from matloom.frontend.source import read_file
 from matloom.frontend.tflite.loaded import LoadedFile, LoadedOperator
 from matloom.frontend.tflite.read import is_tflite
 
 __all__ = ["LoadedFile", "LoadedNodes", "LoadedOperator", "NamedNode"]
-__all__ += ["loaded_by_litert", "loaded_by_onnxruntime"]
+__all__ += ["load_as_litert", "load_as_onnxruntime"]
 
 
-def loaded_by_litert(network: Path) -> LoadedFile:
+def load_as_litert(network: Path) -> LoadedFile:
     """Return a TensorFlow Lite file as LiteRT loads it.
 
     Raises
@@ -32,7 +32,7 @@ def loaded_by_litert(network: Path) -> LoadedFile:
     return LoadedFile(content)
 
 
-def loaded_by_onnxruntime(network: Path) -> list[LoadedNodes]:
+def load_as_onnxruntime(network: Path) -> list[LoadedNodes]:
     """Return an ONNX file as ONNX Runtime loads it: with its optimisations, and without.
 
     Raises
@@ -48,4 +48,4 @@ def loaded_by_onnxruntime(network: Path) -> list[LoadedNodes]:
             f"{network} must be an ONNX file for ONNX Runtime to load it",
             hint=f"matloom plugin litert {network} is for TensorFlow Lite files",
         )
-    return loaded_nodes(file)
+    return load_nodes(file)

@@ -57,9 +57,9 @@ def _node(
     )
 
 
-def _together(one: OpaqueOperator, other: OpaqueOperator) -> bool:
+def _may_share_node(first: OpaqueOperator, second: OpaqueOperator) -> bool:
     """Return whether two operators in sequence may share a node."""
-    return one.interpreters == other.interpreters and not (one.alone or other.alone)
+    return first.interpreters == second.interpreters and not (first.alone or second.alone)
 
 
 def common_interpreters(items: Sequence[Node | OpaqueOperator]) -> tuple[str, ...]:
@@ -99,7 +99,7 @@ def bind(
     ended: list[Node | OpaqueOperator | None] = [*items, None]
     for at, item in enumerate(ended):
         opaque = item if isinstance(item, OpaqueOperator) else None
-        if run and (opaque is None or not _together(run[-1], opaque)):
+        if run and (opaque is None or not _may_share_node(run[-1], opaque)):
             produced: list[int] = []
             inputs: list[int] = []
             for part in run:
@@ -117,7 +117,7 @@ def bind(
     return nodes
 
 
-def whole(
+def whole_network_node(
     names: Sequence[str],
     reason: str,
     inputs: Sequence[int],

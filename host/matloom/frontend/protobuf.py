@@ -9,7 +9,7 @@ Message = dict[int, list[int | bytes]]
 _VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
 
 
-def message(data: bytes) -> Message | None:
+def decode_message(data: bytes) -> Message | None:
     """Return the fields of a message; None if the bytes are not a message.
 
     Wire format: https://protobuf.dev/programming-guides/encoding/
@@ -40,14 +40,14 @@ def message(data: bytes) -> Message | None:
     return fields
 
 
-def _varint(data: bytes, at: int) -> tuple[int, int]:
+def _varint(data: bytes, offset: int) -> tuple[int, int]:
     """Return a number and its end; the end is -1 if there is none."""
     value = 0
     for shift in range(0, 70, 7):
-        if at >= len(data):
+        if offset >= len(data):
             return 0, -1
-        value |= (data[at] & 0x7F) << shift
-        at += 1
-        if data[at - 1] < _CONTINUES:
-            return value, at
+        value |= (data[offset] & 0x7F) << shift
+        offset += 1
+        if data[offset - 1] < _CONTINUES:
+            return value, offset
     return 0, -1

@@ -9,16 +9,16 @@ from matloom.frontend.declaration import Declaration
 from matloom.frontend.errors import ModelError
 from matloom.frontend.loops import LoopParts
 from matloom.frontend.onnx.arithmetic import onnx_macs
-from matloom.frontend.onnx.declaration import declared_by_onnx
+from matloom.frontend.onnx.declaration import read_onnx_declaration
 from matloom.frontend.onnx.loops import onnx_loop
-from matloom.frontend.onnx.read import floats_of_onnx, graph_of_onnx, resized_onnx
+from matloom.frontend.onnx.read import floats_of_onnx, graph_of_onnx, resize_onnx
 from matloom.frontend.onnx.recognise import is_onnx
 from matloom.frontend.onnx.writing.write import write_onnx
 from matloom.frontend.source import ModelFile, foreign_file, read_file
 from matloom.frontend.tflite.arithmetic import file_macs
-from matloom.frontend.tflite.declaration import declared_by_tflite
+from matloom.frontend.tflite.declaration import read_tflite_declaration
 from matloom.frontend.tflite.loops import tflite_loop
-from matloom.frontend.tflite.read import graph_of_tflite, is_tflite, reshaped_tflite
+from matloom.frontend.tflite.read import graph_of_tflite, is_tflite, reshape_tflite
 from matloom.frontend.tflite.write import write_tflite
 from matloom.frontend.torch.exported import is_exported, is_module, onnx_of_exported
 from matloom.ir.graph import Graph
@@ -42,7 +42,7 @@ class Reader:
     graph:
         Returns the graph of a file, and whether its results must be bit-exact with the format's own
         runtime; raises `ModelError` for a damaged file.
-    reshaped:
+    reshape:
         Returns the file with other input shapes, by name, with sizes for named dimensions, and with
         a flag that its graph must be exact; raises `ModelError` if they do not fit.
     macs:
@@ -57,7 +57,7 @@ class Reader:
     format: str
     takes: Callable[[bytes], bool]
     graph: Callable[[ModelFile, bool], Graph]
-    reshaped: Callable[[ModelFile, Shapes, Dims, bool], bytes]
+    reshape: Callable[[ModelFile, Shapes, Dims, bool], bytes]
     macs: Callable[[bytes, Sequence[str], Sequence[int]], list[int]]
     declared: Callable[[ModelFile], Declaration]
     loop: Callable[[bytes, int], LoopParts | None]
@@ -70,25 +70,25 @@ def _reshaped_tflite(file: ModelFile, shapes: Shapes, dims: Dims, _exact: bool) 
             f"{file.name} has no dimension {name!r}: those of TensorFlow Lite have no names",
             hint="give the shape of an input",
         )
-    return reshaped_tflite(file, shapes)
+    return reshape_tflite(file, shapes)
 
 
 TFLITE = Reader(
     format="TensorFlow Lite",
     takes=is_tflite,
     graph=lambda file, _exact: graph_of_tflite(file),
-    reshaped=_reshaped_tflite,
+    reshape=_reshaped_tflite,
     macs=file_macs,
-    declared=declared_by_tflite,
+    declared=read_tflite_declaration,
     loop=tflite_loop,
 )
 ONNX = Reader(
     format="ONNX",
     takes=is_onnx,
     graph=lambda file, exact: graph_of_onnx(file, exact=exact),
-    reshaped=resized_onnx,
+    reshape=resize_onnx,
     macs=onnx_macs,
-    declared=declared_by_onnx,
+    declared=read_onnx_declaration,
     loop=onnx_loop,
 )
 READERS = (TFLITE, ONNX)
@@ -123,9 +123,9 @@ def load(
     MissingPackageError
         A package that the format needs is not installed.
     """
-    reader, file = _opened(source)
+    reader, file = _open(source)
     if shapes or dims:
-        file = replace(file, content=reader.reshaped(file, shapes or {}, dims or {}, exact))
+        file = replace(file, content=reader.reshape(file, shapes or {}, dims or {}, exact))
     return reader.graph(file, exact)
 
 
@@ -140,12 +140,12 @@ def load_floats(source: Source) -> Graph:
     ModelError
         As `load`; or an operator of an ONNX file has no counterpart.
     """
-    reader, file = _opened(source)
+    reader, file = _open(source)
     floats = floats_of_onnx(file) if reader is ONNX else None
     return reader.graph(file, False) if floats is None else floats
 
 
-def reshaped(
+def reshape(
     source: Source,
     shapes: Shapes | None = None,
     dims: Dims | None = None,
@@ -153,8 +153,8 @@ def reshaped(
     exact: bool = False,
 ) -> bytes:
     """Return a model file that includes other input shapes or the flag `exact`: see `load`."""
-    reader, file = _opened(source)
-    return reader.reshaped(file, shapes or {}, dims or {}, exact)
+    reader, file = _open(source)
+    return reader.reshape(file, shapes or {}, dims or {}, exact)
 
 
 def declaration(source: Source) -> Declaration:
@@ -162,7 +162,7 @@ def declaration(source: Source) -> Declaration:
 
     Sizes may be open, so `shapes` and `dims` are not needed.
     """
-    reader, file = _opened(source)
+    reader, file = _open(source)
     return reader.declared(file)
 
 
@@ -184,10 +184,10 @@ def loop(content: bytes, positions: Sequence[int]) -> LoopParts | None:
     return readers[0].loop(content, *positions) if readers and len(positions) == 1 else None
 
 
-def complete(source: Source) -> tuple[str, bytes]:
+def load_complete(source: Source) -> tuple[str, bytes]:
     """Return the format and the bytes of a model file, with all external data included."""
-    reader, file = _opened(source)
-    content = file.content if reader is TFLITE else reader.reshaped(file, {}, {}, False)
+    reader, file = _open(source)
+    content = file.content if reader is TFLITE else reader.reshape(file, {}, {}, False)
     return reader.format, content
 
 
@@ -208,7 +208,7 @@ def write(graph: Graph, suffix: str = ".tflite") -> tuple[str, bytes]:
     return suffix, (write_onnx if suffix == ".onnx" else write_tflite)(graph)
 
 
-def _opened(source: Source) -> tuple[Reader, ModelFile]:
+def _open(source: Source) -> tuple[Reader, ModelFile]:
     if is_exported(source):
         content = onnx_of_exported(source)
         return ONNX, ModelFile(

@@ -102,7 +102,9 @@ def _content(path: Path, shown: str) -> bytes:
         message = f"{shown} is {kind.what}, not a TensorFlow Lite or ONNX file"
         raise ModelError(message, hint=kind.hint) from None
     except FileNotFoundError:
-        raise ModelError(f"cannot read {shown}: no such file", hint=_near(path)) from None
+        raise ModelError(
+            f"cannot read {shown}: no such file", hint=_missing_file_hint(path)
+        ) from None
     except (OSError, ValueError) as error:
         message = f"cannot read {shown}: {reason(error)}"
         raise ModelError(message, hint="check the path, and that you may read the file") from None
@@ -117,7 +119,7 @@ def _is_special(path: Path) -> bool:
         return False
 
 
-def _near(path: Path) -> str:
+def _missing_file_hint(path: Path) -> str:
     """Return the hint for a missing file: the closest name, or what is accepted."""
     try:
         names = [item.name for item in path.parent.iterdir() if item.exists()]

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from matloom.errors import UserError
-from matloom.frontend.loaded import LoadedNodes, loaded_by_litert, loaded_by_onnxruntime
+from matloom.frontend.loaded import LoadedNodes, load_as_litert, load_as_onnxruntime
 from matloom.plugins.bundle import Runtime, bundle
 from matloom.plugins.parts import EnginePart, ModelValue, Wiring, parts_of
 from matloom.program import Program
@@ -27,7 +27,7 @@ def network_bundle(runtime: str, network: Path, program: Program) -> tuple[bytes
 
 def litert_bundle(network: Path, program: Program) -> tuple[bytes, list[str]]:
     """Return the bundle of a TensorFlow Lite file, as `network_bundle` does."""
-    file = loaded_by_litert(network)
+    file = load_as_litert(network)
     count = len(file.tensors)
     wiring = Wiring(
         operators=file.operators,
@@ -44,7 +44,7 @@ def litert_bundle(network: Path, program: Program) -> tuple[bytes, list[str]]:
 
 def onnxruntime_bundle(network: Path, program: Program) -> tuple[bytes, list[str]]:
     """Return the bundle of an ONNX file, as `network_bundle` does."""
-    usual, *others = loaded_by_onnxruntime(network)
+    usual, *others = load_as_onnxruntime(network)
     parts, said = _named_parts(network, program, usual)
     for file in others:
         parts += [each for each in _named_parts(network, program, file)[0] if each not in parts]

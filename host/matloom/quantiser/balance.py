@@ -4,18 +4,18 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from matloom.ir.graph import Array, Graph
-from matloom.quantiser.calibrate import calibrated, quantised
+from matloom.quantiser.calibrate import calibrate, quantise_calibrated
 from matloom.quantiser.equalise import equalised_tensors
 from matloom.quantiser.expected import expected_share
-from matloom.quantiser.judge import watched
-from matloom.quantiser.matters import mattering
+from matloom.quantiser.judge import watched_tensors
+from matloom.quantiser.matters import clamp_to_relevant
 from matloom.quantiser.measure import noise_share, rounded_outputs
 from matloom.quantiser.options import Options
 from matloom.quantiser.sweep import outputs_of
 from matloom.terminal.progress import note
 
 
-def balanced(graph: Graph, inputs: Mapping[int, Array], options: Options) -> Options:
+def decide_equalise(graph: Graph, inputs: Mapping[int, Array], options: Options) -> Options:
     """Return the options with `equalise` decided.
 
     Each variant is quantised on one half of the samples and measured on the other, both ways.
@@ -34,25 +34,25 @@ def balanced(graph: Graph, inputs: Mapping[int, Array], options: Options) -> Opt
     note("balanced channels or not")
     ways = [replace(options, equalise=way) for way in (True, False)]
     return min(
-        ways, key=lambda way: _lost(graph, known, others, way) + _lost(graph, others, known, way)
+        ways, key=lambda way: _loss(graph, known, others, way) + _loss(graph, others, known, way)
     )
 
 
-def _lost(
-    graph: Graph, known: Mapping[int, Array], others: Mapping[int, Array], options: Options
+def _loss(
+    graph: Graph, values: Mapping[int, Array], others: Mapping[int, Array], options: Options
 ) -> float:
     """Return the loss of 8-bit weights on the other samples.
 
     It is the share of the results that are expected to change, where SOFTMAX makes classes; else
     the noise as a share of the outputs' power.
     """
-    made = quantised(calibrated(graph, known, options), "i8xi8", known, options)
-    numbers = watched(graph)
+    made = quantise_calibrated(calibrate(graph, values, options), "i8xi8", values, options)
+    numbers = watched_tensors(graph)
     exact = outputs_of(replace(graph, outputs=numbers), others)
     rounded = rounded_outputs(made, numbers, others)
     lost = 0.0
     for number, *pair in zip(numbers, exact, rounded, strict=True):
-        whole, found = (mattering(graph, number, {number: each}) for each in pair)
+        whole, found = (clamp_to_relevant(graph, number, {number: each}) for each in pair)
         if number in graph.outputs or whole.shape[-1] == 1:
             lost += noise_share(whole, found)
         else:

@@ -14,8 +14,8 @@ from matloom.ir.verify import verify
 from matloom.passes.drop_unused import drop_unused_tensors
 from matloom.program import Quantised, TensorInfo
 from matloom.program.quantise import quantise
-from matloom.quantiser.layer import quantised_layer
-from matloom.quantiser.matters import mattering
+from matloom.quantiser.layer import quantise_layer
+from matloom.quantiser.matters import clamp_to_relevant
 from matloom.quantiser.options import Options
 from matloom.quantiser.ranges import Range
 from matloom.quantiser.scales import SAME_SCALE, quantisation_of
@@ -57,7 +57,7 @@ class BuildStep:
     rounded:
         Real numbers of the quantised network.
 
-    In both, `mattering` has replaced values that do not matter to their readers.
+    In both, `clamp_to_relevant` has replaced values that do not matter to their readers.
     """
 
     at: int
@@ -104,8 +104,10 @@ class _Builder:
                     node=node,
                     number=number,
                     tensor=self._tensors[number],
-                    exact=mattering(self.source, number, self._exact),
-                    rounded=mattering(self.source, number, {**self._exact, number: rounded}),
+                    exact=clamp_to_relevant(self.source, number, self._exact),
+                    rounded=clamp_to_relevant(
+                        self.source, number, {**self._exact, number: rounded}
+                    ),
                 )
             for number in dropped[at]:
                 self._forget(number)
@@ -114,7 +116,7 @@ class _Builder:
         """Return the finished network; call it after all `steps`."""
         outputs = self.source.outputs
         if self._plan.options.ends == "floats":
-            outputs = tuple(self._given(number, "float32", None, index=-1) for number in outputs)
+            outputs = tuple(self._convert(number, "float32", None, index=-1) for number in outputs)
         made = replace(
             self.source,
             tensors=dict(sorted(self._tensors.items())),
@@ -138,9 +140,9 @@ class _Builder:
     def _forget(self, number: int) -> None:
         self._exact.pop(number, None)
         self._known.pop(number, None)
-        for key, made in list(self._converted.items()):
+        for key, converted in list(self._converted.items()):
             if key[0] == number:
-                self._forget(made)
+                self._forget(converted)
 
     def _add(self, at: int, node: Node) -> None:
         kind = self._plan.kinds[at]
@@ -156,7 +158,7 @@ class _Builder:
         inputs = [
             self._constant(number, kind, shared)
             if self._tensors[number].data is not None
-            else self._given(number, kind, shared, node.index)
+            else self._convert(number, kind, shared, node.index)
             for number in node.inputs
         ]
         self._run(replace(node, inputs=tuple(inputs), attributes=self._padded(node, shared)))
@@ -172,7 +174,7 @@ class _Builder:
         self._tensors[number] = tensor
         return number
 
-    def _given(self, number: int, kind: str, shared: Quantisation | None, index: int) -> int:
+    def _convert(self, number: int, kind: str, shared: Quantisation | None, index: int) -> int:
         """Return the number of a computed tensor in a type; converts it once if necessary."""
         tensor = self._tensors[number]
         if self.source.tensors[number].dtype != "float32":
@@ -184,14 +186,14 @@ class _Builder:
             target = shared or quantisation_of(self._plan.ranges[number], kind)
         if f"{tensor.dtype} -> {kind}" not in OPERATORS[Op.QUANTIZE].types:
             # Convert by way of floats; DEQUANTIZE converts to floats.
-            number = number if kind == "float32" else self._given(number, "float32", None, index)
+            number = number if kind == "float32" else self._convert(number, "float32", None, index)
         key = number, kind, target
         if key not in self._converted:
             name = f"{tensor.name}:{kind}"
-            made = self._new(replace(tensor, name=name, dtype=kind, quantisation=target))
+            converted = self._new(replace(tensor, name=name, dtype=kind, quantisation=target))
             op = Op.DEQUANTIZE if kind == "float32" else Op.QUANTIZE
-            self._run(Node(op=op, inputs=(number,), outputs=(made,), index=index))
-            self._converted[key] = made
+            self._run(Node(op=op, inputs=(number,), outputs=(converted,), index=index))
+            self._converted[key] = converted
         return self._converted[key]
 
     def _constant(self, number: int, kind: str, shared: Quantisation | None) -> int:
@@ -216,8 +218,8 @@ class _Builder:
 
     def _layer(self, at: int, node: Node, kind: str) -> Node:
         """Return a layer with quantised weights and bias, which become new tensors."""
-        data = self._given(node.inputs[0], kind, None, node.index)
-        made = quantised_layer(
+        data = self._convert(node.inputs[0], kind, None, node.index)
+        made = quantise_layer(
             self.source,
             node,
             self._tensors[data],
@@ -252,7 +254,7 @@ def build(
     Parameters
     ----------
     graph:
-        A network that `prepared` returned.
+        A network that `prepare` returned.
     inputs:
         Calibration samples by input number, (samples, *shape).
     observe:

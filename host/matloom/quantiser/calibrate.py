@@ -8,15 +8,15 @@ import numpy as np
 from matloom.errors import UserError
 from matloom.ir.graph import Array, Graph
 from matloom.quantiser.build import QuantisationPlan, build
-from matloom.quantiser.equalise import equalised, equalised_tensors
+from matloom.quantiser.equalise import equalise, equalised_tensors
 from matloom.quantiser.histogram import Histogram, histogram_of
-from matloom.quantiser.kinds import chosen_kinds
-from matloom.quantiser.matters import mattering
+from matloom.quantiser.kinds import choose_kinds
+from matloom.quantiser.matters import clamp_to_relevant
 from matloom.quantiser.options import Options
 from matloom.quantiser.precisions import layer_precisions
-from matloom.quantiser.ranges import Range, chosen_range, grid_range
+from matloom.quantiser.ranges import Range, choose_range, grid_range
 from matloom.quantiser.scales import LEVELS, shared_ranges
-from matloom.quantiser.sweep import swept
+from matloom.quantiser.sweep import sweep
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -36,7 +36,7 @@ class Calibration:
     grids: Mapping[int, Range]
 
 
-def calibrated(graph: Graph, inputs: Mapping[int, Array], options: Options) -> Calibration:
+def calibrate(graph: Graph, inputs: Mapping[int, Array], options: Options) -> Calibration:
     """Return a prepared network, with balanced channels if the options say so, observed on samples.
 
     Raises
@@ -46,27 +46,27 @@ def calibrated(graph: Graph, inputs: Mapping[int, Array], options: Options) -> C
     """
     if options.equalise:
         peaks = None if options.weight_scales == "per-tensor" else _peaks(graph, inputs)
-        graph = equalised(graph, peaks)
-    return observed(graph, inputs)
+        graph = equalise(graph, peaks)
+    return observe(graph, inputs)
 
 
-def observed(graph: Graph, inputs: Mapping[int, Array]) -> Calibration:
-    """Return a network observed on samples; raises UserError as `calibrated` does."""
+def observe(graph: Graph, inputs: Mapping[int, Array]) -> Calibration:
+    """Return a network observed on samples; raises UserError as `calibrate` does."""
     histograms = {
         number: histogram_of(array)
         for number, array in inputs.items()
         if graph.tensors[number].dtype == "float32"
     }
-    for _at, node, known in swept(graph, inputs):
+    for _at, node, values in sweep(graph, inputs):
         for number in node.outputs:
             if graph.tensors[number].dtype != "float32":
                 continue
-            if not np.isfinite(known[number]).all():
+            if not np.isfinite(values[number]).all():
                 raise UserError(
                     f"{node} computes NaN or infinity from the calibration samples",
                     hint="check that the samples are preprocessed as in training",
                 )
-            histograms[number] = histogram_of(mattering(graph, number, known))
+            histograms[number] = histogram_of(clamp_to_relevant(graph, number, values))
     grids = {
         number: grid_range(array, LEVELS["int8"])
         for number, array in inputs.items()
@@ -81,27 +81,27 @@ def observed(graph: Graph, inputs: Mapping[int, Array]) -> Calibration:
 
 def _peaks(graph: Graph, inputs: Mapping[int, Array]) -> dict[int, Array]:
     """Return the largest magnitude of each channel of tensors that can be balanced."""
-    wanted, peaks = equalised_tensors(graph), {}
-    for _at, node, known in swept(graph, inputs):
-        for number in wanted.intersection(node.outputs):
-            axes = tuple(range(known[number].ndim - 1))
-            peaks[number] = np.abs(known[number]).max(axis=axes)
+    balanced, peaks = equalised_tensors(graph), {}
+    for _at, node, values in sweep(graph, inputs):
+        for number in balanced.intersection(node.outputs):
+            axes = tuple(range(values[number].ndim - 1))
+            peaks[number] = np.abs(values[number]).max(axis=axes)
     return peaks
 
 
-def planned(
+def plan_network(
     calibration: Calibration, precision: str | Mapping[str, str], options: Options
 ) -> QuantisationPlan:
     """Return the plan of a network in a precision, as for `layer_precisions`."""
     graph = calibration.graph
     kinds, bits = layer_precisions(graph, precision)
-    chosen = chosen_kinds(graph, kinds)
+    chosen = choose_kinds(graph, kinds)
     made_as = {number: chosen[at] for number, at in graph.producers.items()}
     for number in graph.inputs:
         readers = graph.consumers[number]
         made_as[number] = chosen[readers[0]] if readers else "float32"
     ranges = {
-        number: chosen_range(
+        number: choose_range(
             histogram, options.calibration, LEVELS.get(made_as[number], LEVELS["int8"])
         )
         for number, histogram in calibration.histograms.items()
@@ -114,12 +114,12 @@ def planned(
     )
 
 
-def quantised(
+def quantise_calibrated(
     calibration: Calibration,
     precision: str | Mapping[str, str],
     inputs: Mapping[int, Array],
     options: Options,
 ) -> Graph:
     """Return a network in a precision, as for `layer_precisions`, fitted to samples."""
-    plan = planned(calibration, precision, options)
+    plan = plan_network(calibration, precision, options)
     return build(calibration.graph, plan, inputs, lambda _step: None)

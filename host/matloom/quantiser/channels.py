@@ -68,21 +68,23 @@ def removals(weights: _Numbers, form: _Numbers, counts: set[int]) -> dict[int, R
     flat = weights.reshape(outputs, -1).copy()
     total = max(float(((flat @ form) * flat).sum()), 1e-30)
     inverse = np.linalg.inv(form)
-    left, lost, found = np.arange(channels), 0.0, {}
-    while len(left) > max(min(counts, default=channels), 1):
-        blocks = np.einsum("pcqc->cpq", inverse.reshape(taps, len(left), taps, len(left)))
-        groups = flat.reshape(outputs, taps, len(left)).transpose(2, 1, 0)
+    remaining, lost, removals_by_count = np.arange(channels), 0.0, {}
+    while len(remaining) > max(min(counts, default=channels), 1):
+        blocks = np.einsum("pcqc->cpq", inverse.reshape(taps, len(remaining), taps, len(remaining)))
+        groups = flat.reshape(outputs, taps, len(remaining)).transpose(2, 1, 0)
         scaled = np.linalg.solve(blocks, groups)
         costs = (groups * scaled).sum(axis=(1, 2))
         least = int(np.argmin(costs))
         lost += float(costs[least])
-        gone = np.arange(taps) * len(left) + least
-        stays = np.setdiff1d(np.arange(taps * len(left)), gone)
-        cross = inverse[np.ix_(gone, stays)]
+        removed = np.arange(taps) * len(remaining) + least
+        stays = np.setdiff1d(np.arange(taps * len(remaining)), removed)
+        cross = inverse[np.ix_(removed, stays)]
         flat = flat[:, stays] - scaled[least].T @ cross
         inverse = inverse[np.ix_(stays, stays)] - cross.T @ np.linalg.solve(blocks[least], cross)
-        left = np.delete(left, least)
-        if len(left) in counts:
+        remaining = np.delete(remaining, least)
+        if len(remaining) in counts:
             kept = flat.reshape(outputs, taps, -1).copy()
-            found[len(left)] = Removal(kept=left, weights=kept, error=lost / total)
-    return found
+            removals_by_count[len(remaining)] = Removal(
+                kept=remaining, weights=kept, error=lost / total
+            )
+    return removals_by_count

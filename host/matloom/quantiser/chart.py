@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from matloom.pages import Markup, tag
-from matloom.quantiser.judge import Judgement, unbeaten
+from matloom.quantiser.judge import Judgement, is_unbeaten
 
 #: Size of the chart, and of its margins.
 _WIDTH, _HEIGHT, _LEFT, _MARGIN = 640, 280, 60, 36
@@ -18,8 +18,8 @@ def front_chart(points: Sequence[Judgement], summaries: Sequence[str], chosen: J
         Remark on each network, for people.
     """
     ends = (
-        _widened([point.cycles for point in points]),
-        _widened([point.sqnr_db for point in points]),
+        _axis_limits([point.cycles for point in points]),
+        _axis_limits([point.sqnr_db for point in points]),
     )
 
     def place(point: Judgement) -> tuple[float, float]:
@@ -30,7 +30,7 @@ def front_chart(points: Sequence[Judgement], summaries: Sequence[str], chosen: J
         x = _LEFT + across * (_WIDTH - _LEFT - _MARGIN)
         return x, _HEIGHT - _MARGIN - up * (_HEIGHT - 2 * _MARGIN)
 
-    front = (place(each) for each in points if unbeaten(each, points))
+    front = (place(each) for each in points if is_unbeaten(each, points))
     best = " ".join(f"{x:.1f},{y:.1f}" for x, y in front)
     return tag(
         "svg",
@@ -47,7 +47,7 @@ def front_chart(points: Sequence[Judgement], summaries: Sequence[str], chosen: J
     )
 
 
-def _widened(values: list[float]) -> tuple[float, float]:
+def _axis_limits(values: list[float]) -> tuple[float, float]:
     """Return limits of an axis that differ."""
     low, high = min(values), max(values)
     spare = (high - low) * 0.05 or 1.0

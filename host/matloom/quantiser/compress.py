@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass
 
 from matloom.errors import UserError
 from matloom.ir.graph import Graph
-from matloom.quantiser.calibrate import calibrated, quantised
-from matloom.quantiser.compressed import CHANNELS, FormChange, compressed
+from matloom.quantiser.calibrate import calibrate, quantise_calibrated
+from matloom.quantiser.compressed import CHANNELS, FormChange, compress_network
 from matloom.quantiser.journal import Journal
 from matloom.quantiser.judge import Judge, Judgement, loses_at_most
 from matloom.quantiser.layer_changes import layer_changes
@@ -50,11 +50,11 @@ class CompressionGoal:
             )
         return cls(kind=found[1], value=float(found[2]))
 
-    def kept(self, point: Judgement, whole: Judgement) -> bool:
-        """Return whether a network reaches the goal; `whole` has the original layers."""
+    def is_reached_by(self, point: Judgement, original: Judgement) -> bool:
+        """Return whether a network reaches the goal; `original` has the original layers."""
         if self.kind == "sqnr":
             return point.varying_noise <= 10 ** (-self.value / 10)
-        return loses_at_most(self.value, point, whole)
+        return loses_at_most(self.value, point, original)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +94,7 @@ class CompressionTrials:
     Parameters
     ----------
     graph:
-        A network that `prepared` returned.
+        A network that `prepare` returned.
     split:
         Samples to which layers are fitted.
     """
@@ -118,14 +118,16 @@ class CompressionTrials:
     def point(self, changes: Sequence[FormChange]) -> CompressionPoint:
         """Return a rewritten network, judged with 8-bit weights."""
         name = repr([(each.number, each.form, each.rank) for each in changes])
-        found = self._journal.of(name, lambda: asdict(self._judged(changes)))
+        found = self._journal.of(name, lambda: asdict(self._measure(changes)))
         return CompressionPoint(**found, changes=tuple(changes))
 
-    def _judged(self, changes: Sequence[FormChange]) -> Judgement:
+    def _measure(self, changes: Sequence[FormChange]) -> Judgement:
         note(f"{len(changes)} layers in another form")
-        made = compressed(self._graph, changes, self._inputs, self._options.seed)
-        calibration = calibrated(made, self._inputs, self._options)
-        return self._judge.judged(quantised(calibration, "i8xi8", self._inputs, self._options))
+        quantised = compress_network(self._graph, changes, self._inputs, self._options.seed)
+        calibration = calibrate(quantised, self._inputs, self._options)
+        return self._judge.judge(
+            quantise_calibrated(calibration, "i8xi8", self._inputs, self._options)
+        )
 
 
 def compress(trials: CompressionTrials, goal: CompressionGoal, config: str) -> Compression:
@@ -151,11 +153,11 @@ def compress(trials: CompressionTrials, goal: CompressionGoal, config: str) -> C
     while low < high and len(found) <= _TRIALS:
         middle = (low + high + 1) // 2
         found.append(trials.point(steps[middle - 1]))
-        if goal.kept(found[-1], found[0]):
+        if goal.is_reached_by(found[-1], found[0]):
             low = middle
         else:
             high = middle - 1
-    fitting = [found[0], *(each for each in found[1:] if goal.kept(each, found[0]))]
+    fitting = [found[0], *(each for each in found[1:] if goal.is_reached_by(each, found[0]))]
     return Compression(
         goal=goal,
         config=config,

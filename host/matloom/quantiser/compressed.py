@@ -18,7 +18,7 @@ from matloom.quantiser.channels import Removal, removals
 from matloom.quantiser.factors import LayerPart, Splitter, product
 from matloom.quantiser.layer import layer_bias
 from matloom.quantiser.moments import as_channels, as_weights, layer_moments
-from matloom.quantiser.rounding import fitted, quadratic_form
+from matloom.quantiser.rounding import fit_weights, quadratic_form
 from matloom.quantiser.sweep import last_uses, run_on_samples
 
 #: Form in which a layer reads fewer channels.
@@ -102,12 +102,12 @@ class _Rewriter:
         moments = layer_moments(node, source, bias, inputs, self._random)
         assert moments is not None
         form, mean = quadratic_form(moments, channels.shape[1]), moments.mean[0]
-        weights = as_weights(node, fitted(channels, form, moments), source.shape)
+        weights = as_weights(node, fit_weights(channels, form, moments), source.shape)
         if CHANNELS in ranks:
             rank = ranks.pop(CHANNELS)
             taps = weights.reshape(len(weights), -1, weights.shape[-1])
             left = removals(taps, form[0], {rank})[rank]
-            self._keep(node.inputs[0], left)
+            self._remove_channels(node.inputs[0], left)
             weights = left.weights.reshape(*weights.shape[:-1], rank)
             places = np.arange(mean.size).reshape(-1, source.shape[-1])[:, left.kept].reshape(-1)
             form, mean = form[:, places][:, :, places], mean[places]
@@ -143,31 +143,31 @@ class _Rewriter:
         self.tensors[number] = Tensor(name=name, shape=shape, dtype="float32")
         return number
 
-    def _keep(self, number: int, left: Removal) -> None:
+    def _remove_channels(self, number: int, removal: Removal) -> None:
         """Remove channels of a tensor, in all layers back to the one that makes them."""
-        self._known[number] = self._known[number][..., left.kept]
+        self._known[number] = self._known[number][..., removal.kept]
         while True:
             tensor, node = self.tensors[number], self.nodes[number]
-            self.tensors[number] = replace(tensor, shape=(*tensor.shape[:-1], len(left.kept)))
+            self.tensors[number] = replace(tensor, shape=(*tensor.shape[:-1], len(removal.kept)))
             weighted = OPERATORS[node.op].weight_axis is not None
             if weighted:
-                self.nodes[number] = self._narrowed(node, left)
+                self.nodes[number] = self._narrow(node, removal)
             if weighted and node.op is not Op.DEPTHWISE_CONV_2D:
                 return
             number = node.inputs[0]
 
-    def _narrowed(self, node: Node, left: Removal) -> Node:
+    def _narrow(self, node: Node, removal: Removal) -> Node:
         """Return a layer with fewer outputs."""
         constants, axis = [], -1 if node.op is Op.DEPTHWISE_CONV_2D else 0
         for place, number in enumerate(node.inputs[1:]):
             data, name = self.tensors[number].data, short_name(self.tensors[number].name)
             assert data is not None
-            made = np.take(data.reshape(-1) if place else data, left.kept, axis=axis)
+            made = np.take(data.reshape(-1) if place else data, removal.kept, axis=axis)
             constants.append(self._new(f"{name}:{len(self.tensors)}", made))
         return replace(node, inputs=(node.inputs[0], *constants))
 
 
-def compressed(
+def compress_network(
     graph: Graph, changes: Sequence[FormChange], inputs: Mapping[int, Array], seed: int
 ) -> Graph:
     """Return a float network with layers in other forms, fitted on samples.
@@ -175,7 +175,7 @@ def compressed(
     Parameters
     ----------
     graph:
-        A network that `prepared` returned.
+        A network that `prepare` returned.
     inputs:
         Calibration samples by input number, (samples, *shape).
     seed:

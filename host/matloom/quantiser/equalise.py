@@ -104,7 +104,7 @@ def equalised_tensors(graph: Graph) -> set[int]:
     return {first.output for first, _second in channel_pairs(graph)}
 
 
-def equalised(graph: Graph, peaks: Mapping[int, Array] | None = None) -> Graph:
+def equalise(graph: Graph, peaks: Mapping[int, Array] | None = None) -> Graph:
     """Return the graph with balanced channels.
 
     Parameters
@@ -121,10 +121,12 @@ def equalised(graph: Graph, peaks: Mapping[int, Array] | None = None) -> Graph:
             assert before is not None
             assert after is not None
             if peaks is None:
-                factors = _balanced(_largest_by_output(first, before), _largest_by_input(after))
+                factors = _balancing_factors(
+                    _largest_by_output(first, before), _largest_by_input(after)
+                )
             else:
                 share = 1.0 if second.op is Op.DEPTHWISE_CONV_2D else _SHARE
-                factors = _relative(peaks[first.output].astype(np.float64)) ** share
+                factors = _normalised(peaks[first.output].astype(np.float64)) ** share
             _apply(data, first, second, factors.astype(np.float32))
     tensors = {
         number: replace(tensor, data=data[number]) for number, tensor in graph.tensors.items()
@@ -132,21 +134,21 @@ def equalised(graph: Graph, peaks: Mapping[int, Array] | None = None) -> Graph:
     return replace(graph, tensors=tensors)
 
 
-def _balanced(made: _Numbers, read: _Numbers) -> _Numbers:
+def _balancing_factors(written: _Numbers, read: _Numbers) -> _Numbers:
     """Return factors after which both layers have the same range in each channel."""
-    usable = _matters(made) & _matters(read)
-    factors = np.sqrt(np.where(usable, made, 1.0) / np.where(usable, read, 1.0))
-    return _relative(np.where(usable, factors, 0.0))
+    usable = _not_negligible(written) & _not_negligible(read)
+    factors = np.sqrt(np.where(usable, written, 1.0) / np.where(usable, read, 1.0))
+    return _normalised(np.where(usable, factors, 0.0))
 
 
-def _matters(sizes: _Numbers) -> npt.NDArray[np.bool_]:
+def _not_negligible(sizes: _Numbers) -> npt.NDArray[np.bool_]:
     """Return the channels that are not negligible compared with the largest."""
     return np.asarray((sizes > 0) & (sizes >= sizes.max() * _NEGLIGIBLE))
 
 
-def _relative(factors: _Numbers) -> _Numbers:
+def _normalised(factors: _Numbers) -> _Numbers:
     """Return factors as multiples of their geometric mean; 1 for channels that are never used."""
-    usable = _matters(factors)
+    usable = _not_negligible(factors)
     if not usable.any():
         return np.ones_like(factors)
     mean = np.exp(np.log(factors[usable]).mean())

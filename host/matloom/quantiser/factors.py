@@ -84,14 +84,14 @@ class Splitter:
         """Return both layers; `kind` is one of `full_rank`."""
         return _SPLITS[kind](self, rank)
 
-    def left_out(self, parts: tuple[LayerPart, LayerPart]) -> _Numbers:
+    def residual(self, parts: tuple[LayerPart, LayerPart]) -> _Numbers:
         """Return the difference between the weights and both layers: (outputs, depth)."""
         return (self._weights - product(parts)).reshape(len(self._weights), -1)
 
     def error(self, parts: tuple[LayerPart, LayerPart]) -> float:
         """Return the share of the outputs' variance that both layers lose."""
         flat = self._weights.reshape(len(self._weights), -1)
-        lost = self.left_out(parts)
+        lost = self.residual(parts)
         total = float(((flat @ self._form) * flat).sum())
         return float(((lost @ self._form) * lost).sum()) / total if total > 0 else 0.0
 
@@ -187,12 +187,12 @@ def _along(attributes: Conv2D, axis: int) -> Conv2D:
     across = {"left": 0, "right": 0} if axis == 0 else {"top": 0, "bottom": 0}
     return replace(
         attributes,
-        stride=_only(attributes.stride, axis),
-        dilation=_only(attributes.dilation, axis),
+        stride=_along_axis(attributes.stride, axis),
+        dilation=_along_axis(attributes.dilation, axis),
         padding=replace(attributes.padding, **across),
         activation=Activation.NONE if axis == 0 else attributes.activation,
     )
 
 
-def _only(pair: tuple[int, int], axis: int) -> tuple[int, int]:
+def _along_axis(pair: tuple[int, int], axis: int) -> tuple[int, int]:
     return (pair[0], 1) if axis == 0 else (1, pair[1])

@@ -10,7 +10,7 @@ from matloom.arch.config import load_config
 from matloom.errors import UserError
 from matloom.ir.graph import Array, Graph, Op
 from matloom.quantiser.expected import expected_share
-from matloom.quantiser.matters import mattering
+from matloom.quantiser.matters import clamp_to_relevant
 from matloom.quantiser.measure import noise_share, rounded_outputs
 from matloom.quantiser.options import Options
 from matloom.quantiser.samples import SampleSplit
@@ -61,7 +61,7 @@ class Judge:
     Parameters
     ----------
     exact:
-        The float network; quantised ones have the same numbers for its `watched` tensors.
+        The float network; quantised ones have the same numbers for its `watched_tensors`.
     config:
         Configuration to predict cycles for.
     labels:
@@ -71,7 +71,7 @@ class Judge:
     def __init__(self, exact: Graph, split: SampleSplit, config: str, labels: Array | None) -> None:
         self._graph, self._inputs = exact, split.trial
         self._config, self._labels = config, labels
-        self._watched = watched(exact)
+        self._watched = watched_tensors(exact)
         self._exact = outputs_of(replace(exact, outputs=self._watched), split.trial)
 
     def require_classes(self, hint: str) -> None:
@@ -83,7 +83,7 @@ class Judge:
                 hint=hint,
             )
 
-    def judged(self, made: Graph, samples: int | None = None) -> Judgement:
+    def judge(self, quantised: Graph, samples: int | None = None) -> Judgement:
         """Return the figures of a quantised network.
 
         Parameters
@@ -94,12 +94,12 @@ class Judge:
         from matloom.runtime import compile
 
         inputs = {number: array[:samples] for number, array in self._inputs.items()}
-        results = rounded_outputs(made, self._watched, inputs)
+        results = rounded_outputs(quantised, self._watched, inputs)
         noise = varying = agreeing = expected = 0.0
         rows = 0
         for number, whole, rounded in zip(self._watched, self._exact, results, strict=True):
             pair = [
-                mattering(self._graph, number, {number: each})
+                clamp_to_relevant(self._graph, number, {number: each})
                 for each in (whole[:samples], rounded)
             ]
             noise += noise_share(*pair)
@@ -111,7 +111,7 @@ class Judge:
                 share = expected_share(exact, found, self._targets(exact))
                 expected += share * len(exact)
         return Judgement(
-            cycles=int(compile(made, self._config, check="none").predicted_cycles),
+            cycles=int(compile(quantised, self._config, check="none").predicted_cycles),
             noise=noise,
             varying_noise=varying,
             agreement=agreeing / (rows or 1),
@@ -149,21 +149,21 @@ def search_digest(
     return b"".join([repr(texts).encode(), *(array.tobytes() for array in arrays)])
 
 
-def loses_at_most(points: float, judged: Judgement, whole: Judgement) -> bool:
+def loses_at_most(points: float, judgement: Judgement, original: Judgement) -> bool:
     """Return whether a network is expected to lose at most `points` percent of the results.
 
-    Losses are relative to another network, `whole`.
+    Losses are relative to another network, `original`.
     """
     # Tolerance, so that rounding of the shares does not decide.
-    return judged.expected >= whole.expected - points / 100 - 1e-9
+    return judgement.expected >= original.expected - points / 100 - 1e-9
 
 
-def unbeaten(point: Judgement, points: Sequence[Judgement]) -> bool:
+def is_unbeaten(point: Judgement, points: Sequence[Judgement]) -> bool:
     """Return whether no other point has less noise in no more cycles."""
     return not any(o.cycles <= point.cycles and o.noise < point.noise for o in points)
 
 
-def watched(graph: Graph) -> tuple[int, ...]:
+def watched_tensors(graph: Graph) -> tuple[int, ...]:
     """Return the network's outputs, with the inputs of SOFTMAX and LOGISTIC instead of theirs."""
     found = []
     for number in graph.outputs:

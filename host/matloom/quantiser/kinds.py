@@ -12,22 +12,22 @@ BIAS_TYPES = {"int8": "int32", "int16": "int64"}
 _INSTEAD = {"int16": ("int16", "int8"), "int8": ("int8",), "float32": ()}
 
 
-def chosen_kinds(graph: Graph, wanted: Mapping[int, str]) -> dict[int, str]:
+def choose_kinds(graph: Graph, requested: Mapping[int, str]) -> dict[int, str]:
     """Return the type of each node's data, by its index.
 
     Parameters
     ----------
-    wanted:
+    requested:
         Requested type, by index: an operator that has no kernel for int16 gets int8, and one
         that has none for int8 stays float32.
     """
-    return {at: _kind(graph, node, wanted[at]) for at, node in enumerate(graph.nodes)}
+    return {at: _kind(graph, node, requested[at]) for at, node in enumerate(graph.nodes)}
 
 
-def _kind(graph: Graph, node: Node, wanted: str) -> str:
+def _kind(graph: Graph, node: Node, requested: str) -> str:
     if node.op is Op.REFERENCE:
         return "float32"
-    for kind in _INSTEAD[wanted]:
+    for kind in _INSTEAD[requested]:
         if _types(graph, node, kind) in OPERATORS[node.op].types:
             return kind
     return "float32"
@@ -35,8 +35,8 @@ def _kind(graph: Graph, node: Node, wanted: str) -> str:
 
 def _types(graph: Graph, node: Node, kind: str) -> str:
     """Return a node's types, as `OPERATORS` lists them, with floats as `kind`."""
-    inputs = [_as(graph.tensors[number].dtype, kind) for number in node.inputs]
-    outputs = [_as(graph.tensors[number].dtype, kind) for number in node.outputs]
+    inputs = [_with_data_type(graph.tensors[number].dtype, kind) for number in node.inputs]
+    outputs = [_with_data_type(graph.tensors[number].dtype, kind) for number in node.outputs]
     rules = OPERATORS[node.op]
     if rules.weight_axis is not None:
         if graph.tensors[node.inputs[1]].data is None:
@@ -48,5 +48,5 @@ def _types(graph: Graph, node: Node, kind: str) -> str:
     return f"{' '.join(inputs)} -> {' '.join(outputs)}"
 
 
-def _as(dtype: str, kind: str) -> str:
+def _with_data_type(dtype: str, kind: str) -> str:
     return kind if dtype == "float32" else dtype

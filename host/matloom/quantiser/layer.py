@@ -21,7 +21,7 @@ _LEAST_SCALE = 2.0**-60
 _Numbers = npt.NDArray[np.float64]
 
 
-def quantised_layer(
+def quantise_layer(
     graph: Graph,
     node: Node,
     data: Tensor,
@@ -58,7 +58,7 @@ def quantised_layer(
     )
     rounded = _representable(rounded, bias, data)
     if options.correct_bias and moments is not None:
-        bias = _corrected(rounded, moments)
+        bias = _corrected_bias(rounded, moments)
     return _weights(node, weights, rounded), _bias_tensor(graph, node, bias, data, rounded)
 
 
@@ -82,7 +82,7 @@ def _representable(rounded: Rounded, bias: _Numbers, data: Tensor) -> Rounded:
     return Rounded(integers=integers, scales=scales)
 
 
-def _corrected(rounded: Rounded, moments: Moments) -> _Numbers:
+def _corrected_bias(rounded: Rounded, moments: Moments) -> _Numbers:
     """Return biases with which each channel keeps its mean from the float network."""
     weights = rounded.integers * rounded.scales[:, np.newaxis]
     return np.asarray(moments.expected - (weights * moments.mean).sum(axis=1))

@@ -18,7 +18,7 @@ from matloom.quantiser.layer_cycles import LayerCycles
 from matloom.quantiser.moments import as_channels, as_weights, layer_moments
 from matloom.quantiser.precisions import NARROW
 from matloom.quantiser.rounding import quadratic_form
-from matloom.quantiser.sweep import swept
+from matloom.quantiser.sweep import sweep
 from matloom.terminal.progress import note
 
 #: Number of ranks to try for a form.
@@ -52,11 +52,11 @@ def layer_changes(
             changes += layer.removals(cycles, step, chains[node.output])
         return {"changes": [asdict(each) for each in changes]}
 
-    for _at, node, known in swept(graph, inputs):
+    for _at, node, values in sweep(graph, inputs):
         if node.op not in NARROW or graph.tensors[node.inputs[1]].data is None:
             continue
         if graph.tensors[node.output].dtype == "float32":
-            trial = partial(found, node, known[node.inputs[0]])
+            trial = partial(found, node, values[node.inputs[0]])
             changes = journal.of(f"forms of {node.output}", trial)["changes"]
             for change in (FormChange(**each) for each in changes):
                 if change.cycles > 0 and change.error <= _MOST_ERROR:

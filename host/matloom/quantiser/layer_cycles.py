@@ -31,7 +31,7 @@ class LayerCycles:
         """Return the cycles of layers one after another on an input of a shape."""
         key = shape, tuple((part.weights.shape, part.attributes) for part in parts)
         if key not in self._known:
-            self._known[key] = self._compiled(shape, parts)
+            self._known[key] = self._compile(shape, parts)
         return self._known[key]
 
     def narrowed(self, graph: Graph, chain: Sequence[Node], channels: int) -> list[int]:
@@ -48,7 +48,7 @@ class LayerCycles:
             found.append(self.of(shape, [part]))
         return found
 
-    def _compiled(self, shape: tuple[int, ...], parts: Sequence[LayerPart]) -> int:
+    def _compile(self, shape: tuple[int, ...], parts: Sequence[LayerPart]) -> int:
         from matloom.runtime import compile
 
         builder = GraphBuilder("layer")

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from matloom.quantiser.measure import Closeness
-from matloom.quantiser.search import BOOSTS, EXACT, Goal, Search, chosen_point
+from matloom.quantiser.search import BOOSTS, EXACT, Goal, Search, choose_point
 from matloom.quantiser.trials import MixedPoint
 
 
@@ -36,4 +36,4 @@ def mixtures(search: Search) -> Iterator[tuple[str, MixedPoint]]:
             return
         whole = next(point for point in search.points if not point.layers)
         goal = Goal(kind="points", value=points)
-        yield name, whole if name == EXACT else chosen_point(search.points, goal)
+        yield name, whole if name == EXACT else choose_point(search.points, goal)

@@ -12,8 +12,8 @@ import numpy as np
 from matloom.ir.graph import Array, Graph
 from matloom.quantiser.build import BuildStep
 from matloom.quantiser.expected import expected_share
-from matloom.quantiser.judge import watched
-from matloom.quantiser.matters import mattering
+from matloom.quantiser.judge import watched_tensors
+from matloom.quantiser.matters import clamp_to_relevant
 from matloom.quantiser.sweep import last_uses, outputs_of
 
 #: Number of samples on which the rest of the network runs again after each operator.
@@ -31,7 +31,7 @@ class Losses:
     """
 
     def __init__(self, graph: Graph, inputs: Mapping[int, Array]) -> None:
-        self._whole, self._graph = graph, replace(graph, outputs=watched(graph))
+        self._whole, self._graph = graph, replace(graph, outputs=watched_tensors(graph))
         self._known = {number: array[:_MOST_SAMPLES] for number, array in inputs.items()}
         self._exact = self._results(self._graph, self._known)
         self._dropped = last_uses(self._graph)
@@ -60,10 +60,10 @@ class Losses:
         before, self._lost = self._lost, 100 * (1 - float(np.mean(shares)))
         return self._lost - before
 
-    def _results(self, graph: Graph, known: Mapping[int, Array]) -> list[Array]:
+    def _results(self, graph: Graph, values: Mapping[int, Array]) -> list[Array]:
         """Return the values of the outputs that matter."""
-        results = zip(graph.outputs, outputs_of(graph, known), strict=True)
-        return [mattering(self._whole, number, {number: each}) for number, each in results]
+        results = zip(graph.outputs, outputs_of(graph, values), strict=True)
+        return [clamp_to_relevant(self._whole, number, {number: each}) for number, each in results]
 
 
 def _share(exact: Array, rounded: Array) -> float:

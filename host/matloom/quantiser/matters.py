@@ -18,7 +18,7 @@ _CONSTANT_BEYOND = {Op.LOGISTIC: 16 * np.log(2), Op.TANH: 8.5 * np.log(2)}
 _LIMITS = {Activation.RELU: (0.0, np.inf), Activation.RELU6: (0.0, 6.0)}
 
 
-def mattering(graph: Graph, number: int, known: Mapping[int, Array]) -> Array:
+def clamp_to_relevant(graph: Graph, number: int, arrays: Mapping[int, Array]) -> Array:
     """Return a tensor's values, with each that cannot matter replaced by the nearest one that does.
 
     An addition with RELU gives zero for whatever is less than the negative of the other operand,
@@ -26,11 +26,11 @@ def mattering(graph: Graph, number: int, known: Mapping[int, Array]) -> Array:
 
     Parameters
     ----------
-    known:
+    arrays:
         Values of the float network, (samples, *shape), by number: of the tensor, and of those
         computed before it.
     """
-    values = known[number]
+    values = arrays[number]
     readers = graph.consumers[number]
     if len(readers) != 1 or number in graph.leaving:
         return values
@@ -41,17 +41,17 @@ def mattering(graph: Graph, number: int, known: Mapping[int, Array]) -> Array:
     if node.op in _CONSTANT_BEYOND:
         limit = _CONSTANT_BEYOND[node.op]
         return np.asarray(np.clip(values, -limit, limit), np.float32)
-    return _added(node, number, known) if node.op is Op.ADD else values
+    return _relevant_operand(node, number, arrays) if node.op is Op.ADD else values
 
 
-def _added(node: Node, number: int, known: Mapping[int, Array]) -> Array:
+def _relevant_operand(node: Node, number: int, arrays: Mapping[int, Array]) -> Array:
     """Return an operand of an addition; unchanged if the other one is not computed before it."""
-    values = known[number]
+    values = arrays[number]
     other = [each for each in node.inputs if each != number]
     limits = _LIMITS.get(node.attributes_as(Arithmetic).activation)
-    if limits is None or len(other) != 1 or other[0] not in known:
+    if limits is None or len(other) != 1 or other[0] not in arrays:
         return values
-    operand = known[other[0]]
+    operand = arrays[other[0]]
     if operand.shape != values.shape:
         return values
     return np.asarray(np.clip(values, limits[0] - operand, limits[1] - operand))

@@ -71,7 +71,7 @@ def noise_share(exact: Array, rounded: Array) -> float:
 
 
 def rounded_outputs(
-    made: Graph, outputs: tuple[int, ...], inputs: Mapping[int, Array]
+    quantised: Graph, outputs: tuple[int, ...], inputs: Mapping[int, Array]
 ) -> list[Array]:
     """Return tensors of a quantised network in real numbers.
 
@@ -80,9 +80,9 @@ def rounded_outputs(
     inputs:
         Floats by input number, (samples, *shape).
     """
-    given = {at: integers_of(made.tensors[at], array) for at, array in inputs.items()}
-    results = outputs_of(replace(made, outputs=outputs), given)
-    return [real(made.tensors[at], found) for at, found in zip(outputs, results, strict=True)]
+    given = {at: integers_of(quantised.tensors[at], array) for at, array in inputs.items()}
+    results = outputs_of(replace(quantised, outputs=outputs), given)
+    return [real(quantised.tensors[at], found) for at, found in zip(outputs, results, strict=True)]
 
 
 def mcnemar(first: Array, second: Array) -> float:
@@ -94,7 +94,7 @@ def mcnemar(first: Array, second: Array) -> float:
 
 
 def outputs_of_both(
-    exact: Graph, made: Graph, inputs: Mapping[int, Array]
+    exact: Graph, quantised: Graph, inputs: Mapping[int, Array]
 ) -> list[tuple[Array, Array]]:
     """Return each output of the float and of the quantised network, in real numbers.
 
@@ -105,11 +105,11 @@ def outputs_of_both(
     """
     pairs: list[tuple[list[Array], list[Array]]] = [([], []) for _output in exact.outputs]
     for batch in _batches(inputs):
-        given = {at: integers_of(made.tensors[at], array) for at, array in batch.items()}
-        results = outputs_of(exact, batch), outputs_of(made, given)
-        for place, number in enumerate(made.outputs):
+        given = {at: integers_of(quantised.tensors[at], array) for at, array in batch.items()}
+        results = outputs_of(exact, batch), outputs_of(quantised, given)
+        for place, number in enumerate(quantised.outputs):
             pairs[place][0].append(results[0][place])
-            pairs[place][1].append(real(made.tensors[number], results[1][place]))
+            pairs[place][1].append(real(quantised.tensors[number], results[1][place]))
     return [(np.concatenate(first), np.concatenate(second)) for first, second in pairs]
 
 

@@ -120,8 +120,8 @@ def layer_moments(
     kernel = as_channels(node, weights).astype(np.float64)
     halves: list[_Sums] = [(0,), (0,)]
     for sample, pair in enumerate(_pairs(node, weights, *inputs, random)):
-        halves[sample % 2] = _added(halves[sample % 2], _sums(kernel, *pair))
-    whole = _moments(_added(*halves), bias)
+        halves[sample % 2] = _add(halves[sample % 2], _sums(kernel, *pair))
+    whole = _moments(_add(*halves), bias)
     if len(inputs[0]) == 1 or kernel.shape[1] > _MOST_HALVED:
         return whole
     return replace(whole, halves=tuple(_moments(half, bias) for half in halves))
@@ -143,7 +143,7 @@ def _sums(kernel: _Numbers, exact: _Numbers, rounded: _Numbers) -> _Sums:
     )
 
 
-def _added(first: _Sums, second: _Sums) -> _Sums:
+def _add(first: _Sums, second: _Sums) -> _Sums:
     """Return the sums over the rows of both; one of them may have none."""
     return tuple(sum(pair) for pair in zip_longest(first, second, fillvalue=0))
 

@@ -18,7 +18,7 @@ def separate_padding(graph: Graph) -> Graph:
     """
     tensors, nodes = dict(graph.tensors), []
     for node in graph.nodes:
-        padding = _unstated(graph, node)
+        padding = _explicit_padding(graph, node)
         if padding is None:
             nodes.append(node)
             continue
@@ -28,7 +28,7 @@ def separate_padding(graph: Graph) -> Graph:
         number = max(tensors) + 1
         name = f"{image.name}:padded"
         tensors[number] = replace(image, name=name, shape=tuple(map(sum, sizes)), data=None)
-        value = _least(image) if node.op is Op.MAX_POOL_2D else None
+        value = _smallest(image) if node.op is Op.MAX_POOL_2D else None
         edges = Pad(before=before, after=after, value=value)
         op = Op.PAD if value is None else Op.PADV2
         source = node.inputs[0]
@@ -42,7 +42,7 @@ def separate_padding(graph: Graph) -> Graph:
     return replace(graph, tensors=tensors, nodes=tuple(nodes))
 
 
-def _unstated(graph: Graph, node: Node) -> Padding | None:
+def _explicit_padding(graph: Graph, node: Node) -> Padding | None:
     """Return an operator's padding if it is neither SAME nor VALID."""
     attributes, shape = node.attributes, graph.tensors[node.inputs[0]].shape
     match attributes:
@@ -64,6 +64,6 @@ def _unstated(graph: Graph, node: Node) -> Padding | None:
     return attributes.padding
 
 
-def _least(tensor: Tensor) -> float | int:
+def _smallest(tensor: Tensor) -> float | int:
     """Return the smallest number of a type, which never wins a maximum."""
     return {"int8": -128, "int16": -32768}.get(tensor.dtype, -3.0e38)

@@ -28,10 +28,10 @@ def page_of(report: QuantisationReport) -> Page:
             "Layers that are much noisier than the others are marked.",
             content=_layers(report),
         ),
-        *_lost(report),
-        *_leveled(report),
-        *_searched(report),
-        *_compressed(report),
+        *_losses_section(report),
+        *_levels_section(report),
+        *_search_section(report),
+        *_compression_section(report),
         PageSection(name="choices", title="Choices", content=_choices(report)),
     ]
     return Page(title=f"{report.network}, quantised", sections=tuple(sections))
@@ -81,7 +81,7 @@ def _kinds(report: QuantisationReport) -> Iterator[str]:
         yield "warn" if noisy else ""
 
 
-def _lost(report: QuantisationReport) -> list[PageSection]:
+def _losses_section(report: QuantisationReport) -> list[PageSection]:
     """Return the section on the loss of each layer, if requested."""
     known = [(layer.lost, layer) for layer in report.layers if layer.lost is not None]
     if not known:
@@ -102,7 +102,7 @@ def _lost(report: QuantisationReport) -> list[PageSection]:
     return [section]
 
 
-def _leveled(report: QuantisationReport) -> list[PageSection]:
+def _levels_section(report: QuantisationReport) -> list[PageSection]:
     """Return the section on levels, if requested."""
     if not report.all_levels:
         return []
@@ -139,7 +139,7 @@ def _share(share: Share | None) -> str:
     return f"{100 * share.value:.2f} ({100 * share.low:.1f} to {100 * share.high:.1f})"
 
 
-def _searched(report: QuantisationReport) -> list[PageSection]:
+def _search_section(report: QuantisationReport) -> list[PageSection]:
     """Return the section on the search, if there was one."""
     search = report.search
     if search is None:
@@ -170,7 +170,7 @@ def _searched(report: QuantisationReport) -> list[PageSection]:
     return [section]
 
 
-def _compressed(report: QuantisationReport) -> list[PageSection]:
+def _compression_section(report: QuantisationReport) -> list[PageSection]:
     """Return the section on layers in other forms, if requested."""
     found = report.compression
     if found is None:

@@ -29,7 +29,7 @@ _FUSED = {Op.RELU: Activation.RELU, Op.RELU6: Activation.RELU6}
 _ACTIVATED = (Arithmetic, Conv2D, FullyConnected, Pool2D, TransposeConv)
 
 
-def prepared(graph: Graph) -> Graph:
+def prepare(graph: Graph) -> Graph:
     """Return an equivalent float network in the form that can be quantised.
 
     RELU and RELU6 become activations of the operator before them if nothing else reads it. An
@@ -84,7 +84,9 @@ def _fuse_activations(graph: Graph) -> Graph:
     places: dict[int, int] = {}
     for node in graph.nodes:
         source = places.get(node.inputs[0]) if node.op in _FUSED else None
-        attributes = None if source is None else _activated(graph, nodes[source], _FUSED[node.op])
+        attributes = (
+            None if source is None else _with_activation(graph, nodes[source], _FUSED[node.op])
+        )
         if source is not None and attributes is not None:
             nodes[source] = replace(nodes[source], outputs=node.outputs, attributes=attributes)
             places[node.output] = source
@@ -94,7 +96,7 @@ def _fuse_activations(graph: Graph) -> Graph:
     return replace(graph, nodes=tuple(nodes))
 
 
-def _activated(graph: Graph, node: Node, activation: Activation) -> Attributes | None:
+def _with_activation(graph: Graph, node: Node, activation: Activation) -> Attributes | None:
     """Return the attributes with an activation; None if the operator cannot take it over.
 
     Only one operator may read its result, in floats, and it must have no activation yet.
@@ -110,10 +112,12 @@ def _activated(graph: Graph, node: Node, activation: Activation) -> Attributes |
 
 def _simplify(graph: Graph) -> Graph:
     """Return the graph with averages over whole images as MEAN, and one kind of RESHAPE."""
-    return replace(graph, nodes=tuple(_simple(graph.tensors, node) for node in graph.nodes))
+    return replace(
+        graph, nodes=tuple(_simplified_node(graph.tensors, node) for node in graph.nodes)
+    )
 
 
-def _simple(tensors: Mapping[int, Tensor], node: Node) -> Node:
+def _simplified_node(tensors: Mapping[int, Tensor], node: Node) -> Node:
     if node.op in RESHAPES:
         return replace(node, op=Op.RESHAPE)
     if node.op is not Op.AVERAGE_POOL_2D:

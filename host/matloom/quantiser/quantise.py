@@ -14,10 +14,10 @@ from matloom.ir.graph import Array, Graph
 from matloom.quantiser.levels import Level
 from matloom.quantiser.options import Options
 from matloom.quantiser.padding import separate_padding
-from matloom.quantiser.prepare import prepared
-from matloom.quantiser.quantiser import Quantiser, narrowed
+from matloom.quantiser.prepare import prepare
+from matloom.quantiser.quantiser import Quantiser, four_bit_layers
 from matloom.quantiser.report import QuantisationReport
-from matloom.quantiser.samples import checked_labels, split_samples
+from matloom.quantiser.samples import check_labels, split_samples
 from matloom.quantiser.search import EXACT, Goal, Search, require_mode
 from matloom.quantiser.state import with_state, without_state
 from matloom.terminal.progress import note
@@ -118,12 +118,12 @@ def quantise(
     goal = _goal(target, engine)
     source = model if isinstance(model, Graph) else frontend.load_floats(model)
     opened, data = without_state(source, data)
-    exact = prepared(opened)
+    exact = prepare(opened)
     searching = goal is not None or options.compress is not None
     split = split_samples(exact, data, samples, options.seed, searching=searching)
-    classes = checked_labels(labels, split, exact)
-    work, found, levels = _searched(Quantiser(exact, split, classes, options, engine), goal)
-    made, layers = work.made(precision if found is None else narrowed(found.chosen))
+    classes = check_labels(labels, split, exact)
+    work, found, levels = _search(Quantiser(exact, split, classes, options, engine), goal)
+    made, layers = work.make(precision if found is None else four_bit_layers(found.chosen))
     whole = with_state(made, source)
     content = _file(whole)
     note("measuring")
@@ -145,7 +145,7 @@ def quantise(
     return QuantisedNetwork(graph=whole, content=content, report=report)
 
 
-def _searched(
+def _search(
     work: Quantiser, goal: Goal | None
 ) -> tuple[Quantiser, Search | None, tuple[Level, ...]]:
     """Return the choice of a search, the search, and the levels below it."""
@@ -153,7 +153,7 @@ def _searched(
         return work, None, ()
     found = work.search(goal)
     levels = tuple(work.levels(found))
-    return *work.rewritten(found), levels
+    return *work.rewrite(found), levels
 
 
 def _file(graph: Graph) -> bytes:

@@ -9,11 +9,11 @@ import numpy.typing as npt
 
 from matloom.ir.graph import Array, Graph
 from matloom.ir.operators import OPERATORS
-from matloom.quantiser.balance import balanced
+from matloom.quantiser.balance import decide_equalise
 from matloom.quantiser.build import BuildStep, QuantisationPlan, build
-from matloom.quantiser.calibrate import Calibration, calibrated, observed, planned
+from matloom.quantiser.calibrate import Calibration, calibrate, observe, plan_network
 from matloom.quantiser.compress import Compression, CompressionGoal, CompressionTrials, compress
-from matloom.quantiser.compressed import compressed
+from matloom.quantiser.compressed import compress_network
 from matloom.quantiser.journal import Journal
 from matloom.quantiser.judge import Judge, search_digest
 from matloom.quantiser.levels import Level, mixtures
@@ -47,13 +47,13 @@ class Quantiser:
     ) -> None:
         self._exact, self._split, self._labels = exact, split, labels
         goal = None if options.compress is None else CompressionGoal.parse(options.compress)
-        options = balanced(exact, split.calibration, options)
+        options = decide_equalise(exact, split.calibration, options)
         self.options, self._config = options, config
         self.compression = None if goal is None else self._compression(goal)
         changes = self.compression.chosen.changes if self.compression else ()
-        graph = compressed(exact, changes, split.calibration, options.seed)
+        graph = compress_network(exact, changes, split.calibration, options.seed)
         note("observing the float network")
-        self._calibration = calibrated(graph, split.calibration, options)
+        self._calibration = calibrate(graph, split.calibration, options)
 
     def _compression(self, goal: CompressionGoal) -> Compression:
         """Return the search that chose layers to rewrite."""
@@ -66,7 +66,7 @@ class Quantiser:
         split, options, judge = self._split.for_trials(), self.options, self._judge
         graph, calibration = self._calibration.graph, self._calibration
         if split is not self._split:
-            calibration = observed(graph, split.calibration)
+            calibration = observe(graph, split.calibration)
         trials = Trials(calibration, split, options, judge, self._journal(graph))
         return search(trials, judge, graph, goal, self._config)
 
@@ -82,28 +82,28 @@ class Quantiser:
         labels = self._labelled(split.tried)
         return Journal(options.journal, search_digest(graph, split, options, self._config, labels))
 
-    def rewritten(self, found: Search) -> "tuple[Quantiser, Search]":
+    def rewrite(self, search: Search) -> "tuple[Quantiser, Search]":
         """Return this network and its search, or a faster one with layers in other forms.
 
         Only the last level tries other forms, which may cause half of the loss; 4-bit weights may
         cause the rest.
         """
-        goal = found.target
+        goal = search.target
         if goal.level != REWRITTEN or self.options.compress is not None:
-            return self, found
+            return self, search
         half = replace(goal, value=goal.value / 2)
         options = replace(self.options, compress=f"points={half.value:g}")
         other = Quantiser(self._exact, self._split, self._labels, options, self._config)
         if other.compression is None or not other.compression.chosen.changes:
-            return self, found
+            return self, search
         faster = other.search(half)
-        gains = faster.chosen.cycles < found.chosen.cycles
-        return (other, faster) if gains else (self, found)
+        gains = faster.chosen.cycles < search.chosen.cycles
+        return (other, faster) if gains else (self, search)
 
-    def made(self, precision: str | Mapping[str, str]) -> tuple[Graph, tuple[LayerQuality, ...]]:
+    def make(self, precision: str | Mapping[str, str]) -> tuple[Graph, tuple[LayerQuality, ...]]:
         """Return the quantised network, and the quality of its layers."""
         graph = self._calibration.graph
-        plan = planned(self._calibration, precision, self.options)
+        plan = plan_network(self._calibration, precision, self.options)
         losses = Losses(graph, self._split.calibration) if self.options.losses else None
         layers: list[LayerQuality] = []
 
@@ -115,10 +115,10 @@ class Quantiser:
 
         return build(graph, plan, self._split.calibration, observe), tuple(layers)
 
-    def outputs(self, made: Graph) -> tuple[Closeness, ...]:
+    def outputs(self, quantised: Graph) -> tuple[Closeness, ...]:
         """Return the closeness of a quantised network's outputs, on the samples to measure on."""
         labels = self._labelled(self._split.measured)
-        pairs = outputs_of_both(self._exact, made, self._split.test)
+        pairs = outputs_of_both(self._exact, quantised, self._split.test)
         found = []
         for number, pair in zip(self._exact.outputs, pairs, strict=True):
             rows = pair[0].size // max(pair[0].shape[-1], 1)
@@ -127,11 +127,11 @@ class Quantiser:
             found.append(closeness(name, pair, labels if fits else None, calibrated=known))
         return tuple(found)
 
-    def levels(self, found: Search) -> Iterator[Level]:
+    def levels(self, search: Search) -> Iterator[Level]:
         """Yield the levels up to the requested one, measured."""
-        for name, point in mixtures(found):
+        for name, point in mixtures(search):
             note(f"level {name}")
-            made, _layers = self.made(narrowed(point))
+            made, _layers = self.make(four_bit_layers(point))
             yield Level(
                 name=name,
                 points=BOOSTS[name],
@@ -144,7 +144,7 @@ class Quantiser:
         return None if self._labels is None else self._labels[places].astype(np.int64)
 
 
-def narrowed(point: MixedPoint) -> dict[str, str]:
+def four_bit_layers(point: MixedPoint) -> dict[str, str]:
     """Return the precisions of a mixture by layer."""
     return dict.fromkeys(point.layers, NARROW_MODE)
 

@@ -83,7 +83,7 @@ def _ends(end: float) -> Iterator[float]:
     yield from (float(share) * end for share in _SHARES)
 
 
-def _fitted(cost: _Cost) -> Callable[[Histogram, int], Range]:
+def _minimise(cost: _Cost) -> Callable[[Histogram, int], Range]:
     """Return a calibration that minimises a cost over both ends, one after the other."""
 
     def choose(histogram: Histogram, levels: int) -> Range:
@@ -106,12 +106,12 @@ def _fitted(cost: _Cost) -> Callable[[Histogram, int], Range]:
 CALIBRATIONS: dict[str, Callable[[Histogram, int], Range]] = {
     "minmax": _min_max,
     "percentile": _percentile,
-    "mse": _fitted(_squared_error),
-    "kl": _fitted(_divergence),
+    "mse": _minimise(_squared_error),
+    "kl": _minimise(_divergence),
 }
 
 
-def chosen_range(histogram: Histogram, calibration: str, levels: int) -> Range:
+def choose_range(histogram: Histogram, calibration: str, levels: int) -> Range:
     """Return the range of a tensor, with zero in it.
 
     Parameters

@@ -22,7 +22,7 @@ _WORST = 5
 class LayerQuality:
     """The output of an operator, over the calibration samples.
 
-    Values that do not matter to their readers (`mattering`) are left out of all figures.
+    Values that do not matter to their readers (`clamp_to_relevant`) are left out of all figures.
 
     Members
     -------

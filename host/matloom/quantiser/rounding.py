@@ -41,16 +41,16 @@ def quadratic_form(moments: Moments | None, depth: int) -> _Numbers:
     """Return the quadratic form, positive definite: (1 or channels, depth, depth)."""
     if moments is None:
         return np.eye(depth)[np.newaxis]
-    form = moments.covariance * (1 - _doubt(moments))
+    form = moments.covariance * (1 - _uncorrelated_weight(moments))
     diagonal = np.einsum("gkk->gk", form)
     mean = diagonal.mean(axis=1, keepdims=True)
     # If an input is constant, all roundings are equally good, and nearest is used.
-    diagonal /= 1 - _doubt(moments)
+    diagonal /= 1 - _uncorrelated_weight(moments)
     diagonal += np.where(mean > 0, _DAMPING * mean, 1.0)
     return form
 
 
-def _doubt(moments: Moments) -> float:
+def _uncorrelated_weight(moments: Moments) -> float:
     """Return the weight of the assumption of uncorrelated inputs, 0 to 1.
 
     Covariances are shrunk towards it, as Ledoit and Wolf do (2004).
@@ -59,7 +59,7 @@ def _doubt(moments: Moments) -> float:
     return prior / (prior + moments.rows)
 
 
-def _times(errors: _Numbers, form: _Numbers) -> _Numbers:
+def _multiply(errors: _Numbers, form: _Numbers) -> _Numbers:
     """Return ``errors @ form`` for each channel."""
     if len(form) == 1:
         return np.asarray(errors @ form[0])
@@ -79,7 +79,7 @@ def _scales(weights: _Numbers, form: _Numbers, bits: int, *, per_channel: bool) 
     for share in shares:
         scales = (peaks * share / most)[:, np.newaxis]
         errors = np.clip(np.rint(weights / scales), -most, most) * scales - weights
-        costs.append((_times(errors, form) * errors).sum(axis=1))
+        costs.append((_multiply(errors, form) * errors).sum(axis=1))
     if per_channel:
         best = np.argmin(costs, axis=0)
     else:
@@ -87,12 +87,12 @@ def _scales(weights: _Numbers, form: _Numbers, bits: int, *, per_channel: bool) 
     return np.asarray((peaks * shares[best] / most).astype(np.float32), np.float64)
 
 
-def _descend(exact: _Numbers, form: _Numbers, bits: int) -> _Numbers:
+def _round_by_descent(exact: _Numbers, form: _Numbers, bits: int) -> _Numbers:
     """Return `exact`, weights in units of their scales, rounded up or down for the form."""
     most = 2 ** (bits - 1) - 1
     low, high = (np.clip(edge(exact), -most, most) for edge in (np.floor, np.ceil))
     integers = np.clip(np.rint(exact), -most, most)
-    slope = _times(integers - exact, form)
+    slope = _multiply(integers - exact, form)
     for _round in range(_ROUNDS):
         changed = 0.0
         for at in range(exact.shape[1]):
@@ -128,16 +128,16 @@ def round_weights(
     """
     form = quadratic_form(moments if adaptive else None, weights.shape[1])
     if moments is not None and adaptive:
-        weights = fitted(weights, form, moments)
+        weights = fit_weights(weights, form, moments)
     scales = _scales(weights, form, bits, per_channel=per_channel)
     exact = weights / scales[:, np.newaxis]
     if adaptive:
-        return Rounded(integers=_descend(exact, form, bits), scales=scales)
+        return Rounded(integers=_round_by_descent(exact, form, bits), scales=scales)
     most = 2 ** (bits - 1) - 1
     return Rounded(integers=np.clip(np.rint(exact), -most, most), scales=scales)
 
 
-def fitted(weights: _Numbers, form: _Numbers, moments: Moments) -> _Numbers:
+def fit_weights(weights: _Numbers, form: _Numbers, moments: Moments) -> _Numbers:
     """Return weights that fit the quantised inputs better than the float weights do.
 
     They change by the share of the least-squares solution that either half of the samples would
@@ -149,17 +149,17 @@ def fitted(weights: _Numbers, form: _Numbers, moments: Moments) -> _Numbers:
     for known, other in (moments.halves, moments.halves[::-1]) if moments.halves else ():
         step = _solution(quadratic_form(known, weights.shape[1]), known)
         gain += float((step * other.missing).sum())
-        power += float((_times(step, other.covariance) * step).sum())
+        power += float((_multiply(step, other.covariance) * step).sum())
     share = min(max(gain / power, 0.0), 1.0) if power > 0 else 0.0
     return weights + share * _solution(form, moments) if share else weights
 
 
 def _solution(form: _Numbers, moments: Moments) -> _Numbers:
     """Return the change of the weights that fits them to the quantised inputs."""
-    return _solved(form, moments.missing * (1 - _doubt(moments)))
+    return _solve(form, moments.missing * (1 - _uncorrelated_weight(moments)))
 
 
-def _solved(form: _Numbers, right: _Numbers) -> _Numbers:
+def _solve(form: _Numbers, right: _Numbers) -> _Numbers:
     """Return the solution of ``x @ form = right`` for each channel."""
     if len(form) == 1:
         return np.asarray(np.linalg.solve(form[0], right.T).T, np.float64)

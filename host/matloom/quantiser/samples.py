@@ -108,7 +108,7 @@ def split_samples(
     )
 
 
-def checked_labels(labels: npt.ArrayLike | None, split: SampleSplit, graph: Graph) -> Array | None:
+def check_labels(labels: npt.ArrayLike | None, split: SampleSplit, graph: Graph) -> Array | None:
     """Return the class of each sample given.
 
     Raises

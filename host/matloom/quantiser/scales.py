@@ -39,14 +39,14 @@ def quantisation_of(limits: Range, kind: str) -> Quantisation:
     low, high = limits if any(limits) else (0.0, 1.0)
     if kind == "int16":
         step = max(-low, high) / np.iinfo(np.int16).max
-        return Quantisation(scale=(_step(step),), zero_point=(0,))
-    step = _step((high - low) / (LEVELS[kind] - 1))
+        return Quantisation(scale=(_representable_step(step),), zero_point=(0,))
+    step = _representable_step((high - low) / (LEVELS[kind] - 1))
     least = np.iinfo(kind).min
     zero = round(least - low / step)
     return Quantisation(scale=(step,), zero_point=(max(least, min(zero, -least - 1)),))
 
 
-def _step(step: float) -> float:
+def _representable_step(step: float) -> float:
     """Return a step as a float32 number that is not too small."""
     return float(np.float32(max(step, _LEAST_STEP)))
 
@@ -83,15 +83,15 @@ def shared_ranges(
     groups: dict[int, list[int]] = {}
     for number in ranges:
         groups.setdefault(root(number), []).append(number)
-    shared = {number: _shared(members, ranges, fixed) for number, members in groups.items()}
-    multiplied = {root(number) for number in _multiplied(graph, kinds) if number in owner}
+    shared = {number: _group_range(members, ranges, fixed) for number, members in groups.items()}
+    multiplied = {root(number) for number in _product_operands(graph, kinds) if number in owner}
     for number in multiplied - fixed.keys():
         most = max(map(abs, shared[number]))
         shared[number] = -most * 128 / 127, most
     return {number: fixed.get(number, shared[root(number)]) for number in ranges}
 
 
-def _multiplied(graph: Graph, kinds: Mapping[int, str]) -> Iterator[int]:
+def _product_operands(graph: Graph, kinds: Mapping[int, str]) -> Iterator[int]:
     """Yield the operands of products of computed tensors, whose zero point should be 0.
 
     The array takes a second pass for each that is not (decision 0034).
@@ -101,7 +101,7 @@ def _multiplied(graph: Graph, kinds: Mapping[int, str]) -> Iterator[int]:
             yield from node.inputs
 
 
-def _shared(
+def _group_range(
     members: Sequence[int], ranges: Mapping[int, Range], fixed: Mapping[int, Range]
 ) -> Range:
     """Return the range of a group: the one fixed for a member, else the union."""

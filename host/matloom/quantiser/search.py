@@ -9,7 +9,7 @@ import numpy as np
 from matloom.arch.config import load_config
 from matloom.errors import UserError
 from matloom.ir.graph import Graph
-from matloom.quantiser.judge import Judge, loses_at_most, unbeaten
+from matloom.quantiser.judge import Judge, is_unbeaten, loses_at_most
 from matloom.quantiser.precisions import NARROW, NARROW_MODE
 from matloom.quantiser.trials import MixedPoint, Trials
 from matloom.terminal.progress import note
@@ -106,13 +106,13 @@ def search(trials: Trials, judge: Judge, graph: Graph, goal: Goal, config: str) 
     for count in _counts(len(useful)):
         note(f"mixture of {count} of {len(useful)} layers")
         points.append(trials.point(tuple(useful[:count])))
-    points = [replace(each, best=unbeaten(each, points)) for each in points]
+    points = [replace(each, best=is_unbeaten(each, points)) for each in points]
     return Search(
         target=goal,
         config=config,
         sensitivities=sensitivities,
         points=tuple(sorted(points, key=lambda point: point.cycles)),
-        chosen=chosen_point(points, goal),
+        chosen=choose_point(points, goal),
     )
 
 
@@ -145,7 +145,7 @@ def _counts(layers: int) -> list[int]:
     return sorted({round(share) for share in np.linspace(0, layers, _MOST_POINTS)})
 
 
-def chosen_point(points: Sequence[MixedPoint], target: Goal) -> MixedPoint:
+def choose_point(points: Sequence[MixedPoint], target: Goal) -> MixedPoint:
     """Return the point that reaches a target; raises UserError if none does.
 
     Losses are relative to the point with only 8-bit weights.

@@ -48,19 +48,19 @@ def without_state(
     return opened, {**given.arrays, **samples}
 
 
-def with_state(made: Graph, source: Graph) -> Graph:
+def with_state(quantised: Graph, source: Graph) -> Graph:
     """Return a quantised network with the variables of the float network that it was made from.
 
     If a variable's scale differs at the end of a call, a QUANTIZE converts it.
     """
     if not source.variables:
-        return made
-    tensors, nodes, variables = dict(made.tensors), list(made.nodes), []
+        return quantised
+    tensors, nodes, variables = dict(quantised.tensors), list(quantised.nodes), []
     order = tuple(dict.fromkeys((*source.outputs, *(each.after for each in source.variables))))
     places = {number: at for at, number in enumerate(order)}
     for variable in source.variables:
-        before = made.inputs[source.entering.index(variable.before)]
-        after = made.outputs[places[variable.after]]
+        before = quantised.inputs[source.entering.index(variable.before)]
+        after = quantised.outputs[places[variable.after]]
         if tensors[before].quantisation != tensors[after].quantisation:
             number = max(tensors) + 1
             tensors[number] = replace(tensors[before], name=f"{tensors[after].name} kept")
@@ -69,12 +69,12 @@ def with_state(made: Graph, source: Graph) -> Graph:
         initial = integers_of(tensors[before], np.asarray(variable.initial))
         variables.append(replace(variable, before=before, after=after, initial=initial))
     graph = replace(
-        made,
+        quantised,
         tensors=tensors,
         nodes=tuple(nodes),
         variables=tuple(variables),
-        inputs=made.inputs[: len(source.inputs)],
-        outputs=made.outputs[: len(source.outputs)],
+        inputs=quantised.inputs[: len(source.inputs)],
+        outputs=quantised.outputs[: len(source.outputs)],
     )
     verify(graph, "quantise")
     return graph

@@ -8,15 +8,15 @@ from matloom.ir.graph import Array, Graph, Node
 from matloom.kernels.interpreter import run_node
 
 
-def run_on_samples(graph: Graph, node: Node, known: Mapping[int, Array]) -> dict[int, Array]:
+def run_on_samples(graph: Graph, node: Node, values: Mapping[int, Array]) -> dict[int, Array]:
     """Return a node's outputs for all samples, (samples, *shape), by number.
 
-    `known` has its computed inputs in the same form; constants come from the graph.
+    `values` has its computed inputs in the same form; constants come from the graph.
     """
     computed = [number for number in node.inputs if graph.tensors[number].data is None]
     results: dict[int, list[Array]] = {number: [] for number in node.outputs}
-    for sample in range(len(known[computed[0]])):
-        inputs = {number: known[number][sample] for number in computed}
+    for sample in range(len(values[computed[0]])):
+        inputs = {number: values[number][sample] for number in computed}
         for number, array in run_node(graph, node, inputs).items():
             results[number].append(array)
     return {number: np.stack(arrays) for number, arrays in results.items()}
@@ -32,7 +32,7 @@ def last_uses(graph: Graph) -> dict[int, list[int]]:
     return dropped
 
 
-def swept(
+def sweep(
     graph: Graph, inputs: Mapping[int, Array]
 ) -> Iterator[tuple[int, Node, Mapping[int, Array]]]:
     """Yield each node with its index and all tensors alive, its outputs among them.
@@ -42,17 +42,17 @@ def swept(
     inputs:
         (samples, *shape) for each input, by number.
     """
-    known, dropped = dict(inputs), last_uses(graph)
+    values, dropped = dict(inputs), last_uses(graph)
     for at, node in enumerate(graph.nodes):
-        known.update(run_on_samples(graph, node, known))
-        yield at, node, known
+        values.update(run_on_samples(graph, node, values))
+        yield at, node, values
         for number in dropped[at]:
-            known.pop(number, None)
+            values.pop(number, None)
 
 
 def outputs_of(graph: Graph, inputs: Mapping[int, Array]) -> Sequence[Array]:
     """Return the graph's outputs for all samples."""
-    known = dict(inputs)
-    for _at, node, alive in swept(graph, inputs):
-        known.update((number, alive[number]) for number in node.outputs if number in graph.outputs)
-    return [known[number] for number in graph.outputs]
+    values = dict(inputs)
+    for _at, node, alive in sweep(graph, inputs):
+        values.update((number, alive[number]) for number in node.outputs if number in graph.outputs)
+    return [values[number] for number in graph.outputs]

@@ -2,7 +2,7 @@
 
 from dataclasses import asdict, dataclass
 
-from matloom.quantiser.calibrate import Calibration, quantised
+from matloom.quantiser.calibrate import Calibration, quantise_calibrated
 from matloom.quantiser.journal import Journal
 from matloom.quantiser.judge import Judge, Judgement
 from matloom.quantiser.options import Options
@@ -49,11 +49,11 @@ class Trials:
             Maximum number of samples of each kind; 0 for all.
         """
         name = repr((samples, layers))
-        found = self._journal.of(name, lambda: asdict(self._judged(layers, samples or None)))
+        found = self._journal.of(name, lambda: asdict(self._measure(layers, samples or None)))
         return MixedPoint(**found, layers=layers)
 
-    def _judged(self, layers: tuple[str, ...], samples: int | None) -> Judgement:
+    def _measure(self, layers: tuple[str, ...], samples: int | None) -> Judgement:
         narrowed = dict.fromkeys(layers, NARROW_MODE)
         given = {at: array[:samples] for at, array in self._split.calibration.items()}
-        made = quantised(self._calibration, narrowed, given, self._options)
-        return self._judge.judged(made, samples)
+        quantised = quantise_calibrated(self._calibration, narrowed, given, self._options)
+        return self._judge.judge(quantised, samples)

@@ -114,7 +114,7 @@ def compare(
         No interpreter supports the model, it cannot be loaded, or the inputs do not match it.
     """
     graph = frontend.load(path)
-    reference = open_reference(*frontend.complete(path), graph)
+    reference = open_reference(*frontend.load_complete(path), graph)
     tensors = _interpreted(graph) if run is None else run
     layers = [
         OperatorErrors(operator=str(node), tensor=graph.tensors[node.outputs[0]].name)

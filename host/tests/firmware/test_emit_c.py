@@ -17,7 +17,7 @@ from matloom.arch.config import PRESETS
 from matloom.compiler import compile_network
 from matloom.data.digits import NETWORK
 from matloom.device.rtl import build as build_simulator
-from matloom.frontend.opaque import file_tensor, whole
+from matloom.frontend.opaque import file_tensor, whole_network_node
 from matloom.frontend.tflite.write import write_tflite
 from matloom.ir.attributes import INTERPRETERS, Attributes, Axis, LeakyRelu, Softmax
 from matloom.ir.graph import Graph, Node, Op, Quantisation, Tensor
@@ -361,7 +361,9 @@ def test_an_operator_without_a_kernel_is_named():
 def test_operators_of_a_reference_interpreter_are_named():
     graph = Instances([11, 7], "int8").make(Op.TANH)
     file = len(graph.tensors)
-    node = whole(["TANH"], "a test", (*graph.inputs, file), graph.outputs, INTERPRETERS)
+    node = whole_network_node(
+        ["TANH"], "a test", (*graph.inputs, file), graph.outputs, INTERPRETERS
+    )
     tensors = {**graph.tensors, file: file_tensor(write_tflite(graph))}
     opaque = replace(graph, tensors=tensors, nodes=(node,))
     with pytest.raises(EmitError, match="there is none for TANH from int8 to int8"):

@@ -20,7 +20,7 @@ from matloom import frontend, runtime
 from matloom.data.digits import NETWORK
 from matloom.frontend.errors import ModelError
 from matloom.frontend.formats import folder_kind, kind_of
-from matloom.frontend.protobuf import message
+from matloom.frontend.protobuf import decode_message
 from matloom.frontend.source import is_program, network_path, packaged_networks, read_file
 
 MODEL = NETWORK.read_bytes()
@@ -269,9 +269,9 @@ def test_networks_and_programs_load_from_bytes_and_by_any_name(tmp_path):
 
 def test_protobuf_fields():
     data = field(1, 300) + field(2, b"ab") + field(1, 5) + b"\x1d\1\2\3\4"
-    assert message(data) == {1: [300, 5], 2: [b"ab"], 3: [b"\1\2\3\4"]}
+    assert decode_message(data) == {1: [300, 5], 2: [b"ab"], 3: [b"\1\2\3\4"]}
     for wrong in (b"\x80", b"\x00\x01", field(2, b"ab")[:-1], b"\x0b", b"\xff" * 12):
-        assert message(wrong) is None
+        assert decode_message(wrong) is None
 
 
 def test_pipes_and_devices_are_refused(tmp_path):

@@ -14,7 +14,7 @@ from matloom.ir.graph import Op
 from matloom.kernels.interpreter import interpret
 from matloom.quantiser import page_of, quantise
 from matloom.quantiser.channels import channel_chains, removals
-from matloom.quantiser.compressed import CHANNELS, FormChange, compressed
+from matloom.quantiser.compressed import CHANNELS, FormChange, compress_network
 from matloom.quantiser.factors import Splitter, full_rank, product
 from matloom.quantiser.judge import Judge
 from support.float_network import FloatNetwork, float_samples, litert_agreement
@@ -49,7 +49,7 @@ def result(graph, image):
 def changed(graph, form, rank, at=0):
     number = graph.nodes[at].output
     change = FormChange(number=number, layer="", form=form, rank=rank, error=0.0, cycles=1)
-    return compressed(graph, [change], {graph.inputs[0]: float_samples(40)}, seed=0)
+    return compress_network(graph, [change], {graph.inputs[0]: float_samples(40)}, seed=0)
 
 
 def test_layers_of_low_rank_lose_nothing():
@@ -178,7 +178,7 @@ def test_an_interrupted_compression_gives_the_same_result(network, searched, tmp
     made, journal = searched
     lines = journal.read_text().splitlines()
     (tmp_path / "trials.jsonl").write_text("\n".join(lines[:-1]))
-    with mock.patch.object(Judge, "judged", autospec=True, side_effect=Judge.judged) as made_again:
+    with mock.patch.object(Judge, "judged", autospec=True, side_effect=Judge.judge) as made_again:
         again = rewritten(network, tmp_path / "trials.jsonl")
     assert made_again.call_count == 1
     assert again.content == made.content

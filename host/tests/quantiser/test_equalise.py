@@ -9,9 +9,9 @@ import pytest
 from matloom.ir.graph import Op
 from matloom.kernels.interpreter import interpret
 from matloom.quantiser import quantise
-from matloom.quantiser.balance import _lost, balanced
-from matloom.quantiser.equalise import equalised, equalised_tensors
-from matloom.quantiser.judge import watched
+from matloom.quantiser.balance import _loss, decide_equalise
+from matloom.quantiser.equalise import equalise, equalised_tensors
+from matloom.quantiser.judge import watched_tensors
 from matloom.quantiser.options import WEIGHT_SCALES, Options
 from matloom.quantiser.sweep import outputs_of
 from support.float_network import FloatNetwork, float_samples
@@ -46,7 +46,7 @@ def test_the_float_network_stays_the_same(unbalanced, by_weights):
     tensors = equalised_tensors(unbalanced)
     assert len(tensors) == 3
     peaks = {at: np.abs(known[at]).max(axis=(0, 1, 2)) for at in tensors}
-    changed = equalised(unbalanced, None if by_weights else peaks)
+    changed = equalise(unbalanced, None if by_weights else peaks)
     (before,), (after,) = (interpret(each, image).values() for each in (unbalanced, changed))
     assert np.allclose(before, after, rtol=1e-3)
     made = interpret(changed, image, keep=True)[unbalanced.nodes[0].output]
@@ -71,7 +71,7 @@ def test_what_two_layers_share_stays(unbalanced, shared):
         nodes=(first, other, *rest),
         outputs=(*unbalanced.outputs, made),
     )
-    changed = equalised(graph)
+    changed = equalise(graph)
     image = {graph.inputs[0]: float_samples(1)[0]}
     before, after = (interpret(each, image) for each in (graph, changed))
     for number in graph.outputs:
@@ -81,11 +81,9 @@ def test_what_two_layers_share_stays(unbalanced, shared):
 def test_one_scale_for_all_weights_is_rescued(unbalanced):
     images = float_samples(40)
     ratios = {}
-    for equalise in (False, True):
-        made = quantise(
-            unbalanced, images, samples=20, weight_scales="per-tensor", equalise=equalise
-        )
-        ratios[equalise] = made.report.outputs[0].sqnr_db
+    for option in (False, True):
+        made = quantise(unbalanced, images, samples=20, weight_scales="per-tensor", equalise=option)
+        ratios[option] = made.report.outputs[0].sqnr_db
         weights = [made.graph.tensors[n.inputs[1]] for n in made.graph.nodes if n.op is Op.CONV_2D]
         assert all(len(tensor.quantisation.scale) == 1 for tensor in weights)
     assert ratios[True] > max(25, ratios[False] + 10)
@@ -95,9 +93,9 @@ def test_one_scale_for_all_weights_is_rescued(unbalanced):
 def test_the_better_way_is_chosen(unbalanced, scales):
     """Balanced channels lose fewer results there, on samples that decide nothing, too."""
     images, found = float_samples(80), {}
-    for equalise in (None, True, False):
-        found[equalise] = quantise(
-            unbalanced, images, samples=40, weight_scales=scales, equalise=equalise
+    for option in (None, True, False):
+        found[option] = quantise(
+            unbalanced, images, samples=40, weight_scales=scales, equalise=option
         )
     assert found[None].report.options.equalise
     assert found[None].content == found[True].content
@@ -109,8 +107,8 @@ def test_the_better_way_is_chosen(unbalanced, scales):
 def test_both_halves_of_the_samples_decide(unbalanced, better):
     """A way that loses more on one half may lose less on both."""
     lost = [0.1, 0.3, 0.2, 0.2] if better else [0.3, 0.1, 0.1, 0.2]
-    with mock.patch("matloom.quantiser.balance._lost", side_effect=lost):
-        assert balanced(unbalanced, samples_of(unbalanced), Options()).equalise == better
+    with mock.patch("matloom.quantiser.balance._loss", side_effect=lost):
+        assert decide_equalise(unbalanced, samples_of(unbalanced), Options()).equalise == better
 
 
 def samples_of(graph):
@@ -120,10 +118,10 @@ def samples_of(graph):
 def test_classes_count_rather_than_noise(unbalanced):
     """Before SOFTMAX, what all elements have in common changes no result."""
     given = samples_of(unbalanced)
-    (number,) = watched(unbalanced)
+    (number,) = watched_tensors(unbalanced)
     exact = outputs_of(replace(unbalanced, outputs=(number,)), given)
     with mock.patch("matloom.quantiser.balance.rounded_outputs", return_value=[exact[0] + 5]):
-        assert _lost(unbalanced, given, given, Options(equalise=False)) < 1e-6
+        assert _loss(unbalanced, given, given, Options(equalise=False)) < 1e-6
 
 
 def test_one_sample_decides_nothing(unbalanced):

@@ -9,7 +9,7 @@ from matloom.ir.attributes import Activation, Arithmetic, Softmax
 from matloom.ir.graph import Op
 from matloom.kernels.interpreter import interpret
 from matloom.quantiser import quantise
-from matloom.quantiser.matters import mattering
+from matloom.quantiser.matters import clamp_to_relevant
 from support.float_network import FloatNetwork, float_samples
 
 
@@ -31,7 +31,7 @@ def test_operands_of_additions(activation):
     image = 4 * float_samples(1)[0]
     known = interpret(graph, {graph.inputs[0]: image}, keep=True)
     made = graph.nodes[0].output
-    before, after = known[made], mattering(graph, made, known)
+    before, after = known[made], clamp_to_relevant(graph, made, known)
     given = known[graph.outputs[0]]
     limits = {Activation.RELU: (0, np.inf), Activation.RELU6: (0, 6)}
     least, most = limits.get(activation, (-np.inf, np.inf))
@@ -49,7 +49,7 @@ def test_what_an_output_or_another_operator_reads_matters():
     sums = network.add(Op.ADD, [made, image], Arithmetic(activation=Activation.RELU))
     graph = network.graph(sums, made)
     known = interpret(graph, {graph.inputs[0]: 4 * float_samples(1)[0]}, keep=True)
-    assert np.array_equal(mattering(graph, made, known), known[made])
+    assert np.array_equal(clamp_to_relevant(graph, made, known), known[made])
 
 
 def test_values_far_below_the_largest_of_a_softmax():
@@ -57,7 +57,7 @@ def test_values_far_below_the_largest_of_a_softmax():
     given = network.input("x", (2, 4), "float32")
     graph = network.graph(network.add(Op.SOFTMAX, [given], Softmax(beta=1.0)))
     rows = np.array([[[3, -40, 2.5, 0]], [[-30, -20, -90, -25]]], np.float32)
-    found = mattering(graph, given, {given: rows})
+    found = clamp_to_relevant(graph, given, {given: rows})
     assert np.allclose(found, [[[3, -8.09, 2.5, 0]], [[-30, -20, -31.09, -25]]], atol=0.01)
 
 

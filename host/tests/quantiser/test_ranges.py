@@ -8,7 +8,7 @@ from matloom.ir.builder import GraphBuilder
 from matloom.ir.graph import Op
 from matloom.quantiser import quantise
 from matloom.quantiser.histogram import histogram_of
-from matloom.quantiser.ranges import CALIBRATIONS, chosen_range, grid_range
+from matloom.quantiser.ranges import CALIBRATIONS, choose_range, grid_range
 from matloom.quantiser.scales import quantisation_of
 
 
@@ -35,7 +35,7 @@ def draw(name):
 def test_mse_has_the_least_error(name):
     values = draw(name)
     histogram = histogram_of(values)
-    chosen = error(values, chosen_range(histogram, "mse", 256))
+    chosen = error(values, choose_range(histogram, "mse", 256))
     tried = [
         error(values, (min(values.min() * low, 0.0), max(values.max() * high, 0.0)))
         for low in np.linspace(0.05, 1, 20)
@@ -48,27 +48,27 @@ def test_mse_has_the_least_error(name):
 @pytest.mark.parametrize("name", ["laplace", "relu", "shifted"])
 def test_every_calibration_keeps_almost_all_values(name, calibration):
     values = draw(name)
-    low, high = chosen_range(histogram_of(values), calibration, 256)
+    low, high = choose_range(histogram_of(values), calibration, 256)
     assert low <= 0 <= high
     assert ((values >= low) & (values <= high)).mean() > 0.99
 
 
 @pytest.mark.parametrize("calibration", ["percentile", "kl"])
 def test_an_outlier_does_not_set_the_range(calibration):
-    low, high = chosen_range(histogram_of(draw("outlier")), calibration, 256)
+    low, high = choose_range(histogram_of(draw("outlier")), calibration, 256)
     assert high < 20
     assert -6 < low < -2
 
 
 def test_minmax_is_the_range():
     values = draw("laplace")
-    assert chosen_range(histogram_of(values), "minmax", 256) == (values.min(), values.max())
+    assert choose_range(histogram_of(values), "minmax", 256) == (values.min(), values.max())
 
 
 @pytest.mark.parametrize("calibration", CALIBRATIONS)
 @pytest.mark.parametrize("value", [0.0, 2.5, -1e-3, 1e-30])
 def test_a_constant_has_a_scale(value, calibration):
-    limits = chosen_range(histogram_of(np.full(10, value, np.float32)), calibration, 256)
+    limits = choose_range(histogram_of(np.full(10, value, np.float32)), calibration, 256)
     made = quantisation_of(limits, "int8")
     assert 0 < made.scale[0] < float("inf")
     integer = np.clip(np.rint(value / made.scale[0]) + made.zero_point[0], -128, 127)
@@ -78,7 +78,7 @@ def test_a_constant_has_a_scale(value, calibration):
 def test_the_order_of_samples_does_not_matter():
     values = draw("laplace")
     shuffled = np.random.default_rng(1).permutation(values)
-    first, second = (chosen_range(histogram_of(each), "kl", 256) for each in (values, shuffled))
+    first, second = (choose_range(histogram_of(each), "kl", 256) for each in (values, shuffled))
     assert first == second
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from matloom.quantiser.moments import Moments
-from matloom.quantiser.rounding import fitted, quadratic_form, round_weights
+from matloom.quantiser.rounding import fit_weights, quadratic_form, round_weights
 
 
 def moments(inputs, channels, lost=None):
@@ -107,7 +107,7 @@ def test_weights_fit_what_inputs_lack_unless_that_is_chance(related):
     inputs, lost = rows(60)
     halves = tuple(moments(inputs[at::2], 3, lost[at::2]) for at in (0, 1))
     given = replace(moments(inputs, 3, lost), halves=halves)
-    change = fitted(np.zeros((3, 20)), quadratic_form(given, 20), given)
+    change = fit_weights(np.zeros((3, 20)), quadratic_form(given, 20), given)
     inputs, lost = rows(4000)
     left = (lost - inputs @ change.T).var() / lost.var()
     assert left < 0.2 if related else left < 1.02
@@ -116,4 +116,4 @@ def test_weights_fit_what_inputs_lack_unless_that_is_chance(related):
 def test_one_sample_fits_nothing(case):
     inputs, weights = case
     given = moments(inputs, 3, inputs[:, :3])
-    assert np.array_equal(fitted(weights, quadratic_form(given, 6), given), weights)
+    assert np.array_equal(fit_weights(weights, quadratic_form(given, 6), given), weights)

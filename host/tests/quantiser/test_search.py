@@ -9,7 +9,7 @@ import matloom
 from matloom.errors import UserError
 from matloom.quantiser import page_of, quantise
 from matloom.quantiser.journal import Journal
-from matloom.quantiser.search import Goal, chosen_point
+from matloom.quantiser.search import Goal, choose_point
 from matloom.quantiser.trials import MixedPoint, Trials
 from support.float_network import FloatNetwork, float_samples, litert_agreement
 
@@ -65,11 +65,11 @@ def test_without_other_samples_a_search_holds_back_half(made):
 def test_a_target_of_cycles(made):
     front = made.report.search.points
     limit = front[1].cycles
-    chosen = chosen_point(list(front), Goal(kind="cycles", value=limit))
+    chosen = choose_point(list(front), Goal(kind="cycles", value=limit))
     assert chosen.cycles <= limit
     assert chosen.noise == min(point.noise for point in front if point.cycles <= limit)
     with pytest.raises(UserError, match="no mixture takes at most 1 cycles: the fastest takes"):
-        chosen_point(list(front), Goal(kind="cycles", value=1))
+        choose_point(list(front), Goal(kind="cycles", value=1))
 
 
 def test_a_target_of_points():
@@ -80,7 +80,7 @@ def test_a_target_of_points():
 
     points = [point(0.99, 100), point(0.97, 80), point(0.98, 70), point(0.90, 60)]
     for allowed, cycles in ((0.5, 100), (1, 70), (2, 70), (10, 60)):
-        assert chosen_point(points, Goal(kind="points", value=allowed)).cycles == cycles
+        assert choose_point(points, Goal(kind="points", value=allowed)).cycles == cycles
 
 
 def test_the_page_has_a_chart_and_every_point(made):

@@ -10,7 +10,7 @@ from matloom.compiler import CompileOptions, compile_network
 from matloom.data.digits import NETWORK
 from matloom.data.matrix_products import product_graph
 from matloom.data.streaming import streaming_network
-from matloom.frontend.opaque import file_tensor, whole
+from matloom.frontend.opaque import file_tensor, whole_network_node
 from matloom.frontend.tflite.write import write_tflite
 from matloom.ir.attributes import INTERPRETERS
 from matloom.ir.graph import Graph, Op
@@ -63,7 +63,9 @@ def _reference() -> Graph:
     """Return a network that only a reference interpreter runs."""
     graph = Instances([11, 7], "int8").make(Op.TANH)
     number, file = len(graph.tensors), file_tensor(write_tflite(graph))
-    node = whole(["TANH"], "a test", (*graph.inputs, number), graph.outputs, INTERPRETERS)
+    node = whole_network_node(
+        ["TANH"], "a test", (*graph.inputs, number), graph.outputs, INTERPRETERS
+    )
     return replace(graph, tensors={**graph.tensors, number: file}, nodes=(node,))
 
 

@@ -33,15 +33,15 @@ class OnnxPart:
     model: Model
     reason: str
 
-    def order(self, name: str, axes: tuple[int, ...] = LAST) -> str:
+    def in_order(self, name: str, axes: tuple[int, ...] = LAST) -> str:
         """Return a value that stands for another one, as held with its axes in this order."""
         value = self.values.known[name]
         shape = tuple(value.shape[axis] for axis in axes)
-        made = self.append("Transpose", [name], shape, value.dtype, perm=list(axes))
-        self.values.hold(made, in_file_order(len(shape)), self.values.bytes_of(name, axes))
+        output = self.append("Transpose", [name], shape, value.dtype, perm=list(axes))
+        self.values.hold(output, in_file_order(len(shape)), self.values.bytes_of(name, axes))
         # Added at once: nothing may come between the operators that run.
-        self.values.wanted(made)
-        return made
+        self.values.file_tensor(output)
+        return output
 
     def run(
         self,
@@ -52,10 +52,10 @@ class OnnxPart:
         **attributes: Any,
     ) -> str:
         """Append an operator that runs; return its output, internal if it has no shape."""
-        made = self.append(op, inputs, shape, dtype, **attributes)
+        output = self.append(op, inputs, shape, dtype, **attributes)
         constants = {*self.model.constants}
         numbers = [
-            self.values.wanted(name)
+            self.values.file_tensor(name)
             if name in self.values.known and name not in constants
             else self.values.numbers[name]
             for name in inputs
@@ -66,12 +66,12 @@ class OnnxPart:
                 name=op,
                 index=len(self.model.proto.graph.node) - 1,
                 inputs=tuple(numbers),
-                outputs=(self.values.made_outside(made),),
+                outputs=(self.values.opaque_output(output),),
                 reason=f"{op} {self.reason}",
                 interpreters=ONNX_INTERPRETERS,
             )
         )
-        return made
+        return output
 
     def constant(self, array: Any) -> str:
         """Append a constant."""
@@ -79,7 +79,7 @@ class OnnxPart:
 
         return self.run("Constant", [], None, "", value=numpy_helper.from_array(array))
 
-    def picked(self, name: str, channels: str, axis: int) -> str:
+    def pick(self, name: str, channels: str, axis: int) -> str:
         """Append some channels of a constant; a single number applies to all channels."""
         if not name or self.model.constant(name).size == 1:
             return name
@@ -97,34 +97,34 @@ class OnnxPart:
         import onnx
 
         graph, imports = self.model.proto.graph, self.model.proto.opset_import
-        made = f"{op} apart {len(graph.node)}"
+        output = f"{op} apart {len(graph.node)}"
         domain = _OWN if op in (*_LAST, "QGemm") else ""
         if domain and all(each.domain != domain for each in imports):
             imports.append(onnx.helper.make_opsetid(domain, 1))
-        graph.node.append(onnx.helper.make_node(op, inputs, [made], domain=domain, **attributes))
-        self.values.numbers[made] = len(self.values.numbers)
+        graph.node.append(onnx.helper.make_node(op, inputs, [output], domain=domain, **attributes))
+        self.values.numbers[output] = len(self.values.numbers)
         if shape is not None:
             kind = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
-            graph.value_info.append(onnx.helper.make_tensor_value_info(made, kind, shape))
-            self.values.known[made] = FileValue(shape, dtype)
-        return made
+            graph.value_info.append(onnx.helper.make_tensor_value_info(output, kind, shape))
+            self.values.known[output] = FileValue(shape, dtype)
+        return output
 
 
-def leave_last(values: Values, model: Model, node: Any, reason: str) -> bool:
+def run_channels_last(values: Values, model: Model, node: Any, reason: str) -> bool:
     """Leave an operator on images to ONNX Runtime, channels last; return whether that works."""
-    source, made = node.input[0], node.output[0]
-    known = values.known.get(source), values.known.get(made)
-    if node.op_type not in _LAST or any(each is None for each in known):
+    source, output_name = node.input[0], node.output[0]
+    ends = values.known.get(source), values.known.get(output_name)
+    if node.op_type not in _LAST or any(each is None for each in ends):
         return False
-    if any(len(each.shape) != len(LAST) for each in known if each is not None):
+    if any(len(each.shape) != len(LAST) for each in ends if each is not None):
         return False
     ready = LAST in values.known[source].held
     ready |= node.op_type == "QLinearConv" and values.is_bytes(source)
     if not ready or attribute(node, "channels_last", 0):
         return False
     part = OnnxPart(values=values, model=model, reason=reason)
-    output = values.known[made]
-    inputs = [part.order(source), *node.input[1:]]
+    output = values.known[output_name]
+    inputs = [part.in_order(source), *node.input[1:]]
     shape = tuple(output.shape[axis] for axis in LAST)
     last = part.run(node.op_type, inputs, shape, output.dtype, **_attributes(node))
     _set_output(part, node, last)
@@ -150,7 +150,7 @@ def split_channels(values: Values, model: Model, node: Any, claim: Claim) -> Cla
     part = OnnxPart(values=values, model=model, reason=reason)
     output = values.known[node.output[0]]
     axes = LAST if node.op_type == "QLinearConv" else in_file_order(rank)
-    engine = part.order(node.output[0], axes)
+    engine = part.in_order(node.output[0], axes)
     some = split[node.op_type](part, node, claim)
     places = np.arange(claim.channels)
     places[list(channels)] = claim.channels + np.arange(len(channels))
@@ -164,7 +164,7 @@ def split_channels(values: Values, model: Model, node: Any, claim: Claim) -> Cla
 def _some_of_convolution(part: OnnxPart, node: Any, claim: Claim) -> str:
     """Append the unproven channels of a convolution, with channels last."""
     channels, names = claim.unproven, [*node.input, ""]
-    given = part.order(node.input[0])
+    given = part.in_order(node.input[0])
     picks = part.constant(np.array(channels, np.int64))
     attributes = _attributes(node)
     if attributes.get("group", 1) != 1:
@@ -172,10 +172,10 @@ def _some_of_convolution(part: OnnxPart, node: Any, claim: Claim) -> str:
             raise Unsupported(str(claim))
         attributes["group"] = len(channels)
         given = part.run("Gather", [given, picks], None, "", axis=3)
-    weights, scale, zero = (part.picked(name, picks, 0) for name in names[3:6])
+    weights, scale, zero = (part.pick(name, picks, 0) for name in names[3:6])
     inputs = [given, *names[1:3], weights, scale, zero, *names[6:8]]
     if names[8]:
-        inputs.append(part.picked(names[8], picks, 0))
+        inputs.append(part.pick(names[8], picks, 0))
     dtype = part.values.known[node.output[0]].dtype
     return part.run("QLinearConv", inputs, None, dtype, **attributes)
 
@@ -183,23 +183,23 @@ def _some_of_convolution(part: OnnxPart, node: Any, claim: Claim) -> str:
 def _some_of_product(part: OnnxPart, node: Any, claim: Claim) -> str:
     """Append the unproven columns of a product."""
     names = list(node.input)
-    given = part.order(names[0], in_file_order(len(part.values.known[names[0]].shape)))
+    given = part.in_order(names[0], in_file_order(len(part.values.known[names[0]].shape)))
     picks = part.constant(np.array(claim.unproven, np.int64))
     rows = node.op_type == "QGemm" and attribute(node, "transB", 0)
-    held = [part.picked(names[3], picks, 0 if rows else 1)]
+    held = [part.pick(names[3], picks, 0 if rows else 1)]
     # One value per column, or one for all.
-    held += [part.picked(name, picks, 0) for name in names[4 : 7 if node.op_type == "QGemm" else 6]]
+    held += [part.pick(name, picks, 0) for name in names[4 : 7 if node.op_type == "QGemm" else 6]]
     inputs = [given, *names[1:3], *held, *names[3 + len(held) :]]
     dtype = part.values.known[node.output[0]].dtype
-    return part.run(node.op_type, inputs, None, dtype, **_own(node))
+    return part.run(node.op_type, inputs, None, dtype, **_op_domain(node))
 
 
 def _attributes(node: Any) -> dict[str, Any]:
     """Return the attributes of an operator that has its channels last."""
-    return {**_own(node), "channels_last": 1}
+    return {**_op_domain(node), "channels_last": 1}
 
 
-def _own(node: Any) -> dict[str, Any]:
+def _op_domain(node: Any) -> dict[str, Any]:
     import onnx
 
     return {item.name: onnx.helper.get_attribute_value(item) for item in node.attribute}

@@ -19,8 +19,8 @@ from matloom.frontend.onnx.file_node import FileNode
 from matloom.frontend.onnx.functions import run_alone
 from matloom.frontend.onnx.move_options import integers
 from matloom.frontend.onnx.quantised import Model, attribute, quantisation_of
-from matloom.frontend.onnx.values import LAST, Values, as_signed, in_file_order
-from matloom.frontend.onnx.weighted import stated_multipliers
+from matloom.frontend.onnx.values import LAST, Values, as_int8, in_file_order
+from matloom.frontend.onnx.weighted import multipliers_for
 from matloom.ir.attributes import DepthwiseConv2D
 from matloom.ir.graph import Array, Op, Quantisation
 
@@ -37,8 +37,8 @@ class _Average:
     Members
     -------
     nodes:
-        In order; the first reads `source`, the last makes `made`.
-    given, result:
+        In order; the first reads `source`, the last makes `output`.
+    input_quantisation, output_quantisation:
         Quantisations of both, in the file's types.
     window, strides:
         Sizes of the windows, and distances between them.
@@ -46,9 +46,9 @@ class _Average:
 
     nodes: Sequence[Any]
     source: str
-    made: str
-    given: Quantisation
-    result: Quantisation
+    output: str
+    input_quantisation: Quantisation
+    output_quantisation: Quantisation
     window: tuple[int, int]
     strides: tuple[int, int] = (1, 1)
 
@@ -69,9 +69,11 @@ def convert_average(values: Values, model: Model, node: Any) -> Claim:
     average = _Average(
         nodes=[node],
         source=name,
-        made=output_name,
-        given=quantisation_of(model, node.input[1], node.input[2]),
-        result=quantisation_of(model, node.input[3], node.input[4] if len(node.input) > 4 else ""),
+        output=output_name,
+        input_quantisation=quantisation_of(model, node.input[1], node.input[2]),
+        output_quantisation=quantisation_of(
+            model, node.input[3], node.input[4] if len(node.input) > 4 else ""
+        ),
         window=window,
         strides=strides,
     )
@@ -104,9 +106,9 @@ def convert_mean(values: Values, model: Model, at: int) -> Claim | None:
     average = _Average(
         nodes=[first, mean, last],
         source=source,
-        made=made,
-        given=given,
-        result=result,
+        output=made,
+        input_quantisation=given,
+        output_quantisation=result,
         window=(shape[2], shape[3]),
     )
     return _convert(values, model, average, floating=True)
@@ -115,24 +117,27 @@ def convert_mean(values: Values, model: Model, at: int) -> Claim | None:
 def _convert(values: Values, model: Model, average: _Average, *, floating: bool) -> Claim:
     """Add the operator of an average, which ONNX Runtime computes in float32 if `floating`."""
     count, channels = math.prod(average.window), values.known[average.source].shape[1]
-    (input_scale,), (output_scale,) = average.given.scale, average.result.scale
+    (input_scale,), (output_scale,) = (
+        average.input_quantisation.scale,
+        average.output_quantisation.scale,
+    )
     scale = np.float32(input_scale) / (np.float32(output_scale) * np.float32(count))
-    zero = as_signed(average.given, values.known[average.source].dtype).zero_point[0]
+    zero = as_int8(average.input_quantisation, values.known[average.source].dtype).zero_point[0]
     reach = count * (-128 - zero), count * (127 - zero)
     averages = _averages(values, model, average) if floating else None
-    data, claim = stated_multipliers(
+    data, claim = multipliers_for(
         np.full(1, scale, np.float32),
         (np.array([reach[0]]), np.array([reach[1]])),
-        average.result,
-        values.known[average.made].dtype,
+        average.output_quantisation,
+        values.known[average.output].dtype,
         averages,
     )
-    uncertain = _uncertain(reach, float(scale), count) if floating else 0
+    uncertain = _uncertain_sums(reach, float(scale), count) if floating else 0
     inputs = [
-        values.bytes_of(average.source, LAST, average.given),
-        _ones(values, (1, *average.window, channels), average.made),
-        values.constant(np.zeros(channels, np.int32), f"{average.made} bias"),
-        values.constant(np.repeat(data, channels, axis=1), f"{average.made} multipliers"),
+        values.bytes_of(average.source, LAST, average.input_quantisation),
+        _ones(values, (1, *average.window, channels), average.output),
+        values.constant(np.zeros(channels, np.int32), f"{average.output} bias"),
+        values.constant(np.repeat(data, channels, axis=1), f"{average.output} multipliers"),
     ]
     _hold_sums(values, inputs, average)
     differing = max(uncertain, claim.differing)
@@ -141,24 +146,24 @@ def _convert(values: Values, model: Model, average: _Average, *, floating: bool)
 
 def _hold_sums(values: Values, inputs: list[int], average: _Average) -> None:
     """Add the operator of sums, and register its output as the value that is made."""
-    made = average.made
+    made = average.output
     wanted = values.known[made]
     attributes = DepthwiseConv2D(stride=average.strides)
-    signed = as_signed(average.result, wanted.dtype)
+    signed = as_int8(average.output_quantisation, wanted.dtype)
     if len(wanted.shape) == len(LAST):
         last = tuple(wanted.shape[axis] for axis in LAST)
-        pooled = values.made(Op.DEPTHWISE_CONV_2D, inputs, last, signed, made, attributes)
+        pooled = values.add_operator(Op.DEPTHWISE_CONV_2D, inputs, last, signed, made, attributes)
         values.hold(made, LAST, pooled)
         return
     images, channels = wanted.shape
     single = (images, 1, 1, channels)
-    pooled = values.made(Op.DEPTHWISE_CONV_2D, inputs, single, signed, made, attributes)
-    flat = values.made(Op.RESHAPE, [pooled], wanted.shape, signed, made)
+    pooled = values.add_operator(Op.DEPTHWISE_CONV_2D, inputs, single, signed, made, attributes)
+    flat = values.add_operator(Op.RESHAPE, [pooled], wanted.shape, signed, made)
     values.hold(made, in_file_order(len(wanted.shape)), flat)
 
 
 def _windows(
-    node: Any, image: tuple[int, ...], made: tuple[int, ...]
+    node: Any, image: tuple[int, ...], output: tuple[int, ...]
 ) -> tuple[tuple[int, int], tuple[int, int]]:
     """Return the window and the strides of an average."""
     if node.op_type == "QLinearGlobalAveragePool":
@@ -170,7 +175,7 @@ def _windows(
     padded = any(attribute(node, "pads", [])) or kind.startswith("SAME")
     inside = all(
         (count - 1) * stride + taps <= size
-        for count, stride, taps, size in zip(made, strides, window, image, strict=True)
+        for count, stride, taps, size in zip(output, strides, window, image, strict=True)
     )
     if len(window) != 2 or dilations != (1, 1) or padded or not inside:
         raise Unsupported("averages over windows that reach beyond the image")
@@ -187,18 +192,18 @@ def _averages(values: Values, model: Model, average: _Average) -> Array:
     sums = np.arange(255 * count + 1)[:, np.newaxis]
     elements = (sums // count + least).astype(np.int16) + (np.arange(count) < sums % count)
     images = elements.astype(kind).reshape(-1, 1, *average.window)
-    dtype = values.known[average.made].dtype
-    made = run_alone(model.proto, average.nodes, {average.source: images}, average.made, dtype)
-    averages: Array = made.reshape(-1).astype(np.int64) - average.result.zero_point[0]
+    dtype = values.known[average.output].dtype
+    made = run_alone(model.proto, average.nodes, {average.source: images}, average.output, dtype)
+    averages: Array = made.reshape(-1).astype(np.int64) - average.output_quantisation.zero_point[0]
     return averages
 
 
-def _ones(values: Values, shape: tuple[int, ...], made: str) -> int:
+def _ones(values: Values, shape: tuple[int, ...], name: str) -> int:
     quantisation = Quantisation(scale=(1.0,), zero_point=(0,))
-    return values.constant(np.ones(shape, np.int8), f"{made} weights", quantisation)
+    return values.constant(np.ones(shape, np.int8), f"{name} weights", quantisation)
 
 
-def _uncertain(reach: tuple[int, int], scale: float, count: int) -> int:
+def _uncertain_sums(reach: tuple[int, int], scale: float, count: int) -> int:
     """Return how many sums are so close to a half that float32 could round them differently.
 
     Float32 rounds each of the `count` numbers, each addition, and both quotients once; this

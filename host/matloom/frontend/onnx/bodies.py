@@ -3,7 +3,7 @@
 from typing import Any
 
 from matloom.frontend.onnx.optimised import is_integer
-from matloom.frontend.onnx.shapes import inferred
+from matloom.frontend.onnx.shapes import infer_shapes
 from matloom.kernels.onnx_model import captured, subgraphs
 
 
@@ -30,7 +30,7 @@ def with_loop_shapes(model: Any) -> Any:
                 if made and made not in declared:
                     value = changed.graph.value_info.add(name=made)
                     value.type.CopyFrom(known[given].type)
-            model = inferred(changed)
+            model = infer_shapes(changed)
             assert model.graph.node[at].output == node.output
     return model
 
@@ -66,8 +66,8 @@ def body_of(model: Any, node: Any) -> Any:
     for value, kind in zip(graph.input, kinds, strict=True):
         value.type.CopyFrom(kind)
     graph.input.extend(known[name] for name in outer)
-    _with_makers(graph)
-    made = inferred(made)
+    _give_producers(graph)
+    made = infer_shapes(made)
     ends = [value.type for value in made.graph.output][1 : 1 + len(carried)]
     return made if ends == kinds[len(_COUNTERS) :] else None
 
@@ -76,7 +76,7 @@ def body_of(model: Any, node: Any) -> Any:
 _COUNTERS = (7, 9)
 
 
-def _with_makers(graph: Any) -> None:
+def _give_producers(graph: Any) -> None:
     """Give each output of a body its own producer, and leave its shape open."""
     made = [name for each in graph.node for name in each.output]
     for at, value in enumerate(graph.output):

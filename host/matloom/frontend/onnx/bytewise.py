@@ -11,8 +11,8 @@ import numpy as np
 from matloom.frontend.onnx.claims import Claim
 from matloom.frontend.onnx.moves import MOVES
 from matloom.frontend.onnx.quantised import Model, quantisation_of
-from matloom.frontend.onnx.unary import function_of
-from matloom.frontend.onnx.values import Values, as_signed
+from matloom.frontend.onnx.unary import convert_chain
+from matloom.frontend.onnx.values import Values, as_int8
 
 #: Element-wise operators on one input, or with constants of one element.
 ELEMENTWISE = frozenset(
@@ -37,7 +37,7 @@ def convert_function(values: Values, model: Model, at: int) -> Claim | None:
         A result depends on more than one byte.
     """
     node = model.proto.graph.node[at]
-    nodes = _behind(model, at)
+    nodes = _operators_between(model, at)
     sources = {
         tuple(each.input)
         for each in nodes
@@ -52,7 +52,7 @@ def convert_function(values: Values, model: Model, at: int) -> Claim | None:
     if values.known[source].shape != values.known[made].shape:
         return None
     given, result = (quantisation_of(model, *side[1:3]) for side in names)
-    return function_of(values, model, nodes, (source, given), (made, result))
+    return convert_chain(values, model, nodes, (source, given), (made, result))
 
 
 def convert_move(values: Values, model: Model, at: int) -> bool:
@@ -74,7 +74,7 @@ def convert_move(values: Values, model: Model, at: int) -> bool:
     result = quantisation_of(model, *[*node.input[1:], ""][:2])
     # ONNX Runtime turns some int8 into uint8, which keeps differences.
     dtypes = values.known[source].dtype, values.known[made].dtype
-    same = as_signed(given, dtypes[0]) == as_signed(result, dtypes[1])
+    same = as_int8(given, dtypes[0]) == as_int8(result, dtypes[1])
     steps, scale = np.arange(-255, 256, dtype=np.float32), np.float32(given.scale[0])
     with np.errstate(all="ignore"):
         kept = np.array_equal(np.rint(steps * scale / scale), steps)
@@ -85,7 +85,7 @@ def convert_move(values: Values, model: Model, at: int) -> bool:
     return True
 
 
-def _behind(model: Model, at: int) -> list[Any]:
+def _operators_between(model: Model, at: int) -> list[Any]:
     """Return an operator and its predecessors up to DequantizeLinear, in the model's order.
 
     The result is empty if a predecessor is another operator or a constant of several elements.

@@ -15,7 +15,7 @@ import numpy as np
 from matloom.frontend.onnx.bytewise import ELEMENTWISE
 from matloom.frontend.onnx.moves import MOVES
 from matloom.frontend.onnx.optimised import is_integer
-from matloom.frontend.onnx.shapes import inferred
+from matloom.frontend.onnx.shapes import infer_shapes
 from matloom.kernels.onnx_model import subgraphs
 
 #: Maximum number of operators in all iterations of a loop; longer loops stay loops.
@@ -43,7 +43,7 @@ class _RefusedError(Exception):
     """A branch or loop must stay unchanged."""
 
 
-def written_out(model: Any) -> Any:
+def unroll_control_flow(model: Any) -> Any:
     """Return a model in which branches and loops of quantised operators are written out.
 
     They are those of the main graph, and hold no control flow themselves.
@@ -59,11 +59,11 @@ def written_out(model: Any) -> Any:
             nodes = _Writer(changed, at).nodes()
             del changed.graph.node[:]
             changed.graph.node.extend([*model.graph.node[:at], *nodes, *model.graph.node[at + 1 :]])
-            changed = inferred(changed)
+            changed = infer_shapes(changed)
             _require_choices(changed.graph)
         except _RefusedError:
             continue
-        return written_out(changed)
+        return unroll_control_flow(changed)
     return model
 
 
@@ -95,7 +95,7 @@ class _Writer:
     def _branches(self) -> None:
         branches = {item.name: item.g for item in self.node.attribute}
         chosen = [
-            self._inlined(
+            self._inline(
                 branches[name], {}, f"{self.label} {name}", self._constants(branches[name])
             )
             for name in ("then_branch", "else_branch")
@@ -112,7 +112,7 @@ class _Writer:
             raise _RefusedError
         if self.node.input[1] and not begins:
             raise _RefusedError
-        always, alive = _always(body), ""
+        always, alive = _never_stops_early(body), ""
         stacked: list[list[str]] = [[] for _ in body.output[1 + len(carried) :]]
         if not always and stacked:
             raise _RefusedError
@@ -123,7 +123,7 @@ class _Writer:
             condition = self._new(np.array(True), f"{label} condition")
             names = [value.name for value in body.input]
             given = dict(zip(names, [number, condition, *carried], strict=True))
-            ends = self._inlined(body, given, label, constants)
+            ends = self._inline(body, given, label, constants)
             after = ends[1 : 1 + len(carried)]
             if alive:
                 after = [
@@ -132,7 +132,7 @@ class _Writer:
                 ]
             carried = after
             for each, name in zip(stacked, ends[1 + len(carried) :], strict=True):
-                each.append(self._unsqueezed(name, f"{label} {len(each)} of {name}"))
+                each.append(self._unsqueeze(name, f"{label} {len(each)} of {name}"))
             if not always:
                 alive = self._add("And", [alive, ends[0]], f"{label} on") if alive else ends[0]
         self._end(carried, [(parts, 0) for parts in stacked])
@@ -166,11 +166,11 @@ class _Writer:
                 source = [scanned[place], at]
                 parts.append(self._add("Gather", source, f"{at} slice", axis=axes[place]))
             inside = dict(zip(names, [*carried, *parts], strict=True))
-            values = self._inlined(body, inside, label, constants)
+            values = self._inline(body, inside, label, constants)
             carried = values[: len(carried)]
             for place, name in enumerate(values[len(carried) :]):
                 new = f"{label} {iteration} of {name} {place}"
-                stacked[place].append(self._unsqueezed(name, new, ends[place]))
+                stacked[place].append(self._unsqueeze(name, new, ends[place]))
         backward = numbers("scan_output_directions", made)
         ordered = [
             each[::-1] if back else each for each, back in zip(stacked, backward, strict=True)
@@ -202,7 +202,7 @@ class _Writer:
             if output:
                 self._add("Concat", parts, output, axis=axis)
 
-    def _inlined(
+    def _inline(
         self, body: Any, given: Mapping[str, str], label: str, constants: Mapping[str, str]
     ) -> list[str]:
         """Add the operators of a branch or an iteration; return the names of its outputs."""
@@ -245,14 +245,14 @@ class _Writer:
         self.made.append(onnx.helper.make_node(op, inputs, [output], **attributes))
         return output
 
-    def _unsqueezed(self, name: str, output: str, axis: int = 0) -> str:
+    def _unsqueeze(self, name: str, output: str, axis: int = 0) -> str:
         if not self.modern:
             return self._add("Unsqueeze", [name], output, axes=[axis])
         axes = self._new(np.full(1, axis, np.int64), f"{output} axes")
         return self._add("Unsqueeze", [name, axes], output)
 
 
-def _always(body: Any) -> bool:
+def _never_stops_early(body: Any) -> bool:
     """Return whether a loop never stops early: it passes its condition on unchanged."""
     makers = {name: node for node in body.node for name in node.output}
     name = body.output[0].name

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from matloom.frontend.errors import Unsupported
-from matloom.frontend.onnx.apart import leave_last, split_channels
+from matloom.frontend.onnx.apart import run_channels_last, split_channels
 from matloom.frontend.onnx.averages import convert_average, convert_mean
 from matloom.frontend.onnx.bodies import is_layered_loop
 from matloom.frontend.onnx.bytewise import convert_function, convert_move
@@ -101,12 +101,12 @@ class Conversion:
     def run(self, inputs: list[str], outputs: list[str]) -> list[int]:
         """Convert all operators; return the tensor numbers of the outputs."""
         for name in inputs:
-            self.values.provided(name)
+            self.values.provide(name)
             self._declare_as_read(name)
         # Some conversions append operators.
         for at, node in enumerate(list(self.graph.node)):
             self._convert(at, node)
-        found = [self.values.wanted(name) for name in outputs]
+        found = [self.values.file_tensor(name) for name in outputs]
         transpose_on_host(self.values, self.model, found)
         return found
 
@@ -122,7 +122,7 @@ class Conversion:
         except Unsupported as unsupported:
             self._reasons[id(node)] = str(unsupported)
             self.values.undo(marked)
-            if leave_last(self.values, self.model, node, str(unsupported)):
+            if run_channels_last(self.values, self.model, node, str(unsupported)):
                 return
         self._opaque(at, node)
 
@@ -189,7 +189,7 @@ class Conversion:
             if name in self.model.constants:
                 inputs.append(self.numbers[name])
             elif name in self.values.known:
-                inputs.append(self.values.wanted(name))
+                inputs.append(self.values.file_tensor(name))
             elif name in self.numbers:
                 inputs.append(self.numbers[name])
         name, alone = operator_name(node), is_layered_loop(node)
@@ -199,7 +199,9 @@ class Conversion:
                 name=name,
                 index=at,
                 inputs=tuple(inputs),
-                outputs=tuple(self.values.made_outside(output) for output in node.output if output),
+                outputs=tuple(
+                    self.values.opaque_output(output) for output in node.output if output
+                ),
                 reason=f"{name} {self._reasons.get(id(node), 'has no kernel here')}",
                 interpreters=ONNX_INTERPRETERS,
                 alone=alone,
@@ -211,14 +213,14 @@ class Conversion:
 
     def _declare_as_read(self, name: str) -> None:
         """Record the quantisation that a layer states for a value that it reads, moved or not."""
-        value, stated = self.values.known.get(name), self._stated(name)
+        value, stated = self.values.known.get(name), self._stated_quantisation(name)
         if value is not None and value.dtype in ("int8", "uint8") and stated is not None:
             self.values.declare(name, stated)
 
-    def _stated(self, name: str) -> Quantisation | None:
+    def _stated_quantisation(self, name: str) -> Quantisation | None:
         for node in self._readers.get(name, []):
             if node.op_type in MOVES:
-                found = self._stated(node.output[0])
+                found = self._stated_quantisation(node.output[0])
                 if found is not None:
                     return found
             elif node.op_type in _INTEGERS and name in node.input:

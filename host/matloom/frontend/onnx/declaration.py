@@ -4,14 +4,14 @@ from collections.abc import Set
 from typing import Any
 
 from matloom.frontend.declaration import Declaration, DeclaredTensor, ModelInfo
-from matloom.frontend.errors import ModelError, refused
+from matloom.frontend.errors import ModelError, unreadable_file
 from matloom.frontend.onnx.model import DTYPES, open_model
-from matloom.frontend.onnx.shapes import inferred
+from matloom.frontend.onnx.shapes import infer_shapes
 from matloom.frontend.onnx.sizes import inputs_of
 from matloom.frontend.source import ModelFile
 
 
-def declared_by_onnx(file: ModelFile) -> Declaration:
+def read_onnx_declaration(file: ModelFile) -> Declaration:
     """Return the declarations of an ONNX file, with output shapes inferred if possible.
 
     Raises
@@ -23,9 +23,9 @@ def declared_by_onnx(file: ModelFile) -> Declaration:
     """
     try:
         model = open_model(file)
-        inferred_outputs = {value.name: value for value in inferred(model).graph.output}
+        inferred_outputs = {value.name: value for value in infer_shapes(model).graph.output}
     except ModelError as error:
-        raise refused(file.name, error) from None
+        raise unreadable_file(file.name, error) from None
     graph_inputs = inputs_of(model.graph)
     ends = (*graph_inputs, *model.graph.output)
     named = {dim.dim_param for value in ends for dim in value.type.tensor_type.shape.dim}

@@ -24,8 +24,8 @@ def widen_ends(graph: Any) -> None:
     An input that is also an output stays unchanged.
     """
     constants = {each.name for each in graph.initializer}
-    given = [value for value in graph.input if _narrow(value) and value.name not in constants]
-    made = {value.name: value for value in graph.output if _narrow(value)}
+    given = [value for value in graph.input if _numpy_lacks(value) and value.name not in constants]
+    made = {value.name: value for value in graph.output if _numpy_lacks(value)}
     if made.keys() & {value.name for value in graph.input} or not (given or made):
         return
     inner = {name: f"{name} (narrow)" for name in (*(value.name for value in given), *made)}
@@ -36,7 +36,7 @@ def widen_ends(graph: Any) -> None:
     del graph.node[:]
     graph.node.extend(nodes)
     for value in (*given, *graph.output):
-        if _narrow(value):
+        if _numpy_lacks(value):
             value.type.tensor_type.elem_type = _WIDE[_kind(value)]
 
 
@@ -44,14 +44,14 @@ def _kind(value: Any) -> int:
     return int(value.type.tensor_type.elem_type)
 
 
-def _narrow(value: Any) -> bool:
+def _numpy_lacks(value: Any) -> bool:
     return value.type.WhichOneof("value") == "tensor_type" and _kind(value) in _WIDE
 
 
-def _cast(source: str, made: str, kind: int) -> Any:
+def _cast(source: str, output: str, kind: int) -> Any:
     import onnx
 
-    return onnx.helper.make_node("Cast", [source], [made], to=kind)
+    return onnx.helper.make_node("Cast", [source], [output], to=kind)
 
 
 def _rename(graph: Any, names: Mapping[str, str]) -> None:

@@ -25,7 +25,7 @@ def every_pair(dtypes: tuple[str, str]) -> tuple[Array, Array]:
 
 
 def run_alone(
-    model: Any, nodes: Sequence[Any], given: dict[str, Array], output: str, dtype: str
+    model: Any, nodes: Sequence[Any], inputs: dict[str, Array], output: str, dtype: str
 ) -> Array:
     """Return an output of some operators of a model, run by themselves on inputs of any shape.
 
@@ -44,14 +44,14 @@ def run_alone(
     graph = alone.graph
     graph.name = "alone"
     graph.node.extend(nodes)
-    graph.input.extend(value(name, each.dtype.name, each.shape) for name, each in given.items())
+    graph.input.extend(value(name, each.dtype.name, each.shape) for name, each in inputs.items())
     graph.output.append(value(output, dtype, None))
     read = {name for node in nodes for name in node.input}
     graph.initializer.extend(
-        each for each in model.graph.initializer if each.name in read and each.name not in given
+        each for each in model.graph.initializer if each.name in read and each.name not in inputs
     )
     try:
-        (only_output,) = onnx_session(alone.SerializeToString()).run(None, given)
+        (only_output,) = onnx_session(alone.SerializeToString()).run(None, inputs)
     except ImportError:
         raise Unsupported("needs ONNX Runtime to be compared with") from None
     # ONNX Runtime has its own exception classes.

@@ -8,14 +8,14 @@ from matloom.errors import MissingPackageError
 from matloom.frontend.errors import ModelError, Unsupported
 from matloom.frontend.onnx.bodies import with_loop_shapes
 from matloom.frontend.onnx.claims import Claim
-from matloom.frontend.onnx.control import written_out
+from matloom.frontend.onnx.control import unroll_control_flow
 from matloom.frontend.onnx.convert import Conversion, operator_name
 from matloom.frontend.onnx.loop_layout import with_channels_last
 from matloom.frontend.onnx.model import DTYPES, mark_exact
-from matloom.frontend.onnx.optimised import is_quantised, of_integers
-from matloom.frontend.onnx.order import in_pieces
+from matloom.frontend.onnx.optimised import is_quantised, to_integer_operators
+from matloom.frontend.onnx.order import reorder
 from matloom.frontend.onnx.registered import registered_node
-from matloom.frontend.onnx.shapes import inferred
+from matloom.frontend.onnx.shapes import infer_shapes
 from matloom.frontend.onnx.sizes import inputs_of
 from matloom.frontend.onnx.values import FileValue
 from matloom.frontend.opaque import OpaqueOperator, bind, file_tensor
@@ -48,31 +48,31 @@ class GraphReader:
     def graph(self) -> Graph:
         """Return the graph: parts for the engine and parts for ONNX Runtime, or a single node."""
         try:
-            graph = self._mixed()
+            graph = self._mixed_graph()
             verify(graph, self.name)
         except RegisteredOperatorError:
             raise
         except (Unsupported, ValueError):
-            return self._whole()
+            return self._single_node_graph()
         return graph
 
     def claims(self) -> list[Claim]:
         """Return the claims about the engine's operators; empty if there are none."""
         try:
-            self._mixed()
+            self._mixed_graph()
         except Unsupported:
             return []
         return self._claims
 
-    def _mixed(self) -> Graph:
+    def _mixed_graph(self) -> Graph:
         """Return a graph whose quantised layers are operators of the engine.
 
         Raises `Unsupported` if there are none, or a tensor between the parts has no NumPy type.
         """
         if not is_quantised(self.proto) and not any(map(registered_node, self.proto.node)):
             raise Unsupported("has no quantised operator")
-        model, floating = of_integers(self.model, self.exact)
-        model = with_channels_last(inferred(in_pieces(written_out(model))))
+        model, floating = to_integer_operators(self.model, self.exact)
+        model = with_channels_last(infer_shapes(reorder(unroll_control_flow(model))))
         model = with_loop_shapes(model)
         numbers = value_numbers(model.graph)
         known = {
@@ -102,9 +102,9 @@ class GraphReader:
             lambda number: names.get(number, "") not in conversion.model.constants,
         )
         entering = [numbers[name] for name in ends[0]]
-        return self._used(entering, outputs, conversion, nodes)
+        return self._without_unused(entering, outputs, conversion, nodes)
 
-    def _used(
+    def _without_unused(
         self, entering: list[int], outputs: list[int], conversion: Conversion, nodes: list[Node]
     ) -> Graph:
         """Return the graph of everything that its outputs need."""
@@ -124,7 +124,7 @@ class GraphReader:
             copies=values.copies(),
         )
 
-    def _whole(self) -> Graph:
+    def _single_node_graph(self) -> Graph:
         """Return a graph of a single node that ONNX Runtime runs."""
         if not self.proto.output:
             raise ModelError("must have outputs")

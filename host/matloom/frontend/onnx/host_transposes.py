@@ -76,7 +76,7 @@ class _HostTransposes:
         order = [permutation.index(axis) for axis in range(len(permutation))]
         shape = tuple(tensor.shape[axis] for axis in order)
         held = self.part.append("Transpose", [name], shape, tensor.dtype, perm=order)
-        inner = self.values.provided(held)
+        inner = self.values.provide(held)
         self.values.known[held].held[in_file_order(len(order))] = transpose.inputs[0]
         self.values.tensors[inner] = replace(tensor, name=f"{name} transposed", shape=shape)
         back = self._transpose(held, tensor, transpose)

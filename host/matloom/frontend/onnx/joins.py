@@ -6,7 +6,7 @@ from matloom.frontend.errors import Unsupported
 from matloom.frontend.onnx.claims import Claim
 from matloom.frontend.onnx.quantised import Model, attribute, quantisation_of
 from matloom.frontend.onnx.unary import add_function, table_of
-from matloom.frontend.onnx.values import Values, as_signed
+from matloom.frontend.onnx.values import Values, as_int8
 from matloom.ir.attributes import Axis
 from matloom.ir.graph import Op
 
@@ -41,16 +41,16 @@ def convert_join(values: Values, model: Model, node: Any) -> Claim:
             axis=0,
         )
         table = table_of(model, [alone], (name, output_name), dtypes)
-        ends = as_signed(given, dtypes[0]), as_signed(result, dtypes[1])
+        ends = as_int8(given, dtypes[0]), as_int8(result, dtypes[1])
         number = values.bytes_of(name, order, given)
         scaled = add_function(values, number, ends, table, f"{output_name}, part {at}")
         numbers.append(values.read_as(scaled, ends[1], scaled=True))
     shape = tuple(wanted.shape[each] for each in order)
-    signed = as_signed(result, wanted.dtype)
+    signed = as_int8(result, wanted.dtype)
     attributes = Axis(axis=order.index(axis))
     values.hold(
         output_name,
         order,
-        values.made(Op.CONCATENATION, numbers, shape, signed, output_name, attributes),
+        values.add_operator(Op.CONCATENATION, numbers, shape, signed, output_name, attributes),
     )
     return Claim(unit="bytes", reachable=256 * len(sources), differing=0)

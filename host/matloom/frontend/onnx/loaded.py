@@ -52,9 +52,9 @@ class LoadedNodes:
 
     def checksum(self, nodes: Iterable[int]) -> int:
         """Return the checksum of nodes, as `find_part` of firmware/plugins/ort.c has it."""
-        return zlib.crc32(b"".join(self._described(nodes)))
+        return zlib.crc32(b"".join(self._describe(nodes)))
 
-    def _described(self, nodes: Iterable[int]) -> Iterator[bytes]:
+    def _describe(self, nodes: Iterable[int]) -> Iterator[bytes]:
         for number in nodes:
             node = self._graph.node[number]
             yield _text(node.op_type)
@@ -74,7 +74,7 @@ class LoadedNodes:
         return _text("") + head + _words(len(data)) + data
 
 
-def loaded_nodes(file: ModelFile) -> list[LoadedNodes]:
+def load_nodes(file: ModelFile) -> list[LoadedNodes]:
     """Return the graphs that an ONNX Runtime provider may see for a file, the usual one first.
 
     With optimisations, the runtime removes activations that QuantizeLinear makes superfluous, and

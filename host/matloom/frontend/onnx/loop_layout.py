@@ -5,7 +5,7 @@ from typing import Any
 
 from matloom.frontend.onnx.bodies import body_of, is_layered_loop, outer_values
 from matloom.frontend.onnx.bytewise import ELEMENTWISE
-from matloom.frontend.onnx.shapes import inferred
+from matloom.frontend.onnx.shapes import infer_shapes
 from matloom.kernels.onnx_model import subgraphs
 
 #: Quantised operators of images, with channels first.
@@ -29,7 +29,7 @@ def with_channels_last(model: Any) -> Any:
     for node in model.graph.node:
         layered = is_layered_loop(node) and body_of(model, node) is not None
         changed.graph.node.extend(_Loop(model, node, taken).nodes() if layered else [node])
-    return model if len(changed.graph.node) == len(model.graph.node) else inferred(changed)
+    return model if len(changed.graph.node) == len(model.graph.node) else infer_shapes(changed)
 
 
 class _Loop:
@@ -65,10 +65,10 @@ class _Loop:
     def _carry(self, at: int, last: Sequence[int], first: Sequence[int]) -> None:
         """Carry a value with channels last."""
         begin, end, given = self._body.input[2 + at], self._body.output[1 + at], 2 + at
-        self._node.input[given] = self._transposed(self._before, self._node.input[given], last)
+        self._node.input[given] = self._transpose(self._before, self._node.input[given], last)
         inside, begin.name = begin.name, self._new(begin.name)
         self._begin(begin.name, first, inside)
-        end.name = self._transposed(self._body.node, end.name, last)
+        end.name = self._transpose(self._body.node, end.name, last)
         for each in (begin, end):
             each.type.tensor_type.ClearField("shape")
         if self._node.output[at]:
@@ -77,18 +77,18 @@ class _Loop:
 
     def _read(self, name: str, last: Sequence[int], first: Sequence[int]) -> None:
         """Read a value from outside with channels last."""
-        given, inside = self._transposed(self._before, name, last), self._new(name)
+        given, inside = self._transpose(self._before, name, last), self._new(name)
         for each in self._body.node:
             each.input[:] = [inside if one == name else one for one in each.input]
         self._begin(given, first, inside)
 
-    def _begin(self, name: str, order: Sequence[int], made: str) -> None:
+    def _begin(self, name: str, order: Sequence[int], output: str) -> None:
         """Let the body begin with a transpose."""
-        nodes = [_transpose(name, order, made), *self._body.node]
+        nodes = [_transpose(name, order, output), *self._body.node]
         self._body.ClearField("node")
         self._body.node.extend(nodes)
 
-    def _transposed(self, nodes: Any, name: str, order: Sequence[int]) -> str:
+    def _transpose(self, nodes: Any, name: str, order: Sequence[int]) -> str:
         """Append a transpose of a value; return the name of its result."""
         made = self._new(name)
         nodes.append(_transpose(name, order, made))
@@ -126,10 +126,10 @@ def _orders(rank: int) -> tuple[list[int], list[int]]:
     return [0, *range(2, rank), 1], [0, rank - 1, *range(1, rank - 1)]
 
 
-def _transpose(name: str, order: Sequence[int], made: str) -> Any:
+def _transpose(name: str, order: Sequence[int], output: str) -> Any:
     import onnx
 
-    return onnx.helper.make_node("Transpose", [name], [made], perm=list(order))
+    return onnx.helper.make_node("Transpose", [name], [output], perm=list(order))
 
 
 def _names(graph: Any) -> Iterator[str]:

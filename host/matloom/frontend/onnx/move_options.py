@@ -16,11 +16,11 @@ _GRIDS = 11
 Order = tuple[int, ...]
 
 
-def integers(given: object, what: str) -> list[int]:
+def integers(values: object, what: str) -> list[int]:
     """Return a list of integers; raise `Unsupported` if it is not known."""
-    if not isinstance(given, list | tuple | np.ndarray):
+    if not isinstance(values, list | tuple | np.ndarray):
         raise Unsupported(f"has {what} that are not known")
-    return [int(value) for value in given]
+    return [int(value) for value in values]
 
 
 class MoveOptions:

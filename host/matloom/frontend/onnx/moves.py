@@ -17,19 +17,19 @@ from matloom.ir.attributes import Attributes, Pool2D, Transpose
 from matloom.ir.graph import Op
 
 
-def reshape(values: Values, model: Model, node: Any, source: str, made: str) -> None:
+def reshape(values: Values, model: Model, node: Any, source: str, output: str) -> None:
     """Convert Reshape, Flatten, Squeeze, Unsqueeze and Identity, which keep the file's order.
 
     A value that is held in another order is moved only when a reader needs the file's order.
     """
-    value, wanted = values.known[source], values.known[made]
+    value, wanted = values.known[source], values.known[output]
     wanted.quantisation, wanted.flattened = value.quantisation, source
     plain = kept_axes(in_file_order(len(value.shape)), value.shape)
     if not value.held or any(kept_axes(order, value.shape) == plain for order in value.held):
-        values.bytes_of(made, in_file_order(len(wanted.shape)))
+        values.bytes_of(output, in_file_order(len(wanted.shape)))
 
 
-def transpose(values: Values, model: Model, node: Any, source: str, made: str) -> None:
+def transpose(values: Values, model: Model, node: Any, source: str, output: str) -> None:
     """Convert Transpose: the same tensor with another axis order."""
     value = values.known[source]
     rank = len(value.shape)
@@ -37,12 +37,12 @@ def transpose(values: Values, model: Model, node: Any, source: str, made: str) -
     if not value.held:
         values.bytes_of(source, in_file_order(rank))
     for order, number in value.held.items():
-        values.hold(made, tuple(permutation.index(axis) for axis in order), number)
+        values.hold(output, tuple(permutation.index(axis) for axis in order), number)
 
 
-def max_pool(values: Values, model: Model, node: Any, source: str, made: str) -> None:
+def max_pool(values: Values, model: Model, node: Any, source: str, output: str) -> None:
     """Convert MaxPool of images."""
-    value, wanted = values.known[source], values.known[made]
+    value, wanted = values.known[source], values.known[output]
     window = tuple(attribute(node, "kernel_shape", []))
     strides = tuple(attribute(node, "strides", [1] * len(window)))
     dilations = tuple(attribute(node, "dilations", [1] * len(window)))
@@ -55,8 +55,10 @@ def max_pool(values: Values, model: Model, node: Any, source: str, made: str) ->
     number = values.bytes_of(source, LAST)
     attributes = Pool2D(window=window, stride=strides, padding=padding)
     shape = tuple(wanted.shape[axis] for axis in LAST)
-    pooled = values.made(Op.MAX_POOL_2D, [number], shape, value.quantisation, made, attributes)
-    values.hold(made, LAST, pooled)
+    pooled = values.add_operator(
+        Op.MAX_POOL_2D, [number], shape, value.quantisation, output, attributes
+    )
+    values.hold(output, LAST, pooled)
 
 
 def _options(values: Values, model: Model, node: Any, source: str) -> MoveOptions:
@@ -64,7 +66,7 @@ def _options(values: Values, model: Model, node: Any, source: str) -> MoveOption
     return MoveOptions(file_node, values.known[source].shape, model.constant)
 
 
-def split(values: Values, model: Model, node: Any, source: str, made: str) -> None:
+def split(values: Values, model: Model, node: Any, source: str, output: str) -> None:
     """Convert Split."""
     axis, sizes = _options(values, model, node, source).split()
     order = values.order_of(source)
@@ -75,14 +77,14 @@ def split(values: Values, model: Model, node: Any, source: str, made: str) -> No
             values.hold(name, order, part)
 
 
-def take(values: Values, model: Model, node: Any, source: str, made: str) -> None:
+def slice_part(values: Values, model: Model, node: Any, source: str, output: str) -> None:
     """Convert Slice."""
     order = values.order_of(source)
     attributes = _options(values, model, node, source).slice(order)
-    _hold_moved(values, Op.STRIDED_SLICE, attributes, order, (source, made))
+    _add_move(values, Op.STRIDED_SLICE, attributes, order, (source, output))
 
 
-def pad(values: Values, model: Model, node: Any, source: str, made: str) -> None:
+def pad(values: Values, model: Model, node: Any, source: str, output: str) -> None:
     """Convert Pad with a constant, which is a byte of the file's type; or 0, between floats."""
     order = values.order_of(source)
     attributes = _options(values, model, node, source).pad(order)
@@ -95,16 +97,16 @@ def pad(values: Values, model: Model, node: Any, source: str, made: str) -> None
             raise Unsupported("pads floats with another number than 0")
         value = zero
     op, given = (Op.PAD, None) if value == zero else (Op.PADV2, value)
-    _hold_moved(values, op, replace(attributes, value=given), order, (source, made))
+    _add_move(values, op, replace(attributes, value=given), order, (source, output))
 
 
-def resize(values: Values, model: Model, node: Any, source: str, made: str) -> None:
+def resize(values: Values, model: Model, node: Any, source: str, output: str) -> None:
     """Convert Resize by whole factors to the nearest neighbour."""
     attributes = _options(values, model, node, source).resize()
-    _hold_moved(values, Op.RESIZE_NEAREST_NEIGHBOR, attributes, LAST, (source, made))
+    _add_move(values, Op.RESIZE_NEAREST_NEIGHBOR, attributes, LAST, (source, output))
 
 
-def _hold_moved(
+def _add_move(
     values: Values, op: Op, attributes: Attributes, order: Order, names: tuple[str, str]
 ) -> None:
     """Add an operator on a value in an axis order; `names` are those of its input and output."""
@@ -112,13 +114,15 @@ def _hold_moved(
     number = values.bytes_of(source, order)
     shape = tuple(values.known[made].shape[axis] for axis in order)
     quantisation = values.tensors[number].quantisation
-    values.hold(made, order, values.made(op, [number], shape, quantisation, made, attributes))
+    values.hold(
+        made, order, values.add_operator(op, [number], shape, quantisation, made, attributes)
+    )
 
 
-def blocks(values: Values, model: Model, node: Any, source: str, made: str) -> None:
+def exchange_blocks(values: Values, model: Model, node: Any, source: str, output: str) -> None:
     """Convert DepthToSpace and SpaceToDepth, which exchange channels and positions of an image."""
     size = int(attribute(node, "blocksize", 0))
-    images, high, wide, depth = (values.known[made].shape[axis] for axis in LAST)
+    images, high, wide, depth = (values.known[output].shape[axis] for axis in LAST)
     shape = images, high, wide, depth
     number = values.bytes_of(source, LAST)
     apart = node.op_type == "DepthToSpace"
@@ -126,31 +130,37 @@ def blocks(values: Values, model: Model, node: Any, source: str, made: str) -> N
         (high // size, wide // size, depth) if apart else (high, wide, depth // size**2)
     )
     if apart and attribute(node, "mode", b"DCR") == b"CRD":
-        number = _swapped(values, number, (images * high * wide, inner, size**2, 1), made)
+        number = _swap_middle_axes(
+            values, number, (images * high * wide, inner, size**2, 1), output
+        )
     rows = (wide, size) if apart else (size, wide)
-    number = _swapped(values, number, (images * high, *rows, size * inner), made)
+    number = _swap_middle_axes(values, number, (images * high, *rows, size * inner), output)
     quantisation = values.tensors[number].quantisation
-    values.hold(made, LAST, values.made(Op.RESHAPE, [number], shape, quantisation, made))
+    values.hold(
+        output, LAST, values.add_operator(Op.RESHAPE, [number], shape, quantisation, output)
+    )
 
 
-def _swapped(values: Values, number: int, shape: tuple[int, int, int, int], name: str) -> int:
+def _swap_middle_axes(
+    values: Values, number: int, shape: tuple[int, int, int, int], name: str
+) -> int:
     """Return a tensor with the middle two of four axes exchanged."""
     quantisation = values.tensors[number].quantisation
-    number = values.made(Op.RESHAPE, [number], shape, quantisation, name)
+    number = values.add_operator(Op.RESHAPE, [number], shape, quantisation, name)
     first, one, other, last = shape
     attributes = Transpose(permutation=(0, 2, 1, 3))
     turned = (first, other, one, last)
-    return values.made(Op.TRANSPOSE, [number], turned, quantisation, name, attributes)
+    return values.add_operator(Op.TRANSPOSE, [number], turned, quantisation, name, attributes)
 
 
 #: Converters by operator name; the last arguments are the names of input 0 and output 0.
 MOVES: dict[str, Callable[[Values, Model, Any, str, str], None]] = {
-    **dict.fromkeys(("DepthToSpace", "SpaceToDepth"), blocks),
+    **dict.fromkeys(("DepthToSpace", "SpaceToDepth"), exchange_blocks),
     **dict.fromkeys(("Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"), reshape),
     "MaxPool": max_pool,
     "Pad": pad,
     "Resize": resize,
-    "Slice": take,
+    "Slice": slice_part,
     "Split": split,
     "Transpose": transpose,
 }

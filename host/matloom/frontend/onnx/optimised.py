@@ -7,7 +7,7 @@ operators, depending on its version and the processor. This module asks it inste
 from collections.abc import Iterator
 from typing import Any
 
-from matloom.frontend.onnx.shapes import inferred
+from matloom.frontend.onnx.shapes import infer_shapes
 from matloom.kernels.onnx_model import memory_of, subgraphs
 from matloom.kernels.probe import optimised
 
@@ -31,7 +31,7 @@ def _operators(graph: Any) -> Iterator[Any]:
             yield from _operators(inner)
 
 
-def of_integers(model: Any, exact: bool) -> tuple[Any, frozenset[str]]:
+def to_integer_operators(model: Any, exact: bool) -> tuple[Any, frozenset[str]]:
     """Return a model with integer operators, and the names of those ONNX Runtime would not use.
 
     Parameters
@@ -43,19 +43,19 @@ def of_integers(model: Any, exact: bool) -> tuple[Any, frozenset[str]]:
     if not any(node.op_type == "DequantizeLinear" for node in _operators(model.graph)):
         return model, frozenset()
     try:
-        content, values = _named(model).SerializeToString(), memory_of(model.graph)
-        own, integers = map(_parsed, optimised(content, values))
+        content, values = _name_operators(model).SerializeToString(), memory_of(model.graph)
+        own, integers = map(_parse, optimised(content, values))
     except ValueError:
         # ONNX Runtime is not installed, or refuses the model; its message appears at the first
         # operator.
         return model, frozenset()
     if exact:
-        return inferred(own), frozenset()
+        return infer_shapes(own), frozenset()
     names_here, everywhere = map(_integer_operators, (own, integers))
-    return inferred(integers), frozenset(everywhere - names_here)
+    return infer_shapes(integers), frozenset(everywhere - names_here)
 
 
-def _named(model: Any) -> Any:
+def _name_operators(model: Any) -> Any:
     """Return a model whose operators have unique names, which survive optimisation."""
     import onnx
 
@@ -69,7 +69,7 @@ def _named(model: Any) -> Any:
     return named
 
 
-def _parsed(content: bytes) -> Any:
+def _parse(content: bytes) -> Any:
     import onnx
 
     model = onnx.ModelProto()

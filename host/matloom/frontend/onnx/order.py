@@ -10,7 +10,7 @@ from typing import Any
 from matloom.kernels.onnx_model import captured
 
 
-def in_pieces(model: Any) -> Any:
+def reorder(model: Any) -> Any:
     """Return a model in this order, without operators that no output needs."""
     import onnx
 
@@ -28,7 +28,7 @@ def in_pieces(model: Any) -> Any:
         waits = [
             producer
             for name in captured(node)
-            if (producer := _before(producers, name, outputs)) is not None
+            if (producer := _preceding_operator(producers, name, outputs)) is not None
             and id(producer) not in done
         ]
         if waits and id(node) not in done:
@@ -43,14 +43,14 @@ def in_pieces(model: Any) -> Any:
     return reordered
 
 
-def _real(node: Any) -> bool:
+def _is_real(node: Any) -> bool:
     return bool(node.op_type == "DequantizeLinear")
 
 
-def _before(producers: dict[str, Any], name: str, outputs: set[str]) -> Any:
+def _preceding_operator(producers: dict[str, Any], name: str, outputs: set[str]) -> Any:
     """Return the operator to place before a reader of a value; None if there is none."""
     node = producers.get(name)
-    while node is not None and _real(node) and node.output[0] not in outputs:
+    while node is not None and _is_real(node) and node.output[0] not in outputs:
         node = producers.get(node.input[0])
     return node
 
@@ -66,7 +66,7 @@ def _with_own_inputs(
     own.CopyFrom(node)
     for at, name in enumerate(node.input):
         source = producers.get(name)
-        if source is None or not _real(source) or name in outputs:
+        if source is None or not _is_real(source) or name in outputs:
             continue
         copies += _with_own_inputs(producers, source, outputs, place)
         copies[-1].output[0] = own.input[at] = f"{name} for {place}.{at}"

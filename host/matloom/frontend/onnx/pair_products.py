@@ -12,7 +12,7 @@ from matloom.frontend.onnx.pairs import Pairs
 from matloom.frontend.onnx.quantised import Model
 from matloom.frontend.onnx.unary import convert_unary
 from matloom.frontend.onnx.values import Values
-from matloom.frontend.onnx.weighted import stated_multipliers
+from matloom.frontend.onnx.weighted import multipliers_for
 from matloom.ir.graph import Array, Op
 
 
@@ -28,15 +28,15 @@ def convert_pair_product(values: Values, model: Model, node: Any) -> Claim:
     if any(name in model.constants and model.constant(name).size == 1 for name in operands):
         return convert_unary(values, model, node)
     pairs = Pairs(values, model, node)
-    scales, stated = pairs.signed(), _multiplier(pairs)
+    scales, stated = pairs.int8_quantisations(), _multiplier(pairs)
     pairs.add(values, Op.MUL, scales, stated)
-    differing = pairs.misses(Op.MUL, scales, stated)
-    return Claim(unit="pairs of inputs", reachable=len(pairs.wanted), differing=differing)
+    differing = pairs.count_differences(Op.MUL, scales, stated)
+    return Claim(unit="pairs of inputs", reachable=len(pairs.expected), differing=differing)
 
 
 def _multiplier(pairs: Pairs) -> Array:
     """Return the multiplier and the shift that round as many products as possible as there."""
-    kinds = pairs.signed()
+    kinds = pairs.int8_quantisations()
     first, second = (
         side.astype(np.int64) - kind.zero_point[0]
         for side, kind in zip(pairs.bytes, kinds[:2], strict=True)
@@ -45,5 +45,5 @@ def _multiplier(pairs: Pairs) -> Array:
     one, other, output = (np.float32(kind.scale[0]) for kind in kinds)
     scale = np.full(1, one * other / output, np.float32)
     reach = products.min(keepdims=True), products.max(keepdims=True)
-    data, _claim = stated_multipliers(scale, reach, pairs.made, pairs.dtype)
+    data, _claim = multipliers_for(scale, reach, pairs.output_quantisation, pairs.dtype)
     return data

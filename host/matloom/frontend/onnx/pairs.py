@@ -12,7 +12,7 @@ import numpy as np
 from matloom.frontend.errors import Unsupported
 from matloom.frontend.onnx.functions import every_byte, every_pair, run_alone
 from matloom.frontend.onnx.quantised import Model, quantisation_of
-from matloom.frontend.onnx.values import Values, as_signed
+from matloom.frontend.onnx.values import Values, as_int8
 from matloom.ir.attributes import Arithmetic
 from matloom.ir.graph import Array, Graph, Node, Op, Quantisation, Tensor
 from matloom.kernels.kernels import kernel_of
@@ -65,34 +65,42 @@ class Pairs:
             values.known[name].dtype if data is None else data.dtype.name
             for name, data in zip(self.names, self.constants, strict=True)
         )
-        self.made = quantisation_of(model, names[6], names[7] if len(names) > 7 else "")
-        self.given = tuple(quantisation_of(model, *names[at : at + 2]) for at in (1, 4))
+        self.output_quantisation = quantisation_of(
+            model, names[6], names[7] if len(names) > 7 else ""
+        )
+        self.input_quantisations = tuple(
+            quantisation_of(model, *names[at : at + 2]) for at in (1, 4)
+        )
         self.dtype = values.known[self.output].dtype
         if {*self.dtypes, self.dtype} - {"int8", "uint8"}:
             raise Unsupported(f"has operands of {self.dtypes[0]} and {self.dtypes[1]}")
-        reached = _reached(self)
-        self.wanted = _expected(model, node, self, reached)
+        reached = _reachable_pairs(self)
+        self.expected = _expected_results(model, node, self, reached)
         self.bytes = [_signed_bytes(each) for each in reached]
 
-    def signed(self) -> list[Quantisation]:
+    def int8_quantisations(self) -> list[Quantisation]:
         """Return the int8 quantisations of both inputs and the output."""
-        pairs = zip((*self.given, self.made), (*self.dtypes, self.dtype), strict=True)
-        return [as_signed(quantisation, dtype) for quantisation, dtype in pairs]
+        pairs = zip(
+            (*self.input_quantisations, self.output_quantisation),
+            (*self.dtypes, self.dtype),
+            strict=True,
+        )
+        return [as_int8(quantisation, dtype) for quantisation, dtype in pairs]
 
-    def misses(
+    def count_differences(
         self,
         op: Op,
         scales: Sequence[Quantisation],
         stated: Array | None = None,
-        some: Array | None = None,
+        subset: Array | None = None,
     ) -> int:
-        """Return how many results of an operator of the graph differ from those wanted.
+        """Return how many results of an operator of the graph differ from the expected ones.
 
-        `stated` are its multiplier and shift, if they do not follow from the scales; `some` chooses
-        pairs.
+        `stated` are its multiplier and shift, if they do not follow from the scales; only the
+        pairs of `subset` count.
         """
-        wanted = self.wanted if some is None else self.wanted[some]
-        pairs = _grid(self.bytes) if some is None else [each[some] for each in self.bytes]
+        expected = self.expected if subset is None else self.expected[subset]
+        pairs = _grid(self.bytes) if subset is None else [each[subset] for each in self.bytes]
         unit = Quantisation(scale=(1.0,), zero_point=(0,))
         inputs = [*pairs, *([] if stated is None else [stated])]
         kinds = [*scales[:2], unit][: len(inputs)]
@@ -103,7 +111,7 @@ class Pairs:
             for at, (each, kind) in enumerate(zip(inputs, kinds, strict=True))
         }
         made = len(inputs)
-        tensors[made] = Tensor(name="", shape=wanted.shape, dtype="int8", quantisation=scales[2])
+        tensors[made] = Tensor(name="", shape=expected.shape, dtype="int8", quantisation=scales[2])
         node = Node(
             op=op, inputs=tuple(range(made)), outputs=(made,), attributes=Arithmetic(), index=0
         )
@@ -113,7 +121,7 @@ class Pairs:
         except ValueError as error:
             raise Unsupported(f"has scales that do not fit: {error}") from None
         assert isinstance(found, np.ndarray)
-        return int((found.reshape(-1) != wanted).sum())
+        return int((found.reshape(-1) != expected).sum())
 
     def add(
         self,
@@ -128,7 +136,7 @@ class Pairs:
         for at, name in enumerate(self.names):
             data = self.constants[at]
             if data is None:
-                number = values.bytes_of(name, order, self.given[at])
+                number = values.bytes_of(name, order, self.input_quantisations[at])
                 numbers.append(values.read_as(number, scales[at], scaled=True))
             else:
                 wide = data.reshape((1,) * (len(shape) - data.ndim) + data.shape)
@@ -137,7 +145,7 @@ class Pairs:
         if stated is not None:
             numbers.append(values.constant(stated, f"{self.output} multiplier"))
         ordered = tuple(shape[axis] for axis in order)
-        result = values.made(op, numbers, ordered, scales[2], self.output, Arithmetic())
+        result = values.add_operator(op, numbers, ordered, scales[2], self.output, Arithmetic())
         values.hold(self.output, order, result)
 
 
@@ -156,7 +164,7 @@ def _signed_bytes(array: Array) -> Array:
     return moved
 
 
-def _reached(operands: Pairs) -> tuple[Array, Array]:
+def _reachable_pairs(operands: Pairs) -> tuple[Array, Array]:
     """Return the pairs of bytes that can occur: all, or every byte with each constant byte."""
     first, second = every_pair((operands.dtypes[0], operands.dtypes[1]))
     for data, side in zip(operands.constants, (first, second), strict=True):
@@ -166,7 +174,9 @@ def _reached(operands: Pairs) -> tuple[Array, Array]:
     return first, second
 
 
-def _expected(model: Model, node: Any, operands: Pairs, pairs: tuple[Array, Array]) -> Array:
+def _expected_results(
+    model: Model, node: Any, operands: Pairs, pairs: tuple[Array, Array]
+) -> Array:
     """Return ONNX Runtime's int8 results; it uses other kernels for operands that are repeated.
 
     Raises

@@ -8,8 +8,8 @@ import numpy as np
 from matloom.frontend.errors import Unsupported
 from matloom.frontend.onnx.claims import Claim
 from matloom.frontend.onnx.quantised import Model, attribute, quantisation_of
-from matloom.frontend.onnx.values import Values, as_signed, in_file_order
-from matloom.frontend.onnx.weighted import stated_multipliers
+from matloom.frontend.onnx.values import Values, as_int8, in_file_order
+from matloom.frontend.onnx.weighted import multipliers_for
 from matloom.ir.attributes import BatchMatmul
 from matloom.ir.graph import Array, Op, Quantisation
 from matloom.ir.shapes import MATRIX_RANK
@@ -39,8 +39,10 @@ def convert_product(values: Values, model: Model, node: Any) -> Claim:
     made = values.known[node.output[0]]
     inputs = [left[0], right[0], values.constant(data, f"{node.output[0]} multiplier")]
     attributes = BatchMatmul(adj_x=left[1], adj_y=right[1])
-    signed = as_signed(kinds[2], made.dtype)
-    result = values.made(Op.BATCH_MATMUL, inputs, made.shape, signed, node.output[0], attributes)
+    signed = as_int8(kinds[2], made.dtype)
+    result = values.add_operator(
+        Op.BATCH_MATMUL, inputs, made.shape, signed, node.output[0], attributes
+    )
     values.hold(node.output[0], in_file_order(len(made.shape)), result)
     return claim
 
@@ -52,7 +54,7 @@ def _operand(
     if name in model.constants:
         data = model.constant(name)
         _check(data.dtype.name, data.ndim)
-        signed = as_signed(kind, data.dtype.name)
+        signed = as_int8(kind, data.dtype.name)
         if data.dtype == np.uint8:
             data = (data.astype(np.int16) - 128).astype(np.int8)
         return values.constant(data, name, signed), transposed
@@ -93,5 +95,5 @@ def _multiplier(
     reach = np.array([min(products)]), np.array([max(products)])
     scale = np.full(1, first * second / output, np.float32)
     dtype = values.known[node.output[0]].dtype
-    data, claim = stated_multipliers(scale, reach, kinds[2], dtype)
+    data, claim = multipliers_for(scale, reach, kinds[2], dtype)
     return data, replace(claim, channels=0, repaired=0, affected=0, unproven=())

@@ -119,7 +119,7 @@ def _layer(
         node=node,
         data=data[0],
         given=quantisation_of(model, data[1], data[2]),
-        weights=_centred(node, weights, model.constant(held[2])),
+        weights=_subtract_zero_points(node, weights, model.constant(held[2])),
         weight_scale=scale,
         bias=model.constant(held[3]) if held[3] else None,
         output=node.output[0],
@@ -127,7 +127,7 @@ def _layer(
     )
 
 
-def _centred(node: Any, weights: Array, zeros: Array) -> Array:
+def _subtract_zero_points(node: Any, weights: Array, zeros: Array) -> Array:
     """Return weights minus their zero points: a single one, or one per output channel."""
     wide = zeros.astype(np.int64).reshape(-1)
     axis = 0 if "Conv" in node.op_type else -1

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 
-from matloom.frontend.errors import refused
+from matloom.frontend.errors import unreadable_file
 from matloom.frontend.onnx.floats.read import float_graph
 from matloom.frontend.onnx.graph import GraphReader
 from matloom.frontend.onnx.model import is_exact, mark_exact, open_model
-from matloom.frontend.onnx.shapes import inferred
+from matloom.frontend.onnx.shapes import infer_shapes
 from matloom.frontend.onnx.sizes import set_sizes
 from matloom.frontend.source import ModelFile
 from matloom.ir.graph import Graph
@@ -33,11 +33,11 @@ def graph_of_onnx(file: ModelFile, *, exact: bool = False) -> Graph:
         model = open_model(file)
         set_sizes(model.graph, {}, {})
         exact = exact or is_exact(model)
-        graph = GraphReader(inferred(model), file.name, exact=exact).graph()
+        graph = GraphReader(infer_shapes(model), file.name, exact=exact).graph()
         verify(graph, file.name)
     # Damage surfaces as any exception: IndexError, KeyError, ValueError.
     except Exception as error:
-        raise refused(file.name, error) from None
+        raise unreadable_file(file.name, error) from None
     return graph
 
 
@@ -58,10 +58,10 @@ def floats_of_onnx(file: ModelFile) -> Graph | None:
         return float_graph(file)
     # A damaged file, as in `graph_of_onnx`.
     except Exception as error:
-        raise refused(file.name, error) from None
+        raise unreadable_file(file.name, error) from None
 
 
-def resized_onnx(
+def resize_onnx(
     file: ModelFile, shapes: Mapping[str, Sequence[int]], dims: Mapping[str, int], exact: bool
 ) -> bytes:
     """Return an ONNX file whose inputs have sizes, given by input or by dimension name.
@@ -78,5 +78,5 @@ def resized_onnx(
         content: bytes = model.SerializeToString(deterministic=True)
     # A damaged file, as in `graph_of_onnx`.
     except Exception as error:
-        raise refused(file.name, error) from None
+        raise unreadable_file(file.name, error) from None
     return content

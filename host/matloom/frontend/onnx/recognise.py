@@ -1,6 +1,6 @@
 """Recognises ONNX files, which have no magic number."""
 
-from matloom.frontend.protobuf import message
+from matloom.frontend.protobuf import decode_message
 
 #: Fields of ModelProto.
 _FIELDS = frozenset({*range(1, 9), 14, 20, 25, 26})
@@ -8,7 +8,7 @@ _FIELDS = frozenset({*range(1, 9), 14, 20, 25, 26})
 
 def is_onnx(content: bytes) -> bool:
     """Return whether bytes have the fields of ModelProto: a version, and a graph."""
-    found = message(content)
+    found = decode_message(content)
     if found is None or not set(found) <= _FIELDS:
         return False
     version = found.get(1, [None])[0]

@@ -65,11 +65,11 @@ def add_registered(
     inputs = [
         values.constant(constants.constant(name), name)
         if name in constants.constants
-        else values.wanted(name)
+        else values.file_tensor(name)
         for name in node.input
     ]
     use = _use(operator, node, tuple(values.tensors[number] for number in inputs))
-    outputs = [values.made_outside(name) for name in node.output]
+    outputs = [values.opaque_output(name) for name in node.output]
     try:
         values.items += nodes_of(operator, use, (inputs, outputs), index, values.add)
     except OperatorError as error:

@@ -29,15 +29,15 @@ _LONGEST = 1 << 20
 _OTHERS = ("channels_last",)
 
 
-def inferred(model: Any) -> Any:
+def infer_shapes(model: Any) -> Any:
     """Return a model with all types and shapes that can be inferred."""
-    found = _inferred(model)
+    found = _infer(model)
     while add_shapes(found):
-        found = _inferred(found)
+        found = _infer(found)
     return found
 
 
-def _inferred(model: Any) -> Any:
+def _infer(model: Any) -> Any:
     import onnx
 
     shadow = onnx.ModelProto()

@@ -32,22 +32,22 @@ def set_sizes(graph: Any, shapes: Mapping[str, Sequence[int]], dims: Mapping[str
     for value in inputs:
         _require_array(value)
         if value.name in shapes:
-            sizes.update(_bound(value, tuple(shapes[value.name]), sizes))
+            sizes.update(_bind_sizes(value, tuple(shapes[value.name]), sizes))
     known = [dim.dim_param for value in inputs for dim in _dims(value) if dim.dim_param]
     _require_known("dimension", dims, list(dict.fromkeys(known)))
     for value in inputs:
         if not value.type.tensor_type.HasField("shape"):
-            raise _open(value, "no shape", ("N", "N"))
+            raise _open_size_error(value, "no shape", ("N", "N"))
         for dim in _dims(value):
-            _set(value, dim, sizes)
+            _set_size(value, dim, sizes)
     for value in (*graph.output, *graph.value_info):
         for dim in _dims(value):
             if dim.dim_param in sizes:
                 dim.dim_value = sizes[dim.dim_param]
 
 
-def _require_known(what: str, given: Mapping[str, object], known: Sequence[str]) -> None:
-    for name in given:
+def _require_known(what: str, requested: Mapping[str, object], known: Sequence[str]) -> None:
+    for name in requested:
         if name not in known:
             if not known:
                 raise ModelError(
@@ -85,19 +85,19 @@ def _dims(value: Any) -> Iterator[Any]:
     yield from value.type.tensor_type.shape.dim
 
 
-def _sized(dim: Any) -> bool:
+def _has_size(dim: Any) -> bool:
     """Return whether a dimension has a size; exporters write -1 for an open one."""
     return bool(dim.HasField("dim_value") and dim.dim_value >= 0)
 
 
-def _bound(value: Any, shape: Shape, sizes: Mapping[str, int]) -> dict[str, int]:
+def _bind_sizes(value: Any, shape: Shape, sizes: Mapping[str, int]) -> dict[str, int]:
     """Return the sizes that a new shape gives to named dimensions; set unnamed ones directly."""
     tensor = value.type.tensor_type
     if not tensor.HasField("shape"):
         tensor.shape.SetInParent()
         for _length in shape:
             tensor.shape.dim.add()
-    wanted = [dim.dim_value if _sized(dim) else dim.dim_param or "?" for dim in _dims(value)]
+    wanted = [dim.dim_value if _has_size(dim) else dim.dim_param or "?" for dim in _dims(value)]
     found: dict[str, int] = {}
     fits = len(wanted) == len(shape) and min(shape, default=1) > 0
     for have, size in zip(wanted, shape, strict=False):
@@ -114,13 +114,13 @@ def _bound(value: Any, shape: Shape, sizes: Mapping[str, int]) -> dict[str, int]
     return found
 
 
-def _set(value: Any, dim: Any, sizes: Mapping[str, int]) -> None:
-    if _sized(dim):
+def _set_size(value: Any, dim: Any, sizes: Mapping[str, int]) -> None:
+    if _has_size(dim):
         return
     name = dim.dim_param
     if not name:
-        shape = [str(each.dim_value) if _sized(each) else "N" for each in _dims(value)]
-        raise _open(value, "a dimension without name or size", shape)
+        shape = [str(each.dim_value) if _has_size(each) else "N" for each in _dims(value)]
+        raise _open_size_error(value, "a dimension without name or size", shape)
     if name not in sizes:
         raise ModelError(
             f"has the input {value.name!r} with the dimension {name!r}, whose size is not known",
@@ -131,7 +131,7 @@ def _set(value: Any, dim: Any, sizes: Mapping[str, int]) -> None:
     dim.dim_value = sizes[name]
 
 
-def _open(value: Any, what: str, shape: Sequence[str]) -> ModelError:
+def _open_size_error(value: Any, what: str, shape: Sequence[str]) -> ModelError:
     return ModelError(
         f"has the input {value.name!r} with {what}",
         hint=f"give its shape: --shape {value.name}={','.join(shape)}, numbers instead of N",

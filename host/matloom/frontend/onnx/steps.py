@@ -47,7 +47,7 @@ class Multipliers:
     absent: tuple[int, ...]
 
 
-def requantised(sums: Integers, scale: Floats) -> npt.NDArray[Any]:
+def requantise(sums: Integers, scale: Floats) -> npt.NDArray[Any]:
     """Return ONNX Runtime's results for sums, before zero point and limits."""
     rounded: npt.NDArray[Any] = np.rint(sums.astype(np.float32) * scale)
     return rounded
@@ -57,7 +57,7 @@ def fit_multipliers(
     scale: Floats,
     reach: tuple[Integers, Integers],
     levels: tuple[int, int],
-    given: Integers | None = None,
+    results: Integers | None = None,
 ) -> Multipliers:
     """Return the multipliers that agree with ONNX Runtime in as many steps as possible.
 
@@ -70,31 +70,31 @@ def fit_multipliers(
         Smallest and largest sum of each channel, bias included.
     levels:
         Smallest and largest result, minus the zero point.
-    given:
+    results:
         Results of one channel's sums, in ascending order, if they are not computed like a layer's.
     """
     low, high = (np.asarray(ends, np.int64) for ends in reach)
-    results = np.arange(levels[0] + 1, levels[1] + 1)
+    levels_above = np.arange(levels[0] + 1, levels[1] + 1)
     right = -np.frexp(scale.astype(np.float64))[1].astype(np.int64)
-    there = np.isfinite(scale) & (scale > 0) & (right >= 0) & (right <= _FARTHEST)
-    there &= (low >= -(2**31)) & (high < 2**31)
+    usable = np.isfinite(scale) & (scale > 0) & (right >= 0) & (right <= _FARTHEST)
+    usable &= (low >= -(2**31)) & (high < 2**31)
     data, differing = np.zeros((2, len(scale)), np.int32), np.zeros(len(scale), np.int64)
-    ends = low[there], high[there]
-    if given is None:
-        steps = _steps(scale[there], ends, results)
+    ends = low[usable], high[usable]
+    if results is None:
+        steps = _steps(scale[usable], ends, levels_above)
     else:
-        rising = np.maximum.accumulate(given)
-        steps = (low + np.searchsorted(rising, results, "left"))[np.newaxis][: there.sum()]
-    thresholds, exact = _thresholds(results, right[there])
+        rising = np.maximum.accumulate(results)
+        steps = (low + np.searchsorted(rising, levels_above, "left"))[np.newaxis][: usable.sum()]
+    thresholds, exact = _thresholds(levels_above, right[usable])
     least, most = _intervals(steps, ends, thresholds, exact)
-    data[0, there] = _best(least, most)
-    data[1, there] = -right[there]
-    differing[there] = _differing(data[0, there], steps, ends, thresholds, exact)
-    nearest = np.rint(np.ldexp(scale[there].astype(np.float64), 31 + right[there]))
+    data[0, usable] = _best(least, most)
+    data[1, usable] = -right[usable]
+    differing[usable] = _differing(data[0, usable], steps, ends, thresholds, exact)
+    nearest = np.rint(np.ldexp(scale[usable].astype(np.float64), 31 + right[usable]))
     plain = _differing(np.minimum(nearest, _MOST), steps, ends, thresholds, exact)
     repaired = np.zeros(len(scale), np.bool_)
-    repaired[there] = (plain > 0) & (differing[there] == 0)
-    absent = tuple(np.nonzero(~there)[0].tolist())
+    repaired[usable] = (plain > 0) & (differing[usable] == 0)
+    absent = tuple(np.nonzero(~usable)[0].tolist())
     return Multipliers(data=data, differing=differing, repaired=repaired, absent=absent)
 
 
@@ -106,12 +106,12 @@ def _steps(scale: Floats, ends: tuple[Integers, Integers], results: Integers) ->
     # float32 keeps 24 bits of a sum and of its product.
     margin = 2 + (np.abs(near) >> 21)
     first, last = np.maximum(near - margin, low), np.minimum(near + margin, high + 1)
-    sure = (first == low) | (requantised(first - 1, wide) < results)
-    sure &= (last == high + 1) | (requantised(last, wide) >= results)
+    sure = (first == low) | (requantise(first - 1, wide) < results)
+    sure &= (last == high + 1) | (requantise(last, wide) >= results)
     first, last = np.where(sure, first, low), np.where(sure, last, high + 1)
     while (first < last).any():
         middle = (first + last) >> 1
-        there = requantised(middle, wide) >= results
+        there = requantise(middle, wide) >= results
         last = np.where(there, np.minimum(middle, last), last)
         first = np.where(there, first, np.minimum(middle + 1, last))
     return first

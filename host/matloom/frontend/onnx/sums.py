@@ -33,24 +33,24 @@ def convert_sum(values: Values, model: Model, node: Any) -> Claim:
         The engine does not support such a sum.
     """
     pairs = Pairs(values, model, node)
-    scales, differing = _fitted(pairs)
+    scales, differing = _fit(pairs)
     pairs.add(values, Op.ADD, scales)
-    return Claim(unit="pairs of inputs", reachable=len(pairs.wanted), differing=differing)
+    return Claim(unit="pairs of inputs", reachable=len(pairs.expected), differing=differing)
 
 
-def _fitted(pairs: Pairs) -> tuple[list[Quantisation], int]:
+def _fit(pairs: Pairs) -> tuple[list[Quantisation], int]:
     """Return the quantisations that match the most sums, and how many still differ."""
-    best = pairs.signed()
-    least = pairs.misses(Op.ADD, best)
+    best = pairs.int8_quantisations()
+    least = pairs.count_differences(Op.ADD, best)
     if not least:
         return best, 0
-    near = _near(best, pairs.bytes)
+    near = _near_half(best, pairs.bytes)
     if near.sum() > _MOST:
         return best, least
     few = [each[near] for each in pairs.bytes]
-    for trial in _trials(pairs.signed(), few, pairs.wanted[near]):
-        if pairs.misses(Op.ADD, trial, some=near) < least:
-            misses = pairs.misses(Op.ADD, trial)
+    for trial in _trials(pairs.int8_quantisations(), few, pairs.expected[near]):
+        if pairs.count_differences(Op.ADD, trial, subset=near) < least:
+            misses = pairs.count_differences(Op.ADD, trial)
             if misses < least:
                 best, least = trial, misses
         if not least:
@@ -58,7 +58,7 @@ def _fitted(pairs: Pairs) -> tuple[list[Quantisation], int]:
     return best, least
 
 
-def _near(scales: list[Quantisation], pairs: list[Array]) -> Array:
+def _near_half(scales: list[Quantisation], pairs: list[Array]) -> Array:
     """Return the pairs whose sums are close to a half, in the order of bytes."""
     total = sum(_contributions(scales, pairs)) + scales[2].zero_point[0]
     near = np.abs(total - np.floor(total) - 0.5) < _NEAR

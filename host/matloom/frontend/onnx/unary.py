@@ -15,7 +15,7 @@ from matloom.frontend.onnx.claims import Claim
 from matloom.frontend.onnx.functions import every_byte, run_alone
 from matloom.frontend.onnx.quantised import Model, attribute, quantisation_of
 from matloom.frontend.onnx.steps import fit_multipliers
-from matloom.frontend.onnx.values import Values, as_signed
+from matloom.frontend.onnx.values import Values, as_int8
 from matloom.ir.attributes import (
     Attributes,
     DepthwiseConv2D,
@@ -70,33 +70,35 @@ def convert_unary(values: Values, model: Model, node: Any) -> Claim:
     made = names[6:] if node.op_type == "QLinearMul" else names[3:]
     given = quantisation_of(model, *names[at + 1 : at + 3])
     result = quantisation_of(model, made[0], "".join(made[1:]))
-    return function_of(values, model, [node], (names[at], given), (node.output[0], result), wanted)
+    return convert_chain(
+        values, model, [node], (names[at], given), (node.output[0], result), wanted
+    )
 
 
-def function_of(
+def convert_chain(
     values: Values,
     model: Model,
     nodes: Sequence[Any],
     source: tuple[str, Quantisation],
-    made: tuple[str, Quantisation],
-    tried: Sequence[tuple[Op, Attributes]] = (),
+    output: tuple[str, Quantisation],
+    candidates: Sequence[tuple[Op, Attributes]] = (),
 ) -> Claim:
     """Add one operator for some operators of the file that map one value of bytes to another.
 
-    `source` and `made` are the values' names and quantisations; `tried` are the operators to try
-    before LOOKUP.
+    `source` and `output` are the values' names and quantisations; `candidates` are the operators
+    to try before LOOKUP.
 
     Raises
     ------
     Unsupported
         A result depends on more than a byte.
     """
-    dtypes = values.known[source[0]].dtype, values.known[made[0]].dtype
-    table = table_of(model, nodes, (source[0], made[0]), dtypes)
+    dtypes = values.known[source[0]].dtype, values.known[output[0]].dtype
+    table = table_of(model, nodes, (source[0], output[0]), dtypes)
     order = values.order_of(source[0])
     number = values.bytes_of(source[0], order, source[1])
-    ends = as_signed(source[1], dtypes[0]), as_signed(made[1], dtypes[1])
-    values.hold(made[0], order, add_function(values, number, ends, table, made[0], tried))
+    ends = as_int8(source[1], dtypes[0]), as_int8(output[1], dtypes[1])
+    values.hold(output[0], order, add_function(values, number, ends, table, output[0], candidates))
     return Claim(unit="bytes", reachable=256, differing=0)
 
 
@@ -106,34 +108,34 @@ def add_function(
     ends: tuple[Quantisation, Quantisation],
     table: Array,
     name: str,
-    tried: Sequence[tuple[Op, Attributes]] = (),
+    candidates: Sequence[tuple[Op, Attributes]] = (),
 ) -> int:
     """Add the operator that maps int8 bytes as a table does; return its output."""
     shape = values.tensors[number].shape
     if np.array_equal(table, every_byte("int8")):
         return values.read_as(number, ends[1])
-    for op, attributes in (*tried, (Op.QUANTIZE, Attributes())):
-        if _gives(op, attributes, ends, table):
-            return values.made(op, [number], shape, ends[1], name, attributes)
+    for op, attributes in (*candidates, (Op.QUANTIZE, Attributes())):
+        if _equals_table(op, attributes, ends, table):
+            return values.add_operator(op, [number], shape, ends[1], name, attributes)
     multipliers = _linear(ends, table)
     if multipliers is None:
         entries = Lookup(table=tuple(table.tolist()))
-        return values.made(Op.LOOKUP, [number], shape, ends[1], name, entries)
+        return values.add_operator(Op.LOOKUP, [number], shape, ends[1], name, entries)
     channels = shape[-1] if shape else 1
     image = (1, math.prod(shape) // channels, 1, channels)
     attributes = DepthwiseConv2D()
     unit = Quantisation(scale=(1.0,), zero_point=(0,))
     inputs = [
-        values.made(Op.RESHAPE, [number], image, ends[0], name),
+        values.add_operator(Op.RESHAPE, [number], image, ends[0], name),
         values.constant(np.ones((1, 1, 1, channels), np.int8), f"{name} weights", unit),
         values.constant(np.zeros(channels, np.int32), f"{name} bias"),
         values.constant(np.repeat(multipliers, channels, axis=1), f"{name} multipliers"),
     ]
-    scaled = values.made(Op.DEPTHWISE_CONV_2D, inputs, image, ends[1], name, attributes)
-    return values.made(Op.RESHAPE, [scaled], shape, ends[1], name)
+    scaled = values.add_operator(Op.DEPTHWISE_CONV_2D, inputs, image, ends[1], name, attributes)
+    return values.add_operator(Op.RESHAPE, [scaled], shape, ends[1], name)
 
 
-def _gives(
+def _equals_table(
     op: Op, attributes: Attributes, ends: tuple[Quantisation, Quantisation], table: Array
 ) -> bool:
     """Return whether an operator computes the same function as a table."""

@@ -58,18 +58,18 @@ class Values:
         self._free = len(numbers) + first
         self._there: set[str] = set()
 
-    def provided(self, name: str) -> int:
+    def provide(self, name: str) -> int:
         """Return the file tensor of a value that an input or an opaque operator provides."""
         self._there.add(name)
         return self._file_tensor(name)
 
-    def made_outside(self, name: str) -> int:
+    def opaque_output(self, name: str) -> int:
         """Return the tensor number of a value that an opaque operator makes, of any type."""
         if name in self.known:
-            return self.provided(name)
+            return self.provide(name)
         return self.numbers[name]
 
-    def wanted(self, name: str) -> int:
+    def file_tensor(self, name: str) -> int:
         """Return the file tensor of a value, converted from another tensor if necessary."""
         if name not in self._there:
             self._there.add(name)
@@ -79,7 +79,7 @@ class Values:
             number = self._file_tensor(name)
             if value.dtype == "uint8":
                 self.tensors[number] = replace(
-                    self.tensors[number], quantisation=_as_unsigned(value.quantisation)
+                    self.tensors[number], quantisation=_as_uint8(value.quantisation)
                 )
                 self.node(Op.QUANTIZE, [source], [number])
             else:
@@ -132,7 +132,7 @@ class Values:
         """Record the quantisation of a value, in the file's type."""
         value = self.known[name]
         if value.quantisation is None:
-            value.quantisation = as_signed(quantisation, value.dtype)
+            value.quantisation = as_int8(quantisation, value.dtype)
 
     def order_of(self, *names: str) -> Order:
         """Return the axis order in which most of these values, of one rank, exist already."""
@@ -151,10 +151,10 @@ class Values:
         if quantisation is not None:
             self.declare(name, quantisation)
         if order not in value.held:
-            value.held[order] = self._moved(name, value, order)
+            value.held[order] = self._reorder(name, value, order)
         if quantisation is None:
             return value.held[order]
-        return self.read_as(value.held[order], as_signed(quantisation, value.dtype))
+        return self.read_as(value.held[order], as_int8(quantisation, value.dtype))
 
     def read_as(self, number: int, quantisation: Quantisation, *, scaled: bool = False) -> int:
         """Return a tensor's bytes with another zero point, and another scale if that matters.
@@ -168,26 +168,30 @@ class Values:
         if same and (not scaled or have == quantisation):
             return number
         name = tensor.name.removesuffix(IN_INT8)
-        return self.made(Op.RESHAPE, [number], tensor.shape, quantisation, name)
+        return self.add_operator(Op.RESHAPE, [number], tensor.shape, quantisation, name)
 
-    def _moved(self, name: str, value: FileValue, order: Order) -> int:
+    def _reorder(self, name: str, value: FileValue, order: Order) -> int:
         """Make an int8 tensor in an axis order, from one in another order or from the file's."""
         shape = tuple(value.shape[axis] for axis in order)
         if not value.held and value.flattened:
             flat = self.known[value.flattened]
             source = self.bytes_of(value.flattened, in_file_order(len(flat.shape)))
             plain = in_file_order(len(value.shape))
-            reshaped = self.made(Op.RESHAPE, [source], value.shape, value.quantisation, name)
+            reshaped = self.add_operator(
+                Op.RESHAPE, [source], value.shape, value.quantisation, name
+            )
             value.held[plain] = reshaped
-            return reshaped if order == plain else self._moved(name, value, order)
+            return reshaped if order == plain else self._reorder(name, value, order)
         for have, source in value.held.items():
             if kept_axes(have, value.shape) == kept_axes(order, value.shape):
-                return self.made(Op.RESHAPE, [source], shape, value.quantisation, name)
+                return self.add_operator(Op.RESHAPE, [source], shape, value.quantisation, name)
         if value.held:
             have, source = next(iter(value.held.items()))
             permutation = tuple(have.index(axis) for axis in order)
             attributes = Transpose(permutation=permutation)
-            return self.made(Op.TRANSPOSE, [source], shape, value.quantisation, name, attributes)
+            return self.add_operator(
+                Op.TRANSPOSE, [source], shape, value.quantisation, name, attributes
+            )
         if name not in self._there:
             raise Unsupported(f"reads {name!r}, which nothing provides")
         plain = in_file_order(len(value.shape))
@@ -195,13 +199,13 @@ class Values:
         if value.dtype == "uint8":
             tensor = self.tensors[source]
             if tensor.quantisation is None:
-                unsigned = _as_unsigned(value.quantisation)
+                unsigned = _as_uint8(value.quantisation)
                 self.tensors[source] = replace(tensor, quantisation=unsigned)
-            source = self.made(Op.QUANTIZE, [source], value.shape, value.quantisation, name)
+            source = self.add_operator(Op.QUANTIZE, [source], value.shape, value.quantisation, name)
         else:
-            source = self.made(Op.RESHAPE, [source], value.shape, value.quantisation, name)
+            source = self.add_operator(Op.RESHAPE, [source], value.shape, value.quantisation, name)
         value.held[plain] = source
-        return source if order == plain else self._moved(name, value, order)
+        return source if order == plain else self._reorder(name, value, order)
 
     def hold(self, name: str, order: Order, number: int) -> None:
         """Register an int8 tensor that holds a value in an axis order, with its quantisation."""
@@ -209,7 +213,7 @@ class Values:
         value.quantisation = self.tensors[number].quantisation
         value.held[order] = number
 
-    def made(
+    def add_operator(
         self,
         op: Op,
         inputs: Sequence[int],
@@ -273,7 +277,7 @@ def kept_axes(order: Order, shape: tuple[int, ...]) -> list[int]:
     return [axis for axis in order if shape[axis] != 1]
 
 
-def as_signed(quantisation: Quantisation, dtype: str) -> Quantisation:
+def as_int8(quantisation: Quantisation, dtype: str) -> Quantisation:
     """Return the quantisation of the same bytes as int8."""
     if dtype == "int8":
         return quantisation
@@ -281,7 +285,7 @@ def as_signed(quantisation: Quantisation, dtype: str) -> Quantisation:
     return replace(quantisation, zero_point=(zero - 128,))
 
 
-def _as_unsigned(quantisation: Quantisation | None) -> Quantisation | None:
+def _as_uint8(quantisation: Quantisation | None) -> Quantisation | None:
     if quantisation is None:
         return None
     (zero,) = quantisation.zero_point

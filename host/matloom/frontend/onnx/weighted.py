@@ -10,7 +10,7 @@ from matloom.frontend.onnx.claims import Claim
 from matloom.frontend.onnx.parts import add_parts
 from matloom.frontend.onnx.quantised import Layer, attribute
 from matloom.frontend.onnx.steps import fit_multipliers
-from matloom.frontend.onnx.values import IN_INT8, LAST, Values, as_signed, in_file_order
+from matloom.frontend.onnx.values import IN_INT8, LAST, Values, as_int8, in_file_order
 from matloom.ir.attributes import (
     Attributes,
     Axis,
@@ -54,14 +54,14 @@ def convert_layer(values: Values, layer: Layer) -> Claim:
     # Images on the engine need rows.
     line = order == _LINE
     if line:
-        number = _reshaped(values, number, _with_row(values.tensors[number].shape))
+        number = _reshape(values, number, _with_row(values.tensors[number].shape))
     image = _with_row(shape) if line else shape
-    made = _added(values, layer, (op, attributes), number, (weights, bias, scale), image)
-    values.hold(name, order, _reshaped(values, made, shape) if line else made)
+    made = _add_layer(values, layer, (op, attributes), number, (weights, bias, scale), image)
+    values.hold(name, order, _reshape(values, made, shape) if line else made)
     return claim
 
 
-def _added(
+def _add_layer(
     values: Values,
     layer: Layer,
     kind: tuple[Op, Attributes],
@@ -74,7 +74,7 @@ def _added(
     `arrays` are weights, biases and multipliers; `shape` is that of the output.
     """
     name, (op, attributes) = layer.output, kind
-    signed = as_signed(layer.made, values.known[name].dtype)
+    signed = as_int8(layer.made, values.known[name].dtype)
     groups = int(attribute(layer.node, "group", 1)) if op is Op.CONV_2D else 1
     weights, bias, scale = (
         np.split(array, groups, axis=axis) for array, axis in zip(arrays, (0, 0, 1), strict=True)
@@ -94,10 +94,12 @@ def _added(
             values.constant(scale[at], f"{part} multipliers"),
         ]
         part_shape = (*shape[:-1], shape[-1] // groups)
-        made.append(values.made(op, inputs, part_shape, signed, part, attributes))
+        made.append(values.add_operator(op, inputs, part_shape, signed, part, attributes))
     if groups == 1:
         return made[0]
-    return values.made(Op.CONCATENATION, made, shape, signed, name, Axis(axis=len(shape) - 1))
+    return values.add_operator(
+        Op.CONCATENATION, made, shape, signed, name, Axis(axis=len(shape) - 1)
+    )
 
 
 def _with_row(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -106,10 +108,10 @@ def _with_row(shape: tuple[int, ...]) -> tuple[int, ...]:
     return images, 1, positions, depth
 
 
-def _reshaped(values: Values, number: int, shape: tuple[int, ...]) -> int:
+def _reshape(values: Values, number: int, shape: tuple[int, ...]) -> int:
     tensor = values.tensors[number]
     name = tensor.name.removesuffix(IN_INT8)
-    return values.made(Op.RESHAPE, [number], shape, tensor.quantisation, name)
+    return values.add_operator(Op.RESHAPE, [number], shape, tensor.quantisation, name)
 
 
 def _flat_rows(values: Values, layer: Layer) -> tuple[int, Array] | None:
@@ -123,8 +125,8 @@ def _flat_rows(values: Values, layer: Layer) -> tuple[int, Array] | None:
     source = values.known[value.flattened]
     if len(source.shape) != 4 or LAST not in source.held or source.shape[0] != value.shape[0]:
         return None
-    signed = as_signed(layer.given, value.dtype)
-    number = values.made(Op.RESHAPE, [source.held[LAST]], value.shape, signed, layer.data)
+    signed = as_int8(layer.given, value.dtype)
+    number = values.add_operator(Op.RESHAPE, [source.held[LAST]], value.shape, signed, layer.data)
     places = np.arange(value.shape[1]).reshape(source.shape[1:])
     return number, places.transpose(1, 2, 0).reshape(-1)
 
@@ -142,31 +144,31 @@ def _multipliers(layer: Layer, weights: Array, bias: Array, values: Values) -> t
     scale = np.broadcast_to(scale.astype(np.float32), len(weights))
     wide = weights.astype(np.int64)
     up, down = np.maximum(wide, 0).sum(axis=1), np.minimum(wide, 0).sum(axis=1)
-    zero = as_signed(layer.given, values.known[layer.data].dtype).zero_point[0]
+    zero = as_int8(layer.given, values.known[layer.data].dtype).zero_point[0]
     low, high = _LOW - zero, _HIGH - zero
     reach = (up * low + down * high + bias, up * high + down * low + bias)
-    return stated_multipliers(scale, reach, layer.made, values.known[layer.output].dtype)
+    return multipliers_for(scale, reach, layer.made, values.known[layer.output].dtype)
 
 
-def stated_multipliers(
+def multipliers_for(
     scale: Array,
     reach: tuple[Array, Array],
-    made: Quantisation,
+    output: Quantisation,
     dtype: str,
-    given: Array | None = None,
+    results: Array | None = None,
 ) -> tuple[Array, Claim]:
     """Return the multipliers for scaled sums, and how many of the sums can differ.
 
-    `given` are the results of one channel's sums, minus the zero point, if they differ from those
-    of a layer.
+    `results` are those of one channel's sums, minus the zero point, if they are not computed like
+    a layer's.
 
     Raises
     ------
     Unsupported
         No multiplier of the engine can represent these scales.
     """
-    zero = as_signed(made, dtype).zero_point[0]
-    found = fit_multipliers(scale, reach, (_LOW - zero, _HIGH - zero), given)
+    zero = as_int8(output, dtype).zero_point[0]
+    found = fit_multipliers(scale, reach, (_LOW - zero, _HIGH - zero), results)
     if found.absent:
         raise Unsupported(
             f"has scales beyond the engine's multipliers in {len(found.absent)} of "
@@ -230,9 +232,9 @@ def spatial_padding(
     image: list[int],
     window: tuple[int, ...],
     steps: tuple[tuple[int, ...], tuple[int, ...]],
-    made: tuple[int, ...],
+    output: tuple[int, ...],
 ) -> Padding:
-    """Return the padding of a window; `steps` are strides and dilations, `made` its output size.
+    """Return the padding of a window; `steps` are strides and dilations, `output` its output size.
 
     Images have one dimension or two.
     """
@@ -241,7 +243,7 @@ def spatial_padding(
     if kind in ("SAME_UPPER", "SAME_LOWER"):
         total = [
             max(0, (out - 1) * stride + (taps - 1) * dilation + 1 - size)
-            for size, taps, stride, dilation, out in zip(image, window, *steps, made, strict=True)
+            for size, taps, stride, dilation, out in zip(image, window, *steps, output, strict=True)
         ]
         less = [each // 2 for each in total]
         more = [math.ceil(each / 2) for each in total]

@@ -7,7 +7,7 @@ import tflite
 
 from matloom.frontend.tflite.flatbuffer import enum_name, numbers, operator_number, records
 from matloom.frontend.tflite.tensors import FileTensors
-from matloom.frontend.tflite.values import sized_by_values
+from matloom.frontend.tflite.values import has_run_time_shape
 
 CONTROL = frozenset({"IF", "WHILE"})
 
@@ -46,10 +46,12 @@ def stands_alone(known: FileTensors, names: Sequence[str], operators: Sequence[A
             called_parts = [known, *(parts[at] for at in (called if name == "IF" else called[1:]))]
             ends = [numbers(operator, "Outputs").tolist()]
             ends += [numbers(part.subgraph, "Outputs").tolist() for part in called_parts[1:]]
-            kinds = [_kinds(part, side) for part, side in zip(called_parts, ends, strict=True)]
+            kinds = [
+                _types_and_shapes(part, side) for part, side in zip(called_parts, ends, strict=True)
+            ]
             if any(kind != kinds[0] for kind in kinds):
                 return False
-            if name == "WHILE" and not _counts(parts[called[0]]):
+            if name == "WHILE" and not _reads_only_integers(parts[called[0]]):
                 return False
     return True
 
@@ -78,7 +80,7 @@ def called_subgraphs(name: str, operator: Any) -> tuple[int, int]:
     return table.CondSubgraphIndex(), table.BodySubgraphIndex()
 
 
-def _kinds(part: FileTensors, ends: Sequence[int]) -> list[tuple[int, list[int]]]:
+def _types_and_shapes(part: FileTensors, ends: Sequence[int]) -> list[tuple[int, list[int]]]:
     """Return types and shapes of tensors."""
     tables = [part.subgraph.Tensors(number) for number in ends]
     return [(table.Type(), numbers(table, "Shape").tolist()) for table in tables]
@@ -100,12 +102,12 @@ def is_plain(part: FileTensors) -> bool:
     return not any(
         name in _EFFECTS
         or name.startswith("HASHTABLE")
-        or sized_by_values(name, given, part.computed)
+        or has_run_time_shape(name, given, part.is_computed)
         for name, given in _operators(part)
     )
 
 
-def _counts(condition: FileTensors) -> bool:
+def _reads_only_integers(condition: FileTensors) -> bool:
     """Return whether a condition reads only integers."""
     read = [number for _, inputs in _operators(condition) for number in inputs if number >= 0]
     return all(condition.dtype([number]) in _COUNTERS for number in read)

@@ -6,7 +6,7 @@ import numpy as np
 import tflite
 
 from matloom.frontend.declaration import Declaration, DeclaredTensor, Signature
-from matloom.frontend.errors import ModelError, Unsupported, refused
+from matloom.frontend.errors import ModelError, Unsupported, unreadable_file
 from matloom.frontend.source import ModelFile
 from matloom.frontend.tflite.flatbuffer import numbers, records, text
 from matloom.frontend.tflite.tensors import DTYPES, FileTensors
@@ -14,7 +14,7 @@ from matloom.ir.graph import Array
 from matloom.ir.names import distinct_ends
 
 
-def declared_by_tflite(file: ModelFile) -> Declaration:
+def read_tflite_declaration(file: ModelFile) -> Declaration:
     """Return the declarations of a TensorFlow Lite file's first subgraph.
 
     Raises
@@ -26,7 +26,7 @@ def declared_by_tflite(file: ModelFile) -> Declaration:
         return _declaration(file.content)
     # Damage surfaces as any exception: struct.error, IndexError, TypeError.
     except Exception as error:
-        raise refused(f"{file.name}:", error) from None
+        raise unreadable_file(f"{file.name}:", error) from None
 
 
 def _declaration(content: bytes) -> Declaration:
@@ -77,10 +77,10 @@ def _tensor(values: FileTensors, number: int, name: str, key: str) -> DeclaredTe
 
 def _data(values: FileTensors, number: int) -> Array | None:
     """Return the value of a constant, if NumPy has its type."""
-    if number in values.made or values.packed(number):
+    if number in values.made or values.is_4_bit(number):
         return None
     try:
-        data = values.crossing(number).data
+        data = values.opaque_tensor(number).data
     except Unsupported:
         return None
     return None if data is None else np.array(data)

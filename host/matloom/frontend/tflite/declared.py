@@ -36,7 +36,7 @@ _REDUCTIONS = frozenset({"REDUCE_ALL", "REDUCE_ANY", "REDUCE_MAX", "REDUCE_MIN",
 
 
 def unknown_operator(
-    name: str, tensors: FileTensors, given: Sequence[int], made: Sequence[int]
+    name: str, tensors: FileTensors, inputs: Sequence[int], outputs: Sequence[int]
 ) -> Unsupported:
     """Return the reason why an interpreter must run an operator that the graph does not support.
 
@@ -44,19 +44,22 @@ def unknown_operator(
 
     Parameters
     ----------
-    given, made:
+    inputs, outputs:
         Numbers of the operator's inputs and outputs.
     """
     checked = _SAME_SHAPE | _SAME_RANK | _REDUCTIONS | _BROADCAST
-    if name in checked and given and made and -1 not in (given[0], made[0]):
-        shape, declared = tensors.crossing(given[0]).shape, tensors.crossing(made[0]).shape
+    if name in checked and inputs and outputs and -1 not in (inputs[0], outputs[0]):
+        shape, declared = (
+            tensors.opaque_tensor(inputs[0]).shape,
+            tensors.opaque_tensor(outputs[0]).shape,
+        )
         if name in _REDUCTIONS:
-            return _reduction(shape, declared, tensors, given)
+            return _reduction(shape, declared, tensors, inputs)
         if name in _BROADCAST:
-            return _broadcast(shape, declared, tensors, given)
+            return _broadcast(shape, declared, tensors, inputs)
         wanted = shape if name in _SAME_SHAPE else None
         if name == "MIRROR_PAD":
-            wanted = _padded(shape, tensors, given)
+            wanted = _mirror_padded_shape(shape, tensors, inputs)
         if wanted is not None and declared != wanted:
             return Contradiction(f"must have an output of shape {wanted}, not {declared}")
         if len(declared) != len(shape):
@@ -65,13 +68,13 @@ def unknown_operator(
 
 
 def _reduction(
-    shape: tuple[int, ...], declared: tuple[int, ...], tensors: FileTensors, given: Sequence[int]
+    shape: tuple[int, ...], declared: tuple[int, ...], tensors: FileTensors, inputs: Sequence[int]
 ) -> Unsupported:
     """Return why an interpreter must run a reduction, whose axes may be kept or dropped.
 
     Axes known only at run time are not checked.
     """
-    axes = tensors.crossing(given[1]).data if len(given) > 1 and given[1] >= 0 else None
+    axes = tensors.opaque_tensor(inputs[1]).data if len(inputs) > 1 and inputs[1] >= 0 else None
     if axes is not None:
         left = {int(axis) % len(shape) for axis in axes.reshape(-1)} if shape else set()
         size = math.prod(length for axis, length in enumerate(shape) if axis not in left)
@@ -81,10 +84,10 @@ def _reduction(
 
 
 def _broadcast(
-    shape: tuple[int, ...], declared: tuple[int, ...], tensors: FileTensors, given: Sequence[int]
+    shape: tuple[int, ...], declared: tuple[int, ...], tensors: FileTensors, inputs: Sequence[int]
 ) -> Unsupported:
     """Return why an interpreter must run an operator that broadcasts inputs of other shapes."""
-    other = tensors.crossing(given[1]).shape if len(given) > 1 and given[1] >= 0 else shape
+    other = tensors.opaque_tensor(inputs[1]).shape if len(inputs) > 1 and inputs[1] >= 0 else shape
     try:
         wanted = np.broadcast_shapes(shape, other)
     except ValueError:
@@ -94,11 +97,11 @@ def _broadcast(
     return Unsupported("has no kernel here")
 
 
-def _padded(
-    shape: tuple[int, ...], tensors: FileTensors, given: Sequence[int]
+def _mirror_padded_shape(
+    shape: tuple[int, ...], tensors: FileTensors, inputs: Sequence[int]
 ) -> tuple[int, ...] | None:
     """Return the output shape of MIRROR_PAD; None if it is known only at run time."""
-    pads = tensors.crossing(given[1]).data if len(given) > 1 and given[1] >= 0 else None
+    pads = tensors.opaque_tensor(inputs[1]).data if len(inputs) > 1 and inputs[1] >= 0 else None
     if pads is None or pads.shape != (len(shape), 2):
         return None
     return tuple(map(int, np.add(shape, pads.sum(1))))

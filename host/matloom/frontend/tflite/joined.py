@@ -17,7 +17,9 @@ _JOINED = frozenset(
 )
 
 
-def joined(known: FileTensors, names: Sequence[str], operators: Sequence[Any]) -> str | None:
+def reason_to_stay_whole(
+    known: FileTensors, names: Sequence[str], operators: Sequence[Any]
+) -> str | None:
     """Return why a network must stay in one piece; None if it need not."""
     alone = CONTROL if CONTROL & {*names} and stands_alone(known, names, operators) else frozenset()
     for name in names:

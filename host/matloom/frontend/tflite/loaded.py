@@ -148,9 +148,9 @@ class LoadedFile:
 
     def checksum(self, nodes: Iterable[int]) -> int:
         """Return the checksum of operators, as `is_same` of firmware/plugins/litert.c has it."""
-        return zlib.crc32(b"".join(self._described(nodes)))
+        return zlib.crc32(b"".join(self._describe(nodes)))
 
-    def _described(self, nodes: Iterable[int]) -> Iterator[bytes]:
+    def _describe(self, nodes: Iterable[int]) -> Iterator[bytes]:
         for number in nodes:
             each = self.operators[number]
             yield _words(number, each.code, *each.settings)

@@ -18,7 +18,7 @@ def tflite_loop(content: bytes, position: int) -> LoopParts | None:
     main = SubgraphReader(content)
     operator = model.Subgraphs(0).Operators(position)
     condition, body = (
-        SubgraphReader(_alone(content, number)).graph(name)
+        SubgraphReader(_single_subgraph(content, number)).graph(name)
         for number, name in zip(
             called_subgraphs("WHILE", operator), ("condition", "body"), strict=True
         )
@@ -26,7 +26,7 @@ def tflite_loop(content: bytes, position: int) -> LoopParts | None:
     given = numbers(operator, "Inputs").tolist()
     operands: list[int | Array] = []
     for number in given:
-        data = main.known.crossing(number).data
+        data = main.known.opaque_tensor(number).data
         operands.append(number if data is None else data)
     return LoopParts(
         operands=tuple(operands),
@@ -37,7 +37,7 @@ def tflite_loop(content: bytes, position: int) -> LoopParts | None:
     )
 
 
-def _alone(content: bytes, number: int) -> bytes:
+def _single_subgraph(content: bytes, number: int) -> bytes:
     """Return a file with one of the subgraphs."""
     model: Any = plain_model(content, "ai-edge-litert")
     model.subgraphs = [model.subgraphs[number]]

@@ -44,11 +44,11 @@ def _pair(what: str, height: int, width: int) -> Pair:
     return height, width
 
 
-def _image(inputs: Sequence[Tensor], at: int) -> Pair:
+def _image(inputs: Sequence[Tensor], place: int) -> Pair:
     """Return height and width of an NHWC input."""
-    shape = inputs[at].shape if at < len(inputs) else ()
+    shape = inputs[place].shape if place < len(inputs) else ()
     if len(shape) != IMAGE_RANK:
-        raise Contradiction(f"must have an input {at} of 4 dimensions, not {shape}")
+        raise Contradiction(f"must have an input {place} of 4 dimensions, not {shape}")
     return shape[1], shape[2]
 
 
@@ -61,7 +61,7 @@ def _padding(table: Any, image: Pair, kernel: Pair, stride: Pair, dilation: Pair
     raise Contradiction(f"must have a padding of SAME or VALID, not {kind}")
 
 
-def _windowed(table: Any, inputs: Sequence[Tensor]) -> dict[str, Any]:
+def _window_attributes(table: Any, inputs: Sequence[Tensor]) -> dict[str, Any]:
     """Return the attributes common to both kinds of convolution."""
     stride = _pair("stride", table.StrideH(), table.StrideW())
     dilation = _pair("dilation", table.DilationHFactor(), table.DilationWFactor())
@@ -75,11 +75,11 @@ def _windowed(table: Any, inputs: Sequence[Tensor]) -> dict[str, Any]:
 
 
 def _convolution(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
-    return Conv2D(**_windowed(options(operator, tflite.Conv2DOptions), inputs))
+    return Conv2D(**_window_attributes(options(operator, tflite.Conv2DOptions), inputs))
 
 
 def _depthwise(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
-    shared = _windowed(options(operator, tflite.DepthwiseConv2DOptions), inputs)
+    shared = _window_attributes(options(operator, tflite.DepthwiseConv2DOptions), inputs)
     # The file's depth_multiplier may be wrong; kernels use the shapes.
     channels, columns = inputs[0].shape[3], inputs[1].shape[3]
     if channels < 1 or columns % channels:
@@ -155,7 +155,9 @@ def _unpack(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) 
     return _axis(options(operator, tflite.UnpackOptions), len(inputs[0].shape))
 
 
-def _nothing(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
+def _no_attributes(
+    operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]
+) -> Attributes:
     return Attributes()
 
 
@@ -167,27 +169,27 @@ READERS: dict[Op, Reader] = {
     Op.CONCATENATION: _concatenation,
     Op.CONV_2D: _convolution,
     Op.DEPTHWISE_CONV_2D: _depthwise,
-    Op.DEQUANTIZE: _nothing,
-    Op.EXPAND_DIMS: _nothing,
+    Op.DEQUANTIZE: _no_attributes,
+    Op.EXPAND_DIMS: _no_attributes,
     Op.FULLY_CONNECTED: _dense,
-    Op.HARD_SWISH: _nothing,
+    Op.HARD_SWISH: _no_attributes,
     Op.LEAKY_RELU: _leaky_relu,
-    Op.LOGISTIC: _nothing,
-    Op.LOG_SOFTMAX: _nothing,
-    Op.MAXIMUM: _nothing,
+    Op.LOGISTIC: _no_attributes,
+    Op.LOG_SOFTMAX: _no_attributes,
+    Op.MAXIMUM: _no_attributes,
     Op.MAX_POOL_2D: _pooling,
-    Op.MINIMUM: _nothing,
+    Op.MINIMUM: _no_attributes,
     Op.MUL: _arithmetic(tflite.MulOptions),
     Op.PACK: _pack,
-    Op.PRELU: _nothing,
-    Op.QUANTIZE: _nothing,
-    Op.RELU: _nothing,
-    Op.RELU6: _nothing,
-    Op.RESHAPE: _nothing,
+    Op.PRELU: _no_attributes,
+    Op.QUANTIZE: _no_attributes,
+    Op.RELU: _no_attributes,
+    Op.RELU6: _no_attributes,
+    Op.RESHAPE: _no_attributes,
     Op.SOFTMAX: _softmax,
-    Op.SQUARED_DIFFERENCE: _nothing,
-    Op.SQUEEZE: _nothing,
+    Op.SQUARED_DIFFERENCE: _no_attributes,
+    Op.SQUEEZE: _no_attributes,
     Op.SUB: _arithmetic(tflite.SubOptions),
-    Op.TANH: _nothing,
+    Op.TANH: _no_attributes,
     Op.UNPACK: _unpack,
 }

@@ -22,7 +22,7 @@ def require_provided(
     for at, operator in enumerate(operators):
         try:
             for number in numbers(operator, "Inputs").tolist():
-                if number not in there and known.computed(number):
+                if number not in there and known.is_computed(number):
                     raise ModelError(
                         f"must read what an earlier operator made, not tensor {number}"
                     )
@@ -30,11 +30,11 @@ def require_provided(
             raise ModelError(f"operator {at} ({names[at]}) {error}") from None
         there.update(numbers(operator, "Outputs").tolist())
     for number in ends[1]:
-        if number not in there and known.computed(number):
+        if number not in there and known.is_computed(number):
             raise ModelError(f"output {number} must be made by an operator")
 
 
-def written_again(
+def repeated_writer(
     known: FileTensors, names: Sequence[str], operators: Sequence[Any], inputs: Sequence[int]
 ) -> str | None:
     """Return the operator that writes a tensor a second time; None if there is none."""

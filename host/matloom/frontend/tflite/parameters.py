@@ -30,11 +30,11 @@ _VALUE, _SIDES = 2, 2
 Reader = Callable[[Any, Sequence[Tensor], Sequence[Tensor]], Attributes]
 
 
-def _parameter(what: str, inputs: Sequence[Tensor], at: int) -> list[int]:
+def _parameter(what: str, inputs: Sequence[Tensor], place: int) -> list[int]:
     """Return a constant vector of integers."""
-    if at >= len(inputs):
-        raise Contradiction(f"must have its {what} as input {at}, not {len(inputs)} inputs")
-    data = inputs[at].data
+    if place >= len(inputs):
+        raise Contradiction(f"must have its {what} as input {place}, not {len(inputs)} inputs")
+    data = inputs[place].data
     if data is None:
         raise Unsupported(f"has a variable {what}")
     if data.dtype.kind not in "iu":
@@ -48,8 +48,8 @@ def _axis(axis: int, rank: int) -> int:
     return axis % rank
 
 
-def _only(what: str, inputs: Sequence[Tensor], at: int) -> int:
-    values = _parameter(what, inputs, at)
+def _single_parameter(what: str, inputs: Sequence[Tensor], place: int) -> int:
+    values = _parameter(what, inputs, place)
     if len(values) != 1:
         raise Contradiction(f"must have 1 {what}, not {len(values)}")
     return values[0]
@@ -79,7 +79,7 @@ def _reduce(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) 
 
 
 def _pick(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
-    return Axis(axis=_axis(_only("axis", inputs, 1), len(inputs[0].shape)))
+    return Axis(axis=_axis(_single_parameter("axis", inputs, 1), len(inputs[0].shape)))
 
 
 def _transpose(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
@@ -104,7 +104,7 @@ def _split(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -
     if not inputs[1:]:
         raise Contradiction(f"must have an axis and an input, not {len(inputs)} inputs")
     shape = inputs[1].shape
-    axis = _axis(_only("axis", inputs, 0), len(shape))
+    axis = _axis(_single_parameter("axis", inputs, 0), len(shape))
     if shape[axis] % len(outputs):
         raise Contradiction(f"must have outputs that divide {shape[axis]}, not {len(outputs)}")
     return Split(axis=axis, sizes=(shape[axis] // len(outputs),) * len(outputs))
@@ -113,7 +113,7 @@ def _split(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -
 def _split_sizes(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
     shape = inputs[0].shape
     sizes = _parameter("sizes", inputs, 1)
-    axis = _axis(_only("axis", inputs, 2), len(shape))
+    axis = _axis(_single_parameter("axis", inputs, 2), len(shape))
     if sizes.count(-1) == 1:
         sizes[sizes.index(-1)] = shape[axis] - sum(sizes) - 1
     return Split(axis=axis, sizes=tuple(sizes))

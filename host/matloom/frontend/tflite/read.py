@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 
-from matloom.frontend.errors import refused
+from matloom.frontend.errors import unreadable_file
 from matloom.frontend.source import ModelFile
-from matloom.frontend.tflite.resize import resized
+from matloom.frontend.tflite.resize import resize
 from matloom.frontend.tflite.subgraph import SubgraphReader
-from matloom.frontend.tflite.written_out import written_out
+from matloom.frontend.tflite.unroll import unroll_control_flow
 from matloom.ir.graph import Graph
 from matloom.ir.verify import verify
 
@@ -31,15 +31,15 @@ def graph_of_tflite(file: ModelFile) -> Graph:
         The file is truncated or malformed, or a tensor is read that nothing provides.
     """
     try:
-        graph = SubgraphReader(written_out(file.content)).graph(file.name)
+        graph = SubgraphReader(unroll_control_flow(file.content)).graph(file.name)
         verify(graph, file.name)
     # Damage surfaces as any exception: struct.error, IndexError, TypeError.
     except Exception as error:
-        raise refused(f"{file.name}:", error) from None
+        raise unreadable_file(f"{file.name}:", error) from None
     return graph
 
 
-def reshaped_tflite(file: ModelFile, shapes: Mapping[str, Sequence[int]]) -> bytes:
+def reshape_tflite(file: ModelFile, shapes: Mapping[str, Sequence[int]]) -> bytes:
     """Return a TensorFlow Lite file with other input shapes; LiteRT infers all others.
 
     Raises
@@ -50,7 +50,7 @@ def reshaped_tflite(file: ModelFile, shapes: Mapping[str, Sequence[int]]) -> byt
         ai-edge-litert is not installed.
     """
     try:
-        return resized(file.content, shapes)
+        return resize(file.content, shapes)
     # A damaged file, as in the reader above.
     except Exception as error:
-        raise refused(f"{file.name}:", error) from None
+        raise unreadable_file(f"{file.name}:", error) from None

@@ -95,14 +95,14 @@ def _read(table: Any, inputs: Mapping[int, Tensor]) -> _Lstm:
         axis=1 if major else 2,
         batch=second if major else first,
         steps=first if major else second,
-        weights=_joined(weights),
-        recurrent=_joined(recurrent),
-        biases=_joined(biases),
+        weights=_concatenate(weights),
+        recurrent=_concatenate(recurrent),
+        biases=_concatenate(biases),
         parameters=np.array(pairs, np.int32).T.copy(),
     )
 
 
-def _joined(tensors: Sequence[Tensor]) -> Array:
+def _concatenate(tensors: Sequence[Tensor]) -> Array:
     return np.concatenate([tensor.data for tensor in tensors if tensor.data is not None])
 
 
@@ -114,7 +114,7 @@ def _operands(table: Any, given: Sequence[int], known: FileTensors) -> dict[int,
         raise Unsupported("has a projection, peepholes, a norm, or no gate of its own for inputs")
     if table.FusedActivationFunction() != tflite.ActivationFunctionType.TANH or table.ProjClip():
         raise Unsupported("must have tanh as its activation, and no limit of a projection")
-    if any(known.computed(given[at]) for at in wanted[1:]):
+    if any(known.is_computed(given[at]) for at in wanted[1:]):
         raise Unsupported("must have constant weights, and a state of its own")
     inputs = {at: known[given[at]] for at in wanted}
     shape = inputs[0].shape

@@ -23,7 +23,7 @@ Shape = tuple[int, ...]
 _PACKAGE = "ai-edge-litert"
 
 
-def resized(content: bytes, shapes: Mapping[str, Sequence[int]]) -> bytes:
+def resize(content: bytes, shapes: Mapping[str, Sequence[int]]) -> bytes:
     """Return a TensorFlow Lite file whose inputs have the given shapes, by name.
 
     LiteRT infers the shapes of all other tensors. Values that depend only on shapes (SHAPE, and
@@ -53,7 +53,7 @@ def resized(content: bytes, shapes: Mapping[str, Sequence[int]]) -> bytes:
     except ValueError as error:
         listed = ", ".join(f"{name} {tuple(shape)}" for name, shape in shapes.items())
         raise ModelError(f"inputs of {listed} do not fit the network: {error}") from None
-    _give(objects, found, values)
+    _set_shapes(objects, found, values)
     graph = objects.subgraphs[0]
     graph.operators = [item for at, item in enumerate(graph.operators) if at not in follows]
     return packed(objects)
@@ -75,10 +75,10 @@ def _shapes_to_change(
                 f"a shape must be of an input ({', '.join(known)}), not {name!r}",
                 hint=did_you_mean(name, known),
             )
-        yield known[name], _checked(name, shape, subgraph.Tensors(known[name]))
+        yield known[name], _check_shape(name, shape, subgraph.Tensors(known[name]))
 
 
-def _checked(name: str, shape: Sequence[int], tensor: Any) -> Shape:
+def _check_shape(name: str, shape: Sequence[int], tensor: Any) -> Shape:
     """Return the new shape of an input; sizes that the file leaves open are -1 in its signature."""
     try:
         sizes = tuple(operator.index(length) for length in shape)
@@ -130,7 +130,7 @@ def _follows_from_shapes(model: Any, subgraph: Any) -> Iterator[int]:
             yield at
 
 
-def _give(model: Any, shapes: Mapping[int, Shape], values: Mapping[int, Array]) -> None:
+def _set_shapes(model: Any, shapes: Mapping[int, Shape], values: Mapping[int, Array]) -> None:
     """Set the shapes of tensors, and add buffers for those whose values are known."""
     graph = model.subgraphs[0]
     graph.tensors = [copy.copy(tensor) for tensor in graph.tensors]

@@ -6,7 +6,7 @@ from typing import Any
 
 import tflite
 
-from matloom.frontend.ends import copied_outputs, separate_inputs
+from matloom.frontend.ends import copy_outputs, separate_inputs
 from matloom.frontend.errors import Contradiction, ModelError, Unsupported, error_of
 from matloom.frontend.opaque import (
     OpaqueOperator,
@@ -14,7 +14,7 @@ from matloom.frontend.opaque import (
     common_interpreters,
     file_tensor,
     interpreters_of,
-    whole,
+    whole_network_node,
 )
 from matloom.frontend.tflite.additions import Additions, FileItem
 from matloom.frontend.tflite.compiled import code_name
@@ -23,12 +23,12 @@ from matloom.frontend.tflite.custom import custom_nodes
 from matloom.frontend.tflite.declared import unknown_operator
 from matloom.frontend.tflite.expanded import EXPANDED
 from matloom.frontend.tflite.flatbuffer import numbers, options, records, text
-from matloom.frontend.tflite.joined import joined
+from matloom.frontend.tflite.joined import reason_to_stay_whole
 from matloom.frontend.tflite.options import READERS, Reader
-from matloom.frontend.tflite.order import require_provided, written_again
+from matloom.frontend.tflite.order import repeated_writer, require_provided
 from matloom.frontend.tflite.parameters import OPERANDS, gather
 from matloom.frontend.tflite.tensors import FileTensors
-from matloom.frontend.tflite.values import sized_by_values
+from matloom.frontend.tflite.values import has_run_time_shape
 from matloom.frontend.tflite.variables import VARIABLE_OPERATORS, Resources
 from matloom.ir.attributes import INTERPRETERS
 from matloom.ir.graph import RESHAPES, Array, Graph, Node, Op, Tensor
@@ -69,9 +69,9 @@ class SubgraphReader:
             raise ModelError("a model must have outputs")
         names, operators = self._operators()
         require_provided(self.known, names, operators, (inputs, outputs))
-        reason = joined(self.known, names, operators)
+        reason = reason_to_stay_whole(self.known, names, operators)
         if reason is None:
-            reason = written_again(self.known, names, operators, inputs)
+            reason = repeated_writer(self.known, names, operators, inputs)
         interpreters = INTERPRETERS
         try:
             items = self._items(names, operators)
@@ -81,9 +81,13 @@ class SubgraphReader:
         # A tensor between the parts of graph and interpreter has no NumPy type.
         except Unsupported as unsupported:
             reason = reason or f"the network runs as a whole: {unsupported}"
-        return self._whole(name, inputs, outputs, whole(names, reason, (), (), interpreters))
+        return self._single_node_graph(
+            name, inputs, outputs, whole_network_node(names, reason, (), (), interpreters)
+        )
 
-    def _whole(self, name: str, inputs: list[int], outputs: list[int], node: Node) -> Graph:
+    def _single_node_graph(
+        self, name: str, inputs: list[int], outputs: list[int], node: Node
+    ) -> Graph:
         """Return a graph of a single node for all operators."""
         self.tensors, self.resources = {}, Resources()
         for number in inputs:
@@ -91,14 +95,14 @@ class SubgraphReader:
         separated = separate_inputs(inputs, self.tensors, self._free())
         copies = []
         for number in outputs:
-            tensor = self.known.crossing(number)
+            tensor = self.known.opaque_tensor(number)
             place = self._free() if number in self.tensors or tensor.data is not None else number
             self.tensors[place] = replace(tensor, data=None)
             copies.append(place)
         file = len(self.known)
         self.tensors[file] = file_tensor(self.content)
         node = replace(node, inputs=(*separated, file), outputs=tuple(copies))
-        return self._finished(name, separated, tuple(copies), [node])
+        return self._finish(name, separated, tuple(copies), [node])
 
     def start(self) -> dict[str, Array]:
         """Return the initial values of variables that a CALL_ONCE subgraph assigns, by name."""
@@ -129,17 +133,17 @@ class SubgraphReader:
         for number in (*inputs, *outputs):
             self._use(number)
         results = (*outputs, *self.resources.after.values())
-        nodes = bind(items, results, len(self.known), self.known.computed)
+        nodes = bind(items, results, len(self.known), self.known.is_computed)
         for node in nodes:
             if node.op is Op.REFERENCE and node.inputs[-1] == len(self.known):
                 self.tensors[node.inputs[-1]] = file_tensor(self.content)
                 for number in (*node.inputs[:-1], *node.outputs):
                     self._use(number)
         separated = separate_inputs(inputs, self.tensors, self._free())
-        distinct, copies = copied_outputs(outputs, self.tensors, self._free(), nodes)
-        return self._finished(name, separated, distinct, [*nodes, *copies])
+        distinct, copies = copy_outputs(outputs, self.tensors, self._free(), nodes)
+        return self._finish(name, separated, distinct, [*nodes, *copies])
 
-    def _finished(
+    def _finish(
         self, name: str, inputs: tuple[int, ...], outputs: tuple[int, ...], nodes: list[Node]
     ) -> Graph:
         """Return a graph with unique names of inputs and outputs, and with the variables."""
@@ -168,7 +172,7 @@ class SubgraphReader:
     def _items(self, names: list[str], operators: list[Any]) -> list[Node | OpaqueOperator]:
         items: list[Node | OpaqueOperator] = []
         for index, (name, operator) in enumerate(zip(names, operators, strict=True)):
-            own = custom_nodes(self.model, (index, name, operator), self._used, self._add)
+            own = custom_nodes(self.model, (index, name, operator), self._used_tensor, self._add)
             items += self._item(index, name, operator) if own is None else own
         return items
 
@@ -186,10 +190,10 @@ class SubgraphReader:
 
     def _item(self, index: int, name: str, operator: Any) -> Sequence[Node | OpaqueOperator]:
         """Return the nodes for an operator of the file, none if it declares a variable."""
-        given, made = (numbers(operator, side).tolist() for side in ("Inputs", "Outputs"))
-        ends = given, made
+        inputs, outputs = (numbers(operator, side).tolist() for side in ("Inputs", "Outputs"))
+        ends = inputs, outputs
         try:
-            for number in given:
+            for number in inputs:
                 if number in self.unsized:
                     shape = "whose shape is known only at run time"
                     raise Contradiction(f"reads tensor {number}, {shape}")
@@ -198,7 +202,9 @@ class SubgraphReader:
             if name == "GATHER":
                 return [self._node(Op.STRIDED_SLICE, index, operator, *ends, read=gather)]
             if name in EXPANDED:
-                return EXPANDED[name](FileItem(index, name, operator, given, made), self._additions)
+                return EXPANDED[name](
+                    FileItem(index, name, operator, inputs, outputs), self._additions
+                )
             if name not in GRAPH_OPERATORS:
                 raise unknown_operator(name, self.known, *ends)
             return [self._node(Op(name), index, operator, *ends)]
@@ -206,15 +212,15 @@ class SubgraphReader:
             if name in VARIABLE_OPERATORS:
                 raise Unsupported(f"{name} {unsupported}") from None
             checked = isinstance(unsupported, Contradiction)
-            if checked or sized_by_values(name, given, self.known.computed):
-                self.unsized.update(made)
+            if checked or has_run_time_shape(name, inputs, self.known.is_computed):
+                self.unsized.update(outputs)
             opaque = OpaqueOperator(
                 name=name,
                 index=index,
-                inputs=tuple(given),
-                outputs=tuple(made),
+                inputs=tuple(inputs),
+                outputs=tuple(outputs),
                 reason=f"{name} {unsupported}",
-                interpreters=interpreters_of(name, self.known.dtype(given), checked),
+                interpreters=interpreters_of(name, self.known.dtype(inputs), checked),
                 alone=is_layered_loop(self.known, name, operator),
             )
             return [opaque]
@@ -222,12 +228,12 @@ class SubgraphReader:
             raise ModelError(f"operator {index} ({name}) {error}") from None
 
     def _variable(
-        self, name: str, index: int, operator: Any, given: list[int], made: list[int]
+        self, name: str, index: int, operator: Any, inputs: list[int], outputs: list[int]
     ) -> list[Node]:
         """Convert an operator on variables; return a node if it copies a tensor."""
-        if (len(given), len(made)) != VARIABLE_OPERATORS[name]:
+        if (len(inputs), len(outputs)) != VARIABLE_OPERATORS[name]:
             expected = " and ".join(map(str, VARIABLE_OPERATORS[name]))
-            raise ModelError(f"must have {expected} inputs and outputs, not {given} and {made}")
+            raise ModelError(f"must have {expected} inputs and outputs, not {inputs} and {outputs}")
         if name == "CALL_ONCE":
             subgraph = options(operator, tflite.CallOnceOptions).InitSubgraphIndex()
             last = self.model.SubgraphsLength() - 1
@@ -240,13 +246,13 @@ class SubgraphReader:
         elif name == "VAR_HANDLE":
             table = options(operator, tflite.VarHandleOptions)
             parts = [text(table.Container()), text(table.SharedName())]
-            self.resources.names[made[0]] = "/".join(filter(None, parts))
+            self.resources.names[outputs[0]] = "/".join(filter(None, parts))
         elif name == "ASSIGN_VARIABLE":
-            self.resources.assign(given[0], self._use(given[1]))
+            self.resources.assign(inputs[0], self._use(inputs[1]))
         else:
-            source = self.resources.read(given[0], self._use(made[0]))
+            source = self.resources.read(inputs[0], self._use(outputs[0]))
             if source is not None:
-                return [Node(op=Op.RESHAPE, inputs=(source,), outputs=(made[0],), index=index)]
+                return [Node(op=Op.RESHAPE, inputs=(source,), outputs=(outputs[0],), index=index)]
         return []
 
     def _node(
@@ -280,7 +286,7 @@ class SubgraphReader:
         tensors = dict(zip((*given, *made), (*inputs, *outputs), strict=True))
         for problem in node_problems(tensors, node):
             raise error_of(problem)
-        if OPERATORS[op].weight_axis is not None and self.known.packed(node.inputs[1]):
+        if OPERATORS[op].weight_axis is not None and self.known.is_4_bit(node.inputs[1]):
             dtype, scales = tensors[node.inputs[0]].dtype, tensors[node.inputs[1]].quantisation
             channels = scales is not None and scales.axis is not None
             if dtype == "int16" or (op is Op.FULLY_CONNECTED and channels):
@@ -289,10 +295,10 @@ class SubgraphReader:
             self._use(number)
         return node
 
-    def _used(self, number: int) -> Tensor:
+    def _used_tensor(self, number: int) -> Tensor:
         return self.tensors[self._use(number)]
 
     def _use(self, number: int) -> int:
         """Add a tensor of the file to the graph; return its number."""
-        self.tensors[number] = self.known.crossing(number)
+        self.tensors[number] = self.known.opaque_tensor(number)
         return number

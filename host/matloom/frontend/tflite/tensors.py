@@ -55,7 +55,7 @@ class FileTensors:
     def __len__(self) -> int:
         return int(self.subgraph.TensorsLength())
 
-    def computed(self, number: int) -> bool:
+    def is_computed(self, number: int) -> bool:
         """Return whether a tensor is computed or passed in: neither constant nor internal state."""
         if number < 0:
             return False
@@ -69,19 +69,19 @@ class FileTensors:
 
     def constant(self, number: int) -> bool:
         """Return whether a tensor has data in the file, or has no elements and no producer."""
-        return not self.computed(number) and not self.subgraph.Tensors(number).IsVariable()
+        return not self.is_computed(number) and not self.subgraph.Tensors(number).IsVariable()
 
-    def packed(self, number: int) -> bool:
+    def is_4_bit(self, number: int) -> bool:
         """Return whether a tensor is a constant of 4-bit integers in the file."""
-        return self._is_packed(self._table(number)[0], number)
+        return self._is_4_bit(self._table(number)[0], number)
 
-    def dtype(self, given: Sequence[int]) -> str:
+    def dtype(self, inputs: Sequence[int]) -> str:
         """Return the type of an operator's first input.
 
         It is "" if the input is absent or NumPy does not know its type.
         """
-        present = given and given[0] >= 0
-        return DTYPES.get(self._table(given[0])[0].Type(), "") if present else ""
+        present = inputs and inputs[0] >= 0
+        return DTYPES.get(self._table(inputs[0])[0].Type(), "") if present else ""
 
     def __getitem__(self, number: int) -> Tensor:
         """Return a tensor that satisfies all rules of the graph."""
@@ -90,7 +90,7 @@ class FileTensors:
             raise problem
         return tensor
 
-    def crossing(self, number: int) -> Tensor:
+    def opaque_tensor(self, number: int) -> Tensor:
         """Return a tensor that only an interpreter uses; scales that break a rule are left out.
 
         Raises `Unsupported` if the graph cannot represent its elements either.
@@ -120,7 +120,7 @@ class FileTensors:
 
     def _tensor(self, table: Any, number: int) -> Tensor:
         dtype = DTYPES.get(table.Type())
-        packed = self._is_packed(table, number)
+        packed = self._is_4_bit(table, number)
         if packed:
             dtype = "int8"
         if dtype is None:
@@ -153,7 +153,7 @@ class FileTensors:
     def _is_empty(table: Any) -> bool:
         return 0 in numbers(table, "Shape").tolist()
 
-    def _is_packed(self, table: Any, number: int) -> bool:
+    def _is_4_bit(self, table: Any, number: int) -> bool:
         """Return whether a tensor is a constant of 4-bit integers, which becomes int8."""
         is_narrow = table.Type() == tflite.TensorType.INT4 and number not in self.given
         if not is_narrow or not 0 <= table.Buffer() < self.buffers:

@@ -16,9 +16,11 @@ _SIZES: dict[str, tuple[int, ...]] = {
 }
 
 
-def sized_by_values(name: str, inputs: Sequence[int], computed: Callable[[int], bool]) -> bool:
+def has_run_time_shape(
+    name: str, inputs: Sequence[int], is_computed: Callable[[int], bool]
+) -> bool:
     """Return whether the output shapes of an operator are known only at run time."""
     if name not in _SIZES:
         return False
     places = _SIZES[name] or range(len(inputs))
-    return any(computed(inputs[at]) for at in places if at < len(inputs))
+    return any(is_computed(inputs[at]) for at in places if at < len(inputs))

@@ -43,7 +43,7 @@ def _unary(op: str) -> Handler:
     return lambda writer, call: writer.add(op, call["self"].name)
 
 
-def _same(writer: Writer, call: Call) -> str:
+def _unchanged_value(writer: Writer, call: Call) -> str:
     first: Value = next(each for each in call.arguments.values() if isinstance(each, Value))
     if call.get("train", False):
         raise call.refuse("training")
@@ -172,7 +172,7 @@ def _convert(writer: Writer, call: Call) -> str:
 
 ELEMENTWISE: dict[str, Handler] = {
     **{name: _unary(op) for name, op in _UNARY.items()},
-    **dict.fromkeys(_SAME, _same),
+    **dict.fromkeys(_SAME, _unchanged_value),
     **{name: _arithmetic(op) for name, op in _ARITHMETIC.items()},
     **{name: _comparison(op) for name, op in _COMPARISONS.items()},
     **{name: _arithmetic(op) for name, op in _LOGICAL.items()},

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from matloom.errors import MissingPackageError
-from matloom.frontend.errors import ModelError, refused
+from matloom.frontend.errors import ModelError, unreadable_file
 from matloom.frontend.torch.elementwise import ELEMENTWISE
 from matloom.frontend.torch.layers import LAYERS
 from matloom.frontend.torch.moves import MOVES
@@ -64,7 +64,7 @@ def onnx_of_exported(program: Any) -> bytes:
         except _UnknownError:
             return _Conversion(program.run_decompositions()).model()
     except ModelError as error:
-        raise refused("the exported program", error) from None
+        raise unreadable_file("the exported program", error) from None
 
 
 class _Conversion:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from matloom.arch.numerics import Rounding, requantize
-from matloom.frontend.onnx.steps import fit_multipliers, requantised
+from matloom.frontend.onnx.steps import fit_multipliers, requantise
 
 
 def results(sums, multiplier, shift):
@@ -26,7 +26,7 @@ def test_every_sum_that_is_reached_is_rounded_as_there():
     assert len(proven) > 50
     for at in proven:
         sums = np.arange(reach[0][at], reach[1][at] + 1)
-        wanted = np.clip(requantised(sums, scale[at]), -128, 127)
+        wanted = np.clip(requantise(sums, scale[at]), -128, 127)
         np.testing.assert_array_equal(results(sums, *found.data[:, at]), wanted)
 
 
@@ -40,7 +40,7 @@ def test_sums_that_are_rounded_otherwise_are_counted():
     assert len(differing) > 2
     for at in differing:
         sums = np.arange(reach[0][at], reach[1][at] + 1)
-        wanted = np.clip(requantised(sums, scale[at]), -100, 155)
+        wanted = np.clip(requantise(sums, scale[at]), -100, 155)
         made = requantize(sums, *map(int, found.data[:, at]), Rounding.SINGLE)
         off = np.abs(np.clip(made, -100, 155) - wanted)
         assert off.max() == 1
@@ -54,7 +54,7 @@ def test_a_repaired_channel_needs_another_multiplier_than_the_nearest():
     assert len(repaired) > 0
     for at in repaired:
         sums = np.arange(reach[0][at], reach[1][at] + 1)
-        wanted = np.clip(requantised(sums, scale[at]), -128, 127)
+        wanted = np.clip(requantise(sums, scale[at]), -128, 127)
         shift = int(found.data[1, at])
         nearest = round(float(scale[at]) * 2 ** (31 - shift))
         assert (results(sums, nearest, shift) != wanted).any()
@@ -66,7 +66,7 @@ def test_another_multiplier_moves_a_step():
     scale, reach = draw(1, 1)
     (multiplier,), (shift,) = fit_multipliers(scale, reach, (-128, 127)).data
     sums = np.arange(reach[0][0], reach[1][0] + 1)
-    wanted = np.clip(requantised(sums, scale[0]), -128, 127)
+    wanted = np.clip(requantise(sums, scale[0]), -128, 127)
     assert (results(sums, multiplier, shift) == wanted).all()
     assert (results(sums, multiplier + 2**22, shift) != wanted).any()
 

@@ -22,7 +22,7 @@ _NEAR = 1e-6
 def _binary(op: Op, attributes: Attributes | None = None) -> _Converter:
     def convert(values: FloatValues, node: FileNode) -> None:
         order = values.order_of(node.inputs)
-        made, *others = (values.ordered(name, order) for name in node.inputs)
+        made, *others = (values.in_order(name, order) for name in node.inputs)
         for other in others:
             made = values.add(op, [made, other], attributes, name=node.output)
         values.hold(node.output, order, made)
@@ -38,27 +38,27 @@ def _division(values: FloatValues, node: FileNode) -> None:
     order = values.order_of(node.inputs)
     shape = (1,) * (len(order) - divisor.ndim) + divisor.shape
     factors = np.ascontiguousarray((1 / divisor).reshape(shape).transpose(order), np.float32)
-    operands = [values.ordered(node.source, order), values.builder.constant(factors)]
+    operands = [values.in_order(node.source, order), values.builder.constant(factors)]
     made = values.add(Op.MUL, operands, _PLAIN, name=node.output)
     values.hold(node.output, order, made)
 
 
-def _same(values: FloatValues, node: FileNode) -> tuple[int, Order]:
+def _sole_input(values: FloatValues, node: FileNode) -> tuple[int, Order]:
     """Return the tensor and the axis order of an operator's only input."""
     order = values.order_of([node.source])
-    return values.ordered(node.source, order), order
+    return values.in_order(node.source, order), order
 
 
 def _unary(op: Op) -> _Converter:
     def convert(values: FloatValues, node: FileNode) -> None:
-        number, order = _same(values, node)
+        number, order = _sole_input(values, node)
         values.hold(node.output, order, values.add(op, [number], name=node.output))
 
     return convert
 
 
 def _leaky(values: FloatValues, node: FileNode) -> None:
-    number, order = _same(values, node)
+    number, order = _sole_input(values, node)
     attributes = LeakyRelu(alpha=float(np.float32(node.options.get("alpha", 0.01))))
     made = values.add(Op.LEAKY_RELU, [number], attributes, name=node.output)
     values.hold(node.output, order, made)
@@ -66,7 +66,7 @@ def _leaky(values: FloatValues, node: FileNode) -> None:
 
 def _clip(values: FloatValues, node: FileNode) -> None:
     """Convert Clip to RELU, RELU6, or MAXIMUM and MINIMUM."""
-    number, order = _same(values, node)
+    number, order = _sole_input(values, node)
     limits = [
         None if value is None else float(np.float32(str(value)))
         for value in (values.option(node, name, at) for name, at in (("min", 1), ("max", 2)))
@@ -86,7 +86,7 @@ def _hard_sigmoid(values: FloatValues, node: FileNode) -> None:
     slope, offset = node.options.get("alpha", 0.2), node.options.get("beta", _OFFSET)
     if abs(slope - _SLOPE) > _NEAR or abs(offset - _OFFSET) > _NEAR:
         raise Unsupported(f"has a slope of {slope:.4g}, not a sixth")
-    number, order = _same(values, node)
+    number, order = _sole_input(values, node)
     limited = Arithmetic(activation=Activation.RELU6)
     number = values.add(Op.ADD, [number, values.number(3.0)], limited)
     made = values.add(Op.MUL, [number, values.number(_SLOPE)], _PLAIN, name=node.output)
@@ -102,7 +102,7 @@ def _softmax(values: FloatValues, node: FileNode) -> None:
     axis = axis if node.opset >= 13 or len(shape) == axis + 1 else len(shape) - 1
     order = (*(each for each in range(len(shape)) if each != axis), axis)
     attributes = Softmax(beta=1.0) if kind is Op.SOFTMAX else None
-    made = values.add(kind, [values.ordered(node.source, order)], attributes, name=node.output)
+    made = values.add(kind, [values.in_order(node.source, order)], attributes, name=node.output)
     values.hold(node.output, order, made)
 
 
@@ -114,11 +114,11 @@ def _prelu(values: FloatValues, node: FileNode) -> None:
     # TensorFlow Lite's slopes lack the batch axis.
     full = full[0] if len(full) == 1 and full.ndim > 1 else full
     constant = values.builder.constant(np.ascontiguousarray(full, np.float32))
-    operands = [values.ordered(node.source, order), constant]
+    operands = [values.in_order(node.source, order), constant]
     values.hold(node.output, order, values.add(Op.PRELU, operands, name=node.output))
 
 
-def _plain_name(values: FloatValues, node: FileNode) -> None:
+def _alias(values: FloatValues, node: FileNode) -> None:
     """Convert Identity and Dropout: a second name for the same value."""
     if values.is_constant(node.source):
         values.constants[node.output] = values.constants[node.source]
@@ -133,10 +133,10 @@ ELEMENTWISE: dict[str, _Converter] = {
     "Add": _binary(Op.ADD, _PLAIN),
     "Clip": _clip,
     "Div": _division,
-    "Dropout": _plain_name,
+    "Dropout": _alias,
     "HardSigmoid": _hard_sigmoid,
     "HardSwish": _unary(Op.HARD_SWISH),
-    "Identity": _plain_name,
+    "Identity": _alias,
     "LeakyRelu": _leaky,
     "LogSoftmax": _softmax,
     "Max": _binary(Op.MAXIMUM),

@@ -30,8 +30,8 @@ _LINE = 3
 def image_of(values: FloatValues, name: str) -> int:
     """Return the tensor of an image with channels last; one-dimensional data become a row."""
     if len(values.shape(name)) != _LINE:
-        return values.last(name)
-    number = values.ordered(name, (0, 2, 1))
+        return values.channels_last(name)
+    number = values.in_order(name, (0, 2, 1))
     images, positions, channels = values.builder.tensors[number].shape
     return values.add(Op.RESHAPE, [number], shape=(images, 1, positions, channels))
 
@@ -118,7 +118,7 @@ def _convolution(values: FloatValues, node: FileNode) -> None:
     groups = int(node.options.get("group", 1))
     bias = _bias(values, node.input(2), len(weights))
     if groups == 1:
-        made = _filtered(values, number, weights, bias, common, node.output)
+        made = _add_convolution(values, number, weights, bias, common, node.output)
     elif groups == image[3] and weights.shape[1] == 1:
         filters = values.builder.constant(
             np.ascontiguousarray(weights.transpose(1, 2, 3, 0)), name=node.inputs[1]
@@ -127,11 +127,11 @@ def _convolution(values: FloatValues, node: FileNode) -> None:
         operands = [number, filters, *bias]
         made = values.add(Op.DEPTHWISE_CONV_2D, operands, attributes, name=node.output)
     else:
-        made = _grouped(values, number, weights, node, common)
+        made = _add_grouped_convolution(values, number, weights, node, common)
     hold_image(values, node, made)
 
 
-def _filtered(
+def _add_convolution(
     values: FloatValues,
     number: int,
     weights: Array,
@@ -145,7 +145,7 @@ def _filtered(
     return values.add(Op.CONV_2D, operands, Conv2D(**common), name=name)
 
 
-def _grouped(
+def _add_grouped_convolution(
     values: FloatValues, number: int, weights: Array, node: FileNode, common: dict[str, Any]
 ) -> int:
     """Add a convolution for each group of channels, and join their outputs."""
@@ -161,7 +161,9 @@ def _grouped(
     for at, part in enumerate(parts):
         chosen = slice(at * outputs, (at + 1) * outputs)
         own = [] if bias is None else [builder.constant(np.ascontiguousarray(bias[chosen]))]
-        made.append(_filtered(values, part, weights[chosen], own, common, f"{node.output}/{at}"))
+        made.append(
+            _add_convolution(values, part, weights[chosen], own, common, f"{node.output}/{at}")
+        )
     return values.add(Op.CONCATENATION, made, Axis(axis=3), name=node.output)
 
 
@@ -196,7 +198,7 @@ def _matmul(values: FloatValues, node: FileNode) -> None:
 
 def _computed_product(values: FloatValues, node: FileNode) -> None:
     """Add the product of two computed tensors."""
-    operands = [values.plain(name) for name in node.inputs]
+    operands = [values.in_file_order(name) for name in node.inputs]
     ranks = [len(values.shape(name)) for name in node.inputs]
     if min(ranks) < MATRIX_RANK:
         raise Unsupported("multiplies by a vector that is computed")
@@ -223,10 +225,10 @@ def _rows(values: FloatValues, name: str) -> tuple[int, Array | None]:
     """
     shape, image = values.shape(name), values.flattened.get(name)
     if image is None or len(shape) != 2 or LAST not in values.held[image]:
-        return values.plain(name), None
+        return values.in_file_order(name), None
     source = values.shape(image)
     if source[0] != shape[0]:
-        return values.plain(name), None
+        return values.in_file_order(name), None
     number = values.add(Op.RESHAPE, [values.held[image][LAST]], shape=shape)
     places = np.arange(shape[1]).reshape(source[1:])
     return number, places.transpose(1, 2, 0).reshape(-1)
@@ -241,7 +243,7 @@ def _normalisation(values: FloatValues, node: FileNode) -> None:
         raise Unsupported("is in training mode")
     factor = scale / np.sqrt(variance + node.options.get("epsilon", 1e-5))
     order = values.order_of([node.source])
-    number = values.ordered(node.source, order)
+    number = values.in_order(node.source, order)
     shape = [1] * len(order)
     shape[order.index(1)] = -1
     attributes = Arithmetic()

@@ -51,7 +51,7 @@ def _reshape(values: FloatValues, node: FileNode) -> None:
             return
     if len(shape) == len(LAST):
         values.flattened[node.output] = node.source
-    number = values.plain(node.source)
+    number = values.in_file_order(node.source)
     made = values.add(Op.RESHAPE, [number], shape=wanted, name=node.output)
     values.hold(node.output, in_file_order(len(wanted)), made)
 
@@ -67,7 +67,7 @@ def _concatenation(values: FloatValues, node: FileNode) -> None:
     computed = [name for name in node.inputs if not values.is_constant(name)]
     order = values.order_of(computed)
     axis = int(node.options["axis"]) % len(order)
-    operands = [values.ordered(name, order) for name in node.inputs]
+    operands = [values.in_order(name, order) for name in node.inputs]
     attributes = Axis(axis=order.index(axis))
     values.hold(
         node.output, order, values.add(Op.CONCATENATION, operands, attributes, name=node.output)
@@ -81,7 +81,7 @@ def _options(values: FloatValues, node: FileNode) -> MoveOptions:
 def _split(values: FloatValues, node: FileNode) -> None:
     order = values.order_of([node.source])
     axis, sizes = _options(values, node).split()
-    number = values.ordered(node.source, order)
+    number = values.in_order(node.source, order)
     place, tensor = order.index(axis), values.builder.tensors[number]
     made = []
     for name, size in zip(node.outputs, sizes, strict=True):
@@ -95,7 +95,7 @@ def _split(values: FloatValues, node: FileNode) -> None:
 def _slice(values: FloatValues, node: FileNode) -> None:
     order = values.order_of([node.source])
     attributes = _options(values, node).slice(order)
-    number = values.ordered(node.source, order)
+    number = values.in_order(node.source, order)
     made = values.add(Op.STRIDED_SLICE, [number], attributes, name=node.output)
     values.hold(node.output, order, made)
 
@@ -103,14 +103,14 @@ def _slice(values: FloatValues, node: FileNode) -> None:
 def _pad(values: FloatValues, node: FileNode) -> None:
     order = values.order_of([node.source])
     attributes = _options(values, node).pad(order)
-    number = values.ordered(node.source, order)
+    number = values.in_order(node.source, order)
     value = float(attributes.value or 0)
     op, attributes = Op.PADV2 if value else Op.PAD, replace(attributes, value=value or None)
     values.hold(node.output, order, values.add(op, [number], attributes, name=node.output))
 
 
 def _resize(values: FloatValues, node: FileNode) -> None:
-    attributes, number = _options(values, node).resize(), values.last(node.source)
+    attributes, number = _options(values, node).resize(), values.channels_last(node.source)
     made = values.add(Op.RESIZE_NEAREST_NEIGHBOR, [number], attributes, name=node.output)
     values.hold(node.output, LAST, made)
 

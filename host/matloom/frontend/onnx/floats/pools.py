@@ -20,19 +20,19 @@ def _pool(op: Op) -> Callable[[FloatValues, FileNode], None]:
         stride = pair(node, "strides")
         padding = padding_of(node, image, window, stride, (1, 1))
         if node.options.get("ceil_mode", 0):
-            whole = _rounded_up(image, window, stride, padding)
+            whole = _extend_padding(image, window, stride, padding)
             if whole != padding and node.options.get("count_include_pad", 0):
                 raise Unsupported("counts its padding, and has a size that is rounded up")
             padding = whole
         if op is Op.AVERAGE_POOL_2D and node.options.get("count_include_pad", 0):
-            number, padding = _padded(values, number, padding), NO_PADDING
+            number, padding = _pad(values, number, padding), NO_PADDING
         attributes = Pool2D(window=window, stride=stride, padding=padding)
         hold_image(values, node, values.add(op, [number], attributes, name=node.output))
 
     return convert
 
 
-def _padded(values: FloatValues, number: int, padding: Padding) -> int:
+def _pad(values: FloatValues, number: int, padding: Padding) -> int:
     """Return an image with zeros around it, which the average includes."""
     if padding == NO_PADDING:
         return number
@@ -42,7 +42,7 @@ def _padded(values: FloatValues, number: int, padding: Padding) -> int:
     return values.add(Op.PAD, [number], edges)
 
 
-def _rounded_up(
+def _extend_padding(
     image: tuple[int, ...], window: tuple[int, int], stride: tuple[int, int], padding: Padding
 ) -> Padding:
     """Return a padding extended for a last, partial window."""
@@ -84,7 +84,7 @@ def _reduction(op: Op) -> Callable[[FloatValues, FileNode], None]:
         if not keep and kept != sorted(kept):
             order, kept = in_file_order(rank), sorted(kept)
         places = tuple(sorted(order.index(axis) for axis in axes))
-        number = values.ordered(node.source, order)
+        number = values.in_order(node.source, order)
         attributes = Reduce(axes=places, keep_dims=keep)
         made = values.add(op, [number], attributes, name=node.output)
         values.hold(node.output, order if keep else in_file_order(len(kept)), made)

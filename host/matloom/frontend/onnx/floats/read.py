@@ -79,7 +79,7 @@ class _Reader:
         for name in outputs:
             if name not in values.held:
                 raise ModelError(f"must compute its outputs, but {name!r} is constant")
-        return values.builder.graph(*(values.plain(name) for name in outputs))
+        return values.builder.graph(*(values.in_file_order(name) for name in outputs))
 
     def _convert(self, node: FileNode) -> None:
         values = self._values

@@ -65,7 +65,7 @@ class FloatValues:
                     return others[0]
         return in_file_order(rank)
 
-    def ordered(self, name: str, order: Order) -> int:
+    def in_order(self, name: str, order: Order) -> int:
         """Return the number of a tensor that holds a value with its axes in an order.
 
         A value of fewer axes gets axes of length one in front, as NumPy's broadcasting does.
@@ -76,24 +76,24 @@ class FloatValues:
             data = self.constants[name].reshape(full).transpose(order)
             return self.builder.constant(np.ascontiguousarray(data, np.float32), name=name)
         if len(full) != len(shape):
-            number = self.ordered(name, in_file_order(len(shape)))
+            number = self.in_order(name, in_file_order(len(shape)))
             number = self.builder.add(Op.RESHAPE, [number], shape=full)
-            return self._moved(number, in_file_order(len(order)), order, name)
+            return self._reorder(number, in_file_order(len(order)), order, name)
         held = self.held[name]
         if order not in held:
             before, number = next(iter(held.items()))
-            held[order] = self._moved(number, before, order, name)
+            held[order] = self._reorder(number, before, order, name)
         return held[order]
 
-    def plain(self, name: str) -> int:
+    def in_file_order(self, name: str) -> int:
         """Return the number of a tensor that holds a value in the file's order."""
-        return self.ordered(name, in_file_order(len(self.shape(name))))
+        return self.in_order(name, in_file_order(len(self.shape(name))))
 
-    def last(self, name: str) -> int:
+    def channels_last(self, name: str) -> int:
         """Return the number of a tensor that holds an image with channels last."""
         if len(self.shape(name)) != len(LAST):
             raise Unsupported(f"has {name!r} of {len(self.shape(name))} dimensions, not four")
-        return self.ordered(name, LAST)
+        return self.in_order(name, LAST)
 
     def hold(self, name: str, order: Order, number: int) -> None:
         """Record the tensor that holds a value."""
@@ -115,7 +115,7 @@ class FloatValues:
         """Return the number of a constant of one element."""
         return self.builder.constant(np.array([value], np.float32))
 
-    def _moved(self, number: int, before: Order, after: Order, name: str) -> int:
+    def _reorder(self, number: int, before: Order, after: Order, name: str) -> int:
         """Return a tensor with its axes in another order; a RESHAPE where no element moves."""
         if before == after:
             return number

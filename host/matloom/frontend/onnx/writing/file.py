@@ -59,7 +59,7 @@ class OnnxFile:
         self.nodes.append(node)
         return made
 
-    def held(self, number: int) -> dict[Order, str]:
+    def names_by_order(self, number: int) -> dict[Order, str]:
         """Return the names of a tensor's value, by the order of its axes."""
         return self._names.setdefault(number, {})
 
@@ -87,8 +87,8 @@ class OnnxFile:
             full = (1,) * (len(order) - rank) + tensor.shape
             shape = self.constant(np.array([full[axis] for axis in order], np.int64), "shape")
             name = self.node("Reshape", [self.value(number), shape])
-            return self.requantised(tensor, name)
-        held = self.held(number)
+            return self.requantise(tensor, name)
+        held = self.names_by_order(number)
         if order not in held:
             before, name = next(iter(held.items()))
             if kept_axes(before, tensor.shape) == kept_axes(order, tensor.shape):
@@ -97,14 +97,14 @@ class OnnxFile:
                 moved = self.node("Reshape", [name, shape])
             else:
                 moved = self.node("Transpose", [name], perm=[before.index(a) for a in order])
-            held[order] = self.requantised(tensor, moved)
+            held[order] = self.requantise(tensor, moved)
         return held[order]
 
-    def made(self, number: int, order: Order, name: str) -> None:
+    def record_output(self, number: int, order: Order, name: str) -> None:
         """Record an operator's output, quantised like the tensor."""
-        self.held(number)[order] = self.requantised(self.graph.tensors[number], name)
+        self.names_by_order(number)[order] = self.requantise(self.graph.tensors[number], name)
 
-    def requantised(self, tensor: Tensor, name: str) -> str:
+    def requantise(self, tensor: Tensor, name: str) -> str:
         """Return a value through QuantizeLinear and DequantizeLinear, if the tensor is quantised.
 
         Raises
@@ -126,7 +126,7 @@ class OnnxFile:
         scale = self.constant(np.array(tensor.scale, np.float32), "scale")
         return [scale, self.constant(zero, "zero_point")]
 
-    def dequantised(self, data: Array, scales: Array, name: str, axis: int = 0) -> str:
+    def dequantise(self, data: Array, scales: Array, name: str, axis: int = 0) -> str:
         """Return constant integers through DequantizeLinear, with a scale for each channel."""
         single = scales.size == 1
         scales = scales.reshape(() if single else -1).astype(np.float32)

@@ -30,12 +30,12 @@ _LIMITS = {
 }
 
 
-def activated(file: OnnxFile, name: str, activation: Activation, made: Tensor) -> str:
+def apply_activation(file: OnnxFile, name: str, activation: Activation, output: Tensor) -> str:
     """Return a value after an activation; unchanged if the range of its integers implies it."""
     low, high = _LIMITS[activation]
-    if made.quantisation is not None:
-        ends = [(end - made.zero_point) * made.scale for end in _INT8]
-        spare = made.scale / 2
+    if output.quantisation is not None:
+        ends = [(end - output.zero_point) * output.scale for end in _INT8]
+        spare = output.scale / 2
         if ends[0] >= low - spare and ends[1] <= high + spare:
             return name
     elif activation is Activation.NONE:
@@ -60,11 +60,11 @@ def _operands(file: OnnxFile, node: Node, weights: Array) -> list[str]:
         names = [file.constant(weights, held.name)]
         return names if bias is None else [*names, file.constant(bias.reshape(-1), "bias")]
     scales = np.array(held.quantisation.scale, np.float32)
-    names = [file.dequantised(weights, scales, held.name)]
+    names = [file.dequantise(weights, scales, held.name)]
     if bias is not None:
         scales = np.float32(data.scale) * scales
         label = tensors[node.inputs[BIAS]].name
-        names.append(file.dequantised(bias.reshape(-1), scales, label))
+        names.append(file.dequantise(bias.reshape(-1), scales, label))
     return names
 
 
@@ -87,10 +87,10 @@ def _convolution(file: OnnxFile, node: Node) -> None:
         pads=pads(attributes.padding),
         **more,
     )
-    file.made(
+    file.record_output(
         node.output,
         FIRST,
-        activated(file, made, attributes.activation, file.graph.tensors[node.output]),
+        apply_activation(file, made, attributes.activation, file.graph.tensors[node.output]),
     )
 
 
@@ -102,16 +102,16 @@ def _dense(file: OnnxFile, node: Node) -> None:
     name = file.value(node.inputs[0])
     if len(tensor.shape) != MATRIX_RANK:
         rows = file.constant(np.array([-1, weights.shape[1]], np.int64), "shape")
-        name = file.requantised(tensor, file.node("Reshape", [name, rows]))
+        name = file.requantise(tensor, file.node("Reshape", [name, rows]))
     made = file.node("Gemm", [name, *_operands(file, node, weights)], transB=1)
-    made = activated(file, made, attributes.activation, file.graph.tensors[node.output])
+    made = apply_activation(file, made, attributes.activation, file.graph.tensors[node.output])
     if len(shape) == MATRIX_RANK:
-        file.made(node.output, in_file_order(MATRIX_RANK), made)
+        file.record_output(node.output, in_file_order(MATRIX_RANK), made)
         return
     result = file.graph.tensors[node.output]
     sizes = file.constant(np.array(shape, np.int64), "shape")
-    reshaped = file.node("Reshape", [file.requantised(result, made), sizes])
-    file.made(node.output, in_file_order(len(shape)), reshaped)
+    reshaped = file.node("Reshape", [file.requantise(result, made), sizes])
+    file.record_output(node.output, in_file_order(len(shape)), reshaped)
 
 
 def _pool(file: OnnxFile, node: Node) -> None:
@@ -124,10 +124,10 @@ def _pool(file: OnnxFile, node: Node) -> None:
         strides=list(attributes.stride),
         pads=pads(attributes.padding),
     )
-    file.made(
+    file.record_output(
         node.output,
         FIRST,
-        activated(file, made, attributes.activation, file.graph.tensors[node.output]),
+        apply_activation(file, made, attributes.activation, file.graph.tensors[node.output]),
     )
 
 

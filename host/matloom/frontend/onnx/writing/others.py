@@ -6,7 +6,7 @@ import numpy as np
 
 from matloom.frontend.onnx.values import Order, in_file_order, kept_axes
 from matloom.frontend.onnx.writing.file import FIRST, OnnxFile
-from matloom.frontend.onnx.writing.layers import activated
+from matloom.frontend.onnx.writing.layers import apply_activation
 from matloom.ir.attributes import (
     Arithmetic,
     Axis,
@@ -25,7 +25,7 @@ from matloom.ir.graph import Node, Op
 _Writer = Callable[[OnnxFile, Node], None]
 
 
-def _ordered(file: OnnxFile, node: Node) -> tuple[list[str], Order]:
+def _inputs_in_one_order(file: OnnxFile, node: Node) -> tuple[list[str], Order]:
     """Return the names of all inputs in one axis order, and that order."""
     order = file.order_of(node.inputs)
     return [file.value(number, order) for number in node.inputs], order
@@ -33,26 +33,26 @@ def _ordered(file: OnnxFile, node: Node) -> tuple[list[str], Order]:
 
 def _elementwise(op: str) -> _Writer:
     def write(file: OnnxFile, node: Node) -> None:
-        names, order = _ordered(file, node)
+        names, order = _inputs_in_one_order(file, node)
         made = file.node(op, names)
         if isinstance(node.attributes, Arithmetic):
             tensor = file.graph.tensors[node.output]
-            made = activated(file, made, node.attributes.activation, tensor)
-        file.made(node.output, order, made)
+            made = apply_activation(file, made, node.attributes.activation, tensor)
+        file.record_output(node.output, order, made)
 
     return write
 
 
 def _leaky(file: OnnxFile, node: Node) -> None:
-    names, order = _ordered(file, node)
+    names, order = _inputs_in_one_order(file, node)
     alpha = node.attributes_as(LeakyRelu).alpha
-    file.made(node.output, order, file.node("LeakyRelu", names, alpha=alpha))
+    file.record_output(node.output, order, file.node("LeakyRelu", names, alpha=alpha))
 
 
 def _relu6(file: OnnxFile, node: Node) -> None:
-    names, order = _ordered(file, node)
+    names, order = _inputs_in_one_order(file, node)
     limits = [file.constant(np.array(limit, np.float32), "limit") for limit in (0, 6)]
-    file.made(node.output, order, file.node("Clip", [*names, *limits]))
+    file.record_output(node.output, order, file.node("Clip", [*names, *limits]))
 
 
 def _product(file: OnnxFile, node: Node) -> None:
@@ -64,7 +64,7 @@ def _product(file: OnnxFile, node: Node) -> None:
             name = file.node("Transpose", [name], perm=[*batch, columns, rows])
         names.append(name)
     rank = len(file.graph.tensors[node.output].shape)
-    file.made(node.output, in_file_order(rank), file.node("MatMul", names))
+    file.record_output(node.output, in_file_order(rank), file.node("MatMul", names))
 
 
 def _softmax(file: OnnxFile, node: Node) -> None:
@@ -74,14 +74,14 @@ def _softmax(file: OnnxFile, node: Node) -> None:
         name = file.node("Mul", [name, beta])
     op = "Softmax" if node.op is Op.SOFTMAX else "LogSoftmax"
     rank = len(file.graph.tensors[node.output].shape)
-    file.made(node.output, in_file_order(rank), file.node(op, [name], axis=-1))
+    file.record_output(node.output, in_file_order(rank), file.node(op, [name], axis=-1))
 
 
 def _reduction(file: OnnxFile, node: Node) -> None:
     attributes, shape = node.attributes_as(Reduce), file.graph.tensors[node.inputs[0]].shape
     if node.op is Op.MEAN and attributes == Reduce(axes=(1, 2), keep_dims=True):
         made = file.node("GlobalAveragePool", [file.value(node.inputs[0], FIRST)])
-        file.made(node.output, FIRST, made)
+        file.record_output(node.output, FIRST, made)
         return
     name, keep = file.value(node.inputs[0]), int(attributes.keep_dims)
     if node.op is Op.MEAN:
@@ -90,45 +90,49 @@ def _reduction(file: OnnxFile, node: Node) -> None:
         axes = file.constant(np.array(attributes.axes, np.int64), "axes")
         made = file.node("ReduceSum", [name, axes], keepdims=keep)
     kept = len(shape) if keep else len(shape) - len(attributes.axes)
-    file.made(node.output, in_file_order(kept), made)
+    file.record_output(node.output, in_file_order(kept), made)
 
 
 def _reshape(file: OnnxFile, node: Node) -> None:
     source, target = file.graph.tensors[node.inputs[0]], file.graph.tensors[node.output]
     plain = kept_axes(in_file_order(len(source.shape)), source.shape)
-    same = [o for o in file.held(node.inputs[0]) if kept_axes(o, source.shape) == plain]
+    same = [o for o in file.names_by_order(node.inputs[0]) if kept_axes(o, source.shape) == plain]
     name = file.value(node.inputs[0], same[0] if same else None)
     shape = file.constant(np.array(target.shape, np.int64), "shape")
-    file.made(node.output, in_file_order(len(target.shape)), file.node("Reshape", [name, shape]))
+    file.record_output(
+        node.output, in_file_order(len(target.shape)), file.node("Reshape", [name, shape])
+    )
 
 
 def _transpose(file: OnnxFile, node: Node) -> None:
     """Give the value another order; nothing moves before an operator needs it."""
     permutation = node.attributes_as(Transpose).permutation
-    file.value(node.inputs[0], next(iter(file.held(node.inputs[0])), None))
-    for order, name in file.held(node.inputs[0]).items():
-        file.held(node.output)[tuple(permutation.index(axis) for axis in order)] = name
+    file.value(node.inputs[0], next(iter(file.names_by_order(node.inputs[0])), None))
+    for order, name in file.names_by_order(node.inputs[0]).items():
+        file.names_by_order(node.output)[tuple(permutation.index(axis) for axis in order)] = name
 
 
 def _concatenation(file: OnnxFile, node: Node) -> None:
-    names, order = _ordered(file, node)
+    names, order = _inputs_in_one_order(file, node)
     axis = order.index(node.attributes_as(Axis).axis)
-    file.made(node.output, order, file.node("Concat", names, axis=axis))
+    file.record_output(node.output, order, file.node("Concat", names, axis=axis))
 
 
 def _split(file: OnnxFile, node: Node) -> None:
-    attributes, (names, order) = node.attributes_as(Split), _ordered(file, node)
+    attributes, (names, order) = node.attributes_as(Split), _inputs_in_one_order(file, node)
     axis, begin = order.index(attributes.axis), 0
     for number, size in zip(node.outputs, attributes.sizes, strict=True):
-        _cut(file, names[0], (axis, begin, begin + size), number, order)
+        _add_slice(file, names[0], (axis, begin, begin + size), number, order)
         begin += size
 
 
-def _cut(file: OnnxFile, name: str, part: tuple[int, int, int], number: int, order: Order) -> None:
+def _add_slice(
+    file: OnnxFile, name: str, part: tuple[int, int, int], number: int, order: Order
+) -> None:
     """Add a Slice along one axis."""
     axis, *ends = part
     operands = [file.constant(np.array([each], np.int64), "end") for each in (*ends, axis)]
-    file.made(number, order, file.node("Slice", [name, *operands]))
+    file.record_output(number, order, file.node("Slice", [name, *operands]))
 
 
 def _slice(file: OnnxFile, node: Node) -> None:
@@ -142,12 +146,12 @@ def _slice(file: OnnxFile, node: Node) -> None:
     tensor = file.graph.tensors[node.output]
     if attributes.dropped:
         shape = file.constant(np.array(tensor.shape, np.int64), "shape")
-        made = file.node("Reshape", [file.requantised(tensor, made), shape])
-    file.made(node.output, in_file_order(len(tensor.shape)), made)
+        made = file.node("Reshape", [file.requantise(tensor, made), shape])
+    file.record_output(node.output, in_file_order(len(tensor.shape)), made)
 
 
 def _pad(file: OnnxFile, node: Node) -> None:
-    attributes, (names, order) = node.attributes_as(Pad), _ordered(file, node)
+    attributes, (names, order) = node.attributes_as(Pad), _inputs_in_one_order(file, node)
     tensor, value = file.graph.tensors[node.output], attributes.value or 0.0
     if attributes.value is not None and tensor.quantisation is not None:
         value = (attributes.value - tensor.zero_point) * tensor.scale
@@ -156,7 +160,7 @@ def _pad(file: OnnxFile, node: Node) -> None:
         file.constant(np.array(edges, np.int64), "pads"),
         file.constant(np.array(value, np.float32), "value"),
     ]
-    file.made(node.output, order, file.node("Pad", [*names, *operands]))
+    file.record_output(node.output, order, file.node("Pad", [*names, *operands]))
 
 
 def _resize(file: OnnxFile, node: Node) -> None:
@@ -171,13 +175,13 @@ def _resize(file: OnnxFile, node: Node) -> None:
         coordinate_transformation_mode="asymmetric",
         nearest_mode="floor",
     )
-    file.made(node.output, FIRST, made)
+    file.record_output(node.output, FIRST, made)
 
 
 def _requantise(file: OnnxFile, node: Node) -> None:
     """Write QUANTIZE or DEQUANTIZE, depending on the output's scale."""
-    names, order = _ordered(file, node)
-    file.made(node.output, order, names[0])
+    names, order = _inputs_in_one_order(file, node)
+    file.record_output(node.output, order, names[0])
 
 
 #: By operator.

@@ -28,7 +28,7 @@ def write_onnx(graph: Graph) -> bytes:
     file = OnnxFile(graph)
     for number in graph.inputs:
         tensor = graph.tensors[number]
-        file.made(number, in_file_order(len(tensor.shape)), tensor.name)
+        file.record_output(number, in_file_order(len(tensor.shape)), tensor.name)
     for node in graph.nodes:
         if node.op not in _WRITERS:
             raise ValueError(f"{node} has no counterpart in ONNX")

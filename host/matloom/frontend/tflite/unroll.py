@@ -46,7 +46,7 @@ class _RefusedError(Exception):
     """A branch or loop must stay unchanged."""
 
 
-def written_out(content: bytes) -> bytes:
+def unroll_control_flow(content: bytes) -> bytes:
     """Return a file in which branches and loops of quantised layers are written out.
 
     They are those of the main subgraph, and have no state and no control flow themselves. The file
@@ -58,13 +58,13 @@ def written_out(content: bytes) -> bytes:
     if not parts or not all(map(is_plain, parts)):
         return content
     try:
-        return _rewritten(plain_model(content, _PACKAGE)) or content
+        return _rewrite(plain_model(content, _PACKAGE)) or content
     # LiteRT is not installed, or the file is damaged, which its reader reports.
     except (ImportError, AttributeError, LookupError, TypeError, ValueError):
         return content
 
 
-def _rewritten(objects: Any) -> bytes:
+def _rewrite(objects: Any) -> bytes:
     """Return a model's file with loops and branches written out; empty if there are none."""
     objects.buffers, objects.operatorCodes = list(objects.buffers), list(objects.operatorCodes)
     main, left, changed = objects.subgraphs[0], False, False
@@ -131,7 +131,7 @@ class _Writer:
             self._require_same(branch, branch.inputs, given)
             self._require_same(branch, branch.outputs, self.operator.outputs)
             inside = dict(zip(map(int, branch.inputs), given, strict=True))
-            chosen.append(self._inlined(branch, inside, {}, f"{self.label} {side}"))
+            chosen.append(self._inline(branch, inside, {}, f"{self.label} {side}"))
         for one, other, made in zip(*chosen, self.operator.outputs, strict=True):
             self._add("SELECT_V2", [condition, one, other], int(made))
 
@@ -151,8 +151,8 @@ class _Writer:
             if (iteration + 1) * max(1, len(body.operators)) > _MOST:
                 raise _RefusedError
             label = f"{self.label} iteration {iteration}"
-            known = self._known(body, values)
-            carried = self._inlined(
+            known = self._known_integers(body, values)
+            carried = self._inline(
                 body, dict(zip(map(int, body.inputs), carried, strict=True)), known, label
             )
             values = {at: known.get(int(number)) for at, number in enumerate(body.outputs)}
@@ -163,12 +163,12 @@ class _Writer:
             self._add("RESHAPE", [number, sizes], int(made))
 
     def _loop_continues(self, condition: Any, values: Mapping[int, Array | None]) -> bool:
-        found = self._known(condition, values).get(int(condition.outputs[0]))
+        found = self._known_integers(condition, values).get(int(condition.outputs[0]))
         if found is None or found.size != 1:
             raise _RefusedError
         return bool(found.item())
 
-    def _known(self, graph: Any, given: Mapping[int, Array | None]) -> dict[int, Array]:
+    def _known_integers(self, graph: Any, given: Mapping[int, Array | None]) -> dict[int, Array]:
         """Return the integers of a subgraph that follow from known inputs, by tensor."""
         known = {
             int(number): value
@@ -197,7 +197,7 @@ class _Writer:
         found: Array = np.frombuffer(bytes(data), _TYPES[tensor.type]).reshape(shape)
         return found
 
-    def _inlined(
+    def _inline(
         self, graph: Any, inside: dict[int, int], known: Mapping[int, Array], label: str
     ) -> list[int]:
         """Add the operators of a branch or an iteration; return the numbers of its outputs.
@@ -209,13 +209,13 @@ class _Writer:
                 continue
             item = copy.copy(operator)
             item.inputs = [
-                self._inside(graph, int(at), inside, known, label) for at in operator.inputs
+                self._inner_tensor(graph, int(at), inside, known, label) for at in operator.inputs
             ]
             item.outputs = [self._tensor(graph, int(at), inside, label) for at in operator.outputs]
             self.made.append(item)
-        return [self._inside(graph, int(at), inside, known, label) for at in graph.outputs]
+        return [self._inner_tensor(graph, int(at), inside, known, label) for at in graph.outputs]
 
-    def _inside(
+    def _inner_tensor(
         self,
         graph: Any,
         number: int,
