@@ -49,7 +49,7 @@ def carried_out(network: Path, program: Program, line: Advice) -> int:
         return cycles(program, calls=2)
     memory = change.memory or program.memory
     effort = 1 if change.effort is None else change.effort
-    return cycles(compiled(network, change.applied(program.config), memory, effort))
+    return cycles(compiled(network, change.apply(program.config), memory, effort))
 
 
 def rows(networks: list[Path], config: Config, most: int) -> Iterator[tuple[str, Advice, float]]:

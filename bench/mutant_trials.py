@@ -12,7 +12,7 @@ from matloom.arch.config import Config
 from matloom.device.errors import DeviceError
 from matloom.device.rtl import RtlTransport
 from matloom.device.simulator import load
-from matloom.verification.checks import check_corrupted, check_streams
+from matloom.verification.checks import check_corrupted_streams, check_streams
 from matloom.verification.pair import MEMORY_BYTES, Pair
 from matloom.verification.refusals import check_refusals
 
@@ -60,7 +60,7 @@ def trial(config: Config, library: Path, number: int, streams: tuple[int, int]) 
     pair = Pair.of(chip, config, timeout=_RUN_SECONDS)
     pair.rtl.write("TIMEOUT", _WATCHDOG)
     check_streams(pair, number, streams[0])
-    check_corrupted(pair, number, streams[1])
+    check_corrupted_streams(pair, number, streams[1])
     check_refusals(pair, number, _REFUSALS)
     if chip.stray_accesses:
         raise DeviceError("an access outside external memory")

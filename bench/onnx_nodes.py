@@ -26,7 +26,7 @@ import onnxruntime
 import matloom
 from matloom.errors import UserError, UserTypeError
 from matloom.frontend.onnx.model import DTYPES
-from matloom.kernels.probe import kept_processes
+from matloom.kernels.probe import keep_processes
 
 ROOT = Path(__file__).resolve().parents[1]
 REPORT = ROOT / "docs" / "results" / "onnx_nodes.json"
@@ -228,7 +228,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="part of a test's name")
     only = parser.parse_args().only
     report: dict[str, Any] = {"onnx": onnx.__version__, "onnxruntime": onnxruntime.__version__}
-    with kept_processes():
+    with keep_processes():
         report |= summary({case.name: outcome(case) for case in node_cases(only)})
         report["models"] = summary({case.name: outcome(case) for case in model_cases(only)})
     text = json.dumps(report, indent=1) + "\n"

@@ -31,7 +31,12 @@ from matloom.coverage.lines import EXCLUSIONS, UnitFigures, by_unit, read_counts
 from matloom.device.covered import CoveredTransport, LinesTransport
 from matloom.device.errors import DeviceFaultError
 from matloom.device.rtl import MEMORY_BASE, MemoryTiming
-from matloom.verification.checks import check_corrupted, check_layers, check_stream, check_streams
+from matloom.verification.checks import (
+    check_corrupted_streams,
+    check_layers,
+    check_stream,
+    check_streams,
+)
 from matloom.verification.pair import MEMORY_BYTES, Pair
 from matloom.verification.random_programs import random_stream, run_stream
 from matloom.verification.steered import steered_streams
@@ -171,7 +176,7 @@ def digest_of(config: Config) -> str:
 _Stimulus = Callable[[LinesTransport, Pair, random.Random], Any]
 
 _STIMULI: tuple[_Stimulus, ...] = (
-    lambda chip, pair, generator: check_corrupted(pair, generator.getrandbits(32), 30),
+    lambda chip, pair, generator: check_corrupted_streams(pair, generator.getrandbits(32), 30),
     _bus_errors,
     _registers,
     _while_running,

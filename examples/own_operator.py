@@ -12,7 +12,7 @@ from matloom.device.open import DEVICES
 from matloom.frontend import write
 from matloom.ir.builder import GraphBuilder
 from matloom.ir.graph import Op, Quantisation
-from matloom.kernels.cut import packed, plain_model
+from matloom.kernels.cut import plain_model, serialise
 
 
 def file_with_custom_operator() -> bytes:
@@ -25,7 +25,7 @@ def file_with_custom_operator() -> bytes:
     for code in model.operatorCodes:
         code.builtinCode = code.deprecatedBuiltinCode = tflite.BuiltinOperator.CUSTOM
         code.customCode = b"Positive"
-    return packed(model)
+    return serialise(model)
 
 
 def shape(x):

@@ -204,12 +204,12 @@ def _answer_of(runtime: str, content: bytes, calls: list[_Arrays]) -> Answer:
 
 def _serve() -> None:
     """Answer requests until there are no more."""
-    from matloom.kernels.probe import kept_processes
+    from matloom.kernels.probe import keep_processes
 
     source, target = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     # The libraries write to standard output, too.
     os.dup2(2, 1)
-    with kept_processes():
+    with keep_processes():
         while head := source.read(4):
             data = pickle.dumps(_answer_of(*pickle.loads(source.read(*struct.unpack("<I", head)))))
             target.write(struct.pack("<I", len(data)) + data)

@@ -9,7 +9,7 @@ from matloom.errors import UserError, did_you_mean
 from matloom.ir.graph import Array, Graph, Op, short_name
 from matloom.ir.names import unique_names
 from matloom.kernels.definition import Definition
-from matloom.kernels.reference import as_declared
+from matloom.kernels.reference import in_declared_shape
 from matloom.program import Program
 
 #: Names of tensors, or "all" for the results of all operators.
@@ -120,7 +120,7 @@ def computed(
     )
     tensors = origin.graph.tensors
     return {
-        name: as_declared(definition.value(number), tensors[number].shape)
+        name: in_declared_shape(definition.value(number), tensors[number].shape)
         for name, number in wanted.items()
     }
 

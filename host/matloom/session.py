@@ -12,12 +12,12 @@ from matloom.engine_steps import EngineSteps
 from matloom.intermediates import Names, chosen, computed, kernels_are_exact, wanted_tensors
 from matloom.ir.graph import Array
 from matloom.kernels.real import RealNumbers
-from matloom.kernels.reference import as_declared
+from matloom.kernels.reference import in_declared_shape
 from matloom.kernels.step import HostSteps
 from matloom.loop import LastIteration, LoopRun
 from matloom.pre import prepared, preprocessing_of
 from matloom.program import EngineStep, Program
-from matloom.program.samples import joined, require_single, samples_of
+from matloom.program.samples import concatenate_results, require_single, samples_of
 from matloom.program.verify import verify_program
 from matloom.report import Report, make_report
 from matloom.state import SessionState
@@ -134,7 +134,7 @@ class Session(RealNumbers):
                 # If the session was closed, say so, whatever call noticed it.
                 self._require_open()
                 raise
-        return joined(results)
+        return concatenate_results(results)
 
     def _tensors(self, inputs: Mapping[str, Array], names: Names) -> dict[str, Array]:
         """Return tensors of the network by name."""
@@ -228,7 +228,7 @@ class Session(RealNumbers):
             initial = {item.before: state[item.name] for item in self.program.variables}
             return computed(self.program, wanted, {**known, **initial})
         infos = self.program.outputs
-        return {info.name: as_declared(known[info.key], info.shape) for info in infos}
+        return {info.name: in_declared_shape(known[info.key], info.shape) for info in infos}
 
     def reset(self) -> None:
         """Clear the state that the network keeps between runs: in variables and in operators."""

@@ -5,14 +5,14 @@ import pytest
 
 from matloom.data.matrix_products import product_graph
 from matloom.ir.graph import Graph
-from matloom.kernels.probe import kept_processes
+from matloom.kernels.probe import keep_processes
 from matloom.tools.bench import collection
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _one_process_of_each_interpreter():
     """Start each interpreter's process once for all tests of a worker."""
-    with kept_processes():
+    with keep_processes():
         yield
 
 

@@ -12,7 +12,7 @@ from matloom.data.streaming import streaming_network
 from matloom.device.errors import DeviceClosedError
 from matloom.errors import UserError
 from matloom.ir.names import unique_names
-from matloom.kernels.interpreter import carried, interpret
+from matloom.kernels.interpreter import interpret, next_state
 from matloom.tools.compare import random_inputs
 from matloom.tools.references import MicroReference
 from support.random_network import Size, random_network
@@ -57,7 +57,7 @@ def test_random_networks(device, number, seed):
     with matloom.load(graph, device, "nano") as session:
         for _ in range(3):
             expected = interpret(graph, {**given, **state}, keep=True)
-            state = carried(graph, expected)
+            state = next_state(graph, expected)
             found = session.run(named, outputs="all")
             assert found.keys() == {
                 graph.tensors[at].name if at in graph.outputs else names[at]
@@ -82,7 +82,7 @@ def test_state_goes_on_through_runs_of_both_kinds(device):
     state, wanted = {}, []
     for frame in frames:
         results = interpret(graph, {given: frame[np.newaxis], **state}, keep=True)
-        state = carried(graph, results)
+        state = next_state(graph, results)
         named = {each.name: results[each.after] for each in graph.variables}
         wanted.append((results[made], results[graph.nodes[1].outputs[0]], named))
     with matloom.load(graph, device, "nano") as session:

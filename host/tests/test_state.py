@@ -10,7 +10,7 @@ from matloom.data.growth import Growth
 from matloom.data.streaming import accumulate, streaming_network
 from matloom.device.errors import DeviceError, DeviceFaultError
 from matloom.frontend.tflite.write import write_tflite
-from matloom.kernels.interpreter import carried, interpret
+from matloom.kernels.interpreter import interpret, next_state
 from matloom.program import Program
 
 
@@ -40,7 +40,7 @@ def steps(graph, given):
     state = {}
     for frame in given:
         results = interpret(graph, {graph.inputs[0]: frame[np.newaxis], **state})
-        state = carried(graph, results)
+        state = next_state(graph, results)
         named = {each.name: results[each.after] for each in graph.variables}
         yield results[graph.outputs[0]], named
 

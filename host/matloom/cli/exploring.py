@@ -148,12 +148,12 @@ def _run(exploration: "Exploration", points: int, workers: Workers) -> list["Exp
 
 def _show(best: "list[ExploredPoint]") -> None:
     """Print the front."""
-    from matloom.tools.explore_page import measured
+    from matloom.tools.explore_page import measurement_text
 
     for each in best:
         say(f"{each.milliseconds:9.3f} ms  {each.tables:8,} tables  --config {each.text}")
         if each.measured:
-            say(f"{'':12} {measured(each)}")
+            say(f"{'':12} {measurement_text(each)}")
 
 
 def _tools(search: _Search, board: str, freq: float | None) -> list[tuple[str, Any]]:

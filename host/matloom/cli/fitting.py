@@ -57,12 +57,12 @@ def fit(board: str, network: Path | None, runs: int, freq: float | None) -> None
     graph = _graph(network)
     with progress(f"fitting engines to {wanted.part.device}"):
         wanted.search()
-    if not wanted.found:
+    if not wanted.best:
         clock = f"{wanted.part.clock_mhz:.4g} MHz"
         raise UserError(
             f"no engine fits {board} at {clock}", hint="allow a slower clock with --freq"
         )
-    shown = wanted.found[:_SHOWN]
+    shown = wanted.best[:_SHOWN]
     if graph is not None:
         _predict(shown, wanted.part, graph, board)
     _show(wanted, shown, network)
@@ -155,9 +155,9 @@ def _say_limit(wanted: Any, best: Any) -> None:
         f"Fullest: {best.fullest}, {use.used / use.available:.0%} of the device; "
         f"{max(0, use.room - use.used):,.0f} left of the {use.room:,.0f} that can be filled."
     )
-    if wanted.next is None:
+    if wanted.next_larger is None:
         return
-    larger, (name, beyond) = wanted.next, wanted.next.limit
+    larger, (name, beyond) = wanted.next_larger, wanted.next_larger.limit
     shape = f"{larger.config.rows}x{larger.config.columns}"
     if name == "clock":
         lack = f"would reach about {larger.mhz:.0f} of {larger.asked_mhz:.4g} MHz"

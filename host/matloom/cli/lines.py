@@ -47,7 +47,7 @@ def check_board(device: str, tested: int) -> None:
         say(found.summary)
     finally:
         transport.close()
-    if not found.right:
+    if not found.is_correct:
         raise UserError(found.fault, hint="check its memory's pins and clock in the board's file")
 
 

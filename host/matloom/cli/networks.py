@@ -115,7 +115,7 @@ def run_once(
     options = _device_options(target, how.memory)
     arrays = given.read()
     program = program_of(network, _for_device(network, how, target.device))
-    inputs = given.named(arrays, program)
+    inputs = given.by_name(arrays, program)
     # Checked before the device is opened, which may build a simulator for minutes.
     require_inputs(program, prepared(program, inputs))
     with load(program, device=target.device, **options) as session:

@@ -120,11 +120,11 @@ class Given:
         read = read_raw if source.suffix.lower() in SUFFIXES else read_arrays
         return read("--input", source)
 
-    def named(self, arrays: Any, program: Any) -> dict[str, Any]:
+    def by_name(self, arrays: Any, program: Any) -> dict[str, Any]:
         """Return the arrays from `read` by the names of a program's inputs."""
         if arrays is None:
             return self.random(program)
-        named: dict[str, Any] = arrays if isinstance(arrays, dict) else arrays.named(program)
+        named: dict[str, Any] = arrays if isinstance(arrays, dict) else arrays.by_name(program)
         return named
 
     def random(self, program: Any) -> dict[str, Any]:

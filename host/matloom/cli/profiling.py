@@ -170,9 +170,9 @@ def _other(network: Path, how: Compilation, other: str) -> dict[str, Any]:
 
 
 def _comparison(before: dict[str, Any], made: "Profile") -> "ProfileComparison":
-    from matloom.profile.comparison import compared
+    from matloom.profile.comparison import compare_profiles
 
-    comparison = compared(before, made.as_dict())
+    comparison = compare_profiles(before, made.as_dict())
     show((f"compared with {comparison.name}: {comparison.sentence}",))
     return comparison
 
@@ -184,7 +184,7 @@ def _write(made: "Profile", comparison: "ProfileComparison | None", folder: Path
 
     texts = {
         "index.html": to_html(made, comparison),
-        "timeline.json": to_chrome(made.program, made.found, made.report),
+        "timeline.json": to_chrome(made.program, made.timelines, made.report),
         "layers.csv": to_csv(made),
         "profile.json": to_json(made),
         "node_data.json": to_node_data(made),

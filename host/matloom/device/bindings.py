@@ -11,11 +11,11 @@ from matloom.ir.graph import Array
 from matloom.program import Binding, EngineStep
 
 
-def write_inputs(driver: Driver, step: EngineStep, known: Mapping[str, Array]) -> None:
+def write_inputs(driver: Driver, step: EngineStep, values: Mapping[str, Array]) -> None:
     """Write a step's inputs; variables in region ARENA are already there."""
     for binding in step.inputs:
         if binding.region is not Region.ARENA:
-            data = np.ascontiguousarray(known[binding.name], binding.dtype).tobytes()
+            data = np.ascontiguousarray(values[binding.name], binding.dtype).tobytes()
             driver.write_region(binding.region, binding.offset, data)
 
 

@@ -35,14 +35,14 @@ class MemoryCheck:
     fault: str
 
     @property
-    def right(self) -> bool:
+    def is_correct(self) -> bool:
         """Whether all bytes were read back correctly."""
         return not self.fault
 
     @property
     def summary(self) -> str:
         """The result as a line of text."""
-        verdict = "right" if self.right else "wrong"
+        verdict = "right" if self.is_correct else "wrong"
         return (
             f"memory: {self.tested} bytes written and read twice, {verdict}, {self.seconds:.1f} s"
         )

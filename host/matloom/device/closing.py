@@ -103,7 +103,7 @@ class Closing:
             raise DeviceClosedError("the device was closed: open it again to use it")
 
 
-def alone(method: _Method) -> _Method:
+def exclusive(method: _Method) -> _Method:
     """Decorate a method of `Closing`: one thread at a time, only while the device is open."""
 
     @functools.wraps(method)

@@ -156,10 +156,10 @@ class LinesTransport(CoveredTransport):
         self._library.matloom_write_coverage(str(path).encode())
 
 
-def _merge_into(path: Path, counted: Coverage) -> None:
+def _merge_into(path: Path, coverage: Coverage) -> None:
     """Merge coverage into a file, which may not exist yet."""
     if path.is_file():
         before = Coverage.load(path)
-        before.merge(counted)
-        counted = before
-    counted.save(path)
+        before.merge(coverage)
+        coverage = before
+    coverage.save(path)

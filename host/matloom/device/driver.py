@@ -9,7 +9,7 @@ from matloom.arch.config import Config
 from matloom.arch.config_name import described, digest_name
 from matloom.arch.csr import COUNTERS, IDENTITY, TIMESTAMPS_OFFSET, Fault, register
 from matloom.arch.isa import Region
-from matloom.device.closing import Closing, alone
+from matloom.device.closing import Closing, exclusive
 from matloom.device.errors import UNIT_NAMES, DeviceError, DeviceFaultError, DeviceTimeoutError
 from matloom.device.transport import Batching, Interruptible, Transport
 
@@ -112,7 +112,7 @@ class Driver(Closing):
             )
         self.set_limit(limit)
 
-    @alone
+    @exclusive
     def set_limit(self, cycles: int) -> None:
         """Set the cycles that one instruction may take, like the parameter `limit`.
 
@@ -125,17 +125,17 @@ class Driver(Closing):
         elif cycles:
             raise DeviceError(f"limit must be 0 where the engine has no `time_limit`, not {cycles}")
 
-    @alone
+    @exclusive
     def read(self, name: str) -> int:
         """Return a register by name."""
         return self.transport.read32(register(name).offset)
 
-    @alone
+    @exclusive
     def write(self, name: str, value: int) -> None:
         """Write a register by name."""
         self.transport.write32(register(name).offset, value)
 
-    @alone
+    @exclusive
     def write_all(self, **values: int) -> None:
         """Write several registers by name, in order."""
         writes = [(register(name).offset, value) for name, value in values.items()]
@@ -145,7 +145,7 @@ class Driver(Closing):
             for address, value in writes:
                 self.transport.write32(address, value)
 
-    @alone
+    @exclusive
     def reset(self) -> None:
         """Wait for bus transfers to end and reset every unit; this also clears the fault state."""
         self.epoch += 1
@@ -165,7 +165,7 @@ class Driver(Closing):
         if self._unfinished:
             self.reset()
 
-    @alone
+    @exclusive
     def allocate(self, region_bytes: Mapping[Region, int]) -> dict[Region, int]:
         """Place the regions in external memory one after another; return their addresses."""
         self._recover()
@@ -190,18 +190,18 @@ class Driver(Closing):
         self.write_all(**writes)
         return dict(self._bases)
 
-    @alone
+    @exclusive
     def write_region(self, region: Region, offset: int, data: bytes) -> None:
         """Write bytes into a region."""
         self._recover()
         self.transport.write_block(self._bases[region] + offset, data)
 
-    @alone
+    @exclusive
     def read_region(self, region: Region, offset: int, size: int) -> bytes:
         """Return bytes of a region."""
         return self.transport.read_block(self._bases[region] + offset, size)
 
-    @alone
+    @exclusive
     def run(self, command_offset: int, command_bytes: int) -> Counters:
         """Run a command buffer in region PROGRAM until it ends; return its cost."""
         self._recover()
@@ -238,7 +238,7 @@ class Driver(Closing):
                     hint="allow it more time (timeout, timeout_cycles of open_device)",
                 )
 
-    @alone
+    @exclusive
     def fault(self) -> DeviceFaultError:
         """Return the fault record as an exception."""
         record = {item.name: item for item in register("FAULT").fields}
@@ -255,7 +255,7 @@ class Driver(Closing):
             address=self.read("FAULT_ADDRESS"),
         )
 
-    @alone
+    @exclusive
     def counters(self) -> Counters:
         """Return the counters and timestamps of the last run."""
         cycles = self._read_from(TIMESTAMPS_OFFSET, self.config.timestamps)

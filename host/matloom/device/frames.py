@@ -58,7 +58,7 @@ class Reply:
     status: int
 
 
-def _stuffed(data: bytes) -> bytes:
+def _stuff(data: bytes) -> bytes:
     """Return bytes without zeros (COBS): each group begins with the position of its zero."""
     stuffed = bytearray()
     for run in data.split(_END):
@@ -78,7 +78,7 @@ def request_frame(
     body = bytes([kind | attempt % _ATTEMPTS << 4, sequence])
     body += length.to_bytes(2, "little") + address.to_bytes(4, "little") + data
     body += zlib.crc32(body).to_bytes(CRC_BYTES, "little")
-    return _END + _stuffed(body) + _END
+    return _END + _stuff(body) + _END
 
 
 class ReplyParser:
@@ -120,13 +120,13 @@ class ReplyParser:
                 end = REPLY_HEADER_BYTES + length + 1
                 if len(self._bytes) < end + CRC_BYTES:
                     return None
-                reply = self._checked(end)
+                reply = self._check_reply(end)
                 if reply is not None:
                     del self._bytes[: end + CRC_BYTES]
                     return reply
             del self._bytes[:1]
 
-    def _checked(self, end: int) -> Reply | None:
+    def _check_reply(self, end: int) -> Reply | None:
         """Return the reply whose checksum ends before byte `end`, or None."""
         frame = bytes(self._bytes[: end + CRC_BYTES])
         if zlib.crc32(frame[1:end]) != int.from_bytes(frame[end:], "little"):

@@ -19,7 +19,7 @@ from matloom.device.errors import DeviceClosedError, DeviceError, DeviceTimeoutE
 from matloom.device.frames import Hello, Reply, ReplyParser
 from matloom.device.line_cost import LineCost
 from matloom.device.transport import never
-from matloom.device.window import Asked, RequestWindow
+from matloom.device.window import LinkRequest, RequestWindow
 
 #: Seconds between checks of whether to stop waiting.
 _LOOK = 0.1
@@ -125,7 +125,7 @@ class Link:
             # Answers to earlier requests must not be mistaken for new ones.
             self._sequence = self._sequence + 4 * WINDOW_REQUESTS & 255
             window = RequestWindow(
-                Request.HELLO, [Asked(length=HELLO_BYTES, address=0)], self._take_numbers(1)
+                Request.HELLO, [LinkRequest(length=HELLO_BYTES, address=0)], self._take_numbers(1)
             )
             data = self._run(window, _HELLO_ATTEMPTS)[0]
             self._session = True
@@ -136,13 +136,15 @@ class Link:
         self._sequence = first + count & 255
         return first
 
-    def exchange(self, kind: Request, asked: Sequence[Asked], seconds: float = 0.0) -> list[bytes]:
+    def exchange(
+        self, kind: Request, requests: Sequence[LinkRequest], seconds: float = 0.0
+    ) -> list[bytes]:
         """Return the data of the answers; the device itself may take `seconds` for each."""
         with self._lock:
             self._resume()
             self._session = False
             first = self._sequence
-            window = RequestWindow(kind, asked, first)
+            window = RequestWindow(kind, requests, first)
             answers = self._run(window, _ATTEMPTS, seconds)
             self._sequence = first + len(answers) & 255
             self._session = True
@@ -159,9 +161,9 @@ class Link:
         if not self._session and not self._restarted:
             self._restarted = bool(self.hello().fresh)
         if self._restarted:
-            raise self._lost()
+            raise self._lost_error()
 
-    def _lost(self) -> DeviceError:
+    def _lost_error(self) -> DeviceError:
         return DeviceError(
             f"the device at {self.stream.name} restarted, and its contents are lost",
             hint="open it again",
@@ -185,18 +187,18 @@ class Link:
                 window.lose_all()
             elif reply.status == Status.NO_SESSION and window.kind is not Request.HELLO:
                 self._restarted = True
-                raise self._lost()
+                raise self._lost_error()
             elif window.take(reply):
                 silent = noisy = fruitless = 0
             else:
                 fruitless += 1
             if silent == attempts or noisy == _NOISY * attempts or fruitless == _FRUITLESS_REPLIES:
-                raise self._unanswered(window.kind, attempts, silent == attempts)
+                raise self._timeout_error(window.kind, attempts, silent == attempts)
         count, seconds_taken = len(window.answers), self.stream.now() - began
         self.cost = self.cost.plus(requests=count, repeats=window.repeats, seconds=seconds_taken)
         return [answer for answer in window.answers if answer is not None]
 
-    def _unanswered(self, kind: Request, attempts: int, silent: bool) -> DeviceTimeoutError:
+    def _timeout_error(self, kind: Request, attempts: int, silent: bool) -> DeviceTimeoutError:
         heard = "no answer" if silent else "no valid answer"
         return DeviceTimeoutError(
             f"{heard} from {self.stream.name} to {kind.name} in {attempts} attempts at "

@@ -7,7 +7,7 @@ from matloom.arch.memory import BOARD_MEMORIES, MEMORIES
 from matloom.device.errors import DeviceError
 from matloom.device.line_cost import LineCost
 from matloom.device.link import Link
-from matloom.device.window import Asked
+from matloom.device.window import LinkRequest
 
 
 class LinkTransport:
@@ -68,14 +68,14 @@ class LinkTransport:
 
     def read_registers(self, address: int, count: int) -> list[int]:
         """Return up to 256 consecutive registers from a byte offset, with one request."""
-        requests = [Asked(length=4 * count, address=address)]
+        requests = [LinkRequest(length=4 * count, address=address)]
         data = self._link.exchange(Request.READ_REGISTERS, requests)[0]
         return [int.from_bytes(data[at : at + 4], "little") for at in range(0, len(data), 4)]
 
     def write_registers(self, writes: Sequence[tuple[int, int]]) -> None:
         """Write registers, given as byte offset and value, in order and without a pause."""
         requests = [
-            Asked(length=4, address=address, data=value.to_bytes(4, "little"))
+            LinkRequest(length=4, address=address, data=value.to_bytes(4, "little"))
             for address, value in writes
         ]
         self._link.exchange(Request.WRITE_REGISTERS, requests)
@@ -84,7 +84,7 @@ class LinkTransport:
         """Return bytes of external memory from a bus address."""
         self._require_inside(address, size)
         requests = [
-            Asked(length=min(MAX_DATA_BYTES, size - start), address=address + start)
+            LinkRequest(length=min(MAX_DATA_BYTES, size - start), address=address + start)
             for start in range(0, size, MAX_DATA_BYTES)
         ]
         return b"".join(self._link.exchange(Request.READ_MEMORY, requests))
@@ -95,7 +95,7 @@ class LinkTransport:
         requests = []
         for start in range(0, len(data), MAX_DATA_BYTES):
             part = bytes(data[start : start + MAX_DATA_BYTES])
-            requests.append(Asked(length=len(part), address=address + start, data=part))
+            requests.append(LinkRequest(length=len(part), address=address + start, data=part))
         self._link.exchange(Request.WRITE_MEMORY, requests)
 
     def _require_inside(self, address: int, size: int) -> None:
@@ -107,7 +107,7 @@ class LinkTransport:
 
     def wait_interrupt(self, cycles: int) -> int:
         """Wait for the interrupt, at most `cycles` cycles; return the cycles that passed."""
-        requests = [Asked(length=4, address=cycles)]
+        requests = [LinkRequest(length=4, address=cycles)]
         seconds = cycles / self.hello.clock_hz
         return int.from_bytes(self._link.exchange(Request.WAIT, requests, seconds)[0], "little")
 

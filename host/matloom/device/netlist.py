@@ -7,7 +7,7 @@ from pathlib import Path
 
 from matloom.arch.config import Config
 from matloom.device.rtl import RtlTransport
-from matloom.device.simulator import arguments, load, remembered, simulator_of, source_digest
+from matloom.device.simulator import arguments, cached_or_built, load, simulator_of, source_digest
 
 #: Approximate minutes of a build of `nano`; larger engines take longer.
 _MINUTES = 6.0
@@ -25,7 +25,7 @@ def build(config: Config, trace: str = "", on_line: Callable[[str], None] | None
 
     digest = f"netlist {yosys_version()} {source_digest(config, trace, 'none')}"
     key = hashlib.sha256(digest.encode()).hexdigest()
-    return remembered(key, config, lambda: _build(config, trace, on_line), _MINUTES)
+    return cached_or_built(key, config, lambda: _build(config, trace, on_line), _MINUTES)
 
 
 def _build(config: Config, trace: str, on_line: Callable[[str], None] | None) -> Path:

@@ -58,10 +58,10 @@ class SerialStream:
                 port, baud, exclusive=True, timeout=0, write_timeout=_WRITE_TIMEOUT
             )
         except (OSError, ValueError) as error:
-            raise self._refused(error) from None
+            raise self._open_error(error) from None
         self._port.reset_input_buffer()
 
-    def _refused(self, error: Exception) -> DeviceError:
+    def _open_error(self, error: Exception) -> DeviceError:
         """Return the reason why the port could not be opened, with a remedy."""
         number = getattr(error, "errno", None)
         if number == errno.ENOENT:
@@ -88,7 +88,7 @@ class SerialStream:
         try:
             self._port.write(data)
         except OSError as error:
-            raise self._gone(error) from None
+            raise self._disconnected_error(error) from None
 
     def read(self, timeout: float) -> bytes:
         """Return the bytes received, after `timeout` seconds at the latest."""
@@ -97,9 +97,9 @@ class SerialStream:
             first = self._port.read(1)
             return bytes(first + self._port.read(self._port.in_waiting)) if first else b""
         except OSError as error:
-            raise self._gone(error) from None
+            raise self._disconnected_error(error) from None
 
-    def _gone(self, error: OSError) -> DeviceError:
+    def _disconnected_error(self, error: OSError) -> DeviceError:
         return DeviceError(
             f"port {self.name} went away while it was used: {error}",
             hint="check the cable, and that no other program opened it",

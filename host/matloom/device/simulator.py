@@ -45,10 +45,10 @@ def build(
     under a digest of everything it is generated from.
     """
     digest = source_digest(config, trace, probed)
-    return remembered(digest, config, lambda: _build(config, trace, on_line, probed))
+    return cached_or_built(digest, config, lambda: _build(config, trace, on_line, probed))
 
 
-def remembered(
+def cached_or_built(
     digest: str, config: Config, make: Callable[[], Path], minutes: float | None = None
 ) -> Path:
     """Return the cached result for sources with this digest, or make it now with a message.

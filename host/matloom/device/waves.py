@@ -37,9 +37,9 @@ class Waves:
     cycles: int | None = None
 
     @classmethod
-    def of(cls, given: "Waves | str | os.PathLike[str]") -> "Waves":
+    def of(cls, waves: "Waves | str | os.PathLike[str]") -> "Waves":
         """Return waves for a path; waves are returned as they are."""
-        return given if isinstance(given, Waves) else cls(path=Path(given))
+        return waves if isinstance(waves, Waves) else cls(path=Path(waves))
 
     @property
     def format(self) -> str:

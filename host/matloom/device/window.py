@@ -8,7 +8,7 @@ from matloom.device.frames import Reply, request_frame
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class LinkRequest:
     """One request without its sequence number: size to read or write, address, data to write."""
 
     length: int
@@ -32,10 +32,10 @@ class RequestWindow:
         The first request that failed, and its status.
     """
 
-    def __init__(self, kind: Request, asked: Sequence[Asked], first: int) -> None:
+    def __init__(self, kind: Request, asked: Sequence[LinkRequest], first: int) -> None:
         self.kind, self._asked, self._first = kind, list(asked), first
         self.answers: list[bytes | None] = [None] * len(asked)
-        self.error: tuple[Asked, Status] | None = None
+        self.error: tuple[LinkRequest, Status] | None = None
         self._attempts = [0] * len(asked)
         self._sent: dict[int, int] = {}
         self._clock, self._base, self._reached = 0, 0, 0

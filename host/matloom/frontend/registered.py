@@ -6,7 +6,7 @@ from dataclasses import replace
 from matloom.frontend.errors import ModelError
 from matloom.ir.attributes import REGISTERED, Reference
 from matloom.ir.graph import Node, Op, Tensor
-from matloom.kernels.expansion import checked_expansion
+from matloom.kernels.expansion import expand
 from matloom.kernels.registered import OperatorUse, RegisteredOperator, options_tensor
 
 
@@ -39,7 +39,7 @@ def nodes_of(
     """
     if operator.stages is None:
         return [_kernel_node(operator, use, ends, index, add)]
-    expansion = checked_expansion(operator, use)
+    expansion = expand(operator, use)
     numbers = dict(zip(expansion.inputs, ends[0], strict=True))
     numbers.update(zip(expansion.outputs, ends[1], strict=True))
     used = {number for node in expansion.graph.nodes for number in (*node.inputs, *node.outputs)}

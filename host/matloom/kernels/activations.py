@@ -20,7 +20,7 @@ from matloom.ir.scales import (
 )
 from matloom.kernels.fixedpoint import logistic as fixed_logistic
 from matloom.kernels.fixedpoint import tanh as fixed_tanh
-from matloom.kernels.requantise import converted, finish, limit, scale
+from matloom.kernels.requantise import convert, finish, limit, scale
 
 _SHORT = (-(2**15), 2**15 - 1)
 _SIGMOIDS = np.array(SIGMOIDS)
@@ -31,14 +31,14 @@ _MASK_BITS = 16
 _EXP_BELOW = -9
 
 
-def _centred(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
+def _subtract_zero_point(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
     result: Array = inputs[0].astype(np.int64) - graph.tensors[node.inputs[0]].zero_point
     return result
 
 
 def relu(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
     """RELU of 8-bit integers with a change of scale."""
-    scaled = scale(_centred(graph, node, inputs), *unary_multiplier(graph, node))
+    scaled = scale(_subtract_zero_point(graph, node, inputs), *unary_multiplier(graph, node))
     return finish(scaled, Activation.RELU, graph.tensors[node.output])
 
 
@@ -51,7 +51,7 @@ def relu6(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
 
 def leaky_relu(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
     """LEAKY_RELU of 8-bit integers."""
-    centred = _centred(graph, node, inputs)
+    centred = _subtract_zero_point(graph, node, inputs)
     above, below = leaky_scales(graph, node)
     scaled = np.where(centred >= 0, scale(centred, *above), scale(centred, *below))
     return finish(scaled, Activation.NONE, graph.tensors[node.output])
@@ -74,7 +74,7 @@ def _saturating_shift(x: Array, bits: int) -> Array:
     return result
 
 
-def _divide_short(x: Array, exponent: int) -> Array:
+def _divide_by_power_of_two(x: Array, exponent: int) -> Array:
     """Return gemmlowp's RoundingDivideByPOT of 16-bit integers.
 
     Its mask has only 16 bits: for exponents of 16 or more every remainder counts as a half, so
@@ -92,19 +92,19 @@ def hard_swish(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
     Source: tensorflow/lite/kernels/internal/reference/hard_swish.h.
     """
     scales = hard_swish_scales(graph, node)
-    fine = _centred(graph, node, inputs) << 7
+    fine = _subtract_zero_point(graph, node, inputs) << 7
     (output_multiplier, output_shift), (multiplier, shift) = scales.output, scales.gate
     gate = _saturating_shift(fine, shift - 1) if shift > 0 else fine
     gate = _high_product(gate, multiplier)
     if shift > 0:
         gate = _saturating_shift(gate, 1)
     elif shift < 0:
-        gate = _divide_short(gate, -shift)
+        gate = _divide_by_power_of_two(gate, -shift)
     gate = (gate + 2**15) >> 1
     product = gate * _high_product(fine, output_multiplier)
     # This product is truncated towards zero.
     product = np.sign(product) * (np.abs(product) >> 15)
-    scaled = _divide_short(product, -output_shift)
+    scaled = _divide_by_power_of_two(product, -output_shift)
     return finish(scaled, Activation.NONE, graph.tensors[node.output])
 
 
@@ -115,10 +115,10 @@ def sigmoid(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
     support, they use LiteRT's table of floats.
     """
     if inputs[0].dtype == np.uint8:
-        return _table_sigmoid(graph, node, inputs[0])
+        return _sigmoid_by_table(graph, node, inputs[0])
     if inputs[0].dtype == np.int16:
         return _curve(graph, node, inputs[0])
-    centred = _centred(graph, node, inputs)
+    centred = _subtract_zero_point(graph, node, inputs)
     multiplier, shift = sigmoid_scale(graph, node)
     # Beyond this, scaled inputs do not fit Q4.27.
     radius = math.floor(15 * 2**27 / 2**shift)
@@ -140,7 +140,7 @@ def _curve(graph: Graph, node: Node, x: Array) -> Array:
     return result
 
 
-def _table_sigmoid(graph: Graph, node: Node, x: Array) -> Array:
+def _sigmoid_by_table(graph: Graph, node: Node, x: Array) -> Array:
     data, output = graph.tensors[node.inputs[0]], graph.tensors[node.output]
     levels = np.arange(256) - data.zero_point
     floats = float_sigmoid(graph, node, [np.float32(data.scale) * levels.astype(np.float32)])
@@ -152,7 +152,7 @@ def _table_sigmoid(graph: Graph, node: Node, x: Array) -> Array:
 
 def float_relu(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
     """RELU and RELU6 of float32, to float32 or rounded."""
-    return converted(limit(inputs[0], Activation(node.op)), graph.tensors[node.output].dtype)
+    return convert(limit(inputs[0], Activation(node.op)), graph.tensors[node.output].dtype)
 
 
 def float_leaky_relu(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:

@@ -112,7 +112,7 @@ def _values(kinds: Sequence[tuple[tuple[int, ...], Any]], fill: int | str) -> li
     return values
 
 
-def _twins(package: str, cut: Any) -> list[Any]:
+def _load_twice(package: str, cut: Any) -> list[Any]:
     """Return a library twice, in memory that held other bytes before; one of ONNX once.
 
     Some kernels return without a word, and without a result, for types, options or shapes that they
@@ -136,7 +136,7 @@ def _attempt(package: str, cut: Any, given: Sequence[Array] | None) -> str:
         if given is not None:
             _LIBRARIES[package](cut).run(given)
             return ""
-        twins = _twins(package, cut)
+        twins = _load_twice(package, cut)
         kinds = twins[0].kinds()
     # Damage surfaces as any exception: TypeError, IndexError, UnicodeDecodeError.
     except Exception as error:
@@ -163,7 +163,7 @@ def _attempt(package: str, cut: Any, given: Sequence[Array] | None) -> str:
     return "" if "" in refusals else refusals[0]
 
 
-def _forked(work: Callable[[], bytes]) -> tuple[int, bytes, str]:
+def _run_in_fork(work: Callable[[], bytes]) -> tuple[int, bytes, str]:
     """Return the exit status of a forked process, the result of `work` there, and its stderr.
 
     The status is that of `os.waitpid`.
@@ -182,20 +182,20 @@ def _forked(work: Callable[[], bytes]) -> tuple[int, bytes, str]:
         return status, answer.read(), words.read().decode(errors="replace")
 
 
-def _is_late(status: int) -> bool:
+def _is_timeout(status: int) -> bool:
     return os.WIFSIGNALED(status) and os.WTERMSIG(status) in _LATE
 
 
-def _attempt_in_process(package: str, cut: Any, given: Sequence[Array] | None) -> str:
+def _attempt_in_process(package: str, cut: Any, inputs: Sequence[Array] | None) -> str:
     """Return the result of `_attempt` in a separate process, preferring its own message."""
 
     def attempt() -> bytes:
         if package.startswith("onnx"):
             _limit_onnx(cut.content, cut.arena)
-        return _attempt(package, cut, given).encode()
+        return _attempt(package, cut, inputs).encode()
 
-    status, refusal, words = _forked(attempt)
-    if _is_late(status):
+    status, refusal, words = _run_in_fork(attempt)
+    if _is_timeout(status):
         return _TOO_LONG
     if status != 0:
         return "the library crashes"
@@ -206,7 +206,7 @@ def _attempt_in_process(package: str, cut: Any, given: Sequence[Array] | None) -
 
 
 def _shapes(
-    content: bytes, given: dict[int, tuple[int, ...]], wanted: Sequence[int]
+    content: bytes, input_shapes: dict[int, tuple[int, ...]], wanted_values: Sequence[int]
 ) -> dict[str, Any]:
     """Return the tensors' shapes for given input shapes, and the values of some tensors."""
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
@@ -217,10 +217,10 @@ def _shapes(
         experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
         experimental_preserve_all_tensors=True,
     )
-    for number, shape in given.items():
+    for number, shape in input_shapes.items():
         interpreter.resize_tensor_input(number, shape)
     interpreter.allocate_tensors()
-    if wanted:
+    if wanted_values:
         for detail in interpreter.get_input_details():
             interpreter.set_tensor(detail["index"], np.zeros(detail["shape"], detail["dtype"]))
         interpreter.invoke()
@@ -228,7 +228,7 @@ def _shapes(
         "shapes": {
             detail["index"]: detail["shape"].tolist() for detail in interpreter.get_tensor_details()
         },
-        "values": {number: interpreter.get_tensor(number) for number in wanted},
+        "values": {number: interpreter.get_tensor(number) for number in wanted_values},
     }
 
 
@@ -246,12 +246,12 @@ def _output_shapes(package: str, cut: dict[str, Any]) -> dict[str, Any]:
     return {"shapes": [array.shape for array in made]}
 
 
-def _optimised(content: bytes, values: int) -> dict[str, bytes]:
+def _optimise(content: bytes, values: int) -> dict[str, bytes]:
     """Return ONNX Runtime's optimised model, and a variant with integers wherever possible."""
     _limit_onnx(content, values)
     return {
-        "own": _SESSIONS.optimised_onnx(content, "own"),
-        "integers": _SESSIONS.optimised_onnx(content, "integers"),
+        "own": _SESSIONS.optimise_onnx(content, "own"),
+        "integers": _SESSIONS.optimise_onnx(content, "integers"),
     }
 
 
@@ -265,19 +265,19 @@ def _answer(question: Callable[[], dict[str, Any]]) -> bytes:
     return pickle.dumps(answer)
 
 
-def _served(package: str, kind: str, request: Any) -> bytes:
+def _serve(package: str, kind: str, request: Any) -> bytes:
     """Return the pickled answer to a request; empty if the library crashes."""
     if kind == "refusals":
         return pickle.dumps(
             [_attempt_in_process(package, _CUT(**cut), given) for cut, given in request]
         )
     if kind == "shapes":
-        status, answer, _ = _forked(lambda: _answer(lambda: _shapes(*request)))
+        status, answer, _ = _run_in_fork(lambda: _answer(lambda: _shapes(*request)))
     elif kind == "optimise":
-        status, answer, _ = _forked(lambda: _answer(lambda: _optimised(*request)))
+        status, answer, _ = _run_in_fork(lambda: _answer(lambda: _optimise(*request)))
     else:
-        status, answer, _ = _forked(lambda: _answer(lambda: _output_shapes(package, request)))
-    if _is_late(status):
+        status, answer, _ = _run_in_fork(lambda: _answer(lambda: _output_shapes(package, request)))
+    if _is_timeout(status):
         return pickle.dumps({"refusal": _TOO_LONG})
     return answer if status == 0 else b""
 
@@ -290,7 +290,7 @@ def _main(package: str) -> None:
     importlib.import_module(_MODULES[package])
     while head := source.read(8):
         (size,) = struct.unpack("<Q", head)
-        answer = _served(package, *pickle.loads(source.read(size)))
+        answer = _serve(package, *pickle.loads(source.read(size)))
         target.write(struct.pack("<Q", len(answer)) + answer)
         target.flush()
 

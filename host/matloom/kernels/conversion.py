@@ -7,7 +7,7 @@ import numpy as np
 from matloom.arch.numerics import clamp
 from matloom.ir.graph import Array, Graph, Node
 from matloom.ir.scales import rescale_multiplier, round_half_away
-from matloom.kernels.requantise import converted, scale
+from matloom.kernels.requantise import convert, scale
 
 
 def quantize(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
@@ -18,7 +18,7 @@ def quantize(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
     """
     data, output = graph.tensors[node.inputs[0]], graph.tensors[node.output]
     if output.dtype in ("float16", "uint16"):
-        return converted(inputs[0], output.dtype)
+        return convert(inputs[0], output.dtype)
     limits = np.iinfo(output.dtype)
     if data.dtype == "float32":
         with np.errstate(over="ignore"):

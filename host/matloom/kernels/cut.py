@@ -31,11 +31,11 @@ class _File:
 
 
 @functools.lru_cache(maxsize=2)
-def _unpacked(package: str, file: _File) -> Any:
+def _unpack(package: str, file: _File) -> Any:
     """Return a file as objects of the interpreter's schema, with external buffers moved inside."""
     schema, content = _schema(package), file.content
     model = schema.ModelT.InitFromObj(schema.Model.GetRootAs(content, 0))
-    model.buffers = [_inside(schema, buffer, content) for buffer in model.buffers]
+    model.buffers = [_with_data_inside(schema, buffer, content) for buffer in model.buffers]
     for graph in model.subgraphs:
         graph.operators = [_with_options(item, content) for item in graph.operators or []]
     return model
@@ -65,13 +65,13 @@ def plain_model(content: bytes, package: str) -> Any:
         A buffer after the flatbuffer ends beyond the file.
     """
     _schema(package)
-    model = copy.copy(_unpacked(package, _File(content)))
+    model = copy.copy(_unpack(package, _File(content)))
     model.subgraphs = [copy.copy(graph) for graph in model.subgraphs]
     model.signatureDefs, model.metadata, model.metadataBuffer = None, None, None
     return model
 
 
-def packed(model: Any) -> bytes:
+def serialise(model: Any) -> bytes:
     """Serialise the objects of a model."""
     import flatbuffers
 
@@ -108,7 +108,7 @@ def _cut(file: _File, attributes: Reference, package: str) -> Cut:
             for tensor in subgraph.tensors:
                 tensor.quantization = _as_litert_checks(tensor.quantization)
     return Cut(
-        content=packed(model),
+        content=serialise(model),
         arena=_arena(model),
         inputs=len(subgraph.inputs),
         outputs=len(subgraph.outputs),
@@ -128,13 +128,13 @@ def keep_used(model: Any, subgraph: Any) -> None:
     lists += [subgraph.inputs, subgraph.outputs]
     used = sorted({int(number) for numbers in lists for number in numbers if number >= 0})
     places = {number: at for at, number in enumerate(used)}
-    renumber = functools.partial(_renumbered, {**places, -1: -1})
-    called = model.subgraphs[1:] if any(map(_calls, subgraph.operators)) else []
+    renumber = functools.partial(_renumber, {**places, -1: -1})
+    called = model.subgraphs[1:] if any(map(_calls_subgraphs, subgraph.operators)) else []
     model.subgraphs = [subgraph, *called]
     buffers = [model.buffers[0]]
     for other in called:
-        other.tensors = [_moved(model, buffers, tensor) for tensor in other.tensors]
-    tensors = [_moved(model, buffers, subgraph.tensors[number]) for number in used]
+        other.tensors = [_move_buffer(model, buffers, tensor) for tensor in other.tensors]
+    tensors = [_move_buffer(model, buffers, subgraph.tensors[number]) for number in used]
     model.buffers, subgraph.tensors = buffers, tensors
     subgraph.operators = [copy.copy(item) for item in subgraph.operators]
     for item in subgraph.operators:
@@ -143,13 +143,13 @@ def keep_used(model: Any, subgraph: Any) -> None:
     subgraph.inputs, subgraph.outputs = renumber(subgraph.inputs), renumber(subgraph.outputs)
 
 
-def _calls(operator: Any) -> bool:
+def _calls_subgraphs(operator: Any) -> bool:
     """Return whether an operator (IF or WHILE) calls other subgraphs."""
     names = ("thenSubgraphIndex", "bodySubgraphIndex")
     return any(hasattr(operator.builtinOptions, name) for name in names)
 
 
-def _moved(model: Any, buffers: list[Any], tensor: Any) -> Any:
+def _move_buffer(model: Any, buffers: list[Any], tensor: Any) -> Any:
     """Return a tensor whose buffer is appended to new ones."""
     copied = copy.copy(tensor)
     buffers.append(model.buffers[tensor.buffer])
@@ -157,7 +157,7 @@ def _moved(model: Any, buffers: list[Any], tensor: Any) -> Any:
     return copied
 
 
-def _renumbered(places: Mapping[int, int], numbers: Any) -> Any:
+def _renumber(places: Mapping[int, int], numbers: Any) -> Any:
     return np.array([places[int(number)] for number in numbers], np.int32)
 
 
@@ -171,7 +171,7 @@ def _part(content: bytes, offset: int, size: int) -> Any:
     return np.frombuffer(content, np.uint8, size, offset)
 
 
-def _inside(schema: Any, buffer: Any, content: bytes) -> Any:
+def _with_data_inside(schema: Any, buffer: Any, content: bytes) -> Any:
     """Return a buffer with its bytes inside the flatbuffer."""
     if buffer.offset <= 1 or buffer.data is not None:
         return buffer

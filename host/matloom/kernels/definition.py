@@ -38,11 +38,11 @@ class Definition:
         if data is not None:
             return data
         if number not in self._known:
-            for at in self.needed([number]):
+            for at in self.needed_nodes([number]):
                 self._run(at)
         return self._known[number]
 
-    def needed(self, numbers: Sequence[int]) -> list[int]:
+    def needed_nodes(self, numbers: Sequence[int]) -> list[int]:
         """Return the indices of the nodes that must run to compute some tensors, in order."""
         found: set[int] = set()
         wanted = list(numbers)
@@ -56,17 +56,17 @@ class Definition:
                 wanted.extend(self.graph.nodes[at].inputs)
         return sorted(found)
 
-    def _run(self, at: int) -> None:
-        node = self.graph.nodes[at]
-        for number, array in self._outputs(at, node).items():
+    def _run(self, index: int) -> None:
+        node = self.graph.nodes[index]
+        for number, array in self._outputs(index, node).items():
             self._known.setdefault(number, array)
 
-    def _outputs(self, at: int, node: Node) -> dict[int, Array]:
+    def _outputs(self, index: int, node: Node) -> dict[int, Array]:
         inputs = node_inputs(self.graph, node, self._known)
         if node.op is Op.REFERENCE:
-            if at not in self._opaque:
-                self._opaque[at] = ReferenceRun(self.graph, node)
-            return dict(zip(node.outputs, self._opaque[at].run(inputs), strict=True))
+            if index not in self._opaque:
+                self._opaque[index] = ReferenceRun(self.graph, node)
+            return dict(zip(node.outputs, self._opaque[index].run(inputs), strict=True))
         if node.op is Op.MATRIX_PRODUCT:
             return {node.output: matrix_product(self.graph, node, inputs, self._float_rows)}
         if getattr(node.attributes, "mode", None) in STORAGE:

@@ -14,10 +14,10 @@ from matloom.ir.scales import (
     product_multiplier,
     square_scales,
 )
-from matloom.kernels.requantise import converted, finish, limit, scale
+from matloom.kernels.requantise import convert, finish, limit, scale
 
 
-def _centred(graph: Graph, node: Node, inputs: Sequence[Array]) -> list[Array]:
+def _subtract_zero_points(graph: Graph, node: Node, inputs: Sequence[Array]) -> list[Array]:
     return [
         x.astype(np.int64) - graph.tensors[number].zero_point
         for x, number in zip(inputs, node.inputs, strict=False)
@@ -29,7 +29,7 @@ def add(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
     scales = addition(graph, node)
     first, second = (
         scale(x << scales.left_shift, *pair)
-        for x, pair in zip(_centred(graph, node, inputs), scales.inputs, strict=True)
+        for x, pair in zip(_subtract_zero_points(graph, node, inputs), scales.inputs, strict=True)
     )
     total = first + second if node.op is Op.ADD else first - second
     scaled = scale(wrap32(total), *scales.output)
@@ -38,7 +38,7 @@ def add(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
 
 def multiply(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
     """MUL of 8-bit or 16-bit integers."""
-    first, second = _centred(graph, node, inputs[:2])
+    first, second = _subtract_zero_points(graph, node, inputs[:2])
     products, pair = wrap32(first * second), product_multiplier(graph, node)
     scaled = requantize(products, *pair, layer_rounding(node))
     return finish(scaled, node.attributes_as(Arithmetic).activation, graph.tensors[node.output])
@@ -49,7 +49,7 @@ def squared_difference(graph: Graph, node: Node, inputs: Sequence[Array]) -> Arr
     scales = square_scales(graph, node)
     first, second = (
         scale(x << scales.left_shift, *pair)
-        for x, pair in zip(_centred(graph, node, inputs), scales.inputs, strict=True)
+        for x, pair in zip(_subtract_zero_points(graph, node, inputs), scales.inputs, strict=True)
     )
     scaled = scale((first - second) ** 2, *scales.output)
     return finish(scaled, Activation.NONE, graph.tensors[node.output])
@@ -65,7 +65,7 @@ def float_arithmetic(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array
     """ADD, SUB and MUL of float32; the result of an ADD may be rounded."""
     function = {Op.ADD: np.add, Op.SUB: np.subtract, Op.MUL: np.multiply}[node.op]
     limited = limit(function(*inputs), node.attributes_as(Arithmetic).activation)
-    return converted(limited, graph.tensors[node.output].dtype)
+    return convert(limited, graph.tensors[node.output].dtype)
 
 
 def maximum(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
@@ -82,7 +82,7 @@ def minimum(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
 
 def prelu(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
     """PRELU of 8-bit integers: negative values are multiplied by input 1."""
-    data, alpha = _centred(graph, node, inputs)
+    data, alpha = _subtract_zero_points(graph, node, inputs)
     above, below = prelu_scales(graph, node)
     scaled = np.where(data >= 0, scale(data, *above), scale(data * alpha, *below))
     return finish(scaled, Activation.NONE, graph.tensors[node.output])

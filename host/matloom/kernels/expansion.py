@@ -28,7 +28,7 @@ class Expansion:
         self.graph, self.inputs, self.outputs = graph, inputs, outputs
 
 
-def completed(operator: RegisteredOperator, use: OperatorUse, names: list[str]) -> OperatorUse:
+def complete_use(operator: RegisteredOperator, use: OperatorUse, names: list[str]) -> OperatorUse:
     """Return a use with its outputs: as declared, or from the operator's shapes and its kernel.
 
     Raises
@@ -41,8 +41,8 @@ def completed(operator: RegisteredOperator, use: OperatorUse, names: list[str]) 
         declared = [tensor.shape for tensor in use.outputs]
         if shapes != declared:
             raise OperatorError(
-                f"shape of {operator.name} must return {_listed(declared)}, as the file declares, "
-                f"not {_listed(shapes)}"
+                f"shape of {operator.name} must return {_list_of(declared)}, as the file declares, "
+                f"not {_list_of(shapes)}"
             )
         whole = use
     else:
@@ -50,17 +50,17 @@ def completed(operator: RegisteredOperator, use: OperatorUse, names: list[str]) 
             raise OperatorError(
                 f"shape of {operator.name} must return {len(names)} shapes, not {len(shapes)}"
             )
-        results = run_kernel(operator, use, next(_draws(use)))
+        results = run_kernel(operator, use, next(_test_inputs(use)))
         outputs = tuple(
             Tensor(name=name, shape=shape, dtype=array.dtype.name)
             for name, shape, array in zip(names, shapes, results, strict=False)
         )
         whole = OperatorUse(inputs=use.inputs, outputs=outputs, attributes=use.attributes)
-    run_kernel(operator, whole, next(_draws(whole)))
+    run_kernel(operator, whole, next(_test_inputs(whole)))
     return whole
 
 
-def checked_expansion(operator: RegisteredOperator, use: OperatorUse) -> Expansion:
+def expand(operator: RegisteredOperator, use: OperatorUse) -> Expansion:
     """Return the graph of an operator's stages, checked against its kernel.
 
     Raises
@@ -69,8 +69,8 @@ def checked_expansion(operator: RegisteredOperator, use: OperatorUse) -> Expansi
         The stages break a rule of the graph, or their outputs have other shapes, types, scales or
         values.
     """
-    expansion = _expansion(operator, use)
-    for draw in _draws(use):
+    expansion = _build_expansion(operator, use)
+    for draw in _test_inputs(use):
         wanted = run_kernel(operator, use, draw)
         arrays = {
             number: array
@@ -83,7 +83,7 @@ def checked_expansion(operator: RegisteredOperator, use: OperatorUse) -> Expansi
     return expansion
 
 
-def _expansion(operator: RegisteredOperator, use: OperatorUse) -> Expansion:
+def _build_expansion(operator: RegisteredOperator, use: OperatorUse) -> Expansion:
     assert operator.stages is not None
     builder, numbers = _builder(use)
     try:
@@ -131,21 +131,21 @@ def _kind(tensor: Tensor) -> str:
     return f"{tensor.dtype} {tensor.shape}{scaled}"
 
 
-def _listed(shapes: list[tuple[int, ...]]) -> str:
+def _list_of(shapes: list[tuple[int, ...]]) -> str:
     return ", ".join(map(str, shapes))
 
 
-def _draws(use: OperatorUse) -> Iterator[list[Array]]:
+def _test_inputs(use: OperatorUse) -> Iterator[list[Array]]:
     """Yield test inputs: zeros, both ends of integer types, and random numbers."""
     draw = np.random.default_rng(0)
     for kind in ("zeros", "low", "high", *["random"] * _DRAWS):
         yield [
-            _drawn(draw, kind, tensor) if tensor.data is None else tensor.data
+            _random_input(draw, kind, tensor) if tensor.data is None else tensor.data
             for tensor in use.inputs
         ]
 
 
-def _drawn(draw: np.random.Generator, kind: str, tensor: Tensor) -> Array:
+def _random_input(draw: np.random.Generator, kind: str, tensor: Tensor) -> Array:
     dtype = np.dtype(tensor.dtype)
     if kind == "zeros" or dtype.kind == "b":
         return np.zeros(tensor.shape, dtype)
@@ -159,16 +159,16 @@ def _drawn(draw: np.random.Generator, kind: str, tensor: Tensor) -> Array:
     return np.full(tensor.shape, ends.min if kind == "low" else ends.max, dtype)
 
 
-def _compare(operator: RegisteredOperator, wanted: Array, found: Array) -> None:
-    if wanted.dtype.kind == "f":
-        finite = np.abs(wanted[np.isfinite(wanted)])
+def _compare(operator: RegisteredOperator, expected: Array, actual: Array) -> None:
+    if expected.dtype.kind == "f":
+        finite = np.abs(expected[np.isfinite(expected)])
         close = _TOLERANCE * float(finite.max(initial=0.0))
-        same = np.isclose(found, wanted, rtol=0, atol=close, equal_nan=True)
+        same = np.isclose(actual, expected, rtol=0, atol=close, equal_nan=True)
     else:
-        same = found == wanted
+        same = actual == expected
     if not same.all():
         at = tuple(map(int, np.argwhere(~same)[0]))
         raise OperatorError(
-            f"stages of {operator.name} must give what its kernel gives: {wanted[at]} at {at}, "
-            f"not {found[at]} ({int((~same).sum())} of {same.size} elements differ)"
+            f"stages of {operator.name} must give what its kernel gives: {expected[at]} at {at}, "
+            f"not {actual[at]} ({int((~same).sum())} of {same.size} elements differ)"
         )

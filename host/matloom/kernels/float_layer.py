@@ -11,7 +11,7 @@ from matloom.arch.modes import STORAGE
 from matloom.ir.attributes import Conv2D, FullyConnected, MatrixProduct
 from matloom.ir.graph import Array, Graph, Node
 from matloom.ir.shapes import BIAS
-from matloom.kernels.requantise import converted, limit
+from matloom.kernels.requantise import convert, limit
 from matloom.kernels.windows import pad, windows
 
 _Floats = NDArray[np.float32]
@@ -24,9 +24,9 @@ def _numbers(array: Array) -> _Floats:
     return array.astype(np.float32)
 
 
-def _rounded(array: Array, mode: str) -> _Floats:
+def _round(array: Array, mode: str) -> _Floats:
     """Return float32 rounded to the format of a mode."""
-    return _numbers(converted(array, STORAGE[mode]))
+    return _numbers(convert(array, STORAGE[mode]))
 
 
 def float_layer(graph: Graph, node: Node, inputs: Sequence[Array], float_rows: int) -> Array:
@@ -39,7 +39,7 @@ def float_layer(graph: Graph, node: Node, inputs: Sequence[Array], float_rows: i
     attributes = node.attributes
     assert isinstance(attributes, Conv2D | FullyConnected)
     assert attributes.mode is not None
-    image, weights = _numbers(inputs[0]), _rounded(inputs[1], attributes.mode)
+    image, weights = _numbers(inputs[0]), _round(inputs[1], attributes.mode)
     if isinstance(attributes, FullyConnected):
         image, weights = image.reshape(-1, 1, 1, weights.shape[1]), weights[:, None, None, :]
         patches = image[:, :, :, None, None, :]
@@ -55,10 +55,10 @@ def float_layer(graph: Graph, node: Node, inputs: Sequence[Array], float_rows: i
             sums = sums + inputs[BIAS].reshape(-1)
     output = graph.tensors[node.output]
     limited = limit(sums, attributes.activation).reshape(output.shape)
-    return converted(limited, output.dtype)
+    return convert(limited, output.dtype)
 
 
-def _widened(patterns: Array, name: str | None) -> _Floats:
+def _to_float32(patterns: Array, name: str | None) -> _Floats:
     """Return the numbers of patterns in a named format."""
     raw = patterns.astype(np.int64)
     if name in FLOAT_FORMATS:
@@ -69,11 +69,11 @@ def _widened(patterns: Array, name: str | None) -> _Floats:
 def matrix_product(graph: Graph, node: Node, inputs: Sequence[Array], float_rows: int) -> Array:
     """Return the output of a MATRIX_PRODUCT, patterns (rows, columns), bit for bit."""
     attributes, output = node.attributes_as(MatrixProduct), graph.tensors[node.output]
-    left, right = (_widened(each, attributes.mode) for each in inputs[:2])
+    left, right = (_to_float32(each, attributes.mode) for each in inputs[:2])
     with np.errstate(all="ignore"):
         sums = _sums(left[:, None], right[:, None], float_rows)
         for residual in inputs[3:]:
-            sums = sums + _widened(residual, output.number_format)
+            sums = sums + _to_float32(residual, output.number_format)
         sums = sums + inputs[2]
     ends = (int(np.float32(end).view(np.uint32)) for end in (attributes.low, attributes.high))
     limited = floats.limit(sums.view(np.uint32).astype(np.int64), *ends)
@@ -87,9 +87,9 @@ def _sums(runs: _Floats, weights: _Floats, size: int) -> _Floats:
     total = None
     for row in range(runs.shape[1]):
         for start in range(0, runs.shape[2], size):
-            terms = _filled(runs[:, row, start : start + size], size)[:, None, :] * _filled(
-                weights[:, row, start : start + size], size
-            )
+            terms = _pad_last_axis(runs[:, row, start : start + size], size)[
+                :, None, :
+            ] * _pad_last_axis(weights[:, row, start : start + size], size)
             while terms.shape[2] > 1:
                 terms = terms[:, :, 0::2] + terms[:, :, 1::2]
             total = terms[:, :, 0] if total is None else total + terms[:, :, 0]
@@ -97,7 +97,7 @@ def _sums(runs: _Floats, weights: _Floats, size: int) -> _Floats:
     return total
 
 
-def _filled(numbers: _Floats, size: int) -> _Floats:
+def _pad_last_axis(numbers: _Floats, size: int) -> _Floats:
     """Return numbers padded with zeros to a multiple of `size` along the last axis."""
     missing = size - numbers.shape[-1]
     return np.pad(numbers, ((0, 0), (0, missing))) if missing else numbers

@@ -17,9 +17,9 @@ def check_input(graph: Graph, number: int, array: Array) -> None:
         )
 
 
-def run_node(graph: Graph, node: Node, known: Mapping[int, Array]) -> dict[int, Array]:
-    """Return a node's outputs by number; constants come from the graph, the rest from `known`."""
-    inputs = node_inputs(graph, node, known)
+def run_node(graph: Graph, node: Node, values: Mapping[int, Array]) -> dict[int, Array]:
+    """Return a node's outputs by number; constants come from the graph, the rest from `values`."""
+    inputs = node_inputs(graph, node, values)
     if node.op is Op.REFERENCE:
         results: Array | tuple[Array, ...] = ReferenceRun(graph, node).run(inputs)
     else:
@@ -28,12 +28,12 @@ def run_node(graph: Graph, node: Node, known: Mapping[int, Array]) -> dict[int, 
     return dict(zip(node.outputs, arrays, strict=True))
 
 
-def node_inputs(graph: Graph, node: Node, known: Mapping[int, Array]) -> list[Array]:
+def node_inputs(graph: Graph, node: Node, values: Mapping[int, Array]) -> list[Array]:
     """Return the inputs of a node, in order."""
     inputs = []
     for number in node.inputs:
         data = graph.tensors[number].data
-        inputs.append(known[number] if data is None else data)
+        inputs.append(values[number] if data is None else data)
     return inputs
 
 
@@ -42,7 +42,7 @@ def initial_state(graph: Graph) -> dict[int, Array]:
     return {variable.before: variable.initial for variable in graph.variables}
 
 
-def carried(graph: Graph, results: Mapping[int, Array]) -> dict[int, Array]:
+def next_state(graph: Graph, results: Mapping[int, Array]) -> dict[int, Array]:
     """Return the values of variables for the next call, from the results of a call."""
     return {variable.before: results[variable.after] for variable in graph.variables}
 
@@ -51,7 +51,7 @@ def interpret(graph: Graph, inputs: Mapping[int, Array], *, keep: bool = False) 
     """Return the outputs of the graph for its inputs, both by tensor number.
 
     It keeps no state: variables are passed in among the inputs and out among the results
-    (`carried`).
+    (`next_state`).
 
     Parameters
     ----------
@@ -68,15 +68,15 @@ def interpret(graph: Graph, inputs: Mapping[int, Array], *, keep: bool = False) 
     ValueError
         An input is missing or unknown, or has another shape or type.
     """
-    known = {**initial_state(graph), **inputs}
-    if set(known) != set(graph.entering):
+    values = {**initial_state(graph), **inputs}
+    if set(values) != set(graph.entering):
         raise ValueError(f"inputs must be tensors {sorted(graph.entering)}, not {sorted(inputs)}")
     for number, array in inputs.items():
         check_input(graph, number, array)
     for node in graph.nodes:
-        known.update(run_node(graph, node, known))
+        values.update(run_node(graph, node, values))
     results = {}
     for number in graph.leaving:
         data = graph.tensors[number].data
-        results[number] = known[number] if data is None else data
-    return {**known, **results} if keep else results
+        results[number] = values[number] if data is None else data
+    return {**values, **results} if keep else results

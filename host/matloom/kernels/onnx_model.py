@@ -28,7 +28,7 @@ class _Bytes:
 
 
 @functools.lru_cache(maxsize=2)
-def _parsed(file: _Bytes) -> Any:
+def _parse(file: _Bytes) -> Any:
     import onnx
 
     model = onnx.ModelProto()
@@ -36,7 +36,7 @@ def _parsed(file: _Bytes) -> Any:
     return model
 
 
-def parsed(content: bytes) -> Any:
+def parse(content: bytes) -> Any:
     """Return the ModelProto of a file's bytes, which callers must not change.
 
     Raises
@@ -46,7 +46,7 @@ def parsed(content: bytes) -> Any:
     google.protobuf.message.DecodeError
         The bytes are not a message.
     """
-    return _parsed(_Bytes(content))
+    return _parse(_Bytes(content))
 
 
 def value_numbers(graph: Any) -> dict[str, int]:
@@ -62,14 +62,14 @@ def value_numbers(graph: Any) -> dict[str, int]:
     return {name: at for at, name in enumerate(dict.fromkeys(names))}
 
 
-def captured(node: Any) -> list[str]:
+def values_read(node: Any) -> list[str]:
     """Return the names of all values that a NodeProto reads, its branches' and bodies' too."""
     names = [name for name in node.input if name]
     for graph in subgraphs(node):
         made = {value.name for value in graph.input}
         made.update(constant.name for constant in graph.initializer)
         for inner in graph.node:
-            names += [name for name in captured(inner) if name not in made]
+            names += [name for name in values_read(inner) if name not in made]
             made.update(inner.output)
         names += [value.name for value in graph.output if value.name not in made]
     return list(dict.fromkeys(names))
@@ -91,7 +91,7 @@ def cut_model(content: bytes, attributes: Reference) -> Cut:
     ImportError
         The package onnx is not installed.
     """
-    model = parsed(content)
+    model = parse(content)
     if not attributes.positions:
         given = len({value.name for value in model.graph.input} - _constants(model.graph))
         arena, made = memory_of(model.graph), len(model.graph.output)
@@ -103,7 +103,7 @@ def cut_model(content: bytes, attributes: Reference) -> Cut:
     graph = cut.graph
     names = list(value_numbers(model.graph))
     nodes = [model.graph.node[at] for at in attributes.positions]
-    used = {name for node in nodes for name in captured(node)}
+    used = {name for node in nodes for name in values_read(node)}
     known = {value.name: value for value in (*model.graph.input, *model.graph.value_info)}
     known.update({value.name: value for value in model.graph.output})
     all_names = {*used, *(name for node in nodes for name in node.output)}

@@ -30,10 +30,10 @@ def onnx_session(content: bytes) -> Any:
     RuntimeError
         It refuses the model.
     """
-    return _opened(content, [{_EXACT_SUMS: "1"}, {_EXACT_SUMS: "0"}])
+    return _open(content, [{_EXACT_SUMS: "1"}, {_EXACT_SUMS: "0"}])
 
 
-def optimised_onnx(content: bytes, form: str) -> bytes:
+def optimise_onnx(content: bytes, form: str) -> bytes:
     """Return the model as optimised by ONNX Runtime, including weights from other files.
 
     Parameters
@@ -59,11 +59,11 @@ def optimised_onnx(content: bytes, form: str) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "optimised.onnx")
         where = str(path)
-        _opened(content, entries, optimized_model_filepath=where, graph_optimization_level=level)
+        _open(content, entries, optimized_model_filepath=where, graph_optimization_level=level)
         return path.read_bytes()
 
 
-def _opened(content: bytes, entries: Sequence[dict[str, str]], **settings: Any) -> Any:
+def _open(content: bytes, entries: Sequence[dict[str, str]], **settings: Any) -> Any:
     """Return a session with the first of some configurations that ONNX Runtime accepts."""
     refused = ""
     for entry in entries:

@@ -12,7 +12,7 @@ from matloom.kernels.requantise import limit
 from matloom.kernels.windows import pad, windows
 
 
-def _pooled(graph: Graph, node: Node, values: Array) -> Array:
+def _apply_activation(graph: Graph, node: Node, values: Array) -> Array:
     """Return `values` limited by the activation; the output has the input's scale."""
     output = graph.tensors[node.output]
     low, high = activation_range(node.attributes_as(Pool2D).activation, output)
@@ -32,7 +32,7 @@ def average_pool(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
     """AVERAGE_POOL_2D of 8-bit integers: sum over count, halves away from zero."""
     sums, counts = _sums(node.attributes_as(Pool2D), inputs[0].astype(np.int64))
     quotients = np.sign(sums) * ((np.abs(sums) + counts // 2) // counts)
-    return _pooled(graph, node, quotients)
+    return _apply_activation(graph, node, quotients)
 
 
 def float_average_pool(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
@@ -55,6 +55,6 @@ def max_pool(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
     attributes = node.attributes_as(Pool2D)
     least = int(np.iinfo(inputs[0].dtype).min)
     padded = pad(inputs[0], attributes.padding, least)
-    return _pooled(
+    return _apply_activation(
         graph, node, windows(padded, attributes.window, attributes.stride).max(axis=(3, 4))
     )

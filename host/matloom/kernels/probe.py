@@ -43,7 +43,7 @@ def refusals(package: str, cuts: Sequence[Cut]) -> list[str]:
     return found
 
 
-def is_late(refusal: str) -> bool:
+def is_timeout(refusal: str) -> bool:
     """Return whether a network was given up because it takes too long: do not try another."""
     return refusal == _TOO_LONG
 
@@ -55,18 +55,20 @@ def failure(package: str, cut: Cut, inputs: Sequence[Array]) -> str:
 
 
 def tensor_shapes(
-    content: bytes, given: Mapping[int, tuple[int, ...]], wanted: Sequence[int]
+    content: bytes, input_shapes: Mapping[int, tuple[int, ...]], wanted_values: Sequence[int]
 ) -> tuple[dict[int, tuple[int, ...]], dict[int, Array]]:
     """Return the shapes of a network's tensors for given input shapes, from LiteRT.
 
-    Also returns the values of the `wanted` tensors, by number, in a run on zeros.
+    Also returns the values of the `wanted_values` tensors, by number, in a run on zeros.
 
     Raises
     ------
     ValueError
         LiteRT refuses the shapes or the network; the message is its reason.
     """
-    answer = _processes.ask("ai-edge-litert", "shapes", (content, dict(given), list(wanted)))
+    answer = _processes.ask(
+        "ai-edge-litert", "shapes", (content, dict(input_shapes), list(wanted_values))
+    )
     if answer is None:
         raise ValueError(_CRASH)
     if "refusal" in answer:
@@ -91,7 +93,7 @@ def output_shapes(package: str, cut: Cut) -> list[tuple[int, ...]]:
     return [tuple(shape) for shape in answer["shapes"]]
 
 
-def optimised(content: bytes, values: int) -> tuple[bytes, bytes]:
+def optimise(content: bytes, values: int) -> tuple[bytes, bytes]:
     """Return ONNX Runtime's optimised model, and a variant with integers wherever possible.
 
     `values` are the bytes that its values take, as in `Cut.arena`.
@@ -183,7 +185,7 @@ _processes = _Processes()
 
 
 @contextmanager
-def kept_processes() -> Iterator[None]:
+def keep_processes() -> Iterator[None]:
     """Let one process per interpreter answer all requests within the block.
 
     Elsewhere each request starts a new process, which takes a good part of a second: a program that

@@ -12,7 +12,7 @@ from matloom.ir.scales import round_half_away
 from matloom.program import Program, TensorInfo
 
 
-def quantised(info: TensorInfo, real: npt.ArrayLike) -> Array:
+def quantise_array(info: TensorInfo, real: npt.ArrayLike) -> Array:
     """Return numbers as the integers of a tensor, rounded as in TensorFlow Lite's QUANTIZE.
 
     ``round(real / scale) + zero_point``, with the quotient in float32 and halves away from zero.
@@ -40,7 +40,7 @@ def quantised(info: TensorInfo, real: npt.ArrayLike) -> Array:
     return result
 
 
-def dequantised(info: TensorInfo, integers: npt.ArrayLike) -> Array:
+def dequantise_array(info: TensorInfo, integers: npt.ArrayLike) -> Array:
     """Return the float32 numbers that a tensor's integers represent.
 
     ``scale * (integer - zero_point)``, as in TensorFlow Lite's DEQUANTIZE; without a scale, the
@@ -56,7 +56,7 @@ def dequantised(info: TensorInfo, integers: npt.ArrayLike) -> Array:
 def _by_name(
     side: str,
     infos: tuple[TensorInfo, ...],
-    given: npt.ArrayLike | Mapping[str, npt.ArrayLike],
+    arrays: npt.ArrayLike | Mapping[str, npt.ArrayLike],
     convert: Callable[[TensorInfo, npt.ArrayLike], Array],
 ) -> Any:
     """Return arrays converted: a mapping by name, or one array for the only tensor.
@@ -64,14 +64,14 @@ def _by_name(
     Raises `UserError` for an unknown name, or for one array if there are several tensors.
     """
     known = {info.name: info for info in infos}
-    if isinstance(given, Mapping):
-        for name in given:
+    if isinstance(arrays, Mapping):
+        for name in arrays:
             if name not in known:
                 raise unknown(UserError, f"an {side}", name, known)
-        return {name: convert(known[name], array) for name, array in given.items()}
+        return {name: convert(known[name], array) for name, array in arrays.items()}
     if len(infos) != 1:
         raise UserError(f"{side}s must be a mapping of {', '.join(known)}, not one array")
-    return convert(infos[0], given)
+    return convert(infos[0], arrays)
 
 
 class RealNumbers:
@@ -92,14 +92,14 @@ class RealNumbers:
             No input has this name, or an input has integers without a scale and the numbers are
             real.
         """
-        return _by_name("input", self.program.inputs, inputs, quantised)
+        return _by_name("input", self.program.inputs, inputs, quantise_array)
 
     def dequantise(self, outputs: npt.ArrayLike | Mapping[str, npt.ArrayLike]) -> Any:
         """Return the float32 numbers that outputs of `run` represent, as a mapping or an array.
 
         An output without a scale is returned unchanged.
         """
-        return _by_name("output", self.program.outputs, outputs, dequantised)
+        return _by_name("output", self.program.outputs, outputs, dequantise_array)
 
     def __reduce__(self) -> Any:
         """Refuse to be copied or pickled."""

@@ -19,8 +19,8 @@ from matloom.ir.graph import Array, Graph, Node
 from matloom.kernels.cut import cut_file
 from matloom.kernels.interpreters import LIBRARIES, Cut
 from matloom.kernels.onnx_model import cut_model
-from matloom.kernels.probe import failure, is_late, refusals
-from matloom.kernels.registered import RegisteredRun, registered
+from matloom.kernels.probe import failure, is_timeout, refusals
+from matloom.kernels.registered import RegisteredRun, find_registered
 
 #: Maximum characters of a reason to show: names in a file may have any length.
 _LONGEST_REASON = 400
@@ -87,7 +87,7 @@ class Choice:
                 f"{self.attributes.operators[0]} is not registered here",
                 hint="call matloom.register_operator with its kernel first",
             )
-        late = any(map(is_late, self.refusals.values()))
+        late = any(map(is_timeout, self.refusals.values()))
         missing = [name for name in self.allowed if name not in self.refusals and not late]
         tried = [f"{name} refuses: {line}" for name, line in self.refusals.items()]
         tried += [f"{name} is not installed" for name in missing]
@@ -111,9 +111,9 @@ def choose(graph: Graph, nodes: Sequence[Node]) -> list[Choice]:
     for package in (*INTERPRETERS, *ONNX_INTERPRETERS):
         cuts = {}
         for at, node in enumerate(nodes):
-            late = any(map(is_late, choices[at].refusals.values()))
+            late = any(map(is_timeout, choices[at].refusals.values()))
             if not choices[at].package and not late and package in choices[at].allowed:
-                cut = _cut(graph, node, package, choices[at])
+                cut = _cut_file(graph, node, package, choices[at])
                 if cut is not None:
                     cuts[at] = cut
         lines = refusals(package, list(cuts.values())) if cuts else []
@@ -125,7 +125,7 @@ def choose(graph: Graph, nodes: Sequence[Node]) -> list[Choice]:
     for choice in choices:
         if choice.attributes.interpreters == REGISTERED:
             (package,) = REGISTERED
-            if registered(choice.attributes.operators[0]) is None:
+            if find_registered(choice.attributes.operators[0]) is None:
                 choice.refusals[package] = "it is not registered"
             else:
                 choice.package = package
@@ -138,7 +138,7 @@ def _short(line: str) -> str:
     return shorten(line, _LONGEST_REASON, placeholder=" ...")
 
 
-def _cut(graph: Graph, node: Node, package: str, choice: Choice) -> Cut | None:
+def _cut_file(graph: Graph, node: Node, package: str, choice: Choice) -> Cut | None:
     """Return the file for an interpreter, or note in the choice why there is none."""
     content = graph.tensors[node.inputs[-1]].data
     assert content is not None
@@ -194,13 +194,13 @@ class ReferenceRun:
         try:
             outputs = self._library.run(arrays)
         except (RuntimeError, ValueError) as error:
-            raise self._failed(arrays, error) from None
+            raise self._error(arrays, error) from None
         return tuple(
-            as_declared(np.array(array), shape)
+            in_declared_shape(np.array(array), shape)
             for array, shape in zip(outputs, self._shapes, strict=True)
         )
 
-    def _failed(self, inputs: Sequence[Array], error: Exception) -> InterpreterError:
+    def _error(self, inputs: Sequence[Array], error: Exception) -> InterpreterError:
         package, cut = self._choice.package, self._choice.cut
         assert cut is not None
         line = failure(package, cut, inputs) or str(error).strip().splitlines()[0]
@@ -208,7 +208,7 @@ class ReferenceRun:
         return InterpreterError(f"{operators} failed in {package}: {line}")
 
 
-def as_declared(array: Array, shape: tuple[int, ...]) -> Array:
+def in_declared_shape(array: Array, shape: tuple[int, ...]) -> Array:
     """Return an array in the declared shape, or unchanged if its size differs.
 
     Sizes differ only for outputs whose shape depends on values.

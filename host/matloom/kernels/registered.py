@@ -104,7 +104,7 @@ def unregister_operator(name: str) -> None:
     del _operators[name]
 
 
-def registered(name: str) -> RegisteredOperator | None:
+def find_registered(name: str) -> RegisteredOperator | None:
     """Return the operator registered under a name; None if there is none."""
     return _operators.get(name)
 
@@ -116,7 +116,7 @@ def declared_outputs(operator: RegisteredOperator, use: OperatorUse) -> list[Sha
         found = operator.shape(*shapes, **use.attributes)
     # The function is user code.
     except Exception as error:
-        raise _failed(operator, "shape", error) from error
+        raise _operator_error(operator, "shape", error) from error
     several = isinstance(found, list)
     try:
         return [tuple(map(int, shape)) for shape in (found if several else [found])]
@@ -142,7 +142,7 @@ def run_kernel(
         found = operator.kernel(use, *(np.array(array) for array in arrays))
     # The function is user code.
     except Exception as error:
-        raise _failed(operator, "kernel", error) from error
+        raise _operator_error(operator, "kernel", error) from error
     results = tuple(map(np.asarray, found if isinstance(found, (list, tuple)) else [found]))
     if not use.outputs:
         return results
@@ -154,7 +154,7 @@ def run_kernel(
     return results
 
 
-def _failed(operator: RegisteredOperator, what: str, error: Exception) -> OperatorError:
+def _operator_error(operator: RegisteredOperator, what: str, error: Exception) -> OperatorError:
     line = " ".join(str(error).split())
     return OperatorError(f"{what} of {operator.name} failed: {type(error).__name__}: {line}")
 
@@ -169,7 +169,7 @@ class RegisteredRun:
     """
 
     def __init__(self, graph: Graph, node: Node, name: str) -> None:
-        operator = registered(name)
+        operator = find_registered(name)
         if operator is None:
             raise OperatorError(
                 f"{name} is not registered",
@@ -181,7 +181,7 @@ class RegisteredRun:
         self._use = OperatorUse(
             inputs=tuple(graph.tensors[number] for number in node.inputs[:-1]),
             outputs=tuple(graph.tensors[number] for number in node.outputs),
-            attributes=_decoded(data.tobytes()),
+            attributes=_decode(data.tobytes()),
         )
 
     def run(self, inputs: Sequence[Array]) -> tuple[Array, ...]:
@@ -198,14 +198,14 @@ def options_tensor(name: str, attributes: Mapping[str, Any]) -> Tensor:
         A value is not a number, string, bytes, array, or list or mapping of these.
     """
     try:
-        text = json.dumps(dict(attributes), default=_plain, sort_keys=True)
+        text = json.dumps(dict(attributes), default=_to_json, sort_keys=True)
     except TypeError as error:
         raise OperatorError(f"{name} has an attribute that cannot be kept: {error}") from None
     data = np.frombuffer(text.encode(), np.uint8)
     return Tensor(name=f"attributes of {name}", shape=data.shape, dtype="uint8", data=data)
 
 
-def _plain(value: Any) -> Any:
+def _to_json(value: Any) -> Any:
     if isinstance(value, bytes):
         return {"bytes": value.hex()}
     if isinstance(value, (np.ndarray, np.generic)):
@@ -213,7 +213,7 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"a {type(value).__name__}")
 
 
-def _decoded(content: bytes) -> dict[str, Any]:
+def _decode(content: bytes) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(content, object_hook=_value)
     return found
 

@@ -34,7 +34,7 @@ def scale(x: Array, multiplier: int | Array, shift: int | Array) -> Array:
     return result
 
 
-def _scaled(sums: Array, multiplier: Array, shift: Array) -> Array:
+def _scale_in_place(sums: Array, multiplier: Array, shift: Array) -> Array:
     """Return 32-bit sums scaled as in `scale`, in place unless they are shifted left."""
     if shift.max(initial=0) > 0:
         return scale(sums, multiplier, shift)
@@ -52,7 +52,7 @@ def _scaled(sums: Array, multiplier: Array, shift: Array) -> Array:
     return sums
 
 
-def _wrapped(sums: Array) -> Array:
+def _wrap_to_32_bits(sums: Array) -> Array:
     """Return sums wrapped to 32 bits, as in kernels written in C."""
     if sums.size and sums.min() >= -(2**31) and sums.max() < 2**31:
         return sums
@@ -80,7 +80,7 @@ def limit(x: Array, activation: Activation) -> Array:
     return np.clip(x, np.float32(low), np.float32(high))
 
 
-def converted(x: Array, dtype: str) -> Array:
+def convert(x: Array, dtype: str) -> Array:
     """Return float32 `x` in a dtype: float32, float16, or bf16 patterns in uint16."""
     if dtype == "uint16":
         patterns = np.ascontiguousarray(x).view(np.uint32).astype(np.int64)
@@ -102,7 +102,7 @@ def requantise_sums(
     if sums_are_wide(graph, node):
         scaled: Array = requantize_wide(sums, *channel_multipliers(graph, node))
         return finish(scaled, activation, output).reshape(output.shape)
-    sums = _wrapped(sums)
+    sums = _wrap_to_32_bits(sums)
     if output.dtype == "int32":
         unscaled: Array = sums.astype(np.int32).reshape(output.shape)
         return unscaled
@@ -112,5 +112,5 @@ def requantise_sums(
         # TensorFlow Lite Micro has no uint8 kernel for this, and LiteRT's rounds once.
         scaled = requantize(sums, multipliers, shifts, Rounding.SINGLE)
     else:
-        scaled = _scaled(sums, multipliers, shifts)
+        scaled = _scale_in_place(sums, multipliers, shifts)
     return finish(scaled, activation, output).reshape(output.shape)

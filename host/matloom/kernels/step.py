@@ -50,10 +50,10 @@ class HostSteps:
             if outputs in named:
                 self._references[key] = named[outputs]
 
-    def run(self, step: HostStep, known: Mapping[str, Array]) -> dict[str, Array]:
-        """Return the step's outputs by name; its inputs are among `known`."""
+    def run(self, step: HostStep, values: Mapping[str, Array]) -> dict[str, Array]:
+        """Return the step's outputs by name; its inputs are among `values`."""
         graph, node = self._graphs[id(step)]
-        arrays = {number: known[name] for number, name in enumerate(step.inputs) if name in known}
+        arrays = {number: values[name] for number, name in enumerate(step.inputs) if name in values}
         if node.op is Op.REFERENCE:
             results = self._references[id(step)].run(node_inputs(graph, node, arrays))
             return dict(zip(step.outputs, results, strict=True))

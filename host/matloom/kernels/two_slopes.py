@@ -77,13 +77,13 @@ def two_slopes(graph: Graph, node: Node, config: Config) -> TwoSlopes | None:
         return None
     if rows_of(data.shape)[1] > _LONGEST_ROW:
         return None
-    wanted = leaky_relu(graph, node, [_EVERY.astype(np.int8)]).astype(np.int64)
+    expected = leaky_relu(graph, node, [_EVERY.astype(np.int8)]).astype(np.int64)
     steep = next((each for each in range(1, _LARGEST + 1) if _is_whole(each * alpha)), 0)
     for times in range(_LARGEST // steep if steep else 0, 0, -1):
         weights = times * steep, round(times * steep * alpha)
         scale = quantize_multiplier(data.scale / output.scale / weights[0])
-        for found in _choices(wanted, weights, (data.zero_point, output.zero_point), scale):
-            if np.array_equal(found.results(output.zero_point), wanted):
+        for found in _choices(expected, weights, (data.zero_point, output.zero_point), scale):
+            if np.array_equal(found.results(output.zero_point), expected):
                 return found
     return None
 
@@ -93,7 +93,7 @@ def _is_whole(number: float) -> bool:
 
 
 def _choices(
-    wanted: Array, weights: tuple[int, int], zeros: tuple[int, int], scale: Multiplier
+    expected: Array, weights: tuple[int, int], zeros: tuple[int, int], scale: Multiplier
 ) -> Iterator[TwoSlopes]:
     """Yield the numbers with which both sides of the zero point are right.
 
@@ -101,7 +101,7 @@ def _choices(
     """
     steep, shallow = weights
     bytes_of = _EVERY[zeros[0] + 128 :], _EVERY[: zeros[0] + 128]
-    wanted_of = wanted[zeros[0] + 128 :], wanted[: zeros[0] + 128]
+    wanted_of = expected[zeros[0] + 128 :], expected[: zeros[0] + 128]
     for rounding in (Rounding.SINGLE, Rounding.DOUBLE):
         sides = [
             _addends(weight * (values - zeros[0]), results - zeros[1], scale, rounding, steep)
@@ -122,7 +122,7 @@ def _choices(
 
 
 def _addends(
-    sums: Array, wanted: Array, scale: Multiplier, rounding: Rounding, most: int
+    sums: Array, expected: Array, scale: Multiplier, rounding: Rounding, most: int
 ) -> list[int]:
     """Return what may be added to sums so that results are right, the smallest first.
 
@@ -130,7 +130,7 @@ def _addends(
     """
     tried = np.arange(-most, most + 1).reshape(-1, 1)
     results = requantize(wrap32(sums + tried), *scale, rounding)
-    right = np.clip(results, wanted.min(initial=0), wanted.max(initial=0)) == wanted
+    right = np.clip(results, expected.min(initial=0), expected.max(initial=0)) == expected
     fitting: list[int] = tried[right.all(axis=1)].reshape(-1).tolist()
     return sorted(fitting, key=abs)
 

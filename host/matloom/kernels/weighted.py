@@ -85,12 +85,12 @@ def depthwise(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
     image = image.astype(kind) - kind(graph.tensors[node.inputs[0]].zero_point)
     image = np.repeat(image, attributes.depth_multiplier, axis=3)
     image = pad(image, attributes.padding, 0)
-    sums = _slid(image, weights[0].astype(kind), graph.tensors[node.output].shape, attributes)
+    sums = _slide(image, weights[0].astype(kind), graph.tensors[node.output].shape, attributes)
     sums = sums.astype(np.int64)
     return requantise_sums(graph, node, sums, _bias(inputs), attributes.activation)
 
 
-def _slid(
+def _slide(
     image: Array, weights: Array, shape: tuple[int, ...], attributes: DepthwiseConv2D
 ) -> Array:
     """Return the sums (positions, channels) of weights (height, width, channels) over an image."""

@@ -8,7 +8,7 @@ import numpy as np
 from matloom.arch.config import Config
 from matloom.ir.graph import Graph, Node, Op
 from matloom.kernels.kernels import kernel_of
-from matloom.meaning.terms import Integers, looked_up
+from matloom.meaning.terms import Integers, look_up
 
 _ELEMENTWISE = (
     *(Op.ADD, Op.SUB, Op.MUL, Op.MAXIMUM, Op.MINIMUM, Op.PRELU, Op.LEAKY_RELU),
@@ -45,7 +45,7 @@ class ChannelTables:
 
     def result(self, table: Integers, source: Integers) -> Integers:
         """Return the results of a lookup for the bytes of its source."""
-        return looked_up(table, source.reshape(-1, len(table))).reshape(-1)
+        return look_up(table, source.reshape(-1, len(table))).reshape(-1)
 
     def _is_elementwise(self, node: Node) -> bool:
         """Return whether a node computes bytes from bytes in place and constants by channel."""
@@ -69,9 +69,9 @@ class ChannelTables:
         }
         for source in known[computed[0]] if computed else ():
             if all(source in each for each in known.values()):
-                yield source, self._applied(node, {n: known[n][source] for n in computed})
+                yield source, self._table_of(node, {n: known[n][source] for n in computed})
 
-    def _applied(self, node: Node, tables: dict[int, Integers]) -> Integers:
+    def _table_of(self, node: Node, tables: dict[int, Integers]) -> Integers:
         """Return the table of a node's results."""
         inputs = []
         for number in node.inputs:

@@ -67,18 +67,18 @@ def check_meaning(
     image = program.image
     expected = expected_bytes(graph, program.config, on_host, image=image)
     try:
-        return _checked(graph, program, names, expected, observer)
+        return _check_graph(graph, program, names, expected, observer)
     except MeaningError:
         if not expected.joined:
             raise
         # A program may perform two lookups that one fused table could replace.
         unfused = expected_bytes(graph, program.config, on_host, joins=False, image=image)
         with suppress(MeaningError):
-            return _checked(graph, program, names, unfused, observer)
+            return _check_graph(graph, program, names, unfused, observer)
         raise
 
 
-def _checked(
+def _check_graph(
     graph: Graph,
     program: Program,
     names: Mapping[int, str],
@@ -93,10 +93,10 @@ def _checked(
     for step in program.steps:
         if isinstance(step, EngineStep):
             reached |= check.step(step)
-    return _proven(graph, expected, reached), len(expected.nodes)
+    return _proven_nodes(graph, expected, reached), len(expected.nodes)
 
 
-def _proven(graph: Graph, expected: Expected, reached: set[int]) -> int:
+def _proven_nodes(graph: Graph, expected: Expected, reached: set[int]) -> int:
     """Return the engine nodes that lead to outputs which were compared."""
     of_engine = {id(node) for node in expected.nodes}
     proven = 0
@@ -126,7 +126,7 @@ class _Check:
         reached, spad = self._compare(step, step, lambda: self._state(step, 0))
         again = step.repeat
         if again is not None:
-            self._compare(step, again, lambda: self._repeated(step, again, spad))
+            self._compare(step, again, lambda: self._state_for_repeat(step, again, spad))
         return reached
 
     def _numbers(self, bindings: tuple[Binding, ...]) -> Iterator[tuple[Binding, int]]:
@@ -154,9 +154,11 @@ class _Check:
                 regions[region] = unwritten(size, 4, int(region), call)
         return new_state(self.program.config, regions, call)
 
-    def _repeated(self, step: EngineStep, again: Repeat, spad: NDArray[np.float64]) -> State:
+    def _state_for_repeat(
+        self, step: EngineStep, repeat: Repeat, spad: NDArray[np.float64]
+    ) -> State:
         state = self._state(step, 1)
-        for start, end in again.kept:
+        for start, end in repeat.kept:
             state.spad[start:end] = spad[start:end]
         return state
 
@@ -177,7 +179,7 @@ class _Check:
                 if not np.array_equal(before, state.regions[place.region][_span(place, before)]):
                     raise MeaningError(f"variable {name!r} must stay as it is")
             for first, before in kept_bytes:
-                _check_kept(first, state.spad[first : first + len(before)], before)
+                _check_kept_bytes(first, state.spad[first : first + len(before)], before)
             numbers = {
                 number
                 for binding, number in self._numbers(step.outputs)
@@ -251,7 +253,7 @@ class _Check:
             written = state.written.reshape(-1)
             if instruction.words:
                 written = split_words(written)[1]
-            right = places.known(written)
+            right = places.is_known(written)
             if not right.all():
                 layer = self._layer(buffer, number)
                 text = (
@@ -272,13 +274,15 @@ class _Check:
         return next((item.name for item in self.program.layers if item.timestamp == timestamp), "")
 
 
-def _span(place: Binding, held: NDArray[np.float64]) -> slice:
-    return slice(place.offset, place.offset + len(held))
+def _span(place: Binding, memory: NDArray[np.float64]) -> slice:
+    return slice(place.offset, place.offset + len(memory))
 
 
-def _check_kept(first: int, held: NDArray[np.float64], before: NDArray[np.float64]) -> None:
+def _check_kept_bytes(
+    first: int, scratchpad: NDArray[np.float64], earlier: NDArray[np.float64]
+) -> None:
     """Raise unless kept bytes of the scratchpad are constants, equal to known earlier ones."""
-    right = is_known(held) & (np.isnan(before) | (held == before))
+    right = is_known(scratchpad) & (np.isnan(earlier) | (scratchpad == earlier))
     if not right.all():
         at = int(np.argmin(right))
         raise MeaningError(f"byte {first + at} of the scratchpad must still hold a constant")

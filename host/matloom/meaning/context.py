@@ -15,7 +15,7 @@ from matloom.meaning.terms import (
     Integers,
     Scale,
     join_words,
-    requantised,
+    requantise,
     split_words,
 )
 
@@ -37,7 +37,7 @@ class NodeInputs:
     -------
     raw:
         The bytes of each input, flat.
-    looked_up:
+    lookup:
         If the first input is purely the result of a table, that table and its input, because a
         fused table may replace both; else None.
     made:
@@ -48,7 +48,7 @@ class NodeInputs:
     node: Node
     config: Config
     raw: tuple[Integers, ...]
-    looked_up: tuple[Integers, Integers] | None
+    lookup: tuple[Integers, Integers] | None
     made: list[tuple[Integers, str]]
 
     @property
@@ -75,11 +75,11 @@ class NodeInputs:
             raw = elements(parts) if tensor.dtype in FORMATS else join_words(*parts)
         return raw.reshape(tensor.shape)
 
-    def centred(self, index: int) -> Integers:
+    def without_zero_point(self, index: int) -> Integers:
         """Return the elements of an input minus its zero point."""
         return self.values(index) - self.inputs[index].zero_point
 
-    def written(self, results: Integers) -> list[Integers]:
+    def to_bytes(self, results: Integers) -> list[Integers]:
         """Return the bytes of elements of the output's type."""
         tensor = self.output
         parts = [results]
@@ -100,7 +100,7 @@ class NodeInputs:
         """Return the output's elements for sums: scaled, with zero point, limited."""
         low, high = activation_range(activation, self.output)
         scale = {"zero": self.output.zero_point, "low": low, "high": high, **changes}
-        return requantised(sums, 0, Scale(multiplier=multiplier, shift=shift, **scale), self.kind)
+        return requantise(sums, 0, Scale(multiplier=multiplier, shift=shift, **scale), self.kind)
 
     @property
     def kind(self) -> str:

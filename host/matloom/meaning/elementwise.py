@@ -25,26 +25,26 @@ from matloom.meaning.float_layers import float_add, float_limit
 from matloom.meaning.terms import (
     Integers,
     Scale,
+    apply_softmax,
     curved,
-    looked_up,
+    look_up,
     peaks,
-    requantised,
-    softmaxed,
+    requantise,
 )
 
 #: Operators that always become tables on the engine.
 _BY_TABLE = (Op.HARD_SWISH, Op.LOGISTIC, Op.LOOKUP, Op.QUANTIZE, Op.TANH)
 
 
-def _wide(context: NodeInputs, values: Integers) -> Integers:
+def _broadcast(context: NodeInputs, values: Integers) -> Integers:
     """Return an input broadcast to the output's shape."""
     return np.broadcast_to(values, context.output.shape)
 
 
-def _scaled(values: Integers, pair: Multiplier, pre_shift: int) -> Integers:
+def _scale(values: Integers, pair: Multiplier, pre_shift: int) -> Integers:
     multiplier, shift = pair
     scale = Scale(multiplier=multiplier, shift=shift, pre_shift=pre_shift)
-    return requantised(values, 0, scale, "sum")
+    return requantise(values, 0, scale, "sum")
 
 
 def add(context: NodeInputs) -> list[Integers]:
@@ -53,31 +53,31 @@ def add(context: NodeInputs) -> list[Integers]:
         return float_add(context)
     scales = addition(context.graph, context.node)
     left = scales.left_shift
-    first = _scaled(context.centred(0), scales.inputs[0], left)
-    centred = context.centred(1)
+    first = _scale(context.without_zero_point(0), scales.inputs[0], left)
+    centred = context.without_zero_point(1)
     if context.node.op is Op.ADD:
-        second = _scaled(centred, scales.inputs[1], left)
+        second = _scale(centred, scales.inputs[1], left)
     elif _is_odd(context, scales.inputs[1], left):
         context.note(-1 - context.values(1), "complement of the second input")
-        second = _scaled(-centred, scales.inputs[1], left)
+        second = _scale(-centred, scales.inputs[1], left)
     else:
-        second = -_scaled(centred, scales.inputs[1], left)
-    total = wrap32(_wide(context, first) + _wide(context, second))
+        second = -_scale(centred, scales.inputs[1], left)
+    total = wrap32(_broadcast(context, first) + _broadcast(context, second))
     activation = context.node.attributes_as(Arithmetic).activation
-    return context.written(context.result(total, *scales.output, activation))
+    return context.to_bytes(context.result(total, *scales.output, activation))
 
 
 def squared_difference(context: NodeInputs) -> list[Integers]:
     """SQUARED_DIFFERENCE: scaled differences from the zero points, subtracted, squared, scaled."""
     scales = square_scales(context.graph, context.node)
     first, second = (
-        _wide(context, _scaled(context.centred(index), pair, scales.left_shift))
+        _broadcast(context, _scale(context.without_zero_point(index), pair, scales.left_shift))
         for index, pair in enumerate(scales.inputs)
     )
     difference = wrap32(first - second)
     with np.errstate(over="ignore"):
         squares = wrap32(difference * difference)
-    return context.written(context.result(squares, *scales.output))
+    return context.to_bytes(context.result(squares, *scales.output))
 
 
 def _is_odd(context: NodeInputs, pair: Multiplier, left: int) -> bool:
@@ -89,13 +89,13 @@ def _is_odd(context: NodeInputs, pair: Multiplier, left: int) -> bool:
 
 def multiply(context: NodeInputs) -> list[Integers]:
     """MUL: products of differences from the zero points."""
-    first, second = (_wide(context, context.centred(index)) for index in (0, 1))
+    first, second = (_broadcast(context, context.without_zero_point(index)) for index in (0, 1))
     with np.errstate(over="ignore"):
         products = wrap32(first * second)
     pair = product_multiplier(context.graph, context.node)
     activation = context.node.attributes_as(Arithmetic).activation
     rounding = layer_rounding(context.node)
-    return context.written(context.result(products, *pair, activation, rounding=rounding))
+    return context.to_bytes(context.result(products, *pair, activation, rounding=rounding))
 
 
 def rescale(context: NodeInputs) -> list[Integers]:
@@ -106,7 +106,7 @@ def rescale(context: NodeInputs) -> list[Integers]:
         return float_limit(context)
     activation = Activation.RELU if context.node.op is Op.RELU else Activation.NONE
     pair = unary_multiplier(context.graph, context.node)
-    return context.written(context.result(context.centred(0), *pair, activation))
+    return context.to_bytes(context.result(context.without_zero_point(0), *pair, activation))
 
 
 def limit(context: NodeInputs) -> list[Integers]:
@@ -124,7 +124,7 @@ def limit(context: NodeInputs) -> list[Integers]:
         value = int(level.reshape(-1)[0])
         low, high = (value, high) if context.node.op is Op.MAXIMUM else (low, value)
     scale = Scale(low=low, high=high)
-    return context.written(requantised(context.values(0), 0, scale, context.kind))
+    return context.to_bytes(requantise(context.values(0), 0, scale, context.kind))
 
 
 def is_table(context: NodeInputs) -> bool:
@@ -137,15 +137,15 @@ def is_table(context: NodeInputs) -> bool:
     return context.node.op in _BY_TABLE or context.node.op is Op.LEAKY_RELU
 
 
-def looked_up_by(context: NodeInputs) -> tuple[Integers, Integers]:
+def table_and_source(context: NodeInputs) -> tuple[Integers, Integers]:
     """Return an operator's table of results for all bytes (256,), and its input bytes."""
     every = np.arange(256, dtype=np.uint8).view(context.inputs[0].dtype)
     results = kernel_of(context.node, [every])(context.graph, context.node, [every])
     assert isinstance(results, np.ndarray)
     entries = results.view(np.int8).astype(np.int64)
-    if context.looked_up is None:
+    if context.lookup is None:
         return entries, context.values(0)
-    inner, values = context.looked_up
+    inner, values = context.lookup
     return entries[inner & 255], values
 
 
@@ -161,26 +161,26 @@ def sigmoid(context: NodeInputs) -> list[Integers]:
 
 def table(context: NodeInputs) -> list[Integers]:
     """Return an operator of one int8 tensor as a table of its results for every byte."""
-    entries, values = looked_up_by(context)
-    return context.written(looked_up(entries[np.newaxis], values))
+    entries, values = table_and_source(context)
+    return context.to_bytes(look_up(entries[np.newaxis], values))
 
 
 def softmax(context: NodeInputs) -> list[Integers]:
     """SOFTMAX along the last axis, by the exponentials of all differences."""
     entries = np.frombuffer(exponentials(context.graph, context.node).astype("<u4"), np.int8)
-    return context.written(softmaxed(entries.astype(np.int64), context.values(0)))
+    return context.to_bytes(apply_softmax(entries.astype(np.int64), context.values(0)))
 
 
-def _above(context: NodeInputs, pair: Multiplier) -> Integers:
+def _scaled_positive_part(context: NodeInputs, pair: Multiplier) -> Integers:
     """Return values above zero, scaled; elsewhere the output's zero point."""
-    positive = context.result(context.centred(0), *pair, low=context.output.zero_point)
+    positive = context.result(context.without_zero_point(0), *pair, low=context.output.zero_point)
     return context.note(positive, "part above zero")
 
 
-def _both(context: NodeInputs, above: Integers, below: Integers) -> list[Integers]:
+def _sum_of_parts(context: NodeInputs, above: Integers, below: Integers) -> list[Integers]:
     """Return the sum of two parts, one of which is always at the zero point."""
     total = wrap32(above + below - 2 * context.output.zero_point)
-    return context.written(context.result(total, 2**30, 1))
+    return context.to_bytes(context.result(total, 2**30, 1))
 
 
 def leaky_relu(context: NodeInputs) -> list[Integers]:
@@ -189,16 +189,16 @@ def leaky_relu(context: NodeInputs) -> list[Integers]:
         return table(context)
     slopes = two_slopes(context.graph, context.node, context.config)
     if slopes is not None:
-        return context.written(_larger(context, slopes))
+        return context.to_bytes(_larger_sum(context, slopes))
     if context.node.attributes_as(LeakyRelu).alpha < 0:
         raise Unproven("a LEAKY_RELU with a slope below zero, without tables")
     above, below = leaky_scales(context.graph, context.node)
-    positive = _above(context, above)
-    negative = context.result(context.centred(0), *below, high=context.output.zero_point)
-    return _both(context, positive, context.note(negative, "part below zero"))
+    positive = _scaled_positive_part(context, above)
+    negative = context.result(context.without_zero_point(0), *below, high=context.output.zero_point)
+    return _sum_of_parts(context, positive, context.note(negative, "part below zero"))
 
 
-def _larger(context: NodeInputs, slopes: TwoSlopes) -> Integers:
+def _larger_sum(context: NodeInputs, slopes: TwoSlopes) -> Integers:
     """Return LEAKY_RELU as the larger of two sums."""
     steep, shallow = slopes.sums(context.values(0))
     multiplier, shift = slopes.scale
@@ -212,17 +212,17 @@ def _larger(context: NodeInputs, slopes: TwoSlopes) -> Integers:
         low=low,
         high=high,
     )
-    return requantised(wrap32(wrap32(steep) + peaks(shallow)), slopes.bias, scale)
+    return requantise(wrap32(wrap32(steep) + peaks(shallow)), slopes.bias, scale)
 
 
 def prelu(context: NodeInputs) -> list[Integers]:
     """PRELU: the positive part plus the negative part times the slopes."""
     above, below = prelu_scales(context.graph, context.node)
     given = context.inputs[0]
-    positive = _wide(context, _above(context, above))
-    kept = requantised(context.values(0), 0, Scale(high=given.zero_point), "byte")
+    positive = _broadcast(context, _scaled_positive_part(context, above))
+    kept = requantise(context.values(0), 0, Scale(high=given.zero_point), "byte")
     context.note(kept, "part below zero")
     with np.errstate(over="ignore"):
-        products = wrap32((kept - given.zero_point) * context.centred(1))
+        products = wrap32((kept - given.zero_point) * context.without_zero_point(1))
     negative = context.note(context.result(products, *below), "part below zero, scaled")
-    return _both(context, positive, negative)
+    return _sum_of_parts(context, positive, negative)

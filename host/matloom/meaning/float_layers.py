@@ -11,7 +11,7 @@ from matloom.arch.numerics import wrap32
 from matloom.ir.attributes import Activation, Arithmetic, MatrixProduct
 from matloom.ir.graph import Op
 from matloom.meaning.context import NodeInputs, Unproven
-from matloom.meaning.floats import NOTHING, element_bytes, elements, limited, weight_probes
+from matloom.meaning.floats import NOTHING, element_bytes, elements, limit_sums, weight_probes
 from matloom.meaning.terms import Integers, exact_product
 
 #: Range of each activation.
@@ -34,12 +34,12 @@ def float_weights(weights: NDArray[Any], mode: str) -> NDArray[np.float64]:
     return weight_probes(_patterns(weights, mode)).astype(np.float64)
 
 
-def _limited(
+def _limit(
     sums: Integers, bias: Any, activation: Activation = Activation.NONE, limits: Any = None
 ) -> Integers:
     ends = _LIMITS[activation] if limits is None else limits
     low, high = (int(_patterns([value], "fp8_e5m2")[0]) for value in ends)
-    return limited(wrap32(sums), bias, low, high)
+    return limit_sums(wrap32(sums), bias, low, high)
 
 
 def _bias(context: NodeInputs) -> Any:
@@ -52,7 +52,7 @@ def _bias(context: NodeInputs) -> Any:
 def float_result(context: NodeInputs, sums: Integers, activation: Activation) -> list[Integers]:
     """Return the output of a layer's sums (..., channels), with its bias added."""
     bias: Any = _bias(context) if len(context.inputs) > 2 else 0
-    return context.written(_limited(sums, bias, activation))
+    return context.to_bytes(_limit(sums, bias, activation))
 
 
 def _elements(context: NodeInputs, index: int) -> Integers:
@@ -73,7 +73,7 @@ def matrix_product(context: NodeInputs) -> list[Integers]:
     if len(context.inputs) > 3:
         sums = sums + _elements(context, 3)
     limits = (attributes.low, attributes.high)
-    results = _limited(sums, _bias(context), limits=limits)
+    results = _limit(sums, _bias(context), limits=limits)
     name, size = context.output.number_format, context.output.element_bytes
     form = FP32_FORMAT if name == FP32.name else MAC_MODES.index(str(name))
     return [np.stack(element_bytes(results, form, size), axis=-1)]
@@ -83,7 +83,7 @@ def float_add(context: NodeInputs) -> list[Integers]:
     """ADD of float32."""
     first, second = (np.broadcast_to(context.values(at), context.output.shape) for at in (0, 1))
     activation = context.node.attributes_as(Arithmetic).activation
-    return context.written(_limited(first + second, NOTHING, activation))
+    return context.to_bytes(_limit(first + second, NOTHING, activation))
 
 
 def float_limit(context: NodeInputs) -> list[Integers]:
@@ -91,4 +91,4 @@ def float_limit(context: NodeInputs) -> list[Integers]:
     activation = Activation.NONE
     if context.node.op is not Op.QUANTIZE:
         activation = Activation(context.node.op)
-    return context.written(_limited(context.values(0), NOTHING, activation))
+    return context.to_bytes(_limit(context.values(0), NOTHING, activation))

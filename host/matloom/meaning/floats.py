@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from matloom.meaning.hashing import mixed
+from matloom.meaning.hashing import mix
 from matloom.meaning.terms import PROBE, Integers, is_known
 
 #: fp32 -0, the neutral element of addition.
@@ -22,21 +22,21 @@ def elements(parts: list[Integers]) -> Integers:
     """Return a probe for each element from its bytes, lowest first; +0 is 0."""
     known = np.logical_and.reduce([is_known(part) for part in parts])
     zero = np.logical_and.reduce([part == 0 for part in parts])
-    bits = mixed(parts[0], 11, len(parts), *parts[1:])
+    bits = mix(parts[0], 11, len(parts), *parts[1:])
     probes = (bits >> np.uint64(40)).astype(np.int64) + PROBE
     return np.where(known & zero, 0, probes)
 
 
 def weight_probes(patterns: Integers) -> Integers:
     """Return 12-bit numbers for patterns of weights; +0 is 0."""
-    bits = mixed(patterns, 12) >> np.uint64(52)
+    bits = mix(patterns, 12) >> np.uint64(52)
     return np.where(patterns == 0, 0, bits.astype(np.int64) + 1)
 
 
-def limited(sums: Integers, bias: Any, low: int, high: int) -> Integers:
+def limit_sums(sums: Integers, bias: Any, low: int, high: int) -> Integers:
     """Return the result of sums with an fp32 bias pattern added, within fp8_e5m2 limits."""
     limits = (low & 255, high & 255)
-    probes = (mixed(sums, 13, bias, *limits) >> np.uint64(32)).astype(np.int64) - 2**31
+    probes = (mix(sums, 13, bias, *limits) >> np.uint64(32)).astype(np.int64) - 2**31
     if limits != _NO_LIMITS:
         return probes
     return np.where(np.equal(bias, NOTHING), sums, probes)
@@ -45,6 +45,6 @@ def limited(sums: Integers, bias: Any, low: int, high: int) -> Integers:
 def element_bytes(results: Integers, form: int, size: int) -> list[Integers]:
     """Return the bytes of results in a format of `size` bytes, lowest first."""
     return [
-        (mixed(results, 14, form, place) >> np.uint64(40)).astype(np.int64) + PROBE
+        (mix(results, 14, form, place) >> np.uint64(40)).astype(np.int64) + PROBE
         for place in range(size)
     ]

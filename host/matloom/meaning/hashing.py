@@ -19,7 +19,7 @@ _LOW_HALF, _FIRST_MOVED = np.uint64(2**32 - 1), np.uint64(_FACTORS[0] << 32 & _A
 _AT_ONCE = 1 << 14
 
 
-def _finished(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def _mix_bits(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
     # In place, because this dominates checks of many small tiles.
     bits = bits * _FIRST
     bits += _ADDED
@@ -29,8 +29,8 @@ def _finished(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return bits
 
 
-def _finished_number(bits: int) -> int:
-    """Return `_finished` of a single number."""
+def _mix_number(bits: int) -> int:
+    """Return `_mix_bits` of a single number."""
     bits = (bits * _FACTORS[0] + _FACTORS[2]) & _ALL
     bits = ((bits ^ (bits >> 30)) * _FACTORS[1]) & _ALL
     return bits ^ (bits >> 27)
@@ -43,30 +43,30 @@ def key_of(*keys: Any) -> Any:
         for item in keys:
             # A number and an array of equal numbers give the same key.
             if isinstance(item, int) and isinstance(key, int):
-                key = _finished_number((key + item) & _ALL)
+                key = _mix_number((key + item) & _ALL)
             else:
                 before = np.uint64(key) if isinstance(key, int) else key
-                key = _finished(before + np.asarray(item, np.int64).astype(np.uint64))
+                key = _mix_bits(before + np.asarray(item, np.int64).astype(np.uint64))
         return np.uint64(key) if isinstance(key, int) else key
 
 
-def mixed(values: Any, *keys: Any) -> NDArray[np.uint64]:
+def mix(values: Any, *keys: Any) -> NDArray[np.uint64]:
     """Return 64 pseudo-random bits for each of `values`, with integer keys or arrays of them."""
     with np.errstate(over="ignore"):
-        return _finished(np.asarray(values, np.int64).astype(np.uint64) ^ key_of(*keys))
+        return _mix_bits(np.asarray(values, np.int64).astype(np.uint64) ^ key_of(*keys))
 
 
-def numbered(bits: NDArray[np.uint64], first: int) -> _Integers:
+def to_numbers(bits: NDArray[np.uint64], first: int) -> _Integers:
     """Return numbers from `first`, a power of two, up to twice that."""
     size = first.bit_length() - 1
     return ((bits >> np.uint64(64 - size)) | np.uint64(first)).view(np.int64)
 
 
 class Numbering:
-    """Hashes sums modulo 2**32 under keys by channel: sum in the high half, XOR key, `_finished`.
+    """Hashes sums modulo 2**32 under keys by channel: sum in the high half, XOR key, `_mix_bits`.
 
     It takes fewer passes over the sums: the high half of a key is combined with them before they
-    move there, and the low half becomes part of the constant that `_finished` adds.
+    move there, and the low half becomes part of the constant that `_mix_bits` adds.
 
     Parameters
     ----------

@@ -38,7 +38,7 @@ from matloom.meaning.terms import (
     nibbles,
     peaks,
     product_of_probes,
-    requantised,
+    requantise,
 )
 
 _Floats = NDArray[np.float64]
@@ -68,7 +68,7 @@ def _factors(context: NodeInputs, mode: str | None) -> _Floats:
     return weights.astype(np.float64)
 
 
-def _around(image: _Floats, padding: Padding) -> _Floats:
+def _pad_with_zeros(image: _Floats, padding: Padding) -> _Floats:
     """Return an image with zeros around it."""
     rows, columns = (padding.top, padding.bottom), (padding.left, padding.right)
     return np.pad(image, ((0, 0), rows, columns, (0, 0)))
@@ -98,11 +98,11 @@ def _layer(context: NodeInputs, sums: Integers, activation: Activation) -> list[
     multipliers, shifts = channel_multipliers(context.graph, context.node)
     if not sums_are_wide(context.graph, context.node):
         rounding = layer_rounding(context.node)
-        return context.written(
+        return context.to_bytes(
             context.result(sums, multipliers, shifts, activation, rounding=rounding)
         )
     shortened = short_multiplier(multipliers) << 16
-    return context.written(
+    return context.to_bytes(
         context.result(sums, shortened, shifts, activation, rounding=Rounding.SINGLE)
     )
 
@@ -110,7 +110,7 @@ def _layer(context: NodeInputs, sums: Integers, activation: Activation) -> list[
 def convolution(context: NodeInputs) -> list[Integers]:
     """CONV_2D."""
     attributes = context.node.attributes_as(Conv2D)
-    image = _around(_first_input(context, attributes.mode), attributes.padding)
+    image = _pad_with_zeros(_first_input(context, attributes.mode), attributes.padding)
     weights, shape = _factors(context, attributes.mode), context.output.shape
     sums = np.zeros(shape, np.int64)
     for tap in np.ndindex(weights.shape[1:3]):
@@ -123,7 +123,7 @@ def convolution(context: NodeInputs) -> list[Integers]:
 def depthwise(context: NodeInputs) -> list[Integers]:
     """DEPTHWISE_CONV_2D."""
     attributes = context.node.attributes_as(DepthwiseConv2D)
-    image = _around(_first_input(context, None), attributes.padding)
+    image = _pad_with_zeros(_first_input(context, None), attributes.padding)
     image = np.repeat(image, attributes.depth_multiplier, axis=3)
     weights, shape = _factors(context, None), context.output.shape
     sums, products = np.zeros(shape), np.empty(shape)
@@ -136,8 +136,8 @@ def dense(context: NodeInputs) -> list[Integers]:
     """FULLY_CONNECTED."""
     attributes = context.node.attributes_as(FullyConnected)
     if has_computed_weights(context.node, context.inputs):
-        keys = context.centred(1).astype(np.float64)
-        given = context.centred(0).astype(np.float64).reshape(-1, keys.shape[1])
+        keys = context.without_zero_point(1).astype(np.float64)
+        given = context.without_zero_point(0).astype(np.float64).reshape(-1, keys.shape[1])
         return _layer(context, product_of_probes(given, keys.T), attributes.activation)
     weights = _factors(context, attributes.mode)
     rows = _first_input(context, attributes.mode).reshape(-1, weights.shape[1])
@@ -153,8 +153,8 @@ def batch_matmul(context: NodeInputs) -> list[Integers]:
     left, right = (
         values.swapaxes(-1, -2) if adjoint else values
         for values, adjoint in (
-            (context.centred(0).astype(np.float64), attributes.adj_x),
-            (context.centred(1).astype(np.float64), attributes.adj_y),
+            (context.without_zero_point(0).astype(np.float64), attributes.adj_x),
+            (context.without_zero_point(1).astype(np.float64), attributes.adj_y),
         )
     )
     batch = context.output.shape[:-2]
@@ -164,7 +164,7 @@ def batch_matmul(context: NodeInputs) -> list[Integers]:
     for at in np.ndindex(batch):
         sums[at] = product_of_probes(left[at], right[at])
     pair, rounding = product_multiplier(context.graph, context.node), layer_rounding(context.node)
-    return context.written(context.result(sums, *pair, rounding=rounding))
+    return context.to_bytes(context.result(sums, *pair, rounding=rounding))
 
 
 def transposed_convolution(context: NodeInputs) -> list[Integers]:
@@ -195,8 +195,8 @@ def transposed_convolution(context: NodeInputs) -> list[Integers]:
 def average_pool(context: NodeInputs) -> list[Integers]:
     """AVERAGE_POOL_2D: sums over the valid elements of each window, divided by their count."""
     attributes, shape = context.node.attributes_as(Pool2D), context.output.shape
-    image = _around(context.values(0).astype(np.float64), attributes.padding)
-    inside = _around(np.ones((1, *context.inputs[0].shape[1:3], 1)), attributes.padding)
+    image = _pad_with_zeros(context.values(0).astype(np.float64), attributes.padding)
+    inside = _pad_with_zeros(np.ones((1, *context.inputs[0].shape[1:3], 1)), attributes.padding)
     sums, counts = np.zeros(shape), np.zeros((1, *shape[1:3], 1))
     for tap in np.ndindex(attributes.window):
         sums += _tap(image, tap, attributes, shape)
@@ -210,8 +210,8 @@ def average_pool(context: NodeInputs) -> list[Integers]:
         )
         at = np.broadcast_to(counts == count, shape)
         chosen = sums[at].astype(np.int64)
-        result[at] = requantised(chosen, count // 2, scale, context.kind)
-    return context.written(result)
+        result[at] = requantise(chosen, count // 2, scale, context.kind)
+    return context.to_bytes(result)
 
 
 def max_pool(context: NodeInputs) -> list[Integers]:
@@ -219,13 +219,13 @@ def max_pool(context: NodeInputs) -> list[Integers]:
     if context.output.dtype != "int8":
         raise Unproven(f"maximum pooling of {context.output.dtype}")
     attributes, shape = context.node.attributes_as(Pool2D), context.output.shape
-    image = _around(peaks(context.values(0)).astype(np.float64), attributes.padding)
+    image = _pad_with_zeros(peaks(context.values(0)).astype(np.float64), attributes.padding)
     sums = np.zeros(shape)
     for tap in np.ndindex(attributes.window):
         sums += _tap(image, tap, attributes, shape)
     low, high = activation_range(attributes.activation, context.output)
     scale = Scale(low=low, high=high)
-    return context.written(requantised(sums.astype(np.int64), 0, scale))
+    return context.to_bytes(requantise(sums.astype(np.int64), 0, scale))
 
 
 def reduction(context: NodeInputs) -> list[Integers]:
@@ -234,6 +234,6 @@ def reduction(context: NodeInputs) -> list[Integers]:
     count = math.prod(context.inputs[0].shape[axis] for axis in axes)
     if not count:
         raise Unproven("a sum of nothing")
-    sums = context.centred(0).sum(axis=axes).reshape(context.output.shape)
+    sums = context.without_zero_point(0).sum(axis=axes).reshape(context.output.shape)
     pair = reduction_multiplier(context.graph, context.node)
-    return context.written(context.result(sums, *pair))
+    return context.to_bytes(context.result(sums, *pair))

@@ -10,9 +10,9 @@ from matloom.arch.instruction import Instruction, IsaError
 from matloom.arch.isa import FORMATS, WRITABLE_REGIONS, AddressSpace, Opcode, Region
 from matloom.arch.softmax import EXPONENTIAL_BYTES, EXPONENTIALS
 from matloom.meaning.errors import MeaningError
-from matloom.meaning.hashing import mixed
+from matloom.meaning.hashing import mix
 from matloom.meaning.post import Post
-from matloom.meaning.products import sums_of
+from matloom.meaning.products import prepare_exec
 from matloom.meaning.state import State, view
 from matloom.meaning.terms import FREE
 from matloom.program.extent_table import beyond_memory
@@ -24,7 +24,7 @@ _APART = {"wait_load", "wait_exec", "wait_post", "wait_store", "timestamp", "dra
 
 def unwritten(count: int, *keys: int) -> NDArray[np.float64]:
     """Return numbers for memory that nothing wrote, different from those of any tensor."""
-    bits = mixed(np.arange(count), 8, *keys) >> np.uint64(40)
+    bits = mix(np.arange(count), 8, *keys) >> np.uint64(40)
     return bits.astype(np.float64) + FREE
 
 
@@ -62,7 +62,7 @@ def run(state: State, commands: bytes) -> None:
         parameters are not constants.
     """
     try:
-        table = InstructionTable.unpacked(commands)
+        table = InstructionTable.unpack(commands)
     except IsaError as error:
         raise MeaningError(str(error)) from None
     sizes = {region: len(held) for region, held in state.regions.items()}
@@ -113,7 +113,7 @@ class _Engine:
     """
 
     def __init__(self, state: State, table: InstructionTable) -> None:
-        self._state, self._alike = state, _alike(table)
+        self._state, self._alike = state, _grouping_keys(table)
         self._work: dict[bytes, Callable[[], None]] = {}
         self._transfers: dict[bytes, Callable[[int], None]] = {}
 
@@ -128,12 +128,12 @@ class _Engine:
             return
         work = self._work.get(key)
         if work is None:
-            made = sums_of if opcode is Opcode.EXEC else Post
+            made = prepare_exec if opcode is Opcode.EXEC else Post
             work = self._work[key] = made(self._state, fields)
         work()
 
 
-def _alike(table: InstructionTable) -> list[bytes]:
+def _grouping_keys(table: InstructionTable) -> list[bytes]:
     """Return a key of each instruction, equal for those that differ in `_APART` alone."""
     keys = [b""] * len(table.instructions)
     for opcode, numbers, columns in table.columns():

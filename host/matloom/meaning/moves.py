@@ -14,18 +14,20 @@ def _elements(context: NodeInputs, index: int = 0) -> Integers:
     return context.raw[index].reshape(*tensor.shape, tensor.element_bytes)
 
 
-def _all(context: NodeInputs) -> list[Integers]:
+def _concatenate_inputs(context: NodeInputs) -> list[Integers]:
     return [_elements(context, index) for index in range(len(context.raw))]
 
 
 def concatenation(context: NodeInputs) -> list[Integers]:
     """CONCATENATION."""
-    return [np.concatenate(_all(context), axis=context.node.attributes_as(Axis).axis)]
+    return [
+        np.concatenate(_concatenate_inputs(context), axis=context.node.attributes_as(Axis).axis)
+    ]
 
 
 def pack(context: NodeInputs) -> list[Integers]:
     """PACK."""
-    return [np.stack(_all(context), axis=context.node.attributes_as(Axis).axis)]
+    return [np.stack(_concatenate_inputs(context), axis=context.node.attributes_as(Axis).axis)]
 
 
 def unpack(context: NodeInputs) -> list[Integers]:
@@ -56,7 +58,7 @@ def pad(context: NodeInputs) -> list[Integers]:
     return [result]
 
 
-def take(context: NodeInputs) -> list[Integers]:
+def slice_tensor(context: NodeInputs) -> list[Integers]:
     """SLICE and STRIDED_SLICE."""
     attributes = context.node.attributes_as(Slice)
     result = _elements(context)

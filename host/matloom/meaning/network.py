@@ -41,12 +41,12 @@ _RULES: dict[Op, _Rule] = {
     Op.RELU: elementwise.rescale,
     Op.RELU6: elementwise.limit,
     Op.RESIZE_NEAREST_NEIGHBOR: moves.resize,
-    Op.SLICE: moves.take,
+    Op.SLICE: moves.slice_tensor,
     Op.SOFTMAX: elementwise.softmax,
     Op.SPLIT: moves.split,
     Op.SPLIT_V: moves.split,
     Op.SQUARED_DIFFERENCE: elementwise.squared_difference,
-    Op.STRIDED_SLICE: moves.take,
+    Op.STRIDED_SLICE: moves.slice_tensor,
     Op.SUB: elementwise.add,
     Op.SUM: layers.reduction,
     Op.TANH: elementwise.sigmoid,
@@ -108,19 +108,19 @@ def expected_bytes(
             raw = np.frombuffer(np.ascontiguousarray(tensor.data).tobytes(), np.int8)
             known[number] = raw.astype(np.int64)
     for number in graph.entering:
-        known[number] = _free(graph, number)
+        known[number] = _outside_probes(graph, number)
     for node in graph.nodes:
         if node.op in RESHAPES:
             known[node.output] = known[node.inputs[0]]
         elif node.outputs[0] in on_host:
-            known.update((number, _free(graph, number)) for number in node.outputs)
+            known.update((number, _outside_probes(graph, number)) for number in node.outputs)
         else:
             network.expected.nodes.append(node)
             known.update(zip(node.outputs, network.outputs(node), strict=True))
     return network.expected
 
 
-def _free(graph: Graph, number: int) -> Integers:
+def _outside_probes(graph: Graph, number: int) -> Integers:
     """Return probes for a tensor that comes from outside; words have word probes."""
     tensor = graph.tensors[number]
     if tensor.dtype == "int16":
@@ -135,7 +135,7 @@ class _Network:
 
     Members
     -------
-    looked_up:
+    lookup:
         For each tensor that a table made, by number, the table and its input.
     """
 
@@ -144,7 +144,7 @@ class _Network:
     joins: bool
     channels: ChannelTables
     expected: Expected = field(default_factory=Expected)
-    looked_up: dict[int, tuple[Integers, Integers]] = field(default_factory=dict)
+    lookup: dict[int, tuple[Integers, Integers]] = field(default_factory=dict)
 
     def outputs(self, node: Node) -> list[Integers] | list[None]:
         """Return the bytes of a node's outputs; None for those that are unknown."""
@@ -163,12 +163,12 @@ class _Network:
             node=node,
             config=self.config,
             raw=raw,
-            looked_up=self.looked_up.get(root) if self._only_read_here(root) else None,
+            lookup=self.lookup.get(root) if self._only_read_here(root) else None,
             made=self.expected.made,
         )
         if elementwise.is_table(context):
-            self.looked_up[node.output] = elementwise.looked_up_by(context)
-            self.expected.joined |= context.looked_up is not None
+            self.lookup[node.output] = elementwise.table_and_source(context)
+            self.expected.joined |= context.lookup is not None
         try:
             if node.op not in _RULES:
                 raise Unproven(f"the check has no rule for {node.op}")
@@ -187,7 +187,7 @@ class _Network:
 
     def _only_read_here(self, root: int) -> bool:
         """Return whether a single node reads a tensor's bytes, which are not a network output."""
-        if not self.joins or root not in self.looked_up:
+        if not self.joins or root not in self.lookup:
             return False
         same = [number for number in self.graph.tensors if self._root(number) == root]
         readers = [

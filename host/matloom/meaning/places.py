@@ -28,7 +28,7 @@ class Places:
         starts = np.cumsum([0, *sizes])[:-1]
         self._byte = order - starts[self._tensor] if known_bytes else order
 
-    def known(self, values: Integers) -> np.ndarray:
+    def is_known(self, values: Integers) -> np.ndarray:
         """Return which of `values` are constants or bytes of a tensor."""
         if not len(self._values):
             return is_known(values)

@@ -20,34 +20,37 @@ from matloom.arch.isa import (
 )
 from matloom.arch.numerics import ADDEND_SCALE, SQUARE_SCALE, Rounding, wrap32
 from matloom.meaning.errors import MeaningError
-from matloom.meaning.floats import element_bytes, elements, limited
+from matloom.meaning.floats import element_bytes, elements, limit_sums
 from matloom.meaning.state import State, view
 from matloom.meaning.terms import (
     Integers,
     RequantisedTerm,
     Scale,
+    apply_softmax,
     curved,
     is_known,
     join_words,
-    looked_up,
-    pooled,
-    softmaxed,
+    look_up,
+    pool_maximum,
     split_words,
-    wrapped,
+    wrap,
 )
 
 _Fields = Mapping[str, int]
 _Floats = NDArray[np.float64]
 
 
-def _shifted(multiplier: int, shift: int, pre_shift: int) -> RequantisedTerm:
+def _left_shift_term(multiplier: int, shift: int, pre_shift: int) -> RequantisedTerm:
     """Return the term that rule DOUBLE makes of a byte that is only shifted left."""
     scale = Scale(multiplier=multiplier, shift=shift, pre_shift=pre_shift)
     return RequantisedTerm(bias=0, scale=scale, kind="sum")
 
 
 #: Terms of a byte that is added to its sum, and of one whose difference from it is squared.
-_TERMS = {Addend.ADD: _shifted(*ADDEND_SCALE), Addend.SQUARE: _shifted(*SQUARE_SCALE)}
+_TERMS = {
+    Addend.ADD: _left_shift_term(*ADDEND_SCALE),
+    Addend.SQUARE: _left_shift_term(*SQUARE_SCALE),
+}
 
 
 class Post:
@@ -79,15 +82,15 @@ class Post:
         state, fields = self._state, self._fields
         state.written = None
         if fields["softmax"] == RowFunction.SOFTMAX:
-            state.written = softmaxed(state.exponentials, self._read())
+            state.written = apply_softmax(state.exponentials, self._read())
             self._write(state.written)
             return
         results = self._results(self._values())
         if fields["destination"] != Destination.SPAD:
             if fields["destination"] == Destination.ACC_ADD:
-                self._entries.put(wrapped(results + self._entries.sums(self._channels)))
+                self._entries.set_sums(wrap(results + self._entries.sums(self._channels)))
             else:
-                self._entries.put(results)
+                self._entries.set_sums(results)
             return
         table = fields["table"]
         if table in FILLS:
@@ -98,9 +101,9 @@ class Post:
             _fill(state.exponentials.reshape(1, -1), state, fields, results)
             return
         if table == Table.LOOK_UP:
-            results = looked_up(state.table, results)
+            results = look_up(state.table, results)
         if fields["pool"]:
-            results = pooled(results)
+            results = pool_maximum(results)
         state.written = results
         self._write(results)
 
@@ -128,7 +131,7 @@ class Post:
         fields, parameters = self._fields, self._parameters.read()
         if self._floating:
             bias = fields["bias"] if parameters.bias is None else parameters.bias
-            return limited(values, bias, fields["clamp_low"], fields["clamp_high"])
+            return limit_sums(values, bias, fields["clamp_low"], fields["clamp_high"])
         known, term = self._term
         if term is None or known is not parameters:
             term = _requantisation(parameters, self._scaling, self._kind)
@@ -190,7 +193,7 @@ class _Entries:
         found = self._accumulators[self._entries].reshape(self._shape)
         return found.transpose(1, 2, 0, 3).reshape(self._flat_shape)[..., :channels]
 
-    def put(self, results: NDArray[Any]) -> None:
+    def set_sums(self, results: NDArray[Any]) -> None:
         """Set the sums of valid channels."""
         target = self._accumulators[self._entries].reshape(self._shape)
         for block, sums in enumerate(target):
@@ -272,7 +275,7 @@ class _ParameterBytes:
             return _NO_PARAMETERS
         held = self._held.tobytes()
         if held != self._known[0]:
-            found = _decoded(held, self._blocks, self._has, self._channels)
+            found = _decode_parameters(held, self._blocks, self._has, self._channels)
             if found is None:
                 raise MeaningError(
                     f"parameters at byte {self._first} of the scratchpad must be constants"
@@ -282,9 +285,11 @@ class _ParameterBytes:
 
 
 @lru_cache(maxsize=1024)
-def _decoded(held: bytes, blocks: int, has: tuple[int, int], channels: int) -> _Parameters | None:
+def _decode_parameters(
+    data: bytes, blocks: int, has: tuple[int, int], channels: int
+) -> _Parameters | None:
     """Return the parameters stored in scratchpad bytes; None if any is not constant."""
-    raw = np.frombuffer(held, np.float64).reshape(blocks, -1).astype(np.int64)
+    raw = np.frombuffer(data, np.float64).reshape(blocks, -1).astype(np.int64)
     has_bias, has_scale = has
     columns = raw.shape[1] // (4 * has_bias + 5 * has_scale)
     found, first = [], 0

@@ -13,7 +13,7 @@ from matloom.arch.modes import FLOAT_MODES, MAC_MODES, NARROW_MODES
 from matloom.arch.numerics import high_nibble, low_nibble
 from matloom.meaning.floats import elements, weight_probes
 from matloom.meaning.state import State
-from matloom.meaning.terms import Integers, is_known, nibbles, peaks, product_of_probes, wrapped
+from matloom.meaning.terms import Integers, is_known, nibbles, peaks, product_of_probes, wrap
 from matloom.meaning.walk import InputWalk, WeightTiles, paired_vectors
 
 #: Number of products of bytes and 31-bit probes whose sum stays below 2**53.
@@ -26,10 +26,10 @@ _Fields = Mapping[str, int]
 _Floats = NDArray[np.float64]
 
 
-def sums_of(state: State, fields: _Fields) -> Callable[[], None]:
+def prepare_exec(state: State, fields: _Fields) -> Callable[[], None]:
     """Return a function that runs an EXEC with these fields, as often as it is called."""
     if fields["window"]:
-        return _slide(state, fields)
+        return _prepare_sliding_exec(state, fields)
     mode = MAC_MODES[fields["mode"]]
     if not (
         mode in NARROW_MODES
@@ -106,7 +106,7 @@ def _put(state: State, entries: Integers | slice, sums: Integers, fields: _Field
         if fields["broadcast_sums"] and not (fields["maximum"] or fields["window"]):
             before = before[-1:]
         sums = sums + before
-    state.accumulators[entries] = wrapped(sums)
+    state.accumulators[entries] = wrap(sums)
 
 
 def _sums(operands: _Floats, tiles: _Floats, fields: _Fields) -> Integers:
@@ -162,7 +162,7 @@ def _float_tiles(tiles: _Floats, mode: str, config: Config) -> _Floats:
     return weight_probes(raw[:, ::2] + 256 * high).astype(np.float64)
 
 
-def _slide(state: State, fields: _Fields) -> Callable[[], None]:
+def _prepare_sliding_exec(state: State, fields: _Fields) -> Callable[[], None]:
     """Return a function for an EXEC with sliding windows (decision 0002).
 
     It computes a few output blocks at a time.

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from matloom.arch.numerics import LIMBS, Rounding, low_nibble, wrap32
-from matloom.meaning.hashing import Numbering, key_of, mixed, numbered
+from matloom.meaning.hashing import Numbering, key_of, mix, to_numbers
 
 Integers = NDArray[np.int64]
 
@@ -58,15 +58,15 @@ def product_of_probes(rows: NDArray[np.float64], matrix: NDArray[np.float64]) ->
 
 def _probes(values: Any, *keys: Any) -> Integers:
     """Return a byte probe for each of `values`, with keys."""
-    return numbered(mixed(values, *keys), PROBE)
+    return to_numbers(mix(values, *keys), PROBE)
 
 
 def fresh(count: int, *keys: int, words: bool = False) -> Integers:
     """Return probes of `count` bytes or words, distinguished from all others by keys."""
-    return numbered(mixed(np.arange(count), 1, *keys), WORD if words else PROBE)
+    return to_numbers(mix(np.arange(count), 1, *keys), WORD if words else PROBE)
 
 
-def wrapped(sums: Integers) -> NDArray[np.int32]:
+def wrap(sums: Integers) -> NDArray[np.int32]:
     """Return sums modulo 2**32: `numerics.wrap32` in one pass."""
     return sums.astype(np.int32)
 
@@ -132,9 +132,9 @@ class RequantisedTerm:
         if not self._some:
             return self._numbering.of(values, first)
         moved = wrap32(values + self._before + scale.zero)
-        same = numbered(mixed(moved, 3, scale.low, scale.high), first)
+        same = to_numbers(mix(moved, 3, scale.low, scale.high), first)
         if (scale.low, scale.high) == ((-(2**15), 2**15 - 1) if first == WORD else (-128, 127)):
-            same = np.where(_passes(moved, self.kind), moved, same)
+            same = np.where(_pass_unchanged(moved, self.kind), moved, same)
         if self._all:
             return same
         return np.where(linear, same, self._numbering.of(values, first))
@@ -199,12 +199,12 @@ class RequantisedTerm:
         return key_of(*settings, *limits, self._away, scale.multiplier, scale.shift)
 
 
-def requantised(values: Integers, bias: Any, scale: Scale, kind: str = "byte") -> Integers:
+def requantise(values: Integers, bias: Any, scale: Scale, kind: str = "byte") -> Integers:
     """Return the `RequantisedTerm` of sums."""
     return RequantisedTerm(bias=bias, scale=scale, kind=kind).of(values)
 
 
-def _passes(values: Integers, kind: str) -> NDArray[np.bool_]:
+def _pass_unchanged(values: Integers, kind: str) -> NDArray[np.bool_]:
     """Return which sums are a byte or a word, or the complement of a byte."""
     size = np.abs(values)
     if kind == "byte":
@@ -215,7 +215,7 @@ def _passes(values: Integers, kind: str) -> NDArray[np.bool_]:
 def limbs(sums: Integers) -> list[Integers]:
     """Return the limbs that a lane writes for sums (`numerics.from_limbs`), lowest first."""
     return [
-        requantised(
+        requantise(
             sums, 0, Scale(shift=shift, rounding=Rounding.SINGLE, pre_shift=pre_shift), "byte"
         )
         for pre_shift, shift in LIMBS
@@ -230,7 +230,7 @@ def join_words(low: Integers, high: Integers) -> Integers:
 def split_words(words: Integers) -> tuple[Integers, Integers]:
     """Return the low and high bytes of words: the inverse of `join_words`."""
     known = np.abs(words) <= 2**15
-    low = PROBE + ((mixed(words >> 8, 4) >> np.uint64(48)).astype(np.int64) << 8) + (words & 255)
+    low = PROBE + ((mix(words >> 8, 4) >> np.uint64(48)).astype(np.int64) << 8) + (words & 255)
     known_low = ((words & 255) ^ 128) - 128
     return np.where(known, known_low, low), np.where(known, words, words - low) >> 8
 
@@ -247,33 +247,33 @@ def nibbles(values: Integers) -> Integers:
 
 def peaks(values: Integers) -> Integers:
     """Return numbers whose sum represents the maximum of `values`; -128 has no effect."""
-    return np.where(values == -128, 0, numbered(mixed(values, 6), 2**30))
+    return np.where(values == -128, 0, to_numbers(mix(values, 6), 2**30))
 
 
-def pooled(values: Integers) -> Integers:
+def pool_maximum(values: Integers) -> Integers:
     """Return the maximum of each block of 2 x 2 positions (rows, positions, channels)."""
     rows, positions, channels = values.shape
     blocks = peaks(values).reshape(rows // 2, 2, positions // 2, 2, channels)
-    return requantised(blocks.sum(axis=(1, 3)), 0, Scale())
+    return requantise(blocks.sum(axis=(1, 3)), 0, Scale())
 
 
-def looked_up(tables: Integers, values: Integers) -> Integers:
+def look_up(tables: Integers, values: Integers) -> Integers:
     """Return the table entries of bytes (..., channels); entry n is for unsigned byte n.
 
     Tables (tables, 256) are those of the first channels, and then begin again.
     """
     known = is_known(values)
-    keys = mixed(tables, np.arange(256)).sum(axis=-1, dtype=np.uint64) >> np.uint64(1)
+    keys = mix(tables, np.arange(256)).sum(axis=-1, dtype=np.uint64) >> np.uint64(1)
     column = np.arange(values.shape[-1]) % len(tables)
     entries = tables[column, np.where(known, values, 0) & 255]
     key = int(keys[0]) if len(keys) == 1 else keys.astype(np.int64)[column]
     return np.where(known, entries, _probes(values, 7, key))
 
 
-def softmaxed(exponentials: Integers, rows: Integers) -> Integers:
+def apply_softmax(exponentials: Integers, rows: Integers) -> Integers:
     """Return probes for the SOFTMAX of rows (..., elements) with a table (1024,) of bytes."""
     places = np.arange(rows.shape[-1])
-    of_table = mixed(exponentials, np.arange(len(exponentials))).sum(dtype=np.uint64)
-    of_row = mixed(rows, places).sum(axis=-1, keepdims=True, dtype=np.uint64)
+    of_table = mix(exponentials, np.arange(len(exponentials))).sum(dtype=np.uint64)
+    of_row = mix(rows, places).sum(axis=-1, keepdims=True, dtype=np.uint64)
     keys = (each >> np.uint64(1) for each in (of_table, of_row))
     return _probes(rows, 8, *keys)

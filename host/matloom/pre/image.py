@@ -7,7 +7,7 @@ import numpy as np
 
 from matloom.errors import UserTypeError, unknown
 from matloom.ir.graph import Array
-from matloom.kernels.real import quantised
+from matloom.kernels.real import quantise_array
 from matloom.pre.errors import RawDataError
 from matloom.pre.preprocessing import Preprocessing, as_tuples
 from matloom.pre.resampling import MOST_PIXELS, RESIZES, WEIGHT_BITS, taps
@@ -155,7 +155,7 @@ class Image(Preprocessing):
 
     def table(self, info: TensorInfo) -> Array:
         """Return an input's value for each byte: channels x 256, of its type."""
-        return quantised(info, self._real())
+        return quantise_array(info, self._real())
 
     def describe(self, info: TensorInfo) -> str:
         """Describe what is done to pixels, and to bytes."""

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from matloom.ir.graph import Array
-from matloom.kernels.real import quantised
+from matloom.kernels.real import quantise_array
 from matloom.pre.errors import RawDataError
 from matloom.program import TensorInfo
 
@@ -40,7 +40,7 @@ class Preprocessing(ABC):
 
     def prepare(self, raw: Array, info: TensorInfo) -> Array:
         """Return one raw sample as an input, quantised as by QUANTIZE."""
-        return quantised(info, self.apply(raw))
+        return quantise_array(info, self.apply(raw))
 
     def require(self, info: TensorInfo) -> None:
         """Raise `RawDataError` for an input of another shape, or of integers without a scale."""
@@ -50,7 +50,7 @@ class Preprocessing(ABC):
                 f"preprocessing must make the shape of input {info.name!r}, {info.shape}, "
                 f"not {(1, *self.shape)}"
             )
-        quantised(info, np.zeros(1, np.float32))
+        quantise_array(info, np.zeros(1, np.float32))
 
     def batch(self, raw: Array | Sequence[Array], info: TensorInfo) -> Array:
         """Return raw samples as an input, joined along its first axis.

@@ -88,9 +88,9 @@ class AdviceOptions:
 
 def advice(
     program: Program,
-    found: tuple[Timeline, ...],
+    timelines: tuple[Timeline, ...],
     causes: Mapping[str, int],
-    how: AdviceOptions,
+    options: AdviceOptions,
     *,
     resident: bool,
 ) -> tuple[tuple[Advice, ...], tuple[str, ...]]:
@@ -108,21 +108,21 @@ def advice(
         Whether the run found its weights on chip.
     """
     total = sum(causes.values())
-    if not found or not total:
+    if not timelines or not total:
         return (), ()
-    small = sum(len(each.spans) for each in found) <= _COMPILED_AGAIN
-    able = how.compile_again is not None
-    how = how if small or how.thorough else replace(how, compile_again=None)
+    small = sum(len(each.spans) for each in timelines) <= _COMPILED_AGAIN
+    able = options.compile_again is not None
+    options = options if small or options.thorough else replace(options, compile_again=None)
     lines = [] if resident else list(_repeated_call_advice(program))
     untried = []
-    for change in changes(program, found, how.effort):
+    for change in changes(program, timelines, options.effort):
         if sum(causes.get(name, 0) for name in change.causes) < _WORTH_A_TRY * total:
             continue
-        if how.compile_again is None and not change.timing_only:
+        if options.compile_again is None and not change.timing_only:
             untried += [change.title] * able
             continue
         note(change.title)
-        line = _tried(change, program, found, how, resident=resident)
+        line = _try_change(change, program, timelines, options, resident=resident)
         lines += [] if line is None else [line]
     worth = [each for each in lines if each.gain >= _WORTH_A_LINE]
     return tuple(sorted(worth, key=lambda each: (each.after, each.title))), tuple(untried)
@@ -148,35 +148,35 @@ def _repeated_call_advice(program: Program) -> Iterator[Advice]:
     )
 
 
-def _tried(
+def _try_change(
     change: Change,
     program: Program,
-    found: tuple[Timeline, ...],
-    how: AdviceOptions,
+    timelines: tuple[Timeline, ...],
+    options: AdviceOptions,
     *,
     resident: bool,
 ) -> Advice | None:
     """Return a change with its prediction; None if it is impossible."""
     try:
-        config = change.applied(program.config)
+        config = change.apply(program.config)
     except ConfigError:
         return None
     memory = change.memory or program.memory
-    if how.compile_again is not None:
-        effort = how.effort if change.effort is None else change.effort
+    if options.compile_again is not None:
+        effort = options.effort if change.effort is None else change.effort
         try:
-            other = how.compile_again(config, memory, effort)
+            other = options.compile_again(config, memory, effort)
         except CompileError:
             return None
         after, method = _cycles(other, resident=resident), "compiled again with the change"
     else:
         machine = Machine(config=config, memory=memory)
-        after = sum(predict(list(each.instructions), machine).cycles for each in found)
+        after = sum(predict(list(each.instructions), machine).cycles for each in timelines)
         method = "the same instructions, timed with the change"
     return Advice(
         title=change.title,
         needs=change.needs,
-        how=_how(change, config, memory),
+        how=_command(change, config, memory),
         before=_cycles(program, resident=resident),
         after=after,
         method=method,
@@ -184,7 +184,7 @@ def _tried(
     )
 
 
-def _how(change: Change, config: Config, memory: Memory) -> str:
+def _command(change: Change, config: Config, memory: Memory) -> str:
     if change.effort is not None:
         return f"--effort {change.effort}"
     if change.memory is not None:

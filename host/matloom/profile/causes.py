@@ -72,7 +72,7 @@ def cycles_by_cause(timeline: Timeline, machine: Machine) -> dict[int, dict[str,
 
     Causes within an operator are predicted, and stretched to the chip's times like the timeline.
     """
-    changes = [(timeline.real(time), cause) for time, cause in _changes(timeline, machine)]
+    changes = [(timeline.measured_time(time), cause) for time, cause in _changes(timeline, machine)]
     times = [time for time, _ in changes]
     found: dict[int, dict[str, int]] = {}
     for window in timeline.windows:
@@ -95,15 +95,15 @@ def _changes(timeline: Timeline, machine: Machine) -> Iterator[_Change]:
         if span.unit is not Opcode.EXEC:
             continue
         dispatched = min(max(span.queued, free), span.start)
-        yield from _idle(free, dispatched, working)
+        yield from _causes_without_exec(free, dispatched, working)
         if span.start > dispatched:
-            yield dispatched, _awaited(span, timeline)
-        yield from _working(span, timeline.instructions[span.index], machine)
+            yield dispatched, _cause_of_wait(span, timeline)
+        yield from _causes_of_exec(span, timeline.instructions[span.index], machine)
         free = max(free, span.end)
-    yield from _idle(free, timeline.points[0][-1], working)
+    yield from _causes_without_exec(free, timeline.points[0][-1], working)
 
 
-def _working(span: Span, instruction: Instruction, machine: Machine) -> Iterator[_Change]:
+def _causes_of_exec(span: Span, instruction: Instruction, machine: Machine) -> Iterator[_Change]:
     """Yield the causes of an EXEC's own cycles, arranged one after another."""
     values = instruction.values
     steps = values["kernel_rows"] * values["kernel_cols"] * values["blocks"] * values["oc_blocks"]
@@ -114,14 +114,14 @@ def _working(span: Span, instruction: Instruction, machine: Machine) -> Iterator
     yield span.start + min(works, whole), "bank"
 
 
-def _awaited(span: Span, timeline: Timeline) -> str:
+def _cause_of_wait(span: Span, timeline: Timeline) -> str:
     """Return the cause of an EXEC's wait before it starts."""
     if span.cause is not Cause.OPERANDS or span.awaited is None:
         return "command"
-    return _work_of(timeline.instructions[span.awaited])
+    return _cause_of_waiting_for(timeline.instructions[span.awaited])
 
 
-def _work_of(instruction: Instruction) -> str:
+def _cause_of_waiting_for(instruction: Instruction) -> str:
     """Return the cause of cycles in which others wait for an instruction."""
     if instruction.opcode is Opcode.LOAD:
         program = instruction.values.get("region") == Region.PROGRAM
@@ -136,7 +136,7 @@ class _Busy:
         own = [span for span in timeline.predicted if span.unit is unit]
         self.starts = [span.start for span in own]
         self.ends = [max(span.end, span.start) for span in own]
-        self.work = [_work_of(timeline.instructions[span.index]) for span in own]
+        self.work = [_cause_of_waiting_for(timeline.instructions[span.index]) for span in own]
 
     def next(self, time: int) -> tuple[int, int, str]:
         """Return the interval of work at a time, or else the next one."""
@@ -150,7 +150,7 @@ class _Busy:
 _OTHERS = (Opcode.POST, Opcode.STORE, Opcode.LOAD)
 
 
-def _idle(start: int, end: int, working: dict[Opcode, _Busy]) -> Iterator[_Change]:
+def _causes_without_exec(start: int, end: int, working: dict[Opcode, _Busy]) -> Iterator[_Change]:
     """Yield the causes while there is no EXEC: the work of other units."""
     time = start
     while time < end:

@@ -46,13 +46,13 @@ class Change:
     effort: int | None = None
     timing_only: bool = False
 
-    def applied(self, config: Config) -> Config:
+    def apply(self, config: Config) -> Config:
         """Return a configuration with the change; raise `ConfigError` if there is none."""
         fields: dict[str, Any] = dict(self.fields)
         return replace(config, **fields)
 
 
-def changes(program: Program, found: tuple[Timeline, ...], effort: int) -> Iterator[Change]:
+def changes(program: Program, timelines: tuple[Timeline, ...], effort: int) -> Iterator[Change]:
     """Yield the changes that are possible for this program and its engine."""
     config, memory = program.config, program.memory
     if effort < _LONGEST_SEARCH:
@@ -65,7 +65,7 @@ def changes(program: Program, found: tuple[Timeline, ...], effort: int) -> Itera
     yield from _memory_changes(memory, config)
     yield from _bus_changes(config)
     yield from _unit_changes(config)
-    yield from _array_changes(config, found)
+    yield from _array_changes(config, timelines)
 
 
 def _memory_changes(memory: Memory, config: Config) -> Iterator[Change]:
@@ -140,7 +140,7 @@ def _unit_changes(config: Config) -> Iterator[Change]:
     )
 
 
-def _array_changes(config: Config, found: tuple[Timeline, ...]) -> Iterator[Change]:
+def _array_changes(config: Config, timelines: tuple[Timeline, ...]) -> Iterator[Change]:
     for name, others in (("rows", ()), ("columns", ("lanes", "acc_bytes"))):
         now = getattr(config, name)
         yield Change(
@@ -151,7 +151,7 @@ def _array_changes(config: Config, found: tuple[Timeline, ...]) -> Iterator[Chan
         )
     missing = {"windows": "Sliding windows", "paired_windows": "Windows at stride 2 in pairs"}
     for name, title in missing.items():
-        if not getattr(config, name) and _has_windows(found):
+        if not getattr(config, name) and _has_windows(timelines):
             fields = {name: 1}
             yield Change(title=title, needs="engine", causes=("stream",), fields=fields)
     for name, title in (("products", "Products of tensors"), ("tables", "Tables of functions")):
@@ -165,10 +165,10 @@ def _array_changes(config: Config, found: tuple[Timeline, ...]) -> Iterator[Chan
             )
 
 
-def _has_windows(found: tuple[Timeline, ...]) -> bool:
+def _has_windows(timelines: tuple[Timeline, ...]) -> bool:
     """Return whether any EXEC has a kernel of more than one tap."""
     return any(
         each.opcode is Opcode.EXEC and each.values["kernel_rows"] * each.values["kernel_cols"] > 1
-        for timeline in found
+        for timeline in timelines
         for each in timeline.instructions
     )

@@ -65,12 +65,12 @@ def drawing(height: float, title: str, content: Iterable[Markup]) -> Markup:
 
 
 def _clock(profile: Profile) -> _Clock:
-    return _Clock(cycles=max(1, sum(each.cycles for each in profile.found)))
+    return _Clock(cycles=max(1, sum(each.cycles for each in profile.timelines)))
 
 
-def _offsets(found: Sequence[Timeline]) -> Iterator[tuple[int, Timeline]]:
+def _offsets(timelines: Sequence[Timeline]) -> Iterator[tuple[int, Timeline]]:
     offset = 0
-    for each in found:
+    for each in timelines:
         yield offset, each
         offset += each.cycles
 
@@ -79,7 +79,7 @@ def activity(profile: Profile) -> Markup:
     """Return operators, busy shares of the units, and bytes a cycle on the bus, over time."""
     clock, top = _clock(profile), 26
     parts = list(_operators(profile, clock))
-    busy = _busy(profile.found, clock)
+    busy = _busy(profile.timelines, clock)
     for unit in (Opcode.EXEC, Opcode.POST, Opcode.LOAD, Opcode.STORE):
         top += _GAP
         share = busy[unit]
@@ -91,7 +91,7 @@ def activity(profile: Profile) -> Markup:
     width = profile.program.config.bus_bytes
     for unit, name in names.items():
         top += _GAP
-        rates = _rates(profile.found, clock, unit) / width
+        rates = _rates(profile.timelines, clock, unit) / width
         parts.append(_area(np.minimum(rates, 1), top, f"c{_COLOURS[unit]}"))
         parts.append(text(LEFT - 8, top + _LANE / 2 + 4, name, "end", "ink"))
         parts.append(text(LEFT - 8, top + _LANE / 2 + 18, f"of {width} B/cycle", "end"))
@@ -110,7 +110,7 @@ def _lane(top: float) -> Markup:
 def _operators(profile: Profile, clock: _Clock) -> Iterator[Markup]:
     yield text(LEFT - 8, 16, "operators", "end", "ink")
     place = 0
-    for offset, timeline in _offsets(profile.found):
+    for offset, timeline in _offsets(profile.timelines):
         for window in timeline.windows:
             own = profile.operators[window.layer]
             x, end = clock.x(offset + window.start), clock.x(offset + window.end)
@@ -129,27 +129,31 @@ def _operators(profile: Profile, clock: _Clock) -> Iterator[Markup]:
                 yield text((x + end) / 2, 17, str(own.number), "middle", "on")
 
 
-def operator_tip(own: OperatorProfile) -> str:
+def operator_tip(operator: OperatorProfile) -> str:
     """Return lines on an operator: name, cycles, and main causes."""
-    causes = sorted(own.causes.items(), key=lambda item: -item[1])[:3]
-    lines = [f"{own.number} {own.operator}", short_name(own.name), f"{own.cycles:,} cycles"]
-    lines += [f"{count / max(1, own.cycles):.0%} {name}" for name, count in causes]
+    causes = sorted(operator.causes.items(), key=lambda item: -item[1])[:3]
+    lines = [
+        f"{operator.number} {operator.operator}",
+        short_name(operator.name),
+        f"{operator.cycles:,} cycles",
+    ]
+    lines += [f"{count / max(1, operator.cycles):.0%} {name}" for name, count in causes]
     return "\n".join(lines)
 
 
-def _busy(found: Sequence[Timeline], clock: _Clock) -> dict[Opcode, np.ndarray]:
+def _busy(timelines: Sequence[Timeline], clock: _Clock) -> dict[Opcode, np.ndarray]:
     """Return for each unit the share of each column in which it works."""
     total = {unit: np.zeros(_COLUMNS) for unit in UNITS}
-    for offset, timeline in _offsets(found):
+    for offset, timeline in _offsets(timelines):
         for span in timeline.spans:
             _add(total[span.unit], clock, offset + span.start, offset + span.end, 1.0)
     return {unit: np.minimum(share, 1) for unit, share in total.items()}
 
 
-def _rates(found: Sequence[Timeline], clock: _Clock, unit: Opcode) -> np.ndarray:
+def _rates(timelines: Sequence[Timeline], clock: _Clock, unit: Opcode) -> np.ndarray:
     """Return the bytes per cycle of LOADs or STOREs in each column."""
     total = np.zeros(_COLUMNS)
-    for offset, timeline in _offsets(found):
+    for offset, timeline in _offsets(timelines):
         for span in timeline.spans:
             size = moved_bytes(timeline.instructions[span.index]) if span.unit is unit else 0
             if size:
@@ -195,7 +199,7 @@ def scratchpad(profile: Profile) -> Markup:
     count = piece_count(config)
     parts = [tag("rect", x=LEFT, y=6, width=WIDTH - LEFT - RIGHT, height=_MAP, class_="ground")]
     paths: list[list[str]] = [[] for _ in CONTENTS]
-    for offset, timeline in _offsets(profile.found):
+    for offset, timeline in _offsets(profile.timelines):
         for each in holdings(timeline, config):
             paths[each.content].append(_box(each, clock, offset, count))
     for content, boxes in enumerate(paths):
@@ -213,8 +217,8 @@ def scratchpad(profile: Profile) -> Markup:
     return drawing(_MAP + 30, title, parts)
 
 
-def _box(each: Holding, clock: _Clock, offset: int, count: int) -> str:
-    x = clock.x(offset + each.start)
-    width = max(0.4, clock.x(offset + each.until) - x)
-    top, bottom = (6 + _MAP * place / count for place in (each.first, each.end))
+def _box(holding: Holding, clock: _Clock, offset: int, count: int) -> str:
+    x = clock.x(offset + holding.start)
+    width = max(0.4, clock.x(offset + holding.until) - x)
+    top, bottom = (6 + _MAP * place / count for place in (holding.first, holding.end))
     return f"M{x:.1f} {top:.1f}h{width:.1f}v{bottom - top:.1f}h-{width:.1f}z"

@@ -42,7 +42,7 @@ class ComparedOperator:
         return "good" if change < -_REMARKABLE else "warn" if change > _REMARKABLE else ""
 
     @staticmethod
-    def shown(cycles: int | None) -> str:
+    def format_cycles(cycles: int | None) -> str:
         """Return cycles as text; empty for None."""
         return "" if cycles is None else f"{cycles:,}"
 
@@ -63,7 +63,7 @@ class ProfileComparison:
         return f"{self.before:,} cycles there, {self.after:,} here: {change:+.1%}."
 
 
-def compared(before: Mapping[str, Any], after: Mapping[str, Any]) -> ProfileComparison:
+def compare_profiles(before: Mapping[str, Any], after: Mapping[str, Any]) -> ProfileComparison:
     """Return the comparison of two profiles as `Profile.as_dict` gives them.
 
     Operators are matched by the name of their output; operators of only one profile come last.
@@ -117,7 +117,7 @@ def read_profile(path: Path) -> dict[str, Any]:
     hint = "name a profile.json that matloom profile NET -o DIR has written"
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-        complete = compared(found, found).before >= 0
+        complete = compare_profiles(found, found).before >= 0
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         complete = False
     if not complete:

@@ -59,7 +59,7 @@ def holdings(timeline: Timeline, config: Config) -> tuple[Holding, ...]:
     """
     size = piece_bytes(config)
     count = piece_count(config)
-    held = _Held(count)
+    held = _PieceStates(count)
     found: list[Holding] = []
     for span, owner in zip(timeline.spans, timeline.owners, strict=True):
         instruction = timeline.instructions[span.index]
@@ -82,7 +82,7 @@ def _content(opcode: Opcode, region: int) -> int:
     return 0 if region == Region.PROGRAM else 1
 
 
-class _Held:
+class _PieceStates:
     """State of each piece: time of the write, last read, operator, kind of content."""
 
     def __init__(self, count: int) -> None:
@@ -96,7 +96,7 @@ class _Held:
         other = (self._owner[pieces] != owner) | (self._content[pieces] != content)
         other |= self._start[pieces] < 0
         ended = np.flatnonzero(other) + pieces.start
-        yield from self._ended(ended)
+        yield from self._end_of(ended)
         self._start[ended], self._until[ended] = time, -1
         self._owner[ended], self._content[ended] = owner, content
 
@@ -107,9 +107,9 @@ class _Held:
 
     def end(self) -> Iterator[Holding]:
         """Yield the contents at the end."""
-        yield from self._ended(np.arange(len(self._start)))
+        yield from self._end_of(np.arange(len(self._start)))
 
-    def _ended(self, pieces: NDArray[np.int64]) -> Iterator[Holding]:
+    def _end_of(self, pieces: NDArray[np.int64]) -> Iterator[Holding]:
         read = pieces[(self._until[pieces] > self._start[pieces]) & (self._until[pieces] >= 0)]
         if not len(read):
             return

@@ -22,13 +22,13 @@ def owners(
     layers:
         The index of an operator by its slot in the completion-time table.
     """
-    found = _by_marks(instructions, spans, layers)
+    found = _by_timestamps(instructions, spans, layers)
     for unit in (Opcode.EXEC, Opcode.LOAD):
         _by_waits(unit, instructions, spans, found)
     return tuple(found)
 
 
-def _by_marks(
+def _by_timestamps(
     instructions: Sequence[Instruction], spans: Sequence[Span], layers: Mapping[int, int]
 ) -> list[int]:
     found, owner = [-1] * len(spans), -1
@@ -40,7 +40,10 @@ def _by_marks(
 
 
 def _by_waits(
-    unit: Opcode, instructions: Sequence[Instruction], spans: Sequence[Span], found: list[int]
+    unit: Opcode,
+    instructions: Sequence[Instruction],
+    spans: Sequence[Span],
+    owners_so_far: list[int],
 ) -> None:
     """Let the instructions of a unit belong to the operators that first wait for them."""
     field = WAIT_FIELDS[UNITS.index(unit)]
@@ -53,5 +56,5 @@ def _by_waits(
         count = instructions[span.index].values.get(field, 0)
         until = len(own) - count + 1 if count else 0
         for each in own[served:until]:
-            found[each] = found[at]
+            owners_so_far[each] = owners_so_far[at]
         served = max(served, until)

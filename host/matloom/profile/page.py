@@ -84,7 +84,7 @@ def _sections(profile: Profile, comparison: ProfileComparison | None) -> Iterato
             lead="The operators in the body of a loop, as they ran in its last iteration.",
             content=operator_table(iteration),
         )
-    if profile.found:
+    if profile.timelines:
         yield from _drawings(profile)
 
 

@@ -88,7 +88,7 @@ class Profile:
 
     program: Program
     report: Report
-    found: tuple[Timeline, ...]
+    timelines: tuple[Timeline, ...]
     operators: tuple[OperatorProfile, ...]
     traffic: dict[str, int]
     advice: tuple[Advice, ...]
@@ -175,7 +175,7 @@ def make_profile(
     made = Profile(
         program=program,
         report=report,
-        found=found,
+        timelines=found,
         operators=_operators(program, report, found, causes),
         traffic=_traffic(found),
         advice=lines,
@@ -194,7 +194,7 @@ def _with_loops(profile: Profile) -> Profile:
             {kind: loops[name].iterations * size for kind, size in iteration.traffic.items()}
         )
     operators = tuple(
-        _loop(each, profile.iterations[each.name], loops[each.name])
+        _scaled_to_loop(each, profile.iterations[each.name], loops[each.name])
         if each.name in profile.iterations
         else each
         for each in profile.operators
@@ -202,7 +202,9 @@ def _with_loops(profile: Profile) -> Profile:
     return replace(profile, operators=operators, traffic=dict(traffic))
 
 
-def _loop(each: OperatorProfile, iteration: Profile, loop: LoopReport) -> OperatorProfile:
+def _scaled_to_loop(
+    operator: OperatorProfile, iteration: Profile, loop: LoopReport
+) -> OperatorProfile:
     """Return the cost of all iterations of a loop, as if each cost the same as the last."""
     instructions: Counter[str] = Counter()
     for own in iteration.operators:
@@ -210,7 +212,7 @@ def _loop(each: OperatorProfile, iteration: Profile, loop: LoopReport) -> Operat
             {unit: loop.iterations * count for unit, count in own.instructions.items()}
         )
     return replace(
-        each,
+        operator,
         macs=loop.iterations * iteration.report.macs,
         cycles=loop.cycles,
         bytes_read=loop.iterations * sum(own.bytes_read for own in iteration.operators),
@@ -231,11 +233,11 @@ def _scaled(causes: Mapping[str, int], cycles: int) -> dict[str, int]:
 def _operators(
     program: Program,
     report: Report,
-    found: tuple[Timeline, ...],
+    timelines: tuple[Timeline, ...],
     causes: dict[int, dict[str, int]],
 ) -> tuple[OperatorProfile, ...]:
     work: dict[int, Counter[str]] = {}
-    for timeline in found:
+    for timeline in timelines:
         for span, owner in zip(timeline.spans, timeline.owners, strict=True):
             instruction = timeline.instructions[span.index]
             own = work.setdefault(owner, Counter())
@@ -269,9 +271,9 @@ def _operators(
 _UNITS = ("LOAD", "EXEC", "POST", "STORE")
 
 
-def _traffic(found: tuple[Timeline, ...]) -> dict[str, int]:
+def _traffic(timelines: tuple[Timeline, ...]) -> dict[str, int]:
     total = dict.fromkeys(("commands", "weights and parameters", "tensors read", "results"), 0)
-    for timeline in found:
+    for timeline in timelines:
         total["commands"] += timeline.command_bytes
         for span in timeline.spans:
             instruction = timeline.instructions[span.index]

@@ -92,9 +92,9 @@ class _Log:
         )  # fmt: skip
 
 
-def _point(scale: _Log, x: float, y: float, each: OperatorProfile, most: int) -> Markup:
-    radius = 4 + 9 * math.sqrt(each.cycles / most)
-    share = f"{each.rate:.1f} a cycle, {each.utilisation:.0%} of the array"
+def _point(scale: _Log, x: float, y: float, operator: OperatorProfile, most_cycles: int) -> Markup:
+    radius = 4 + 9 * math.sqrt(operator.cycles / most_cycles)
+    share = f"{operator.rate:.1f} a cycle, {operator.utilisation:.0%} of the array"
     return tag(
         "circle",
         cx=f"{scale.x(x):.1f}",
@@ -102,6 +102,6 @@ def _point(scale: _Log, x: float, y: float, each: OperatorProfile, most: int) ->
         r=f"{radius:.1f}",
         class_="c1 point",
         tabindex=0,
-        data_tip=f"{operator_tip(each)}\n{share}\n{x:,.1f} multiply-accumulates a byte",
-        aria_label=f"{each.number} {each.operator}: {share}",
+        data_tip=f"{operator_tip(operator)}\n{share}\n{x:,.1f} multiply-accumulates a byte",
+        aria_label=f"{operator.number} {operator.operator}: {share}",
     )

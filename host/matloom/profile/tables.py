@@ -101,28 +101,31 @@ def operator_table(profile: Profile) -> Markup:
     return joined(causes_legend(profile.causes), made, _reasons(profile))
 
 
-def _operator(each: OperatorProfile, total: int, most: int) -> tuple[Content, ...]:
+def _operator(operator: OperatorProfile, total: int, most_cycles: int) -> tuple[Content, ...]:
     parts = [
-        (CAUSE_TITLES[name], count, CAUSE_COLOURS[name]) for name, count in each.causes.items()
+        (CAUSE_TITLES[name], count, CAUSE_COLOURS[name]) for name, count in operator.causes.items()
     ]
-    if each.cycles:
-        main = CAUSE_TITLES[each.main_cause]
-        causes: Content = (stacked_bar(parts, most), tag("span", main, class_="note"))
-    elif each.where != "engine":
-        causes = each.reason or each.where
+    if operator.cycles:
+        main = CAUSE_TITLES[operator.main_cause]
+        causes: Content = (stacked_bar(parts, most_cycles), tag("span", main, class_="note"))
+    elif operator.where != "engine":
+        causes = operator.reason or operator.where
     else:
         causes = tag("span", "counted with the operator before", class_="note")
-    name = (f"{each.number} {each.operator} ", tag("span", short_name(each.name), class_="name"))
+    name = (
+        f"{operator.number} {operator.operator} ",
+        tag("span", short_name(operator.name), class_="name"),
+    )
     return (
-        tag("span", name, data_tip=each.name),
-        f"{each.cycles:,}" if each.cycles else "",
+        tag("span", name, data_tip=operator.name),
+        f"{operator.cycles:,}" if operator.cycles else "",
         causes,
-        f"{each.cycles / total:.1%}" if each.cycles else "",
-        f"{each.macs:,}" if each.macs else "",
-        f"{each.rate:.1f}" if each.macs and each.cycles else "",
-        f"{each.utilisation:.0%}" if each.macs and each.cycles else "",
-        f"{each.bytes_read + each.bytes_written:,}",
-        f"{each.where} {each.mode}".rstrip(),
+        f"{operator.cycles / total:.1%}" if operator.cycles else "",
+        f"{operator.macs:,}" if operator.macs else "",
+        f"{operator.rate:.1f}" if operator.macs and operator.cycles else "",
+        f"{operator.utilisation:.0%}" if operator.macs and operator.cycles else "",
+        f"{operator.bytes_read + operator.bytes_written:,}",
+        f"{operator.where} {operator.mode}".rstrip(),
     )
 
 
@@ -172,7 +175,13 @@ def comparison_table(comparison: ProfileComparison) -> Markup:
         Column(title="cycles", numeric=True),
     )
     rows = [
-        (each.title, each.shown(each.before), each.shown(each.after), each.change, each.difference)
+        (
+            each.title,
+            each.format_cycles(each.before),
+            each.format_cycles(each.after),
+            each.change,
+            each.difference,
+        )
         for each in comparison.rows
     ]
     kinds = [each.kind for each in comparison.rows]

@@ -40,7 +40,7 @@ class Timeline:
     spans:
         When each instruction but END runs.
     predicted:
-        The same as predicted; `real` turns their times into those of `spans`.
+        The same as predicted; `measured_time` turns their times into those of `spans`.
     points:
         Pairs of known times, predicted and real, both ascending.
     owners:
@@ -67,9 +67,9 @@ class Timeline:
     command_bytes: int
     counted: bool
 
-    def real(self, time: int) -> int:
+    def measured_time(self, time: int) -> int:
         """Return the real time of a predicted one, interpolated between the measured times."""
-        return _interpolated(time, self.points)
+        return _interpolate(time, self.points)
 
 
 def timelines(
@@ -121,7 +121,7 @@ def _timeline(
     is_counted = counters is not None and counters.cycles > 0
     if counters is not None and is_counted:
         points = _points(marks, cycles, counters)
-        own = tuple(_moved(span, points) for span in predicted)
+        own = tuple(_shift_span(span, points) for span in predicted)
         marks = {slot: counters.timestamps[slot] for slot in marks if slot in counters.timestamps}
         cycles = counters.cycles
     return Timeline(
@@ -168,17 +168,17 @@ def _points(marks: Mapping[int, int], cycles: int, counters: Counters) -> _Point
     return [*times, max(cycles, times[-1] + 1)], [*real, counters.cycles]
 
 
-def _moved(span: Span, points: _Points) -> Span:
+def _shift_span(span: Span, points: _Points) -> Span:
     return replace(
         span,
-        start=_interpolated(span.start, points),
-        end=_interpolated(span.end, points),
-        done=_interpolated(span.done, points),
-        queued=_interpolated(span.queued, points),
+        start=_interpolate(span.start, points),
+        end=_interpolate(span.end, points),
+        done=_interpolate(span.done, points),
+        queued=_interpolate(span.queued, points),
     )
 
 
-def _interpolated(time: int, points: _Points) -> int:
+def _interpolate(time: int, points: _Points) -> int:
     """Return the chip's time for a predicted time, by linear interpolation."""
     times, real = points
     at = min(bisect_right(times, time), len(times) - 1)

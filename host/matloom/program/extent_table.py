@@ -45,7 +45,7 @@ def extent_columns(table: InstructionTable, config: Config) -> Iterator[ExtentCo
             applies = _applies(extent, columns, everywhere)
             if not applies.any():
                 continue
-            chosen = _Chosen(columns, applies)
+            chosen = _FieldColumns(columns, applies)
             # Written for integers; its operations also work on arrays.
             end: Any = end_function(extent.base, extent.terms, ())
             regions = columns["region"][applies] if "region" in columns else _NOWHERE
@@ -73,7 +73,7 @@ def _applies(
     return applies
 
 
-class _Chosen:
+class _FieldColumns:
     """Fields of some instructions as floating-point numbers."""
 
     def __init__(

@@ -72,24 +72,26 @@ class Hazards:
         self._starts = [nothing for _unit in UNITS]
         self._fetches = [nothing for _unit in UNITS]
 
-    def check(self, number: int, instruction: Instruction, found: Sequence[MemoryAccess]) -> None:
+    def check(
+        self, number: int, instruction: Instruction, accesses: Sequence[MemoryAccess]
+    ) -> None:
         """Check one instruction against all earlier ones, and record it."""
         unit = _PLACES[instruction.opcode]
         start = self._start(unit, instruction)
         # Its own unit works in order, except for operands that are fetched early.
         ordered = (*start[:unit], _ALWAYS, *start[unit + 1 :])
         marks = []
-        for access in found:
+        for access in accesses:
             known = self._fetches[unit] if access.base in _FETCHED else ordered
             entries = self._past[access.space].last(access)
-            self._ordered(number, instruction, access, entries, known)
+            self._require_ordered(number, instruction, access, entries, known)
             marks.append(entries[unit if access.write else len(UNITS) + unit])
         self._numbers[unit].append(number)
         own = len(self._numbers[unit])
         for mark in marks:
             mark[...] = own
         # A unit completes in order, so its earlier instructions are complete, too.
-        completion = _join(start, self._completions[unit][-1])
+        completion = _latest(start, self._completions[unit][-1])
         self._completions[unit].append((*completion[:unit], own, *completion[unit + 1 :]))
         self._starts[unit] = start
 
@@ -102,14 +104,14 @@ class Hazards:
             wait = instruction.values.get(field, 0)
             if wait:
                 done = self._completions[other][-wait]
-                start = _join(start, done)
+                start = _latest(start, done)
                 if UNITS[other] is Opcode.LOAD or (
                     UNITS[other] is Opcode.POST and instruction.values.get("weights_wait_post")
                 ):
-                    self._fetches[unit] = _join(self._fetches[unit], done)
+                    self._fetches[unit] = _latest(self._fetches[unit], done)
         return start
 
-    def _ordered(
+    def _require_ordered(
         self,
         number: int,
         instruction: Instruction,
@@ -133,5 +135,5 @@ class Hazards:
                 )
 
 
-def _join(one: _Clock, other: _Clock) -> _Clock:
-    return tuple(map(max, one, other))
+def _latest(first: _Clock, second: _Clock) -> _Clock:
+    return tuple(map(max, first, second))

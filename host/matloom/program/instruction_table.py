@@ -58,7 +58,7 @@ class _Layout:
         found: tuple[int, ...] = self.of(values)
         return found
 
-    def encoded(self, rows: _Rows) -> NDArray[np.uint64]:
+    def encode(self, rows: _Rows) -> NDArray[np.uint64]:
         """Return (instructions, words) for values that fit their bits."""
         encoded_words = np.zeros((len(rows), self.words), np.uint64)
         values = rows.astype(np.uint64) & self._masks
@@ -71,7 +71,7 @@ class _Layout:
             encoded_words[:, self._word[field] + 1] |= rest
         return encoded_words
 
-    def decoded(self, words: NDArray[np.uint64]) -> _Rows:
+    def decode(self, words: NDArray[np.uint64]) -> _Rows:
         """Return (instructions, fields) decoded from words."""
         values = words[:, self._word] >> self._shifts
         across = self._across
@@ -110,14 +110,14 @@ class InstructionTable:
                 self._groups[opcode] = numbers, np.array(rows, np.int64)
 
     @classmethod
-    def unpacked(cls, commands: bytes) -> "InstructionTable":
+    def unpack(cls, commands: bytes) -> "InstructionTable":
         """Return the instructions of a command buffer, END last; raise `IsaError`."""
         table = cls(())
-        opcodes, offsets, end = _scanned(commands)
+        opcodes, offsets, end = _scan(commands)
         if not opcodes or opcodes[-1] != Opcode.END:
             unpack(commands, end)
         instructions: list[Instruction] = [Instruction(Opcode.END)] * len(opcodes)
-        for opcode, numbers, rows, bad in _decoded(commands, opcodes, offsets):
+        for opcode, numbers, rows, bad in _decode_by_opcode(commands, opcodes, offsets):
             names = _layout(opcode).names
             for number in numbers[bad].tolist():
                 unpack(commands, offsets[number])
@@ -149,14 +149,14 @@ class InstructionTable:
         for opcode, (numbers, rows) in self._groups.items():
             layout = _layout(opcode)
             starts = ends[numbers] - layout.words
-            words[starts[:, None] + np.arange(layout.words)] = layout.encoded(rows)
+            words[starts[:, None] + np.arange(layout.words)] = layout.encode(rows)
         return words.astype("<u8").tobytes()
 
     def may_be_illegal(self, config: Config) -> list[int]:
         """Return the instructions that may have an illegal field, in order."""
         found = []
         for opcode, numbers, columns in self.columns():
-            wrong = _rules(opcode, config).broken(self._groups[opcode][1])
+            wrong = _rules(opcode, config).breaks_rule(self._groups[opcode][1])
             # Fields that are only legal together.
             if opcode is Opcode.EXEC:
                 wrong |= (columns["window"] != 0) & (columns["paired"] != 0)
@@ -199,7 +199,7 @@ class _Rules:
             if len(set(choices)) <= high - low:
                 self._choices.append((at, np.array(choices, np.int64)))
 
-    def broken(self, rows: _Rows) -> NDArray[np.bool_]:
+    def breaks_rule(self, rows: _Rows) -> NDArray[np.bool_]:
         """Return which instructions have a field outside its legal values."""
         wrong = np.asarray(((rows < self._low) | (rows > self._high)).any(axis=1))
         if len(self._multiples):
@@ -218,9 +218,9 @@ def _rules(opcode: Opcode, config: Config) -> _Rules:
 
 def unpack_all(commands: bytes) -> Iterator[Instruction]:
     """Yield the instructions of a command buffer, END last; raise `IsaError` as `unpack` does."""
-    opcodes, offsets, offset = _scanned(commands)
+    opcodes, offsets, offset = _scan(commands)
     instructions: list[Instruction | None] = [None] * len(opcodes)
-    for opcode, numbers, rows, bad in _decoded(commands, opcodes, offsets):
+    for opcode, numbers, rows, bad in _decode_by_opcode(commands, opcodes, offsets):
         names = _layout(opcode).names
         for number, row, wrong in zip(numbers.tolist(), rows.tolist(), bad.tolist(), strict=True):
             if not wrong:
@@ -231,7 +231,7 @@ def unpack_all(commands: bytes) -> Iterator[Instruction]:
         unpack(commands, offset)
 
 
-def _decoded(
+def _decode_by_opcode(
     commands: bytes, opcodes: list[int], offsets: list[int]
 ) -> Iterator[tuple[Opcode, NDArray[np.int64], _Rows, NDArray[np.bool_]]]:
     """Yield each opcode, its instructions' numbers, fields, and whether reserved bits are set."""
@@ -242,10 +242,10 @@ def _decoded(
         if len(numbers):
             layout = _layout(opcode)
             raw = words[starts[numbers][:, None] + np.arange(layout.words)]
-            yield opcode, numbers, layout.decoded(raw), layout.reserved(raw)
+            yield opcode, numbers, layout.decode(raw), layout.reserved(raw)
 
 
-def _scanned(commands: bytes) -> tuple[list[int], list[int], int]:
+def _scan(commands: bytes) -> tuple[list[int], list[int], int]:
     """Return opcodes and offsets of the instructions up to END, and where it or an error is."""
     opcodes: list[int] = []
     offsets: list[int] = []

@@ -197,7 +197,7 @@ class _Reader:
         count = attribute.count if kind in _LISTS else 1
         if count is not None and len(values) != count:
             raise ProgramError(f"{what} must have {count} values, not {len(values)}")
-        values = tuple(_checked(what, value, attribute, kind) for value in values)
+        values = tuple(_check_value(what, value, attribute, kind) for value in values)
         if attribute.name == "padding":
             return dict(zip(_EDGES, values, strict=True))
         return values if kind in _LISTS else values[0]
@@ -340,7 +340,7 @@ class _Reader:
         )
 
 
-def _checked(what: str, value: Any, attribute: Attribute, kind: Kind) -> Any:
+def _check_value(what: str, value: Any, attribute: Attribute, kind: Kind) -> Any:
     """Return an attribute value as a Python object; raise if it is outside its limits."""
     if kind is Kind.BOOLEAN:
         if value not in (0, 1):

@@ -17,12 +17,12 @@ _CONSTANTS = ("weight_addr", "param_addr")
 
 
 def repeat_problem(
-    first: Iterable[Instruction], again: Iterable[Instruction], repeat: Repeat, config: Config
+    first: Iterable[Instruction], repeated: Iterable[Instruction], repeat: Repeat, config: Config
 ) -> str | None:
     """Return the problem of a repetition; None if all it needs was left on chip by the step.
 
     The last instruction of the step, `first`, that writes a kept byte must be a LOAD from the
-    constant region PROGRAM; the repetition, `again`, must not write any. Weights, parameters and
+    constant region PROGRAM; the repetition, `repeated`, must not write any. Weights, parameters and
     tables that it reads must be kept, or written earlier by itself, except for weights that are
     computed. Both must be legal.
     """
@@ -31,7 +31,7 @@ def repeat_problem(
         if not 0 <= start <= end <= config.spad_bytes:
             return f"kept bytes must lie in 0 .. {config.spad_bytes}, not {start} .. {end}"
         kept[start:end] = True
-    return _loading_problem(first, kept, config) or _repeating_problem(again, kept, config)
+    return _loading_problem(first, kept, config) or _repeating_problem(repeated, kept, config)
 
 
 def _loading_problem(
@@ -42,7 +42,7 @@ def _loading_problem(
         constant = instruction.opcode is Opcode.LOAD and instruction.region == Region.PROGRAM
         for access in _on_chip(instruction, config):
             if access.write:
-                _touched(loaded, access)[...] = constant
+                _entries_of(loaded, access)[...] = constant
     missing = kept & ~loaded
     if not missing.any():
         return None
@@ -60,17 +60,17 @@ def _repeating_problem(
         name = f"instruction {number} ({instruction.opcode.name}) of a repetition"
         found = list(_on_chip(instruction, config))
         for access in found:
-            if _constant(access, instruction) and not _touched(known, access).all():
+            if _is_constant(access, instruction) and not _entries_of(known, access).all():
                 return f"{name} must find constants kept or loaded, not read {access}"
         for access in found:
             if access.write:
-                if _touched(kept, access).any():
+                if _entries_of(kept, access).any():
                     return f"{name} must not write kept bytes, but writes {access}"
-                _touched(known, access)[...] = True
+                _entries_of(known, access)[...] = True
     return None
 
 
-def _constant(access: MemoryAccess, instruction: Instruction) -> bool:
+def _is_constant(access: MemoryAccess, instruction: Instruction) -> bool:
     """Return whether an access only touches data that is the same in every call.
 
     Weights that wait for POST are computed in each call; rows of a tile that nothing writes are
@@ -91,7 +91,7 @@ def _on_chip(instruction: Instruction, config: Config) -> Iterator[MemoryAccess]
             yield access
 
 
-def _touched(table: NDArray[np.bool_], access: MemoryAccess) -> NDArray[np.bool_]:
+def _entries_of(table: NDArray[np.bool_], access: MemoryAccess) -> NDArray[np.bool_]:
     """Return the table entries of the bytes that an access touches; writable."""
     lines = access.lines or StridedRange(access.start, access.end - access.start)
     return strided_view(table[np.newaxis], lines)

@@ -95,15 +95,15 @@ def samples_of(program: Program, inputs: Mapping[str, Array]) -> Iterator[dict[s
         yield sample
 
 
-def joined(results: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
+def concatenate_results(results: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
     """Return results concatenated along their leading axis; for scalars, the last result.
 
     Raises `ValueError` for an output whose other axes differ from sample to sample.
     """
-    return {name: _joined(name, [result[name] for result in results]) for name in results[0]}
+    return {name: _concatenate(name, [result[name] for result in results]) for name in results[0]}
 
 
-def _joined(name: str, arrays: Sequence[Array]) -> Array:
+def _concatenate(name: str, arrays: Sequence[Array]) -> Array:
     if not arrays[0].ndim:
         return arrays[-1]
     shapes = {array.shape[1:] for array in arrays}

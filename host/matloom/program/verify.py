@@ -100,8 +100,10 @@ def overlaps_itself(instruction: Instruction, config: Config) -> bool:
     return _overlaps(instruction, accesses(instruction, config), config)
 
 
-def _overlaps(instruction: Instruction, given: Iterable[MemoryAccess], config: Config) -> bool:
-    found = [item for item in given if item.space[0] is AddressSpace.SPAD and item.start < item.end]
+def _overlaps(instruction: Instruction, accesses: Iterable[MemoryAccess], config: Config) -> bool:
+    found = [
+        item for item in accesses if item.space[0] is AddressSpace.SPAD and item.start < item.end
+    ]
     reads = [item for item in found if not item.write]
     for write in (item for item in found if item.write) if reads else ():
         for read in reads:
@@ -109,14 +111,14 @@ def _overlaps(instruction: Instruction, given: Iterable[MemoryAccess], config: C
             in_place = (
                 read.base == "source_addr"
                 and (read.start, read.end) == (write.start, write.end)
-                and _positions_apart(instruction, config)
+                and _positions_are_separate(instruction, config)
             )
             if not disjoint and not in_place:
                 return True
     return False
 
 
-def _positions_apart(post: Instruction, config: Config) -> bool:
+def _positions_are_separate(post: Instruction, config: Config) -> bool:
     """Return whether the positions of a POST share no bytes and match on both sides."""
     position = (post.oc_blocks - 1) * config.columns + post.tail
     row = (post.width - 1) * post.x_step + position
@@ -149,15 +151,15 @@ def _legal_instructions(
 def _instructions(commands: bytes, config: Config) -> Iterable[tuple[Instruction, bool]]:
     """Return the instructions up to END, and whether fields, region or waits may be illegal."""
     try:
-        table = InstructionTable.unpacked(commands)
+        table = InstructionTable.unpack(commands)
     except IsaError:
         # Earlier instructions may be wrong, too.
-        return _one_by_one(commands)
+        return _decode_one_by_one(commands)
     doubtful = may_be_illegal(table, config)
     return ((each, number in doubtful) for number, each in enumerate(table.instructions))
 
 
-def _one_by_one(commands: bytes) -> Iterator[tuple[Instruction, bool]]:
+def _decode_one_by_one(commands: bytes) -> Iterator[tuple[Instruction, bool]]:
     """Yield the instructions up to END; raise at the first bytes that are not one."""
     offset = number = 0
     while True:
@@ -195,11 +197,11 @@ def _check_legal(
 def _check_bounds(
     number: int,
     instruction: Instruction,
-    found: Sequence[MemoryAccess],
+    accesses: Sequence[MemoryAccess],
     config: Config,
     region_bytes: Mapping[Region, int],
 ) -> None:
-    for access in found:
+    for access in accesses:
         memory, region = access.space
         if region is not None:
             capacity = region_bytes.get(region, 0)
@@ -210,7 +212,7 @@ def _check_bounds(
                 f"{_name(number, instruction)}: {memory.name} addresses must end by {capacity}, "
                 f"not {access.end}"
             )
-    if _overlaps(instruction, found, config):
+    if _overlaps(instruction, accesses, config):
         name = _name(number, instruction)
         raise VerifyError(f"{name} must read the bytes it writes in place or not at all")
 

@@ -60,7 +60,7 @@ def write(program: Contents) -> bytes:
         elif writer.rows[section.name] or not section.optional:
             rows = writer.rows[section.name]
             flags = 0 if section.ignorable else REQUIRED
-            found[section.tag] = (flags, len(rows), _packed(section, rows))
+            found[section.tag] = (flags, len(rows), _pack(section, rows))
     return write_sections(found, program.config.digest)
 
 
@@ -79,15 +79,15 @@ def write_sections(sections: Mapping[int, tuple[int, int, bytes]], digest: int) 
     magic = int.from_bytes(MAGIC, "little")
     row = (magic, FORMAT_VERSION, 0, len(body), INTERFACE_VERSION, digest, len(sections))
     head.pack_into(body, 0, *row)
-    return sealed(bytes(body))
+    return with_checksum(bytes(body))
 
 
-def sealed(data: bytes) -> bytes:
+def with_checksum(data: bytes) -> bytes:
     """Return a file with its checksum filled in."""
     return data[:12] + struct.pack("<I", zlib.crc32(memoryview(data)[16:])) + data[16:]
 
 
-def _packed(section: Section, rows: Sequence[_Row]) -> bytes:
+def _pack(section: Section, rows: Sequence[_Row]) -> bytes:
     pack = packer(section.fields).pack
     try:
         return b"".join(pack(*row) for row in rows)

@@ -7,7 +7,7 @@ import numpy as np
 
 from matloom.ir.graph import Array, Graph, Node, Op
 from matloom.ir.verify import verify
-from matloom.kernels.interpreter import carried, initial_state, interpret
+from matloom.kernels.interpreter import initial_state, interpret, next_state
 from matloom.quantiser.build import integers_of
 from matloom.tools.samples import graph_samples
 
@@ -31,7 +31,7 @@ def without_state(
         for number, array in state.items():
             seen[number].append(array)
         inputs = {n: given.arrays[graph.tensors[n].name][call] for n in graph.inputs}
-        state = carried(graph, interpret(graph, {**inputs, **state}))
+        state = next_state(graph, interpret(graph, {**inputs, **state}))
     names = {variable.before: variable.name for variable in graph.variables}
     tensors = dict(graph.tensors)
     for number, name in names.items():

@@ -9,7 +9,7 @@ from matloom.device.model.engine import EngineFaultError
 from matloom.ir.graph import Array, Graph
 from matloom.ir.work import macs
 from matloom.kernels.definition import Definition
-from matloom.kernels.reference import as_declared
+from matloom.kernels.reference import in_declared_shape
 from matloom.program import EngineStep, HostStep, Program, Verdict
 from matloom.selfcheck.errors import CheckError
 from matloom.selfcheck.machine import EngineAndHost
@@ -143,7 +143,7 @@ class _Check:
     def _macs_of(self, step: EngineStep) -> int:
         """Return the multiply-accumulates of the operators between a step's inputs and outputs."""
         self.definition.start(dict.fromkeys(self._inputs(step), np.empty(0)))
-        nodes = self.definition.needed([self.names[item.name] for item in step.outputs])
+        nodes = self.definition.needed_nodes([self.names[item.name] for item in step.outputs])
         return sum(macs(self.graph, self.graph.nodes[at]) for at in nodes)
 
     def _inputs(self, step: EngineStep) -> list[int]:
@@ -177,7 +177,7 @@ class _Check:
                 self._compare(name, array, exact=isinstance(step, EngineStep), where=where)
             number = self.names[name]
             shape = self.graph.tensors[number].shape
-            self.definition.replace(number, as_declared(array, shape))
+            self.definition.replace(number, in_declared_shape(array, shape))
         known.update(found)
 
     def _name(self, number: int) -> str:

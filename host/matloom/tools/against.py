@@ -10,7 +10,7 @@ from rich.table import Table
 from matloom import frontend
 from matloom.errors import UserError
 from matloom.ir.graph import Array, Graph, short_name
-from matloom.kernels.interpreter import carried, initial_state, interpret
+from matloom.kernels.interpreter import initial_state, interpret, next_state
 from matloom.printable import printable
 from matloom.tools.compare import random_inputs
 from matloom.tools.layer_errors import OperatorErrors, layer_errors, real_numbers
@@ -82,7 +82,7 @@ def compare_with_parent(
         The networks have different inputs, or no tensor in common.
     """
     graph, other = frontend.load(path), frontend.load(parent)
-    pairs = _matched(graph, other)
+    pairs = _matching_tensors(graph, other)
     layers = {
         number: OperatorErrors(operator=str(node.op), tensor=graph.tensors[number].name)
         for node in graph.nodes
@@ -95,7 +95,7 @@ def compare_with_parent(
         done += 1
         found = interpret(graph, {**states[0], **ours}, keep=True)
         wanted = interpret(other, {**states[1], **theirs}, keep=True)
-        states = carried(graph, found), carried(other, wanted)
+        states = next_state(graph, found), next_state(other, wanted)
         for number, twin in pairs.items():
             expected = real_numbers(other.tensors[twin], wanted[twin])
             actual = real_numbers(graph.tensors[number], found[number])
@@ -111,7 +111,7 @@ def compare_with_parent(
     )
 
 
-def _matched(graph: Graph, other: Graph) -> dict[int, int]:
+def _matching_tensors(graph: Graph, other: Graph) -> dict[int, int]:
     """Return `_pairs`; raise UserError if the networks have too little in common."""
     shapes = [[each.tensors[at].shape for at in each.inputs] for each in (graph, other)]
     if shapes[0] != shapes[1]:

@@ -95,7 +95,7 @@ def _features(config: Config, soft_columns: int) -> list[float]:
     ]
 
 
-def _fitted(samples: Sequence[Sample], resource: int) -> np.ndarray:
+def _fit_coefficients(samples: Sequence[Sample], resource: int) -> np.ndarray:
     """Return the coefficients, float64 [features], with the smallest relative error."""
     rows = np.array([_features(item.config, item.soft_columns) for item in samples], float)
     found = np.array([item.total[RESOURCES[resource]] for item in samples], float)
@@ -124,7 +124,7 @@ class AreaModel:
     def __init__(self, samples: Sequence[Sample]):
         self.samples = tuple(samples)
         own = [item for item in samples if item.family == _FAMILY]
-        self._weights = [_fitted(own, number) for number in range(len(RESOURCES))]
+        self._weights = [_fit_coefficients(own, number) for number in range(len(RESOURCES))]
         self._ratios = {item.family: self._ratio(item) for item in samples}
         self._ratios[_FAMILY] = [1.0, 1.0]
         self.errors = {
@@ -140,7 +140,7 @@ class AreaModel:
 
     @staticmethod
     def _leave_one_out(own: list[Sample], place: int, number: int) -> float:
-        weights = _fitted([*own[:place], *own[place + 1 :]], number)
+        weights = _fit_coefficients([*own[:place], *own[place + 1 :]], number)
         item = own[place]
         predicted = float(np.dot(_features(item.config, item.soft_columns), weights))
         return predicted / item.total[RESOURCES[number]] - 1

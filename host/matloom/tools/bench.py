@@ -72,7 +72,7 @@ class Workload:
         work = macs
         if self.product is not None:
             rows, inner, columns = self.product
-            work = rows * _padded(inner, config.rows) * _padded(columns, config.columns)
+            work = rows * _round_up(inner, config.rows) * _round_up(columns, config.columns)
         return round(work / (config.macs_a_cycle(self.mode) * self.target))
 
     def config(self, config: Config) -> Config:
@@ -82,7 +82,7 @@ class Workload:
         return replace(config, mac_modes=(*config.mac_modes, self.mode))
 
 
-def _padded(size: int, unit: int) -> int:
+def _round_up(size: int, unit: int) -> int:
     return -(-size // unit) * unit
 
 

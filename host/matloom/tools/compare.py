@@ -9,7 +9,7 @@ from rich.table import Table
 
 from matloom import frontend
 from matloom.ir.graph import Array, Graph, Node, Op
-from matloom.kernels.interpreter import carried, check_input, initial_state, interpret
+from matloom.kernels.interpreter import check_input, initial_state, interpret, next_state
 from matloom.printable import printable
 from matloom.tools.interface import random_array
 from matloom.tools.layer_errors import OperatorErrors, layer_errors, real_numbers
@@ -115,7 +115,7 @@ def compare(
     """
     graph = frontend.load(path)
     reference = open_reference(*frontend.load_complete(path), graph)
-    tensors = _interpreted(graph) if run is None else run
+    tensors = _interpreter(graph) if run is None else run
     layers = [
         OperatorErrors(operator=str(node), tensor=graph.tensors[node.outputs[0]].name)
         for node in graph.nodes
@@ -152,13 +152,13 @@ def _remark(graph: Graph, node: Node) -> str:
     return f"{node.op} {remark}; --exact leaves such layers to ONNX Runtime" if remark else ""
 
 
-def _interpreted(graph: Graph) -> Tensors:
+def _interpreter(graph: Graph) -> Tensors:
     """Return the graph interpreter as a function that keeps variables between samples."""
     state = initial_state(graph)
 
     def interpreted(given: Mapping[int, Array]) -> Mapping[int, Array]:
         results = interpret(graph, {**state, **given}, keep=True)
-        state.update(carried(graph, results))
+        state.update(next_state(graph, results))
         return results
 
     return interpreted

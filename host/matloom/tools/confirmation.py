@@ -57,12 +57,15 @@ class Confirmation:
                 journal.flush()
                 done += 1
                 note(done)
-        return [self._with(each, known[self._key(each.text)]) for each in points]
+        return [self._with_measurement(each, known[self._key(each.text)]) for each in points]
 
-    def _with(self, point: ExploredPoint, found: dict[str, Any]) -> ExploredPoint:
-        measured = {**point.measured, **{f"{self.kind} {name}": v for name, v in found.items()}}
-        if self.kind == "synthesis" and "tables" in found:
-            tables = self.exploration.fit.whole_board(found["tables"])
+    def _with_measurement(self, point: ExploredPoint, measurement: dict[str, Any]) -> ExploredPoint:
+        measured = {
+            **point.measured,
+            **{f"{self.kind} {name}": v for name, v in measurement.items()},
+        }
+        if self.kind == "synthesis" and "tables" in measurement:
+            tables = self.exploration.fit.whole_board(measurement["tables"])
             measured |= {
                 "tables": round(tables),
                 "error": round(point.tables / tables - 1, 4),

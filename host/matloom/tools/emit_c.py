@@ -16,7 +16,7 @@ from matloom.program.node import step_graph, tensors_by_name
 from matloom.toolchain.firmware import linked_sources
 from matloom.tools.c_names import buffer_names, require_network_name
 from matloom.tools.emit_header import declaration, header
-from matloom.tools.emit_kernels import described, kernel_call
+from matloom.tools.emit_kernels import describe_operator, kernel_call
 from matloom.tools.emit_loop import CProgram, emit_loop
 from matloom.tools.emit_onnx import emit_onnx
 from matloom.tools.emit_preprocessing import preprocessing_declarations, preprocessing_source
@@ -179,7 +179,7 @@ def _calls(part: CProgram) -> _HostSteps:
             ends = [names[key] for key in (*step.outputs, *step.inputs)]
             call = kernel_call(graph, graph.nodes[0], ends)
             if call is None:
-                made.missing.append(described(graph, graph.nodes[0]))
+                made.missing.append(describe_operator(graph, graph.nodes[0]))
             calls = [f"{call}", "return true;"]
         made.calls.extend([f"    case {at}: {{", *(f"      {each}" for each in calls), "    }"])
     return made

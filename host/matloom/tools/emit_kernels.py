@@ -24,7 +24,7 @@ def kernel_call(graph: Graph, node: Node, places: list[str]) -> str | None:
     return f"{function}({', '.join((*places, *rest))});"
 
 
-def described(graph: Graph, node: Node) -> str:
+def describe_operator(graph: Graph, node: Node) -> str:
     """Return an operator with its input and output types."""
     input_type = graph.tensors[node.inputs[0]].dtype if node.inputs else "nothing"
     return f"{_operator(node)} from {input_type} to {graph.tensors[node.outputs[0]].dtype}"

@@ -9,7 +9,7 @@ import numpy as np
 
 from matloom.errors import MissingPackageError
 from matloom.ir.graph import Array
-from matloom.kernels.onnx_model import parsed, value_numbers
+from matloom.kernels.onnx_model import parse, value_numbers
 from matloom.tools.emit_values import (
     CValue,
     CValues,
@@ -17,7 +17,7 @@ from matloom.tools.emit_values import (
     combination,
     concatenation,
     conversion,
-    copied,
+    copy,
     opposite,
     reduction,
     selection,
@@ -32,7 +32,7 @@ class _Operator:
     -------
     node:
         The NodeProto.
-    inputs, made:
+    inputs, output:
         The inputs that are there, and the first output.
     constants:
         Its constants by name.
@@ -40,11 +40,11 @@ class _Operator:
 
     node: Any
     inputs: Sequence[CValue]
-    made: CValue
+    output: CValue
     constants: Mapping[str, Array]
 
     @property
-    def given(self) -> CValue:
+    def input(self) -> CValue:
         return self.inputs[0]
 
     def attribute(self, name: str, default: Any) -> Any:
@@ -79,7 +79,7 @@ def emit_onnx(
         C expressions of the inputs and of the outputs.
     """
     try:
-        file = _File(parsed(content).graph)
+        file = _File(parse(content).graph)
     except ImportError:
         raise MissingPackageError("onnx", "writing an ONNX network as C") from None
     names = list(value_numbers(file.graph))
@@ -95,7 +95,7 @@ def emit_onnx(
         elif operator is None:
             missing.append(str(node.op_type))
         else:
-            missing.append(f"{node.op_type} from {operator.given.dtype} to {operator.made.dtype}")
+            missing.append(f"{node.op_type} from {operator.input.dtype} to {operator.output.dtype}")
     return [*file.values.declared, *lines], missing
 
 
@@ -152,7 +152,7 @@ def _integers(value: CValue, zero: int) -> str:
 
 
 def _quantize(operator: _Operator) -> str | None:
-    given, made, scale = operator.given, operator.made, operator.scale(1)
+    given, made, scale = operator.input, operator.output, operator.scale(1)
     if given.dtype != "float32" or made.dtype not in ("int8", "uint8") or scale is None:
         return None
     factor = f"{float(scale[0]).hex()}f"
@@ -168,7 +168,7 @@ def _quantize(operator: _Operator) -> str | None:
 
 
 def _dequantize(operator: _Operator) -> str | None:
-    given, made, scale = operator.given, operator.made, operator.scale(1)
+    given, made, scale = operator.input, operator.output, operator.scale(1)
     if given.dtype not in ("int8", "uint8", "int16") or made.dtype != "float32" or scale is None:
         return None
     numbers = given.elements, float(scale[0]).hex(), scale[1]
@@ -176,7 +176,7 @@ def _dequantize(operator: _Operator) -> str | None:
 
 
 def _softmax(operator: _Operator) -> str | None:
-    given, made, axis = operator.given, operator.made, operator.attribute("axis", -1)
+    given, made, axis = operator.input, operator.output, operator.attribute("axis", -1)
     before, after, last = operator.scale(1), operator.scale(3), len(given.shape) - 1
     if before is None or after is None:
         return None
@@ -200,7 +200,7 @@ def _powers(scale: np.float32, columns: int) -> Array:
 
 
 def _transpose(operator: _Operator) -> str | None:
-    given, made = operator.given, operator.made
+    given, made = operator.input, operator.output
     order = operator.attribute("perm", list(reversed(range(len(given.shape)))))
     size = np.dtype(given.dtype).itemsize
     strides = [size * math.prod(given.shape[axis + 1 :]) for axis in order]
@@ -210,7 +210,7 @@ def _transpose(operator: _Operator) -> str | None:
 
 def _gather(operator: _Operator) -> str | None:
     """Return the copy of one slice, whose number is a constant."""
-    given, made, axis = operator.given, operator.made, operator.attribute("axis", 0)
+    given, made, axis = operator.input, operator.output, operator.attribute("axis", 0)
     index = operator.constants[operator.node.input[1]]
     if index.size != 1:
         return None
@@ -225,28 +225,28 @@ def _gather(operator: _Operator) -> str | None:
 
 def _reduce(operation: str) -> Callable[[_Operator], str | None]:
     def emit(operator: _Operator) -> str | None:
-        given, rank = operator.given, len(operator.given.shape)
+        given, rank = operator.input, len(operator.input.shape)
         names = [*operator.node.input, ""]
         listed = operator.constants[names[1]] if names[1] else operator.attribute("axes", [])
         axes = [int(axis) % rank for axis in listed]
         if not axes and operator.attribute("noop_with_empty_axes", 0):
-            return copied(given, operator.made)
-        return reduction(operation, given, operator.made, axes or list(range(rank)))
+            return copy(given, operator.output)
+        return reduction(operation, given, operator.output, axes or list(range(rank)))
 
     return emit
 
 
-def _combined(operation: str, *, swapped: bool = False) -> Callable[[_Operator], str | None]:
+def _combine(operation: str, *, swapped: bool = False) -> Callable[[_Operator], str | None]:
     emit = combination(operation, swapped=swapped)
-    return lambda operator: emit(operator.inputs, operator.made)
+    return lambda operator: emit(operator.inputs, operator.output)
 
 
 #: Kernels of operators of one tensor and constants, by names, which no two domains share here.
 _KERNELS: dict[str, Callable[[_Operator], str | None]] = {
-    "Cast": lambda operator: conversion(operator.given, operator.made),
+    "Cast": lambda operator: conversion(operator.input, operator.output),
     "DequantizeLinear": _dequantize,
     "Gather": _gather,
-    "Not": lambda operator: opposite(operator.given, operator.made),
+    "Not": lambda operator: opposite(operator.input, operator.output),
     "QLinearSoftmax": _softmax,
     "QuantizeLinear": _quantize,
     "ReduceMax": _reduce("MAXIMUM"),
@@ -255,26 +255,26 @@ _KERNELS: dict[str, Callable[[_Operator], str | None]] = {
     "Transpose": _transpose,
     **dict.fromkeys(
         ("Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"),
-        lambda operator: copied(operator.given, operator.made),
+        lambda operator: copy(operator.input, operator.output),
     ),
 }
 #: Kernels of operators of several tensors.
 _OF_SEVERAL: dict[str, Callable[[_Operator], str | None]] = {
-    "Add": _combined("ADD"),
-    "And": _combined("MINIMUM"),
+    "Add": _combine("ADD"),
+    "And": _combine("MINIMUM"),
     "Concat": lambda operator: concatenation(
-        operator.inputs, operator.made, operator.attribute("axis", 0) % len(operator.made.shape)
+        operator.inputs, operator.output, operator.attribute("axis", 0) % len(operator.output.shape)
     ),
-    "Equal": _combined("EQUAL"),
-    "Greater": _combined("LESS", swapped=True),
-    "GreaterOrEqual": _combined("LESS_EQUAL", swapped=True),
-    "Less": _combined("LESS"),
-    "LessOrEqual": _combined("LESS_EQUAL"),
-    "Max": _combined("MAXIMUM"),
-    "Min": _combined("MINIMUM"),
-    "Mul": _combined("MULTIPLY"),
-    "Or": _combined("MAXIMUM"),
-    "Sub": _combined("SUBTRACT"),
-    "Where": lambda operator: selection(operator.inputs, operator.made),
-    "Xor": _combined("NOT_EQUAL"),
+    "Equal": _combine("EQUAL"),
+    "Greater": _combine("LESS", swapped=True),
+    "GreaterOrEqual": _combine("LESS_EQUAL", swapped=True),
+    "Less": _combine("LESS"),
+    "LessOrEqual": _combine("LESS_EQUAL"),
+    "Max": _combine("MAXIMUM"),
+    "Min": _combine("MINIMUM"),
+    "Mul": _combine("MULTIPLY"),
+    "Or": _combine("MAXIMUM"),
+    "Sub": _combine("SUBTRACT"),
+    "Where": lambda operator: selection(operator.inputs, operator.output),
+    "Xor": _combine("NOT_EQUAL"),
 }

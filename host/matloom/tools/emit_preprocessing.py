@@ -71,7 +71,7 @@ def _head(buffer: str, stage: Preprocessing) -> str:
     return f"void {buffer}_from({image if isinstance(stage, Image) else 'const int16_t* samples'})"
 
 
-def _quantised(info: TensorInfo, buffer: str) -> list[str]:
+def _quantise_statement(info: TensorInfo, buffer: str) -> list[str]:
     """Return the statement that turns real numbers into an input."""
     count = math.prod(info.shape)
     if info.quantised is None:
@@ -105,7 +105,7 @@ def _taps(name: str, spans: Iterable[tuple[int, Array]], start: int = 0) -> list
     return [f"static const struct matloom_taps {name}[{len(rows)}] = {{", *rows, "};"]
 
 
-def _how(kind: str, buffer: str, **fields: Any) -> list[str]:
+def _structure(kind: str, buffer: str, **fields: Any) -> list[str]:
     """Return a structure; numbers and names are written unchanged."""
     lines = [f"    .{name} = {value}," for name, value in fields.items()]
     return [f"static const struct matloom_{kind} {buffer}_how = {{", *lines, "};"]
@@ -127,7 +127,7 @@ def _image(stage: Image, info: TensorInfo, buffer: str) -> _Made:
         *_taps(f"{buffer}_rows", rows),
         *_taps(f"{buffer}_columns", columns, sum(len(w) for _, w in rows)),
         *_table(f"{buffer}_table", np.frombuffer(table.tobytes(), np.uint8)),
-        *_how(
+        *_structure(
             "image",
             buffer,
             source_width=f"{stage.source[1]}u",
@@ -158,7 +158,7 @@ def _mel(stage: MelSound, info: TensorInfo, buffer: str) -> _Made:
         *(line for name, table in tables.items() for line in _table(f"{buffer}_{name}", table)),
         *_taps(f"{buffer}_bands", bands),
         f"static float {buffer}_work[{2 * stage.points + stage.mels}];",
-        *_how(
+        *_structure(
             "mel",
             buffer,
             **{name: f"{value}u" for name, value in numbers.items()},
@@ -173,7 +173,7 @@ def _mel(stage: MelSound, info: TensorInfo, buffer: str) -> _Made:
         ),
     ]
     call = f"matloom_mel({buffer}_reals, samples, {buffer}_work, &{buffer}_how);"
-    return lines, [call, *_quantised(info, buffer)]
+    return lines, [call, *_quantise_statement(info, buffer)]
 
 
 def _micro(stage: MicroFrontend, info: TensorInfo, buffer: str) -> _Made:
@@ -193,7 +193,7 @@ def _micro(stage: MicroFrontend, info: TensorInfo, buffer: str) -> _Made:
         f"static int16_t {buffer}_transform[{stage.points}];",
         f"static int32_t {buffer}_energy[{stage.bins}];",
         f"static uint32_t {buffer}_noise[{stage.mels}];",
-        *_how(
+        *_structure(
             "micro",
             buffer,
             **{name: f"{value}u" for name, value in numbers.items()},
@@ -208,7 +208,7 @@ def _micro(stage: MicroFrontend, info: TensorInfo, buffer: str) -> _Made:
             **{name: f"{buffer}_{name}" for name in tables},
         ),
     ]
-    return lines, [*_micro_body(stage, buffer), *_quantised(info, buffer)]
+    return lines, [*_micro_body(stage, buffer), *_quantise_statement(info, buffer)]
 
 
 def _twiddles(points: int) -> tuple[Any, Any]:

@@ -66,15 +66,15 @@ def _value(model: Any, values: CValues, number: int) -> CValue:
     return values.of(int(number), shape, dtype, data)
 
 
-def _statement(name: str, operator: Any, given: Sequence[CValue], made: CValue) -> str | None:
+def _statement(name: str, operator: Any, inputs: Sequence[CValue], output: CValue) -> str | None:
     """Return the statement of an operator; None if it has no kernel in C."""
     if name in ("SELECT", "SELECT_V2"):
-        return selection(given, made)
+        return selection(inputs, output)
     emit = _KERNELS.get(name)
-    if emit is None or any(each.dtype not in _PLAIN for each in (*given, made)):
+    if emit is None or any(each.dtype not in _PLAIN for each in (*inputs, output)):
         return None
     limited = getattr(operator.builtinOptions, "fusedActivationFunction", 0)
-    return None if limited else emit(given, made)
+    return None if limited else emit(inputs, output)
 
 
 _KERNELS: dict[str, Callable[[Sequence[CValue], CValue], str | None]] = {

@@ -88,9 +88,9 @@ def call(function: str, *arguments: object) -> str:
     return f"{function}({', '.join(map(str, arguments))});"
 
 
-def copied(given: CValue, made: CValue) -> str:
+def copy(source: CValue, target: CValue) -> str:
     """Return a copy of all bytes."""
-    return call("matloom_copy", made.place, given.place, f"{made.bytes}u")
+    return call("matloom_copy", target.place, source.place, f"{target.bytes}u")
 
 
 def combination(
@@ -114,49 +114,51 @@ def combination(
     return emit
 
 
-def opposite(given: CValue, made: CValue) -> str | None:
+def opposite(source: CValue, target: CValue) -> str | None:
     """Return the negation of booleans; None for other types."""
-    return combination("EQUAL")([given, CValue("(const uint8_t[]){0}", (), "bool")], made)
+    return combination("EQUAL")([source, CValue("(const uint8_t[]){0}", (), "bool")], target)
 
 
-def conversion(given: CValue, made: CValue) -> str | None:
+def conversion(source: CValue, target: CValue) -> str | None:
     """Return a change between types of integers; None for other types."""
-    if not {given.dtype, made.dtype} <= {*_INTEGERS}:
+    if not {source.dtype, target.dtype} <= {*_INTEGERS}:
         return None
-    ends = made.place, given.place, made.kind, given.kind
-    return call("matloom_convert", *ends, made.elements)
+    ends = target.place, source.place, target.kind, source.kind
+    return call("matloom_convert", *ends, target.elements)
 
 
-def selection(given: Sequence[CValue], made: CValue) -> str | None:
+def selection(inputs: Sequence[CValue], target: CValue) -> str | None:
     """Return a choice between two tensors of the result's shape; None for other shapes."""
-    condition, *chosen = given
-    same = all(each.size == made.size and each.dtype == made.dtype for each in chosen)
-    if not same or condition.dtype != "bool" or condition.size not in (1, made.size):
+    condition, *chosen = inputs
+    same = all(each.size == target.size and each.dtype == target.dtype for each in chosen)
+    if not same or condition.dtype != "bool" or condition.size not in (1, target.size):
         return None
     flags = f"(const uint8_t*){condition.place}"
-    ends = made.place, flags, *(each.place for each in chosen)
-    return call("matloom_select", *ends, made.kind, made.elements, f"{int(condition.size > 1)}u")
+    ends = target.place, flags, *(each.place for each in chosen)
+    return call(
+        "matloom_select", *ends, target.kind, target.elements, f"{int(condition.size > 1)}u"
+    )
 
 
-def reduction(operation: str, given: CValue, made: CValue, axes: Sequence[int]) -> str | None:
+def reduction(operation: str, source: CValue, target: CValue, axes: Sequence[int]) -> str | None:
     """Return a reduction of integers over neighbouring axes; None for others."""
     types = ("int32", "int64") if operation == "ADD" else _INTEGERS
     first, last = min(axes), max(axes)
-    if given.dtype not in types or sorted(axes) != list(range(first, last + 1)):
+    if source.dtype not in types or sorted(axes) != list(range(first, last + 1)):
         return None
-    parts = given.shape[:first], given.shape[first : last + 1], given.shape[last + 1 :]
+    parts = source.shape[:first], source.shape[first : last + 1], source.shape[last + 1 :]
     lengths = (f"{math.prod(part)}u" for part in parts)
-    ends = made.place, given.place, given.kind
+    ends = target.place, source.place, source.kind
     return call("matloom_reduce", *ends, f"MATLOOM_{operation}", *lengths)
 
 
-def concatenation(given: Sequence[CValue], made: CValue, axis: int) -> str:
+def concatenation(inputs: Sequence[CValue], target: CValue, axis: int) -> str:
     """Return the copies of tensors side by side along an axis, which is at least 0."""
-    count = math.prod(made.shape[:axis])
-    step, place, calls = made.bytes // max(1, count), 0, []
-    for each in given:
+    count = math.prod(target.shape[:axis])
+    step, place, calls = target.bytes // max(1, count), 0, []
+    for each in inputs:
         size = each.bytes // max(1, count)
-        to = f"(uint8_t*){made.place} + {place}u"
+        to = f"(uint8_t*){target.place} + {place}u"
         numbers = (f"{number}u" for number in (count, size, step, size))
         calls.append(call("matloom_copy_parts", to, each.place, *numbers))
         place += size

@@ -19,7 +19,7 @@ from matloom.report import Report
 from matloom.runtime import load
 from matloom.session import Session
 from matloom.tools.evaluation import ClassResult, Evaluation
-from matloom.tools.metrics import confusion, metric_rank, scored
+from matloom.tools.metrics import compute_score, confusion, metric_rank
 from matloom.tools.samples import Samples, network_samples
 
 #: Number of classes of a binary decision.
@@ -87,7 +87,7 @@ def evaluate(
 
 def _evaluation(metric: str, results: Array, expected: Array, reports: list[Report]) -> Evaluation:
     """Return the evaluation of the outputs (samples, elements) and of the samples' reports."""
-    score, last = scored(metric, results, expected), reports[-1]
+    score, last = compute_score(metric, results, expected), reports[-1]
     pairs = None if metric_rank(metric) is None else confusion(results, expected)
     return Evaluation(
         network=last.network,

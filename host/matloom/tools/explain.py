@@ -128,11 +128,11 @@ def _totals(program: Program) -> list[str]:
         *_iterations(program),
         *([program.shared_slots] if program.shared_slots else []),
         f"cycles are predicted for memory {program.memory.name}",
-        *_tuned(program),
+        *_tuning_sentence(program),
         f"external memory in bytes: {sizes}; the host's constants: {len(program.host_data):,}",
     ]
     if engine:
-        moved = _moved(program)
+        moved = _bytes_moved(program)
         parts = ", ".join(f"{region.name} {moved[region]:,}" for region in Region)
         lines.insert(-1, f"bytes moved between memory and chip: {sum(moved.values()):,} ({parts})")
     if program.repeat is not None:
@@ -167,12 +167,12 @@ def _bodies(program: Program) -> Iterator[tuple[str, Program]]:
         yield step.outputs[0], body
 
 
-def _tuned(program: Program) -> list[str]:
+def _tuning_sentence(program: Program) -> list[str]:
     """Return a sentence on the choices of `matloom tune`, if the program uses them."""
     return [program.origin.tuned] if program.origin is not None and program.origin.tuned else []
 
 
-def _moved(program: Program) -> dict[Region, int]:
+def _bytes_moved(program: Program) -> dict[Region, int]:
     """Return the bytes that LOADs and STOREs of a run move, by region of external memory."""
     moved = dict.fromkeys(Region, 0)
     for step in program.steps:
@@ -196,7 +196,7 @@ def _advice(program: Program) -> str:
     if not engine:
         return "operators in int8, which the engine could run"
     lost, group = max(
-        ((_lost(program, group), group) for group in _timed(program, engine)),
+        ((_lost_cycles(program, group), group) for group in _groups_by_timestamp(program, engine)),
         key=lambda item: item[0],
     )
     share = lost / max(program.predicted_cycles, 1)
@@ -212,7 +212,7 @@ def _advice(program: Program) -> str:
     return text
 
 
-def _timed(program: Program, engine: list[LayerInfo]) -> list[list[LayerInfo]]:
+def _groups_by_timestamp(program: Program, engine: list[LayerInfo]) -> list[list[LayerInfo]]:
     """Return the operators on the engine, grouped if they share a completion time."""
     groups: dict[object, list[LayerInfo]] = {}
     for at, layer in enumerate(engine):
@@ -221,7 +221,7 @@ def _timed(program: Program, engine: list[LayerInfo]) -> list[list[LayerInfo]]:
     return list(groups.values())
 
 
-def _lost(program: Program, group: list[LayerInfo]) -> int:
+def _lost_cycles(program: Program, group: list[LayerInfo]) -> int:
     """Return the cycles of operators in excess of a full array's."""
     return sum(layer.predicted_cycles - int(program.ideal_cycles(layer)) for layer in group)
 

@@ -45,19 +45,19 @@ def space() -> list[tuple[int, ...]]:
     return [at for at in whole if _ratio(at) <= _LONGEST]
 
 
-def _ratio(at: tuple[int, ...]) -> float:
-    rows, columns = _SIDES[at[0]], _SIDES[at[1]]
+def _ratio(engine: tuple[int, ...]) -> float:
+    rows, columns = _SIDES[engine[0]], _SIDES[engine[1]]
     return max(rows, columns) / min(rows, columns)
 
 
-def text_of(at: tuple[int, ...]) -> str:
+def text_of(engine: tuple[int, ...]) -> str:
     """Return an engine as text for `--config`."""
-    rows, columns = _SIDES[at[0]], _SIDES[at[1]]
-    kib, banks = _SPADS[at[4]]
+    rows, columns = _SIDES[engine[0]], _SIDES[engine[1]]
+    kib, banks = _SPADS[engine[4]]
     return (
-        f"small+rows={rows}+columns={columns}+lanes={max(1, columns // _PARTS[at[2]])}"
-        f"+bus_bits={_BUSES[at[3]]}+spad_bytes={kib << 10}+spad_banks={banks}"
-        f"+acc_bytes={_ENTRIES[at[5]] * 4 * columns}{_EXTRAS[at[6]]}"
+        f"small+rows={rows}+columns={columns}+lanes={max(1, columns // _PARTS[engine[2]])}"
+        f"+bus_bits={_BUSES[engine[3]]}+spad_bytes={kib << 10}+spad_banks={banks}"
+        f"+acc_bytes={_ENTRIES[engine[5]] * 4 * columns}{_EXTRAS[engine[6]]}"
     )
 
 
@@ -194,17 +194,19 @@ class Exploration:
             size = min(_ROUND, count - len(points))
             batch: list[tuple[int, ...]] = []
             if len(points) >= _DRAWN * count:
-                near = self._near(points)
+                near = self._neighbours(points)
                 batch = list(itertools.islice(near, size))
             more = (at for at in drawn if at not in points and at not in batch and self.fits(at))
             batch += itertools.islice(more, size - len(batch))
             if not batch:
                 break
-            points |= self._compiled(batch, make)
+            points |= self._compile(batch, make)
             note(len(points))
         return list(points.values())
 
-    def _near(self, points: Mapping[tuple[int, ...], ExploredPoint]) -> Iterator[tuple[int, ...]]:
+    def _neighbours(
+        self, points: Mapping[tuple[int, ...], ExploredPoint]
+    ) -> Iterator[tuple[int, ...]]:
         """Yield neighbours of the front that are not known yet."""
         best = {id(point) for point in front_of(list(points.values()))}
         seen = set(points)
@@ -226,7 +228,7 @@ class Exploration:
         # The clock may be lower than the board's, but no resource may be exceeded.
         return engine is not None and all(use.beyond <= 0 for use in engine.uses.values())
 
-    def _compiled(
+    def _compile(
         self, batch: list[tuple[int, ...]], make: Callable[[], Executor]
     ) -> dict[tuple[int, ...], ExploredPoint]:
         texts = [text_of(at) for at in batch]
@@ -274,11 +276,11 @@ class Exploration:
             "device": self.part.device,
             "networks": list(self.networks),
             "seed": self.seed,
-            "front": [_shown(each) for each in front_of(points)],
-            "points": [_shown(each) for each in points],
+            "front": [_as_dict(each) for each in front_of(points)],
+            "points": [_as_dict(each) for each in points],
         }
 
 
-def _shown(point: ExploredPoint) -> dict[str, Any]:
+def _as_dict(point: ExploredPoint) -> dict[str, Any]:
     time = point.milliseconds
     return {**asdict(point), "milliseconds": round(time, 4) if math.isfinite(time) else None}

@@ -54,14 +54,14 @@ def _table(best: Sequence[ExploredPoint]) -> Markup:
             tag("code", each.text),
             f"{each.mhz:.1f}",
             *(f"{used:,}" for used in each.uses.values()),
-            *((measured(each),) if confirmed else ()),
+            *((measurement_text(each),) if confirmed else ()),
         )
         for each in best
     ]
     return table(columns, rows, sortable=True, caption="The fastest first")
 
 
-def measured(point: ExploredPoint) -> str:
+def measurement_text(point: ExploredPoint) -> str:
     """Return a text on the results of synthesis and routing."""
     found = point.measured
     parts = []

@@ -30,7 +30,7 @@ def project_files() -> dict[str, str]:
     found |= {f"src/{name}": name for name in (*sources, *_INTERNAL)}
     found |= {f"test/{name}": f"tests/{name}" for name in ("fake_bus.c", "fake_bus.h")}
     found["support/memory.c"] = "support/memory.c"
-    return {path: _filled(source, words) for path, source in sorted(found.items())}
+    return {path: _fill_in(source, words) for path, source in sorted(found.items())}
 
 
 def _zephyr_build() -> tuple[str, ...]:
@@ -60,12 +60,12 @@ def network_files(program: Program, name: str) -> dict[str, str]:
     return {
         f"src/{name}.c": source,
         f"src/{name}.h": header,
-        f"test/test_{name}.c": _filled("project/network/test.c", words),
-        f"examples/{name}/{name}.ino": _filled("project/network/sketch.ino", words),
+        f"test/test_{name}.c": _fill_in("project/network/test.c", words),
+        f"examples/{name}/{name}.ino": _fill_in("project/network/sketch.ino", words),
     }
 
 
-def _filled(source: str, words: Mapping[str, str]) -> str:
+def _fill_in(source: str, words: Mapping[str, str]) -> str:
     """Return a file of the firmware folder with `@WORD@` placeholders replaced."""
     text = (FIRMWARE / source).read_text()
     for word, value in words.items():

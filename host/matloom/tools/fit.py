@@ -172,14 +172,14 @@ class FittedEngine:
 class Fit:
     """Search for engines that fit a part.
 
-    `search` fills `found`, best first, and `next`, the next larger one, which does not fit.
+    `search` fills `best`, best first, and `next_larger`, the next larger one, which does not fit.
     """
 
     part: Part
     model: AreaModel = field(default_factory=load_model)
     placed: dict[str, Any] = field(default_factory=lambda: load_samples()["placed"])
-    found: list[FittedEngine] = field(default_factory=list)
-    next: FittedEngine | None = None
+    best: list[FittedEngine] = field(default_factory=list)
+    next_larger: FittedEngine | None = None
 
     def search(self) -> None:
         """Find the largest engine of each shape that fits and is expected to meet its clock."""
@@ -192,11 +192,11 @@ class Fit:
                 fitting.append(best)
             elif lacks:
                 tight.append(lacks)
-        self.found = sorted(fitting, key=lambda item: item.rank)
-        largest = self.found[0].macs if self.found else 0
+        self.best = sorted(fitting, key=lambda item: item.rank)
+        largest = self.best[0].macs if self.best else 0
         # The larger array that lacks the least.
         larger = [item for item in tight if item.macs > largest]
-        self.next = min(larger, key=lambda item: item.limit[1], default=None)
+        self.next_larger = min(larger, key=lambda item: item.limit[1], default=None)
 
     def _best_of_shape(
         self, rows: int, columns: int

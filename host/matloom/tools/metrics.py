@@ -46,7 +46,7 @@ def metric_rank(metric: str) -> int | None:
     return None
 
 
-def scored(metric: str, outputs: Array, labels: Array) -> Score:
+def compute_score(metric: str, outputs: Array, labels: Array) -> Score:
     """Return the score of outputs, float64 (samples, elements), against labels.
 
     Parameters

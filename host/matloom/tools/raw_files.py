@@ -25,7 +25,7 @@ class RawFile:
     array: Array
     rate: int | None = None
 
-    def named(self, program: Program) -> dict[str, Array]:
+    def by_name(self, program: Program) -> dict[str, Array]:
         """Return the array by the name of a program's only input.
 
         Raises `UserError` where there are several, or sound has another rate than is expected.

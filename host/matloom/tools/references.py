@@ -9,7 +9,7 @@ import numpy as np
 from matloom.errors import MissingPackageError
 from matloom.ir.graph import Array, FileCopy, Graph
 from matloom.kernels.onnx_sessions import onnx_session
-from matloom.kernels.reference import as_declared
+from matloom.kernels.reference import in_declared_shape
 
 
 class MicroReference:
@@ -85,7 +85,7 @@ class LiteReference:
             number: self.graph.tensors[number].shape for number in _computed_tensors(self.graph)
         }
         return {
-            number: as_declared(np.array(self.interpreter.get_tensor(number)), shape)
+            number: in_declared_shape(np.array(self.interpreter.get_tensor(number)), shape)
             for number, shape in shapes.items()
         }
 
@@ -125,7 +125,9 @@ class OnnxReference:
             found = wide
         copies = {number: _copy(self.graph, number) for number in _computed_tensors(self.graph)}
         return {
-            number: as_declared(_as_held(copy, found[copy.name]), self.graph.tensors[number].shape)
+            number: in_declared_shape(
+                _in_tensor_order(copy, found[copy.name]), self.graph.tensors[number].shape
+            )
             for number, copy in copies.items()
             if copy.name in found
         }
@@ -144,7 +146,7 @@ def _copy(graph: Graph, number: int) -> FileCopy:
     return graph.copies.get(number) or FileCopy(name=graph.tensors[number].name, axes=(), offset=0)
 
 
-def _as_held(copy: FileCopy, array: Array) -> Array:
+def _in_tensor_order(copy: FileCopy, array: Array) -> Array:
     """Return a value of the file as a tensor holds it."""
     array = array.transpose(copy.axes) if copy.axes else array
     return (array + np.uint8(copy.offset)).view(np.int8) if copy.offset else array

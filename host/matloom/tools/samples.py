@@ -26,7 +26,7 @@ class Samples:
         return {name: array[number] for name, array in self.arrays.items()}
 
 
-def network_samples(infos: Sequence[TensorInfo], given: Array | Mapping[str, Array]) -> Samples:
+def network_samples(infos: Sequence[TensorInfo], data: Array | Mapping[str, Array]) -> Samples:
     """Return the samples for a program's inputs.
 
     Each input has samples along an extra leading axis, or along the model's batch. Values are
@@ -35,7 +35,7 @@ def network_samples(infos: Sequence[TensorInfo], given: Array | Mapping[str, Arr
 
     Parameters
     ----------
-    given:
+    data:
         Arrays by name, or one array if there is one input. A single input may also be named ``x``;
         other arrays are then ignored.
 
@@ -46,9 +46,9 @@ def network_samples(infos: Sequence[TensorInfo], given: Array | Mapping[str, Arr
     """
     arrays, notes = {}, []
     for info in infos:
-        array = np.asarray(_chosen(info, given, alone=len(infos) == 1))
-        converted, note = _converted(info, array)
-        arrays[info.name] = _stacked(info, converted)
+        array = np.asarray(_array_for(info, data, alone=len(infos) == 1))
+        converted, note = _convert(info, array)
+        arrays[info.name] = _stack(info, converted)
         notes += [note] * bool(note)
     lengths = {name: len(array) for name, array in arrays.items()}
     if len(set(lengths.values())) > 1:
@@ -62,7 +62,7 @@ def network_samples(infos: Sequence[TensorInfo], given: Array | Mapping[str, Arr
     return Samples(arrays=arrays, notes=tuple(notes))
 
 
-def graph_samples(graph: Graph, given: Array | Mapping[str, Array]) -> Samples:
+def graph_samples(graph: Graph, data: Array | Mapping[str, Array]) -> Samples:
     """Return the samples for a graph's inputs, like `network_samples` for a program."""
     infos = []
     for number in graph.inputs:
@@ -75,31 +75,31 @@ def graph_samples(graph: Graph, given: Array | Mapping[str, Array]) -> Samples:
                 name=tensor.name, shape=tensor.shape, dtype=tensor.dtype, quantised=quantised
             )
         )
-    return network_samples(infos, given)
+    return network_samples(infos, data)
 
 
-def _chosen(info: TensorInfo, given: Array | Mapping[str, Array], *, alone: bool) -> Array:
+def _array_for(info: TensorInfo, data: Array | Mapping[str, Array], *, alone: bool) -> Array:
     """Return the array passed for an input."""
-    if not isinstance(given, Mapping):
+    if not isinstance(data, Mapping):
         if alone:
-            return given
+            return data
         raise UserError(
             "inputs of a network with several must be arrays by name, not one array",
             hint="see their names with: matloom explain NET",
         )
     for name in (info.name, *(["x"] if alone else [])):
-        if name in given:
-            return given[name]
-    if alone and len(given) == 1:
-        return next(iter(given.values()))
+        if name in data:
+            return data[name]
+    if alone and len(data) == 1:
+        return next(iter(data.values()))
     also = " or 'x'" if alone else ""
     raise UserError(
-        f"no array for input {info.name!r}{also} among {', '.join(map(repr, given)) or 'none'}",
+        f"no array for input {info.name!r}{also} among {', '.join(map(repr, data)) or 'none'}",
         hint="see the names of inputs with: matloom explain NET",
     )
 
 
-def _stacked(info: TensorInfo, array: Array) -> Array:
+def _stack(info: TensorInfo, array: Array) -> Array:
     """Return samples along an extra leading axis."""
     shape = info.shape
     if array.shape == shape:
@@ -116,7 +116,7 @@ def _stacked(info: TensorInfo, array: Array) -> Array:
     )
 
 
-def _converted(info: TensorInfo, array: Array) -> tuple[Array, str]:
+def _convert(info: TensorInfo, array: Array) -> tuple[Array, str]:
     """Return an array in the dtype of an input, and a sentence if it was converted."""
     wanted = np.dtype(info.dtype)
     if array.dtype == wanted:

@@ -60,7 +60,7 @@ class Move:
     later_alone: bool = False
 
 
-def applied(choices: Choices, move: Move) -> Choices:
+def apply_move(choices: Choices, move: Move) -> Choices:
     """Return the choices after a move."""
     if move.what == "layouts":
         return replace(choices, layouts=move.value)
@@ -68,25 +68,25 @@ def applied(choices: Choices, move: Move) -> Choices:
         constants = {**dict(choices.constants), move.what: move.value}
         return replace(choices, constants=tuple(sorted(constants.items())))
     if move.what == "residency":
-        return _residency(choices, move.value)
-    later = None if choices.later is None else _changed(choices.later, move)
-    first = choices.first if move.later_alone and later else _changed(choices.first, move)
+        return _with_residency(choices, move.value)
+    later = None if choices.later is None else _change_params(choices.later, move)
+    first = choices.first if move.later_alone and later else _change_params(choices.first, move)
     return replace(choices, first=first, later=later)
 
 
-def _residency(choices: Choices, stay: "_Stay | None") -> Choices:
+def _with_residency(choices: Choices, residency: "_Stay | None") -> Choices:
     """Return choices where some weights stay on chip; None: no weights."""
-    if stay is None:
+    if residency is None:
         first = replace(choices.first, resident=False, leaving=frozenset(), partly=())
         return replace(choices, first=first, later=None)
-    leaving, partly = stay
+    leaving, partly = residency
     first = replace(choices.first, resident=True, leaving=leaving, partly=partly)
     later = choices.later or first
     later = replace(later, resident=False, leaving=leaving, partly=partly)
     return replace(choices, first=first, later=later)
 
 
-def _changed(params: ScheduleParams, move: Move) -> ScheduleParams:
+def _change_params(params: ScheduleParams, move: Move) -> ScheduleParams:
     if move.stage is not None:
         limits = list(params.limits)
         limits[move.stage] = replace(limits[move.stage], **{move.what: move.value})
@@ -96,7 +96,7 @@ def _changed(params: ScheduleParams, move: Move) -> ScheduleParams:
     return replace(params, **{move.what: move.value})
 
 
-def drawn(
+def draw_move(
     segment: Segment,
     choices: Choices,
     weights: Sequence[float],
@@ -207,14 +207,14 @@ def _residency_move(
     if not most or (choices.later is not None and draw.random() < _NONE_STAY):
         return None if choices.later is None else Move(what="residency", value=None)
     if choices.later is None or draw.random() >= _ONE_STAYS:
-        return staying(segment, choices, draw.choice(SHARES))
+        return keep_weights(segment, choices, draw.choice(SHARES))
     one = draw.choice(sorted(most))
     counts = {at: sum(choices.first.stays(at, n) for n in range(most[at])) for at in most}
     counts[one] = draw.choice([n for n in range(most[one] + 1) if n != counts[one]])
     return _stay(segment, most, counts)
 
 
-def staying(segment: Segment, choices: Choices, share: float) -> Move | None:
+def keep_weights(segment: Segment, choices: Choices, share: float) -> Move | None:
     """Return the move that keeps weights in a share of the scratchpad.
 
     Weights that are used least come first; the last stage that fits may keep only some chunks.
@@ -246,9 +246,9 @@ def _stay(segment: Segment, most: dict[int, int], counts: dict[int, int]) -> Mov
     return Move(what="residency", value=(leaving, partly))
 
 
-def _uses(segment: Segment, at: int) -> int:
+def _uses(segment: Segment, stage: int) -> int:
     """Return how often a stage uses each of its weights."""
-    grid = segment.stages[at].grid
+    grid = segment.stages[stage].grid
     return grid.images * grid.rows * grid.width
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from matloom.schedule import Choices
 from matloom.schedule.params import Order, Weights
-from matloom.tuner.moves import SHARES, Move, applied, drawn, staying
+from matloom.tuner.moves import SHARES, Move, apply_move, draw_move, keep_weights
 from matloom.tuner.study import Cost, StudiedRun, Study, Trial, cost_of, cuts_of, key_of, runs_of
 from matloom.workers import completed
 
@@ -53,9 +53,9 @@ class Tuning:
     -------
     journal:
         File with a line for each trial; it is read first.
-    found:
+    best_choices:
         The best choices so far, the best first.
-    done:
+    trials_done:
         Trials so far.
     """
 
@@ -63,8 +63,8 @@ class Tuning:
     number: int
     journal: Path
     seed: int = 0
-    found: list[Best] = field(default_factory=list)
-    done: int = 0
+    best_choices: list[Best] = field(default_factory=list)
+    trials_done: int = 0
 
     def __post_init__(self) -> None:
         run = runs_of(self.study)[self.number]
@@ -72,12 +72,12 @@ class Tuning:
         self._known = dict(self._read())
         self._weights = _weights(run)
         self._merge: list[Move] = []
-        self.found = [Best(choices=run.choices, cost=run.cost)]
+        self.best_choices = [Best(choices=run.choices, cost=run.cost)]
 
     @property
     def best(self) -> Best:
         """The best choices so far."""
-        return self.found[0]
+        return self.best_choices[0]
 
     def run(
         self,
@@ -97,21 +97,21 @@ class Tuning:
             Called with the number of trials so far, and the share of cycles saved.
         """
         number = 0
-        openers = iter([[move] for move in self._openers()])
-        while self.done < trials and (until is None or time.monotonic() < until):
+        openers = iter([[move] for move in self._first_moves()])
+        while self.trials_done < trials and (until is None or time.monotonic() < until):
             draw = random.Random(f"{self.seed} {self.number} {number}")
             merged = [self._merge] if len(self._merge) > 1 else []
-            drawn = (self._drawn(draw) for _ in range(_DRAWS))
+            drawn = (self._draw_moves(draw) for _ in range(_DRAWS))
             moves = self._different(itertools.chain(merged, openers, drawn))
             if not moves:
                 break
-            self._round(moves[: trials - self.done], make)
-            self.done = min(self.done + len(moves), trials)
+            self._round(moves[: trials - self.trials_done], make)
+            self.trials_done = min(self.trials_done + len(moves), trials)
             number += 1
-            note(self.done, 1 - self.best.cost.both / self._run.cost.both)
-        return self.found
+            note(self.trials_done, 1 - self.best.cost.both / self._run.cost.both)
+        return self.best_choices
 
-    def _openers(self) -> Iterator[Move]:
+    def _first_moves(self) -> Iterator[Move]:
         """Yield moves that often gain much.
 
         They change choices for all stages, which `tighten` gives up early if memory is short;
@@ -121,7 +121,7 @@ class Tuning:
         for what in ("avoid_conflicts", "in_place", "over_inputs", "results_first"):
             yield Move(what=what, value=not getattr(choices.first, what))
         if self._run.may_pin:
-            made = (staying(segment, choices, share) for share in SHARES)
+            made = (keep_weights(segment, choices, share) for share in SHARES)
             yield from dict.fromkeys(move for move in made if move is not None)
         heavy = sorted(range(len(self._weights)), key=lambda at: -self._weights[at])
         for at in heavy[:_REORDERED]:
@@ -135,21 +135,22 @@ class Tuning:
         for name in sorted(able, key=lambda each: (-segment.sizes[each], each))[:_SPILLED]:
             yield Move(what="spilled", value=name)
 
-    def _drawn(self, draw: random.Random) -> list[Move]:
+    def _draw_moves(self, draw: random.Random) -> list[Move]:
         """Return moves to make together; empty if they would change nothing."""
         size = 2 if draw.random() < _DOUBLE else 1
         each = [
-            drawn(self._run.segment, self.best.choices, self._weights, draw) for _ in range(size)
+            draw_move(self._run.segment, self.best.choices, self._weights, draw)
+            for _ in range(size)
         ]
         made = [move for move in each if move is not None]
         return made if self._run.may_pin or all(one.what != "residency" for one in made) else []
 
-    def _different(self, every: Iterable[list[Move]]) -> list[list[Move]]:
+    def _different(self, candidates: Iterable[list[Move]]) -> list[list[Move]]:
         """Return the moves of a round: the first whose tiles are neither the best's nor others'."""
         start = self.best.choices
         seen, found = {self._cuts(start)}, list[list[Move]]()
-        for moves in every:
-            cuts = self._cuts(_all_applied(start, moves))
+        for moves in candidates:
+            cuts = self._cuts(_apply_all(start, moves))
             if cuts not in seen:
                 seen.add(cuts)
                 found.append(moves)
@@ -163,7 +164,7 @@ class Tuning:
     def _round(self, moves: list[list[Move]], make: Callable[[], Executor]) -> None:
         """Evaluate moves from the best so far, and take the best of them."""
         start = self.best
-        tried = [_all_applied(start.choices, each) for each in moves]
+        tried = [_apply_all(start.choices, each) for each in moves]
         trials = [Trial(study=self.study, run=self.number, choices=each) for each in tried]
         costs = self._costs(trials, make)
         better: list[tuple[Cost, int]] = []
@@ -176,9 +177,9 @@ class Tuning:
         # Moves that gain on their own are combined in the next round.
         self._merge = [move for cost, at in better for move in moves[at] if cost != start.cost]
         for cost, at in reversed(better):
-            self.found.insert(0, Best(choices=tried[at], cost=cost))
-        self.found.sort(key=lambda each: each.cost.both)
-        del self.found[_ROUND:]
+            self.best_choices.insert(0, Best(choices=tried[at], cost=cost))
+        self.best_choices.sort(key=lambda each: each.cost.both)
+        del self.best_choices[_ROUND:]
 
     def _costs(self, trials: list[Trial], make: Callable[[], Executor]) -> list[Cost | None]:
         """Return the cost of each trial, and write those that are new into the journal."""
@@ -206,9 +207,9 @@ class Tuning:
                 continue
 
 
-def _all_applied(choices: Choices, moves: list[Move]) -> Choices:
+def _apply_all(choices: Choices, moves: list[Move]) -> Choices:
     for move in moves:
-        choices = applied(choices, move)
+        choices = apply_move(choices, move)
     return choices
 
 

@@ -111,7 +111,12 @@ def study_of(
 
 def key_of(trial: Trial) -> str:
     """Return the digest of a trial."""
-    parts = [trial.study.digest, sorted(trial.study.left_out), trial.run, to_json(trial.choices)]
+    parts = [
+        trial.study.digest,
+        sorted(trial.study.left_out),
+        trial.run,
+        to_json(trial.choices),
+    ]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:24]
 
 
@@ -159,7 +164,7 @@ def cuts_of(trial: Trial) -> Hashable:
     It is much faster than a schedule; most changes of a limit leave all tiles unchanged.
     """
     choices = trial.choices
-    segment = _laid_out(trial.study, trial.run, choices.layouts)
+    segment = _with_layouts(trial.study, trial.run, choices.layouts)
     if segment is None:
         return choices
     cache = _cache(trial.study, trial.run, choices.layouts, choices.constants)
@@ -173,7 +178,7 @@ def cuts_of(trial: Trial) -> Hashable:
 
 
 @functools.lru_cache(maxsize=_CACHES)
-def _laid_out(study: Study, run: int, layouts: Layouts) -> Segment | None:
+def _with_layouts(study: Study, run: int, layouts: Layouts) -> Segment | None:
     """Return the segment of a run with layouts; None if they are not of its tensors."""
     studied = runs_of(study)[run]
     made = laid_out(studied.segment, replace(studied.choices, layouts=layouts))

@@ -80,7 +80,7 @@ def tune(
     says so, and none is taken that is slower there than the default.
     """
     default = _total(run.cost for run in runs_of(study))
-    study = _fused(study, note)
+    study = _choose_fusion(study, note)
     begin = time.monotonic()
     searches = _searches(study, journal, seed)
     done = 0
@@ -88,19 +88,19 @@ def tune(
         share = _share(budget, begin, at, len(searches))
         first = done
 
-        def told(count: int, gain: float, first: int = first) -> None:
+        def note_progress(count: int, gain: float, first: int = first) -> None:
             note(f"{first + count} trials, {gain:.1%} fewer cycles predicted")
 
         trials = budget.trials // len(searches)
-        search.run(trials, make, until=share, note=told)
-        done += search.done
-    found = list(_combined(searches))
+        search.run(trials, make, until=share, note=note_progress)
+        done += search.trials_done
+    found = list(_combine(searches))
     if budget.measured:
-        return _measured(study, found, budget.measured, done, note)
+        return _measure(study, found, budget.measured, done, note)
     return _predicted_best(study, found[0], default, done)
 
 
-def counted(program: Program) -> Cost:
+def count_cycles(program: Program) -> Cost:
     """Return the cycles that the simulated chip counts in a first and a second call."""
     with load(program, device="rtl", memory=program.memory) as session:
         cycles = []
@@ -110,18 +110,18 @@ def counted(program: Program) -> Cost:
     return Cost(*cycles)
 
 
-def _fused(study: Study, note: Callable[[str], None]) -> Study:
+def _choose_fusion(study: Study, note: Callable[[str], None]) -> Study:
     """Return the study without the stage passes that make it slower."""
     best = study
     for each in STAGE_PASSES:
         other = replace(best, left_out=best.left_out | {each.__name__})
         note(f"without {each.__name__}")
-        if _predicted(other).both < _predicted(best).both:
+        if _predict(other).both < _predict(best).both:
             best = other
     return best
 
 
-def _predicted(study: Study) -> Cost:
+def _predict(study: Study) -> Cost:
     return _total(run.cost for run in runs_of(study))
 
 
@@ -132,11 +132,11 @@ def _searches(study: Study, journal: Path, seed: int) -> list[Tuning]:
     ]
 
 
-def _share(budget: Budget, begin: float, at: int, count: int) -> float | None:
+def _share(budget: Budget, begin: float, position: int, count: int) -> float | None:
     """Return when the search of a run ends: each has as much time as the others."""
     if budget.until is None:
         return None
-    return begin + (budget.until - begin) * (at + 1) / count
+    return begin + (budget.until - begin) * (position + 1) / count
 
 
 def _total(costs: Iterator[Cost]) -> Cost:
@@ -144,13 +144,13 @@ def _total(costs: Iterator[Cost]) -> Cost:
     return Cost(sum(each.first for each in every), sum(each.later for each in every))
 
 
-def _combined(searches: list[Tuning]) -> Iterator[list[Best]]:
+def _combine(searches: list[Tuning]) -> Iterator[list[Best]]:
     """Yield the best choices of all runs, then others of the run that matters most."""
     best = [search.best for search in searches]
     yield best
     at = max(range(len(best)), key=lambda each: best[each].cost.both)
     seen = {best[at].cost}
-    for other in searches[at].found:
+    for other in searches[at].best_choices:
         if other.cost not in seen:
             seen.add(other.cost)
             yield [*best[:at], other, *best[at + 1 :]]
@@ -172,9 +172,9 @@ def _predicted_best(study: Study, best: list[Best], before: Cost, trials: int) -
     )
 
 
-def _measured(
+def _measure(
     study: Study,
-    found: list[list[Best]],
+    candidates: list[list[Best]],
     count: int,
     trials: int,
     note: Callable[[str], None],
@@ -191,9 +191,9 @@ def _measured(
             "the program of the default fails its check, so there is nothing to compare with",
             hint="matloom compile NET -o NET.mloom says which layer is wrong",
         )
-    before = counted(plain)
+    before = count_cycles(plain)
     after, winner = before, None
-    left, slow = list(found), math.inf
+    left, slow = list(candidates), math.inf
     for number in range(1, min(count, len(left)) + 1):
         bests = next((each for each in left if _first_of(each) < slow), left[0])
         left.remove(bests)
@@ -201,7 +201,7 @@ def _measured(
         program = _program(study, bests)
         if program is None:
             continue
-        cost = counted(program)
+        cost = count_cycles(program)
         if cost.first > _FIRST_SLOWER * before.first:
             slow = _first_of(bests)
         elif cost.later <= before.later and cost.both < after.both:
@@ -210,7 +210,7 @@ def _measured(
         winner=winner,
         before=before,
         after=after,
-        predicted=_total(each.cost for each in found[0]),
+        predicted=_total(each.cost for each in candidates[0]),
         trials=trials,
         counted=True,
     )

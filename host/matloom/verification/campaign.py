@@ -12,11 +12,11 @@ from matloom.coverage.coverage import Coverage
 from matloom.device.covered import CoveredTransport
 from matloom.verification.checks import check_stream
 from matloom.verification.pair import Pair
-from matloom.verification.plan import ON_CHIP, Prover, expected_seconds, lacking, place
+from matloom.verification.plan import ON_CHIP, Prover, expected_seconds, lacking, position_of
 from matloom.verification.regression import regression
 from matloom.verification.replays import how_to_replay, timing_of
 from matloom.verification.steered import steered_streams
-from matloom.verification.streams import LEAST, checks_run, close_chip, open_chip
+from matloom.verification.streams import LEAST, close_chip, open_chip, run_checks
 from matloom.verification.verdicts import (
     FAILED,
     INCOMPLETE,
@@ -50,7 +50,7 @@ class _Run:
         Deadline.
     expected:
         Seconds estimated to complete each step that has an end.
-    begun:
+    started_steps:
         Steps started so far.
     """
 
@@ -58,7 +58,7 @@ class _Run:
     end: float
     say: Callable[[str], None]
     expected: dict[str, float] = field(default_factory=dict)
-    begun: set[str] = field(default_factory=set)
+    started_steps: set[str] = field(default_factory=set)
     interrupted: bool = False
 
     @property
@@ -76,8 +76,8 @@ class _Run:
         if name == "streams":
             return left
         left = max(left - _FOR_STREAMS * 60 * self.verification.minutes, 0.0)
-        self.begun.add(name)
-        shares = 1 + len(self.expected.keys() - self.begun)
+        self.started_steps.add(name)
+        shares = 1 + len(self.expected.keys() - self.started_steps)
         return min(left, max(left / shares, 2 * self.expected.get(name, 0.0)))
 
 
@@ -123,7 +123,7 @@ def verify(
         "proofs": lambda step: _proofs(run, prover, step),
         "streams": lambda step: _streams(run, tasks, step),
     }
-    bodies = dict(sorted(bodies.items(), key=lambda each: place(each[0], expected)))
+    bodies = dict(sorted(bodies.items(), key=lambda each: position_of(each[0], expected)))
     for name, body in bodies.items():
         no_chip = "the simulator was not built" if name in ON_CHIP and not chips else ""
         _step(run, name, body, why_not[name] or no_chip)
@@ -190,11 +190,11 @@ def _coverage(run: _Run, chip: CoveredTransport, step: Step) -> None:
         streams += 1
         if now - last_report > 10:
             last_report = now
-            run.say(f"coverage: {_reached(coverage)}")
+            run.say(f"coverage: {_coverage_text(coverage)}")
     step.figures = {"streams": streams, "instructions": coverage.instructions}
     missing = len(coverage.missing())
     step.verdict = INCOMPLETE if missing else PASSED
-    step.detail, step.lines = _reached(coverage), []
+    step.detail, step.lines = _coverage_text(coverage), []
     if missing:
         # Extrapolates from the second half of the time, because the last points are the slowest.
         rate = (half[1] - missing) / max(time.monotonic() - half[0], 1.0)
@@ -203,7 +203,7 @@ def _coverage(run: _Run, chip: CoveredTransport, step: Step) -> None:
         )
 
 
-def _reached(coverage: Coverage) -> str:
+def _coverage_text(coverage: Coverage) -> str:
     shares = coverage.shares().values()
     reached, declared = (sum(column) for column in zip(*shares, strict=True))
     return f"{reached} of {declared} declared points reached"
@@ -215,7 +215,7 @@ def _streams(run: _Run, tasks: Tasks, step: Step) -> None:
     last_report = time.monotonic()
     end = last_report + run.seconds_for("streams")
     counts: Counter[str] = Counter()
-    for number, found in enumerate(checks_run(verification.config, verification.seed, tasks), 1):
+    for number, found in enumerate(run_checks(verification.config, verification.seed, tasks), 1):
         verification.coverage.merge(found.covered)
         counts += found.counts
         step.figures = dict(counts)

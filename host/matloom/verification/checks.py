@@ -18,7 +18,7 @@ from matloom.kernels.interpreter import interpret
 from matloom.program.instruction_table import unpack_all
 from matloom.runtime import load
 from matloom.tools.compare import random_inputs
-from matloom.verification.corruption import corrupt, defined, leaves_chip
+from matloom.verification.corruption import corrupt, is_defined, leaves_chip
 from matloom.verification.pair import MismatchError, Pair
 from matloom.verification.random_layers import random_layer
 from matloom.verification.random_programs import (
@@ -43,7 +43,7 @@ from matloom.verification.wide_operators import WINDOWED, WideOperators
 __all__ = [
     "CHECKS",
     "MismatchError",
-    "check_corrupted",
+    "check_corrupted_streams",
     "check_layers",
     "check_stream",
     "check_streams",
@@ -70,7 +70,7 @@ def check_streams(pair: Pair, seed: int, count: int = 20) -> Counter[str]:
             pair.calm()
         check_stream(pair, stream, number)
         if number % interval == interval - 1:
-            _equal_states(pair, number)
+            _compare_states(pair, number)
         ran += Counter(streams=1, instructions=len(stream.instructions))
     check_timestamps(pair, seed)
     check_registers(pair, seed)
@@ -99,7 +99,7 @@ def check_timestamps(pair: Pair, seed: int) -> None:
         raise MismatchError(f"timestamps of equal instructions: {wrong}")
 
 
-def check_corrupted(pair: Pair, seed: int, count: int = 20) -> Counter[str]:
+def check_corrupted_streams(pair: Pair, seed: int, count: int = 20) -> Counter[str]:
     """Run corrupted streams: check the fault, stray writes, and that the core stays usable.
 
     Results are compared if they are defined: a random change may introduce hazards, and results
@@ -114,19 +114,19 @@ def check_corrupted(pair: Pair, seed: int, count: int = 20) -> Counter[str]:
         if not pair.config.checks and leaves_chip(stream, pair.config):
             continue
         pair.disturb(seed + number)
-        faulty = _equal_ends(pair, stream, generator, number)
+        faulty = _compare_ends(pair, stream, generator, number)
         counts += Counter(streams=1, faults=int(faulty))
         for driver in pair:
             driver.reset()
         if number % 10 == 0:
             stream = legal
-        elif faulty or not defined(stream, pair.config):
+        elif faulty or not is_defined(stream, pair.config):
             continue
         counts["results"] += 1
         for driver in pair:
             clear_state(driver)
         check_stream(pair, stream, number)
-        _equal_states(pair, number)
+        _compare_states(pair, number)
     return counts
 
 
@@ -161,13 +161,13 @@ def check_layers(pair: Pair, seed: int, count: int = 5) -> Counter[str]:
 #: Checks that `make soak` chooses from.
 CHECKS = {
     "streams": check_streams,
-    "corrupted": check_corrupted,
+    "corrupted": check_corrupted_streams,
     "refusals": check_refusals,
     "layers": check_layers,
 }
 
 
-def least_busy(instructions: list[Instruction], bus_bytes: int) -> dict[str, int]:
+def minimum_busy_cycles(instructions: list[Instruction], bus_bytes: int) -> dict[str, int]:
     """Return the minimum cycles that LOAD and STORE are busy, by counter.
 
     Each moves a beat per cycle and computes a row address in two, so no instruction takes less.
@@ -200,7 +200,7 @@ def check_stream(pair: Pair, stream: RandomProgram, number: int) -> None:
                 f"stream {number}: {unit} is {counted[unit]} of {counted['cycles']}"
             )
     instructions = list(unpack_all(stream.commands))
-    for unit, least in least_busy(instructions, pair.rtl.config.bus_bytes).items():
+    for unit, least in minimum_busy_cycles(instructions, pair.rtl.config.bus_bytes).items():
         if pair.rtl.config.counters == 2 and counted[unit] < least:
             raise MismatchError(
                 f"stream {number}: {unit} is {counted[unit]}, at least {least} needed"
@@ -210,7 +210,7 @@ def check_stream(pair: Pair, stream: RandomProgram, number: int) -> None:
         raise MismatchError(f"stream {number}: {wrong}")
 
 
-def _equal_states(pair: Pair, number: int) -> None:
+def _compare_states(pair: Pair, number: int) -> None:
     """Compare the complete state on chip; it includes results of earlier streams."""
     pair.calm()
     model, chip = (read_state(driver) for driver in pair)
@@ -218,7 +218,7 @@ def _equal_states(pair: Pair, number: int) -> None:
         raise MismatchError(f"after stream {number}: scratchpad or accumulators differ")
 
 
-def _equal_ends(pair: Pair, stream: RandomProgram, generator: random.Random, number: int) -> bool:
+def _compare_ends(pair: Pair, stream: RandomProgram, generator: random.Random, number: int) -> bool:
     """Compare the fault records of a stream, and the memory around its regions."""
     bases = _fill(pair.rtl, pair.chip.memory, stream, generator)
     written = [
@@ -226,18 +226,18 @@ def _equal_ends(pair: Pair, stream: RandomProgram, generator: random.Random, num
         for region in WRITABLE_REGIONS
         for start in [bases[region] - pair.chip.memory_base]
     ]
-    before = _outside(pair.chip.memory, written)
+    before = _without_written(pair.chip.memory, written)
     chip, model = _outcome(pair.rtl, stream), _outcome(pair.model, stream)
     if chip != model:
         raise MismatchError(f"stream {number}: the chip ends with {chip}, the model with {model}")
     if chip is not None:
-        _require_lasting(pair, chip, number)
-    if (_outside(pair.chip.memory, written) != before).any():
+        _require_stable_record(pair, chip, number)
+    if (_without_written(pair.chip.memory, written) != before).any():
         raise MismatchError(f"stream {number}: a write outside its regions")
     return chip is not None
 
 
-def _require_lasting(pair: Pair, record: tuple[int, int, int, int], number: int) -> None:
+def _require_stable_record(pair: Pair, record: tuple[int, int, int, int], number: int) -> None:
     """Check that a fault record stays the same when read again after odd and even delays."""
     pair.rtl.write("IRQ_STATUS", 3)
     for cycles in (1, 1, 2):
@@ -260,7 +260,7 @@ def _fill(
     return bases
 
 
-def _outside(memory: NDArray[np.uint8], written: list[slice]) -> NDArray[np.uint8]:
+def _without_written(memory: NDArray[np.uint8], written: list[slice]) -> NDArray[np.uint8]:
     """Return external memory without the bytes that a stream may write."""
     remaining = memory.copy()
     for part in written:

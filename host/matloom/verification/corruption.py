@@ -82,7 +82,7 @@ def _steps(commands: bytes) -> int:
     return total
 
 
-def defined(stream: RandomProgram, config: Config) -> bool:
+def is_defined(stream: RandomProgram, config: Config) -> bool:
     """Return whether the results are independent of the order of units, with valid parameters.
 
     A multiplier or shift that is out of range has no defined result. Devices start with zeroed

@@ -42,7 +42,7 @@ _MEANT_WITH = {
 }
 
 
-def draw(generator: random.Random, config: Config, opcode: Opcode) -> dict[str, int]:
+def draw_fields(generator: random.Random, config: Config, opcode: Opcode) -> dict[str, int]:
     """Draw all fields of an instruction except addresses; `settle` makes them consistent."""
     if opcode is Opcode.EXEC:
         return _exec(generator, config)
@@ -147,12 +147,12 @@ def _write_once(
     outer: str,
     outer_step: str,
     extent: int,
-    apart: int = 1,
+    byte_distance: int = 1,
 ) -> None:
-    """Reduce counts to 1 until no two rows of `extent` bytes overlap; bytes are `apart`."""
+    """Reduce counts to 1 until no two rows of `extent` bytes overlap; bytes are `byte_distance`."""
 
     def separate(count: str, step: str, size: int) -> bool:
-        between = size == extent and values[step] == 1 and values[count] <= apart
+        between = size == extent and values[step] == 1 and values[count] <= byte_distance
         return values[count] == 1 or values[step] >= size or between
 
     def span(count: str, step: str) -> int:

@@ -11,7 +11,7 @@ from matloom.arch.isa import BLOCK_STEPS, FORMATS, AddressSpace, Opcode, Region
 from matloom.coverage.model import CROSSING, FIRST, LAST, Wish
 from matloom.coverage.sizes import extent_sizes, largest
 from matloom.program.verify import overlaps_itself
-from matloom.verification.draws import draw, settle, steps
+from matloom.verification.draws import draw_fields, settle, steps
 from matloom.verification.fields import (
     body_fields,
     boundary_value,
@@ -73,7 +73,7 @@ def random_instruction(
     external memory, ends inside the extent.
     """
     while True:
-        values = draw(generator, space.config, opcode)
+        values = draw_fields(generator, space.config, opcode)
         pinned = _pin(generator, space.config, opcode, values)
         if _fit(generator, space, opcode, values, pinned, most_steps):
             for _attempt in range(4):
@@ -93,7 +93,7 @@ def wished_instruction(
     fields = body_fields(opcode, config)
     for attempt in range(2 * _GRANTS):
         wanted = wish.fixed if attempt < _GRANTS else wish.small
-        values = {**draw(generator, config, opcode), **wanted}
+        values = {**draw_fields(generator, config, opcode), **wanted}
         # In modes other than i8xi8, a plain field is 0 even if pinned.
         other = bool(wanted.get("mode"))
         pinned = {name for name in wanted if not (other and fields[name].plain)}
@@ -164,12 +164,12 @@ def _fit(
         sized = sorted(pinned & sized_names(opcode, config))
         for name in generator.sample(sized, len(sized)):
             low = body_fields(opcode, config)[name].limits(config)[0]
-            fits_with = functools.partial(_with, fits, name)
+            fits_with = functools.partial(_is_possible_with, fits, name)
             values[name] = largest(low, values[name], fits_with)
     return False
 
 
-def _with(fits: Callable[[Mapping[str, int]], bool], name: str, value: int) -> bool:
+def _is_possible_with(fits: Callable[[Mapping[str, int]], bool], name: str, value: int) -> bool:
     return fits({name: value})
 
 
@@ -193,7 +193,7 @@ def _choose_bases(
         if not size:
             low, high = space.bounds(memory, "", values)
         wanted = wish.place if wish and wish.base == base else None
-        place = _base(generator, (low, high), size, _unit(config, memory), wanted)
+        place = _base(generator, (low, high), size, _bank_size(config, memory), wanted)
         values[base] = place // (unit := _boundary(base, values, config)) * unit
         if values[base] < low:
             return False
@@ -224,7 +224,7 @@ def _boundary(base: str, values: Mapping[str, int], config: Config) -> int:
     return 1
 
 
-def _unit(config: Config, memory: AddressSpace) -> int:
+def _bank_size(config: Config, memory: AddressSpace) -> int:
     """Return the size of a bank or page, in bytes or entries."""
     return {
         AddressSpace.SPAD: config.bank_bytes,
@@ -234,7 +234,7 @@ def _unit(config: Config, memory: AddressSpace) -> int:
 
 
 def _base(
-    generator: random.Random, bounds: tuple[int, int], size: int, unit: int, wanted: str | None
+    generator: random.Random, bounds: tuple[int, int], size: int, unit: int, placement: str | None
 ) -> int:
     """Return an address within bounds: first, last, arbitrary, or near the end of a bank."""
     low, high = bounds
@@ -242,6 +242,6 @@ def _base(
     boundary = unit * generator.randint(low // unit, high // unit)
     crossing = boundary - generator.choice((0, size, generator.randint(0, size)))
     chosen = generator.choice((low, last, generator.randint(low, last), crossing, crossing))
-    if wanted is not None:
-        chosen = {FIRST: low, LAST: last, CROSSING: crossing}[wanted]
+    if placement is not None:
+        chosen = {FIRST: low, LAST: last, CROSSING: crossing}[placement]
     return min(max(chosen, low), last)

@@ -80,7 +80,7 @@ def expected_seconds(
     return expected
 
 
-def place(name: str, expected: Mapping[str, float]) -> tuple[int, float]:
+def position_of(name: str, expected: Mapping[str, float]) -> tuple[int, float]:
     """Return the position of a step in the order of a run: shorter ones first, streams last."""
     if name in ("verilog", "simulator"):
         return STEPS.index(name), 0.0

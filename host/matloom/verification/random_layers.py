@@ -106,22 +106,22 @@ def _image(draw: _Draw, kernel: tuple[int, int], dilation: tuple[int, int]) -> t
 
 
 def _graph(
-    op: Op, attributes: Attributes, given: list[Tensor], constants: list[Tensor], output: Tensor
+    op: Op, attributes: Attributes, inputs: list[Tensor], constants: list[Tensor], output: Tensor
 ) -> Graph:
-    tensors = dict(enumerate((*given, *constants, output)))
-    count = len(given) + len(constants)
+    tensors = dict(enumerate((*inputs, *constants, output)))
+    count = len(inputs) + len(constants)
     node = Node(op=op, inputs=tuple(range(count)), outputs=(count,), attributes=attributes, index=0)
     return Graph(
         name=str(op).lower(),
-        inputs=tuple(range(len(given))),
+        inputs=tuple(range(len(inputs))),
         outputs=(count,),
         tensors=tensors,
         nodes=(node,),
     )
 
 
-def _weighted(
-    draw: _Draw, given: Tensor, shape: tuple[int, ...], axis: int, reduction: int
+def _weights_and_bias(
+    draw: _Draw, source: Tensor, shape: tuple[int, ...], axis: int, reduction: int
 ) -> tuple[list[Tensor], float]:
     """Return weights and bias, and an output scale that makes use of the output's range."""
     channels = shape[axis]
@@ -152,7 +152,7 @@ def _weighted(
         constants.append(
             Tensor(name="bias", shape=(channels,), dtype="int32", data=bias.astype(np.int32))
         )
-    return constants, given.scale * base * deviation / 64
+    return constants, source.scale * base * deviation / 64
 
 
 def _convolution(draw: _Draw, depthwise: bool) -> Graph:
@@ -175,7 +175,7 @@ def _convolution(draw: _Draw, depthwise: bool) -> Graph:
     images = draw.random.choice((1, 1, 2))
     data = draw.tensor("input", (images, height, width, depth), draw.scale(), draw.zero())
     shape = (1, *kernel, channels) if depthwise else (channels, *kernel, depth)
-    constants, scale = _weighted(draw, data, shape, 3 if depthwise else 0, reduction)
+    constants, scale = _weights_and_bias(draw, data, shape, 3 if depthwise else 0, reduction)
     output = draw.tensor("output", (images, out_height, out_width, channels), scale, draw.zero())
     common: dict[str, Any] = {
         "stride": stride,
@@ -192,7 +192,7 @@ def _convolution(draw: _Draw, depthwise: bool) -> Graph:
 def _dense(draw: _Draw) -> Graph:
     batch, depth, channels = draw.size(20), draw.size(200), draw.size(60)
     data = draw.tensor("input", (batch, depth), draw.scale(), draw.zero())
-    constants, scale = _weighted(draw, data, (channels, depth), 0, depth)
+    constants, scale = _weights_and_bias(draw, data, (channels, depth), 0, depth)
     output = draw.tensor("output", (batch, channels), scale, draw.zero())
     attributes = FullyConnected(activation=draw.activation())
     return _graph(Op.FULLY_CONNECTED, attributes, [data], constants, output)

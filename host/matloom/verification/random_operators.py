@@ -177,25 +177,25 @@ class Instances:
     def _bias_reach(self) -> int:
         return 1 << self._integer(4, 24)
 
-    def _output(self, op: Op, given: Tensor, shape: tuple[int, ...], at: int) -> Tensor:
+    def _output(self, op: Op, source: Tensor, shape: tuple[int, ...], at: int) -> Tensor:
         name = f"output_{at}"
         if op in (Op.ARG_MAX, Op.ARG_MIN):
             return Tensor(name=name, shape=shape, dtype="int32")
         if op is Op.DEQUANTIZE:
             return Tensor(name=name, shape=shape, dtype="float32")
-        if given.quantisation is None:
+        if source.quantisation is None:
             return self._tensor(name, shape)
         if (op, self.dtype) in FIXED:
             scale, zero = FIXED[op, self.dtype]
             quantisation = Quantisation(scale=(scale,), zero_point=(zero,))
         elif op in KEPT:
-            quantisation = given.quantisation
+            quantisation = source.quantisation
         else:
             low, high = (0.05, 20) if op in WEIGHTED else (0.002, 0.2)
             if op is Op.HARD_SWISH:
-                low = max(low, given.scale / 100)
+                low = max(low, source.scale / 100)
             if op is Op.SQUARED_DIFFERENCE:
-                low, high = (given.scale**2 * ratio for ratio in (10, 300))
+                low, high = (source.scale**2 * ratio for ratio in (10, 300))
             return self._tensor(name, shape, scale=self._scale_of(self.dtype, low, high))
         return Tensor(name=name, shape=shape, dtype=self.dtype, quantisation=quantisation)
 
@@ -406,7 +406,7 @@ class Instances:
             activation=self._activation(),
         )
 
-    def _cut(self, rank: int) -> list[bool]:
+    def _draw_axes(self, rank: int) -> list[bool]:
         """Return which axes change: all of them, or the two that the engine allows."""
         chosen = set(range(rank))
         if self.engine:
@@ -415,7 +415,7 @@ class Instances:
 
     def _padding(self, op: Op) -> tuple[list[Tensor], Attributes]:
         shape = self._shape()
-        cut = self._cut(len(shape))
+        cut = self._draw_axes(len(shape))
         before, after = (tuple(self._integer(0, 3) if at else 0 for at in cut) for _ in range(2))
         value = None
         if op is Op.PADV2:
@@ -455,7 +455,7 @@ class Instances:
         shape = self._shape(longest=9)
         begin, size, step = [], [], []
         strides = (1, 2, 3) if self.engine else (1, 2, 3, -1, -2)
-        for length, cut in zip(shape, self._cut(len(shape)), strict=True):
+        for length, cut in zip(shape, self._draw_axes(len(shape)), strict=True):
             if not cut:
                 begin.append(0)
                 size.append(length)

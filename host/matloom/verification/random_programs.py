@@ -180,12 +180,12 @@ class Draw:
     def _append_random(self, opcode: Opcode, most_steps: int, region: Region | None = None) -> None:
         # Most instructions are short, so that many fit into a second.
         budget = max(_LEAST_STEPS, int(most_steps ** self.random.uniform(0.6, 1)))
-        values = random_instruction(self.random, self._room(), opcode, budget)
+        values = random_instruction(self.random, self._remaining_space(), opcode, budget)
         if region is not None:
             values["region"] = region
         self._append_values(opcode, values)
 
-    def _room(self) -> Space:
+    def _remaining_space(self) -> Space:
         """Return the space for the next instruction's data."""
         regions = {**self.space.regions, Region.PROGRAM: self.command_bytes}
         return dataclasses.replace(self.space, regions=regions)

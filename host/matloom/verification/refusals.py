@@ -43,7 +43,7 @@ def refusal(config: Config, commands: bytes) -> _Record | None:
     return None
 
 
-def altered(generator: random.Random, config: Config) -> Iterator[bytes]:
+def altered_instructions(generator: random.Random, config: Config) -> Iterator[bytes]:
     """Yield packed variants of one legal instruction per opcode with changed bits, and END.
 
     Each bit after the opcode is inverted once, each field gets its first and last values and their
@@ -113,7 +113,7 @@ def check_refusals(pair: Pair, seed: int, count: int = 100) -> Counter[str]:
     generator = random.Random(f"refusals {seed}")
     if not pair.config.checks:
         return Counter()
-    cases = list(altered(generator, pair.config))
+    cases = list(altered_instructions(generator, pair.config))
     generator.shuffle(cases)
     ran: Counter[str] = Counter()
     pair.calm()

@@ -30,7 +30,7 @@ def check_registers(pair: Pair, seed: int) -> None:
                         f"{item.name} is {found:#x} where {expected:#x} was written"
                     )
                 pair.chip.wait_interrupt(1)
-    _written_one_by_one(pair, generator)
+    _write_one_by_one(pair, generator)
     pair.rtl.write("TIMEOUT", timeout)
     for name in ("IRQ_STATUS", "IRQ_ENABLE"):
         pair.rtl.write(name, 3)
@@ -43,7 +43,7 @@ def _stored_registers(config: Config) -> list[Register]:
     return [item for item in registers_of(config) if item.access is Access.RW]
 
 
-def _written_one_by_one(pair: Pair, generator: random.Random) -> None:
+def _write_one_by_one(pair: Pair, generator: random.Random) -> None:
     """After a reset, write registers in random order, and read all of them each time.
 
     They lie in a memory that a reset does not clear, with a flag for each that says whether it was

@@ -86,12 +86,12 @@ class _Traced(RtlTransport):
         super().write32(address, value)
 
 
-def replay(config: Config, failed: Replay, waves: Path | None, say: Callable[[str], None]) -> None:
+def replay(config: Config, failure: Replay, waves: Path | None, say: Callable[[str], None]) -> None:
     """Repeat a check from its initial state; raises what the check raises.
 
     With `waves` it runs twice: once to find the failing run, and once to record it as VCD.
     """
-    body = _steered(config, failed, say) if failed.check == _STEERED else _check(failed)
+    body = _steered_check(config, failure, say) if failure.check == _STEERED else _check(failure)
     chip = _Traced(config, None, 0)
     try:
         body(Pair.of(chip, config))
@@ -112,27 +112,29 @@ def replay(config: Config, failed: Replay, waves: Path | None, say: Callable[[st
         chip.close()
 
 
-def _check(failed: Replay) -> Callable[[Pair], object]:
-    return lambda pair: CHECKS[failed.check](pair, failed.seed)
+def _check(failure: Replay) -> Callable[[Pair], object]:
+    return lambda pair: CHECKS[failure.check](pair, failure.seed)
 
 
-def _steered(config: Config, failed: Replay, say: Callable[[str], None]) -> Callable[[Pair], None]:
+def _steered_check(
+    config: Config, failure: Replay, say: Callable[[str], None]
+) -> Callable[[Pair], None]:
     """Draw the directed stream with a number; it depends on what earlier streams reach."""
-    chip = CoveredTransport(config, memory_bytes(config), check_bus=True, state_seed=failed.seed)
+    chip = CoveredTransport(config, memory_bytes(config), check_bus=True, state_seed=failure.seed)
     coverage, pair = Coverage(config), Pair.of(chip, config)
     chip.coverage = coverage
-    for number, steered in enumerate(steered_streams(coverage, failed.seed)):
-        if number == failed.number:
+    for number, steered in enumerate(steered_streams(coverage, failure.seed)):
+        if number == failure.number:
             break
         if number % 20 == 0:
-            say(f"drawing stream {number} of {failed.number}")
+            say(f"drawing stream {number} of {failure.number}")
         chip.set_timing(timing_of(steered.stall, number))
         check_stream(pair, steered.stream, number)
         chip.count()
     chip.close()
 
     def body(pair: Pair) -> None:
-        pair.chip.set_timing(timing_of(steered.stall, failed.number))
-        check_stream(pair, steered.stream, failed.number)
+        pair.chip.set_timing(timing_of(steered.stall, failure.number))
+        check_stream(pair, steered.stream, failure.number)
 
     return body

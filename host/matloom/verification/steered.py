@@ -62,9 +62,9 @@ def steered_streams(coverage: Coverage, seed: int) -> Iterator[Steered]:
                 wishes = [
                     each[: -len(stall) - 1] for each in lacks["field"] if each.endswith(f" {stall}")
                 ]
-                stream = _granting(number, coverage, wishes)
+                stream = _stream_for_points(number, coverage, wishes)
             case "flight":
-                stream = _pairing(number, coverage, lacks["flight"])
+                stream = _stream_of_pairs(number, coverage, lacks["flight"])
             case "wait":
                 stream = random_stream(number, coverage.config, _FAR, most_steps=_SHORT)
             case _:
@@ -72,16 +72,16 @@ def steered_streams(coverage: Coverage, seed: int) -> Iterator[Steered]:
         yield Steered(stream=stream, stall=stall)
 
 
-def _granting(seed: int, coverage: Coverage, points: list[str]) -> RandomProgram:
+def _stream_for_points(seed: int, coverage: Coverage, points: list[str]) -> RandomProgram:
     """Return a stream for some field points, named without the stall."""
     config, generator = coverage.config, random.Random(seed)
     large = max(REGION_BYTES, config.spad_bytes + 8192)
     draw = _SteeredDraw(seed, config, generator.choice((REGION_BYTES, large)))
     chosen = generator.sample(points, min(len(points), 3 * _WISHES))
-    return draw.granting({point: coverage.model.wishes[point] for point in chosen})
+    return draw.stream_for({point: coverage.model.wishes[point] for point in chosen})
 
 
-def _pairing(seed: int, coverage: Coverage, points: list[str]) -> RandomProgram:
+def _stream_of_pairs(seed: int, coverage: Coverage, points: list[str]) -> RandomProgram:
     """Return a stream with some pairs of instructions."""
     config, generator = coverage.config, random.Random(seed)
     kinds: dict[str, list[Wish]] = {}
@@ -97,7 +97,7 @@ def _pairing(seed: int, coverage: Coverage, points: list[str]) -> RandomProgram:
         if word == " overtakes ":
             first, second = second, first
         pairs.append((generator.choice(kinds[first]), generator.choice(kinds[second])))
-    return _SteeredDraw(seed, config).pairing(pairs)
+    return _SteeredDraw(seed, config).stream_of_pairs(pairs)
 
 
 class _SteeredDraw(Draw):
@@ -113,26 +113,26 @@ class _SteeredDraw(Draw):
                 config=config, regions=self.space.regions, fetched=(0, 0), results=(0, size)
             )
 
-    def granting(self, wishes: Mapping[str, Wish]) -> RandomProgram:
+    def stream_for(self, wishes: Mapping[str, Wish]) -> RandomProgram:
         """Return a stream that should reach coverage points, given what each one needs."""
         self._begin()
         granted, reached = 0, set[str]()
         for point, wish in wishes.items():
             if granted == _WISHES:
                 break
-            if point not in reached and self._grant(wish, _MOST_STEPS, reached, point):
+            if point not in reached and self._append_wished(wish, _MOST_STEPS, reached, point):
                 granted += 1
         return self._end(_SHORT)
 
-    def pairing(self, pairs: list[tuple[Wish, Wish]]) -> RandomProgram:
+    def stream_of_pairs(self, pairs: list[tuple[Wish, Wish]]) -> RandomProgram:
         """Return a stream of pairs, the second of each shorter than the first."""
         self._begin()
         for first, second in pairs:
-            self._grant(first, _LONG, set(), "")
-            self._grant(second, _SHORT, set(), "")
+            self._append_wished(first, _LONG, set(), "")
+            self._append_wished(second, _SHORT, set(), "")
         return self._end(_SHORT)
 
-    def _grant(self, wish: Wish, most_steps: int, reached: set[str], point: str) -> bool:
+    def _append_wished(self, wish: Wish, most_steps: int, reached: set[str], point: str) -> bool:
         """Append a wished instruction if possible; record what it reaches."""
         if not self._fetches and wish.opcode is Opcode.EXEC:
             return False
@@ -141,7 +141,7 @@ class _SteeredDraw(Draw):
             if any(wish.fixed.get(name) for name in free):
                 return False
             wish = Wish(**{**vars(wish), "fixed": {**wish.fixed, **free}})
-        room, values = self._room(), None
+        room, values = self._remaining_space(), None
         for budget in (min(most_steps, _FEW_STEPS), most_steps):
             values = values or wished_instruction(self.random, room, wish, budget)
         if values is None:

@@ -36,7 +36,7 @@ class Check:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Checked:
+class CheckOutcome:
     """Counts and coverage of a check; `error` is empty if it passed, else `lines` say where."""
 
     check: Check
@@ -71,7 +71,7 @@ def close_chip() -> None:
         chip.close()
 
 
-def _run(check: Check) -> Checked:
+def _run(check: Check) -> CheckOutcome:
     """Run a check on the chip of this process and on the functional model."""
     chip = open_chip(check.config, check.state_seed)
     chip.coverage = Coverage(check.config)
@@ -82,12 +82,12 @@ def _run(check: Check) -> Checked:
     except Exception as failed:  # A faulty chip may raise anything.
         error = f"{type(failed).__name__}: {failed}"
         lines = traceback.format_exc().splitlines()[-_LINES:]
-    return Checked(
+    return CheckOutcome(
         check=check, counts=counts, covered=chip.coverage, error=error, lines=tuple(lines)
     )
 
 
-def checks_run(config: Config, seed: int, tasks: Tasks) -> Iterator[Checked]:
+def run_checks(config: Config, seed: int, tasks: Tasks) -> Iterator[CheckOutcome]:
     """Return the outcomes of checks without end, in the order in which a seed draws them."""
     draw = random.Random(seed)
     checks = (

@@ -53,7 +53,7 @@ def wrong_timestamps(
     # For each unit, the earliest completion of each of its instructions.
     earliest: dict[Opcode, list[int]] = {unit: [] for unit in UNITS}
     for number, instruction in enumerate(instructions):
-        bound = 1 + _before(instruction, earliest)
+        bound = 1 + _predecessors_end(instruction, earliest)
         if instruction.opcode not in UNITS:
             continue
         done = known.get(instruction.values.get("timestamp", 0), bound)
@@ -63,7 +63,7 @@ def wrong_timestamps(
     return ""
 
 
-def _before(instruction: Instruction, earliest: Mapping[Opcode, Sequence[int]]) -> int:
+def _predecessors_end(instruction: Instruction, earliest: Mapping[Opcode, Sequence[int]]) -> int:
     """Return the earliest time at which everything before an instruction has completed."""
     latest = 0
     for unit in UNITS:

@@ -56,7 +56,7 @@ class Step:
     @property
     def sentence(self) -> str:
         """The detail, and the figures in words."""
-        figures = (f"{count:,} {_words(name, self)}" for name, count in self.figures.items())
+        figures = (f"{count:,} {_figures_text(name, self)}" for name, count in self.figures.items())
         return "; ".join(filter(None, (self.detail, ", ".join(figures))))
 
 
@@ -79,7 +79,7 @@ _WORDS = {
 }
 
 
-def _words(name: str, step: Step) -> str:
+def _figures_text(name: str, step: Step) -> str:
     what, known = _WORDS.get(name, (name, ""))
     return f"{what} ({known})" if known and step.verdict == PASSED else what
 

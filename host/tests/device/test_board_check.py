@@ -36,7 +36,7 @@ class Memory:
 
 def test_a_good_memory():
     found = check_memory(Memory(), 1 << 17)
-    assert found.right
+    assert found.is_correct
     assert found.tested == 1 << 17
     assert found.summary.startswith("memory: 131072 bytes written and read twice, right, ")
 
@@ -45,7 +45,7 @@ def test_a_good_memory():
 def test_a_wire_of_the_address(bit):
     """A stuck address wire makes two blocks one; from bit 12 on, since blocks are 4 KiB."""
     found = check_memory(Memory(place=lambda at: at & ~(1 << bit)), 1 << 17)
-    assert not found.right
+    assert not found.is_correct
     assert "bytes are wrong, in bits 0, 1, 2, 3, 4, 5, 6, 7" in found.fault
 
 

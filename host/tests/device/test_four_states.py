@@ -13,7 +13,7 @@ from matloom.device.driver import Driver
 from matloom.device.errors import DeviceError
 from matloom.device.rtl import RtlTransport
 from matloom.runtime import load
-from matloom.verification.checks import MismatchError, check_corrupted, check_streams
+from matloom.verification.checks import MismatchError, check_corrupted_streams, check_streams
 from matloom.verification.pair import MEMORY_BYTES, Pair
 from matloom_rtl.generate import generate
 from support.four_states import FourStateTransport
@@ -84,7 +84,9 @@ def test_random_streams(chip, seed):
 
 @pytest.mark.slow
 def test_corrupted_streams(chip, seed):
-    ran = defined(chip, lambda each: check_corrupted(Pair.of(each, CONFIG, TIMEOUT), seed, 8))
+    ran = defined(
+        chip, lambda each: check_corrupted_streams(Pair.of(each, CONFIG, TIMEOUT), seed, 8)
+    )
     assert ran["faults"] > 1
 
 

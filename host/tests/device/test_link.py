@@ -15,7 +15,7 @@ from matloom.device.frames import ReplyParser, request_frame
 from matloom.device.link import Link
 from matloom.device.link_transport import LinkTransport
 from matloom.device.model.transport import ModelTransport
-from matloom.device.window import Asked
+from matloom.device.window import LinkRequest
 from matloom.runtime import Session, compile
 from support.link_device import LinkDevice
 from support.link_line import NOISES, Line, Target, campaign
@@ -296,7 +296,7 @@ def test_a_session_reports_link_traffic(small_product, small_inputs):
 def test_windows_hold_what_the_device_keeps():
     line, transport = opened()
     line.back.dropped = 1.0
-    asked = [Asked(length=4, address=0, data=bytes(4)) for _ in range(100)]
+    asked = [LinkRequest(length=4, address=0, data=bytes(4)) for _ in range(100)]
     with pytest.raises(DeviceTimeoutError):
         transport._link.exchange(Request.WRITE_REGISTERS, asked)
     assert len(line.device.writes) == numbers.WINDOW_REQUESTS

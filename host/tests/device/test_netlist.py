@@ -7,7 +7,7 @@ from matloom.data.digits import NETWORK
 from matloom.device.netlist import NetlistTransport
 from matloom.device.rtl import RtlTransport
 from matloom.runtime import load
-from matloom.verification.checks import check_corrupted, check_streams
+from matloom.verification.checks import check_corrupted_streams, check_streams
 from matloom.verification.pair import MEMORY_BYTES, Pair
 
 from .conftest import CONFIGS
@@ -58,5 +58,5 @@ def test_random_streams(chips, seed):
 
 def test_corrupted_streams(chips, seed):
     """They end with the model's record, write only where allowed, and leave a usable core."""
-    ran = same(chips, lambda pair: check_corrupted(pair, seed, 8))
+    ran = same(chips, lambda pair: check_corrupted_streams(pair, seed, 8))
     assert ran["faults"] > 1

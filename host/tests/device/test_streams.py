@@ -3,7 +3,7 @@
 import pytest
 
 from matloom.arch.config import PRESETS
-from matloom.verification.checks import check_corrupted, check_streams
+from matloom.verification.checks import check_corrupted_streams, check_streams
 from matloom.verification.random_programs import clear_state, random_stream, read_state, run_stream
 
 every_config = pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_corrupted_streams(pair, numbers, seed):
     """
     whole = len(numbers) <= 100 or pair.config == PRESETS["nano"]
     count = len(numbers) if whole else len(numbers) // 3
-    ran = check_corrupted(pair, seed + numbers.start, count)
+    ran = check_corrupted_streams(pair, seed + numbers.start, count)
     assert ran["streams"] == count
     assert ran["faults"] > count // 3
     assert ran["results"] > count // 8

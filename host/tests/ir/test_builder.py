@@ -9,7 +9,7 @@ from matloom.ir import builder
 from matloom.ir.attributes import Arithmetic, Axis
 from matloom.ir.builder import GraphBuilder
 from matloom.ir.graph import Op, Quantisation
-from matloom.kernels.interpreter import carried, interpret
+from matloom.kernels.interpreter import interpret, next_state
 
 SCALE = Quantisation(scale=(0.5,), zero_point=(0,))
 NOTHING = Arithmetic()
@@ -28,7 +28,7 @@ def test_a_variable_keeps_what_it_is_assigned():
     made = graph.graph(after)
     given = {x: np.array([[1, 2, 3]], np.int8)}
     first = interpret(made, given)
-    second = interpret(made, {**given, **carried(made, first)})
+    second = interpret(made, {**given, **next_state(made, first)})
     np.testing.assert_array_equal(second[after], [[2, 4, 6]])
 
 

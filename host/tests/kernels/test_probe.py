@@ -30,12 +30,12 @@ def processes(monkeypatch):
 
 
 def test_one_process_answers_within_a_block(processes):
-    with probe.kept_processes():
+    with probe.keep_processes():
         assert probe.refusals(PACKAGE, [cut(1001)]) == [""]
         (kept,) = processes._kept.values()
         assert probe.tensor_shapes(cut(1).content, {0: (7,)}, [])[0][1] == (7,)
         assert [*processes._kept.values()] == [kept]
-        with probe.kept_processes():
+        with probe.keep_processes():
             pass
         assert processes._kept
     assert not processes._kept
@@ -43,7 +43,7 @@ def test_one_process_answers_within_a_block(processes):
 
 
 def test_a_process_that_ended_is_replaced(processes):
-    with probe.kept_processes():
+    with probe.keep_processes():
         assert probe.refusals(PACKAGE, [cut(1002)]) == [""]
         (kept,) = processes._kept.values()
         kept._running.kill()
@@ -53,7 +53,7 @@ def test_a_process_that_ended_is_replaced(processes):
 
 
 def test_a_fork_starts_its_own_processes(processes, monkeypatch):
-    with probe.kept_processes():
+    with probe.keep_processes():
         assert probe.refusals(PACKAGE, [cut(1005)]) == [""]
         (kept,) = processes._kept.values()
         with monkeypatch.context() as fork:

@@ -11,7 +11,7 @@ import matloom
 from matloom.data.digits import NETWORK, input_quantisation
 from matloom.data.digits import quantise as for_digits
 from matloom.errors import UserError, UserTypeError
-from matloom.kernels.real import dequantised, quantised
+from matloom.kernels.real import dequantise_array, quantise_array
 from matloom.program.records import Quantised, TensorInfo
 
 
@@ -30,25 +30,25 @@ def test_halves_go_away_from_zero_and_ends_saturate(dtype, scale, zero_point):
         quotient = value / scale
         away = math.copysign(math.floor(abs(quotient) + 0.5), quotient)
         expected.append(min(max(int(away) + zero_point, limits.min), limits.max))
-    made = quantised(info(dtype, scale, zero_point), values)
+    made = quantise_array(info(dtype, scale, zero_point), values)
     assert (str(made.dtype), made.tolist()) == (dtype, expected)
     inside = (made > limits.min) & (made < limits.max)
-    back = dequantised(info(dtype, scale, zero_point), made)
+    back = dequantise_array(info(dtype, scale, zero_point), made)
     assert back.dtype == np.float32
     assert np.abs(back - values)[inside].max() <= scale / 2
 
 
 def test_not_a_number_is_zero_and_infinity_saturates():
-    made = quantised(info("int8", 0.1, 5), [np.nan, np.inf, -np.inf])
+    made = quantise_array(info("int8", 0.1, 5), [np.nan, np.inf, -np.inf])
     assert made.tolist() == [5, 127, -128]
 
 
 def test_without_a_scale_numbers_stay():
-    assert quantised(info("float32"), [1.5]).tolist() == [1.5]
-    assert quantised(info("int32"), [7]).dtype == np.int32
+    assert quantise_array(info("float32"), [1.5]).tolist() == [1.5]
+    assert quantise_array(info("int32"), [7]).dtype == np.int32
     with pytest.raises(UserError, match="'x' of int32 has no scale, so it takes integers"):
-        quantised(info("int32"), [1.5])
-    assert dequantised(info("int32"), [7]).tolist() == [7]
+        quantise_array(info("int32"), [1.5])
+    assert dequantise_array(info("int32"), [7]).tolist() == [7]
 
 
 @pytest.fixture(scope="module")

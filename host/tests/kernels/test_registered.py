@@ -15,7 +15,7 @@ from matloom.frontend.tflite.write import write_tflite
 from matloom.ir.attributes import Arithmetic
 from matloom.ir.builder import GraphBuilder
 from matloom.ir.graph import Op, Quantisation
-from matloom.kernels.cut import packed, plain_model
+from matloom.kernels.cut import plain_model, serialise
 
 pytest.importorskip("ai_edge_litert", reason="ai-edge-litert is not installed")
 
@@ -59,7 +59,7 @@ def file(options=b""):
             code.builtinCode = code.deprecatedBuiltinCode = tflite.BuiltinOperator.CUSTOM
             code.customCode = NAME.encode()
     model.subgraphs[0].operators[1].customOptions = np.frombuffer(options, np.uint8)
-    return packed(model)
+    return serialise(model)
 
 
 def run(content, x=X):

@@ -15,10 +15,10 @@ from matloom.meaning.terms import (
     is_known,
     join_words,
     limbs,
-    looked_up,
+    look_up,
     nibbles,
     peaks,
-    requantised,
+    requantise,
     split_words,
 )
 
@@ -68,46 +68,46 @@ def test_unchanged_probes_pass_a_lane_unchanged(rounding):
     values = np.arange(-1000, 1000)
     assert np.array_equal(requantize(values, scale.multiplier, scale.shift, rounding), values)
     probes = fresh(100, 1)
-    assert np.array_equal(requantised(probes, 0, scale), probes)
-    assert np.array_equal(requantised(EVERY_BYTE, 0, scale), EVERY_BYTE)
-    assert np.array_equal(requantised(values, 0, scale, "sum"), values)
+    assert np.array_equal(requantise(probes, 0, scale), probes)
+    assert np.array_equal(requantise(EVERY_BYTE, 0, scale), EVERY_BYTE)
+    assert np.array_equal(requantise(values, 0, scale, "sum"), values)
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: next(iter(change)))
 @pytest.mark.parametrize("base", [{}, {"multiplier": 1_500_000_000, "shift": -7}])
 def test_every_parameter_changes_the_result(change, base):
     sums = fresh(500, 2) * 37
-    plain = requantised(sums, 11, Scale(**base))
-    assert (requantised(sums, 11, Scale(**{**base, **change})) != plain).all()
-    assert (requantised(sums, 12, Scale(**base)) != plain).all()
-    assert (requantised(sums + 1, 10, Scale(**base)) == plain).all()
+    plain = requantise(sums, 11, Scale(**base))
+    assert (requantise(sums, 11, Scale(**{**base, **change})) != plain).all()
+    assert (requantise(sums, 12, Scale(**base)) != plain).all()
+    assert (requantise(sums + 1, 10, Scale(**base)) == plain).all()
 
 
 def test_rounding_rules_and_the_bias_of_an_average_differ():
     sums = fresh(500, 3)
     made = [
-        requantised(sums, 4, Scale(multiplier=1_500_000_000, rounding=rounding))
+        requantise(sums, 4, Scale(multiplier=1_500_000_000, rounding=rounding))
         for rounding in ROUNDINGS
     ]
     assert all((first != second).all() for first, second in itertools.combinations(made, 2))
     average = Scale(multiplier=1_500_000_000, rounding=Rounding.AVERAGE)
     # Away from zero: that is not the sum with a larger one.
-    assert (requantised(sums + 1, 3, average) != requantised(sums, 4, average)).all()
+    assert (requantise(sums + 1, 3, average) != requantise(sums, 4, average)).all()
 
 
 def test_channels_have_scales_of_their_own():
     multipliers = np.array([2**30, 1_500_000_000, 1_500_000_001])
     shifts = np.array([1, -3, -3])
     sums = np.stack([fresh(50, 4)] * 3, axis=-1)
-    together = requantised(sums, 0, Scale(multiplier=multipliers, shift=shifts))
+    together = requantise(sums, 0, Scale(multiplier=multipliers, shift=shifts))
     for channel in range(3):
         scale = Scale(multiplier=int(multipliers[channel]), shift=int(shifts[channel]))
-        assert np.array_equal(together[:, channel], requantised(sums[:, channel], 0, scale))
+        assert np.array_equal(together[:, channel], requantise(sums[:, channel], 0, scale))
     assert (together[:, 1] != together[:, 2]).all()
 
 
 def test_limits_that_meet_make_a_constant():
-    assert (requantised(fresh(9, 5), 0, Scale(low=-7, high=-7)) == -7).all()
+    assert (requantise(fresh(9, 5), 0, Scale(low=-7, high=-7)) == -7).all()
 
 
 def test_words_are_their_bytes():
@@ -118,7 +118,7 @@ def test_words_are_their_bytes():
     assert np.array_equal(low[1000:], raw[:, 0])
     assert np.array_equal(high[1000:], raw[:, 1])
     every = Scale(low=-(2**15), high=2**15 - 1)
-    assert np.array_equal(requantised(words, 0, every, "word"), words)
+    assert np.array_equal(requantise(words, 0, every, "word"), words)
 
 
 def test_each_limb_of_a_sum_is_another_byte():
@@ -129,10 +129,10 @@ def test_each_limb_of_a_sum_is_another_byte():
 
 def test_tables_keep_constants_and_are_distinguished():
     table = np.roll(EVERY_BYTE, 5)[np.newaxis]
-    assert np.array_equal(looked_up(table, EVERY_BYTE), table[0, EVERY_BYTE & 255])
+    assert np.array_equal(look_up(table, EVERY_BYTE), table[0, EVERY_BYTE & 255])
     probes, other = fresh(300, 10), table.copy()
     other[0, 17] += 1
-    assert (looked_up(table, probes) != looked_up(other, probes)).all()
+    assert (look_up(table, probes) != look_up(other, probes)).all()
 
 
 def test_nibbles_of_constants_are_numbers():

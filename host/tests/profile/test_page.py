@@ -10,7 +10,7 @@ from matloom import cli, frontend
 from matloom.arch.config import load_config
 from matloom.compiler import compile_network
 from matloom.data.digits import NETWORK
-from matloom.profile.comparison import compared
+from matloom.profile.comparison import compare_profiles
 from matloom.profile.page import to_html
 from matloom.profile.profile import make_profile
 from matloom.report import make_report
@@ -58,7 +58,7 @@ def test_a_network_on_the_host_only_has_a_page():
     alone = type(profile)(
         program=program, report=report, found=(), operators=(), traffic={}, advice=()
     )
-    assert "<h2" in to_html(alone, compared(profile.as_dict(), profile.as_dict()))
+    assert "<h2" in to_html(alone, compare_profiles(profile.as_dict(), profile.as_dict()))
 
 
 @pytest.fixture(scope="module")

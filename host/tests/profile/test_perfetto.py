@@ -37,7 +37,7 @@ def timeline():
     program = matloom.compile(NETWORK, "nano", check="none")
     report = make_report(program, "prediction", [])
     profile = make_profile(program, report, advise=None)
-    return to_chrome(program, profile.found, report)
+    return to_chrome(program, profile.timelines, report)
 
 
 def test_threads_have_numbers_of_their_own():

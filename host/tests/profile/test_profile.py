@@ -20,7 +20,7 @@ from matloom.data.digits import NETWORK
 from matloom.device.driver import Counters
 from matloom.device.simulated_board import SimulatedBoard
 from matloom.profile.causes import CAUSES
-from matloom.profile.comparison import compared, read_profile
+from matloom.profile.comparison import compare_profiles, read_profile
 from matloom.profile.files import to_csv, to_json, to_node_data
 from matloom.profile.occupancy import CONTENTS, holdings, occupied_bytes
 from matloom.profile.page import to_html
@@ -67,7 +67,7 @@ _UNIT_NAMES = {unit.name for unit in UNITS}
 def check_sums(program, profile):
     """Check all sums against the program itself and its report."""
     report, given = profile.report, instructions_of(program)
-    trace = json.loads(to_chrome(program, profile.found, report))["traceEvents"]
+    trace = json.loads(to_chrome(program, profile.timelines, report))["traceEvents"]
     threads = {each["tid"]: each["args"]["name"] for each in trace if each["name"] == "thread_name"}
     slices = [each for each in trace if each["ph"] == "X" and threads[each["tid"]] in _UNIT_NAMES]
     by_unit = Counter(Opcode[threads[each["tid"]]] for each in slices)
@@ -100,7 +100,7 @@ def test_a_profile_adds_up(memory):
     program = compiled(NETWORK, "nano", memory)
     profile = make_profile(program, make_report(program, "model", []), advise=None)
     check_sums(program, profile)
-    assert [each.cycles for each in profile.found] == [program.predicted_cycles]
+    assert [each.cycles for each in profile.timelines] == [program.predicted_cycles]
 
 
 def test_the_page_of_the_docs_explains_every_cause():
@@ -154,7 +154,7 @@ def test_profiles_of_devices_add_up(device):
     profile = make_profile(program, report, counted, advise=None)
     assert report.cycles_source == "counters"
     assert report.cycles == pytest.approx(program.predicted_cycles, rel=0.05)
-    assert all(each.counted for each in profile.found)
+    assert all(each.counted for each in profile.timelines)
     check_sums(program, profile)
     page = to_html(profile)
     assert "counted by the chip" in page
@@ -277,7 +277,7 @@ def test_two_profiles_are_compared_by_operator(program, tmp_path):
     )
     path = tmp_path / "profile.json"
     path.write_text(to_json(one))
-    found = compared(read_profile(path), two.as_dict())
+    found = compare_profiles(read_profile(path), two.as_dict())
     assert (found.before, found.after) == (program.predicted_cycles, wide.predicted_cycles)
     assert sum(row.before or 0 for row in found.rows) == found.before
     assert sum(row.after or 0 for row in found.rows) == found.after

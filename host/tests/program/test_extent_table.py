@@ -33,7 +33,7 @@ def instructions(seed):
 @pytest.fixture
 def table(instructions):
     ended = (*instructions, Instruction(Opcode.END))
-    return InstructionTable.unpacked(b"".join(map(pack, ended)))
+    return InstructionTable.unpack(b"".join(map(pack, ended)))
 
 
 @pytest.mark.parametrize("preset", ["nano", "reference"])

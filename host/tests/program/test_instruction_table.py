@@ -126,7 +126,7 @@ def test_each_rule_of_a_field_makes_suspects(name):
 
 def test_a_table_of_packed_instructions(drawn):
     data = b"".join(pack(each) for each in (*drawn, Instruction(Opcode.END)))
-    table = InstructionTable.unpacked(data + b"\xff" * 16)
+    table = InstructionTable.unpack(data + b"\xff" * 16)
     assert [(each.opcode, each.values) for each in table.instructions] == [
         (each.opcode, each.values) for each in unpack_all(data)
     ]
@@ -135,4 +135,4 @@ def test_a_table_of_packed_instructions(drawn):
     reserved[len(data) - 1] |= 0x80
     for wrong in (data[:-16], b"\xff" * 16, bytes(reserved)):
         with pytest.raises(IsaError):
-            InstructionTable.unpacked(wrong)
+            InstructionTable.unpack(wrong)

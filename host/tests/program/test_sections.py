@@ -6,13 +6,13 @@ from dataclasses import replace
 import pytest
 
 from matloom.program import Program, ProgramError
-from matloom.program.write import sealed
+from matloom.program.write import with_checksum
 
 VERDICT = 17
 
 
 def with_word(data, offset, value):
-    return sealed(data[:offset] + struct.pack("<I", value) + data[offset + 4 :])
+    return with_checksum(data[:offset] + struct.pack("<I", value) + data[offset + 4 :])
 
 
 def entry(data, tag):
@@ -68,7 +68,7 @@ def test_directory(digits):
     assert offset % 64 == 0
     if data[offset - 1] == 0:
         # It may be the last byte of the section before.
-        changed = sealed(data[: offset - 1] + b"\1" + data[offset:])
+        changed = with_checksum(data[: offset - 1] + b"\1" + data[offset:])
         refused(changed, "zeros before it|must have|must be 0")
 
 

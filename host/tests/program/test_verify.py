@@ -503,7 +503,7 @@ def test_array_checks_equal_single_checks(seed, monkeypatch):
     monkeypatch.setattr(
         verify_module,
         "_instructions",
-        lambda commands, _config: verify_module._one_by_one(commands),
+        lambda commands, _config: verify_module._decode_one_by_one(commands),
     )
     assert [refused(each) for each in buffers] == found
     assert len(set(found)) > 20

@@ -7,7 +7,7 @@ import matloom
 from matloom.ir.attributes import Axis, FullyConnected, Slice
 from matloom.ir.builder import GraphBuilder
 from matloom.ir.graph import Op
-from matloom.kernels.interpreter import carried, initial_state, interpret
+from matloom.kernels.interpreter import initial_state, interpret, next_state
 from matloom.quantiser import quantise
 
 CALLS, WIDTH, KEPT = 60, 6, 5
@@ -55,7 +55,7 @@ def test_calls_follow_the_float_network(made, calls):
     with matloom.load(made.content, device="model", config="nano") as session:
         for x in calls[CALLS:]:
             results = interpret(graph, {**state, graph.inputs[0]: x})
-            state = carried(graph, results)
+            state = next_state(graph, results)
             wanted.append(results[graph.outputs[0]])
             found.append(session.dequantise(session.run(session.quantise(x))))
     error = np.square(np.subtract(found, wanted)).mean() / np.square(wanted).mean()

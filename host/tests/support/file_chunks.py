@@ -9,7 +9,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from matloom.kernels.probe import kept_processes
+from matloom.kernels.probe import keep_processes
 from support.file_cases import networks, programs
 from support.file_edits import FileParts, cut, edit_bytes, edit_structure
 from support.file_runs import network_outcome, onnx_outcome, program_outcome
@@ -119,7 +119,7 @@ def run_chunk(chunk: Chunk) -> Found:
     """Run cases under limits of memory and time, which this process keeps."""
     files, outcome = KINDS[chunk.kind]
     found = Found()
-    with kept_processes():
+    with keep_processes():
         for data in files().values():
             outcome(data)
         limit = _own_bytes() + LIMIT_BYTES

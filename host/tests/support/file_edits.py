@@ -13,7 +13,7 @@ from matloom.arch.program_file import (
     Section,
 )
 from matloom.program.tables import BY_NAME, BY_TAG, packer
-from matloom.program.write import sealed, write_sections
+from matloom.program.write import with_checksum, write_sections
 
 __all__ = ["FileParts", "cut", "edit_bytes", "edit_structure"]
 
@@ -86,7 +86,7 @@ def cut(data: bytes, draw: random.Random) -> bytes:
     short = data[: draw.randrange(len(data))]
     if len(short) < 32 or draw.random() < 0.5:
         return short
-    return sealed(short[:16] + struct.pack("<I", len(short)) + short[20:])
+    return with_checksum(short[:16] + struct.pack("<I", len(short)) + short[20:])
 
 
 def edit_bytes(data: bytes, draw: random.Random) -> bytes:
@@ -97,7 +97,7 @@ def edit_bytes(data: bytes, draw: random.Random) -> bytes:
         changed[at] = draw.choice(
             (draw.randrange(256), changed[at] ^ 1 << draw.randrange(8), 0, 255)
         )
-    return sealed(bytes(changed))
+    return with_checksum(bytes(changed))
 
 
 def edit_structure(parts: FileParts, draw: random.Random) -> bytes:

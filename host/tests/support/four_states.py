@@ -14,8 +14,8 @@ from matloom.device.rtl import RtlTransport
 from matloom.device.simulator import (
     Probe,
     arguments,
+    cached_or_built,
     load_probes,
-    remembered,
     simulator_of,
     source_digest,
 )
@@ -54,7 +54,7 @@ def build(
     changed = Path(inspect.getfile(change)).read_text() if change else ""
     digest = f"two rails {yosys_version()} {source_digest(config, '', 'events')} {changed}"
     key = hashlib.sha256(digest.encode()).hexdigest()
-    return remembered(key, config, lambda: _build(config, change, on_line), _MINUTES)
+    return cached_or_built(key, config, lambda: _build(config, change, on_line), _MINUTES)
 
 
 def _build(

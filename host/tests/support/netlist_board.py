@@ -7,7 +7,7 @@ from typing import Any
 
 from matloom.device.line_simulation import HARNESS, LineSimulation, SimulatorSources
 from matloom.device.line_simulation import build as build_line
-from matloom.device.simulator import remembered, source_digest
+from matloom.device.simulator import cached_or_built, source_digest
 
 _HARNESS = Path(__file__).parent / "harness" / "netlist_board.cpp"
 
@@ -30,7 +30,7 @@ def _build(plan: Any, on_line: Callable[[str], None] | None) -> Path:
     digest = hashlib.sha256(source_digest(plan.config, "", "none").encode())
     for part in (plan.verilog, yosys_version(), harness, Path(__file__).read_text()):
         digest.update(part.encode() + b"\0")
-    return remembered(
+    return cached_or_built(
         digest.hexdigest(),
         plan.config,
         lambda: build_line(_source(plan, on_line), True, on_line),

@@ -8,7 +8,7 @@ import numpy as np
 from matloom.arch.config import PRESETS
 from matloom.cli.say import say
 from matloom.device.open import memory_for, open_device
-from matloom.kernels.interpreter import carried, initial_state, interpret
+from matloom.kernels.interpreter import initial_state, interpret, next_state
 from matloom.runtime import Session
 from matloom.tools.compare import random_inputs
 from support.network_campaign import (
@@ -45,7 +45,7 @@ def chip_failure_of(seed: int, preset: str, device: str = "rtl") -> str | None:
             named = {made.graph.tensors[at].name: array for at, array in given.items()}
             found = session.run(named)
             expected = interpret(made.graph, {**state, **given})
-            state = carried(made.graph, expected)
+            state = next_state(made.graph, expected)
             for at in made.graph.outputs:
                 name = made.graph.tensors[at].name
                 if not np.array_equal(found[name], expected[at]):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from matloom.ir.graph import Array
-from matloom.kernels.onnx_sessions import onnx_session, optimised_onnx
+from matloom.kernels.onnx_sessions import onnx_session, optimise_onnx
 
 __all__ = [
     "QuantisedFile",
@@ -254,7 +254,7 @@ def expected(content: bytes, x: Array) -> Array:
 
 def of_integers(content: bytes, x: Array) -> Array:
     """Return ONNX Runtime's result for x, with integer operators wherever possible."""
-    return expected(optimised_onnx(content, "integers"), x)
+    return expected(optimise_onnx(content, "integers"), x)
 
 
 def inputs(shape: tuple[int, ...], count: int) -> list[Array]:

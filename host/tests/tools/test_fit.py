@@ -31,8 +31,8 @@ def usual():
 
 
 def test_found_engines_fit(usual):
-    assert usual.found
-    for item in usual.found:
+    assert usual.best
+    for item in usual.best:
         for name, use in item.uses.items():
             assert 0 < use.used <= use.room <= FILL[name] * PART.capacity[name], (item.text, name)
         assert item.mhz >= PART.clock_mhz
@@ -41,39 +41,43 @@ def test_found_engines_fit(usual):
 def test_an_8x8_that_was_not_routed_on_a_25f_does_not_fit():
     """It was placed with 19,750 of 24,288 tables, but not routed (bitstreams/README.md)."""
     fit = searched(clock_mhz=75.0)
-    assert all((item.config.rows, item.config.columns) != (8, 8) for item in fit.found)
-    assert (fit.next.config.rows, fit.next.config.columns, fit.next.limit[0]) == (8, 8, "tables")
+    assert all((item.config.rows, item.config.columns) != (8, 8) for item in fit.best)
+    assert (
+        fit.next_larger.config.rows,
+        fit.next_larger.config.columns,
+        fit.next_larger.limit[0],
+    ) == (8, 8, "tables")
 
 
 def test_the_largest_comes_first(usual):
-    macs = [item.macs for item in usual.found]
+    macs = [item.macs for item in usual.best]
     assert macs == sorted(macs, reverse=True)
 
 
 def test_the_next_larger_lacks_something(usual):
-    assert usual.next.macs > usual.found[0].macs
-    name, beyond = usual.next.limit
+    assert usual.next_larger.macs > usual.best[0].macs
+    name, beyond = usual.next_larger.limit
     assert beyond > 0
-    assert usual.next.uses[name].used > usual.next.uses[name].room
+    assert usual.next_larger.uses[name].used > usual.next_larger.uses[name].room
 
 
 @pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("name", FILL)
 def test_more_of_a_resource_never_gives_a_smaller_array(usual, name):
     more = searched(capacity=PART.capacity | {name: 4 * PART.capacity[name]})
-    assert more.found[0].macs >= usual.found[0].macs
+    assert more.best[0].macs >= usual.best[0].macs
 
 
 def test_a_clock_out_of_reach_is_the_limit():
     fit = searched(clock_mhz=400.0)
-    assert not fit.found
-    assert fit.next.limit[0] == "clock"
+    assert not fit.best
+    assert fit.next_larger.limit[0] == "clock"
 
 
 def test_latency_comes_before_size(usual):
-    slow, fast = usual.found[0], usual.found[-1]
+    slow, fast = usual.best[0], usual.best[-1]
     slow.milliseconds, fast.milliseconds = 2.0, 1.0
-    assert min(usual.found, key=lambda item: item.rank) is fast
+    assert min(usual.best, key=lambda item: item.rank) is fast
     slow.milliseconds = fast.milliseconds = None
 
 

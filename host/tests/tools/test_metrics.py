@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from matloom.tools.metrics import confusion, hanley_mcneil, metric_rank, scored, wilson
+from matloom.tools.metrics import compute_score, confusion, hanley_mcneil, metric_rank, wilson
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_areas_equal_scikit_learn(columns, levels):
         outputs = draw.integers(0, levels, (30, columns)).astype(float)
         labels = np.r_[0, 1, draw.integers(0, 2, 28)]
         score = outputs[:, -1] - (outputs[:, 0] if columns == 2 else 0)
-        found = scored("auc", outputs, labels)
+        found = compute_score("auc", outputs, labels)
         assert found.value == pytest.approx(metrics.roc_auc_score(labels, score))
         assert 0 <= found.low <= found.value <= found.high <= 1
 
@@ -70,7 +70,7 @@ def test_top_k_counts_the_first_of_equal_elements(rank, levels):
     outputs = draw.integers(0, levels, (200, 5)).astype(float)
     labels = draw.integers(0, 5, 200)
     hits = sum(in_words(row, label, rank) for row, label in zip(outputs, labels, strict=True))
-    found = scored(f"top{rank}", outputs, labels)
+    found = compute_score(f"top{rank}", outputs, labels)
     assert found.value == hits / 200
     assert (found.low, found.high) == wilson(hits, 200)
     if rank == 5:
@@ -85,12 +85,12 @@ def test_confusion_counts_rows_as_right_and_columns_as_taken():
 
 def test_errors_are_means_of_samples():
     outputs, labels = np.array([[1.0, 2], [3, 4], [0, 0]]), np.array([[1.0, 0], [0, 4], [1, 1]])
-    squared = scored("mse", outputs, labels)
+    squared = compute_score("mse", outputs, labels)
     assert squared.value == pytest.approx((2 + 4.5 + 1) / 3)
     spread = 1.959964 * np.std([2, 4.5, 1], ddof=1) / np.sqrt(3)
     assert squared.high == pytest.approx(2.5 + spread)
-    assert scored("mae", outputs, labels).value == pytest.approx((1 + 1.5 + 1) / 3)
-    alone = scored("mae", outputs[:1], labels[:1])
+    assert compute_score("mae", outputs, labels).value == pytest.approx((1 + 1.5 + 1) / 3)
+    alone = compute_score("mae", outputs[:1], labels[:1])
     assert (alone.low, alone.high, alone.method) == (None, None, "one sample")
 
 

@@ -18,7 +18,7 @@ from matloom.tools.explain import explain
 from matloom.tools.interface import random_arrays
 from matloom.tuner import study as studies
 from matloom.tuner import tune as tuner
-from matloom.tuner.moves import Move, applied
+from matloom.tuner.moves import Move, apply_move
 from matloom.tuner.search import Best, Tuning
 from matloom.tuner.study import Cost, Trial, cost_of, runs_of, study_of
 from matloom.tuner.tune import Budget, tune
@@ -64,7 +64,7 @@ def test_workers_find_the_same(study, tmp_path):
 def test_costs_are_those_of_the_program(study):
     """What a search compares is what a compilation with its choices predicts."""
     (run,) = runs_of(study)
-    fewer = applied(run.choices, Move(what="tiles", value=1, stage=0))
+    fewer = apply_move(run.choices, Move(what="tiles", value=1, stage=0))
     cost = cost_of(Trial(study=study, run=0, choices=fewer))
     program = matloom.compile(NETWORK, "nano", CompileOptions(choices=(fewer,)), check="none")
     later = program.repeat.predicted_cycles if program.repeat else program.predicted_cycles
@@ -76,7 +76,7 @@ def test_winners_serve_later_compilations(study, folder):
     plain = matloom.compile(NETWORK, "nano", check="none")
     assert not plain.origin.tuned
     (run,) = runs_of(study)
-    choices = applied(run.choices, Move(what="tiles", value=1, stage=0))
+    choices = apply_move(run.choices, Move(what="tiles", value=1, stage=0))
     winner = Winner(choices=(choices,), before=(9, 8), after=(7, 6), counted=True)
     path = keep(study.digest, winner)
     assert winner_of(study.digest) == winner
@@ -111,7 +111,7 @@ def test_nothing_slower_on_the_chip_wins(study, tmp_path, monkeypatch):
         return program
 
     tuned = [False]
-    monkeypatch.setattr(tuner, "counted", count)
+    monkeypatch.setattr(tuner, "count_cycles", count)
     monkeypatch.setattr(tuner, "_program", program)
     budget = Budget(trials=16, measured=2)
     found = tune(study, tmp_path / "journal", budget, SERIAL)
@@ -128,10 +128,10 @@ def test_after_a_first_call_that_is_too_slow_faster_ones_come_next(study, monkey
     choices = runs_of(study)[0].choices
     predicted = [Cost(999, 500), Cost(999, 510), Cost(990, 520), Cost(980, 530)]
     chip = {0: Cost(1000, 1000), 999: Cost(1010, 600), 990: Cost(1001, 620)}
-    monkeypatch.setattr(tuner, "counted", lambda first: chip[first])
+    monkeypatch.setattr(tuner, "count_cycles", lambda first: chip[first])
     monkeypatch.setattr(tuner, "_program", lambda study, bests: bests[0].cost.first if bests else 0)
     bests = [[Best(choices=choices, cost=cost)] for cost in predicted]
-    found = tuner._measured(study, bests, 2, 0, lambda text: None)
+    found = tuner._measure(study, bests, 2, 0, lambda text: None)
     assert found.winner.after == found.after == Cost(1001, 620)
 
 
@@ -147,7 +147,7 @@ def test_choices_whose_program_is_wrong_are_left_out(study, tmp_path, monkeypatc
         return check(candidate, mode)
 
     monkeypatch.setattr(Compiled, "check", refuses)
-    monkeypatch.setattr(tuner, "counted", lambda program: cost)
+    monkeypatch.setattr(tuner, "count_cycles", lambda program: cost)
     found = tune(study, tmp_path / "journal", Budget(trials=16, measured=2), SERIAL)
     assert found.winner is None
     assert len(seen) > 1

@@ -11,7 +11,12 @@ from matloom.arch.isa import FORMATS, Opcode
 from matloom.device.rtl import RtlTransport
 from matloom.verification import refusals
 from matloom.verification.pair import MEMORY_BYTES, MismatchError, Pair
-from matloom.verification.refusals import altered, check_refusals, refusal, wide_products
+from matloom.verification.refusals import (
+    altered_instructions,
+    check_refusals,
+    refusal,
+    wide_products,
+)
 
 NANO = PRESETS["nano"]
 
@@ -24,7 +29,7 @@ def pair():
 
 
 def cases(seed):
-    return list(altered(random.Random(seed), NANO))
+    return list(altered_instructions(random.Random(seed), NANO))
 
 
 def test_every_bit_of_every_opcode_is_changed():

@@ -11,7 +11,7 @@ from matloom.arch.isa import Opcode
 from matloom.device.rtl import RtlTransport
 from matloom.verification.checks import (
     MismatchError,
-    check_corrupted,
+    check_corrupted_streams,
     check_stream,
     check_streams,
     check_timestamps,
@@ -133,7 +133,7 @@ def test_an_interrupt_without_a_run_is_noticed(nano, monkeypatch):
 
 
 def test_a_record_that_does_not_stay_is_noticed(nano, monkeypatch):
-    check_corrupted(nano, 1, 5)
+    check_corrupted_streams(nano, 1, 5)
     wait, address = nano.chip.wait_interrupt, register("FAULT_ADDRESS").offset
 
     def later(cycles: int) -> int:
@@ -144,7 +144,7 @@ def test_a_record_that_does_not_stay_is_noticed(nano, monkeypatch):
     monkeypatch.setattr(nano.chip, "wait_interrupt", later)
     try:
         with pytest.raises(MismatchError, match="does not stay"):
-            check_corrupted(nano, 1, 5)
+            check_corrupted_streams(nano, 1, 5)
     finally:
         nano.chip.flipped = {}
 

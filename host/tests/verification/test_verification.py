@@ -175,7 +175,7 @@ def test_only_some_steps_are_taken(monkeypatch, only, taken):
 
 def test_the_shortest_step_that_can_be_completed_comes_first():
     expected = {"coverage": 90.0, "regression": 20.0, "proofs": 40.0}
-    order = sorted(STEPS, key=lambda name: plan.place(name, expected))
+    order = sorted(STEPS, key=lambda name: plan.position_of(name, expected))
     assert order == ["verilog", "simulator", "regression", "proofs", "coverage", "streams"]
 
 
@@ -514,7 +514,7 @@ def test_a_chip_that_rounds_otherwise_is_noticed(tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_workers_check_the_same():
     two = Tasks(make=partial(processes, 2), at_once=4)
-    one, other = (list(islice(streams.checks_run(NANO, 5, each), 6)) for each in (HERE, two))
+    one, other = (list(islice(streams.run_checks(NANO, 5, each), 6)) for each in (HERE, two))
     streams.close_chip()
     for left, right in zip(one, other, strict=True):
         assert (left.check, left.counts, left.error) == (right.check, right.counts, "")

@@ -83,7 +83,7 @@ def test_fields_of_their_instructions(name):
         program = compile_network(graph, config, options)
         for step in program.steps:
             if isinstance(step, EngineStep):
-                table = InstructionTable.unpacked(program.commands(step))
+                table = InstructionTable.unpack(program.commands(step))
                 for opcode, _numbers, fields in table.columns():
                     for field, values in fields.items():
                         seen[opcode, field].update((int(values.min()), int(values.max())))

@@ -107,7 +107,7 @@ class Engine:
         passed: list[Instruction] = []
         issued = dict.fromkeys(UNITS, 0)
         self.executed = 0
-        for instruction, legal in self._decoded(commands):
+        for instruction, legal in self._decode_all(commands):
             if not legal:
                 self._check(instruction, self.executed, issued)
             self.executed += 1
@@ -118,14 +118,14 @@ class Engine:
             issued[instruction.opcode] += 1
         return passed
 
-    def _decoded(self, commands: bytes) -> Iterator[tuple[Instruction, bool]]:
+    def _decode_all(self, commands: bytes) -> Iterator[tuple[Instruction, bool]]:
         """Yield the instructions, at least until END, and whether each is known to be legal.
 
         Raises `EngineFaultError` at the first bytes that are not an instruction.
         """
         if len(commands) >= _LONG:
             with suppress(IsaError):
-                table = InstructionTable.unpacked(commands)
+                table = InstructionTable.unpack(commands)
                 sizes = {region: held.size for region, held in self.regions.items()}
                 doubtful = may_be_illegal(table, self.config)
                 doubtful.update(beyond_memory(table, self.config, sizes).tolist())
@@ -133,9 +133,9 @@ class Engine:
                     (instruction, number not in doubtful)
                     for number, instruction in enumerate(table.instructions)
                 )
-        return self._one_by_one(commands)
+        return self._decode_one_by_one(commands)
 
-    def _one_by_one(self, commands: bytes) -> Iterator[tuple[Instruction, bool]]:
+    def _decode_one_by_one(self, commands: bytes) -> Iterator[tuple[Instruction, bool]]:
         offset = index = 0
         while True:
             instruction, offset = self._decode(commands, offset, index)

@@ -95,7 +95,7 @@ def execute(
             before = accumulators[entries] if fields["accumulate"] else None
             accumulators[entries] = sums_of_steps(by_step, tiles, mode, config.float_rows, before)
         elif fields["maximum"]:
-            _keep_larger(operands, weights, steps, entries, accumulators, fields)
+            _maximum(operands, weights, steps, entries, accumulators, fields)
         elif mode in NARROW_MODES:
             apart = config.pair_distance
             first = entries + entries // apart * apart
@@ -196,10 +196,10 @@ def _slide(
         )
         entry = fields["acc_addr"] + first * len(outputs)
         target = accumulators[entry : entry + len(blocks) * len(outputs)]
-        target[...] = _reduced(sums, target, fields)
+        target[...] = _accumulate(sums, target, fields)
 
 
-def _reduced(
+def _accumulate(
     sums: NDArray[np.int32], target: NDArray[np.int32], fields: dict[str, int]
 ) -> NDArray[np.int32]:
     """Return the accumulator entries (n, columns) for sums (blocks, steps, outputs, columns)."""
@@ -282,7 +282,7 @@ def _windows(
     return sums
 
 
-def _keep_larger(
+def _maximum(
     inputs: NDArray[np.int8],
     weights: NDArray[np.int8],
     steps: int,

@@ -102,7 +102,7 @@ def post(
             values = (values - fields["factor_zero"]) * _low_bits(factors, bits)
         elif fields["addend"]:
             kept = accumulators[entries].astype(np.int64).reshape(shape)
-            values = _combined(kept, values - fields["factor_zero"], Addend(fields["addend"]))
+            values = _combine(kept, values - fields["factor_zero"], Addend(fields["addend"]))
     bias, multiplier, shift = parameters_of(fields, spad, columns)
     rounding = Rounding(fields["rounding"])
     biased = add_bias(values, bias, rounding)
@@ -121,9 +121,9 @@ def post(
         if fields["table"] == Table.LOOK_UP:
             written = tables.bytes[np.arange(columns) % len(tables.bytes), written]
         if fields["pool"]:
-            written = _pooled(written)
+            written = _pool_maximum(written)
         if fields["table"] in FILLS or fields["softmax"] == RowFunction.FILL:
-            _fill(_filled(fields, tables), written.reshape(-1, columns), config)
+            _fill(_tables_to_fill(fields, tables), written.reshape(-1, columns), config)
             return
         spad[_destinations(fields, shape)] = written[valid]
         return
@@ -158,7 +158,7 @@ def _valid(shape: tuple[int, ...], tail: int) -> NDArray[np.bool_]:
     return np.broadcast_to(np.arange(shape[-1]) < channels, shape)
 
 
-def _pooled(results: NDArray[np.uint8]) -> NDArray[np.uint8]:
+def _pool_maximum(results: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Return the maximum of each block of 2 x 2 results (blocks, rows, positions, columns)."""
     blocks, rows, positions, columns = results.shape
     quarters = results.view(np.int8).reshape(blocks, rows // 2, 2, positions // 2, 2, columns)
@@ -227,7 +227,7 @@ def _write_words(
     spad[addresses + 1] = written >> 8 & 255
 
 
-def _combined(
+def _combine(
     sums: NDArray[np.int64], values: NDArray[np.int64], addend: Addend
 ) -> NDArray[np.int64]:
     """Return sums plus bytes minus their zero point, or the squares of their differences."""
@@ -243,7 +243,7 @@ def _low_bits(factors: NDArray[np.int64], bits: int) -> NDArray[np.int64]:
     return low
 
 
-def _filled(fields: dict[str, int], tables: TableContents) -> NDArray[np.uint8]:
+def _tables_to_fill(fields: dict[str, int], tables: TableContents) -> NDArray[np.uint8]:
     """Return the tables that a POST fills, alike (tables, bytes)."""
     if fields["softmax"]:
         return tables.exponentials.reshape(1, -1)

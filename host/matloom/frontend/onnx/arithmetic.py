@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from matloom.kernels.onnx_model import parsed
+from matloom.kernels.onnx_model import parse
 
 #: Index of each operator's weights, and their kind: a convolution's, or a matrix.
 _CONVOLUTIONS = {"Conv": 1, "ConvInteger": 1, "QLinearConv": 3}
@@ -19,7 +19,7 @@ def onnx_macs(content: bytes, names: Sequence[str], positions: Sequence[int]) ->
 
     `names` and `positions` (indices in the graph) select operators; none selects all.
     """
-    graph = parsed(content).graph
+    graph = parse(content).graph
     shapes = _shapes(graph)
     places = positions or range(len(names))
     return [_macs(graph.node[at], shapes) for at in places]

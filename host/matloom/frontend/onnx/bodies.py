@@ -4,7 +4,7 @@ from typing import Any
 
 from matloom.frontend.onnx.optimised import is_integer
 from matloom.frontend.onnx.shapes import infer_shapes
-from matloom.kernels.onnx_model import captured, subgraphs
+from matloom.kernels.onnx_model import subgraphs, values_read
 
 
 def is_layered_loop(node: Any) -> bool:
@@ -38,7 +38,7 @@ def with_loop_shapes(model: Any) -> Any:
 def outer_values(model: Any, node: Any) -> list[str]:
     """Return the names of computed values that a loop's body reads from outside."""
     constants = {each.name for each in model.graph.initializer}
-    return [name for name in captured(node) if name not in {*node.input, *constants}]
+    return [name for name in values_read(node) if name not in {*node.input, *constants}]
 
 
 def body_of(model: Any, node: Any) -> Any:
@@ -57,7 +57,7 @@ def body_of(model: Any, node: Any) -> Any:
     graph = made.graph
     (body,) = subgraphs(node)
     graph.CopyFrom(body)
-    held, used = {each.name for each in body.initializer}, {*captured(node)}
+    held, used = {each.name for each in body.initializer}, {*values_read(node)}
     graph.initializer.extend(
         each for each in model.graph.initializer if each.name in used and each.name not in held
     )

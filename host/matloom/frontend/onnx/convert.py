@@ -24,7 +24,7 @@ from matloom.frontend.onnx.weighted import convert_layer
 from matloom.frontend.opaque import OpaqueOperator
 from matloom.ir.attributes import ONNX_INTERPRETERS
 from matloom.ir.graph import Quantisation
-from matloom.kernels.onnx_model import captured
+from matloom.kernels.onnx_model import values_read
 
 #: Index of the second operand of quantised layers, and their minimum number of inputs.
 _SECOND, _FEWEST = 3, 8
@@ -95,7 +95,7 @@ class Conversion:
         self._reasons: dict[int, str] = {}
         self._readers: dict[str, list[Any]] = {}
         for node in self.graph.node:
-            for name in captured(node):
+            for name in values_read(node):
                 self._readers.setdefault(name, []).append(node)
 
     def run(self, inputs: list[str], outputs: list[str]) -> list[int]:
@@ -185,7 +185,7 @@ class Conversion:
     def _opaque(self, at: int, node: Any) -> None:
         """Leave an operator to ONNX Runtime."""
         inputs = []
-        for name in captured(node):
+        for name in values_read(node):
             if name in self.model.constants:
                 inputs.append(self.numbers[name])
             elif name in self.values.known:

@@ -24,7 +24,7 @@ from matloom.ir.attributes import ONNX_INTERPRETERS, Reference
 from matloom.ir.graph import Graph, Node, Op, Tensor
 from matloom.ir.verify import verify
 from matloom.kernels.onnx_model import cut_model, value_numbers
-from matloom.kernels.probe import is_late, output_shapes
+from matloom.kernels.probe import is_timeout, output_shapes
 
 #: Why an operator is left to ONNX Runtime.
 _NO_KERNEL = "has no kernel here"
@@ -186,7 +186,7 @@ class GraphReader:
                 return output_shapes(package, cut)
             except ValueError as error:
                 refusals.append(str(error))
-                if is_late(refusals[-1]):
+                if is_timeout(refusals[-1]):
                     break
         sentence = f"has the output {name!r}, whose shape is unknown"
         raise ModelError(f"{sentence}, and ONNX Runtime refuses the network: {refusals[0]}")

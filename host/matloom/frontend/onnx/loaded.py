@@ -8,7 +8,7 @@ from typing import Any
 
 from matloom.frontend.onnx.model import open_model
 from matloom.frontend.source import ModelFile
-from matloom.kernels.onnx_sessions import optimised_onnx
+from matloom.kernels.onnx_sessions import optimise_onnx
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +86,7 @@ def load_nodes(file: ModelFile) -> list[LoadedNodes]:
     model, places = open_model(file), {"": 0}
     graphs = [model.graph]
     try:
-        basic = onnx.ModelProto.FromString(optimised_onnx(model.SerializeToString(), "basic"))
+        basic = onnx.ModelProto.FromString(optimise_onnx(model.SerializeToString(), "basic"))
         graphs.insert(0, basic.graph)
     # ONNX Runtime is not installed here; the file's own graph does not need it.
     except ImportError:

@@ -8,7 +8,7 @@ from matloom.frontend.loops import LoopParts
 from matloom.frontend.onnx.bodies import body_of, is_layered_loop, outer_values
 from matloom.frontend.onnx.graph import GraphReader
 from matloom.frontend.onnx.model import is_exact
-from matloom.kernels.onnx_model import parsed, value_numbers
+from matloom.kernels.onnx_model import parse, value_numbers
 
 #: Largest number of iterations if the file states none.
 _WITHOUT_END = np.iinfo(np.int64).max
@@ -16,7 +16,7 @@ _WITHOUT_END = np.iinfo(np.int64).max
 
 def onnx_loop(content: bytes, position: int) -> LoopParts | None:
     """Return the parts of a loop of a file; None if its values change in type or size."""
-    model = parsed(content)
+    model = parse(content)
     node = model.graph.node[position]
     if not is_layered_loop(node):
         return None

@@ -9,7 +9,7 @@ from typing import Any
 
 from matloom.frontend.onnx.shapes import infer_shapes
 from matloom.kernels.onnx_model import memory_of, subgraphs
-from matloom.kernels.probe import optimised
+from matloom.kernels.probe import optimise
 
 _MARKS = ("QuantizeLinear", "DequantizeLinear", "QGemm")
 
@@ -44,7 +44,7 @@ def to_integer_operators(model: Any, exact: bool) -> tuple[Any, frozenset[str]]:
         return model, frozenset()
     try:
         content, values = _name_operators(model).SerializeToString(), memory_of(model.graph)
-        own, integers = map(_parse, optimised(content, values))
+        own, integers = map(_parse, optimise(content, values))
     except ValueError:
         # ONNX Runtime is not installed, or refuses the model; its message appears at the first
         # operator.

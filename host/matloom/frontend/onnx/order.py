@@ -7,7 +7,7 @@ DequantizeLinear directly before it, as in ONNX Runtime's EnsureUniqueDQForNodeU
 
 from typing import Any
 
-from matloom.kernels.onnx_model import captured
+from matloom.kernels.onnx_model import values_read
 
 
 def reorder(model: Any) -> Any:
@@ -27,7 +27,7 @@ def reorder(model: Any) -> Any:
         node = pending[-1]
         waits = [
             producer
-            for name in captured(node)
+            for name in values_read(node)
             if (producer := _preceding_operator(producers, name, outputs)) is not None
             and id(producer) not in done
         ]

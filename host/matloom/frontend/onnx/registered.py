@@ -11,13 +11,18 @@ from matloom.frontend.onnx.quantised import Model
 from matloom.frontend.onnx.values import Values
 from matloom.frontend.registered import RegisteredOperatorError, nodes_of
 from matloom.ir.graph import Tensor
-from matloom.kernels.expansion import completed
-from matloom.kernels.registered import OperatorError, OperatorUse, RegisteredOperator, registered
+from matloom.kernels.expansion import complete_use
+from matloom.kernels.registered import (
+    OperatorError,
+    OperatorUse,
+    RegisteredOperator,
+    find_registered,
+)
 
 
 def registered_node(node: Any) -> RegisteredOperator | None:
     """Return the registration for a node of a custom domain; None if there is none."""
-    return registered(f"{node.domain}.{node.op_type}") if node.domain else None
+    return find_registered(f"{node.domain}.{node.op_type}") if node.domain else None
 
 
 def add_shapes(model: Any) -> bool:
@@ -82,7 +87,7 @@ def _use(operator: RegisteredOperator, node: Any, inputs: tuple[Tensor, ...]) ->
     attributes = {item.name: onnx.helper.get_attribute_value(item) for item in node.attribute}
     use = OperatorUse(inputs=inputs, attributes={k: _plain(v) for k, v in attributes.items()})
     try:
-        return completed(operator, use, list(node.output))
+        return complete_use(operator, use, list(node.output))
     except OperatorError as error:
         raise RegisteredOperatorError(str(error), hint=error.hint) from error
 

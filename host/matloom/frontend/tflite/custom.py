@@ -9,8 +9,8 @@ from flatbuffers import flexbuffers
 from matloom.frontend.registered import RegisteredOperatorError, nodes_of
 from matloom.frontend.tflite.flatbuffer import numbers, operator_number
 from matloom.ir.graph import Node, Tensor
-from matloom.kernels.expansion import completed
-from matloom.kernels.registered import OperatorError, OperatorUse, registered
+from matloom.kernels.expansion import complete_use
+from matloom.kernels.registered import OperatorError, OperatorUse, find_registered
 
 
 def custom_nodes(
@@ -34,7 +34,7 @@ def custom_nodes(
         The registration does not fit the file.
     """
     index, name, operator = item
-    found = registered(name)
+    found = find_registered(name)
     if found is None or not _is_custom(model, operator):
         return None
     ends = [
@@ -44,7 +44,7 @@ def custom_nodes(
     inputs, outputs = (tuple(use(number) for number in side) for side in ends)
     operator_use = OperatorUse(inputs=inputs, outputs=outputs, attributes=_attributes(operator))
     try:
-        whole = completed(found, operator_use, [tensor.name for tensor in outputs])
+        whole = complete_use(found, operator_use, [tensor.name for tensor in outputs])
         return nodes_of(found, whole, (ends[0], ends[1]), index, add)
     except OperatorError as error:
         raise RegisteredOperatorError(f"operator {index}: {error}", hint=error.hint) from error

@@ -16,7 +16,7 @@ from matloom.frontend.tflite.flatbuffer import enum_name, numbers, operator_numb
 from matloom.ir.graph import Array
 from matloom.ir.names import distinct_ends
 from matloom.ir.shapes import IMAGE_RANK
-from matloom.kernels.cut import packed, plain_model
+from matloom.kernels.cut import plain_model, serialise
 from matloom.kernels.probe import tensor_shapes
 
 Shape = tuple[int, ...]
@@ -49,14 +49,14 @@ def resize(content: bytes, shapes: Mapping[str, Sequence[int]]) -> bytes:
         int(number) for at in follows for number in numbers(subgraph.Operators(at), "Outputs")
     ]
     try:
-        found, values = tensor_shapes(packed(objects), new_shapes, produced)
+        found, values = tensor_shapes(serialise(objects), new_shapes, produced)
     except ValueError as error:
         listed = ", ".join(f"{name} {tuple(shape)}" for name, shape in shapes.items())
         raise ModelError(f"inputs of {listed} do not fit the network: {error}") from None
     _set_shapes(objects, found, values)
     graph = objects.subgraphs[0]
     graph.operators = [item for at, item in enumerate(graph.operators) if at not in follows]
-    return packed(objects)
+    return serialise(objects)
 
 
 def _shapes_to_change(

@@ -16,7 +16,7 @@ from matloom.frontend.tflite.control import CONTROL, LAYERS, is_plain
 from matloom.frontend.tflite.flatbuffer import enum_name
 from matloom.frontend.tflite.tensors import FileTensors
 from matloom.ir.graph import Array
-from matloom.kernels.cut import packed, plain_model
+from matloom.kernels.cut import plain_model, serialise
 
 #: Maximum number of operators in all iterations of a loop; longer loops stay loops.
 _MOST = 512
@@ -84,7 +84,7 @@ def _rewrite(objects: Any) -> bytes:
     main.operators = operators
     if not left:
         objects.subgraphs = [main]
-    return packed(objects)
+    return serialise(objects)
 
 
 def _name(model: Any, operator: Any) -> str:

@@ -14,7 +14,7 @@ from matloom.frontend.torch.layers import LAYERS
 from matloom.frontend.torch.moves import MOVES
 from matloom.frontend.torch.quantised import QUANTISED
 from matloom.frontend.torch.writer import Call, Value, Writer
-from matloom.kernels.registered import registered
+from matloom.kernels.registered import find_registered
 
 _HANDLERS: dict[str, Mapping[str, Callable[[Writer, Call], Any]]] = {
     "aten": {**ELEMENTWISE, **LAYERS, **MOVES},
@@ -170,7 +170,7 @@ class _Conversion:
     @staticmethod
     def _own(space: str, name: str) -> Callable[[Writer, Call], Any]:
         """Return the function that writes a registered operator as a node of a custom domain."""
-        if registered(f"{space}.{name}") is None:
+        if find_registered(f"{space}.{name}") is None:
             raise _UnknownError(
                 f"has the operator {space}.{name}, which has no counterpart in ONNX",
                 hint="export it with torch.onnx.export(dynamo=True), or register the operator",

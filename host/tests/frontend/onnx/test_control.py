@@ -107,7 +107,7 @@ def test_reports_and_profiles_include_all_iterations(device, monkeypatch):
     assert sum(profile.causes.values()) == sum(each.cycles for each in profile.operators)
     assert sum(profile.causes.values()) == pytest.approx(report.cycles, rel=0.001)
     assert "An iteration of m transposed" in to_html(profile)
-    trace = json.loads(to_chrome(program, profile.found, report))["traceEvents"]
+    trace = json.loads(to_chrome(program, profile.timelines, report))["traceEvents"]
     (slice_,) = (each for each in trace if "iterations" in each.get("args", {}))
     assert (round(slice_["dur"] * 1000), slice_["args"]["iterations"]) == (loop.cycles, 5)
 

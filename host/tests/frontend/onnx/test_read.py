@@ -16,7 +16,7 @@ from matloom.errors import UserError
 from matloom.frontend.errors import ModelError
 from matloom.ir.attributes import Reference
 from matloom.kernels.interpreter import interpret
-from matloom.kernels.probe import kept_processes
+from matloom.kernels.probe import keep_processes
 from matloom.kernels.reference import InterpreterError
 from support.onnx_cases import quantised_convolution
 
@@ -285,7 +285,7 @@ def test_damaged_quantised_files_get_one_message(count):
     """ONNX Runtime reads such files in a process of its own."""
     content, draw = quantised_convolution(), random.Random(1)
     assert len(frontend.load(content).remarks) == 1
-    with kept_processes():
+    with keep_processes():
         messages = [read(damaged(content, draw)) for _ in range(count)]
     refused = [message for message in messages if message is not None]
     assert len(refused) > count // 20

@@ -10,7 +10,7 @@ from single_operators.model_file import FileNetwork, FileOperator, FileTensor, w
 import matloom
 from matloom import frontend
 from matloom.ir.graph import Op
-from matloom.kernels.interpreter import carried, initial_state, interpret
+from matloom.kernels.interpreter import initial_state, interpret, next_state
 from matloom.kernels.interpreters import LIBRARIES, Cut
 from matloom.kernels.recurrence import logistic_of_words, tanh_of_words
 
@@ -50,7 +50,7 @@ def test_equals_micro(form, seed):
     for _ in range(3):
         array = random.integers(-128, 128, graph.tensors[given].shape, np.int8)
         results = interpret(graph, {given: array, **state})
-        state, wanted = carried(graph, results), run(array)
+        state, wanted = next_state(graph, results), run(array)
         assert len(np.unique(wanted)) > 10
         assert np.array_equal(results[made], wanted)
 

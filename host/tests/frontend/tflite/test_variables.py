@@ -13,7 +13,7 @@ from matloom.ir.attributes import Arithmetic
 from matloom.ir.graph import Op
 from matloom.ir.text import to_text
 from matloom.ir.verify import verify
-from matloom.kernels.interpreter import carried, interpret
+from matloom.kernels.interpreter import interpret, next_state
 from matloom.passes import run_passes
 from matloom.tools.compare import compare
 
@@ -78,7 +78,7 @@ def test_a_step_is_a_function_of_inputs_and_variables():
     one = np.array([[1, 1]], np.int8)
     first = interpret(graph, {given: one})
     assert first[variable.after].tolist() == interpret(graph, {given: one})[variable.after].tolist()
-    second = interpret(graph, {given: one, **carried(graph, first)})
+    second = interpret(graph, {given: one, **next_state(graph, first)})
     assert second[variable.after].tolist() != first[variable.after].tolist()
 
 

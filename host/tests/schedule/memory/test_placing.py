@@ -7,7 +7,7 @@ from matloom.program import EngineStep
 from matloom.program.accesses import accesses
 from matloom.program.instruction_table import unpack_all
 from matloom.schedule.memory import placing
-from matloom.tuner.moves import applied, staying
+from matloom.tuner.moves import apply_move, keep_weights
 from matloom.tuner.study import runs_of, study_of
 from support.mobilenet import mobilenet
 
@@ -48,7 +48,7 @@ def test_weights_that_stay_leave_their_bytes_to_others_until_they_arrive():
     """A first call has all of the scratchpad for its first stages; outputs stay right."""
     graph, config = mobilenet(4, 48), PRESETS["nano"]
     (run,) = runs_of(study_of(graph, config, CompileOptions(tuned=False)))
-    choices = applied(run.choices, staying(run.segment, run.choices, 0.5))
+    choices = apply_move(run.choices, keep_weights(run.segment, run.choices, 0.5))
     program = compile_network(graph, config, CompileOptions(choices=(choices,)), check="sample")
     (step,) = (each for each in program.steps if isinstance(each, EngineStep))
     writes = np.zeros(config.spad_bytes, int)
