@@ -164,7 +164,7 @@ def functional(
 def _go_on(coverage: Coverage, before: dict[str, Any]) -> None:
     """Add an earlier report's points, each once."""
     missing = set(before["missing"])
-    coverage.add([point for point in coverage.model.every if point not in missing])
+    coverage.add([point for point in coverage.model.all_points if point not in missing])
     coverage.runs, coverage.instructions = before["runs"], before["instructions"]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from matloom.cli.worker_options import Workers, on_workers
-from matloom.workers import completed
+from matloom.workers import run_as_completed
 from single_operators.campaign import verdicts
 from single_operators.operators import OPERATORS
 
@@ -43,7 +43,7 @@ def main(
     starts = range(first, first + count, _CHUNK)
     chunks = [range(start, min(start + _CHUNK, first + count)) for start in starts]
     task = partial(verdicts, operator=operator, odd=not plain, config=config)
-    for _at, found in completed(task, chunks, workers.make):
+    for _at, found in run_as_completed(task, chunks, workers.make):
         for verdict in found:
             kinds[verdict.kind] += 1
             if verdict.failed:

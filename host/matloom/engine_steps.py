@@ -44,9 +44,9 @@ class EngineSteps:
         self._driver.owner = owner
         self.upload = difference(self.line_cost(), before)
 
-    def run(self, step: EngineStep, known: Mapping[str, Array]) -> dict[str, Array]:
-        """Return the outputs of a step by name; its inputs are among `known`."""
-        write_inputs(self._driver, step, known)
+    def run(self, step: EngineStep, values: Mapping[str, Array]) -> dict[str, Array]:
+        """Return the outputs of a step by name; its inputs are among `values`."""
+        write_inputs(self._driver, step, values)
         self.runs.append(self._run_commands(step))
         return read_outputs(self._driver, step)
 

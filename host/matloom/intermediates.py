@@ -16,7 +16,7 @@ from matloom.program import Program
 Names = Sequence[str] | Literal["all"]
 
 
-def wanted_tensors(program: Program, names: Names) -> dict[str, int]:
+def tensor_numbers(program: Program, names: Names) -> dict[str, int]:
     """Return the graph numbers of the tensors with the given names.
 
     Parameters
@@ -35,7 +35,7 @@ def wanted_tensors(program: Program, names: Names) -> dict[str, int]:
     if program.origin is None:
         return _output_positions(program, names)
     graph = program.origin.source
-    by_name = _named(graph)
+    by_name = _numbers_by_name(graph)
     if isinstance(names, str):
         if names != "all":
             raise UserError(f"outputs must be a list of names or 'all', not {names!r}")
@@ -57,7 +57,7 @@ def _output_positions(program: Program, names: Names) -> dict[str, int]:
     return {name: places[name] for name in (places if names == "all" else names)}
 
 
-def _named(graph: Graph) -> dict[str, int]:
+def _numbers_by_name(graph: Graph) -> dict[str, int]:
     """Return inputs and the results of operators by name; an output comes before an input."""
     produced = {number for node in graph.nodes for number in node.outputs}
     unique = unique_names(graph)
@@ -101,14 +101,14 @@ def kernels_are_exact(program: Program) -> bool:
     return program.origin is not None and program.origin.graph is program.origin.source
 
 
-def computed(
-    program: Program, wanted: Mapping[str, int], known: Mapping[str, Array]
+def compute_tensors(
+    program: Program, wanted: Mapping[str, int], values: Mapping[str, Array]
 ) -> dict[str, Array]:
     """Return tensors computed by the operators' kernels.
 
     Parameters
     ----------
-    known:
+    values:
         Tensors of the call by their names in the program: inputs, initial variables, and everything
         passed between its steps. Operators of a stateful interpreter therefore do not run again.
     """
@@ -116,7 +116,7 @@ def computed(
     assert origin is not None
     definition = Definition(origin.graph, program.config.float_rows)
     definition.start(
-        {origin.numbers[name]: array for name, array in known.items() if name in origin.numbers}
+        {origin.numbers[name]: array for name, array in values.items() if name in origin.numbers}
     )
     tensors = origin.graph.tensors
     return {
@@ -125,7 +125,7 @@ def computed(
     }
 
 
-def chosen(
+def pick_tensors(
     wanted: Mapping[str, int],
     program: Program,
     inputs: Mapping[str, Array],

@@ -10,7 +10,7 @@ from matloom.device.driver import Counters
 from matloom.ir.graph import Array
 from matloom.program import HostStep, Program
 from matloom.program.host_steps import COUNTS
-from matloom.report import Report, added, with_loop
+from matloom.report import Report, add_iteration, with_loop
 
 #: Largest number of iterations of a loop that a condition ends.
 _ENDLESS = np.iinfo(np.int64).max
@@ -115,7 +115,7 @@ class LoopRun:
             cost = self._body.report()
             self.iterations, self.cost = (
                 self.iterations + 1,
-                added(self.cost, cost) if self.cost else cost,
+                add_iteration(self.cost, cost) if self.cost else cost,
             )
         state = self._body.state
         found = [state.get(str(at), value) for at, value in enumerate(carried)]
@@ -123,7 +123,7 @@ class LoopRun:
             found.append(np.array(each, info.dtype).reshape(len(each), *info.shape))
         return {name: found[at] for name, at in zip(self._step.outputs, self._results, strict=True)}
 
-    def added_to(self, report: Report) -> Report:
+    def add_to(self, report: Report) -> Report:
         """Return the network's report with the cost of this loop added."""
         return with_loop(report, self.name, self.iterations, self.cost)
 

@@ -17,7 +17,7 @@ from matloom.frontend.readers import Source
 from matloom.frontend.source import is_program
 from matloom.ir.graph import Graph
 from matloom.passes.choose_modes import Precision
-from matloom.pre import Preprocessing, attached
+from matloom.pre import Preprocessing, attach
 from matloom.program import Program
 from matloom.session import Session
 
@@ -89,7 +89,7 @@ def compile(
     if memory is not None:
         options = replace(options or CompileOptions(), memory=load_memory(memory))
     program = compile_network(graph, load_config(config), options, precision, check)
-    return attached(program, preprocess)
+    return attach(program, preprocess)
 
 
 def load(
@@ -145,7 +145,7 @@ def load(
         program = compile(
             model, chosen, options, precision, check, memory, shapes, dims, exact=exact
         )
-    program = attached(program, preprocess)
+    program = attach(program, preprocess)
     if isinstance(device, Driver):
         if device_options:
             raise TypeError(f"a driver that is open must have no {', '.join(device_options)}")
@@ -153,7 +153,7 @@ def load(
     needed = memory_for(program.memory_bytes)
     if device in SIMULATED and "timing" not in device_options:
         device_options["memory"] = program.memory if memory is None else memory
-    return _opened(program, device, **{"memory_bytes": needed, **device_options})
+    return _open(program, device, **{"memory_bytes": needed, **device_options})
 
 
 def _require_none(compiling: Mapping[str, Any], program: Program) -> None:
@@ -171,7 +171,7 @@ def _require_known(options: Mapping[str, Any]) -> None:
             raise UserTypeError(f"load has no argument {name!r}", hint=did_you_mean(name, known))
 
 
-def _opened(program: Program, device: str, **options: Any) -> Session:
+def _open(program: Program, device: str, **options: Any) -> Session:
     """Open a device and return a session on it; close the device again if that fails."""
     driver = open_device(device, program.config, **options)
     try:

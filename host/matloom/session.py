@@ -9,13 +9,19 @@ from matloom.device.errors import DeviceClosedError
 from matloom.device.fast import FastTransport
 from matloom.device.line_cost import LineCost, difference
 from matloom.engine_steps import EngineSteps
-from matloom.intermediates import Names, chosen, computed, kernels_are_exact, wanted_tensors
+from matloom.intermediates import (
+    Names,
+    compute_tensors,
+    kernels_are_exact,
+    pick_tensors,
+    tensor_numbers,
+)
 from matloom.ir.graph import Array
 from matloom.kernels.real import RealNumbers
 from matloom.kernels.reference import in_declared_shape
 from matloom.kernels.step import HostSteps
 from matloom.loop import LastIteration, LoopRun
-from matloom.pre import prepared, preprocessing_of
+from matloom.pre import prepare_inputs, preprocessing_of
 from matloom.program import EngineStep, Program
 from matloom.program.samples import concatenate_results, require_single, samples_of
 from matloom.program.verify import verify_program
@@ -112,10 +118,10 @@ class Session(RealNumbers):
         """
         program = self.program
         if isinstance(inputs, Mapping):
-            inputs = prepared(program, inputs)
+            inputs = prepare_inputs(program, inputs)
             return self._run_samples(inputs) if outputs is None else self._tensors(inputs, outputs)
         require_single(program, outputs=outputs is None)
-        named = prepared(program, {program.inputs[0].name: inputs})
+        named = prepare_inputs(program, {program.inputs[0].name: inputs})
         if outputs is not None:
             return self._tensors(named, outputs)
         return self._run_samples(named)[program.outputs[0].name]
@@ -138,7 +144,7 @@ class Session(RealNumbers):
 
     def _tensors(self, inputs: Mapping[str, Array], names: Names) -> dict[str, Array]:
         """Return tensors of the network by name."""
-        wanted, origin = wanted_tensors(self.program, names), self.program.origin
+        wanted, origin = tensor_numbers(self.program, names), self.program.origin
         if origin is None:
             results = self._run_samples(inputs)
             return {name: results[name] for name in wanted}
@@ -147,7 +153,7 @@ class Session(RealNumbers):
         ends = (*origin.source.inputs, *origin.source.outputs)
         session = self._storing(frozenset(wanted.values()).difference(ends))
         results = self._run_samples(inputs) if session is self else self._run_as(session, inputs)
-        return chosen(wanted, session.program, inputs, results)
+        return pick_tensors(wanted, session.program, inputs, results)
 
     def _inside(self, program: Program) -> "Session":
         """Return a session on a program of a loop, which closes together with this one."""
@@ -226,7 +232,7 @@ class Session(RealNumbers):
         self._link = difference(self._engine.line_cost(), before)
         if wanted is not None:
             initial = {item.before: state[item.name] for item in self.program.variables}
-            return computed(self.program, wanted, {**known, **initial})
+            return compute_tensors(self.program, wanted, {**known, **initial})
         infos = self.program.outputs
         return {info.name: in_declared_shape(known[info.key], info.shape) for info in infos}
 
@@ -287,5 +293,5 @@ class Session(RealNumbers):
             kernels=isinstance(self.driver.transport, FastTransport),
         )
         for loop in self._loops.values():
-            report = loop.added_to(report)
+            report = loop.add_to(report)
         return replace(report, link=self._link, upload=self._engine.upload)

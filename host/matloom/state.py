@@ -69,11 +69,11 @@ class SessionState:
             self._away = True
         return {item.before: self._values[item.name] for item in self._kept}
 
-    def follow(self, known: Mapping[str, Array]) -> None:
+    def follow(self, results: Mapping[str, Array]) -> None:
         """Update the host's variables from the tensors of a finished run."""
         for item in self._kept:
             shape = self._values[item.name].shape
-            self._values[item.name] = np.array(known[item.after]).reshape(shape)
+            self._values[item.name] = np.array(results[item.after]).reshape(shape)
 
     def leave(self) -> None:
         """Copy variables back from external memory, before other regions replace them."""

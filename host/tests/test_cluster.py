@@ -10,7 +10,15 @@ from functools import partial
 import pytest
 
 from matloom.errors import HintedError
-from matloom.workers import ClusterError, cluster, completed, is_address, kept, ordered, processes
+from matloom.workers import (
+    ClusterError,
+    cluster,
+    is_address,
+    kept,
+    ordered,
+    processes,
+    run_as_completed,
+)
 
 
 @pytest.mark.parametrize("text", ["tcp://localhost:8786", "tls://10.0.0.1:1", "tcp://[::1]:65535"])
@@ -105,7 +113,7 @@ def test_two_workers_do_what_two_processes_do(address, tmp_path):
         assert os.getpid() not in used
         assert len(used) == 2
         limited = partial(cluster, address, {"nextpnr": 1})
-        assert dict(completed(abs, [-1, -2], limited)) == {0: 1, 1: 2}
+        assert dict(run_as_completed(abs, [-1, -2], limited)) == {0: 1, 1: 2}
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ from itertools import count, islice
 
 import pytest
 
-from matloom.workers import LostWorkersError, completed, in_order, ordered, processes
+from matloom.workers import LostWorkersError, in_order, ordered, processes, run_as_completed
 
 
 def square(number):
@@ -37,7 +37,7 @@ def test_one_worker_needs_no_process():
 
 
 def test_results_keep_their_positions():
-    found = dict(completed(square, [3, 1, 2], partial(processes, 1), ahead=2))
+    found = dict(run_as_completed(square, [3, 1, 2], partial(processes, 1), ahead=2))
     assert found == {0: 9, 1: 1, 2: 4}
 
 

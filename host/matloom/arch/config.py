@@ -619,17 +619,17 @@ class Config:
         modes = values.get("mac_modes", ())
         if not isinstance(modes, list | tuple):
             raise ConfigError(f"mac_modes must be a list, not {modes!r}")
-        with _absent(values, "the file"):
+        with _default_hint(values, "the file"):
             return cls(**values)
 
 
 @contextmanager
-def _absent(given: Collection[str], where: str) -> Iterator[None]:
+def _default_hint(names: Collection[str], where: str) -> Iterator[None]:
     """Return a hint if the value that breaks a rule was not given, but a default."""
     try:
         yield
     except ConfigError as error:
-        if not error.field or error.field in given:
+        if not error.field or error.field in names:
             raise
         raise ConfigError(
             str(error), hint=f"give {error.field} a value, too: {where} gives it none"
@@ -720,7 +720,7 @@ def load_config(source: "str | Path | Config") -> Config:
         raise TypeError(f"config must be a preset, a JSON file or a Config, not {source!r}")
     name, *changes = str(source).split("+")
     if name in PRESETS:
-        return _changed(PRESETS[name], changes) if changes else PRESETS[name]
+        return _apply_changes(PRESETS[name], changes) if changes else PRESETS[name]
     path = Path(source)
     if path.suffix == ".json" and not path.exists():
         raise ConfigError(f"cannot read {path}: no such file", hint=_CHANGED)
@@ -733,7 +733,7 @@ def load_config(source: "str | Path | Config") -> Config:
         raise ConfigError(f"config must be a JSON file in UTF-8, not {str(source)!r}") from None
 
 
-def _changed(config: Config, changes: list[str]) -> Config:
+def _apply_changes(config: Config, changes: list[str]) -> Config:
     """Return a configuration with modes added and fields replaced."""
     modes, values = list(config.mac_modes), {}
     numbers = [field.name for field in dataclasses.fields(config) if field.name != "mac_modes"]
@@ -763,5 +763,5 @@ def _changed(config: Config, changes: list[str]) -> Config:
             raise ConfigError(f"{name} must be an integer, not {value!r}")
         else:
             values[name] = int(value)
-    with _absent(values, "the preset's name"):
+    with _default_hint(values, "the preset's name"):
         return dataclasses.replace(config, mac_modes=tuple(modes), **values)

@@ -37,7 +37,7 @@ def _changes(preset: Config, config: Config) -> list[str] | None:
     return changes
 
 
-def described(config: Config) -> str:
+def describe_config(config: Config) -> str:
     """Return the name of a configuration, or else the size of its array, with its digest."""
     name = config_name(config) or f"{config.rows}x{config.columns}"
     return f"{name} ({config.digest:08x})"

@@ -14,9 +14,9 @@ from matloom.cli.worker_options import ALONE, Workers, on_workers
 from matloom.errors import UserError
 
 
-def _list_boards(context: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
+def _list_boards(context: click.Context, _parameter: click.Parameter, requested: bool) -> None:
     """Print the boards that come with Matloom, and exit."""
-    if not wanted or context.resilient_parsing:
+    if not requested or context.resilient_parsing:
         return
     from matloom_rtl.board.definition import board_names, load_board
 
@@ -113,16 +113,16 @@ def build(
             )
         _for_vivado(found, output, config, freq)
         return
-    plan = _planned(found, config, freq, processor)
+    plan = _plan_board(found, config, freq, processor)
     engine = config or plan.board.config
     folder = output or Path("build") / plan.name
     require_folder("--output", folder)
     say(f"{plan.board.title}: {engine} at {plan.clock_mhz:.4g} MHz, {plan.device.name}")
     say("synthesis, placement and routing take 10 to 45 minutes for each seed that is tried")
-    _write(plan, _built(plan, **placement), folder)
+    _write(plan, _build_plan(plan, **placement), folder)
 
 
-def _planned(board: Any, config: str | None, freq: float | None, processor: str | None) -> Any:
+def _plan_board(board: Any, config: str | None, freq: float | None, processor: str | None) -> Any:
     """Return the plan of a board, after checking that all tools are installed."""
     from matloom.toolchain.soc_firmware import boot_rom
     from matloom_rtl.board.plan import make_plan
@@ -137,7 +137,7 @@ def _planned(board: Any, config: str | None, freq: float | None, processor: str 
     return make_plan(board, config, clock_hz, rom, processor or "default")
 
 
-def _built(plan: Any, seed: int | None, seeds: int | None, workers: Workers) -> Any:
+def _build_plan(plan: Any, seed: int | None, seeds: int | None, workers: Workers) -> Any:
     """Return the bitstream of a plan; raise `UserError` if it cannot be built."""
     from matloom_rtl.fpga.progress import FlowError
 
@@ -149,14 +149,14 @@ def _built(plan: Any, seed: int | None, seeds: int | None, workers: Workers) -> 
         raise UserError(str(error), hint=error.hint) from error
 
 
-def _write(plan: Any, made: Any, folder: Path) -> None:
+def _write(plan: Any, result: Any, folder: Path) -> None:
     """Write a bitstream and its report, and print their paths."""
-    bitstream = folder / made.path.name
-    bitstream.write_bytes(made.path.read_bytes())
+    bitstream = folder / result.path.name
+    bitstream.write_bytes(result.path.read_bytes())
     report = folder / f"{plan.name}.json"
-    report.write_text(json.dumps(made.report, indent=2) + "\n")
+    report.write_text(json.dumps(result.report, indent=2) + "\n")
     say(report)
-    say(f"{bitstream}: {summary(made.report)}")
+    say(f"{bitstream}: {summary(result.report)}")
 
 
 def _for_vivado(board: Any, output: Path | None, config: str | None, freq: float | None) -> None:

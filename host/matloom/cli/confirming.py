@@ -5,7 +5,7 @@ from contextlib import redirect_stdout
 from typing import Any
 
 
-def synthesised(text: str, board: str) -> dict[str, Any]:
+def synthesise_engine(text: str, board: str) -> dict[str, Any]:
     """Return the tables and flip-flops of an engine alone, as a synthesis counts them."""
     from matloom.arch.config import load_config
     from matloom_rtl.board.definition import load_board
@@ -22,7 +22,7 @@ def synthesised(text: str, board: str) -> dict[str, Any]:
     return {"tables": round(total["COMB"]), "flip-flops": round(total["FF"])}
 
 
-def routed(text: str, board: str, freq: float | None) -> dict[str, Any]:
+def route_board(text: str, board: str, freq: float | None) -> dict[str, Any]:
     """Return the clock and the area of a board with an engine, placed and routed in the cache."""
     from matloom.cli.boards import build_in_cache
     from matloom_rtl.board.definition import load_board

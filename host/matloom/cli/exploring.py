@@ -118,7 +118,7 @@ def explore(
             hint="allow more of them with --points, or take a larger board",
         )
     for kind in _tools(search, board, freq):
-        best = _confirmed(exploration, best, kind, output, workers)
+        best = _confirm(exploration, best, kind, output, workers)
         known = {each.text: each for each in best}
         found = [known.get(each.text, each) for each in found]
         _write(exploration, found, output)
@@ -162,14 +162,14 @@ def _tools(search: _Search, board: str, freq: float | None) -> list[tuple[str, A
 
     chosen: list[tuple[str, Any]] = []
     if search.confirm:
-        chosen.append(("synthesis", functools.partial(confirming.synthesised, board=board)))
+        chosen.append(("synthesis", functools.partial(confirming.synthesise_engine, board=board)))
     if search.route:
-        task = functools.partial(confirming.routed, board=board, freq=freq)
+        task = functools.partial(confirming.route_board, board=board, freq=freq)
         chosen.append(("routing", task))
     return chosen
 
 
-def _confirmed(
+def _confirm(
     exploration: "Exploration",
     best: "list[ExploredPoint]",
     kind: tuple[str, Any],
@@ -199,9 +199,9 @@ def _confirmed(
         return confirmation.of(best, make, note)
 
 
-def _write(exploration: "Exploration", found: list["ExploredPoint"], folder: Path) -> None:
+def _write(exploration: "Exploration", points: list["ExploredPoint"], folder: Path) -> None:
     from matloom.tools.explore_page import to_html
 
-    (folder / "index.html").write_text(to_html(exploration, found), encoding="utf-8")
-    text = json.dumps(exploration.as_dict(found), indent=1) + "\n"
+    (folder / "index.html").write_text(to_html(exploration, points), encoding="utf-8")
+    text = json.dumps(exploration.as_dict(points), indent=1) + "\n"
     (folder / "front.json").write_text(text, encoding="utf-8")

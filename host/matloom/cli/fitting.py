@@ -122,8 +122,8 @@ def _predict(shown: list[Any], part: Any, graph: Any, board: str) -> None:
     shown.sort(key=lambda candidate: candidate.rank)
 
 
-def _show(wanted: Any, shown: list[Any], network: Path | None) -> None:
-    part = wanted.part
+def _show(search: Any, shown: list[Any], network: Path | None) -> None:
+    part = search.part
     say(f"{part.board}: {part.device} at {part.clock_mhz:.4g} MHz")
     for place, item in enumerate(shown, 1):
         config = item.config
@@ -139,25 +139,25 @@ def _show(wanted: Any, shown: list[Any], network: Path | None) -> None:
         if network is not None and item.milliseconds is not None:
             uses.append(f"{network.name} {item.milliseconds:.3f} ms")
         say(f"   {', '.join(uses + ([item.why] if item.why else []))}")
-    _say_limit(wanted, shown[0])
-    worst = wanted.model.worst()
+    _say_limit(search, shown[0])
+    worst = search.model.worst()
     say(
-        f"Model: {len(wanted.model.samples)} syntheses; each left out and predicted by the others, "
+        f"Model: {len(search.model.samples)} syntheses; each left out and predicted by the others, "
         f"tables are off by up to {worst['COMB']:.0%}, flip-flops by up to {worst['FF']:.0%}; "
         f"multipliers and block RAMs are exact. The clock varies by a tenth between seeds."
     )
 
 
-def _say_limit(wanted: Any, best: Any) -> None:
+def _say_limit(search: Any, best: Any) -> None:
     """Print the resource used most, and what a larger array would exceed."""
     use = best.uses[best.fullest]
     say(
         f"Fullest: {best.fullest}, {use.used / use.available:.0%} of the device; "
         f"{max(0, use.room - use.used):,.0f} left of the {use.room:,.0f} that can be filled."
     )
-    if wanted.next_larger is None:
+    if search.next_larger is None:
         return
-    larger, (name, beyond) = wanted.next_larger, wanted.next_larger.limit
+    larger, (name, beyond) = search.next_larger, search.next_larger.limit
     shape = f"{larger.config.rows}x{larger.config.columns}"
     if name == "clock":
         lack = f"would reach about {larger.mhz:.0f} of {larger.asked_mhz:.4g} MHz"

@@ -60,7 +60,7 @@ def network_argument(verb: Callable[..., Any]) -> Any:
     def called(
         *, network: Path, shapes: tuple[str, ...], dims: tuple[str, ...], exact: bool, **values: Any
     ) -> Any:
-        changed = _reshaped(network, shapes, dims, exact) if shapes or dims or exact else network
+        changed = _reshape(network, shapes, dims, exact) if shapes or dims or exact else network
         return verb(network=changed, **values)
 
     return _ARGUMENT(_SHAPE(_DIM(_EXACT(called))))
@@ -76,7 +76,7 @@ def is_program(network: Path) -> bool:
     return source.is_program(network)
 
 
-def _reshaped(network: Path, shapes: tuple[str, ...], dims: tuple[str, ...], exact: bool) -> Path:
+def _reshape(network: Path, shapes: tuple[str, ...], dims: tuple[str, ...], exact: bool) -> Path:
     """Return the path of a copy with other sizes, which is removed at the end of the verb."""
     from matloom import frontend
 
@@ -95,21 +95,21 @@ def _reshaped(network: Path, shapes: tuple[str, ...], dims: tuple[str, ...], exa
     return made
 
 
-def _shape(given: str) -> tuple[str, list[int]]:
+def _shape(text: str) -> tuple[str, list[int]]:
     """Parse an input's name and shape from NAME=N,N,..."""
-    name, _, sizes = given.rpartition("=")
+    name, _, sizes = text.rpartition("=")
     try:
         numbers = [int(size) for size in sizes.split(",")]
     except ValueError:
         numbers = []
     if not name or not numbers:
-        raise UserError(f"--shape must be NAME=N,N,... (x=1,96,96,3), not {given!r}", hint=_INPUTS)
+        raise UserError(f"--shape must be NAME=N,N,... (x=1,96,96,3), not {text!r}", hint=_INPUTS)
     return name, numbers
 
 
-def _dim(given: str) -> tuple[str, int]:
+def _dim(text: str) -> tuple[str, int]:
     """Parse a dimension's name and size from NAME=N."""
-    name, _, size = given.rpartition("=")
+    name, _, size = text.rpartition("=")
     if not name or not size.isdecimal():
-        raise UserError(f"--dim must be NAME=N (batch=1), not {given!r}", hint=_INPUTS)
+        raise UserError(f"--dim must be NAME=N (batch=1), not {text!r}", hint=_INPUTS)
     return name, int(size)

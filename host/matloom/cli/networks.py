@@ -17,7 +17,7 @@ from matloom.cli.options import (
     target,
 )
 from matloom.cli.places import require_place
-from matloom.cli.programs import SOURCE, described, modes_by_layer, program_of
+from matloom.cli.programs import SOURCE, describe_phases, modes_by_layer, program_of
 from matloom.cli.say import say, say_text, show
 from matloom.errors import UserError, unknown
 
@@ -105,7 +105,7 @@ def run_once(
     tensors: tuple[str, ...] = (),
 ) -> Ran:
     """Run a network once."""
-    from matloom.pre import prepared
+    from matloom.pre import prepare_inputs
     from matloom.program.samples import require_inputs
     from matloom.runtime import load
 
@@ -117,7 +117,7 @@ def run_once(
     program = program_of(network, _for_device(network, how, target.device))
     inputs = given.by_name(arrays, program)
     # Checked before the device is opened, which may build a simulator for minutes.
-    require_inputs(program, prepared(program, inputs))
+    require_inputs(program, prepare_inputs(program, inputs))
     with load(program, device=target.device, **options) as session:
         names = "all" if tensors == ("all",) else tensors or None
         with _simulating(session):
@@ -204,7 +204,7 @@ def explain(network: Path, how: Compilation, candidates: bool) -> None:
     from matloom.tools.explain import explain as sentences
     from matloom.tools.interface import interface_table
 
-    tried = described(network, how, "search", "--candidates") if candidates else None
+    tried = describe_phases(network, how, "search", "--candidates") if candidates else None
     if how.memory is not None and is_program(network):
         raise UserError(
             f"--memory must go with a network, not the program {str(network)!r}", hint=SOURCE

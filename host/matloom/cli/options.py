@@ -196,7 +196,7 @@ _OPTIONS = {
 }
 
 
-def _together(argument: str, kind: type, names: tuple[str, ...]) -> Callable[[Any], Any]:
+def _grouped_options(argument: str, kind: type, names: tuple[str, ...]) -> Callable[[Any], Any]:
     """Return a decorator that passes several options to a verb as one argument."""
 
     def decorate(verb: Callable[..., Any]) -> Any:
@@ -215,7 +215,7 @@ def _together(argument: str, kind: type, names: tuple[str, ...]) -> Callable[[An
 def compilation(*names: str) -> Callable[[Any], Any]:
     """Return a decorator for `Compilation` options, the argument `how`; no names mean all."""
     every = tuple(item.name for item in fields(Compilation))
-    return _together("how", Compilation, names or every)
+    return _grouped_options("how", Compilation, names or every)
 
 
 def given(default: str | None = None) -> Callable[[Any], Any]:
@@ -244,7 +244,7 @@ def given(default: str | None = None) -> Callable[[Any], Any]:
 
 
 #: A decorator for the options of a `Target`, the argument `target`.
-target = _together("target", Target, tuple(item.name for item in fields(Target)))
+target = _grouped_options("target", Target, tuple(item.name for item in fields(Target)))
 
 #: A decorator for the options of a `Routing`, the argument `routing`.
-routing = _together("routing", Routing, tuple(item.name for item in fields(Routing)))
+routing = _grouped_options("routing", Routing, tuple(item.name for item in fields(Routing)))

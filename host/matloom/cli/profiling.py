@@ -169,25 +169,25 @@ def _other(network: Path, how: Compilation, other: str) -> dict[str, Any]:
     return make_profile(program, make_report(program, "prediction", []), advise=None).as_dict()
 
 
-def _comparison(before: dict[str, Any], made: "Profile") -> "ProfileComparison":
+def _comparison(before: dict[str, Any], after: "Profile") -> "ProfileComparison":
     from matloom.profile.comparison import compare_profiles
 
-    comparison = compare_profiles(before, made.as_dict())
+    comparison = compare_profiles(before, after.as_dict())
     show((f"compared with {comparison.name}: {comparison.sentence}",))
     return comparison
 
 
-def _write(made: "Profile", comparison: "ProfileComparison | None", folder: Path) -> None:
+def _write(profile: "Profile", comparison: "ProfileComparison | None", folder: Path) -> None:
     from matloom.profile.files import to_csv, to_json, to_node_data
     from matloom.profile.page import to_html
     from matloom.profile.trace import to_chrome
 
     texts = {
-        "index.html": to_html(made, comparison),
-        "timeline.json": to_chrome(made.program, made.timelines, made.report),
-        "layers.csv": to_csv(made),
-        "profile.json": to_json(made),
-        "node_data.json": to_node_data(made),
+        "index.html": to_html(profile, comparison),
+        "timeline.json": to_chrome(profile.program, profile.timelines, profile.report),
+        "layers.csv": to_csv(profile),
+        "profile.json": to_json(profile),
+        "node_data.json": to_node_data(profile),
     }
     for name, text in texts.items():
         (folder / name).write_text(text, encoding="utf-8")

@@ -83,10 +83,10 @@ def compile_verb(
                 "--check must go with --output, not with --stop-after",
                 hint="leave --check out: only programs that are written are checked",
             )
-        say_text(described(network, how, str(stop), "--stop-after"))
+        say_text(describe_phases(network, how, str(stop), "--stop-after"))
         return
     require_place("--output", output)
-    program = _compiled(network, how)
+    program = _compile(network, how)
     if emit == "c":
         write_c(program, output)
     elif emit == "soc":
@@ -99,7 +99,7 @@ def compile_verb(
         say("matloom firmware writes these files, too")
 
 
-def described(network: Path, how: Compilation, stop: str, option: str) -> str:
+def describe_phases(network: Path, how: Compilation, stop: str, option: str) -> str:
     """Return the text of the compiler's phases up to one of them, without checks.
 
     Raises `ValueError`, naming the option, if there is no network.
@@ -121,10 +121,10 @@ def described(network: Path, how: Compilation, stop: str, option: str) -> str:
         return describe(network, job, stop)
 
 
-def _compiled(network: Path, how: Compilation) -> Any:
+def _compile(network: Path, how: Compilation) -> Any:
     """Compile a network, with a message if it takes long."""
     from matloom.compiler import CompileOptions
-    from matloom.pre import attached
+    from matloom.pre import attach
     from matloom.runtime import compile
     from matloom.terminal.progress import progress
 
@@ -133,17 +133,17 @@ def _compiled(network: Path, how: Compilation) -> Any:
     stage = how.stage()
     with progress(f"compiling {network.name} for {how.config}"):
         program = compile(network, how.config, options, modes, how.check, how.memory)
-    return attached(program, stage)
+    return attach(program, stage)
 
 
 def program_of(network: Path, how: Compilation) -> Any:
     """Load a program, or compile a network."""
     from matloom.arch.config import load_config
-    from matloom.pre import attached
+    from matloom.pre import attach
     from matloom.program import Program
 
     if not is_program(network):
-        return _compiled(network, how)
+        return _compile(network, how)
     modes_by_layer(network, how)
     if how.check is not None:
         raise UserError(
@@ -152,7 +152,7 @@ def program_of(network: Path, how: Compilation) -> Any:
     program = Program.load(network)
     if not _is_default("config"):
         program.require(load_config(how.config))
-    return attached(program, how.stage())
+    return attach(program, how.stage())
 
 
 @cli.command(

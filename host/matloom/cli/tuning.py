@@ -109,7 +109,7 @@ def tune(
         known = drop(study.digest)
         say("forgotten: compiled with the default schedule again" if known else "nothing was kept")
         return
-    found = _tuned(study, network, limits, workers)
+    found = _tune(study, network, limits, workers)
     say(_sentence(found))
     if report is not None:
         report.write_text(json.dumps(_as_dict(found), indent=1) + "\n", encoding="utf-8")
@@ -133,7 +133,7 @@ def _study(network: Path, how: Compilation) -> "Study":
     return study
 
 
-def _tuned(study: "Study", network: Path, limits: "_Limits", workers: Workers) -> "TuningResult":
+def _tune(study: "Study", network: Path, limits: "_Limits", workers: Workers) -> "TuningResult":
     """Search, and keep the winner."""
     from matloom.compiler.winners import keep, winners_folder
     from matloom.terminal.progress import progress
@@ -163,26 +163,26 @@ def _tuned(study: "Study", network: Path, limits: "_Limits", workers: Workers) -
     return found
 
 
-def _sentence(found: "TuningResult") -> str:
-    how = "counted by the simulated chip" if found.counted else "predicted"
-    if found.winner is None and not found.trials:
+def _sentence(result: "TuningResult") -> str:
+    how = "counted by the simulated chip" if result.counted else "predicted"
+    if result.winner is None and not result.trials:
         return "the time was too short to try a schedule; try more: --seconds"
-    if found.winner is None:
-        return f"the default is the fastest of {found.trials:,} schedules ({how})"
-    gain = 1 - found.after.both / found.before.both
+    if result.winner is None:
+        return f"the default is the fastest of {result.trials:,} schedules ({how})"
+    gain = 1 - result.after.both / result.before.both
     return (
-        f"{gain:.1%} fewer cycles, {how}: first call {found.before.first:,} to "
-        f"{found.after.first:,}, later calls {found.before.later:,} to {found.after.later:,}; "
+        f"{gain:.1%} fewer cycles, {how}: first call {result.before.first:,} to "
+        f"{result.after.first:,}, later calls {result.before.later:,} to {result.after.later:,}; "
         f"kept for later compilations"
     )
 
 
-def _as_dict(found: "TuningResult") -> dict[str, Any]:
+def _as_dict(result: "TuningResult") -> dict[str, Any]:
     return {
-        "before": {"first": found.before.first, "later": found.before.later},
-        "after": {"first": found.after.first, "later": found.after.later},
-        "predicted": {"first": found.predicted.first, "later": found.predicted.later},
-        "trials": found.trials,
-        "counted": found.counted,
-        "kept": found.winner is not None,
+        "before": {"first": result.before.first, "later": result.before.later},
+        "after": {"first": result.after.first, "later": result.after.later},
+        "predicted": {"first": result.predicted.first, "later": result.predicted.later},
+        "trials": result.trials,
+        "counted": result.counted,
+        "kept": result.winner is not None,
     }

@@ -47,42 +47,42 @@ def _lint(config: "Config", folder: Path) -> "tuple[str, list[LintWarning]]":
     return f"{source.name}, SHA-256 {digest}: {len(complaints)} warnings", complaints
 
 
-def _write(found: "Verification", folder: Path, junit: Path | None) -> list[Path]:
+def _write(verification: "Verification", folder: Path, junit: Path | None) -> list[Path]:
     """Write the reports and return their paths."""
     from matloom.verification.junit import to_junit
     from matloom.verification.report import to_html
 
     texts = {
-        folder / "report.html": to_html(found),
-        folder / "report.json": json.dumps(found.as_dict(), indent=1) + "\n",
-        **({} if junit is None else {junit: to_junit(found)}),
+        folder / "report.html": to_html(verification),
+        folder / "report.json": json.dumps(verification.as_dict(), indent=1) + "\n",
+        **({} if junit is None else {junit: to_junit(verification)}),
     }
     for path, text in texts.items():
         path.write_text(text)
     return list(texts)
 
 
-def _tell(found: "Verification") -> None:
+def _print_outcome(verification: "Verification") -> None:
     """Print the outcome of each step and overall, and what to do next."""
-    for step in found.steps:
+    for step in verification.steps:
         say(f"{step.name:12} {step.verdict:10} {step.seconds:6.1f} s  {step.sentence}")
         if step.verdict == "FAILED":
             for line in step.lines[:2]:
                 say(f"{'':12} {line}")
-    say(f"{found.name}: {found.verdict}")
-    if found.complete_minutes is not None:
-        say(f"about {found.complete_minutes} minutes would complete it:")
-        say(f"  {found.command(found.complete_minutes)}")
+    say(f"{verification.name}: {verification.verdict}")
+    if verification.complete_minutes is not None:
+        say(f"about {verification.complete_minutes} minutes would complete it:")
+        say(f"  {verification.command(verification.complete_minutes)}")
 
 
-def _verify(found: "Verification", folder: Path, workers: Workers) -> None:
+def _verify(verification: "Verification", folder: Path, workers: Workers) -> None:
     """Run the steps, and show progress."""
     from matloom.verification import campaign
     from matloom.workers import Tasks, kept
 
     with kept(workers.make) as make:
         campaign.verify(
-            found,
+            verification,
             linter=_lint,
             prover=_prover(),
             folder=folder,
@@ -168,7 +168,7 @@ def verify(
     say(f"--seed={found.seed}", err=True)
     _verify(found, output, workers)
     written = _write(found, output, junit)
-    _tell(found)
+    _print_outcome(found)
     for path in written:
         say(path)
     sys.exit(1 if found.failed else 0)

@@ -46,7 +46,7 @@ class Network:
             else:
                 program = Program.load(source)
             self.source = program
-            self.declaration = _declared_by_program(program)
+            self.declaration = _declare_program(program)
         else:
             self.declaration = frontend.declaration(source)
 
@@ -68,10 +68,10 @@ class Network:
         return load(self.source, **options)
 
 
-def _declared_by_program(program: Program) -> Declaration:
+def _declare_program(program: Program) -> Declaration:
     """Return the declarations of a compiled program, which has only inputs and outputs."""
     ends = tuple(
-        _declared(info, number) for number, info in enumerate((*program.inputs, *program.outputs))
+        _declare(info, number) for number, info in enumerate((*program.inputs, *program.outputs))
     )
     count = len(program.inputs)
     return Declaration(
@@ -82,7 +82,7 @@ def _declared_by_program(program: Program) -> Declaration:
     )
 
 
-def _declared(info: TensorInfo, number: int) -> DeclaredTensor:
+def _declare(info: TensorInfo, number: int) -> DeclaredTensor:
     quantised = info.quantised
     return DeclaredTensor(
         name=info.name,

@@ -63,13 +63,13 @@ class SignatureRunner:
 
     def get_input_details(self) -> dict[str, Details]:
         """Return the details of each input by its name in the signature."""
-        return self._named(self._signature.inputs, self._interpreter.get_input_details())
+        return self._by_name(self._signature.inputs, self._interpreter.get_input_details())
 
     def get_output_details(self) -> dict[str, Details]:
         """Return the details of each output by its name in the signature."""
-        return self._named(self._signature.outputs, self._interpreter.get_output_details())
+        return self._by_name(self._signature.outputs, self._interpreter.get_output_details())
 
     @staticmethod
-    def _named(numbers: Mapping[str, int], details: Sequence[Details]) -> dict[str, Details]:
+    def _by_name(numbers: Mapping[str, int], details: Sequence[Details]) -> dict[str, Details]:
         by_number = {each["index"]: each for each in details}
         return {name: by_number[number] for name, number in numbers.items()}

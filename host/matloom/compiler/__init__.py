@@ -1,7 +1,7 @@
 """Compiles a model file into a Program; `pipeline` lists all phases."""
 
 from matloom.compiler.checked import compile_network
-from matloom.compiler.pipeline import PHASES, compiled, run_phases
+from matloom.compiler.pipeline import PHASES, compile_unchecked, run_phases
 from matloom.compiler.values import Compiled, Job
 from matloom.schedule import CompileError, CompileOptions
 from matloom.selfcheck import CheckError, CompilerWarning
@@ -15,6 +15,6 @@ __all__ = [
     "CompilerWarning",
     "Job",
     "compile_network",
-    "compiled",
+    "compile_unchecked",
     "run_phases",
 ]

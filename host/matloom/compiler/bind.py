@@ -18,7 +18,9 @@ from matloom.select.rewrites.staged_run import StagedRun, View
 def bind(rewritten: Rewritten, job: Job) -> Bound:
     """Return the runs with addresses for their inputs and outputs, ready to be scheduled."""
     binder = _Binder(rewritten, job)
-    runs = tuple(run if isinstance(run, HostRun) else binder.bound(run) for run in rewritten.runs)
+    runs = tuple(
+        run if isinstance(run, HostRun) else binder.bind_run(run) for run in rewritten.runs
+    )
     return Bound(
         rewritten=rewritten,
         runs=runs,
@@ -50,7 +52,7 @@ class _Binder:
     )
     operators: int = 0
 
-    def bound(self, staged: StagedRun) -> BoundRun:
+    def bind_run(self, staged: StagedRun) -> BoundRun:
         """Return a run with the addresses of its inputs and outputs."""
         inputs = self._bindings(staged, Region.INPUT, staged.run.consumed)
         outputs = self._bindings(staged, Region.OUTPUT, staged.run.produced)

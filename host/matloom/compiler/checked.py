@@ -10,7 +10,7 @@ from threadpoolctl import threadpool_limits
 from matloom.arch.config import Config, load_config
 from matloom.arch.garbage import gc_paused
 from matloom.compiler.loops import with_loops
-from matloom.compiler.pipeline import compiled
+from matloom.compiler.pipeline import compile_unchecked
 from matloom.compiler.values import Compiled
 from matloom.compiler.winners import with_winner
 from matloom.ir.graph import RESHAPES, Graph
@@ -52,7 +52,7 @@ def compile_network(
     # Products of the checks are small: the threads of a linear algebra library would spin for most
     # of their time, and take it from other processes.
     with _one_thread(), gc_paused():
-        candidate, program = _checked(graph, config, options, precision, mode)
+        candidate, program = _compile_checked(graph, config, options, precision, mode)
 
     def with_outputs(numbers: Sequence[int]) -> Program:
         return compile_network(_with_outputs(graph, numbers), config, options, precision, mode)
@@ -82,17 +82,17 @@ def _one_thread() -> AbstractContextManager[object]:
     return limits
 
 
-def _checked(
+def _compile_checked(
     graph: Graph, config: Config, options: CompileOptions, precision: Precision | None, mode: str
 ) -> tuple[Compiled, Program]:
     """Return a program that passes its check, with fallbacks if the first one does not."""
-    candidate = compiled(graph, config, options, precision)
+    candidate = compile_unchecked(graph, config, options, precision)
     try:
         program = replace(candidate.program, verdict=candidate.check(mode))
     except CheckError as error:
         folder = write_reproducer(graph, config, options, precision, str(error), seed=0)
         reason = f"the program of {graph.name!r} fails its check: {error}; to repeat it: {folder}"
-        return _simpler(graph, config, options, precision, error, reason)
+        return _compile_simpler(graph, config, options, precision, error, reason)
     return candidate, program
 
 
@@ -105,7 +105,7 @@ def _with_outputs(graph: Graph, numbers: Sequence[int]) -> Graph:
     return replace(graph, tensors=tensors, outputs=(*graph.outputs, *numbers))
 
 
-def _simpler(
+def _compile_simpler(
     graph: Graph,
     config: Config,
     options: CompileOptions,
@@ -127,7 +127,7 @@ def _simpler(
         choices=(),
     )
     for _ in range(len(graph.nodes) + 2):
-        candidate = compiled(graph, config, plain, precision, refused)
+        candidate = compile_unchecked(graph, config, plain, precision, refused)
         try:
             verdict = candidate.check("full")
         except CheckError as problem:

@@ -28,12 +28,12 @@ from matloom.select.partition import HostRun
 from matloom.select.text import run_lines
 
 
-def _selected(selected: Selected) -> Iterator[str]:
+def _describe_stages(selected: Selected) -> Iterator[str]:
     for run in selected.parts.runs:
         yield from run_lines(run, selected.prepared.names)
 
 
-def _rewritten(rewritten: Rewritten) -> Iterator[str]:
+def _describe_rewritten(rewritten: Rewritten) -> Iterator[str]:
     names = rewritten.selected.prepared.names
     for run in rewritten.runs:
         yield from run_lines(run if isinstance(run, HostRun) else run.run, names)
@@ -42,7 +42,7 @@ def _rewritten(rewritten: Rewritten) -> Iterator[str]:
             yield f"  {output} is bytes {start}..{end} of {name}"
 
 
-def _bound(bound: Bound) -> Iterator[str]:
+def _describe_addresses(bound: Bound) -> Iterator[str]:
     for run in bound.runs:
         yield from ("host",) if isinstance(run, HostRun) else _places(run)
 
@@ -91,9 +91,9 @@ STOPS: dict[str, tuple[str, Callable[[Any], Iterable[str]]]] = {
     "read": ("read", lambda graph: to_text(graph).splitlines()),
     "formats": ("formats", lambda graph: to_text(graph).splitlines()),
     "passes": ("passes", lambda prepared: to_text(prepared.graph).splitlines()),
-    "select": ("select", _selected),
-    "rewrite": ("rewrite", _rewritten),
-    "bind": ("bind", _bound),
+    "select": ("select", _describe_stages),
+    "rewrite": ("rewrite", _describe_rewritten),
+    "bind": ("bind", _describe_addresses),
     "search": ("schedule", _runs(search_lines)),
     "tile": ("schedule", _runs(tile_lines)),
     "order": ("schedule", _runs(order_lines)),

@@ -26,7 +26,7 @@ from matloom.arch.garbage import gc_paused
 from matloom.compiler.assemble import assemble
 from matloom.compiler.bind import bind
 from matloom.compiler.formats import choose_formats, engine_only_problem, unsupported_layers
-from matloom.compiler.relax import relaxed
+from matloom.compiler.relax import next_attempt
 from matloom.compiler.rewrite import rewrite
 from matloom.compiler.schedule_runs import schedule_runs
 from matloom.compiler.values import (
@@ -77,7 +77,7 @@ def schedule(bound: Bound, job: Job) -> ScheduledNetwork | Retry:
     """Return the instructions of all runs."""
     found = schedule_runs(bound, job)
     if isinstance(found, DoesNotFit):
-        return relaxed(bound.rewritten.selected, job, found.reason)
+        return next_attempt(bound.rewritten.selected, job, found.reason)
     if found.overwritten:
         again = replace(job, host_variables=job.host_variables | found.overwritten)
         reason = f"{len(found.overwritten)} variables would be read after they are written"
@@ -146,7 +146,7 @@ def _run_phases(source: str | Path | Graph, job: Job, last: str) -> Run:
     return Run(values=dict(zip(names, values[1:], strict=False)), retries=tuple(retries))
 
 
-def compiled(
+def compile_unchecked(
     graph: Graph,
     config: Config,
     options: CompileOptions,

@@ -11,7 +11,7 @@ from matloom.schedule import DoesNotFit
 from matloom.select.partition import EngineRun, HostRun
 
 
-def relaxed(selected: Selected, job: Job, reason: str) -> Retry:
+def next_attempt(selected: Selected, job: Job, reason: str) -> Retry:
     """Return what to try after the runs did not fit for this reason.
 
     First, copy variables instead of slicing them; next, move operators that do not fit even alone
@@ -21,7 +21,7 @@ def relaxed(selected: Selected, job: Job, reason: str) -> Retry:
         # Tensors that variables are stored out of stay on chip, which may be too much.
         remedy = "copies of variables"
         return Retry(reason=reason, remedy=remedy, phase="rewrite", job=replace(job, slices=False))
-    too_large = dict(_too_large(selected, job))
+    too_large = dict(_operators_too_large(selected, job))
     if too_large:
         remedy = f"{len(too_large)} operators that do not fit even alone on the host"
         again = job.again(refused={**job.refused, **too_large})
@@ -33,32 +33,32 @@ def relaxed(selected: Selected, job: Job, reason: str) -> Retry:
     return Retry(reason=reason, remedy=remedy, phase="select", job=again)
 
 
-def _too_large(selected: Selected, job: Job) -> Iterator[tuple[int, str]]:
+def _operators_too_large(selected: Selected, job: Job) -> Iterator[tuple[int, str]]:
     """Yield the engine operators that do not fit even alone, each with the reason."""
     for run in selected.parts.runs:
         if isinstance(run, HostRun):
             continue
         for at in range(len(run.nodes)):
-            reason = _misfit(_single_operator(selected, run, at), job.again())
+            reason = _reason_not_to_fit(_single_operator(selected, run, at), job.again())
             if reason is not None:
                 yield run.nodes[at].index, reason
 
 
-def _single_operator(selected: Selected, run: EngineRun, at: int) -> Selected:
+def _single_operator(selected: Selected, run: EngineRun, index: int) -> Selected:
     """Return one operator of a run as a network of its own."""
-    node, parts = run.nodes[at], selected.parts
+    node, parts = run.nodes[index], selected.parts
     tensors = selected.prepared.graph.tensors
     inputs = [number for number in node.inputs if tensors[number].data is None]
     alone = EngineRun(
         nodes=(node,),
-        stages=(run.stages[at],),
+        stages=(run.stages[index],),
         consumed=tuple(dict.fromkeys(parts.roots[number] for number in inputs)),
         produced=node.outputs,
     )
     return replace(selected, parts=replace(parts, runs=(alone,)))
 
 
-def _misfit(selected: Selected, job: Job) -> str | None:
+def _reason_not_to_fit(selected: Selected, job: Job) -> str | None:
     """Return why a network does not fit, with or without slices of variables; None if it fits."""
     reason = None
     for slices in (True, False) if selected.prepared.graph.variables else (False,):

@@ -20,13 +20,13 @@ def rewrite(selected: Selected, job: Job) -> Rewritten:
         if isinstance(run, EngineRun):
             placed = frozenset(state) if job.slices else frozenset()
             staged = StagedRun(graph=graph, config=job.config, run=run, names=names, placed=placed)
-            runs.append(staged if job.options.plain else _passed(staged, job))
+            runs.append(staged if job.options.plain else _run_passes(staged, job))
         else:
             runs.append(run)
     return Rewritten(selected=selected, runs=tuple(runs), state=state, state_bytes=state_bytes)
 
 
-def _passed(staged: StagedRun, job: Job) -> StagedRun:
+def _run_passes(staged: StagedRun, job: Job) -> StagedRun:
     """Return a run after all passes; with ``MATLOOM_VERIFY=1``, check it after each pass."""
     checked = os.environ.get("MATLOOM_VERIFY") == "1"
     for change in STAGE_PASSES:

@@ -13,7 +13,7 @@ from matloom.compiler.values import (
     ScheduledNetwork,
     ScheduledRun,
 )
-from matloom.compiler.variables import overwritten
+from matloom.compiler.variables import overwritten_addresses
 from matloom.program.instruction_table import InstructionTable
 from matloom.schedule import (
     DoesNotFit,
@@ -36,26 +36,26 @@ def schedule_runs(bound: Bound, job: Job) -> ScheduledNetwork | DoesNotFit:
         if isinstance(run, HostRun):
             runs.append(run)
             continue
-        scheduled = _scheduled(bound, run, job, image)
+        scheduled = _schedule_run(bound, run, job, image)
         if isinstance(scheduled, DoesNotFit):
             return scheduled
         image = scheduled.scheduled.image
         runs.append(scheduled)
-        found |= _overwritten(bound.rewritten, scheduled.scheduled, job.config)
+        found |= _overwritten_variables(bound.rewritten, scheduled.scheduled, job.config)
     return ScheduledNetwork(
         bound=bound, runs=tuple(runs), image=bytes(image), overwritten=frozenset(found)
     )
 
 
-def _scheduled(
+def _schedule_run(
     bound: Bound, run: BoundRun, job: Job, image: ProgramImage
 ) -> ScheduledRun | DoesNotFit:
     """Return the instructions of a run; its constants are appended to the image."""
-    found = _searched(bound, run, job, placed(bound, run, image))
+    found = _find_schedule(bound, run, job, place_constants(bound, run, image))
     if isinstance(found, DoesNotFit):
         return found
-    commands = _packed(found.instructions, job.config)
-    again = None if found.repeat is None else _packed(found.repeat.instructions, job.config)
+    commands = _pack(found.instructions, job.config)
+    again = None if found.repeat is None else _pack(found.repeat.instructions, job.config)
     for packed in (commands, again):
         if isinstance(packed, DoesNotFit):
             return packed
@@ -64,7 +64,7 @@ def _scheduled(
     return ScheduledRun(bound=run, scheduled=found, commands=commands, repeat_commands=again)
 
 
-def placed(bound: Bound, run: BoundRun, image: ProgramImage) -> Segment:
+def place_constants(bound: Bound, run: BoundRun, image: ProgramImage) -> Segment:
     """Return the segment of a run behind an image, to which its constants are appended."""
     image = image.fork()
     constants = {
@@ -79,7 +79,9 @@ def placed(bound: Bound, run: BoundRun, image: ProgramImage) -> Segment:
     )
 
 
-def _searched(bound: Bound, run: BoundRun, job: Job, segment: Segment) -> Scheduled | DoesNotFit:
+def _find_schedule(
+    bound: Bound, run: BoundRun, job: Job, segment: Segment
+) -> Scheduled | DoesNotFit:
     """Return the schedule of recorded choices, if there are some that apply; else search."""
     runs = [each for each in bound.runs if not isinstance(each, HostRun)]
     alone = len(runs) == 1
@@ -92,7 +94,7 @@ def _searched(bound: Bound, run: BoundRun, job: Job, segment: Segment) -> Schedu
     return schedule_segment(segment, job.options, may_pin=alone)
 
 
-def _packed(instructions: list[Instruction], config: Config) -> bytes | DoesNotFit:
+def _pack(instructions: list[Instruction], config: Config) -> bytes | DoesNotFit:
     """Return the command buffer, or the name of a field that is out of range."""
     table = InstructionTable(instructions)
     problem = table.illegal(config)
@@ -101,7 +103,7 @@ def _packed(instructions: list[Instruction], config: Config) -> bytes | DoesNotF
     return table.packed()
 
 
-def _overwritten(rewritten: Rewritten, scheduled: Scheduled, config: Config) -> set[int]:
+def _overwritten_variables(rewritten: Rewritten, scheduled: Scheduled, config: Config) -> set[int]:
     """Return the variables that a command buffer would read after overwriting them."""
     graph, state = rewritten.selected.prepared.graph, rewritten.state
     before = {
@@ -112,6 +114,6 @@ def _overwritten(rewritten: Rewritten, scheduled: Scheduled, config: Config) -> 
     again = [] if scheduled.repeat is None else scheduled.repeat.instructions
     numbers: set[int] = set()
     for instructions in (scheduled.instructions, again):
-        found = overwritten(instructions, before, config)
+        found = overwritten_addresses(instructions, before, config)
         numbers.update(number for place, number in before.items() if place[0] in found)
     return numbers

@@ -207,16 +207,16 @@ class Compiled:
             if mode == "none":
                 return verdict
             if not samples_tiles(self.program, mode):
-                return replace(verdict, stages=self.proven())
+                return replace(verdict, stages=self.prove())
             tiles = Tiles(
                 program=self.program, graph=self.prepared, numbers=self.numbers, seed=seed
             )
-            stages = self.proven(tiles)
+            stages = self.prove(tiles)
             count, done = tiles.compare()
             share = min(1.0, verdict.share + done / self.program.macs)
             return replace(verdict, stages=stages, tiles=count, share=share)
 
-    def proven(self, observer: Tiles | None = None) -> tuple[int, int]:
+    def prove(self, observer: Tiles | None = None) -> tuple[int, int]:
         """Return the result of `check_meaning`; raise `CheckError` if it fails."""
         names = {number: name for name, number in self.numbers.items()}
         try:

@@ -60,7 +60,7 @@ def _roots(parts: Partition, numbers: Iterable[int]) -> set[int]:
     return {parts.roots[number] for number in numbers}
 
 
-def overwritten(
+def overwritten_addresses(
     instructions: Iterable[Instruction], places: Iterable[tuple[int, int]], config: Config
 ) -> set[int]:
     """Return the addresses that are read again after a write.

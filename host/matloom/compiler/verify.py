@@ -26,14 +26,14 @@ from matloom.select.partition import HostRun
 __all__ = ["PhaseError", "verify_value"]
 
 
-def _prepared(prepared: Prepared, job: Job) -> None:
+def _verify_prepared(prepared: Prepared, job: Job) -> None:
     """Check that names are unique; each pass has checked the graph already."""
     verify(prepared.graph, "passes")
     if len(set(prepared.names.values())) != len(prepared.graph.tensors):
         raise PhaseError("passes: names of tensors must differ")
 
 
-def _selected(selected: Selected, job: Job) -> None:
+def _verify_selected(selected: Selected, job: Job) -> None:
     """Check that each operator is in one run, after the operators that make its inputs."""
     graph, roots = selected.prepared.graph, selected.parts.roots
     known = {roots[number] for number in graph.entering}
@@ -51,13 +51,13 @@ def _selected(selected: Selected, job: Job) -> None:
         raise PhaseError(f"select: every operator must be in a run; {len(waiting)} are in none")
 
 
-def _rewritten(rewritten: Rewritten, job: Job) -> None:
+def _verify_rewritten(rewritten: Rewritten, job: Job) -> None:
     for run in rewritten.runs:
         if not isinstance(run, HostRun):
             check_staged(run, job.config, "rewrite")
 
 
-def _bound(bound: Bound, job: Job) -> None:
+def _verify_bound(bound: Bound, job: Job) -> None:
     """Check that inputs and outputs of a run lie in their regions without overlaps."""
     ends = {Region.INPUT: bound.input_bytes, Region.OUTPUT: bound.output_bytes}
     for run in bound.runs:
@@ -81,7 +81,7 @@ def _number(bound: Bound, name: str) -> int:
     return next(number for number, each in names.items() if each == name)
 
 
-def _scheduled(network: ScheduledNetwork, job: Job) -> None:
+def _verify_scheduled(network: ScheduledNetwork, job: Job) -> None:
     """Check the chosen plan of each run, and its plan for repeated calls."""
     for run in network.runs:
         if isinstance(run, HostRun):
@@ -91,7 +91,7 @@ def _scheduled(network: ScheduledNetwork, job: Job) -> None:
             check_plan(run.scheduled.repeat.plan, job.config)
 
 
-def _assembled(compiled: Compiled, job: Job) -> None:
+def _verify_assembled(compiled: Compiled, job: Job) -> None:
     """Check the program's parts, and that no instruction overtakes one it depends on."""
     validate(compiled.program)
     verify_program(compiled.program)
@@ -101,12 +101,12 @@ def _assembled(compiled: Compiled, job: Job) -> None:
 CHECKS: dict[str, Callable[[Any, Job], None]] = {
     "read": lambda graph, job: verify(graph, "read"),
     "formats": lambda graph, job: verify(graph, "formats"),
-    "passes": _prepared,
-    "select": _selected,
-    "rewrite": _rewritten,
-    "bind": _bound,
-    "schedule": _scheduled,
-    "assemble": _assembled,
+    "passes": _verify_prepared,
+    "select": _verify_selected,
+    "rewrite": _verify_rewritten,
+    "bind": _verify_bound,
+    "schedule": _verify_scheduled,
+    "assemble": _verify_assembled,
 }
 
 

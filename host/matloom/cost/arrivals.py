@@ -44,11 +44,11 @@ class Commands:
         self._taken += size
         while self._left > 0 and self._taken >= self._room:
             self._room += self._size
-            place = time + loads.under_way(time)
+            place = time + loads.cycles_outstanding(time)
             begins = max(time + self._machine.command_latency, place, self._begins[-1])
             self._begins.append(max(begins, self._begins[-1] + self._burst))
             beats = round(self._machine.transfer_cycles(min(self._left, self._size)))
-            loads.make_way(round(begins), beats)
+            loads.insert_commands(round(begins), beats)
             self._left -= self._size
 
 
@@ -89,13 +89,13 @@ class Loads:
         self._between.append(0)
         self.done.append(0)
 
-    def under_way(self, time: int) -> float:
+    def cycles_outstanding(self, time: int) -> float:
         """Return the cycles of beats that were requested but have not arrived at a time."""
         requested_until = time + self._machine.load_latency
         at = bisect_right(self.starts, requested_until) - 1
         return min(self._machine.window_cycles, self.ends[at] - time) if at >= 0 else 0.0
 
-    def make_way(self, time: int, beats: int) -> None:
+    def insert_commands(self, time: int, beats: int) -> None:
         """Insert beats of commands at a time, and delay later beats of LOADs."""
         at = len(self.ends) - 1
         while at >= 0 and self.ends[at] > time:
@@ -106,7 +106,7 @@ class Loads:
         # Later requests are answered later.
         self.free = max(self.free, time + beats, self.ends[-1] if self.ends else 0)
 
-    def hold_up(self, time: int, end_of: Callable[[int, int], int]) -> bool:
+    def delay_after(self, time: int, end_of: Callable[[int, int], int]) -> bool:
         """Delay LOADs with beats after a time; return whether there are any.
 
         `end_of` returns when the beats of a LOAD end, from its number and their start, if no

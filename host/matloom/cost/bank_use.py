@@ -72,7 +72,7 @@ def bank_use(instruction: Instruction, machine: Machine, cycles: int) -> BankUse
         return _exec_use(values, machine, cycles)
     if instruction.opcode is Opcode.POST:
         return _post_use(values, machine, cycles)
-    moved = _moved(values, machine)
+    moved = _transfer_stream(values, machine)
     return BankUse(writes=moved) if instruction.opcode is Opcode.LOAD else BankUse(reads=moved)
 
 
@@ -112,7 +112,7 @@ def _post_use(values: dict[str, int], machine: Machine, cycles: int) -> BankUse:
     return BankUse(reads=reads, writes=side("dest", rate) if written else NOTHING, params=params)
 
 
-def _moved(values: dict[str, int], machine: Machine) -> AccessStream:
+def _transfer_stream(values: dict[str, int], machine: Machine) -> AccessStream:
     get = values.get
     start = get("spad_addr", 0)
     planes = (values["planes"] - 1) * get("spad_plane_step", 0)

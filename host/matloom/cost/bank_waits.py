@@ -53,7 +53,7 @@ class _Accesses:
 
 
 @dataclass(slots=True)
-class _UnderWay:
+class _RunningInstruction:
     """The last instruction that a unit started.
 
     Members
@@ -74,7 +74,9 @@ class _UnderWay:
     held: int = 0
 
 
-def _through(time: float, work: float, use: AccessStream, others: Iterable[_Accesses]) -> float:
+def _end_of_accesses(
+    time: float, work: float, use: AccessStream, others: Iterable[_Accesses]
+) -> float:
     """Return the end of accesses that start at a time and yield to others."""
     # Most intervals end earlier, so only the last few matter.
     ahead = []
@@ -128,7 +130,7 @@ class BankWaits:
     def __init__(self, machine: Machine, loads: Loads) -> None:
         self._machine, self._loads = machine, loads
         self._shares_gather = machine.config.shares_gather
-        self.last: dict[Opcode, _UnderWay] = {}
+        self.last: dict[Opcode, _RunningInstruction] = {}
         self.moved = False
         self._exec_reads, self._post_reads = _Accesses(), _Accesses()
         #: POST's reads as seen by STORE: with a shared gather, they block every bank.
@@ -155,7 +157,9 @@ class BankWaits:
     def begin(self, start: int, work: int, timing: Timing) -> bool:
         """Start an instruction of another unit; return whether it delays running LOADs."""
         unit, self.moved = timing.opcode, True
-        now = self.last[unit] = _UnderWay(timing, start, work, start + work, self._fetched)
+        now = self.last[unit] = _RunningInstruction(
+            timing, start, work, start + work, self._fetched
+        )
         if unit is Opcode.STORE:
             self._delay_store(start)
             return False
@@ -168,7 +172,7 @@ class BankWaits:
     def fetch(self, time: int, post: Timing) -> int:
         """Return when the first parameters of the next POST are read, no earlier than `time`."""
         begin, above = max(time, self._ready), (self._exec_reads,)
-        self._fetched = _through(begin, post.param_reads, post.params, above)
+        self._fetched = _end_of_accesses(begin, post.param_reads, post.params, above)
         if self._shares_gather:
             # From the time at which it could begin, because STORE waits, too.
             self._held.truncate(self._held_by_begun)
@@ -181,9 +185,9 @@ class BankWaits:
         timing, work = self._moved[number]
         if timing is None or not self._writes.meet(start, timing.banks):
             return start + work
-        return round(_through(start, work, timing.moved, (self._writes,)))
+        return round(_end_of_accesses(start, work, timing.moved, (self._writes,)))
 
-    def _add_post(self, post: _UnderWay) -> None:
+    def _add_post(self, post: _RunningInstruction) -> None:
         """Add the accesses of a POST that never waits; each result follows its input."""
         timing = post.timing
         way = post.work - timing.cycles
@@ -213,11 +217,11 @@ class BankWaits:
                 self._writes.ends[-1] += more
                 self._released = post.end
             if more > 0 or post.start == time:
-                late = self._loads.hold_up(time, self._load_end)
+                late = self._loads.delay_after(time, self._load_end)
         self._delay_store(time)
         return late
 
-    def _post_end(self, post: _UnderWay) -> int:
+    def _post_end(self, post: _RunningInstruction) -> int:
         """Return when a POST ends whose reads wait for those of EXEC."""
         timing, above = post.timing, self._exec_reads
         if timing.fills or not above.meet(post.start, timing.banks):
@@ -227,13 +231,13 @@ class BankWaits:
         streamed = time + vectors
         self._held.truncate(post.held)
         if timing.moved.parts:
-            streamed = _through(time, vectors, timing.moved, (above,))
+            streamed = _end_of_accesses(time, vectors, timing.moved, (above,))
         for _ in range(timing.blocks - 1):
             # The next block's parameters are fetched while this one streams.
             fetched = time + timing.fetch
             if reads:
                 begin = ready + _NEXT_PARAMS
-                fetched = _through(begin, reads, params, (above,))
+                fetched = _end_of_accesses(begin, reads, params, (above,))
                 if self._shares_gather:
                     self._held.append(begin, fetched, self._everywhere)
                 fetched += timing.fetch - reads - _NEXT_PARAMS
@@ -241,7 +245,7 @@ class BankWaits:
             time = max(streamed + self._machine.post_turn, fetched)
             streamed = time + vectors
             if timing.moved.parts:
-                streamed = _through(time, vectors, timing.moved, (above,))
+                streamed = _end_of_accesses(time, vectors, timing.moved, (above,))
         self._held_by_begun = len(self._held.ends)
         if timing.blocks > 1:
             self._ready = time
@@ -255,6 +259,6 @@ class BankWaits:
         start, timing, banks = store.start, store.timing, store.timing.banks
         execs, posts, held = self._exec_reads, self._gathered, self._held
         if execs.meet(start, banks) or posts.meet(start, banks) or held.meet(start, banks):
-            end = round(_through(start, store.work, timing.moved, (execs, posts, held)))
+            end = round(_end_of_accesses(start, store.work, timing.moved, (execs, posts, held)))
             if end > store.end:
                 store.end, self.moved = end, True

@@ -76,7 +76,7 @@ class Coverage:
 
     def add(self, points: Sequence[str]) -> None:
         """Count points; undeclared ones are ignored."""
-        self.hits.update(point for point in points if point in self.model.every)
+        self.hits.update(point for point in points if point in self.model.all_points)
 
     def missing(self) -> list[str]:
         """Return the points that were never reached, in order."""
@@ -150,5 +150,7 @@ class Coverage:
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise ValueError(f"{str(path)!r} is not a coverage file: {error}") from error
         # Points that are no longer declared are dropped.
-        found.hits = Counter({each: n for each, n in hits.items() if each in found.model.every})
+        found.hits = Counter(
+            {each: n for each, n in hits.items() if each in found.model.all_points}
+        )
         return found

@@ -11,12 +11,12 @@ from matloom.arch.numerics import Rounding
 from matloom.coverage.sizes import extent_sizes, largest
 from matloom.coverage.variants import (
     Variant,
-    account,
     bases,
     body,
     kind_of,
-    least,
     one_value,
+    relevance,
+    smallest_instruction,
     variants,
     written_steps,
 )
@@ -41,7 +41,7 @@ PAGE = 4096
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wish:
+class CoverageGoal:
     """An instruction that reaches a point.
 
     Members
@@ -69,18 +69,18 @@ class CoverageModel:
     -------
     points:
         Names by group: `field`, `wait`, `flight`, `cause`.
-    wishes:
+    goals:
         Instructions that reach the points of `field`, without the stall.
     excluded:
         Reasons for excluded points.
     """
 
     points: dict[str, tuple[Point, ...]]
-    wishes: dict[Point, Wish] = field(default_factory=dict)
+    goals: dict[Point, CoverageGoal] = field(default_factory=dict)
     excluded: dict[str, str] = field(default_factory=dict)
 
     @functools.cached_property
-    def every(self) -> frozenset[Point]:
+    def all_points(self) -> frozenset[Point]:
         """All points."""
         return frozenset(point for points in self.points.values() for point in points)
 
@@ -88,7 +88,7 @@ class CoverageModel:
 @functools.cache
 def declare(config: Config) -> CoverageModel:
     """Return the points of a configuration, which follow from it and the instruction set."""
-    wishes: dict[Point, Wish] = {}
+    wishes: dict[Point, CoverageGoal] = {}
     excluded: dict[str, str] = {}
     for unit in UNITS:
         for variant in variants(unit, config):
@@ -107,7 +107,7 @@ def declare(config: Config) -> CoverageModel:
     }
     for unit in UNITS:
         excluded[f"{unit.name} overtakes {unit.name}"] = "a unit works in order"
-    return CoverageModel(points=points, wishes=wishes, excluded=excluded)
+    return CoverageModel(points=points, goals=wishes, excluded=excluded)
 
 
 def _waits() -> Iterator[Point]:
@@ -132,42 +132,42 @@ def _pairs(config: Config) -> Iterator[Point]:
 
 
 def _declare_fields(
-    variant: Variant, config: Config, wishes: dict[Point, Wish], excluded: dict[str, str]
+    variant: Variant, config: Config, wishes: dict[Point, CoverageGoal], excluded: dict[str, str]
 ) -> None:
     opcode = variant.opcode
     for name, item in body(opcode, config).items():
         if name in bases(opcode) or name in variant.fixed:
             continue
         subject = f"{variant.name}: {name}"
-        reason = one_value(variant, item, config) or _no_account(variant, name)
+        reason = one_value(variant, item, config) or _why_irrelevant(variant, name)
         if reason:
             excluded[subject] = reason
             continue
         for word, value in field_values(variant, item, config).items():
-            fixed = {**variant.fixed, **_needed(variant, name), name: value}
-            small = {**_least_with(variant, name, config), name: value}
-            wishes[f"{subject} {word}"] = Wish(opcode=opcode, fixed=fixed, small=small)
+            fixed = {**variant.fixed, **_required_values(variant, name), name: value}
+            small = {**_smallest_instruction_with(variant, name, config), name: value}
+            wishes[f"{subject} {word}"] = CoverageGoal(opcode=opcode, fixed=fixed, small=small)
         high = item.limits(config)[1]
         value = field_values(variant, item, config).get(LAST, high)
         if value < high // _unit(variant, item, config) * _unit(variant, item, config):
             excluded[f"{subject} {high}"] = f"no more than {value} fits in the memories"
 
 
-def _no_account(variant: Variant, name: str) -> str | None:
-    for other, (low, high) in account(variant.opcode, name).items():
+def _why_irrelevant(variant: Variant, name: str) -> str | None:
+    for other, (low, high) in relevance(variant.opcode, name).items():
         value = variant.fixed.get(other)
         if value is not None and not (low <= value and (high is None or value <= high)):
             return f"irrelevant where {other} is {value}"
     return None
 
 
-def _needed(variant: Variant, name: str) -> dict[str, int]:
-    return {other: low for other, (low, _high) in account(variant.opcode, name).items()}
+def _required_values(variant: Variant, name: str) -> dict[str, int]:
+    return {other: low for other, (low, _high) in relevance(variant.opcode, name).items()}
 
 
-def _least_with(variant: Variant, name: str, config: Config) -> dict[str, int]:
+def _smallest_instruction_with(variant: Variant, name: str, config: Config) -> dict[str, int]:
     """Return the smallest instruction in which a field has an effect."""
-    return {**least(variant, config), **_needed(variant, name)}
+    return {**smallest_instruction(variant, config), **_required_values(variant, name)}
 
 
 def field_values(variant: Variant, item: Field, config: Config) -> dict[str, int]:
@@ -186,7 +186,7 @@ def field_values(variant: Variant, item: Field, config: Config) -> dict[str, int
     low, high = item.limits(config)
     low = max(low, written_steps(variant, config).get(item.name, low))
     low, high = -(-low // unit), high // unit
-    small = _least_with(variant, item.name, config)
+    small = _smallest_instruction_with(variant, item.name, config)
 
     def fits(value: int) -> bool:
         sizes = extent_sizes(variant.opcode, {**small, item.name: value * unit}, config)
@@ -214,11 +214,11 @@ def boundary_bytes(memory: AddressSpace, config: Config) -> int:
 
 
 def _declare_bases(
-    variant: Variant, config: Config, wishes: dict[Point, Wish], excluded: dict[str, str]
+    variant: Variant, config: Config, wishes: dict[Point, CoverageGoal], excluded: dict[str, str]
 ) -> None:
     found: dict[str, tuple[AddressSpace, dict[str, int]]] = {}
-    for flags in _touching(variant, config):
-        values = {**least(variant, config), **flags}
+    for flags in _flags_for_access(variant, config):
+        values = {**smallest_instruction(variant, config), **flags}
         for (memory, base), size in extent_sizes(variant.opcode, values, config).items():
             if size:
                 found.setdefault(base, (memory, flags))
@@ -229,17 +229,17 @@ def _declare_bases(
             continue
         memory, flags = found[base]
         fixed = {**variant.fixed, **flags}
-        small = {**least(variant, config), **flags}
+        small = {**smallest_instruction(variant, config), **flags}
         for place in (FIRST, LAST, CROSSING):
             if place == CROSSING and boundary_bytes(memory, config) == capacity(memory, config):
                 excluded[f"{subject} {CROSSING}"] = "the memory is one bank"
                 continue
-            wishes[f"{subject} {place}"] = Wish(
+            wishes[f"{subject} {place}"] = CoverageGoal(
                 opcode=variant.opcode, fixed=fixed, small=small, base=base, place=place
             )
 
 
-def _touching(variant: Variant, config: Config) -> list[dict[str, int]]:
+def _flags_for_access(variant: Variant, config: Config) -> list[dict[str, int]]:
     """Return the flags with which a mode may access an optional memory."""
     if variant.opcode is Opcode.EXEC:
         return [{"out_width": 1, "out_height": 1} if variant.fixed["window"] else {}]

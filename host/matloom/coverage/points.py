@@ -16,7 +16,7 @@ from matloom.coverage.model import (
     field_values,
 )
 from matloom.coverage.sizes import extent_sizes
-from matloom.coverage.variants import account, bases, body, one_value, variant_of, variants
+from matloom.coverage.variants import bases, body, one_value, relevance, variant_of, variants
 
 #: Address and bytes of a region of external memory.
 Window = tuple[int, int]
@@ -58,7 +58,7 @@ def fields_reached(
     variant = variant_of(opcode, values, config)
     for name, words in _words(opcode, config)[variant].items():
         for word in words.get(values.get(name, 0), ()):
-            if _counts(opcode, name, values):
+            if _has_effect(opcode, name, values):
                 yield f"{variant}: {name} {word}"
     for (memory, base), size in extent_sizes(opcode, values, config).items():
         if not size:
@@ -75,11 +75,11 @@ def fields_reached(
             yield f"{variant}: {base} {CROSSING}"
 
 
-def _counts(opcode: Opcode, name: str, values: Mapping[str, int]) -> bool:
+def _has_effect(opcode: Opcode, name: str, values: Mapping[str, int]) -> bool:
     """Return whether a field has an effect in an instruction."""
     return all(
         low <= values.get(other, 0) and (high is None or values.get(other, 0) <= high)
-        for other, (low, high) in account(opcode, name).items()
+        for other, (low, high) in relevance(opcode, name).items()
     )
 
 

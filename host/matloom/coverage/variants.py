@@ -97,7 +97,7 @@ def bases(opcode: Opcode) -> tuple[str, ...]:
     return tuple(dict.fromkeys(extent.base for extent in FORMATS[opcode].extents))
 
 
-def account(opcode: Opcode, name: str) -> Mapping[str, _Range]:
+def relevance(opcode: Opcode, name: str) -> Mapping[str, _Range]:
     """Return the ranges of other fields in which a field has an effect."""
     return _ACCOUNT[opcode].get(name, {})
 
@@ -215,7 +215,7 @@ def written_steps(variant: Variant, config: Config) -> dict[str, int]:
     return {}
 
 
-def least(variant: Variant, config: Config) -> dict[str, int]:
+def smallest_instruction(variant: Variant, config: Config) -> dict[str, int]:
     """Return all fields except bases of the smallest instruction of a mode."""
     fields = body(variant.opcode, config)
     values = {

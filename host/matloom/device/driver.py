@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from matloom.arch.config import Config
-from matloom.arch.config_name import described, digest_name
+from matloom.arch.config_name import describe_config, digest_name
 from matloom.arch.csr import COUNTERS, IDENTITY, TIMESTAMPS_OFFSET, Fault, register
 from matloom.arch.isa import Region
 from matloom.device.closing import Closing, exclusive
@@ -106,8 +106,9 @@ class Driver(Closing):
             )
         digest = self.read("DIGEST")
         if digest != config.digest:
+            name = describe_config(config)
             raise DeviceError(
-                f"the device is of configuration {digest_name(digest)}, not {described(config)}",
+                f"the device is of configuration {digest_name(digest)}, not {name}",
                 hint="name that configuration (--config, config=), or program the device again",
             )
         self.set_limit(limit)

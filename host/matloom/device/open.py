@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from matloom.arch.config import Config, load_config
-from matloom.arch.config_name import described, digest_name
+from matloom.arch.config_name import describe_config, digest_name
 from matloom.arch.memory import Memory, load_memory
 from matloom.device.driver import Driver
 from matloom.device.errors import DeviceError
@@ -92,7 +92,7 @@ def _open_board(name: str, config: Config, timeout: float) -> Driver:
         if hello.config_digest != config.digest:
             raise DeviceError(
                 f"the bitstream of board {hello.board} is of configuration "
-                f"{digest_name(hello.config_digest)}, and the program of {described(config)}",
+                f"{digest_name(hello.config_digest)}, and the program of {describe_config(config)}",
                 hint="compile the network for the bitstream's configuration (--config), or build "
                 "a bitstream of the program's",
             )

@@ -114,7 +114,7 @@ def _unsupported_reason(
     types = " -> ".join(map(" ".join, sides))
     if types not in rules.types:
         return f"of {types} runs neither on the engine nor on the host"
-    if node.op is Op.CONV_2D and _grouped(inputs[0].shape, inputs[1].shape):
+    if node.op is Op.CONV_2D and _is_grouped(inputs[0].shape, inputs[1].shape):
         return f"has {inputs[0].shape[3] // inputs[1].shape[3]} groups"
     if rules.weight_axis is None or inputs[1].dtype not in QUANTISED:
         return None
@@ -135,7 +135,7 @@ def _unsupported_reason(
     return None
 
 
-def _grouped(image: tuple[int, ...], weights: tuple[int, ...]) -> bool:
+def _is_grouped(image: tuple[int, ...], weights: tuple[int, ...]) -> bool:
     """Return whether each filter sees only one of several equal groups of channels."""
     if len(image) != IMAGE_RANK or len(weights) != IMAGE_RANK:
         return False

@@ -42,15 +42,19 @@ def round_half_away(x: Array | np.float32) -> Array:
     return result
 
 
-def nearest(attributes: Resize, given: int, wanted: int) -> Array:
+def nearest(attributes: Resize, source_length: int, target_length: int) -> Array:
     """Return the nearest input position for each output position along an axis, in float32."""
     corners = attributes.align_corners
-    ratio = (given - 1, wanted - 1) if corners and wanted > 1 else (given, wanted)
+    ratio = (
+        (source_length - 1, target_length - 1)
+        if corners and target_length > 1
+        else (source_length, target_length)
+    )
     step = np.float32(ratio[0]) / np.float32(ratio[1])
     offset = np.float32(0.5 if attributes.half_pixel_centers else 0)
-    places = (np.arange(wanted, dtype=np.float32) + offset) * step
+    places = (np.arange(target_length, dtype=np.float32) + offset) * step
     rounded = round_half_away(places) if corners else np.floor(places)
-    return np.clip(rounded.astype(np.int64), 0, given - 1)
+    return np.clip(rounded.astype(np.int64), 0, source_length - 1)
 
 
 def sums_are_wide(graph: Graph, node: Node) -> bool:
@@ -105,10 +109,10 @@ def channel_multipliers(graph: Graph, node: Node) -> tuple[Array, Array]:
 
 @functools.lru_cache(maxsize=1024)
 def _layer_multipliers(
-    given: float, weights: tuple[float, ...], output: float, *, short: bool, wide: bool
+    source: float, weights: tuple[float, ...], output: float, *, short: bool, wide: bool
 ) -> tuple[Array, Array]:
     """Return multipliers and shifts for the scales of a layer; `short` uses float32 products."""
-    products = [given * scale for scale in weights]
+    products = [source * scale for scale in weights]
     if short:
         products = np.array(products, np.float32).tolist()
     pairs = [quantize_multiplier(product / output) for product in products]
@@ -239,7 +243,7 @@ class Addition:
 def addition(graph: Graph, node: Node) -> Addition:
     """Return the multipliers of an ADD or SUB of 8-bit or 16-bit integers."""
     left_shift = ADD_LEFT_SHIFT[graph.tensors[node.output].dtype]
-    inputs, twice = _doubled(graph, node)
+    inputs, twice = _doubled_multipliers(graph, node)
     output = twice / ((1 << left_shift) * graph.tensors[node.output].scale)
     if output >= 1:
         # TensorFlow Lite Micro aborts, and LiteRT's sums exceed 32 bits.
@@ -247,7 +251,7 @@ def addition(graph: Graph, node: Node) -> Addition:
     return Addition(left_shift=left_shift, inputs=inputs, output=quantize_multiplier(output))
 
 
-def _doubled(graph: Graph, node: Node) -> tuple[tuple[Multiplier, Multiplier], float]:
+def _doubled_multipliers(graph: Graph, node: Node) -> tuple[tuple[Multiplier, Multiplier], float]:
     """Return multipliers from two inputs to twice the larger of their scales, and that scale."""
     first, second = (graph.tensors[number].scale for number in node.inputs)
     twice = 2 * max(first, second)
@@ -256,7 +260,7 @@ def _doubled(graph: Graph, node: Node) -> tuple[tuple[Multiplier, Multiplier], f
 
 def square_scales(graph: Graph, node: Node) -> Addition:
     """Return the multipliers of a SQUARED_DIFFERENCE of 8-bit integers."""
-    inputs, twice = _doubled(graph, node)
+    inputs, twice = _doubled_multipliers(graph, node)
     output = twice**2 / ((1 << 2 * SQUARE_BITS) * graph.tensors[node.output].scale)
     if output >= 1:
         # The reference kernels shift squares beyond 32 bits.

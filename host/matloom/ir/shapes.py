@@ -26,7 +26,7 @@ Shape = tuple[int, ...]
 ShapeRule = Callable[[Sequence[Shape], Attributes], Shape]
 
 
-def _reach(kernel: int, dilation: int) -> int:
+def _extent(kernel: int, dilation: int) -> int:
     """Return the number of elements from the first to the last tap, inclusive."""
     return (kernel - 1) * dilation + 1
 
@@ -44,7 +44,7 @@ def same_padding(
     totals = []
     for axis in range(2):
         outputs = -(-image[axis] // stride[axis])
-        reach = _reach(kernel[axis], dilation[axis])
+        reach = _extent(kernel[axis], dilation[axis])
         totals.append(max((outputs - 1) * stride[axis] + reach - image[axis], 0))
     top, left = (total // 2 for total in totals)
     return Padding(top=top, bottom=totals[0] - top, left=left, right=totals[1] - left)
@@ -58,7 +58,7 @@ def window_shape(
     padding: Padding,
 ) -> tuple[int, int]:
     """Return the number of window positions, vertically and horizontally."""
-    reach = _reach(kernel[0], dilation[0]), _reach(kernel[1], dilation[1])
+    reach = _extent(kernel[0], dilation[0]), _extent(kernel[1], dilation[1])
     if reach[0] * reach[1] > MAX_REACH:
         raise ValueError(f"a window must cover at most {MAX_REACH} elements, not {reach}")
     height = image[0] + padding.top + padding.bottom - reach[0]
@@ -87,7 +87,7 @@ def bias_fits(shapes: Sequence[Shape], channels: int) -> None:
         raise ValueError(f"the bias must have the shape {(channels,)}, not {shapes[BIAS]}")
 
 
-def _windowed(
+def _window_layer_shape(
     shapes: Sequence[Shape], kernel: tuple[int, int], attributes: Conv2D, outputs: int
 ) -> Shape:
     """Return the shape of `outputs` channels at all window positions of an image."""
@@ -104,7 +104,7 @@ def convolution_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
     if depth != channels:
         raise ValueError(f"the weights must have {channels} input channels, not {depth}")
     bias_fits(shapes, outputs)
-    return _windowed(shapes, (rows, columns), attributes, outputs)
+    return _window_layer_shape(shapes, (rows, columns), attributes, outputs)
 
 
 def depthwise_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
@@ -118,7 +118,7 @@ def depthwise_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
             f"the weights must have the shape (1, {rows}, {columns}, {expected}), not {shapes[1]}"
         )
     bias_fits(shapes, outputs)
-    return _windowed(shapes, (rows, columns), attributes, outputs)
+    return _window_layer_shape(shapes, (rows, columns), attributes, outputs)
 
 
 def dense_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:

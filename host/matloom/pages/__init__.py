@@ -5,9 +5,9 @@
 choice of a theme.
 """
 
-from matloom.pages.markup import Content, Markup, joined, tag
+from matloom.pages.markup import Content, Markup, join, tag
 from matloom.pages.page import Page, PageSection
-from matloom.pages.parts import Column, badge, figures, folded, legend, stacked_bar, table
+from matloom.pages.parts import Column, badge, details, figures, legend, stacked_bar, table
 
 __all__ = [
     "Column",
@@ -16,9 +16,9 @@ __all__ = [
     "Page",
     "PageSection",
     "badge",
+    "details",
     "figures",
-    "folded",
-    "joined",
+    "join",
     "legend",
     "stacked_bar",
     "table",

@@ -11,7 +11,7 @@ _VOID = frozenset({"br", "col", "hr", "input", "link", "meta"})
 
 
 class Markup(str):
-    """HTML that needs no escaping. Only `tag` and `joined` should make one."""
+    """HTML that needs no escaping. Only `tag` and `join` should make one."""
 
     __slots__ = ()
 
@@ -20,7 +20,7 @@ class Markup(str):
 Content: TypeAlias = "str | float | Iterable[Content] | None"
 
 
-def joined(*content: Content) -> Markup:
+def join(*content: Content) -> Markup:
     """Return texts and elements one after another; texts are escaped and made `printable`."""
     return Markup("".join(map(_text, content)))
 
@@ -39,7 +39,7 @@ def tag(name: str, /, *content: Content, **attributes: str | float | bool | None
     )
     if name in _VOID:
         return Markup(f"<{name}{shown}>")
-    return Markup(f"<{name}{shown}>{joined(*content)}</{name}>")
+    return Markup(f"<{name}{shown}>{join(*content)}</{name}>")
 
 
 def _attribute(key: str, value: str | float | bool | None) -> str:

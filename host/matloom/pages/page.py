@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-from matloom.pages.markup import Content, Markup, joined, tag
+from matloom.pages.markup import Content, Markup, join, tag
 
 #: Nothing may be fetched, even if a report requested it by mistake.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
@@ -76,7 +76,7 @@ class Page:
         links = (tag("a", each.title, href=f"#{each.name}") for each in self.sections)
         theme = tag("button", "Theme", type="button", id="theme", hidden=True)
         subtitle = tag("p", self.subtitle, class_="subtitle") if self.subtitle else None
-        return joined(
+        return join(
             tag("header", tag("h1", self.title), subtitle),
             tag("nav", tag("div", *links, class_="links"), theme, aria_label="Sections"),
         )
@@ -84,7 +84,7 @@ class Page:
     def _main(self) -> Markup:
         foot = tag("footer", self.foot) if self.foot else None
         main = tag("main", *(each.element() for each in self.sections), id="main")
-        return joined(main, foot, tag("div", id="tip", role="tooltip", hidden=True))
+        return join(main, foot, tag("div", id="tip", role="tooltip", hidden=True))
 
 
 _SKIP = tag("a", "Skip to the contents", href="#main", class_="skip")

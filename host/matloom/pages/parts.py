@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
-from matloom.pages.markup import Content, Markup, joined, tag
+from matloom.pages.markup import Content, Markup, join, tag
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,7 +119,7 @@ def stacked_bar(
 
 def legend(items: Iterable[tuple[str, int]]) -> Markup:
     """Return the names of colours."""
-    marks = (joined(tag("li", tag("i", class_=f"c{colour}"), name)) for name, colour in items)
+    marks = (join(tag("li", tag("i", class_=f"c{colour}"), name)) for name, colour in items)
     return tag("ul", marks, class_="legend")
 
 
@@ -128,7 +128,7 @@ def badge(text: str, kind: str = "dim") -> Markup:
     return tag("span", text, class_=f"badge {kind}")
 
 
-def folded(title: str, *content: Content, is_open: bool = False) -> Markup:
+def details(title: str, *content: Content, is_open: bool = False) -> Markup:
     """Return contents behind a title that unfolds them; a text keeps its lines."""
     shown = (
         tag("pre", each) if isinstance(each, str) and not isinstance(each, Markup) else each

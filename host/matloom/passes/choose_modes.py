@@ -59,7 +59,7 @@ def _possible(graph: Graph) -> dict[int, tuple[str, ...]]:
     }
 
 
-def _named(graph: Graph, layers: Mapping[int, tuple[str, ...]], name: str) -> list[int]:
+def _layers_named(graph: Graph, layers: Mapping[int, tuple[str, ...]], name: str) -> list[int]:
     """Return the layers with a name, in full or up to the first semicolon."""
     names = {at: graph.tensors[at].name for at in layers}
     for found in (
@@ -104,26 +104,26 @@ def choose_modes(graph: Graph, precision: Precision) -> dict[int, str]:
     others = table.pop(_OTHERS, None)
     modes: dict[int, str] = {}
     if others is not None:
-        modes = {at: others for at, fits in layers.items() if others in _kin(fits)}
+        modes = {at: others for at, fits in layers.items() if others in _equivalent_modes(fits)}
         if not modes:
-            kind = "int8" if others in _kin(INT8_MODES) else "float32"
+            kind = "int8" if others in _equivalent_modes(INT8_MODES) else "float32"
             raise UserError(
                 f"precision {others} must be of a network that has convolutions or dense layers "
                 f"of {kind}, not of {graph.name!r}",
                 hint="matloom explain NET lists the layers; leave the precision out",
             )
     for name, mode in table.items():
-        for at in _named(graph, layers, name):
-            if mode not in _kin(layers[at]):
+        for at in _layers_named(graph, layers, name):
+            allowed = _equivalent_modes(layers[at])
+            if mode not in allowed:
                 raise UserError(
-                    f"the precision of {name!r} must be one of {', '.join(_kin(layers[at]))}, "
-                    f"not {mode}",
-                    hint=f"take {_kin(layers[at])[0]} for this layer, or leave it out",
+                    f"the precision of {name!r} must be one of {', '.join(allowed)}, not {mode}",
+                    hint=f"take {allowed[0]} for this layer, or leave it out",
                 )
             modes[at] = mode
     return {at: mode for at, mode in modes.items() if mode not in _KEPT}
 
 
-def _kin(modes: tuple[str, ...]) -> tuple[str, ...]:
+def _equivalent_modes(modes: tuple[str, ...]) -> tuple[str, ...]:
     """Return modes, and the names that leave such a layer unchanged."""
     return (*modes, *(unchanged for unchanged, others in _KEPT.items() if others == modes))

@@ -20,11 +20,11 @@ def drop_identities(graph: Graph) -> Graph:
     Quantised networks have them: a division by 255 that only changes the scale, a RELU of values
     that are never negative. Identities are found by trying all 256 bytes, for each channel.
     """
-    nodes = tuple(_reinterpreted(graph, node) for node in graph.nodes)
+    nodes = tuple(_as_reshape(graph, node) for node in graph.nodes)
     return graph if nodes == graph.nodes else replace(graph, nodes=nodes)
 
 
-def _reinterpreted(graph: Graph, node: Node) -> Node:
+def _as_reshape(graph: Graph, node: Node) -> Node:
     if node.op not in _BYTEWISE:
         return node
     computed = [number for number in node.inputs if graph.tensors[number].data is None]

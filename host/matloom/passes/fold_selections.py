@@ -21,15 +21,15 @@ def fold_selections(graph: Graph) -> Graph:
     convolution after it gets zero weights for the others, if that takes no more arithmetic than
     selecting first.
     """
-    for fold in (_into_maker, _into_reader):
+    for fold in (_fold_into_producer, _fold_into_consumer):
         for node in graph.nodes:
-            channels = selected(graph, node)
+            channels = selected_channels(graph, node)
             if channels is not None:
                 graph = fold(graph, node, channels)
     return graph
 
 
-def selected(graph: Graph, node: Node) -> Array | None:
+def selected_channels(graph: Graph, node: Node) -> Array | None:
     """Return the channels that a convolution copies, each once; None if it is not a selection."""
     if node.op is not Op.CONV_2D or node.inputs[2:] or node.attributes != UNCHANGED:
         return None
@@ -47,7 +47,7 @@ def selected(graph: Graph, node: Node) -> Array | None:
     return channels if distinct and np.array_equal(rows, one_hot) else None
 
 
-def _into_maker(graph: Graph, selection: Node, channels: Array) -> Graph:
+def _fold_into_producer(graph: Graph, selection: Node, channels: Array) -> Graph:
     """Fold a selection into the convolution before it, if nothing else reads its result."""
     (source, _), at = selection.inputs, graph.producers.get(selection.inputs[0])
     if at is None or source in graph.leaving or len(graph.consumers[source]) > 1:
@@ -58,17 +58,17 @@ def _into_maker(graph: Graph, selection: Node, channels: Array) -> Graph:
     if any(graph.tensors[number].data is None for number in maker.inputs[1:]):
         return graph
     selected = [
-        changed(
+        change_constant(
             graph.tensors[number],
             partial(np.take, indices=channels, axis=int(place == MULTIPLIERS)),
             channels,
         )
         for place, number in enumerate(maker.inputs[1:], start=1)
     ]
-    return _replaced(graph, maker, selection, selected)
+    return _replace_pair(graph, maker, selection, selected)
 
 
-def _into_reader(graph: Graph, selection: Node, channels: Array) -> Graph:
+def _fold_into_consumer(graph: Graph, selection: Node, channels: Array) -> Graph:
     """Fold a selection into the only convolution that reads its result, if that costs no more."""
     made, readers = selection.output, graph.consumers[selection.output]
     if made in graph.leaving or len(readers) != 1:
@@ -86,7 +86,9 @@ def _into_reader(graph: Graph, selection: Node, channels: Array) -> Graph:
     if wider.size > apart:
         return graph
     others = [graph.tensors[number] for number in reader.inputs[2:]]
-    return _replaced(graph, selection, reader, [changed(weights, lambda _: wider), *others])
+    return _replace_pair(
+        graph, selection, reader, [change_constant(weights, lambda _: wider), *others]
+    )
 
 
 def _positions(graph: Graph, selection: Node, reader: Node) -> float:
@@ -95,7 +97,7 @@ def _positions(graph: Graph, selection: Node, reader: Node) -> float:
     return (before.size / before.shape[-1]) / (after.size / after.shape[-1])
 
 
-def changed(
+def change_constant(
     tensor: Tensor, change: Callable[[Array], Array], channels: Array | None = None
 ) -> Tensor:
     """Return a constant with other data, and with the scales of selected channels."""
@@ -108,9 +110,9 @@ def changed(
     return replace(tensor, data=data, shape=data.shape, quantisation=scales)
 
 
-def _replaced(graph: Graph, first: Node, second: Node, constants: list[Tensor]) -> Graph:
+def _replace_pair(graph: Graph, first: Node, second: Node, constants: list[Tensor]) -> Graph:
     """Return the graph with two convolutions, one after the other, replaced by one."""
-    layer = second if selected(graph, first) is not None else first
+    layer = second if selected_channels(graph, first) is not None else first
     number = max(graph.tensors) + 1
     numbers = tuple(range(number, number + len(constants)))
     merged = replace(

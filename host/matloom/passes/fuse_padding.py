@@ -18,11 +18,11 @@ def fuse_padding(graph: Graph) -> Graph:
     change the scale. A maximum pooling ignores its padding, so the PAD must use the smallest value
     of its type, and each window must contain at least one element.
     """
-    nodes = tuple(_fused(graph, node) for node in graph.nodes)
+    nodes = tuple(_fuse(graph, node) for node in graph.nodes)
     return graph if nodes == graph.nodes else replace(graph, nodes=nodes)
 
 
-def _fused(graph: Graph, node: Node) -> Node:
+def _fuse(graph: Graph, node: Node) -> Node:
     source = graph.producers.get(node.inputs[0]) if node.inputs else None
     if node.op not in (*_CONVOLUTIONS, Op.MAX_POOL_2D) or source is None:
         return node

@@ -21,7 +21,7 @@ _FITS = 4
 _Numbers = npt.NDArray[np.float64]
 
 
-def _rounded(channels: _Numbers, scales: _Numbers) -> _Numbers:
+def _round(channels: _Numbers, scales: _Numbers) -> _Numbers:
     """Return the 4-bit integers nearest to ``channels / scales``."""
     nearest: _Numbers = np.clip(np.rint(channels / scales[:, np.newaxis]), _LOW, _HIGH)
     return nearest
@@ -29,7 +29,7 @@ def _rounded(channels: _Numbers, scales: _Numbers) -> _Numbers:
 
 def _errors(channels: _Numbers, scales: _Numbers) -> _Numbers:
     """Return the sum of squared errors of each channel for its scale."""
-    rounded = _rounded(channels, scales) * scales[:, np.newaxis]
+    rounded = _round(channels, scales) * scales[:, np.newaxis]
     squares: _Numbers = ((channels - rounded) ** 2).sum(axis=1)
     return squares
 
@@ -41,7 +41,7 @@ def _scales(channels: _Numbers) -> _Numbers:
     best = np.argmin([_errors(channels, each) for each in tried], axis=0)
     scales: _Numbers = tried[best, np.arange(len(channels))]
     for _fit in range(_FITS):
-        integers = _rounded(channels, scales)
+        integers = _round(channels, scales)
         squares, products = (integers**2).sum(axis=1), (integers * channels).sum(axis=1)
         scales = np.where(products > 0, products / np.maximum(squares, 1), scales)
     exact = (np.rint(channels) == channels) & (channels >= _LOW) & (channels <= _HIGH)
@@ -76,13 +76,13 @@ def nearest_four_bits(channels: _Numbers) -> tuple[npt.NDArray[np.int8], _Number
     # A graph stores scales as float32.
     scales = _scales(channels).astype(np.float32).astype(np.float64)
     exact = channels / scales[:, np.newaxis]
-    integers = _rounded(channels, scales)
+    integers = _round(channels, scales)
     for channel, numbers in zip(integers, exact, strict=True):
         _balance(channel, numbers)
     return integers.astype(np.int8), scales
 
 
-def _narrowed(weights: Tensor) -> tuple[Tensor, _Numbers]:
+def _narrow(weights: Tensor) -> tuple[Tensor, _Numbers]:
     """Return weights with a scale per channel, and the ratios of new to old scales."""
     data, old = weights.data, weights.quantisation
     assert data is not None
@@ -119,7 +119,7 @@ def narrow_weights(graph: Graph, layers: Collection[int]) -> Graph:
             nodes.append(node)
             continue
         source, *constants = node.inputs
-        weights, ratios = _narrowed(graph.tensors[constants[0]])
+        weights, ratios = _narrow(graph.tensors[constants[0]])
         inputs = [source, added(weights)]
         for number in constants[1:]:
             bias = graph.tensors[number]

@@ -63,9 +63,9 @@ def _table(graph: Graph, node: Node) -> Array | None:
     return table if np.array_equal(table, backwards[::-1]) else None
 
 
-def _results(graph: Graph, node: Node, given: Array) -> Iterator[Array]:
+def _results(graph: Graph, node: Node, data: Array) -> Iterator[Array]:
     """Yield the results of bytes, in batches of the tensor's size."""
     shape, size = graph.tensors[node.output].shape, graph.tensors[node.output].size
-    for first in range(0, len(given), size):
-        part = np.resize(given[first : first + size], shape)
+    for first in range(0, len(data), size):
+        part = np.resize(data[first : first + size], shape)
         yield run_node(graph, node, {node.inputs[0]: part})[node.output].reshape(-1)[: len(_BYTES)]

@@ -37,22 +37,22 @@ def litert_bundle(network: Path, program: Program) -> tuple[bytes, list[str]]:
             key: ModelValue(number=at) for key, at in _origin(program).numbers.items() if at < count
         },
     )
-    parts, said = _parts(network, program, wiring, file.checksum)
-    _require_parts(network, parts, said)
-    return bundle(program, Runtime.LITERT, len(file.operators), parts), said
+    parts, description = _parts(network, program, wiring, file.checksum)
+    _require_parts(network, parts, description)
+    return bundle(program, Runtime.LITERT, len(file.operators), parts), description
 
 
 def onnxruntime_bundle(network: Path, program: Program) -> tuple[bytes, list[str]]:
     """Return the bundle of an ONNX file, as `network_bundle` does."""
     usual, *others = load_as_onnxruntime(network)
-    parts, said = _named_parts(network, program, usual)
+    parts, description = _named_parts(network, program, usual)
     for file in others:
         parts += [each for each in _named_parts(network, program, file)[0] if each not in parts]
-    _require_parts(network, parts, said)
+    _require_parts(network, parts, description)
     # The graph may hold several versions of a step's part; the model contains one of them.
     parts.sort(key=lambda each: each[0].step)
     count = len(usual.operators)
-    return bundle(program, Runtime.ONNXRUNTIME, count, parts, list(usual.places)), said
+    return bundle(program, Runtime.ONNXRUNTIME, count, parts, list(usual.places)), description
 
 
 def _named_parts(
@@ -70,9 +70,11 @@ def _named_parts(
     wiring = Wiring(
         operators=file.operators, constants=file.constants, outputs=file.outputs, values=values
     )
-    parts, said = _parts(network, program, wiring, file.checksum)
+    parts, description = _parts(network, program, wiring, file.checksum)
     made = [operator.outputs[0] for operator in file.operators]
-    return [(part.with_nodes([made[at] for at in part.nodes]), sum_) for part, sum_ in parts], said
+    return [
+        (part.with_nodes([made[at] for at in part.nodes]), sum_) for part, sum_ in parts
+    ], description
 
 
 def _origin(program: Program) -> Origin:
@@ -95,18 +97,22 @@ def _parts(
         )
     found = list(parts_of(program, wiring))
     parts = [part for part in found if isinstance(part, EnginePart)]
-    said = [f"left to the runtime: {each}" for each in found if isinstance(each, str)]
+    description = [f"left to the runtime: {each}" for each in found if isinstance(each, str)]
     taken = sum(len(part.nodes) for part in parts)
-    said.append(f"{taken} of {len(wiring.operators)} operators run on the engine")
-    return [(part, checksum(part.nodes)) for part in parts], said
+    description.append(f"{taken} of {len(wiring.operators)} operators run on the engine")
+    return [(part, checksum(part.nodes)) for part in parts], description
 
 
 def _require_parts(
-    network: Path, parts: Sequence[tuple[EnginePart, int]], said: Sequence[str]
+    network: Path, parts: Sequence[tuple[EnginePart, int]], description: Sequence[str]
 ) -> None:
-    """Refuse a network without a part for the engine; all but the last of `said` are reasons."""
+    """Refuse a network without a part for the engine.
+
+    All sentences of `description` but the last are reasons.
+    """
     if not parts:
         raise UserError(
-            f"{network} has no part for the engine" + "".join(f"; {each}" for each in said[:-1]),
+            f"{network} has no part for the engine"
+            + "".join(f"; {each}" for each in description[:-1]),
             hint=f"matloom explain {network} says why",
         )

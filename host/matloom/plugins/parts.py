@@ -146,19 +146,23 @@ def _part(program: Program, model: Wiring, number: int, step: EngineStep) -> Eng
         )
     inputs, outputs = ends
     passed = {each.model.number for each in outputs}
-    nodes = _between(model, {each.model.number for each in inputs}, sorted(passed), number)
+    nodes = _operators_between(
+        model, {each.model.number for each in inputs}, sorted(passed), number
+    )
     _require_closed(model, nodes, passed, number)
     return EnginePart(step=number, nodes=nodes, inputs=inputs, outputs=outputs)
 
 
-def _between(model: Wiring, given: set[int], made: Sequence[int], number: int) -> tuple[int, ...]:
+def _operators_between(
+    model: Wiring, inputs: set[int], outputs: Sequence[int], number: int
+) -> tuple[int, ...]:
     """Return the operators between given and computed tensors."""
     makers = {tensor: at for at, each in enumerate(model.operators) for tensor in each.outputs}
     found: set[int] = set()
-    wanted = list(made)
+    wanted = list(outputs)
     while wanted:
         tensor = wanted.pop()
-        if tensor in given or tensor in model.constants or tensor < 0:
+        if tensor in inputs or tensor in model.constants or tensor < 0:
             continue
         if tensor not in makers:
             raise _CutError(f"step {number} does not read tensor {tensor}, on which it depends")

@@ -4,7 +4,14 @@ Each definition is a complete, immutable value; `matloom.load(..., preprocess=..
 it before an input, and program files keep it.
 """
 
-from matloom.pre.definitions import attached, dumps, loads, prepared, preprocessing_of, single_input
+from matloom.pre.definitions import (
+    attach,
+    dumps,
+    loads,
+    prepare_inputs,
+    preprocessing_of,
+    single_input,
+)
 from matloom.pre.image import Image
 from matloom.pre.mel import LogMel, Mfcc
 from matloom.pre.micro_frontend import MicroFrontend
@@ -16,10 +23,10 @@ __all__ = [
     "Mfcc",
     "MicroFrontend",
     "Preprocessing",
-    "attached",
+    "attach",
     "dumps",
     "loads",
-    "prepared",
+    "prepare_inputs",
     "preprocessing_of",
     "single_input",
 ]

@@ -67,7 +67,7 @@ def loads(text: str) -> Preprocessing:
         raise RawDataError(f"{name} must have fields of their types: {error}") from None
 
 
-def attached(program: Program, what: Preprocessing | Mapping[str, Preprocessing] | None) -> Program:
+def attach(program: Program, what: Preprocessing | Mapping[str, Preprocessing] | None) -> Program:
     """Return a program with preprocessing before its input, or before inputs by name.
 
     Raises
@@ -113,7 +113,7 @@ def preprocessing_of(program: Program) -> dict[str, Preprocessing]:
     return found
 
 
-def prepared(program: Program, inputs: Mapping[str, Any]) -> Mapping[str, Array]:
+def prepare_inputs(program: Program, inputs: Mapping[str, Any]) -> Mapping[str, Array]:
     """Return inputs by name, with preprocessing applied to raw data."""
     stages = preprocessing_of(program)
     if not stages:

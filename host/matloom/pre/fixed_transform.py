@@ -27,13 +27,13 @@ class Complex(NamedTuple):
 
 def twiddles(points: int) -> Complex:
     """Return exp(-2 pi i k / points) in 15 bits of fraction."""
-    return _rounded(-2 * np.pi * np.arange(points) / points)
+    return _round_twiddles(-2 * np.pi * np.arange(points) / points)
 
 
 def half_twiddles(points: int) -> Complex:
     """Return the factors that turn a complex transform of half the length into a real one."""
     half = points // 2
-    return _rounded(-np.pi * ((np.arange(half // 2) + 1) / half + 0.5))
+    return _round_twiddles(-np.pi * ((np.arange(half // 2) + 1) / half + 0.5))
 
 
 def radices(points: int) -> list[int]:
@@ -60,15 +60,15 @@ def real_transform(samples: Array) -> Complex:
     half = points // 2
     wide = samples.astype(np.int64)
     made = _transform(Complex(wide[..., ::2], wide[..., 1::2]))
-    first = _divided(made.at(slice(1)), 2)
-    near = _divided(made.at(slice(1, half // 2 + 1)), 2)
+    first = _divide(made.at(slice(1)), 2)
+    near = _divide(made.at(slice(1, half // 2 + 1)), 2)
     far = made.at(slice(half - 1, half - half // 2 - 1, -1))
-    far = _divided(Complex(far.real, _wrapped(-far.imaginary)), 2)
-    even, odd = _plus(near, far), _plus(near, far, -1)
-    rotated = _times(odd, half_twiddles(points))
+    far = _divide(Complex(far.real, _wrap(-far.imaginary)), 2)
+    even, odd = _add(near, far), _add(near, far, -1)
+    rotated = _multiply(odd, half_twiddles(points))
     low = [(even.real + rotated.real) >> 1, (even.imaginary + rotated.imaginary) >> 1]
     high = [(even.real - rotated.real) >> 1, (rotated.imaginary - even.imaginary) >> 1]
-    ends = [_wrapped(first.real + first.imaginary), _wrapped(first.real - first.imaginary)]
+    ends = [_wrap(first.real + first.imaginary), _wrap(first.real - first.imaginary)]
     zero = np.zeros_like(ends[0])
     result = np.zeros((2, *samples.shape[:-1], half + 1), np.int64)
     for row, begin, end, below, above in zip(
@@ -80,23 +80,23 @@ def real_transform(samples: Array) -> Complex:
     return Complex(*result)
 
 
-def _transform(given: Complex) -> Complex:
+def _transform(numbers: Complex) -> Complex:
     """Return the transform of complex numbers, stage by stage."""
-    points, factors = given.real.shape[-1], twiddles(given.real.shape[-1])
-    made, length = given.at(order(points)), 1
+    points, factors = numbers.real.shape[-1], twiddles(numbers.real.shape[-1])
+    made, length = numbers.at(order(points)), 1
     for radix in reversed(radices(points)):
         stride = points // (radix * length)
-        shape = (*given.real.shape[:-1], stride, radix, length)
-        split = _divided(Complex(*(part.reshape(shape) for part in made)), radix)
+        shape = (*numbers.real.shape[:-1], stride, radix, length)
+        split = _divide(Complex(*(part.reshape(shape) for part in made)), radix)
         first, *rest = (Complex(*(part[..., n, :] for part in split)) for n in range(radix))
         rotated = [
-            _times(part, factors.at(stride * number * np.arange(length)))
+            _multiply(part, factors.at(stride * number * np.arange(length)))
             for number, part in enumerate(rest, 1)
         ]
         pieces = _radix_2(first, *rotated) if radix == 2 else _radix_4(first, *rotated)
         made = Complex(
             *(
-                np.stack(parts, axis=-2).reshape(given.real.shape)
+                np.stack(parts, axis=-2).reshape(numbers.real.shape)
                 for parts in zip(*pieces, strict=True)
             )
         )
@@ -105,45 +105,45 @@ def _transform(given: Complex) -> Complex:
 
 
 def _radix_2(first: Complex, second: Complex) -> list[Complex]:
-    return [_plus(first, second), _plus(first, second, -1)]
+    return [_add(first, second), _add(first, second, -1)]
 
 
 def _radix_4(first: Complex, second: Complex, third: Complex, fourth: Complex) -> list[Complex]:
-    across, even = _plus(first, third, -1), _plus(first, third)
-    odd, rotated = _plus(second, fourth), _plus(second, fourth, -1)
+    across, even = _add(first, third, -1), _add(first, third)
+    odd, rotated = _add(second, fourth), _add(second, fourth, -1)
     rotated = Complex(rotated.imaginary, -rotated.real)
     return [
-        _plus(even, odd),
-        _plus(across, rotated),
-        _plus(even, odd, -1),
-        _plus(across, rotated, -1),
+        _add(even, odd),
+        _add(across, rotated),
+        _add(even, odd, -1),
+        _add(across, rotated, -1),
     ]
 
 
-def _wrapped(numbers: Array) -> Array:
+def _wrap(numbers: Array) -> Array:
     return numbers.astype(np.int16).astype(np.int64)
 
 
-def _halves_up(products: Array) -> Array:
-    return _wrapped((products + (1 << _FRACTION_BITS - 1)) >> _FRACTION_BITS)
+def _round_half_up(products: Array) -> Array:
+    return _wrap((products + (1 << _FRACTION_BITS - 1)) >> _FRACTION_BITS)
 
 
-def _divided(given: Complex, divisor: int) -> Complex:
-    return Complex(*(_halves_up(part * (_LARGEST // divisor)) for part in given))
+def _divide(numbers: Complex, divisor: int) -> Complex:
+    return Complex(*(_round_half_up(part * (_LARGEST // divisor)) for part in numbers))
 
 
-def _times(a: Complex, b: Complex) -> Complex:
+def _multiply(a: Complex, b: Complex) -> Complex:
     return Complex(
-        _halves_up(a.real * b.real - a.imaginary * b.imaginary),
-        _halves_up(a.real * b.imaginary + a.imaginary * b.real),
+        _round_half_up(a.real * b.real - a.imaginary * b.imaginary),
+        _round_half_up(a.real * b.imaginary + a.imaginary * b.real),
     )
 
 
-def _plus(a: Complex, b: Complex, sign: int = 1) -> Complex:
-    return Complex(_wrapped(a.real + sign * b.real), _wrapped(a.imaginary + sign * b.imaginary))
+def _add(a: Complex, b: Complex, sign: int = 1) -> Complex:
+    return Complex(_wrap(a.real + sign * b.real), _wrap(a.imaginary + sign * b.imaginary))
 
 
-def _rounded(phases: Array) -> Complex:
+def _round_twiddles(phases: Array) -> Complex:
     return Complex(
         *(np.floor(0.5 + _LARGEST * turn(phases)).astype(np.int64) for turn in (np.cos, np.sin))
     )

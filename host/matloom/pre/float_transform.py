@@ -56,7 +56,7 @@ def magnitudes(frames: Array) -> Array:
     return found
 
 
-def summed(values: Array, weights: Array) -> Array:
+def sum_in_order(values: Array, weights: Array) -> Array:
     """Return sums of products along the last axis, added from the first to the last."""
     found = np.zeros(values.shape[:-1], _SINGLE)
     for number, weight in enumerate(weights):

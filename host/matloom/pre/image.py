@@ -115,7 +115,7 @@ class Image(Preprocessing):
             raise RawDataError(f"crop {self.crop} must lie within the image, {height} x {width}")
         return self.crop
 
-    def resized(self, raw: Array) -> Array:
+    def to_pixels(self, raw: Array) -> Array:
         """Return a raw image as bytes of `shape`: cropped, resized, channels in order.
 
         Raises
@@ -147,11 +147,11 @@ class Image(Preprocessing):
 
     def apply(self, raw: Array) -> Array:
         """Return (byte - mean) * scale of the resized image, float32 of `shape`."""
-        return self._looked_up(raw, self._real())
+        return self._look_up(raw, self._real())
 
     def prepare(self, raw: Array, info: TensorInfo) -> Array:
         """Return the resized image through the table of an input."""
-        return self._looked_up(raw, self.table(info))
+        return self._look_up(raw, self.table(info))
 
     def table(self, info: TensorInfo) -> Array:
         """Return an input's value for each byte: channels x 256, of its type."""
@@ -188,8 +188,8 @@ class Image(Preprocessing):
         )
         return ((np.arange(_BYTES) - mean) * scale).astype(np.float32)
 
-    def _looked_up(self, raw: Array, table: Array) -> Array:
-        pixels = self.resized(raw)
+    def _look_up(self, raw: Array, table: Array) -> Array:
+        pixels = self.to_pixels(raw)
         axis = 0 if self.layout == "chw" else 2
         shape = [1, 1, 1]
         shape[axis] = self.depth
@@ -226,17 +226,17 @@ def _matrix(resize: str, source: int, size: int) -> Array:
     return found
 
 
-def _whole(value: Any) -> bool:
+def _is_whole(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _require_pixels(name: str, value: Any) -> None:
     good = isinstance(value, tuple) and len(value) == len(("height", "width"))
-    if not good or not all(_whole(item) and 1 <= item <= MOST_PIXELS for item in value):
+    if not good or not all(_is_whole(item) and 1 <= item <= MOST_PIXELS for item in value):
         raise RawDataError(f"{name} must be height and width of 1 to {MOST_PIXELS}, not {value!r}")
 
 
 def _require_box(box: Any) -> None:
     good = isinstance(box, tuple) and len(box) == len(("top", "left", "height", "width"))
-    if not good or not all(map(_whole, box)) or min(box) < 0 or min(box[2:]) < 1:
+    if not good or not all(map(_is_whole, box)) or min(box) < 0 or min(box[2:]) < 1:
         raise RawDataError(f"crop must be top, left, height and width, not {box!r}")

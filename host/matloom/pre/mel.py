@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from matloom.ir.graph import Array
-from matloom.pre.float_transform import logarithm, magnitudes, summed
+from matloom.pre.float_transform import logarithm, magnitudes, sum_in_order
 from matloom.pre.sound import Sound, mel, require
 from matloom.program import TensorInfo
 
@@ -45,7 +45,7 @@ class MelSound(Sound):
         """Floor of a band, and the offset added to it, before the logarithm."""
 
     @abstractmethod
-    def used(self) -> tuple[int, int]:
+    def used_bins(self) -> tuple[int, int]:
         """Return the first and the last frequency of the transform that bands use."""
 
     @abstractmethod
@@ -62,7 +62,7 @@ class MelSound(Sound):
         """Return the first frequency and the weights of each band, float32."""
         edges = np.linspace(mel(self.low), mel(self.high), self.mels + 2)
         place = mel(np.arange(self.bins) * self.rate / (2 * (self.bins - 1)))
-        first, last = self.used()
+        first, last = self.used_bins()
         found = []
         for left, top, right in zip(edges, edges[1:], edges[2:], strict=False):
             weights = np.minimum((place - left) / (top - left), (right - place) / (right - top))
@@ -84,13 +84,13 @@ class MelSound(Sound):
         padded = np.zeros((self.frames, self.points), np.float32)
         padded[:, : self.window] = real * self.hann()
         found = magnitudes(padded)
-        summed_up = [summed(found[:, at : at + len(row)], row) for at, row in self.bands()]
+        summed_up = [sum_in_order(found[:, at : at + len(row)], row) for at, row in self.bands()]
         floor, offset = map(np.float32, self.limits)
         logarithms = logarithm(np.maximum(np.stack(summed_up, axis=1), floor) + offset)
         matrix = self.cosines()
         if matrix is None:
             return logarithms
-        return np.stack([summed(logarithms, row) for row in matrix], axis=1)
+        return np.stack([sum_in_order(logarithms, row) for row in matrix], axis=1)
 
     def describe(self, info: TensorInfo) -> str:
         """Describe the features."""
@@ -136,7 +136,7 @@ class LogMel(MelSound):
         """No floor but zero."""
         return 0.0, self.offset
 
-    def used(self) -> tuple[int, int]:
+    def used_bins(self) -> tuple[int, int]:
         """Return all frequencies but 0."""
         return 1, self.bins - 1
 
@@ -165,7 +165,7 @@ class Mfcc(MelSound):
         """The floor of the operator."""
         return 1e-12, 0.0
 
-    def used(self) -> tuple[int, int]:
+    def used_bins(self) -> tuple[int, int]:
         """Return the operator's limits, which exclude frequencies next to `low`."""
         width = self.rate / (2 * (self.bins - 1))
         return int(1.5 + self.low / width), int(self.high / width)

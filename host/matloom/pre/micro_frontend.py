@@ -126,7 +126,7 @@ class MicroFrontend(Sound):
         for band, (begin, weights) in enumerate(self.bands()):
             signal[:, band] = energy[:, begin : begin + len(weights)] @ weights
         signal = _root(signal) >> np.array(shifts)[:, np.newaxis]
-        return np.array(self._cleaned(signal)).astype(np.uint16)
+        return np.array(self._clean(signal)).astype(np.uint16)
 
     def apply(self, raw: Array) -> Array:
         """Return scale * features, float32 (frames, mels)."""
@@ -139,7 +139,7 @@ class MicroFrontend(Sound):
             f"{self.frames_in_words()} of TensorFlow's micro front end, exactly; then {info.dtype}"
         )
 
-    def _cleaned(self, signal: Array) -> list[Array]:
+    def _clean(self, signal: Array) -> list[Array]:
         """Return features of signals: without noise, with gain, logarithms."""
         even, odd, least = self.smoothing
         share = np.where(np.arange(self.mels) % 2, odd, even)

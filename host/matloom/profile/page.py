@@ -9,9 +9,9 @@ from matloom.pages import (
     Page,
     PageSection,
     badge,
+    details,
     figures,
-    folded,
-    joined,
+    join,
     legend,
     stacked_bar,
     table,
@@ -107,7 +107,7 @@ def _drawings(profile: Profile) -> Iterator[PageSection]:
         name="scratchpad",
         title="Scratchpad",
         lead="Bytes that are still to be read, from their write to their last read.",
-        content=joined(legend(zip(CONTENTS, CONTENT_COLOURS, strict=True)), scratchpad(profile)),
+        content=join(legend(zip(CONTENTS, CONTENT_COLOURS, strict=True)), scratchpad(profile)),
     )
     yield PageSection(name="bus", title="Bus", content=bus_tables(profile))
 
@@ -131,12 +131,12 @@ def _summary(profile: Profile) -> Markup:
     names = [
         f"{each.number} {each.operator} ({each.cycles / max(1, total):.0%})" for each in slowest
     ]
-    return joined(
+    return join(
         rows,
         tag("div", bar, class_="whole"),
         causes_legend(causes),
         tag("p", f"Slowest operators: {', '.join(names)}.") if total else None,
-        folded("What the causes mean", _meanings(profile)),
+        details("What the causes mean", _meanings(profile)),
     )
 
 
@@ -160,4 +160,4 @@ def _meanings(profile: Profile) -> Markup:
         caption="Counters of the execute unit, which count all cycles without an instruction of "
         "its own as exec_wait_command",
     )
-    return joined(made, own)
+    return join(made, own)

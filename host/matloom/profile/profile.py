@@ -7,7 +7,7 @@ from itertools import accumulate
 from types import MappingProxyType
 from typing import Any
 
-from matloom.arch.config_name import described
+from matloom.arch.config_name import describe_config
 from matloom.arch.isa import Opcode, Region
 from matloom.arch.machine import Machine
 from matloom.device.driver import Counters
@@ -106,7 +106,7 @@ class Profile:
     @property
     def engine(self) -> str:
         """Name of the configuration."""
-        return described(self.program.config)
+        return describe_config(self.program.config)
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as a dictionary of JSON types; `compare` reads it again."""

@@ -6,8 +6,8 @@ from matloom.pages import (
     Content,
     Markup,
     badge,
-    folded,
-    joined,
+    details,
+    join,
     legend,
     stacked_bar,
     table,
@@ -51,16 +51,16 @@ def advice_list(lines: tuple[Advice, ...], untried: tuple[str, ...]) -> Markup:
     more = tag("ol", map(_line, rest), class_="advice", start=_SHOWN + 1)
     none = "No single change that was tried saves a hundredth of the cycles."
     shown = tag("ol", map(_line, lines[:_SHOWN]), class_="advice") if lines else tag("p", none)
-    return joined(
+    return join(
         shown,
-        folded(f"{len(rest)} more", more) if rest else None,
-        folded(f"{len(untried)} not tried", _untried(untried)) if untried else None,
+        details(f"{len(rest)} more", more) if rest else None,
+        details(f"{len(untried)} not tried", _untried(untried)) if untried else None,
     )
 
 
 def _untried(titles: tuple[str, ...]) -> Markup:
     why = "The network must be compiled again for each of these, which "
-    return joined(
+    return join(
         tag("p", why, tag("code", "--thorough"), " does."),
         tag("ul", (tag("li", title) for title in titles)),
     )
@@ -98,7 +98,7 @@ def operator_table(profile: Profile) -> Markup:
     rows = [_operator(each, total, most) for each in profile.operators]
     kinds = ["" if each.where == "engine" else "dim" for each in profile.operators]
     made = table(columns, rows, sortable=True, kinds=kinds, caption="Operators in program order")
-    return joined(causes_legend(profile.causes), made, _reasons(profile))
+    return join(causes_legend(profile.causes), made, _reasons(profile))
 
 
 def _operator(operator: OperatorProfile, total: int, most_cycles: int) -> tuple[Content, ...]:
@@ -136,7 +136,7 @@ def _reasons(profile: Profile) -> Markup | None:
         if each.reason and each.where == "engine"
     ]
     made = table(("operator", "remark"), reasons)
-    return folded("Remarks of the compiler", made) if reasons else None
+    return details("Remarks of the compiler", made) if reasons else None
 
 
 def bus_tables(profile: Profile) -> Markup:
@@ -162,7 +162,7 @@ def bus_tables(profile: Profile) -> Markup:
         )
         counted = tag("p", beats)
     line = None if report.link is None else tag("p", f"Line of the board: {report.link}.")
-    return joined(table(columns, rows), counted, line)
+    return join(table(columns, rows), counted, line)
 
 
 def comparison_table(comparison: ProfileComparison) -> Markup:
@@ -185,7 +185,7 @@ def comparison_table(comparison: ProfileComparison) -> Markup:
         for each in comparison.rows
     ]
     kinds = [each.kind for each in comparison.rows]
-    return joined(
+    return join(
         tag("p", comparison.sentence),
         table(columns, rows, sortable=True, kinds=kinds, caption="Cycles of each operator"),
     )

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from matloom.arch.config import Config
-from matloom.arch.config_name import described
+from matloom.arch.config_name import describe_config
 from matloom.arch.isa import Opcode, Region, largest
 from matloom.arch.memory import REFERENCE_MEMORY, Memory
 from matloom.arch.modes import MODES
@@ -163,7 +163,7 @@ class Contents:
         """Raise `ProgramError` unless the program was made for this configuration."""
         if config.digest != self.config.digest:
             raise ProgramError(
-                f"the program is for configuration {described(self.config)}, "
-                f"but the device, or --config, has {described(config)}",
+                f"the program is for configuration {describe_config(self.config)}, "
+                f"but the device, or --config, has {describe_config(config)}",
                 hint="compile the network for that configuration, or leave --config out",
             )

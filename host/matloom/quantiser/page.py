@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import asdict
 
-from matloom.pages import Column, Markup, Page, PageSection, figures, joined, table, tag
+from matloom.pages import Column, Markup, Page, PageSection, figures, join, table, tag
 from matloom.quantiser.chart import front_chart
 from matloom.quantiser.measure import Closeness, Share
 from matloom.quantiser.report import QuantisationReport
@@ -19,7 +19,7 @@ def page_of(report: QuantisationReport) -> Page:
             name="outputs",
             title="Outputs",
             lead="The quantised network compared with the float network it was made from.",
-            content=joined(*(_output(output) for output in report.outputs)),
+            content=join(*(_output(output) for output in report.outputs)),
         ),
         PageSection(
             name="layers",
@@ -50,7 +50,7 @@ def _output(output: Closeness) -> Markup:
         items.append(("SQNR", f"{output.sqnr_db:.1f} dB", ""))
     if output.mcnemar is not None:
         items.append(("McNemar", f"p = {output.mcnemar:.2f}", ""))
-    return joined(tag("h3", output.output), figures(items))
+    return join(tag("h3", output.output), figures(items))
 
 
 def _interval(share: Share) -> str:
@@ -158,7 +158,7 @@ def _search_section(report: QuantisationReport) -> list[PageSection]:
         name="mixtures",
         title="4-bit weights",
         lead="Mixtures of layers with 8-bit and 4-bit weights: the chosen one is filled.",
-        content=joined(
+        content=join(
             front_chart(
                 search.points,
                 [f"{len(point.layers)} layers of 4 bits" for point in search.points],
@@ -192,7 +192,7 @@ def _compression_section(report: QuantisationReport) -> list[PageSection]:
         title="Layers in other forms",
         lead=f"Networks of 8-bit weights for the goal {found.goal.kind}={found.goal.value:g}: the "
         "chosen one is filled, and the table lists its layers.",
-        content=joined(
+        content=join(
             front_chart(found.trials, summaries, found.chosen),
             table(columns, rows, caption="layers in other forms", sortable=True),
         ),

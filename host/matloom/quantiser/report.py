@@ -12,7 +12,7 @@ from matloom.quantiser.levels import Level
 from matloom.quantiser.measure import Closeness, Share
 from matloom.quantiser.options import Options
 from matloom.quantiser.search import BOOSTS, Search
-from matloom.terminal.tables import as_text, counted, layer_table
+from matloom.terminal.tables import as_text, count_text, layer_table
 
 #: Number of layers with the greatest loss to list.
 _WORST = 5
@@ -196,7 +196,7 @@ def _losses(layers: tuple[LayerQuality, ...]) -> list[str]:
 
 def _level(level: Level) -> list[str]:
     """Return the cycles and the accuracy of a level as lines."""
-    count = counted(len(level.layers), "layer")
+    count = count_text(len(level.layers), "layer")
     lines = [f"level {level.name}: {level.cycles:,} cycles predicted, {count} with 4-bit weights"]
     for output in level.outputs:
         if output.agreement is not None:
@@ -208,7 +208,7 @@ def _level(level: Level) -> list[str]:
 
 def _sentences(output: Closeness) -> list[str]:
     of = "the calibration samples" if output.calibrated else "samples it was not calibrated on"
-    lines = [f"output {output.output!r}, on {counted(output.samples, 'sample')}: {of}"]
+    lines = [f"output {output.output!r}, on {count_text(output.samples, 'sample')}: {of}"]
     if output.agreement is not None:
         lines.append(f"  agrees with the float network on {_percent(output.agreement)}")
     if output.sqnr_db is not None:

@@ -12,7 +12,7 @@ from matloom.report.report import Report
 _SUMS = ("cycles", "predicted_cycles", "macs", "bytes_read", "bytes_written")
 
 
-def added(sums: Report, last: Report) -> Report:
+def add_iteration(sums: Report, last: Report) -> Report:
     """Return the cost of a body's iterations, one more included."""
     loops = tuple(
         replace(
@@ -67,21 +67,21 @@ def with_loop(report: Report, name: str, iterations: int, inside: Report | None)
     )
 
 
-def _totals(one: Report, other: Report) -> dict[str, Any]:
+def _totals(first: Report, second: Report) -> dict[str, Any]:
     """Return the members of two reports that are sums over a run."""
-    cycles = one.cycles + other.cycles
-    ideal = sum(each.utilisation * each.cycles for each in (one, other))
+    cycles = first.cycles + second.cycles
+    ideal = sum(each.utilisation * each.cycles for each in (first, second))
     return {
-        **{name: getattr(one, name) + getattr(other, name) for name in _SUMS},
+        **{name: getattr(first, name) + getattr(second, name) for name in _SUMS},
         "utilisation": ideal / cycles if cycles else 0.0,
-        "stalls": _sum(one.stalls, other.stalls),
-        "counters": _sum(one.counters, other.counters),
+        "stalls": _sum(first.stalls, second.stalls),
+        "counters": _sum(first.counters, second.counters),
     }
 
 
-def _sum(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
-    total = Counter(one)
-    total.update(other)
+def _sum(first: Mapping[str, int], second: Mapping[str, int]) -> dict[str, int]:
+    total = Counter(first)
+    total.update(second)
     return dict(total)
 
 

@@ -81,7 +81,7 @@ def check_program(
         check.machine.restart()
         for number, kind in enumerate(kinds):
             check.call(kind, repeated=number > 0)
-    return Verdict(mode=mode, seed=seed, share=check.compared(), calls=check.calls)
+    return Verdict(mode=mode, seed=seed, share=check.compared_share(), calls=check.calls)
 
 
 def _leaves_out_extremes(program: Program) -> bool:
@@ -108,14 +108,14 @@ class _Check:
         self.calls += 1
         inputs = inputs_of(self.graph, kind, self._draw)
         self.definition.start(inputs)
-        where = f"{_call(repeated)}, {kind} inputs"
+        where = f"{_call_name(repeated)}, {kind} inputs"
         known = {**self.machine.constants}
         known.update({self._name(number): array for number, array in inputs.items()})
         self.machine.place(known)
         for step in self.program.steps:
             self._run(step, known, where, repeated=repeated)
         # A step must not change variables that it does not replace.
-        for name, array in self.machine.placed().items():
+        for name, array in self.machine.variables_in_memory().items():
             self._compare(name, array, exact=True, where=f"unchanged variable, {where}")
         for variable in self.program.variables:
             self._compare(variable.after, known[variable.after], exact=False, where=where)
@@ -133,9 +133,9 @@ class _Check:
                 done += macs
         return done
 
-    def compared(self) -> float:
+    def compared_share(self) -> float:
         """Return the share of multiply-accumulates whose results were not drawn at random."""
-        steps = [step for step in self.program.steps if self.machine.invents(step)]
+        steps = [step for step in self.program.steps if self.machine.draws_outputs(step)]
         names = {step.outputs[0] for step in steps if isinstance(step, HostStep)}
         lost = sum(layer.macs for layer in self.program.layers if layer.name in names)
         return 1 - lost / self.program.macs if self.program.macs else float(not steps)
@@ -162,45 +162,47 @@ class _Check:
             self.definition.start(arrays)
             known = {binding.name: arrays[self.names[binding.name]] for binding in step.inputs}
             self.machine.place(known)
-            self._run(step, known, f"{_call(repeated)} of one command buffer", repeated=repeated)
+            self._run(
+                step, known, f"{_call_name(repeated)} of one command buffer", repeated=repeated
+            )
 
     def _run(
-        self, step: EngineStep | HostStep, known: dict[str, Array], where: str, *, repeated: bool
+        self, step: EngineStep | HostStep, values: dict[str, Array], where: str, *, repeated: bool
     ) -> None:
         """Run a step, compare its results, and add them to the known tensors."""
         try:
-            found = self.machine.run(step, known, repeated=repeated)
+            found = self.machine.run(step, values, repeated=repeated)
         except EngineFaultError as fault:
             raise CheckError(f"the engine stops: {fault} ({where})") from None
         for name, array in found.items():
-            if not self.machine.invents(step):
+            if not self.machine.draws_outputs(step):
                 self._compare(name, array, exact=isinstance(step, EngineStep), where=where)
             number = self.names[name]
             shape = self.graph.tensors[number].shape
             self.definition.replace(number, in_declared_shape(array, shape))
-        known.update(found)
+        values.update(found)
 
     def _name(self, number: int) -> str:
         return next(name for name, at in self.names.items() if at == number)
 
-    def _compare(self, name: str, found: Array, *, exact: bool, where: str) -> None:
+    def _compare(self, name: str, actual: Array, *, exact: bool, where: str) -> None:
         """Raise `CheckError` if a tensor differs from the graph's."""
         number = self.names[name]
         expected = self.definition.value(number)
-        if found.dtype != expected.dtype or found.size != expected.size:
+        if actual.dtype != expected.dtype or actual.size != expected.size:
             raise CheckError(
-                f"tensor {name!r} must be {expected.dtype} {expected.shape}, not {found.dtype} "
-                f"{found.shape} ({where})",
+                f"tensor {name!r} must be {expected.dtype} {expected.shape}, not {actual.dtype} "
+                f"{actual.shape} ({where})",
                 name,
             )
-        found = found.reshape(expected.shape)
-        wrong = _wrong(expected, found, exact=exact)
+        actual = actual.reshape(expected.shape)
+        wrong = _differences(expected, actual, exact=exact)
         if not wrong.any():
             return
         index = tuple(int(at) for at in np.argwhere(wrong)[0])
         raise CheckError(
             f"{self._layer(number)}tensor {name!r}, element {index}: expected "
-            f"{expected[index].item()}, got {found[index].item()}; {int(wrong.sum()):,} of "
+            f"{expected[index].item()}, got {actual[index].item()}; {int(wrong.sum()):,} of "
             f"{wrong.size:,} elements are wrong ({where})",
             name,
         )
@@ -210,22 +212,22 @@ class _Check:
         return "" if at is None else f"{self.graph.nodes[at]}, "
 
 
-def _call(repeated: bool) -> str:
+def _call_name(repeated: bool) -> str:
     return "a repeated call" if repeated else "the first call"
 
 
-def _wrong(expected: Array, found: Array, *, exact: bool) -> Array:
+def _differences(expected: Array, actual: Array, *, exact: bool) -> Array:
     """Return a mask of differing elements; NaN equals NaN."""
-    unequal: Array = np.asarray(expected != found)
+    unequal: Array = np.asarray(expected != actual)
     if expected.dtype == np.uint16:
         # In bf16 patterns, +0 and -0 are equal numbers.
-        return np.asarray(unequal & ((expected | found) & 0x7FFF != 0))
+        return np.asarray(unequal & ((expected | actual) & 0x7FFF != 0))
     if not np.issubdtype(expected.dtype, np.floating):
         return unequal
-    unequal &= ~(np.isnan(expected) & np.isnan(found))
+    unequal &= ~(np.isnan(expected) & np.isnan(actual))
     if exact or not unequal.any():
         return unequal
     finite = expected[np.isfinite(expected)]
     bound = _TOLERANCE * float(np.abs(finite).max(initial=1e-30))
     with np.errstate(invalid="ignore"):
-        return np.asarray(unequal & ~(np.abs(expected - found) <= bound))
+        return np.asarray(unequal & ~(np.abs(expected - actual) <= bound))

@@ -40,7 +40,7 @@ class EngineAndHost:
             return HostSteps(self.program)
         except InterpreterError as error:
             self.refusal = str(error)
-        known = (step for step in self.program.steps if not _opaque(step))
+        known = (step for step in self.program.steps if not _runs_interpreter(step))
         return HostSteps(dataclasses.replace(self.program, steps=tuple(known)))
 
     def restart(self) -> None:
@@ -67,35 +67,35 @@ class EngineAndHost:
         return self._draw.integers(0, 256, size, np.uint8)
 
     def run(
-        self, step: EngineStep | HostStep, known: Mapping[str, Array], *, repeated: bool
+        self, step: EngineStep | HostStep, values: Mapping[str, Array], *, repeated: bool
     ) -> dict[str, Array]:
         """Return a step's outputs by name; raises the errors of the engine's model."""
         if isinstance(step, EngineStep):
-            return self._run_engine(step, known, repeated)
+            return self._run_engine(step, values, repeated)
         try:
-            if not self.invents(step):
-                return self._host.run(step, known)
+            if not self.draws_outputs(step):
+                return self._host.run(step, values)
         except InterpreterError:
             # Operators may refuse unrealistic values.
             self._failed.add(id(step))
         return {name: self._random(name) for name in step.outputs}
 
-    def invents(self, step: EngineStep | HostStep) -> bool:
+    def draws_outputs(self, step: EngineStep | HostStep) -> bool:
         """Return whether a step's outputs are drawn at random, for lack of an interpreter."""
-        return id(step) in self._failed or (bool(self.refusal) and _opaque(step))
+        return id(step) in self._failed or (bool(self.refusal) and _runs_interpreter(step))
 
     def _random(self, name: str) -> Array:
         info = self._tensors[name]
         raw = self._draw.integers(-128, 128, info.shape)
         return raw.astype(info.dtype)
 
-    def place(self, known: Mapping[str, Array]) -> None:
-        """Write the variables among `known` to their addresses in external memory."""
+    def place(self, values: Mapping[str, Array]) -> None:
+        """Write the variables among `values` to their addresses in external memory."""
         for variable in self.program.variables:
-            if variable.place is not None and variable.before in known:
-                self._write(variable.place, known[variable.before])
+            if variable.place is not None and variable.before in values:
+                self._write(variable.place, values[variable.before])
 
-    def placed(self) -> dict[str, Array]:
+    def variables_in_memory(self) -> dict[str, Array]:
         """Return the variables in external memory, by their names at the end of a call."""
         return {
             variable.after: self._read(variable.place)
@@ -109,11 +109,11 @@ class EngineAndHost:
         self.engine.regions[binding.region][binding.offset :][: raw.size] = raw
 
     def _run_engine(
-        self, step: EngineStep, known: Mapping[str, Array], repeated: bool
+        self, step: EngineStep, values: Mapping[str, Array], repeated: bool
     ) -> dict[str, Array]:
         for binding in step.inputs:
             if binding.region is not Region.ARENA:
-                self._write(binding, known[binding.name])
+                self._write(binding, values[binding.name])
         commands = step.repeat if repeated and step.repeat is not None else step
         self.engine.run(self.program.commands(commands))
         return {binding.name: self._read(binding) for binding in step.outputs}
@@ -128,5 +128,5 @@ class EngineAndHost:
         return np.frombuffer(raw, dtype).reshape(binding.shape)
 
 
-def _opaque(step: EngineStep | HostStep) -> bool:
+def _runs_interpreter(step: EngineStep | HostStep) -> bool:
     return isinstance(step, HostStep) and step.operator == Op.REFERENCE

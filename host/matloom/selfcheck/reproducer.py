@@ -51,13 +51,13 @@ def write_reproducer(
     label = f"matloom-{stem or 'network'}-{digest}"
     for parent in (cache_folder() / "reproducers", Path.cwd()):
         try:
-            return _written(parent / label, files)
+            return _write_files(parent / label, files)
         except OSError as problem:
             refusal = problem
     raise refusal
 
 
-def _written(folder: Path, files: Mapping[str, bytes]) -> Path:
+def _write_files(folder: Path, files: Mapping[str, bytes]) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in files.items():
         (folder / name).write_bytes(content)

@@ -159,11 +159,11 @@ def reads(state: State, instruction: Instruction) -> list[tuple[int, Numbers]]:
     return found
 
 
-def flat(written: Numbers, post: Instruction) -> Numbers:
+def flatten_probes(probes: Numbers, post: Instruction) -> Numbers:
     """Return the probes of the bytes that a POST wrote."""
     if post.values.get("words", 0):
-        return np.stack(split_words(written), axis=-1).reshape(-1)
-    return written.reshape(-1)
+        return np.stack(split_words(probes), axis=-1).reshape(-1)
+    return probes.reshape(-1)
 
 
 def last_bits(numbers: Numbers) -> NDArray[np.int64]:

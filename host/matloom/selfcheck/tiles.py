@@ -29,7 +29,7 @@ from matloom.selfcheck.tile_commands import (
     ProbeSample,
     TileRun,
     chain,
-    flat,
+    flatten_probes,
     is_plain,
     last_bits,
     may_be_among,
@@ -92,7 +92,7 @@ class Tiles:
         """Draw tiles of a command buffer; return a function to call after each instruction."""
         layers = self._layers(instructions)
         parts: dict[int, list[tuple[TileRun, bool]]] = {}
-        for last in self._drawn(instructions, layers):
+        for last in self._draw_posts(instructions, layers):
             made_by = chain(instructions, last, state.config.columns)
             if made_by is None:
                 continue
@@ -107,7 +107,7 @@ class Tiles:
                     tile.places = written_bytes(instruction, state.config)
                     tile.made = state.spad[tile.places]
             if instruction.opcode is Opcode.POST and state.written is not None:
-                self._written.add(flat(state.written, instruction))
+                self._written.add(flatten_probes(state.written, instruction))
             for tile, _complete in parts.get(number + 1, ()):
                 tile.reads.append(reads(state, instructions[number + 1]))
                 tile.tables = state.table.copy(), state.exponentials.copy()
@@ -163,7 +163,7 @@ class Tiles:
             found[at] = ending
         return found
 
-    def _drawn(
+    def _draw_posts(
         self, instructions: list[Instruction], layers: list[tuple[str, ...]]
     ) -> Iterator[int]:
         """Yield the indices of drawn POSTs, one each for a few layers."""
@@ -234,12 +234,12 @@ class Tiles:
                     wanted.append(each)
         return sources
 
-    def _reads_only(self, tile: TileRun, given: set[int]) -> bool:
+    def _reads_only(self, tile: TileRun, tensors: set[int]) -> bool:
         """Return whether a tile reads only constants and bytes of these tensors.
 
         For any other byte, the definition's value would be unknown.
         """
-        known = [probes for number in given if (probes := self.bytes_of[number]) is not None]
+        known = [probes for number in tensors if (probes := self.bytes_of[number]) is not None]
         return bool(self._among(tile.operands, known).all())
 
     def _is_whole(self, number: int) -> bool:

@@ -45,11 +45,11 @@ def as_text(items: Iterable[Table | str]) -> str:
     return "\n".join(line.rstrip() for line in stream.getvalue().rstrip().splitlines())
 
 
-def shortened(name: str, room: int) -> str:
-    """Return a name that fits into `room` columns, shortened in the middle if necessary."""
-    if cell_len(name) <= room:
+def shorten(name: str, width: int) -> str:
+    """Return a name that fits into `width` columns, shortened in the middle if necessary."""
+    if cell_len(name) <= width:
         return name
-    kept_columns = max(room - len(_GAP), 2)
+    kept_columns = max(width - len(_GAP), 2)
     # Names of a network differ mostly at the end.
     front = kept_columns // 2
     back = chop_cells(name[::-1], kept_columns - front)[0][::-1]
@@ -82,14 +82,14 @@ class NameTable(Table):
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Render what fits."""
-        fitted = self._fitted(options.max_width)
+        fitted = self._fit(options.max_width)
         if isinstance(fitted.title, str):
-            title = shortened(fitted.title, options.max_width)
+            title = shorten(fitted.title, options.max_width)
             yield Text(title, style="bold", no_wrap=True, overflow="ignore")
             fitted.title = None
         yield from Table.__rich_console__(fitted, console, options)
 
-    def _fitted(self, width: int) -> "NameTable":
+    def _fit(self, width: int) -> "NameTable":
         """Return the table fitted to a width."""
         fitted = copy.copy(self)
         fitted.columns = [copy.copy(column) for column in self.columns]
@@ -101,7 +101,7 @@ class NameTable(Table):
             column._index = number
         names = fitted.columns[0]
         room = max(width - fitted._others(), self.least)
-        names._cells = [shortened(str(name), room) for name in self.columns[0].cells]
+        names._cells = [shorten(str(name), room) for name in self.columns[0].cells]
         return fitted
 
     def _others(self) -> int:
@@ -125,7 +125,7 @@ def layer_table(
     return table
 
 
-def counted(count: int, noun: str) -> str:
+def count_text(count: int, noun: str) -> str:
     """Return a number of things in words: ``1 file``, ``2 files``."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 

@@ -52,7 +52,7 @@ def cache_folder() -> Path:
     return _substitute(folder, reason) if reason else folder
 
 
-def substituted() -> str:
+def substitution_reason() -> str:
     """Return why a temporary folder is used instead of the chosen one; empty if it is not."""
     folder = chosen_folder()
     reason = _refusal(folder)
@@ -86,29 +86,29 @@ def _substitute(folder: Path, reason: str) -> Path:
             place.chmod(0o700)
     except OSError as error:
         raise CacheError(_sentence(folder, reason), hint=_REMEDY) from error
-    what = f"{_sentence(folder, reason)}; {_spelt(place)} is used instead"
+    what = f"{_sentence(folder, reason)}; {_quoted(place)} is used instead"
     warnings.warn(CacheWarning(what, _REMEDY), stacklevel=3)
     return place
 
 
-def _spelt(path: Path) -> str:
+def _quoted(path: Path) -> str:
     """Return a path for a message: quoted, without unprintable characters."""
     return repr(str(path).encode("utf-8", "backslashreplace").decode())
 
 
 def _sentence(folder: Path, reason: str) -> str:
-    return f"the cache folder {_spelt(folder)} cannot be written ({reason})"
+    return f"the cache folder {_quoted(folder)} cannot be written ({reason})"
 
 
 @contextmanager
-def _explained_os_errors() -> Iterator[None]:
+def _explain_os_errors() -> Iterator[None]:
     """Add the folder and a remedy to errors of the file system."""
     try:
         yield
     except (ToolError, CacheError):
         raise
     except OSError as error:
-        folder = _spelt(cache_folder())
+        folder = _quoted(cache_folder())
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise CacheError(
                 f"the disk of the cache folder {folder} is full",
@@ -169,7 +169,7 @@ def entry(name: str, make: Callable[[Path], None]) -> Path:
     if existing is not None:
         return existing
     folder = cache_folder() / name
-    with _explained_os_errors(), exclusive(folder):
+    with _explain_os_errors(), exclusive(folder):
         if not _whole(folder):
             _make(folder, make)
     return folder

@@ -13,7 +13,7 @@ from typing import Any
 
 import matloom
 from matloom.tools.explore import Exploration, ExploredPoint
-from matloom.workers import completed
+from matloom.workers import run_as_completed
 
 #: Function from an engine's text to measurements by name, or ``{"why": ...}``.
 Tool = Callable[[str], dict[str, Any]]
@@ -50,7 +50,7 @@ class Confirmation:
         done = len(points) - len(texts)
         note(done)
         with self.journal.open("a", encoding="utf-8") as journal:
-            for at, found in completed(self.tool, texts, make):
+            for at, found in run_as_completed(self.tool, texts, make):
                 key = self._key(texts[at])
                 known[key] = found
                 journal.write(json.dumps({"key": key, "text": texts[at], "found": found}) + "\n")

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from matloom.errors import install_command
 from matloom.terminal.tables import plain_console
-from matloom.toolchain.cache import CacheWarning, cache_folder, substituted
+from matloom.toolchain.cache import CacheWarning, cache_folder, substitution_reason
 from matloom.toolchain.find_verilator import find_verilator
 from matloom.toolchain.process import ToolError, run
 from matloom.toolchain.verilator import require_working
@@ -92,7 +92,7 @@ def _cache_folder() -> Finding:
         # The finding contains the message.
         warnings.simplefilter("ignore", CacheWarning)
         found = _attempt("cache folder", _cache, remedy)
-    reason = substituted()
+    reason = substitution_reason()
     if not reason or not found.works:
         return found
     return replace(

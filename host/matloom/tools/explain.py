@@ -13,7 +13,7 @@ from matloom.program import EngineStep, HostStep, LayerInfo, Program
 from matloom.program.describe_state import describe_state
 from matloom.program.instruction_table import unpack_all
 from matloom.program.verdict import sentence
-from matloom.terminal.tables import counted, layer_table, macs_cell
+from matloom.terminal.tables import count_text, layer_table, macs_cell
 
 _RATE = "MACs a\ncycle"
 
@@ -120,7 +120,7 @@ def _totals(program: Program) -> list[str]:
     steps = sum(isinstance(step, EngineStep) for step in program.steps)
     sizes = ", ".join(f"{region.name} {size:,}" for region, size in program.region_bytes.items())
     elsewhere = len(program.layers) - len(engine)
-    buffers = counted(steps, "command buffer")
+    buffers = count_text(steps, "command buffer")
     lines = [
         f"operators: {len(engine)} on the engine in {buffers}, {elsewhere} elsewhere",
         _share(program),

@@ -14,7 +14,7 @@ from typing import Any
 
 import matloom
 from matloom.tools.fit import Fit, FittedEngine, Part
-from matloom.workers import completed
+from matloom.workers import run_as_completed
 
 #: Choices: sides of the array, columns per lane, bits of the bus, KiB and banks of the scratchpad,
 #: accumulator entries, and optional parts.
@@ -235,7 +235,7 @@ class Exploration:
         missing = [text for text in texts if text not in self._known]
         task = partial(cycles_of, networks=self._sources(), memory=self.memory)
         with self.journal.open("a", encoding="utf-8") as journal:
-            for number, (cycles, why) in completed(task, missing, make):
+            for number, (cycles, why) in run_as_completed(task, missing, make):
                 text = missing[number]
                 self._known[text] = cycles, why
                 line = {"digest": self.digest, "text": text, "cycles": cycles, "why": why}
@@ -249,7 +249,7 @@ class Exploration:
         cycles, why = self._known[text]
         return ExploredPoint(
             text=text,
-            uses={name: round(use.used) for name, use in engine.uses.items()},
+            uses={name: round(use.used_bins) for name, use in engine.uses.items()},
             mhz=round(min(self.part.clock_mhz, engine.mhz or self.part.clock_mhz), 2),
             cycles=cycles,
             why=why,

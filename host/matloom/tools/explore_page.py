@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from matloom.pages import Column, Markup, Page, PageSection, figures, joined, legend, table, tag
+from matloom.pages import Column, Markup, Page, PageSection, figures, join, legend, table, tag
 from matloom.tools.explore import Exploration, ExploredPoint, front_of
 
 #: Size of the drawing, and room for labels.
@@ -26,13 +26,13 @@ def to_html(exploration: Exploration, points: Sequence[ExploredPoint]) -> str:
         title=f"Engines for {part.board}",
         subtitle=f"{part.device}; one call each of {', '.join(names)}.",
         sections=(
-            PageSection(name="front", title="Front", content=joined(summary, _table(best))),
+            PageSection(name="front", title="Front", content=join(summary, _table(best))),
             PageSection(
                 name="points",
                 title="All engines",
                 lead="Time of one call of each network against tables; towards the lower left is "
                 "better.",
-                content=joined(legend((("front", 2), ("others", 8))), _drawing(points, best)),
+                content=join(legend((("front", 2), ("others", 8))), _drawing(points, best)),
             ),
         ),
         foot=tag("p", "Times and sizes are predictions: matloom build --config routes an engine."),

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from matloom.arch.config_name import described
+from matloom.arch.config_name import describe_config
 from matloom.arch.program_file import LOOP
 from matloom.ir.graph import Op
 from matloom.pre import preprocessing_of
@@ -22,7 +22,7 @@ def interface_table(program: Program) -> NameTable:
     The real number is scale * (integer - zero point).
     """
     table = layer_table(
-        f"{program.name} for configuration {described(program.config)}",
+        f"{program.name} for configuration {describe_config(program.config)}",
         ("", "", "type", "shape"),
         ("scale", "zero point"),
     )

@@ -13,7 +13,7 @@ from matloom.schedule import Choices
 from matloom.schedule.params import Order, Weights
 from matloom.tuner.moves import SHARES, Move, apply_move, draw_move, keep_weights
 from matloom.tuner.study import Cost, StudiedRun, Study, Trial, cost_of, cuts_of, key_of, runs_of
-from matloom.workers import completed
+from matloom.workers import run_as_completed
 
 #: Trials of a round: enough to keep all workers busy, but few, so that rounds build on each other.
 _ROUND = 16
@@ -187,7 +187,7 @@ class Tuning:
         new = {key: each for key, each in zip(keys, trials, strict=True) if key not in self._known}
         names = list(new)
         with self.journal.open("a", encoding="utf-8") as journal:
-            for at, cost in completed(cost_of, list(new.values()), make):
+            for at, cost in run_as_completed(cost_of, list(new.values()), make):
                 self._known[names[at]] = cost
                 journal.write(json.dumps({"key": names[at], "cost": cost}) + "\n")
                 journal.flush()

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from matloom.arch.config import Config
 from matloom.arch.garbage import gc_paused
 from matloom.compiler.pipeline import run_phases
-from matloom.compiler.schedule_runs import placed
+from matloom.compiler.schedule_runs import place_constants
 from matloom.compiler.values import Job, ScheduledNetwork, ScheduledRun
 from matloom.compiler.winners import digest_of
 from matloom.ir.graph import Graph
@@ -131,7 +131,7 @@ def runs_of(study: Study) -> tuple[StudiedRun, ...]:
         made = run.scheduled
         runs.append(
             StudiedRun(
-                segment=placed(found.bound, run.bound, image),
+                segment=place_constants(found.bound, run.bound, image),
                 choices=choices_of(made),
                 cost=_cost(made),
                 may_pin=len(scheduled) == 1,

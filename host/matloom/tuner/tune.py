@@ -7,7 +7,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from matloom.compiler import CheckError, compiled
+from matloom.compiler import CheckError, compile_unchecked
 from matloom.compiler.winners import Winner
 from matloom.errors import UserError
 from matloom.program import Program
@@ -225,7 +225,7 @@ def _program(study: Study, bests: list[Best] | None) -> Program | None:
     options = replace(study.options, tuned=False)
     if bests is not None:
         options = replace(options, choices=_choices(bests), left_out=study.left_out)
-    made = compiled(study.network(), study.config, options, study.job.precision)
+    made = compile_unchecked(study.network(), study.config, options, study.job.precision)
     try:
         return replace(made.program, verdict=made.check("sample"))
     except CheckError:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from matloom.arch.config import Config
 from matloom.arch.instruction import Instruction, illegal_field
 from matloom.arch.isa import BLOCK_STEPS, FORMATS, AddressSpace, Opcode, Region
-from matloom.coverage.model import CROSSING, FIRST, LAST, Wish
+from matloom.coverage.model import CROSSING, FIRST, LAST, CoverageGoal
 from matloom.coverage.sizes import extent_sizes, largest
 from matloom.program.verify import overlaps_itself
 from matloom.verification.draws import draw_fields, settle, steps
@@ -81,8 +81,8 @@ def random_instruction(
                     return values
 
 
-def wished_instruction(
-    generator: random.Random, space: Space, wish: Wish, most_steps: int
+def instruction_for_goal(
+    generator: random.Random, space: Space, wish: CoverageGoal, most_steps: int
 ) -> dict[str, int] | None:
     """Return fields of a legal instruction, like `random_instruction`, that satisfy a wish.
 
@@ -178,7 +178,7 @@ def _choose_bases(
     space: Space,
     opcode: Opcode,
     values: dict[str, int],
-    wish: Wish | None = None,
+    wish: CoverageGoal | None = None,
 ) -> bool:
     """Choose the base of every extent in place; return whether the instruction is then legal."""
     config = space.config
@@ -204,7 +204,7 @@ def _choose_bases(
     return illegal_field(instruction, config) is None and not overlaps_itself(instruction, config)
 
 
-def _put_in_place(space: Space, values: dict[str, int], wish: Wish | None) -> None:
+def _put_in_place(space: Space, values: dict[str, int], wish: CoverageGoal | None) -> None:
     """Let a POST write where it reads; for a wish about its source, read where it writes."""
     first, end = space.results
     source, pitch = values["source_addr"], values["source_pitch"]

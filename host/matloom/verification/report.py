@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from matloom.coverage.coverage import Coverage
-from matloom.pages import Column, Markup, Page, PageSection, badge, folded, joined, table, tag
+from matloom.pages import Column, Markup, Page, PageSection, badge, details, join, table, tag
 from matloom.verification.verdicts import (
     FAILED,
     INCOMPLETE,
@@ -43,7 +43,7 @@ def _sections(verification: Verification) -> Iterator[PageSection]:
     yield PageSection(
         name="coverage", title="Functional coverage", content=_coverage(verification.coverage)
     )
-    configuration = folded("All fields", verification.config.to_json())
+    configuration = details("All fields", verification.config.to_json())
     yield PageSection(name="configuration", title="Configuration", content=configuration)
 
 
@@ -57,7 +57,7 @@ def _steps(verification: Verification) -> Markup:
             for step in verification.steps
         ],
     )
-    return joined(without, _complete(verification), rows, map(_lines, verification.steps))
+    return join(without, _complete(verification), rows, map(_lines, verification.steps))
 
 
 def _badge(verdict: str) -> Markup:
@@ -88,15 +88,15 @@ def _coverage(coverage: Coverage) -> Markup:
         [(why, f"{count:,}") for why, count in coverage.absent().most_common()],
     )
     excluded = "\n".join(f"{what}: {why}" for what, why in coverage.model.excluded.items())
-    return joined(
+    return join(
         tag("p", f"{coverage.runs:,} runs, {coverage.instructions:,} instructions."),
         reached,
         tag("h3", "Points without a hit, by reason"),
         absent,
-        folded("Missing", "\n".join(coverage.missing()) or "nothing"),
-        folded("Not declared, and why", excluded),
+        details("Missing", "\n".join(coverage.missing()) or "nothing"),
+        details("Not declared, and why", excluded),
     )
 
 
 def _lines(step: Step) -> Markup | None:
-    return folded(f"Lines of {step.name}", "\n".join(step.lines)) if step.lines else None
+    return details(f"Lines of {step.name}", "\n".join(step.lines)) if step.lines else None

@@ -8,10 +8,10 @@ from matloom.arch.config import Config
 from matloom.arch.instruction import Instruction
 from matloom.arch.isa import UNITS, Opcode, Region
 from matloom.coverage.coverage import Coverage
-from matloom.coverage.model import STALLS, Wish
+from matloom.coverage.model import STALLS, CoverageGoal
 from matloom.coverage.points import Window, fields_reached
-from matloom.coverage.variants import kind_of, least, variants
-from matloom.verification.instructions import Space, wished_instruction
+from matloom.coverage.variants import kind_of, smallest_instruction, variants
+from matloom.verification.instructions import Space, instruction_for_goal
 from matloom.verification.random_programs import REGION_BYTES, Draw, RandomProgram, random_stream
 
 #: Maximum number of wishes per stream.
@@ -78,17 +78,17 @@ def _stream_for_points(seed: int, coverage: Coverage, points: list[str]) -> Rand
     large = max(REGION_BYTES, config.spad_bytes + 8192)
     draw = _SteeredDraw(seed, config, generator.choice((REGION_BYTES, large)))
     chosen = generator.sample(points, min(len(points), 3 * _WISHES))
-    return draw.stream_for({point: coverage.model.wishes[point] for point in chosen})
+    return draw.stream_for({point: coverage.model.goals[point] for point in chosen})
 
 
 def _stream_of_pairs(seed: int, coverage: Coverage, points: list[str]) -> RandomProgram:
     """Return a stream with some pairs of instructions."""
     config, generator = coverage.config, random.Random(seed)
-    kinds: dict[str, list[Wish]] = {}
+    kinds: dict[str, list[CoverageGoal]] = {}
     for unit in UNITS:
         for variant in variants(unit, config):
-            small = least(variant, config)
-            wish = Wish(opcode=unit, fixed=dict(variant.fixed), small=small)
+            small = smallest_instruction(variant, config)
+            wish = CoverageGoal(opcode=unit, fixed=dict(variant.fixed), small=small)
             kinds.setdefault(kind_of(unit, variant.fixed), []).append(wish)
     pairs = []
     for point in generator.sample(points, min(len(points), _WISHES // 4)):
@@ -113,26 +113,28 @@ class _SteeredDraw(Draw):
                 config=config, regions=self.space.regions, fetched=(0, 0), results=(0, size)
             )
 
-    def stream_for(self, wishes: Mapping[str, Wish]) -> RandomProgram:
+    def stream_for(self, wishes: Mapping[str, CoverageGoal]) -> RandomProgram:
         """Return a stream that should reach coverage points, given what each one needs."""
         self._begin()
         granted, reached = 0, set[str]()
         for point, wish in wishes.items():
             if granted == _WISHES:
                 break
-            if point not in reached and self._append_wished(wish, _MOST_STEPS, reached, point):
+            if point not in reached and self._append_for_goal(wish, _MOST_STEPS, reached, point):
                 granted += 1
         return self._end(_SHORT)
 
-    def stream_of_pairs(self, pairs: list[tuple[Wish, Wish]]) -> RandomProgram:
+    def stream_of_pairs(self, pairs: list[tuple[CoverageGoal, CoverageGoal]]) -> RandomProgram:
         """Return a stream of pairs, the second of each shorter than the first."""
         self._begin()
         for first, second in pairs:
-            self._append_wished(first, _LONG, set(), "")
-            self._append_wished(second, _SHORT, set(), "")
+            self._append_for_goal(first, _LONG, set(), "")
+            self._append_for_goal(second, _SHORT, set(), "")
         return self._end(_SHORT)
 
-    def _append_wished(self, wish: Wish, most_steps: int, reached: set[str], point: str) -> bool:
+    def _append_for_goal(
+        self, wish: CoverageGoal, most_steps: int, reached: set[str], point: str
+    ) -> bool:
         """Append a wished instruction if possible; record what it reaches."""
         if not self._fetches and wish.opcode is Opcode.EXEC:
             return False
@@ -140,10 +142,10 @@ class _SteeredDraw(Draw):
             free = {"channel_bias": 0, "channel_scale": 0}
             if any(wish.fixed.get(name) for name in free):
                 return False
-            wish = Wish(**{**vars(wish), "fixed": {**wish.fixed, **free}})
+            wish = CoverageGoal(**{**vars(wish), "fixed": {**wish.fixed, **free}})
         room, values = self._remaining_space(), None
         for budget in (min(most_steps, _FEW_STEPS), most_steps):
-            values = values or wished_instruction(self.random, room, wish, budget)
+            values = values or instruction_for_goal(self.random, room, wish, budget)
         if values is None:
             return False
         windows: dict[Region, Window] = {each: (0, size) for each, size in room.regions.items()}

@@ -6,17 +6,17 @@ machine, `cluster` one of the workers of a Dask scheduler.
 
 from matloom.workers.cluster import ClusterError, cluster, is_address
 from matloom.workers.executors import kept, processes
-from matloom.workers.order import LostWorkersError, Tasks, completed, in_order, ordered
+from matloom.workers.order import LostWorkersError, Tasks, in_order, ordered, run_as_completed
 
 __all__ = [
     "ClusterError",
     "LostWorkersError",
     "Tasks",
     "cluster",
-    "completed",
     "in_order",
     "is_address",
     "kept",
     "ordered",
     "processes",
+    "run_as_completed",
 ]

@@ -35,7 +35,7 @@ def processes(workers: int) -> Executor:
     return ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"))
 
 
-class _Kept(Executor):
+class _ReusableExecutor(Executor):
     """An executor that outlives its ``with`` blocks, unless it broke in one."""
 
     def __init__(self, make: Callable[[], Executor]) -> None:
@@ -74,7 +74,7 @@ def kept(make: Callable[[], Executor]) -> Iterator[Callable[[], Executor]]:
 
     Its workers keep their caches from one round to the next. `make` makes it at the first use.
     """
-    executor = _Kept(make)
+    executor = _ReusableExecutor(make)
     try:
         yield lambda: executor
     finally:

@@ -22,7 +22,7 @@ class LostWorkersError(HintedError):
     hint = "try fewer workers: each needs its own memory"
 
 
-def completed(
+def run_as_completed(
     function: Callable[[_Task], _Result],
     tasks: Sequence[_Task],
     make: Callable[[], Executor],
@@ -84,7 +84,7 @@ def in_order(
 ) -> Iterator[_Result]:
     """Yield the results of tasks in the order of the tasks, which may have no end.
 
-    If a worker dies, unfinished tasks run again, as in `completed`.
+    If a worker dies, unfinished tasks run again, as in `run_as_completed`.
 
     Parameters
     ----------

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from matloom.arch.config import PRESETS, Config, load_config
-from matloom.arch.config_name import config_name, described, digest_name
+from matloom.arch.config_name import config_name, describe_config, digest_name
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ def test_names_lead_back(text):
     config = load_config(text)
     assert load_config(config_name(config)) == config
     assert len(config_name(config)) <= len(text)
-    assert described(config) == f"{config_name(config)} ({config.digest:08x})"
+    assert describe_config(config) == f"{config_name(config)} ({config.digest:08x})"
 
 
 def test_far_configurations_are_named_by_their_array():
@@ -34,9 +34,9 @@ def test_far_configurations_are_named_by_their_array():
         acc_bytes=4 * 12 * 512, timestamps=8, element_stride=0, windows=0, paired_windows=0,
     )  # fmt: skip
     assert config_name(far) == ""
-    assert described(far) == f"8x12 ({far.digest:08x})"
+    assert describe_config(far) == f"8x12 ({far.digest:08x})"
 
 
 def test_digests():
-    assert digest_name(PRESETS["small"].digest) == described(PRESETS["small"])
+    assert digest_name(PRESETS["small"].digest) == describe_config(PRESETS["small"])
     assert digest_name(0x1234) == "00001234"

@@ -14,7 +14,7 @@ from matloom.compiler import (
     CompileError,
     CompileOptions,
     Job,
-    compiled,
+    compile_unchecked,
     pipeline,
     run_phases,
     schedule_runs,
@@ -41,7 +41,10 @@ def test_every_phase_has_a_value_that_cannot_be_changed():
             setattr(value, first, None)
         assert value is not None, name
     assert isinstance(run.values["read"], Graph)
-    assert run.values["assemble"].program == compiled(frontend.load(NETWORK), **given()).program
+    assert (
+        run.values["assemble"].program
+        == compile_unchecked(frontend.load(NETWORK), **given()).program
+    )
 
 
 def given():
@@ -88,7 +91,7 @@ def test_failed_attempts_are_printed(monkeypatch):
         return schedule_segment(segment, options, **more)
 
     monkeypatch.setattr(schedule_runs, "schedule_segment", schedule)
-    (retry,) = compiled(frontend.load(NETWORK), **given()).retries
+    (retry,) = compile_unchecked(frontend.load(NETWORK), **given()).retries
     assert (retry.phase, retry.remedy) == ("select", "one stage after another")
     line = "; dropped: the stages need more than there is; next: one stage after another"
     assert describe(NETWORK, SMALL, "search").splitlines()[0] == line
@@ -102,7 +105,7 @@ def test_impossible_schedules_raise_the_last_reason(monkeypatch):
 
     monkeypatch.setattr(schedule_runs, "schedule_segment", schedule)
     with pytest.raises(CompileError, match=r"^the stages need more than there is$"):
-        compiled(frontend.load(NETWORK), **given())
+        compile_unchecked(frontend.load(NETWORK), **given())
 
 
 def test_garbage_collection_pauses_while_compiling_and_checking(monkeypatch):
@@ -112,11 +115,11 @@ def test_garbage_collection_pauses_while_compiling_and_checking(monkeypatch):
         seen.append(gc.isenabled())
         raise ArithmeticError
 
-    made = compiled(frontend.load(NETWORK), SMALL.config, SMALL.options)
+    made = compile_unchecked(frontend.load(NETWORK), SMALL.config, SMALL.options)
     monkeypatch.setattr(search, "candidates", fails)
     monkeypatch.setattr(values, "check_program", fails)
     with pytest.raises(ArithmeticError):
-        compiled(frontend.load(NETWORK), SMALL.config, SMALL.options)
+        compile_unchecked(frontend.load(NETWORK), SMALL.config, SMALL.options)
     with pytest.raises(ArithmeticError):
         made.check()
     assert seen == [False, False]

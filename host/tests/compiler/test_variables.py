@@ -7,8 +7,8 @@ import pytest
 from matloom.arch.config import PRESETS
 from matloom.arch.instruction import Instruction
 from matloom.arch.isa import Opcode, Region
-from matloom.compiler import CheckError, CompileOptions, compiled, schedule_runs
-from matloom.compiler.variables import overwritten
+from matloom.compiler import CheckError, CompileOptions, compile_unchecked, schedule_runs
+from matloom.compiler.variables import overwritten_addresses
 from matloom.data.growth import Growth
 from matloom.data.streaming import delay
 from matloom.ir.attributes import Arithmetic, Softmax
@@ -21,7 +21,7 @@ NOTHING = Arithmetic()
 
 
 def made(graph):
-    return compiled(graph, NANO, CompileOptions())
+    return compile_unchecked(graph, NANO, CompileOptions())
 
 
 def placed(graph):
@@ -175,4 +175,4 @@ def _transfer(opcode, offset, size, region=Region.ARENA):
 )
 def test_order_of_transfers(transfers, found):
     instructions = [_transfer(*each) for each in transfers]
-    assert overwritten(instructions, [(0, 64), (64, 128)], NANO) == found
+    assert overwritten_addresses(instructions, [(0, 64), (64, 128)], NANO) == found

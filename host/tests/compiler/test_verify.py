@@ -8,7 +8,7 @@ import pytest
 
 from matloom import frontend
 from matloom.arch.config import PRESETS, load_config
-from matloom.compiler import PHASES, CompileOptions, Job, compiled, rewrite, run_phases
+from matloom.compiler import PHASES, CompileOptions, Job, compile_unchecked, rewrite, run_phases
 from matloom.compiler.verify import CHECKS, PhaseError, verify_value
 from matloom.data.digits import NETWORK
 from matloom.data.matrix_products import product_graph
@@ -60,20 +60,20 @@ def test_layers_in_random_tiles_keep_every_rule(config, monkeypatch, seed):
     for number in range(seed, seed + 8):
         graph, _ = random_layer(number, config)
         for options in (CompileOptions(), CompileOptions(tiling_seed=number)):
-            compiled(graph, config, options)
+            compile_unchecked(graph, config, options)
 
 
 @pytest.mark.parametrize("op", [op for op in KINDS if op is not Op.LOG_SOFTMAX])
 def test_operators_keep_every_rule(op, monkeypatch, seed):
     monkeypatch.setenv("MATLOOM_VERIFY", "1")
     draw = Instances([seed, *op.encode()], "int8")
-    compiled(draw.make(op), EVERYTHING, CompileOptions())
+    compile_unchecked(draw.make(op), EVERYTHING, CompileOptions())
 
 
 def test_variables_and_weights_that_stay_keep_every_rule(monkeypatch):
     monkeypatch.setenv("MATLOOM_VERIFY", "1")
-    compiled(streaming_network(0), PRESETS["nano"], CompileOptions())
-    compiled(product_graph(33, 40, 24), PRESETS["nano"], CompileOptions(resident=True))
+    compile_unchecked(streaming_network(0), PRESETS["nano"], CompileOptions())
+    compile_unchecked(product_graph(33, 40, 24), PRESETS["nano"], CompileOptions(resident=True))
 
 
 def test_a_graph_that_contradicts_itself(values):

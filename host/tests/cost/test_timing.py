@@ -8,7 +8,7 @@ from matloom.arch.instruction import Instruction
 from matloom.arch.isa import FORMATS, Opcode
 from matloom.arch.machine import Machine
 from matloom.arch.memory import Memory
-from matloom.compiler import CompileOptions, compiled
+from matloom.compiler import CompileOptions, compile_unchecked
 from matloom.cost import timing
 from matloom.cost.timing import _FREE, Timings
 from matloom.data.digits import NETWORK
@@ -19,7 +19,7 @@ ROWS = Memory(read_latency=40, row_bytes=1024, row_miss_cycles=9)
 
 @pytest.fixture(scope="module")
 def instructions():
-    program = compiled(frontend.load(NETWORK), PRESETS["nano"], CompileOptions()).program
+    program = compile_unchecked(frontend.load(NETWORK), PRESETS["nano"], CompileOptions()).program
     *found, _end = unpack_all(program.commands(program.steps[0]))
     return found[::7]
 

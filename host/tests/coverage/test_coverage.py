@@ -27,22 +27,22 @@ END = Instruction(Opcode.END)
 
 def test_points_follow_from_the_configuration():
     nano = declare(NANO)
-    assert "EXEC i8xi8 window: width last steady" in nano.every
-    assert "POST ACC to SPAD DOUBLE: shift first withheld" in nano.every
-    assert not any("bf16" in point or "FLOAT" in point for point in nano.every)
+    assert "EXEC i8xi8 window: width last steady" in nano.all_points
+    assert "POST ACC to SPAD DOUBLE: shift first withheld" in nano.all_points
+    assert not any("bf16" in point or "FLOAT" in point for point in nano.all_points)
     floats = declare(load_config("nano+rows=8+weight_rows=2+float_rows=2+bf16"))
-    assert "EXEC bf16: width last slow" in floats.every
-    assert "POST SPAD to SPAD FLOAT: pre_shift 8 steady" in floats.every
+    assert "EXEC bf16: width last slow" in floats.all_points
+    assert "POST SPAD to SPAD FLOAT: pre_shift 8 steady" in floats.all_points
     assert floats.excluded["EXEC bf16: line"] == "irrelevant where window is 0"
 
 
 def test_each_shape_of_a_window_is_a_mode():
     wide = declare(load_config("small+rows=16+weight_rows=4+windows=2"))
     for mode in ("window", "window shape 1", "maximum window shape 3"):
-        assert f"EXEC i8xi8 {mode}: width last steady" in wide.every
+        assert f"EXEC i8xi8 {mode}: width last steady" in wide.all_points
     reasons = [wide.excluded[f"EXEC i8xi8{mode}: window_shape"] for mode in ("", " window paired")]
     assert reasons == ["irrelevant where window is 0", "irrelevant in a paired window"]
-    assert not any("shape" in point for point in declare(NANO).every)
+    assert not any("shape" in point for point in declare(NANO).all_points)
 
 
 def test_undeclared_points_have_a_reason():
@@ -146,7 +146,7 @@ def test_streams_are_steered_to_shapes_of_windows(seed):
     config = load_config("small+rows=16+weight_rows=4+windows=2")
     coverage = Coverage(config)
     points = {n: f"EXEC i8xi8 window shape {n}: height last steady" for n in (1, 2, 3)}
-    coverage.add([point for point in coverage.model.every if point not in points.values()])
+    coverage.add([point for point in coverage.model.all_points if point not in points.values()])
     for steered in steered_streams(coverage, seed):
         windows = [
             each
@@ -161,7 +161,7 @@ def test_streams_are_steered_to_shapes_of_windows(seed):
 def test_streams_are_steered_to_what_is_missing(seed):
     coverage = Coverage(NANO)
     wanted = random.Random(seed).sample(coverage.model.points["field"], 12)
-    coverage.add([point for point in coverage.model.every if point not in wanted])
+    coverage.add([point for point in coverage.model.all_points if point not in wanted])
     left = set(wanted)
     for steered in steered_streams(coverage, seed):
         for instruction in steered.stream.instructions:
@@ -174,5 +174,5 @@ def test_streams_are_steered_to_what_is_missing(seed):
 
 def test_no_stream_where_nothing_is_missing():
     coverage = Coverage(NANO)
-    coverage.add(list(coverage.model.every))
+    coverage.add(list(coverage.model.all_points))
     assert list(steered_streams(coverage, 0)) == []

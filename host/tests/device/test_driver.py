@@ -7,7 +7,7 @@ import re
 import pytest
 
 from matloom.arch.config import PRESETS
-from matloom.arch.config_name import described
+from matloom.arch.config_name import describe_config
 from matloom.arch.csr import IDENTITY, Fault, register
 from matloom.arch.instruction import Instruction, pack
 from matloom.arch.isa import Opcode, Region
@@ -43,7 +43,9 @@ def test_regions_do_not_share_bytes():
 
 def test_another_configuration():
     other = PRESETS["small"]
-    sentence = f"the device is of configuration {described(CONFIG)}, not {described(other)}"
+    sentence = (
+        f"the device is of configuration {describe_config(CONFIG)}, not {describe_config(other)}"
+    )
     with pytest.raises(DeviceError, match=re.escape(sentence)):
         Driver(ModelTransport(CONFIG), other)
 

@@ -32,7 +32,7 @@ WORDS = (
 
 def compiled(graph, config, options=None):
     """Return (graph after the passes, program, names) of a network."""
-    made = compiler.compiled(graph, load_config(config), options or CompileOptions())
+    made = compiler.compile_unchecked(graph, load_config(config), options or CompileOptions())
     return made.prepared, made.program, {number: name for name, number in made.numbers.items()}
 
 

@@ -9,9 +9,9 @@ from matloom.pages import (
     Page,
     PageSection,
     badge,
+    details,
     figures,
-    folded,
-    joined,
+    join,
     legend,
     stacked_bar,
     table,
@@ -60,7 +60,7 @@ def hostile_page():
         stacked_bar([(HOSTILE, 3, 1), ("none", 0, 2)], 4),
         legend([(HOSTILE, 1)]),
         badge(HOSTILE, "bad"),
-        folded(HOSTILE, HOSTILE),
+        details(HOSTILE, HOSTILE),
     )
     section = PageSection(name="one", title=HOSTILE, lead=HOSTILE, content=parts)
     return Page(title=HOSTILE, subtitle=HOSTILE, sections=(section,), foot=HOSTILE).to_html()
@@ -104,7 +104,7 @@ def test_text_is_escaped():
     )
     assert tag("rect", x=0, tabindex=0) == '<rect x="0" tabindex="0"></rect>'
     assert tag("br") == "<br>"
-    assert isinstance(joined("<", tag("hr")), Markup)
+    assert isinstance(join("<", tag("hr")), Markup)
 
 
 def test_widths_of_a_bar_are_shares_of_its_total():

@@ -7,7 +7,7 @@ import pytest
 
 import matloom
 from matloom.data.digits import NETWORK
-from matloom.pre import Image, attached, dumps, loads, prepared
+from matloom.pre import Image, attach, dumps, loads, prepare_inputs
 from matloom.program import PreprocessInfo, Program, ProgramError
 from matloom.tools.explain import explain
 
@@ -60,7 +60,7 @@ def test_sessions_take_raw_data_and_files_keep_how(program, tmp_path):
 
 
 def test_explain_shows_preprocessing(program):
-    lines = [line for line in explain(attached(program, GREY)) if isinstance(line, str)]
+    lines = [line for line in explain(attach(program, GREY)) if isinstance(line, str)]
     (line,) = [line for line in lines if line.startswith("before image, on the host: ")]
     assert "crop to the centre, resize (area) to 8 x 8, grey; " in line
     assert not [line for line in explain(program) if "on the host: crop" in str(line)]
@@ -78,12 +78,12 @@ def test_explain_shows_preprocessing(program):
 )
 def test_misfits_are_refused(program, stage, message):
     with pytest.raises(ValueError, match=message):
-        attached(program, stage)
+        attach(program, stage)
 
 
 def test_an_empty_list_is_refused(program):
     with pytest.raises(ValueError, match="must have one sample at least"):
-        prepared(attached(program, GREY), {"image": []})
+        prepare_inputs(attach(program, GREY), {"image": []})
 
 
 def test_damaged_definitions_are_refused(program):
@@ -98,5 +98,5 @@ def test_damaged_definitions_are_refused(program):
 
 
 def test_programs_without_it_have_no_such_section(program):
-    assert len(program.to_bytes()) < len(attached(program, GREY).to_bytes())
-    assert attached(program, None) is program
+    assert len(program.to_bytes()) < len(attach(program, GREY).to_bytes())
+    assert attach(program, None) is program

@@ -9,7 +9,7 @@ import pytest
 
 import matloom
 from matloom.data.digits import NETWORK
-from matloom.pre import Image, LogMel, Mfcc, MicroFrontend, attached
+from matloom.pre import Image, LogMel, Mfcc, MicroFrontend, attach
 from matloom.program import Quantised, TensorInfo
 from matloom.toolchain.firmware import FIRMWARE
 from matloom.tools.emit_c import emit_c
@@ -85,7 +85,7 @@ def compiled(digits, tmp_path_factory):
         pytest.skip("needs gcc")
     folder = tmp_path_factory.mktemp("pre")
     inputs = tuple(map(info_of, STAGES))
-    program = attached(
+    program = attach(
         replace(digits, inputs=inputs), {name: stage for name, (stage, _) in STAGES.items()}
     )
     buffers = {name: f"net_{name}" for name in STAGES}
@@ -152,7 +152,7 @@ def test_grey_takes_colours_in_c_too(compiled):
 
 def test_networks_in_c_have_the_function(digits):
     stage = Image(size=(8, 8), source=(9, 12), channels="grey")
-    source, header = emit_c(attached(digits, stage), "net")
+    source, header = emit_c(attach(digits, stage), "net")
     assert "void net_image_from(const uint8_t* pixels, uint32_t depth);" in header
     assert "Makes net_image of pixels, 9 x 12" in header
     assert "matloom_image(net_image, pixels, depth, &net_image_how);" in source
@@ -163,4 +163,4 @@ def test_networks_in_c_have_the_function(digits):
 def test_images_of_any_size_are_refused_in_c(digits):
     stage = Image(size=(8, 8), channels="grey")
     with pytest.raises(ValueError, match="input 'image' must have a source for C"):
-        emit_c(attached(digits, stage), "net")
+        emit_c(attach(digits, stage), "net")

@@ -47,7 +47,7 @@ def resized_by_onnx(image, size):
 def test_bilinear_is_onnx_runtimes(source, size):
     image = pixels(source)
     expected = resized_by_onnx(image, size)
-    made = Image(size=size).resized(image)
+    made = Image(size=size).to_pixels(image)
     assert np.abs(made - expected).max() <= WITHIN
 
 
@@ -56,7 +56,7 @@ def test_antialias_is_pillows(source, size):
     pillow = pytest.importorskip("PIL.Image")
     image = pixels(source)
     expected = np.asarray(pillow.fromarray(image).resize(size[::-1], pillow.Resampling.BILINEAR))
-    made = Image(size=size, resize="antialias").resized(image)
+    made = Image(size=size, resize="antialias").to_pixels(image)
     assert np.abs(made.astype(int) - expected).max() <= 1  # Pillow rounds after each axis
 
 
@@ -66,7 +66,7 @@ def test_area_is_the_mean_of_repeated_pixels(source, size):
     image = pixels(source)
     large = image.astype(float).repeat(size[0], 0).repeat(size[1], 1)
     expected = large.reshape(size[0], source[0], size[1], source[1], 3).mean((1, 3))
-    made = Image(size=size, resize="area").resized(image)
+    made = Image(size=size, resize="area").to_pixels(image)
     assert np.abs(made - expected).max() <= WITHIN
 
 
@@ -74,24 +74,24 @@ def test_area_is_the_mean_of_repeated_pixels(source, size):
 @pytest.mark.parametrize("level", [0, 1, 255])
 def test_flat_images_stay_flat(resize, level):
     image = np.full((211, 97, 3), level, np.uint8)
-    assert (Image(size=(13, 300), resize=resize).resized(image) == level).all()
+    assert (Image(size=(13, 300), resize=resize).to_pixels(image) == level).all()
 
 
 def test_grey_is_pillows():
     pillow = pytest.importorskip("PIL.Image")
     image = pixels((64, 64))
-    made = Image(size=(64, 64), channels="grey").resized(image)
+    made = Image(size=(64, 64), channels="grey").to_pixels(image)
     assert np.array_equal(made[..., 0], np.asarray(pillow.fromarray(image).convert("L")))
 
 
 def test_order_of_channels_layout_and_crop():
     image = pixels((6, 8))
-    assert np.array_equal(Image(size=(6, 8), channels="bgr").resized(image), image[..., ::-1])
-    chw = Image(size=(6, 8), layout="chw").resized(image)
+    assert np.array_equal(Image(size=(6, 8), channels="bgr").to_pixels(image), image[..., ::-1])
+    chw = Image(size=(6, 8), layout="chw").to_pixels(image)
     assert np.array_equal(chw, image.transpose(2, 0, 1))
-    box = Image(size=(2, 3), crop=(1, 4, 2, 3)).resized(image)
+    box = Image(size=(2, 3), crop=(1, 4, 2, 3)).to_pixels(image)
     assert np.array_equal(box, image[1:3, 4:7])
-    centre = Image(size=(6, 6), crop="centre").resized(image)
+    centre = Image(size=(6, 6), crop="centre").to_pixels(image)
     assert np.array_equal(centre, image[:, 1:7])
     assert Image(size=(1, 9), crop="centre").box(4, 5) == (1, 0, 1, 5)
 
@@ -100,8 +100,8 @@ def test_arrays_in_any_order_of_memory():
     image = pixels((20, 18))
     stage = Image(size=(7, 9))
     other = np.asfortranarray(image.repeat(2, 1))[:, ::2]
-    assert np.array_equal(stage.resized(other), stage.resized(image))
-    assert np.array_equal(stage.resized(image[:, ::-1]), stage.resized(image[:, ::-1].copy()))
+    assert np.array_equal(stage.to_pixels(other), stage.to_pixels(image))
+    assert np.array_equal(stage.to_pixels(image[:, ::-1]), stage.to_pixels(image[:, ::-1].copy()))
 
 
 def test_numbers_are_mean_and_scale():

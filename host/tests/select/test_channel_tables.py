@@ -5,7 +5,7 @@ import pytest
 
 from matloom.arch.config import load_config
 from matloom.arch.isa import Opcode, Table
-from matloom.compiler import CheckError, CompileOptions, compiled
+from matloom.compiler import CheckError, CompileOptions, compile_unchecked
 from matloom.ir.attributes import Arithmetic, Conv2D
 from matloom.ir.builder import GraphBuilder
 from matloom.ir.graph import Op, Quantisation
@@ -146,8 +146,8 @@ def test_lookups_are_proven(monkeypatch):
     total = network.sum(network.first, network.convolution(network.first))
     graph = network.graph(network.rescaled_maximum(total))
     without = load_config("nano+lanes=4+tables=1+products=2")
-    assert compiled(graph, without, CompileOptions()).proven() == (0, 6)
-    assert compiled(graph, CONFIG, CompileOptions()).proven() == (6, 6)
+    assert compile_unchecked(graph, without, CompileOptions()).prove() == (0, 6)
+    assert compile_unchecked(graph, CONFIG, CompileOptions()).prove() == (6, 6)
 
     def tables_of_another_block(tables, number, stage, block=0):
         return right(tables, number, stage, block and 1 - block)
@@ -155,4 +155,4 @@ def test_lookups_are_proven(monkeypatch):
     right = Tables.looked_up
     monkeypatch.setattr(Tables, "looked_up", tables_of_another_block)
     with pytest.raises(CheckError, match="bytes are wrong"):
-        compiled(graph, CONFIG, CompileOptions()).proven()
+        compile_unchecked(graph, CONFIG, CompileOptions()).prove()

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from matloom.arch.config import PRESETS
-from matloom.compiler import CompileOptions, compiled
+from matloom.compiler import CompileOptions, compile_unchecked
 from matloom.data.growth import Growth
 from matloom.data.streaming import delay, streaming_network
 from matloom.ir.attributes import Arithmetic, Slice
@@ -64,7 +64,7 @@ def cycles_of(program, operator):
 
 @pytest.mark.parametrize("preset", ["nano", "small", "reference"])
 def test_a_streaming_network_copies_no_slice(preset):
-    made = compiled(streaming_network(3), PRESETS[preset], CompileOptions())
+    made = compile_unchecked(streaming_network(3), PRESETS[preset], CompileOptions())
     assert cycles_of(made.program, "STRIDED_SLICE") == [0] * 4
     assert made.check("full").stages == (14, 14)
 
@@ -82,7 +82,7 @@ def remembering(height, *, read):
 
 
 def test_a_slice_that_is_read_is_made():
-    made = compiled(remembering(2, read=True), NANO, CompileOptions())
+    made = compile_unchecked(remembering(2, read=True), NANO, CompileOptions())
     assert all(cycles_of(made.program, "STRIDED_SLICE"))
     made.check("full")
 
@@ -91,13 +91,13 @@ def test_large_tensors_are_copied():
     """The tensor would have to stay on chip, and is too large."""
     graph = remembering(64, read=False)
     assert graph.tensors[graph.nodes[0].output].size == 2 * NANO.spad_bytes
-    made = compiled(graph, NANO, CompileOptions())
+    made = compile_unchecked(graph, NANO, CompileOptions())
     assert all(cycles_of(made.program, "STRIDED_SLICE"))
     made.check("full")
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_random_tilings(seed):
-    made = compiled(streaming_network(seed), NANO, CompileOptions(tiling_seed=seed))
+    made = compile_unchecked(streaming_network(seed), NANO, CompileOptions(tiling_seed=seed))
     made.check("full")
     assert all(variable.place is not None for variable in made.program.variables)

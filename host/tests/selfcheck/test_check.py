@@ -9,7 +9,7 @@ import pytest
 
 from matloom import frontend
 from matloom.arch.config import load_config
-from matloom.compiler import CheckError, CompileOptions, compile_network, compiled
+from matloom.compiler import CheckError, CompileOptions, compile_network, compile_unchecked
 from matloom.data.digits import NETWORK
 from matloom.ir.graph import Op
 from matloom.program import Program, Verdict
@@ -22,7 +22,7 @@ emit = importlib.import_module("matloom.schedule.commands.emit")
 
 def digits():
     options = CompileOptions(resident=True)
-    return compiled(frontend.load(NETWORK), load_config("reference"), options)
+    return compile_unchecked(frontend.load(NETWORK), load_config("reference"), options)
 
 
 def test_a_right_program_passes():
@@ -52,7 +52,7 @@ def test_the_first_wrong_tensor_is_named(monkeypatch, branches, config):
         return {**fields, "first_byte": fields["first_byte"] + (tile.first_row > 0)}
 
     monkeypatch.setattr(emit, "exec_fields", wrong)
-    made = compiled(branches, config, CompileOptions())
+    made = compile_unchecked(branches, config, CompileOptions())
     with pytest.raises(CheckError, match=r"tensor 'y', element \(0, \d+, ") as caught:
         made.check()
     assert caught.value.tensor == "y"
@@ -88,7 +88,7 @@ def test_floating_point_layers_are_exact(mode, op):
     engine = 0
     for number in range(4):
         graph = Instances(number, "float32").make(op)
-        made = compiled(graph, config, CompileOptions(), mode)
+        made = compile_unchecked(graph, config, CompileOptions(), mode)
         made.check()
         engine += any(layer.mode == mode for layer in made.program.layers)
     assert engine >= 2
@@ -97,7 +97,7 @@ def test_floating_point_layers_are_exact(mode, op):
 def test_a_large_network_is_sampled_by_command_buffers(monkeypatch, branches, config):
     """Only one of two command buffers is small enough to run."""
     monkeypatch.setattr(check, "_LARGEST", 1700)
-    made = compiled(branches, dataclasses.replace(config, tables=0), CompileOptions())
+    made = compile_unchecked(branches, dataclasses.replace(config, tables=0), CompileOptions())
     assert [step.kind for step in made.program.steps] == ["engine", "host", "engine"]
     verdict = check.check_program(made.program, made.graph, made.numbers, mode="sample")
     # The convolutions have 6 * 5 * 8 * 16, more than that; the concatenation has none.
@@ -119,7 +119,7 @@ def test_a_large_network_is_sampled_by_command_buffers(monkeypatch, branches, co
 
 def test_four_bits_are_compared_with_the_lowered_graph():
     graph = Instances(4).make(Op.CONV_2D)
-    made = compiled(graph, load_config("small+i8xi4"), CompileOptions(), "i8xi4")
+    made = compile_unchecked(graph, load_config("small+i8xi4"), CompileOptions(), "i8xi4")
     assert made.check().share == 1.0
     assert [layer.mode for layer in made.program.layers] == ["i8xi4"]
     # The numbers differ from those of the given graph.
@@ -130,7 +130,7 @@ def test_four_bits_are_compared_with_the_lowered_graph():
 def test_opaque_operators_are_part_of_it(opaque):
     graph = frontend.load(opaque)
     assert any(node.op is Op.REFERENCE for node in graph.nodes)
-    made = compiled(graph, load_config("small"), CompileOptions())
+    made = compile_unchecked(graph, load_config("small"), CompileOptions())
     assert made.check().calls == 4
     # Its own kernel here says something else.
     other = dataclasses.replace(made, graph=frontend.load(NETWORK))
@@ -141,7 +141,7 @@ def test_opaque_operators_are_part_of_it(opaque):
 def test_without_an_interpreter_opaque_outputs_are_drawn(opaque, monkeypatch):
     monkeypatch.setitem(sys.modules, "tflite_micro.python.tflite_micro", None)
     monkeypatch.setitem(sys.modules, "ai_edge_litert", None)
-    made = compiled(frontend.load(opaque), load_config("small"), CompileOptions())
+    made = compile_unchecked(frontend.load(opaque), load_config("small"), CompileOptions())
     assert made.check().calls == 4
     step = made.program.steps[0]
     image = bytearray(made.program.image)

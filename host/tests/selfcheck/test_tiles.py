@@ -8,7 +8,7 @@ import pytest
 from matloom import frontend
 from matloom.arch.config import PRESETS
 from matloom.arch.isa import Opcode
-from matloom.compiler import CompileOptions, compiled
+from matloom.compiler import CompileOptions, compile_unchecked
 from matloom.data.digits import NETWORK
 from matloom.device.model import engine
 from matloom.program import Program
@@ -21,7 +21,7 @@ from support.mobilenet import mobilenet
 
 @pytest.fixture(scope="module", params=["nano", "reference"])
 def candidate(request):
-    return compiled(frontend.load(NETWORK), PRESETS[request.param], CompileOptions())
+    return compile_unchecked(frontend.load(NETWORK), PRESETS[request.param], CompileOptions())
 
 
 @pytest.fixture(autouse=True)
@@ -64,7 +64,7 @@ def test_an_engine_that_computes_something_else_is_found(candidate, unit, monkey
 
 def test_tiles_of_most_layers_can_be_run():
     """Every command buffer of a MobileNet contributes layers of all kinds."""
-    made = compiled(mobilenet(10, 32), PRESETS["nano"], CompileOptions())
+    made = compile_unchecked(mobilenet(10, 32), PRESETS["nano"], CompileOptions())
     assert made.check("sample").tiles >= 6
 
 

@@ -22,7 +22,7 @@ from typing import Any
 from matloom.arch.config import Config
 from matloom.arch.instruction import Instruction
 from matloom.arch.isa import Opcode
-from matloom.compiler import CheckError, Compiled, CompileOptions, compiled
+from matloom.compiler import CheckError, Compiled, CompileOptions, compile_unchecked
 from matloom.ir.graph import Graph
 from matloom.program import EngineStep, Program, Repeat
 from matloom.program.instruction_table import unpack_all
@@ -79,7 +79,7 @@ class Case:
 
     def compiled(self) -> Compiled:
         """Return its program, unchecked."""
-        return compiled(self.graph, self.config, self.options)
+        return compile_unchecked(self.graph, self.config, self.options)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,7 +189,7 @@ def baseline(cases: Sequence[Case]) -> list[bytes]:
     found = []
     for case in cases:
         made = case.compiled()
-        made.proven()
+        made.prove()
         check_program(made.program, made.graph, made.numbers, mode="sample")
         verify_program(made.program)
         found.append(made.program.to_bytes())
@@ -199,7 +199,7 @@ def baseline(cases: Sequence[Case]) -> list[bytes]:
 def _check_messages(made: Compiled) -> dict[str, str]:
     """Return each check's message for a program; empty if it passes."""
     checks: tuple[Callable[[], Any], ...] = (
-        made.proven,
+        made.prove,
         lambda: check_program(made.program, made.graph, made.numbers, mode="sample"),
         lambda: verify_program(made.program),
     )

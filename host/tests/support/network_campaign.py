@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from matloom.arch.config import PRESETS, Config
-from matloom.compiler import CheckError, Compiled, CompileError, CompileOptions, compiled
+from matloom.compiler import CheckError, Compiled, CompileError, CompileOptions, compile_unchecked
 from matloom.frontend.tflite.write import write_tflite
 from matloom.ir.graph import Graph
 from matloom.program import Program
@@ -119,7 +119,7 @@ def case_of(seed: int, config: Config | None = None) -> Case:
 
 def compile_case(case: Case) -> Compiled:
     """Return the program of a case, unchecked."""
-    return compiled(case.graph, case.config, case.options, case.precision)
+    return compile_unchecked(case.graph, case.config, case.options, case.precision)
 
 
 def failure_of(case: Case) -> str | None:

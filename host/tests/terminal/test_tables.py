@@ -7,7 +7,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from matloom.ir.graph import Op
-from matloom.terminal.tables import as_text, counted, layer_table, plain_console, shortened
+from matloom.terminal.tables import as_text, count_text, layer_table, plain_console, shorten
 
 NAMES = [
     "StatefulPartitionedCall/mobilenet_1.00_224/conv_pw_13_bn/FusedBatchNormV3",
@@ -50,7 +50,7 @@ def test_a_title_takes_one_line(width):
     table = layer_table(f"{'n' * 240} for configuration nano", ("output",), ("MACs",))
     table.add_row("stem", "1")
     title, *rest = rendered(table, width)
-    assert title == shortened(f"{'n' * 240} for configuration nano", width)
+    assert title == shorten(f"{'n' * 240} for configuration nano", width)
     assert title.endswith("n for configuration nano")
     assert not any("nnn" in line for line in rest)
 
@@ -64,11 +64,11 @@ def test_names_are_whole_where_there_is_room():
 
 
 def test_a_long_name_keeps_both_ends():
-    assert shortened("abcdefghijklmnop", 9) == "abc...nop"
-    assert shortened("abcdefghij", 10) == "abcdefghij"
+    assert shorten("abcdefghijklmnop", 9) == "abc...nop"
+    assert shorten("abcdefghij", 10) == "abcdefghij"
     for room in range(5, 40):
         for name in NAMES:
-            assert cell_len(shortened(name, room)) <= room
+            assert cell_len(shorten(name, room)) <= room
 
 
 def test_columns_that_can_be_spared_go_first():
@@ -93,4 +93,4 @@ def test_a_pipe_has_no_width_and_columns_sets_one(monkeypatch):
     [(0, "0 buffers"), (1, "1 buffer"), (2, "2 buffers"), (1000, "1,000 buffers")],
 )
 def test_counted(count, text):
-    assert counted(count, "buffer") == text
+    assert count_text(count, "buffer") == text

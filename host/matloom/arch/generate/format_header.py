@@ -2,7 +2,7 @@
 
 import struct
 
-from matloom.arch.generate.guard import guarded
+from matloom.arch.generate.guard import with_guard
 from matloom.arch.program_file import (
     ALIGNMENT,
     CONFIGURATION,
@@ -144,4 +144,4 @@ def format_header() -> str:
     lines.append(f"#define MATLOOM_CONFIGURATION_ADDED {added}u /* more, at most */")
     operators = {item.name: item.number for item in OPERATORS}
     lines += _enum("operator", "Operators of host steps.", operators)
-    return guarded("MATLOOM_FORMAT_H", lines)
+    return with_guard("MATLOOM_FORMAT_H", lines)

@@ -13,7 +13,7 @@ from matloom.arch.csr import (
     WINDOW_BYTES,
     Fault,
 )
-from matloom.arch.generate.guard import guarded
+from matloom.arch.generate.guard import with_guard
 from matloom.arch.isa import FORMATS, INSTRUCTION_WORD_BYTES, Destination, Region, Source, Table
 from matloom.arch.numerics import Rounding
 
@@ -111,4 +111,4 @@ def header() -> str:
             lines.append(f"#define {prefix}_{field.name.upper()}_BIT {position}u")
             lines.append(f"#define {prefix}_{field.name.upper()}_WIDTH {field.bits}u")
             position += field.bits
-    return guarded("MATLOOM_REGS_H", lines)
+    return with_guard("MATLOOM_REGS_H", lines)

@@ -88,7 +88,7 @@ def isa_page() -> str:
         if layout.extents:
             parts.append("\n".join(_extent(extent) for extent in layout.extents) + "\n")
     parts.append("## Rounding rules\n")
-    rules = [(int(rule), rule.name, _built(rule)) for rule in Rounding]
+    rules = [(int(rule), rule.name, _where_available(rule)) for rule in Rounding]
     parts.append(table(("number", "rule", "built"), rules))
     parts.append("## Regions\n")
     parts.append(table(("number", "region"), [(int(region), region.name) for region in Region]))
@@ -107,7 +107,7 @@ def _limits(item: Field) -> str:
     return f"{low if item.low is None else item.low} .. {high if item.high is None else item.high}"
 
 
-def _built(rule: Rounding) -> str:
+def _where_available(rule: Rounding) -> str:
     """Return which configurations have a rounding rule."""
     if rule is Rounding.FLOAT:
         return "with floating-point modes"

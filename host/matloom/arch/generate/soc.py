@@ -1,7 +1,7 @@
 """The C header and the reference page of the system on chip."""
 
 from matloom.arch.csr import Register
-from matloom.arch.generate.guard import guarded
+from matloom.arch.generate.guard import with_guard
 from matloom.arch.generate.pages import NOTICE, table
 from matloom.arch.soc import (
     BOARD_BYTES,
@@ -71,7 +71,7 @@ def soc_header() -> str:
     for name, registers in PERIPHERALS.items():
         lines += ["", f"/* {name}: byte offsets of registers; shifts and masks of fields. */"]
         lines += _registers(f"MATLOOM_SOC_{name}", registers)
-    return guarded("MATLOOM_SOC_H", lines)
+    return with_guard("MATLOOM_SOC_H", lines)
 
 
 def soc_page() -> str:

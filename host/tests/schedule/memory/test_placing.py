@@ -2,7 +2,7 @@ import numpy as np
 
 from matloom.arch.config import PRESETS
 from matloom.arch.isa import AddressSpace
-from matloom.compiler import CompileOptions, compile_network, compiled
+from matloom.compiler import CompileOptions, compile_network, compile_unchecked
 from matloom.program import EngineStep
 from matloom.program.accesses import accesses
 from matloom.program.instruction_table import unpack_all
@@ -13,7 +13,7 @@ from support.mobilenet import mobilenet
 
 
 def _image():
-    made = compiled(mobilenet(10, 96), PRESETS["nano"], CompileOptions())
+    made = compile_unchecked(mobilenet(10, 96), PRESETS["nano"], CompileOptions())
     return made.program.image
 
 
