@@ -26,7 +26,7 @@ from matloom.tools.interface import random_arrays
 TOLERANCE, LEAST = 0.2, 0.02
 
 
-def compiled(network: Path, config: Config, memory: Memory, effort: int) -> Program:
+def compile_unchecked(network: Path, config: Config, memory: Memory, effort: int) -> Program:
     """Return a program without checks."""
     return compile(
         network, config, CompileOptions(effort=effort, tuned=False), None, "none", memory
@@ -42,31 +42,31 @@ def cycles(program: Program, calls: int = 1) -> int:
     return counted
 
 
-def carried_out(network: Path, program: Program, line: Advice) -> int:
+def apply_advice(network: Path, program: Program, line: Advice) -> int:
     """Return the cycles of a call after the change that a line advises."""
     change = line.change
     if change is None:
         return cycles(program, calls=2)
     memory = change.memory or program.memory
     effort = 1 if change.effort is None else change.effort
-    return cycles(compiled(network, change.apply(program.config), memory, effort))
+    return cycles(compile_unchecked(network, change.apply(program.config), memory, effort))
 
 
 def rows(networks: list[Path], config: Config, most: int) -> Iterator[tuple[str, Advice, float]]:
     """Yield for each network its name, the first line, and the gains predicted and counted."""
     for network in networks:
-        program = compiled(network, config, REFERENCE_MEMORY, 1)
+        program = compile_unchecked(network, config, REFERENCE_MEMORY, 1)
         if not 0 < program.predicted_cycles <= most:
             continue
         with load(program, device="rtl", memory=program.memory) as session:
             session.run(random_arrays(program, 0))
             report, counted = session.report(), session.counted
 
-        again = partial(compiled, network)
+        again = partial(compile_unchecked, network)
         how = AdviceOptions(compile_again=again)
         lines = make_profile(program, report, counted, advise=how).advice
         if lines:
-            after = carried_out(network, program, lines[0])
+            after = apply_advice(network, program, lines[0])
             yield network.stem, lines[0], 1 - after / report.cycles
 
 

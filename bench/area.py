@@ -30,17 +30,17 @@ def sample(config: str, chip: Chip, device: str, total: dict[str, float]) -> dic
     }
 
 
-def synthesised(device: str, config: str) -> dict[str, Any]:
+def synthesise(device: str, config: str) -> dict[str, Any]:
     """Synthesise an engine in the wrapper of few pins."""
     chip = generate(load_config(config))
     return sample(config, chip, device, measure(chip, DEVICES[device])["total"])
 
 
-def _used(report: dict[str, Any]) -> dict[str, int]:
+def _used_cells(report: dict[str, Any]) -> dict[str, int]:
     return {name: item["used"] for name, item in report["area"].items()}
 
 
-def placed() -> dict[str, Any]:
+def placement_costs() -> dict[str, Any]:
     """Return the area that placement and the board add to an engine, and the clocks reached."""
     reports = [
         json.loads(path.read_text())
@@ -60,8 +60,8 @@ def placed() -> dict[str, Any]:
     boards = {}
     for item in routed:
         if "board" in item and item["config_digest"] in engines:
-            engine = _used(engines[item["config_digest"]])
-            used = _used(item)
+            engine = _used_cells(engines[item["config_digest"]])
+            used = _used_cells(item)
             added = {name: used[name] - engine[name] for name in ("LUT4", "FF")}
             boards.setdefault(item["memory"]["kind"], []).append(added)
     worst = {
@@ -89,10 +89,10 @@ def main() -> None:
     arguments = parser.parse_args()
     kept = json.loads(SAMPLES.read_text()) if SAMPLES.is_file() else {}
     old = kept.get("engines", [])
-    fresh = [synthesised(arguments.device, item) for item in arguments.configs]
+    fresh = [synthesise(arguments.device, item) for item in arguments.configs]
     merged = {(item["family"], item["config"]): item for item in [*old, *fresh]}
     engines = [merged[key] for key in sorted(merged)]
-    found = placed()
+    found = placement_costs()
     found["boards"] = kept.get("placed", {}).get("boards", {}) | found["boards"]
     SAMPLES.write_text(json.dumps({"engines": engines, "placed": found}, indent=2) + "\n")
 

@@ -103,7 +103,7 @@ class Network(nn.Module):
         return self.dense(self.layers(image).mean(dim=(2, 3)))
 
 
-def trained(images: np.ndarray, labels: np.ndarray, *, epochs: int, spread: float) -> Network:
+def train(images: np.ndarray, labels: np.ndarray, *, epochs: int, spread: float) -> Network:
     """Return a network trained on images (n, 1, 28, 28)."""
     torch.manual_seed(0)
     torch.set_num_threads(1)
@@ -123,7 +123,7 @@ def trained(images: np.ndarray, labels: np.ndarray, *, epochs: int, spread: floa
     return network.eval()
 
 
-def folded(network: nn.Module) -> nn.Module:
+def fold_normalisations(network: nn.Module) -> nn.Module:
     """Return the network with each normalisation folded into the convolution before it."""
     for holder in list(network.modules()):
         if not isinstance(holder, nn.Sequential):
@@ -159,8 +159,8 @@ def main() -> None:
     options = parser.parse_args()
     known, held_out = letters(max(options.train, options.test + CALIBRATION))
     images = known.x.transpose(0, 3, 1, 2)
-    network = trained(images, known.y, epochs=options.epochs, spread=options.spread)
-    program = torch.export.export(folded(network), (torch.zeros(1, 1, 28, 28),))
+    network = train(images, known.y, epochs=options.epochs, spread=options.spread)
+    program = torch.export.export(fold_normalisations(network), (torch.zeros(1, 1, 28, 28),))
     graph = frontend.load_floats(program)
     samples = held_out.x.transpose(0, 3, 1, 2)[: CALIBRATION + options.test, np.newaxis]
     labels = held_out.y[: len(samples)]

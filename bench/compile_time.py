@@ -52,7 +52,7 @@ def _stop(_number: int, _frame: FrameType | None) -> None:
     raise _LimitError
 
 
-def measured(sweep: str, preset: str, layers: int, size: int) -> Point:
+def measure(sweep: str, preset: str, layers: int, size: int) -> Point:
     """Compile a network and check its program."""
     point = {"sweep": sweep, "preset": preset, "layers": layers, "size": size}
     graph, config = mobilenet(layers, size), PRESETS[preset]
@@ -89,7 +89,7 @@ def main() -> None:
             key = sweep, preset, layers, size
             signal.setitimer(signal.ITIMER_PROF, arguments.limit)
             try:
-                points[key] = measured(*key[:2], layers, size)
+                points[key] = measure(*key[:2], layers, size)
             except _LimitError:
                 points[key] = Point(sweep=sweep, preset=preset, layers=layers, size=size)
             finally:

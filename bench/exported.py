@@ -60,7 +60,7 @@ class Calibration(quantization.CalibrationDataReader):
         return next(self._given, None)
 
 
-def quantised(path, form):
+def quantise(path, form):
     """Return the file of a quantised network, beside the network's."""
     prepared, made = path.with_suffix(".prepared.onnx"), path.with_suffix(f".{form}.onnx")
     quant_pre_process(path, prepared, skip_symbolic_shape=True)
@@ -76,21 +76,21 @@ def quantised(path, form):
     return made
 
 
-def off(made, wanted):
+def relative_error(actual, expected):
     """Return the largest difference of any output, over the output's largest number."""
-    assert len(made) == len(wanted)
+    assert len(actual) == len(expected)
     return max(
         float(np.abs(one.astype(np.float64) - two).max() / np.abs(two).max())
-        for one, two in zip(made, wanted, strict=True)
+        for one, two in zip(actual, expected, strict=True)
     )
 
 
-def compared(program, device, given, wanted):
+def compare(program, device, inputs, expected):
     """Return how many runs are equal, and the largest error."""
     with matloom.load(program, device=device) as session:
         found = [
-            off(list(session.run(one).values()), two)
-            for one, two in zip(given, wanted, strict=True)
+            relative_error(list(session.run(one).values()), two)
+            for one, two in zip(inputs, expected, strict=True)
         ]
     return {"samples": len(found), "equal": found.count(0.0), "largest": max(found)}
 
@@ -104,19 +104,19 @@ def in_onnx_runtime(path, config, *, exact):
     return {
         "macs": program.macs,
         "engine_macs": program.engine_macs,
-        "model": compared(program, "model", given, wanted),
-        "rtl": compared(program, "rtl", given[:CHIP_SAMPLES], wanted[:CHIP_SAMPLES]),
+        "model": compare(program, "model", given, wanted),
+        "rtl": compare(program, "rtl", given[:CHIP_SAMPLES], wanted[:CHIP_SAMPLES]),
     }
 
 
-def error(source, given, wanted):
+def error(source, inputs, expected):
     """Return the error of a run on the kernels."""
     with matloom.load(source, device="fast", config="nano", check="none") as session:
         names = [info.name for info in session.program.inputs]
-        return off(list(session.run({names[0]: given}).values()), wanted)
+        return relative_error(list(session.run({names[0]: inputs}).values()), expected)
 
 
-def measured(name, configs=CONFIGS):
+def measure(name, configs=CONFIGS):
     """Return a row of the report: errors in floating point, and the comparisons for each preset."""
     made, given = network(name)
     with torch.no_grad():
@@ -127,7 +127,7 @@ def measured(name, configs=CONFIGS):
         path = Path(folder) / "net.onnx"
         torch.onnx.export(made, (given,), path, dynamo=True, verbose=False, external_data=False)
         row["file_error"] = error(path, given.numpy(), wanted)
-        files = {form: quantised(path, form) for form in FORMS}
+        files = {form: quantise(path, form) for form in FORMS}
         for config in configs:
             row[config] = {"float": in_onnx_runtime(path, config, exact=False)}
             for form, file in files.items():
@@ -152,7 +152,7 @@ def main(names, configs, *, again):
     for name in names or NETWORKS:
         row = report["rows"].setdefault(name, {})
         if missing := [config for config in configs if again or config not in row]:
-            row |= measured(name, missing)
+            row |= measure(name, missing)
             print(name, json.dumps(row), flush=True)
             partial = REPORT.with_suffix(".part")
             partial.write_text(json.dumps(report, indent=1) + "\n")

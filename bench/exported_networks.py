@@ -5,11 +5,11 @@ from torch import nn
 from torch.nn import functional
 
 
-def block(given, made, size=3, stride=1, groups=1, dilation=1):
+def block(inputs, outputs, size=3, stride=1, groups=1, dilation=1):
     """Return a convolution, a batch norm and a ReLU."""
     padding = dilation * (size // 2)
-    layer = nn.Conv2d(given, made, size, stride, padding, dilation, groups, bias=False)
-    return nn.Sequential(layer, nn.BatchNorm2d(made), nn.ReLU())
+    layer = nn.Conv2d(inputs, outputs, size, stride, padding, dilation, groups, bias=False)
+    return nn.Sequential(layer, nn.BatchNorm2d(outputs), nn.ReLU())
 
 
 class Residual(nn.Module):

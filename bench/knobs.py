@@ -57,7 +57,7 @@ CHANGES = (
 )
 
 
-def measured(text: str) -> dict[str, Any]:
+def measure_config(text: str) -> dict[str, Any]:
     """Return the area of a configuration's chip in the wrapper of few pins, by Yosys."""
     report = measure(generate(load_config(text)), DEVICES[DEVICE])
     return {key: report[key] for key in ("config", "config_digest", "versions", "total")}
@@ -69,7 +69,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=CHANGES, default=CHANGES, metavar="CHANGE")
     arguments = parser.parse_args()
     kept = json.loads(REPORT.read_text()) if REPORT.is_file() else {"changes": {}}
-    found = {"preset": PRESET, "device": DEVICE, "base": measured(PRESET)}
+    found = {"preset": PRESET, "device": DEVICE, "base": measure_config(PRESET)}
     # What is kept was measured against the preset of then.
     changes = {
         name: {"base": kept["base"]["total"], **item}
@@ -77,7 +77,7 @@ def main() -> None:
         if arguments.only is not CHANGES
     }
     for change in arguments.only:
-        changes[change] = measured(f"{PRESET}+{change}")
+        changes[change] = measure_config(f"{PRESET}+{change}")
         ordered = {name: changes[name] for name in CHANGES if name in changes}
         REPORT.write_text(json.dumps({**found, "changes": ordered}, indent=2) + "\n")
 

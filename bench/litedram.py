@@ -74,7 +74,7 @@ class Core:
     late: bool
 
 
-def _full(start: int) -> Bursts:
+def _full_bursts(start: int) -> Bursts:
     """Return bursts of 32 beats, one after another."""
     step = BURST_BEATS * BUS_BITS // 8
     return [(start + place, BURST_BEATS) for place in range(0, _SIZE, step)]
@@ -86,9 +86,9 @@ def traffic() -> dict[str, tuple[Bursts, Bursts]]:
     chance = random.Random(0)
     anywhere = [(chance.randrange(1 << 15) * 32, 4) for _ in range(_SIZE // 32)]
     return {
-        "read": (_full(0), []),
-        "write": ([], _full(3 * _SIZE)),
-        "mixed": (_full(0), _full(3 * _SIZE)),
+        "read": (_full_bursts(0), []),
+        "write": ([], _full_bursts(3 * _SIZE)),
+        "mixed": (_full_bursts(0), _full_bursts(3 * _SIZE)),
         "scattered": (rows, []),
         "random": (anywhere, []),
     }
@@ -105,7 +105,7 @@ def _build(folder: Path, wrapper: str, sources: Sequence[Path]) -> Any:
     return ctypes.CDLL(str(library))
 
 
-def ours(folder: Path, mhz: int) -> Core:
+def our_controller(folder: Path, mhz: int) -> Core:
     """Return this project's controller."""
     controller = SdramController(
         PART, clock_hz=mhz * 10**6, bus_bits=BUS_BITS, burst_beats=BURST_BEATS
@@ -159,7 +159,7 @@ def _initialisation(registers: dict[str, int], timing: SdramTiming) -> list[tupl
     return writes
 
 
-def litedrams(folder: Path, programs: Path, mhz: int, options: dict[str, Any]) -> Core:
+def litedram_controller(folder: Path, programs: Path, mhz: int, options: dict[str, Any]) -> Core:
     """Return litedram's core."""
     (folder / "core.yml").write_text(_configuration(mhz, options))
     run([programs / "litedram_gen", folder / "core.yml", "--output-dir", folder / "core"])
@@ -227,8 +227,8 @@ def main() -> None:
     for mhz in CLOCKS:
         with tempfile.TemporaryDirectory() as first, tempfile.TemporaryDirectory() as second:
             cores = {
-                "ours": ours(Path(first), mhz),
-                "litedram": litedrams(Path(second), chosen.programs, mhz, options),
+                "ours": our_controller(Path(first), mhz),
+                "litedram": litedram_controller(Path(second), chosen.programs, mhz, options),
             }
             for name, core in cores.items():
                 shares = [measure(core, mhz, *bursts) for bursts in traffic().values()]

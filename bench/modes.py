@@ -55,7 +55,7 @@ def config_of(modes: tuple[str, ...]) -> Config:
     return dataclasses.replace(PRESETS["small"], weight_rows=2, mac_modes=("i8xi8", *modes))
 
 
-class Measured(wiring.Component):
+class MeasuredArray(wiring.Component):
     """The array and its accumulators, connected as in the execute unit.
 
     Members
@@ -100,17 +100,17 @@ class Measured(wiring.Component):
             accumulators.sum_entry.eq(tag.entry),
             accumulators.sum_add.eq(tag.add),
             accumulators.sum_maximum.eq(tag.maximum),
-            accumulators.sums.eq(_extended(array.o_sums)),
+            accumulators.sums.eq(_sign_extend(array.o_sums)),
         ]
         if self._config.has_narrow:
             m.d.comb += accumulators.sum_narrow.eq(tag.narrow)
-            m.d.comb += accumulators.seconds.eq(_extended(array.o_seconds))
+            m.d.comb += accumulators.seconds.eq(_sign_extend(array.o_seconds))
         if self._config.has_float:
             m.d.comb += accumulators.sum_floating.eq(tag.floating)
         return m
 
 
-def _extended(sums):
+def _sign_extend(sums):
     """Return signed sums at 32 bits each."""
     return Cat(Cat(each, each[-1].replicate(32 - len(each))) for each in sums)
 
@@ -118,7 +118,7 @@ def _extended(sums):
 def measure(config: Config, seed: int) -> dict[str, Any]:
     """Synthesise, place and route the array of a configuration with its accumulators."""
     started = time.monotonic()
-    unit = Measured(config)
+    unit = MeasuredArray(config)
     latency = unit.array.latency
     text = verilog.convert(unit, name=TOP, emit_src=False, strip_internal_attrs=True)
     wrapped = wrap(text, TOP)

@@ -38,7 +38,7 @@ _TEXT = re.compile(r"^module \\?(\S+?) ?\(.*?^endmodule$", re.MULTILINE | re.DOT
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prepared:
+class ClaimFiles:
     """A claim as Verilog, and as Yosys reads it before a mutation."""
 
     proof: Proof
@@ -50,12 +50,12 @@ class Prepared:
         return (self.folder / "chip.v").read_text()
 
 
-def prepare(config: Config, folder: Path) -> list[Prepared]:
+def prepare(config: Config, folder: Path) -> list[ClaimFiles]:
     """Write each claim of a configuration's quick set into a folder."""
-    return prepared([proof for proof in proofs_of(config) if proof.quick], folder)
+    return write_claims([proof for proof in proofs_of(config) if proof.quick], folder)
 
 
-def prepared(proofs: list[Proof], folder: Path) -> list[Prepared]:
+def write_claims(proofs: list[Proof], folder: Path) -> list[ClaimFiles]:
     """Write the claims into folders, unless they exist."""
     made = []
     for proof in proofs:
@@ -69,7 +69,7 @@ def prepared(proofs: list[Proof], folder: Path) -> list[Prepared]:
                 "write_rtlil claim.il\n",
                 place,
             )
-        made.append(Prepared(proof=proof, folder=place))
+        made.append(ClaimFiles(proof=proof, folder=place))
     return made
 
 
@@ -110,7 +110,7 @@ def _cells(path: Path) -> dict[str, list[re.Match[str]]]:
     }
 
 
-def _alike(lines: list[str], others: list[str]) -> float:
+def _similarity(lines: list[str], others: list[str]) -> float:
     """Return the share of lines that two modules have in common."""
     return (Counter(lines) & Counter(others)).total() / max(len(lines), len(others))
 
@@ -118,7 +118,7 @@ def _alike(lines: list[str], others: list[str]) -> float:
 def _same_lines(module: tuple[int, list[str]], other: tuple[int, list[str]]) -> dict[int, int]:
     """Return the lines that correspond in another module; empty for different units."""
     (first, lines), (other_first, others) = module, other
-    if _alike(lines, others) < _ALIKE:
+    if _similarity(lines, others) < _ALIKE:
         return {}
     blocks = difflib.SequenceMatcher(None, lines, others, autojunk=False).get_matching_blocks()
     return {
@@ -135,7 +135,7 @@ def _place(cell: re.Match[str]) -> tuple[Any, ...]:
     return lines, cell["type"], tuple(re.findall(r"parameter (.*)", cell["body"]))
 
 
-def _counterparts(mutant: str, chip: Path, claim: Prepared) -> Iterator[str]:
+def _counterparts(mutant: str, chip: Path, claim: ClaimFiles) -> Iterator[str]:
     """Yield the mutant as arguments of `mutate`, for each unit of a claim that contains it."""
     found = re.search(r"-module (\S+) -cell (\S+)", mutant)
     assert found is not None
@@ -161,7 +161,7 @@ def _counterparts(mutant: str, chip: Path, claim: Prepared) -> Iterator[str]:
 
 
 def noticing_claim(
-    mutant: str, chip: Path, claims: list[Prepared], folder: Path, seconds: int
+    mutant: str, chip: Path, claims: list[ClaimFiles], folder: Path, seconds: int
 ) -> tuple[int, str]:
     """Return how many claims were tried on a mutant, and the message of the first that fails.
 
@@ -170,9 +170,9 @@ def noticing_claim(
     """
     tried, own = 0, _modules((chip / "chip.v").read_text())[module_of(mutant)][1]
 
-    def distance(claim: Prepared) -> float:
+    def distance(claim: ClaimFiles) -> float:
         """Return how different a claim's units are from the mutant's, in lines."""
-        return -max(_alike(own, lines) for _first, lines in _modules(claim.verilog).values())
+        return -max(_similarity(own, lines) for _first, lines in _modules(claim.verilog).values())
 
     # Units with other parameters are alike, too: the mutant's own comes first.
     for claim in sorted(claims, key=distance):
@@ -187,16 +187,16 @@ def noticing_claim(
 
 
 @cache
-def _verdict(claim: Prepared, change: str, folder: Path, seconds: int) -> str:
+def _verdict(claim: ClaimFiles, change: str, folder: Path, seconds: int) -> str:
     """Return the verdict on a mutated claim; raise if a tool fails."""
-    result = prove(claim.proof, _mutated(claim, change), folder, seconds)
+    result = prove(claim.proof, _mutate(claim, change), folder, seconds)
     log = (folder / "log").read_text()
     if result.verdict == FAILED and "Assert failed" not in log and "Unreached" not in log:
         raise RuntimeError(f"{claim.proof.unit}: {result.detail}")
     return result.verdict
 
 
-def _mutated(claim: Prepared, change: str) -> str:
+def _mutate(claim: ClaimFiles, change: str) -> str:
     """Return a mutated claim in Yosys' own format."""
     yosys(f"read_rtlil claim.il\n{change}write_rtlil mutant.il\n", claim.folder)
     return (claim.folder / "mutant.il").read_text()

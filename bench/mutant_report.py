@@ -25,7 +25,7 @@ def digest_of(folder: Path) -> str:
     return hashlib.sha256((folder / "chip.v").read_bytes()).hexdigest()[:16]
 
 
-def kept(before: dict[str, Any], report: dict[str, Any]) -> dict[str, Any]:
+def reusable_verdicts(before: dict[str, Any], report: dict[str, Any]) -> dict[str, Any]:
     """Return an earlier report's verdicts; none if it is of another netlist or choice."""
     same = all(before.get(key) == report[key] for key in report if key != "mutants")
     return dict(before["mutants"]) if same else {}

@@ -77,7 +77,7 @@ def _child(config: Config, library: Path, number: int, streams: tuple[int, int],
         to.send("")
 
 
-def noticed(config: Config, library: Path, number: int, streams: tuple[int, int]) -> str:
+def what_noticed(config: Config, library: Path, number: int, streams: tuple[int, int]) -> str:
     """Return what noticed a mutant; empty if nothing did."""
     here, there = multiprocessing.Pipe(duplex=False)
     child = multiprocessing.Process(target=_child, args=(config, library, number, streams, there))

@@ -21,7 +21,7 @@ def yosys(script: str, folder: Path, seconds: int = 3600) -> None:
     run(command, folder, "yosys.log", lambda _line: None)
 
 
-def observed(verilog: Path) -> set[int]:
+def observable_mutants(verilog: Path) -> set[int]:
     """Return the numbers of the mutants that an output of the chip may depend on.
 
     The chip with all mutants is flattened and optimised, with wide cells split into bits. If the
@@ -39,7 +39,7 @@ def observed(verilog: Path) -> set[int]:
     return {int(number, 16) for number in _CHOICE.findall(made.read_text())}
 
 
-def equivalent(mutant: str, folder: Path) -> bool:
+def is_equivalent(mutant: str, folder: Path) -> bool:
     """Return whether a mutant in `chip.il` behaves like the original for every input of its module.
 
     Proven by induction with all named nets, or from any state of the registers and any value of the

@@ -34,7 +34,7 @@ EXPECTED = ("out0_tflm", "out0_ref")
 ON_CHIP = 3
 
 
-def recorded(models: Path, name: str) -> tuple[str, list[np.ndarray], np.ndarray]:
+def load_recorded(models: Path, name: str) -> tuple[str, list[np.ndarray], np.ndarray]:
     """Return the runtime that recorded a network's outputs, its inputs, and the outputs."""
     with np.load(models / "golden" / f"{name.replace('/', '__')}.npz") as golden:
         inputs = [golden[key] for key in sorted(golden) if key.startswith("in")]
@@ -42,7 +42,7 @@ def recorded(models: Path, name: str) -> tuple[str, list[np.ndarray], np.ndarray
         return kind, inputs, golden[kind]
 
 
-def labelled(models: Path, name: str) -> tuple[list[np.ndarray], np.ndarray] | None:
+def load_labelled(models: Path, name: str) -> tuple[list[np.ndarray], np.ndarray] | None:
     """Return a network's labelled samples and TensorFlow Lite Micro's outputs, or None."""
     for path in sorted((models / "labelled").glob("*.npz")):
         with np.load(path) as samples:
@@ -81,10 +81,10 @@ def placement(program: Program) -> dict[str, Any]:
 def measure(models: Path, name: str, devices: dict[str, Driver]) -> dict[str, Any]:
     """Return the entry of a network."""
     program = compile(models / "models" / f"{name}.tflite", CONFIG)
-    kind, inputs, expected = recorded(models, name)
+    kind, inputs, expected = load_recorded(models, name)
     entry = {"name": name, **placement(program), "expected": kind, "samples": len(expected)}
     entry["difference"] = difference(Session(program, devices["model"], "model"), inputs, expected)
-    more = labelled(models, name)
+    more = load_labelled(models, name)
     if more is not None:
         entry["labelled"] = len(more[1])
         entry["labelled_difference"] = difference(

@@ -48,7 +48,7 @@ def networks(folder: Path, only: str) -> Iterator[tuple[str, Path, Path]]:
                 yield name, path, golden
 
 
-def sized(path: Path) -> tuple[Any, dict[str, int]]:
+def with_batch_of_one(path: Path) -> tuple[Any, dict[str, int]]:
     """Return a model with a batch of one, and the sizes of its dimensions."""
     model = open_model(read_file(path))
     constants = {each.name for each in model.graph.initializer}
@@ -91,24 +91,26 @@ def claims(model: Any, exact: bool) -> dict[str, int]:
     }
 
 
-def off(program: Program, device: str, given: dict[str, Any], wanted: list[Any]) -> list[float]:
+def relative_errors(
+    program: Program, device: str, inputs: dict[str, Any], expected: list[Any]
+) -> list[float]:
     """Return the largest difference of each sample, relative to the largest output."""
     with matloom.load(program, device=device) as session:
         names = [info.name for info in program.outputs]
         found = []
-        for at in range(len(wanted[0])):
-            made = session.run({name: arrays[at] for name, arrays in given.items()})
+        for at in range(len(expected[0])):
+            made = session.run({name: arrays[at] for name, arrays in inputs.items()})
             made = made if isinstance(made, dict) else {names[0]: made}
             found.append(
                 max(
                     float(np.abs(made[name] - arrays[at]).max() / np.abs(arrays[at]).max())
-                    for name, arrays in zip(names, wanted, strict=True)
+                    for name, arrays in zip(names, expected, strict=True)
                 )
             )
     return found
 
 
-def with_random(
+def add_random_samples(
     model: Any, recorded: tuple[dict[str, Any], list[Any]], count: int
 ) -> tuple[dict[str, Any], list[Any]]:
     """Return `count` samples: recorded ones, then random ones of a similar distribution."""
@@ -132,10 +134,10 @@ def with_random(
 
 def row(path: Path, golden: Path, exact: bool, options: argparse.Namespace) -> dict[str, Any]:
     """Return the results of a network."""
-    model, dims = sized(path)
-    given, wanted = with_random(model, samples(golden, model), options.samples)
+    model, dims = with_batch_of_one(path)
+    given, wanted = add_random_samples(model, samples(golden, model), options.samples)
     program = matloom.compile(path, options.config, check="none", dims=dims, exact=exact)
-    differences = off(program, options.device, given, wanted)
+    differences = relative_errors(program, options.device, given, wanted)
     kinds = [layer.operator for layer in program.layers if layer.where != "none"]
     return {
         "macs": program.macs,
@@ -149,7 +151,7 @@ def row(path: Path, golden: Path, exact: bool, options: argparse.Namespace) -> d
     }
 
 
-def kept() -> dict[str, Any]:
+def load_report() -> dict[str, Any]:
     """Return the report so far; an empty one if it was made with other packages."""
     versions = {"onnx": onnx.__version__, "onnxruntime": onnxruntime.__version__}
     found: dict[str, Any] = json.loads(REPORT.read_text()) if REPORT.exists() else {}
@@ -177,7 +179,7 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=100, help="how many inputs")
     parser.add_argument("--again", action="store_true", help="measure rows that are there, too")
     arguments = parser.parse_args()
-    report = kept()
+    report = load_report()
     rows = report["runs"].setdefault(f"{arguments.config} {arguments.device}", {})
     for name, path, golden in networks(arguments.folder, arguments.only):
         known = rows.get(name, {}).get("exact", {}).get("samples") == arguments.samples

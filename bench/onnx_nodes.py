@@ -85,14 +85,14 @@ def model_cases(only: str) -> Iterator[Case]:
             name=name,
             content=path.read_bytes(),
             inputs={
-                value.name: stored(file) if recorded else random_array(value)
+                value.name: load_array(file) if recorded else random_array(value)
                 for value, file in zip(given, files, strict=True)
             },
-            outputs=[stored(file) for file in sorted(made)],
+            outputs=[load_array(file) for file in sorted(made)],
         )
 
 
-def stored(path: Path) -> Any:
+def load_array(path: Path) -> Any:
     """Return the array in a file; None if it has another type."""
     try:
         return onnx.numpy_helper.to_array(onnx.load_tensor(str(path)))
@@ -139,21 +139,21 @@ def expected(case: Case) -> list[Any] | None:
     return made
 
 
-def near(found: Any, wanted: Any, case: Case) -> bool:
+def is_near(actual: Any, expected: Any, case: Case) -> bool:
     """Return whether arrays agree within the tolerance of an ONNX test."""
     try:
         # Numbers of 8 bits and fewer, and bfloat16, come out in a wider type.
-        wide = wanted if wanted.dtype == found.dtype else wanted.astype(found.dtype)
-        np.testing.assert_allclose(found, wide, rtol=case.rtol, atol=case.atol)
+        wide = expected if expected.dtype == actual.dtype else expected.astype(actual.dtype)
+        np.testing.assert_allclose(actual, wide, rtol=case.rtol, atol=case.atol)
     except (AssertionError, AttributeError, TypeError, ValueError):
         return False
     return True
 
 
-def equal(found: Any, wanted: Any) -> bool:
+def is_equal(actual: Any, expected: Any) -> bool:
     """Return whether arrays are equal in type, shape and every bit; not-a-number equals itself."""
-    alike = (found.dtype, found.shape) == (wanted.dtype, wanted.shape)
-    return alike and np.array_equal(found, wanted, equal_nan=found.dtype.kind == "f")
+    alike = (actual.dtype, actual.shape) == (expected.dtype, expected.shape)
+    return alike and np.array_equal(actual, expected, equal_nan=actual.dtype.kind == "f")
 
 
 def place(program: Any) -> str:
@@ -196,18 +196,20 @@ def outcome(case: Case) -> dict[str, Any]:
     wanted = expected(case)
     row: dict[str, Any] = {"where": place(program)}
     if case.outputs and len(case.outputs) == len(outputs):
-        row["as_onnx"] = all(near(a, b, case) for a, b in zip(outputs, case.outputs, strict=True))
+        row["as_onnx"] = all(
+            is_near(a, b, case) for a, b in zip(outputs, case.outputs, strict=True)
+        )
     if wanted is not None:
-        row["equal"] = all(equal(a, b) for a, b in zip(outputs, wanted, strict=True))
+        row["equal"] = all(is_equal(a, b) for a, b in zip(outputs, wanted, strict=True))
     return row
 
 
-def summary(found: dict[str, dict[str, Any]]) -> dict[str, Any]:
+def summary(outcomes: dict[str, dict[str, Any]]) -> dict[str, Any]:
     """Return how many tests run where, and each that is refused or differs."""
-    run = {name: row for name, row in found.items() if "where" in row}
+    run = {name: row for name, row in outcomes.items() if "where" in row}
     others = {name: row for name, row in run.items() if "equal" not in row}
     return {
-        "tests": len(found),
+        "tests": len(outcomes),
         "run": dict(sorted(Counter(row["where"] for row in run.values()).items())),
         "on_the_engine": sorted(name for name, row in run.items() if "engine" in row["where"]),
         "compared_with_onnx": len(others),
@@ -216,7 +218,7 @@ def summary(found: dict[str, dict[str, Any]]) -> dict[str, Any]:
         "onnxruntime_differs_from_onnx": sorted(
             name for name, row in run.items() if row.get("equal") and row.get("as_onnx") is False
         ),
-        "refused": {name: row["refused"] for name, row in found.items() if "refused" in row},
+        "refused": {name: row["refused"] for name, row in outcomes.items() if "refused" in row},
     }
 
 

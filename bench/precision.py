@@ -50,18 +50,18 @@ QUANTISED = (
 )
 
 
-def samples(models: Path, sister: str, file: str) -> tuple[np.ndarray, np.ndarray]:
+def samples(models: Path, quantised_name: str, file: str) -> tuple[np.ndarray, np.ndarray]:
     """Return inputs as float32, and labels."""
-    quantised = compile(models / "models" / f"{sister}.tflite").inputs[0].quantised
+    quantised = compile(models / "models" / f"{quantised_name}.tflite").inputs[0].quantised
     assert quantised is not None
     with np.load(models / "labelled" / f"{file}.npz") as found:
         integers = found["x"].astype(np.float32) - quantised.zero_point
         return integers * np.float32(quantised.scale), found["y"]
 
 
-def measure(models: Path, name: str, sister: str, file: str) -> list[dict[str, Any]]:
+def measure(models: Path, name: str, quantised_name: str, file: str) -> list[dict[str, Any]]:
     """Return a network's accuracy and deviation in each precision."""
-    inputs, labels = samples(models, sister, file)
+    inputs, labels = samples(models, quantised_name, file)
     results: list[dict[str, Any]] = []
     plain = None
     for precision in (None, "bf16", "fp16"):
@@ -87,7 +87,7 @@ def measure(models: Path, name: str, sister: str, file: str) -> list[dict[str, A
     return results
 
 
-def counted(graph: Graph, table: dict[str, str] | None, sample: np.ndarray) -> int:
+def count_cycles(graph: Graph, table: dict[str, str] | None, sample: np.ndarray) -> int:
     """Return the chip's cycles for a sample; its results equal the model's."""
     program = compile_network(graph, NARROW, CompileOptions(tuned=False), table)
     with load(program, "rtl") as chip:
@@ -98,13 +98,13 @@ def counted(graph: Graph, table: dict[str, str] | None, sample: np.ndarray) -> i
     return cycles
 
 
-def narrowed(
-    network: Path, inputs: np.ndarray, labels: np.ndarray, left: tuple[tuple[int, int], ...]
+def measure_four_bits(
+    network: Path, inputs: np.ndarray, labels: np.ndarray, kept_layers: tuple[tuple[int, int], ...]
 ) -> Iterator[dict[str, Any]]:
     """Yield a network's accuracy, deviation and cycles in i8xi4, with layers left in int8."""
     graph = frontend.load(network)
     names = [graph.tensors[number].name for number in choose_modes(graph, "i8xi4")]
-    for first, last in left:
+    for first, last in kept_layers:
         kept = names[:first] + names[len(names) - last :]
         table = {"*": "i8xi4", **dict.fromkeys(kept, "i8xi8")}
         report = precision_report(graph, table, inputs, labels, NARROW)
@@ -123,8 +123,8 @@ def narrowed(
             "mean_deviation": change.mean,
             "predicted_before": report.cycles_before,
             "predicted_after": report.cycles_after,
-            "cycles_before": counted(graph, None, inputs[:1]),
-            "cycles_after": counted(graph, table, inputs[:1]),
+            "cycles_before": count_cycles(graph, None, inputs[:1]),
+            "cycles_after": count_cycles(graph, table, inputs[:1]),
         }
         print(result, flush=True)
         yield result
@@ -142,9 +142,11 @@ def measure_narrowed(models: Path) -> dict[str, Any]:
     for name, file, left in QUANTISED:
         with np.load(models / "labelled" / f"{file}.npz") as found:
             inputs, labels = np.concatenate(found["x"]), found["y"]
-        results += narrowed(models / "models" / f"{name}.tflite", inputs, labels, left)
+        results += measure_four_bits(models / "models" / f"{name}.tflite", inputs, labels, left)
     images, labels = held_out()
-    results += narrowed(NETWORK, quantise(images, *input_quantisation()), labels, ((0, 0), (1, 1)))
+    results += measure_four_bits(
+        NETWORK, quantise(images, *input_quantisation()), labels, ((0, 0), (1, 1))
+    )
     return {"config": NARROW.as_dict(), "results": results}
 
 

@@ -17,7 +17,7 @@ kernels, which equal TensorFlow Lite Micro, run all files but those of ONNX Runt
   measure. Faults are made from these (`quantise_data.anomalies`), and the area under the curve
   (AUC) says how well the error of the reconstruction tells them apart.
 
-`--rtl` also counts the cycles of one sample on the simulated chip (`counted`).
+`--rtl` also counts the cycles of one sample on the simulated chip (`count_cycles`).
 
 Noise is measured before SOFTMAX. The SQNR of layers is the mean over the tensors that have the same
 name in both files; equalisation changes the units of channels, so it is left out there. Both are of
@@ -214,11 +214,11 @@ def short(name: str) -> str:
 
 
 def row(
-    given: Case, exact: tuple[dict[str, Array], Array], made: tuple[dict[str, Array], Array]
+    case: Case, exact: tuple[dict[str, Array], Array], quantised: tuple[dict[str, Array], Array]
 ) -> dict:
     """Return the figures of a quantised network's tensors, of which the last is the output."""
-    tensors, last = made
-    graph = given.graph
+    tensors, last = quantised
+    graph = case.graph
     numbers = {short(tensor.name): number for number, tensor in graph.tensors.items()}
     whole = {numbers[name]: values for name, values in exact[0].items()}
 
@@ -239,9 +239,9 @@ def row(
         "mean_sqnr_db": float(np.mean(known)) if known else None,
         "tensors": len(known),
     }
-    count, labels = len(given.test), given.labels
-    if given.faults:
-        errors = np.square(last - given.test).reshape(count, -1).mean(axis=1)
+    count, labels = len(case.test), case.labels
+    if case.faults:
+        errors = np.square(last - case.test).reshape(count, -1).mean(axis=1)
         return found | {"auc": area(errors, labels)}
     rows = [each.reshape(count, -1).argmax(axis=1) for each in (exact[1], last)]
     same = int((rows[0] == rows[1]).sum())
@@ -258,7 +258,7 @@ def area(scores: Array, faulty: Array) -> float:
     return float((pairs > 0).mean() + (pairs == 0).mean() / 2)
 
 
-def measured(name: str, yardstick: str | None, ways: list[str], *, rtl: bool) -> dict:
+def measure(name: str, reference: str | None, variants: list[str], *, rtl: bool) -> dict:
     """Return the figures of all ways for one network."""
     given = case(name)
     exact = tensors_of(given.graph, given.test)
@@ -266,8 +266,8 @@ def measured(name: str, yardstick: str | None, ways: list[str], *, rtl: bool) ->
     if given.published is not None:
         rows["published int8"] = row(given, exact, tensors_of(given.published, given.test))
         rows["published int8"] |= on_views(given, given.published)
-    if yardstick is not None:
-        other = ai_edge(yardstick, given.graph, given.calibration)
+    if reference is not None:
+        other = ai_edge(reference, given.graph, given.calibration)
         rows["ai-edge-quantizer"] = row(given, exact, tensors_of(other, given.test))
         rows["ai-edge-quantizer"] |= on_views(given, other)
     for method in METHODS:
@@ -275,7 +275,7 @@ def measured(name: str, yardstick: str | None, ways: list[str], *, rtl: bool) ->
         rows[f"onnxruntime, {method}"] = row(given, exact, ({}, results))
     for other, figures in rows.items():
         show(name, other, figures)
-    for way in ways:
+    for way in variants:
         options = {"config": CONFIG, **WAYS[way]}
         began = time.process_time()
         made = matloom.quantise(
@@ -290,24 +290,24 @@ def measured(name: str, yardstick: str | None, ways: list[str], *, rtl: bool) ->
         rows[way] |= {"cycles": made.report.cycles, "seconds": round(seconds, 1)}
         rows[way] |= on_views(given, made.graph)
         if rtl and way in COUNTED:
-            rows[way]["counted"] = counted(made.graph, options["config"], given.test[0])
+            rows[way]["counted"] = count_cycles(made.graph, options["config"], given.test[0])
         if made.report.options.equalise:
             # Its tensors have channels in other units.
             rows[way]["mean_sqnr_db"] = None
         show(name, way, rows[way])
-    return compared(rows)
+    return add_significance(rows)
 
 
-def on_views(given: Case, made: Graph) -> dict:
+def on_views(case: Case, quantised: Graph) -> dict:
     """Return the share of views on which LiteRT finds the class of the float network.
 
     And the share of those on which it finds the label of the photograph.
     """
-    if given.views is None or given.subjects is None:
+    if case.views is None or case.subjects is None:
         return {}
-    found, count = classes_of(made, given.views), len(given.views)
-    same = int((given.seen == found).sum())
-    right = found == given.subjects[np.arange(count) % len(given.subjects)]
+    found, count = classes_of(quantised, case.views), len(case.views)
+    same = int((case.seen == found).sum())
+    right = found == case.subjects[np.arange(count) % len(case.subjects)]
     return {
         "views": same / count,
         "views_interval": wilson(same, count),
@@ -321,7 +321,7 @@ def classes_of(graph: Graph, samples: Array) -> Array:
     return many(frontend.write(logits_of(graph))[1], integers).argmax(axis=1)
 
 
-def counted(graph: Graph, config: str, sample: Array) -> int:
+def count_cycles(graph: Graph, config: str, sample: Array) -> int:
     """Return the cycles of one call on the simulated chip, by its counters."""
     integers = integers_of(graph.tensors[graph.inputs[0]], sample)
     with matloom.load(graph, "rtl", config=config, check="none") as session:
@@ -329,12 +329,12 @@ def counted(graph: Graph, config: str, sample: Array) -> int:
         return session.report().cycles
 
 
-def show(name: str, way: str, found: dict) -> None:
+def show(name: str, way: str, figures: dict) -> None:
     """Print the figures of a way."""
-    print(name, way, {key: each for key, each in found.items() if key != "right"}, flush=True)
+    print(name, way, {key: each for key, each in figures.items() if key != "right"}, flush=True)
 
 
-def compared(rows: dict) -> dict:
+def add_significance(rows: dict) -> dict:
     """Return rows with the probability of McNemar's test against the first row."""
     best = rows.get("matloom", {}).get("right")
     for way, found in rows.items():
@@ -356,7 +356,7 @@ def main() -> None:
     report = json.loads(options.report.read_text()) if options.report.exists() else {}
     for name in options.only or NETWORKS:
         ways = options.way or list(WAYS)
-        report[name] = measured(name, options.yardstick, ways, rtl=options.rtl)
+        report[name] = measure(name, options.yardstick, ways, rtl=options.rtl)
         options.report.write_text(json.dumps(report, indent=1) + "\n")
 
 

@@ -39,7 +39,7 @@ class Part:
     sources: tuple[str, ...]
 
 
-def divided(sources: list[str], seed: int) -> tuple[list[str], list[str]]:
+def split_sources(sources: list[str], seed: int) -> tuple[list[str], list[str]]:
     """Return two halves of the sources, drawn by a seed."""
     order = np.random.default_rng(seed).permutation(len(sources))
     half = len(sources) // 2
@@ -94,7 +94,7 @@ def letters(count: int, seed: int = 0) -> tuple[Part, Part]:
 
     draw = np.random.default_rng(seed)
     parts = []
-    for half in divided(fonts(), seed):
+    for half in split_sources(fonts(), seed):
         images, labels, sources = [], [], []
         for at in range(count):
             font, label = half[draw.integers(len(half))], at % len(LETTERS)
@@ -117,7 +117,7 @@ def digits(count: int, seed: int = 0) -> tuple[Part, Part]:
 
     data = load_digits()
     parts = []
-    for half in divided([str(row) for row in range(len(data.target))], seed):
+    for half in split_sources([str(row) for row in range(len(data.target))], seed):
         rows = [int(row) for row in half[:count]]
         x = (data.images[rows] / 16).astype(np.float32)[..., np.newaxis]
         sources = tuple(half[:count])
@@ -153,11 +153,11 @@ def voices() -> list[str]:
     return found
 
 
-def spoken(count: int, seed: int = 0) -> tuple[Part, Part]:
+def spoken_words(count: int, seed: int = 0) -> tuple[Part, Part]:
     """Return words as 49 spectra of 10 bands, spoken by voices of their own, with noise."""
     draw = np.random.default_rng(seed)
     parts = []
-    for half in divided(voices(), seed):
+    for half in split_sources(voices(), seed):
         known: dict[tuple[str, str], Array] = {}
         lines, labels, sources = [], [], []
         for at in range(count):
@@ -201,5 +201,5 @@ GENERATORS: dict[str, Callable[..., tuple[Part, Part]]] = {
     "digits": digits,
     "letters": letters,
     "mnist1d": mnist1d,
-    "spoken": spoken,
+    "spoken": spoken_words,
 }

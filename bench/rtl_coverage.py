@@ -124,7 +124,7 @@ def _resets(chip: LinesTransport, pair: Pair, generator: random.Random) -> None:
     pair.rtl.write("TIMEOUT", register("TIMEOUT").reset)
 
 
-def _steered(chip: LinesTransport, pair: Pair, generator: random.Random) -> None:
+def _run_steered(chip: LinesTransport, pair: Pair, generator: random.Random) -> None:
     """Run ten streams towards missing points of functional coverage."""
     streams = steered_streams(chip.coverage, generator.getrandbits(32))
     for number, steered in zip(range(10), streams, strict=False):
@@ -134,7 +134,7 @@ def _steered(chip: LinesTransport, pair: Pair, generator: random.Random) -> None
     chip.set_timing(MemoryTiming())
 
 
-def functional(
+def functional_coverage(
     config: Config, seed: int, seconds: float, before: dict[str, Any] | None = None
 ) -> dict[str, Any]:
     """Return the functional coverage that steered streams reach, on a chip without line counts.
@@ -148,7 +148,7 @@ def functional(
     seeds = [seed]
     if before and before["verilog"] == digest and seed not in before["seeds"]:
         seeds = [*before["seeds"], seed]
-        _go_on(chip.coverage, before)
+        _add_earlier_points(chip.coverage, before)
     for number, steered in enumerate(steered_streams(chip.coverage, seed)):
         if time.process_time() > end:
             break
@@ -161,7 +161,7 @@ def functional(
     return {"verilog": digest, "seeds": seeds, **found}
 
 
-def _go_on(coverage: Coverage, before: dict[str, Any]) -> None:
+def _add_earlier_points(coverage: Coverage, before: dict[str, Any]) -> None:
     """Add an earlier report's points, each once."""
     missing = set(before["missing"])
     coverage.add([point for point in coverage.model.all_points if point not in missing])
@@ -180,11 +180,11 @@ _STIMULI: tuple[_Stimulus, ...] = (
     _bus_errors,
     _registers,
     _while_running,
-    _steered,
-    _steered,
+    _run_steered,
+    _run_steered,
     lambda chip, pair, generator: check_layers(pair, generator.getrandbits(16), 2),
     _resets,
-    _steered,
+    _run_steered,
     lambda chip, pair, generator: check_streams(pair, generator.getrandbits(32), 10),
 )
 
@@ -241,7 +241,7 @@ def main(
     for what, name in asked:
         config, seconds = load_config(name), 60 * minutes
         report[what][name] = (
-            functional(config, seed, seconds, report[what].get(name))
+            functional_coverage(config, seed, seconds, report[what].get(name))
             if what == "functional"
             else lines(config, seed, seconds, output.parent)
         )

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from matloom.ir import attributes as given
+from matloom.ir import attributes as kinds
 from matloom.ir.builder import GraphBuilder
 from matloom.ir.graph import Graph, Op, Quantisation
 
@@ -81,19 +81,19 @@ def same(size: int, kernel: int, stride: int = 1, dilation: int = 1) -> tuple[in
 
 def padding(
     network: Network, x: int, kernel: tuple[int, int], stride: int, dilation: int = 1
-) -> given.Padding:
+) -> kinds.Padding:
     """Return the padding that keeps the size of an image."""
     _images, rows, columns, _channels = network.tensors[x].shape
     top, bottom = same(rows, kernel[0], stride, dilation)
     left, right = same(columns, kernel[1], stride, dilation)
-    return given.Padding(top=top, bottom=bottom, left=left, right=right)
+    return kinds.Padding(top=top, bottom=bottom, left=left, right=right)
 
 
 def depthwise(rows: int, columns: int, stride: int = 1, dilation: int = 1) -> Layer:
     """Return a depthwise convolution."""
 
     def layer(network: Network, x: int) -> int:
-        attributes = given.DepthwiseConv2D(
+        attributes = kinds.DepthwiseConv2D(
             stride=(stride, stride),
             dilation=(dilation, dilation),
             padding=padding(network, x, (rows, columns), stride, dilation),
@@ -114,7 +114,7 @@ def convolution(
 
     def layer(network: Network, x: int) -> int:
         for channels in outputs or (network.channels(x),):
-            attributes = given.Conv2D(
+            attributes = kinds.Conv2D(
                 stride=(stride, stride),
                 dilation=(dilation, dilation),
                 padding=padding(network, x, (rows, columns), stride, dilation),
@@ -126,15 +126,15 @@ def convolution(
     return layer
 
 
-def transposed(kernel: int) -> Layer:
+def transposed_convolution(kernel: int) -> Layer:
     """Return a transposed convolution that doubles the size."""
 
     def layer(network: Network, x: int) -> int:
         _images, rows, columns, channels = network.tensors[x].shape
         before, after = same(2 * rows, kernel, 2)
-        attributes = given.TransposeConv(
+        attributes = kinds.TransposeConv(
             stride=(2, 2),
-            padding=given.Padding(top=before, bottom=after, left=before, right=after),
+            padding=kinds.Padding(top=before, bottom=after, left=before, right=after),
             size=(2 * rows, 2 * columns),
         )
         weights = network.weights(channels, kernel, kernel, channels)
@@ -147,7 +147,7 @@ def dense(outputs: int) -> Layer:
     """Return a dense layer."""
 
     def layer(network: Network, x: int) -> int:
-        attributes = given.FullyConnected(keep_num_dims=True)
+        attributes = kinds.FullyConnected(keep_num_dims=True)
         weights = network.weights(outputs, network.channels(x))
         return network.add(Op.FULLY_CONNECTED, [x, weights], attributes)
 
@@ -158,7 +158,7 @@ def pool(op: Op, window: int, stride: int) -> Layer:
     """Return a pooling layer; at stride 1 it keeps the size."""
 
     def layer(network: Network, x: int) -> int:
-        attributes = given.Pool2D(
+        attributes = kinds.Pool2D(
             window=(window, window),
             stride=(stride, stride),
             padding=padding(network, x, (window, window), stride),
@@ -172,27 +172,27 @@ def arithmetic(op: Op) -> Layer:
     """Return an operator of two tensors: its input and the first convolution's map."""
 
     def layer(network: Network, x: int) -> int:
-        return network.add(op, [x, network.first], given.Arithmetic())
+        return network.add(op, [x, network.first], kinds.Arithmetic())
 
     return layer
 
 
-def unary(op: Op, attributes: given.Attributes | None = None) -> Layer:
+def unary(op: Op, attributes: kinds.Attributes | None = None) -> Layer:
     """Return an operator of one tensor."""
     return lambda network, x: network.add(op, [x], attributes)
 
 
 def mean() -> Layer:
     """Return the mean over the map."""
-    return unary(Op.MEAN, given.Reduce(axes=(1, 2), keep_dims=True))
+    return unary(Op.MEAN, kinds.Reduce(axes=(1, 2), keep_dims=True))
 
 
-def doubled() -> Layer:
+def upsampling() -> Layer:
     """Return nearest-neighbour resizing by two."""
 
     def layer(network: Network, x: int) -> int:
         _images, rows, columns, _channels = network.tensors[x].shape
-        attributes = given.Resize(
+        attributes = kinds.Resize(
             size=(2 * rows, 2 * columns), align_corners=False, half_pixel_centers=False
         )
         return network.add(Op.RESIZE_NEAREST_NEIGHBOR, [x], attributes)
@@ -203,11 +203,11 @@ def doubled() -> Layer:
 def first_position(network: Network, x: int) -> int:
     """Return the first position of a map."""
     corner = (0, 0, 0, 0)
-    attributes = given.Slice(begin=corner, size=(1, 1, 1, network.channels(x)), step=(1, 1, 1, 1))
+    attributes = kinds.Slice(begin=corner, size=(1, 1, 1, network.channels(x)), step=(1, 1, 1, 1))
     return network.add(Op.SLICE, [x], attributes)
 
 
-def gated() -> Layer:
+def squeeze_excite() -> Layer:
     """Return squeeze and excite.
 
     The map times a factor for each channel, computed from its mean.
@@ -218,18 +218,18 @@ def gated() -> Layer:
         for outputs in (network.channels(x) // 4, network.channels(x)):
             factor = convolution(1, 1, outputs)(network, factor)
         factor = network.add(Op.LOGISTIC, [factor], quantisation=LOGISTIC)
-        return network.add(Op.MUL, [x, factor], given.Arithmetic())
+        return network.add(Op.MUL, [x, factor], kinds.Arithmetic())
 
     return layer
 
 
-def scaled(op: Op) -> Layer:
+def channel_scaling(op: Op) -> Layer:
     """Return an operator whose second input is a constant for each channel."""
 
     def layer(network: Network, x: int) -> int:
         data = network.random.integers(-127, 128, (network.channels(x),), np.int8)
         factor = network.constant(data, SCALE)
-        attributes = None if op is Op.PRELU else given.Arithmetic()
+        attributes = None if op is Op.PRELU else kinds.Arithmetic()
         return network.add(op, [x, factor], attributes)
 
     return layer
@@ -268,18 +268,18 @@ SHAPES = (
     Shape("3x3, stride 2", (28, 28, 32), convolution(3, 3, stride=2)),
     Shape("1x9", (1, 100, 64), convolution(1, 9)),
     Shape("dense", (1, 1, 256), dense(256)),
-    Shape("transposed 3x3, stride 2", (14, 14, 32), transposed(3)),
-    Shape("transposed 5x5, stride 2", (14, 14, 32), transposed(5)),
+    Shape("transposed 3x3, stride 2", (14, 14, 32), transposed_convolution(3)),
+    Shape("transposed 5x5, stride 2", (14, 14, 32), transposed_convolution(5)),
     Shape("ADD", (14, 14, 64), arithmetic(Op.ADD)),
     Shape("ADD", (28, 28, 32), arithmetic(Op.ADD)),
     Shape("MUL", (14, 14, 64), arithmetic(Op.MUL)),
     Shape("MAXIMUM", (28, 28, 32), lambda network, x: network.add(Op.MAXIMUM, [x, network.first])),
-    Shape("MUL by channel", (28, 28, 32), scaled(Op.MUL)),
-    Shape("PRELU", (28, 28, 32), scaled(Op.PRELU)),
+    Shape("MUL by channel", (28, 28, 32), channel_scaling(Op.MUL)),
+    Shape("PRELU", (28, 28, 32), channel_scaling(Op.PRELU)),
     Shape("AVERAGE_POOL 3x3", (28, 28, 32), pool(Op.AVERAGE_POOL_2D, 3, 1)),
     Shape("MAX_POOL 3x3", (28, 28, 32), pool(Op.MAX_POOL_2D, 3, 1)),
     Shape("MAX_POOL 2x2, stride 2", (28, 28, 32), pool(Op.MAX_POOL_2D, 2, 2)),
     Shape("MEAN", (28, 28, 32), mean()),
-    Shape("RESIZE_NEAREST by 2", (14, 14, 32), doubled()),
-    Shape("squeeze and excite", (14, 14, 64), gated()),
+    Shape("RESIZE_NEAREST by 2", (14, 14, 32), upsampling()),
+    Shape("squeeze and excite", (14, 14, 64), squeeze_excite()),
 )

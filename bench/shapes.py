@@ -68,13 +68,13 @@ def key(row: dict[str, Any]) -> tuple[str, tuple[int, ...]]:
     return row["name"], tuple(row["map"])
 
 
-def slower(row: dict[str, Any], kept: dict[str, Any]) -> str | None:
+def slower(row: dict[str, Any], stored: dict[str, Any]) -> str | None:
     """Return a sentence about a layer that takes more cycles than in the report."""
-    allowed = kept["cycles"] * (1 + TOLERANCE)
+    allowed = stored["cycles"] * (1 + TOLERANCE)
     if row["cycles"] <= allowed:
         return None
     return (
-        f"{row['name']} on {row['map']}: cycles must be at most {kept['cycles']:,} "
+        f"{row['name']} on {row['map']}: cycles must be at most {stored['cycles']:,} "
         f"+ {TOLERANCE:.0%}, not {row['cycles']:,}"
     )
 

@@ -41,7 +41,7 @@ ON_CHIP, MOST_CYCLES = 3, 5_000_000
 TOLERANCE = 1e-5
 
 
-def recorded(folder: Path, name: str) -> tuple[str, list[np.ndarray], list[np.ndarray]]:
+def load_recorded(folder: Path, name: str) -> tuple[str, list[np.ndarray], list[np.ndarray]]:
     """Return the runtime that recorded a network's outputs, its inputs, and the outputs."""
     with np.load(folder / "golden" / f"{name.replace('/', '__')}.npz") as golden:
         inputs = [golden[f"in{at}"] for at in range(100) if f"in{at}" in golden]
@@ -89,7 +89,7 @@ def measure(
     folder: Path, name: str, preset: str, limit: float, *, rtl: bool = False
 ) -> dict[str, Any]:
     """Return the entry of a network at a preset."""
-    kind, inputs, outputs = recorded(folder, name)
+    kind, inputs, outputs = load_recorded(folder, name)
     entry: dict[str, Any] = {"collection": folder.name, "name": name, "preset": preset}
     entry |= {"expected": kind, "samples": len(outputs[0])}
     begin = time.process_time()

@@ -67,7 +67,7 @@ class Builder:
         self.tensors.append(FileTensor(name=name, shape=tuple(shape), dtype=dtype, **given))
         return len(self.tensors) - 1
 
-    def given(self, shape: Sequence[int], dtype: str | None = None, **more: Any) -> int:
+    def input(self, shape: Sequence[int], dtype: str | None = None, **more: Any) -> int:
         """Return the number of a new input."""
         number = self.tensor(shape, dtype, **more)
         self.inputs.append(number)
@@ -151,8 +151,8 @@ def input_arrays(network: FileNetwork, seed: int, calls: int = 3) -> list[list[N
         arrays = []
         for number in network.inputs:
             tensor = network.tensors[number]
-            if tensor.given is not None:
-                arrays.append(tensor.given)
+            if tensor.input is not None:
+                arrays.append(tensor.input)
                 continue
             array = _random(noise, tensor.shape, tensor.dtype, (3.0, 8.0, 100.0)[call % 3])
             if call == 1 and tensor.dtype in ("int8", "uint8", "int16") and array.size:

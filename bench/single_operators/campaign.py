@@ -183,17 +183,17 @@ def _difference(ours: Answer, theirs: Answer, reach: list[float]) -> str:
     return ""
 
 
-def _first_difference(found: NDArray[Any], wanted: NDArray[Any], reach: float) -> str:
-    if found.size != wanted.size or found.dtype != wanted.dtype:
-        return f"{found.dtype} {found.shape}, not {wanted.dtype} {wanted.shape}"
-    found, wanted = found.reshape(-1), wanted.reshape(-1)
-    if wanted.dtype.kind == "f":
-        finite = wanted[np.isfinite(wanted)]
+def _first_difference(actual: NDArray[Any], expected: NDArray[Any], reach: float) -> str:
+    if actual.size != expected.size or actual.dtype != expected.dtype:
+        return f"{actual.dtype} {actual.shape}, not {expected.dtype} {expected.shape}"
+    actual, expected = actual.reshape(-1), expected.reshape(-1)
+    if expected.dtype.kind == "f":
+        finite = expected[np.isfinite(expected)]
         room = 1e-5 * float(np.abs(finite).max(initial=reach))
-        wrong = ~np.isclose(found, wanted, rtol=1e-5, atol=room, equal_nan=True)
+        wrong = ~np.isclose(actual, expected, rtol=1e-5, atol=room, equal_nan=True)
     else:
-        wrong = found != wanted
+        wrong = actual != expected
     if not wrong.any():
         return ""
     at = int(np.argmax(wrong))
-    return f"{int(wrong.sum())} of {wrong.size}, at {at} {found[at]}, not {wanted[at]}"
+    return f"{int(wrong.sum())} of {wrong.size}, at {at} {actual[at]}, not {expected[at]}"

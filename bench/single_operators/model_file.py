@@ -75,11 +75,11 @@ def write_file(network: FileNetwork) -> bytes:
     for operator in network.operators:
         _operator(model, graph, operator)
     if not network.outside:
-        return _packed(model)
+        return _pack(model)
     return _with_data_outside(model, [(buffer, raw) for buffer, raw in held if raw])
 
 
-def _packed(model: Any) -> bytes:
+def _pack(model: Any) -> bytes:
     builder = flatbuffers.Builder(1024)
     builder.Finish(model.Pack(builder), b"TFL3")
     return bytes(builder.Output())
@@ -90,11 +90,11 @@ def _with_data_outside(model: Any, held: list[tuple[Any, bytes]]) -> bytes:
     for buffer, raw in held:
         # Any offset but 0 and 1, which mean inside.
         buffer.data, buffer.offset, buffer.size = None, 2, len(raw)
-    end = len(_packed(model))
+    end = len(_pack(model))
     for buffer, raw in held:
         buffer.offset = -(-end // _ALIGNMENT) * _ALIGNMENT
         end = buffer.offset + len(raw)
-    content = bytearray(_packed(model))
+    content = bytearray(_pack(model))
     for buffer, raw in held:
         content.extend(bytes(buffer.offset - len(content)))
         content.extend(raw)

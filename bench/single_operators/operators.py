@@ -26,11 +26,11 @@ def _arithmetic(b: Builder, name: str) -> FileNetwork:
     limits = name in ("MAXIMUM", "MINIMUM")
     if b.dtype == "float32" and b.chance(0.2):
         b.dtype = "int32"
-    first = b.given(shape)
+    first = b.input(shape)
     kept = {}
     if limits and b.chance(0.9):
         kept = {"scales": b.tensors[first].scales, "zeros": b.tensors[first].zeros}
-    make = b.constant if b.chance(0.3) else b.given
+    make = b.constant if b.chance(0.3) else b.input
     second = make(other, **kept)
     output = b.like(first) if limits and b.chance(0.9) else b.tensor(shape)
     pair = (second, first) if b.chance(0.3) and other == shape else (first, second)
@@ -52,7 +52,7 @@ def _pool(b: Builder, name: str) -> FileNetwork:
     fields["padding"] = _padding_of(b, shape[1:3], window, (1, 1))
     strides = (fields["strideH"], fields["strideW"])
     sizes = _sizes(shape[1:3], window, strides, (1, 1), fields["padding"])
-    given = b.given(shape)
+    given = b.input(shape)
     made = (shape[0], *sizes, shape[3])
     output = b.like(given, made) if b.chance(0.9) else b.tensor(made)
     return b.network(name, (given,), (output,), ("Pool2DOptions", fields))
@@ -150,7 +150,7 @@ def _convolution(b: Builder, name: str) -> FileNetwork:
         filters = (1, *window, channels)
     else:
         filters = (channels, *window, shape[3])
-    given = b.given(shape)
+    given = b.input(shape)
     weights, scales = _weights(b, filters, 3 if depthwise else 0, given)
     bias = _bias(b, channels, given, scales)
     strides = (fields["strideH"], fields["strideW"])
@@ -164,7 +164,7 @@ def _convolution(b: Builder, name: str) -> FileNetwork:
     return b.network(name, (given, weights, *bias), (output,), (kind, fields), version)
 
 
-def _transposed(b: Builder, name: str) -> FileNetwork:
+def _transposed_convolution(b: Builder, name: str) -> FileNetwork:
     shape, channels = b.shape(4, 5), b.random.randint(1, 5)
     window = (b.random.randint(1, 3), b.random.randint(1, 3))
     strides, padding = (b.random.randint(1, 2), b.random.randint(1, 2)), b.random.randint(0, 1)
@@ -174,7 +174,7 @@ def _transposed(b: Builder, name: str) -> FileNetwork:
     ]
     made = (shape[0], *sizes, channels)
     size = b.numbers(made)
-    given = b.given(shape)
+    given = b.input(shape)
     weights, scales = _weights(b, (channels, *window, shape[3]), 0, given)
     bias = _bias(b, channels, given, scales)
     output = _result(b, made, given, scales, window[0] * window[1] * shape[3])
@@ -189,7 +189,7 @@ def _dense(b: Builder, name: str) -> FileNetwork:
     shape = (*b.shape(rank - 1, 4), depth)
     keep = b.chance(0.3)
     rows = int(np.prod(shape[:-1]))
-    given = b.given(shape)
+    given = b.input(shape)
     weights, scales = _weights(b, (channels, depth), 0, given)
     bias = _bias(b, channels, given, scales)
     made = (*shape[:-1], channels) if keep else (rows, channels)
@@ -201,7 +201,7 @@ def _dense(b: Builder, name: str) -> FileNetwork:
 
 def _unary(b: Builder, name: str) -> FileNetwork:
     """Draw an operator from one tensor to another of the same shape."""
-    given = b.given(b.shape())
+    given = b.input(b.shape())
     fixed = {
         "LOGISTIC": {"int8": (1 / 256, -128), "uint8": (1 / 256, 0), "int16": (1 / 32768, 0)},
         "TANH": {"int8": (1 / 128, 0), "uint8": (1 / 128, 128), "int16": (1 / 32768, 0)},
@@ -227,7 +227,7 @@ def _unary(b: Builder, name: str) -> FileNetwork:
 
 
 def _softmax(b: Builder, name: str) -> FileNetwork:
-    given = b.given(b.shape(b.random.choice((1, 2, 2, 3, 4)), 8))
+    given = b.input(b.shape(b.random.choice((1, 2, 2, 3, 4)), 8))
     shape, dtype = b.tensors[given].shape, b.dtype
     if name == "LOG_SOFTMAX":
         fixed: dict[str, Any] = {"int8": (16 / 256, 127), "uint8": (16 / 256, 255)}
@@ -251,7 +251,7 @@ def _conversion(b: Builder, name: str) -> FileNetwork:
     source = "float32" if name == "QUANTIZE" and b.chance(0.4) else b.random.choice(types)
     target = "float32" if name == "DEQUANTIZE" else b.random.choice(types[:3])
     shape = b.shape()
-    given = b.given(shape, source)
+    given = b.input(shape, source)
     output = b.tensor(shape, target)
     kind = "QuantizeOptions" if name == "QUANTIZE" else "DequantizeOptions"
     return b.network(name, (given,), (output,), (kind, {}), 2)
@@ -260,7 +260,7 @@ def _conversion(b: Builder, name: str) -> FileNetwork:
 def _reshape(b: Builder, name: str) -> FileNetwork:
     shape = b.shape()
     total = int(np.prod(shape))
-    made, inputs, options = (total,), [b.given(shape)], None
+    made, inputs, options = (total,), [b.input(shape)], None
     if name == "EXPAND_DIMS":
         axis = b.random.randint(-len(shape) - 1, len(shape))
         at = axis % (len(shape) + 1)
@@ -283,7 +283,7 @@ def _reshape(b: Builder, name: str) -> FileNetwork:
 def _reduction(b: Builder, name: str) -> FileNetwork:
     shape, keep = b.shape(b.random.choice((2, 3, 4, 4))), b.chance(0.5)
     axes = b.random.sample(range(len(shape)), b.random.randint(1, len(shape)))
-    given = b.given(shape)
+    given = b.input(shape)
     wanted = [axis - len(shape) if b.chance(0.3) else axis for axis in axes]
     numbers = b.numbers(wanted if len(wanted) > 1 or b.chance(0.7) else wanted[0])
     made = [1 if at in axes else length for at, length in enumerate(shape)]
@@ -298,7 +298,7 @@ def _pick(b: Builder, name: str) -> FileNetwork:
     shape = b.shape(b.random.choice((1, 2, 3, 4)))
     axis = b.random.randrange(-len(shape), len(shape))
     dtype = b.random.choice(("int32", "int64"))
-    given = b.given(shape)
+    given = b.input(shape)
     number = b.numbers([axis] if b.chance(0.5) else axis)
     made = [length for at, length in enumerate(shape) if at != axis % len(shape)]
     kind = "ArgMax" if name == "ARG_MAX" else "ArgMin"
@@ -325,7 +325,7 @@ def _join(b: Builder, name: str) -> FileNetwork:
             if not same
             else {"scales": b.tensors[numbers[0]].scales, "zeros": b.tensors[numbers[0]].zeros}
         )
-        make = b.constant if numbers and b.chance(0.2) else b.given
+        make = b.constant if numbers and b.chance(0.2) else b.input
         numbers.append(make(part, **kept))
     made = (*shape[:at], count, *shape[at:]) if pack else (*shape[:at], total, *shape[at + 1 :])
     output = b.like(numbers[0], made) if b.chance(0.8) else b.tensor(made)
@@ -346,7 +346,7 @@ def _part(b: Builder, name: str) -> FileNetwork:
     if name != "SPLIT_V":
         sizes = [1 if name == "UNPACK" else sizes[0]] * count
     shape[at] = sum(sizes)
-    given = b.given(shape)
+    given = b.input(shape)
     outputs = []
     for size in sizes:
         made = [*shape[:at], *([] if name == "UNPACK" else [size]), *shape[at + 1 :]]
@@ -367,7 +367,7 @@ def _padding(b: Builder, name: str) -> FileNetwork:
     if name == "MIRROR_PAD":
         pads = [pad if length > 1 else [0, 0] for pad, length in zip(pads, shape, strict=True)]
     made = [length + sum(pad) for length, pad in zip(shape, pads, strict=True)]
-    given = b.given(shape)
+    given = b.input(shape)
     inputs = [given, b.numbers(pads, b.random.choice(("int32", "int32", "int64")))]
     if name == "PADV2":
         inputs.append(
@@ -380,14 +380,14 @@ def _padding(b: Builder, name: str) -> FileNetwork:
 
 def _parametric(b: Builder, name: str) -> FileNetwork:
     shape = b.shape(b.random.choice((2, 3, 4)))
-    given = b.given(shape)
+    given = b.input(shape)
     slopes = (*(1 for _ in shape[:-1]), shape[-1])[1:] if b.chance(0.7) else shape
     return b.network(name, (given, b.constant(slopes or (1,))), (b.tensor(shape),))
 
 
 def _resize(b: Builder, name: str) -> FileNetwork:
     shape, sizes = b.shape(4, 5), (b.random.randint(1, 9), b.random.randint(1, 9))
-    given = b.given(shape)
+    given = b.input(shape)
     output = b.like(given, (shape[0], *sizes, shape[3]))
     fields = {"alignCorners": b.chance(0.3), "halfPixelCenters": False}
     fields["halfPixelCenters"] = not fields["alignCorners"] and b.chance(0.5)
@@ -401,7 +401,7 @@ def _slice(b: Builder, name: str) -> FileNetwork:
     ends = [
         b.random.randint(begin + 1, length) for begin, length in zip(begins, shape, strict=True)
     ]
-    given = b.given(shape)
+    given = b.input(shape)
     if name == "SLICE":
         sizes = [end - begin for begin, end in zip(begins, ends, strict=True)]
         whole = [
@@ -430,7 +430,7 @@ def _slice(b: Builder, name: str) -> FileNetwork:
 def _transpose(b: Builder, name: str) -> FileNetwork:
     shape = b.shape()
     order = b.random.sample(range(len(shape)), len(shape))
-    given = b.given(shape)
+    given = b.input(shape)
     output = b.like(given, [shape[at] for at in order])
     return b.network(name, (given, b.numbers(order)), (output,), ("TransposeOptions", {}))
 
@@ -439,7 +439,7 @@ def _blocks(b: Builder, name: str) -> FileNetwork:
     rows, columns, depth, size = *b.shape(2, 3), b.random.randint(1, 3), 2
     small, large = (1, rows, columns, depth * 4), (1, rows * 2, columns * 2, depth)
     source, target = (large, small) if name == "SPACE_TO_DEPTH" else (small, large)
-    given = b.given(source)
+    given = b.input(source)
     kind = "SpaceToDepth" if name == "SPACE_TO_DEPTH" else "DepthToSpace"
     output = b.like(given, target)
     return b.network(name, (given,), (output,), (f"{kind}Options", {"blockSize": size}))
@@ -447,21 +447,21 @@ def _blocks(b: Builder, name: str) -> FileNetwork:
 
 def _matrices(b: Builder, name: str) -> FileNetwork:
     batch, rows, depth, columns = (b.random.randint(1, 4) for _ in range(4))
-    first, second = b.given((batch, rows, depth)), b.given((batch, depth, columns))
+    first, second = b.input((batch, rows, depth)), b.input((batch, depth, columns))
     output = b.tensor((batch, rows, columns))
     return b.network(name, (first, second), (output,), ("BatchMatMulOptions", {}))
 
 
 def _comparison(b: Builder, name: str) -> FileNetwork:
     shape = b.shape()
-    pair = (b.given(shape), b.given(shape))
+    pair = (b.input(shape), b.input(shape))
     kind = {"EQUAL": "Equal", "GREATER": "Greater", "LESS": "Less"}[name]
     return b.network(name, pair, (b.tensor(shape, "bool"),), (f"{kind}Options", {}))
 
 
 def _pairs(b: Builder, name: str) -> FileNetwork:
     shape = b.shape()
-    pair = (b.given(shape), b.given(shape))
+    pair = (b.input(shape), b.input(shape))
     kind = {"FLOOR_DIV": "FloorDiv", "SQUARED_DIFFERENCE": "SquaredDifference"}.get(name)
     options = None if kind is None else (f"{kind}Options", {})
     return b.network(name, pair, (b.tensor(shape),), options)
@@ -471,7 +471,7 @@ def _gather(b: Builder, name: str) -> FileNetwork:
     shape = b.shape()
     axis = b.random.randrange(len(shape))
     places = [b.random.randrange(shape[axis]) for _ in range(b.random.randint(1, 4))]
-    given = b.given(shape)
+    given = b.input(shape)
     output = b.like(given, (*shape[:axis], len(places), *shape[axis + 1 :]))
     return b.network(name, (given, b.numbers(places)), (output,), ("GatherOptions", {"axis": axis}))
 
@@ -479,13 +479,13 @@ def _gather(b: Builder, name: str) -> FileNetwork:
 def _tile(b: Builder, name: str) -> FileNetwork:
     shape = b.shape()
     times = [b.random.randint(1, 3) for _ in shape]
-    given = b.given(shape)
+    given = b.input(shape)
     made = [length * count for length, count in zip(shape, times, strict=True)]
     return b.network(name, (given, b.numbers(times)), (b.like(given, made),), ("TileOptions", {}))
 
 
-def _cumulated(b: Builder, name: str) -> FileNetwork:
-    given = b.given(b.shape())
+def _cumulative_sum(b: Builder, name: str) -> FileNetwork:
+    given = b.input(b.shape())
     number = b.numbers(b.random.randrange(len(b.tensors[given].shape)))
     fields = {"exclusive": b.chance(0.5), "reverse": b.chance(0.5)}
     return b.network(name, (given, number), (b.like(given),), ("CumsumOptions", fields))
@@ -510,7 +510,7 @@ _DRAWN: dict[str, _Draw] = {
     **dict.fromkeys(("SLICE", "STRIDED_SLICE"), _slice),
     **dict.fromkeys(("SPLIT", "SPLIT_V", "UNPACK"), _part),
     "TRANSPOSE": _transpose,
-    "TRANSPOSE_CONV": _transposed,
+    "TRANSPOSE_CONV": _transposed_convolution,
     **dict.fromkeys(("ELU", "EXP", "ABS", "SQUARE", "NEG", "RSQRT"), _unary),
     **dict.fromkeys(("FLOOR", "CEIL", "ROUND", "LOG", "SIN", "L2_NORMALIZATION"), _unary),
     **dict.fromkeys(("REDUCE_MAX", "REDUCE_MIN"), _reduction),
@@ -518,7 +518,7 @@ _DRAWN: dict[str, _Draw] = {
     **dict.fromkeys(("EQUAL", "GREATER", "LESS"), _comparison),
     **dict.fromkeys(("FLOOR_DIV", "SQUARED_DIFFERENCE"), _pairs),
     "BATCH_MATMUL": _matrices,
-    "CUMSUM": _cumulated,
+    "CUMSUM": _cumulative_sum,
     "GATHER": _gather,
     "MIRROR_PAD": _padding,
     "RESIZE_BILINEAR": _resize,

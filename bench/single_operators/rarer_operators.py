@@ -31,7 +31,7 @@ def _unary(b: Builder, name: str) -> FileNetwork:
         b.dtype = "bool"
     else:
         _type(b, "float32")
-    given = b.given(b.shape())
+    given = b.input(b.shape())
     output = b.like(given) if b.chance(0.5) else b.tensor(b.tensors[given].shape)
     options: tuple[str, dict[str, Any]] | None = (_table(name), {})
     if name in ("SQRT", "RELU_N1_TO_1", "RELU_0_TO_1"):
@@ -58,8 +58,8 @@ def _binary(b: Builder, name: str) -> FileNetwork:
     kept = {} if name in ("DIV", "POW", "FLOOR_MOD") else {"scales": (), "zeros": ()}
     if b.dtype in ("int8", "uint8", "int16") and name not in ("RIGHT_SHIFT", "BITWISE_XOR"):
         kept = {}
-    first = b.given(shape, **kept)
-    second = (b.constant if b.chance(0.3) else b.given)(other, **kept)
+    first = b.input(shape, **kept)
+    second = (b.constant if b.chance(0.3) else b.input)(other, **kept)
     compares = name in ("GREATER_EQUAL", "LESS_EQUAL", "NOT_EQUAL") or name in _LOGICAL
     output = b.tensor(shape, "bool" if compares else None, **kept)
     fields = {"fusedActivationFunction": b.random.choice((0, 0, 1, 3))} if name == "DIV" else {}
@@ -70,14 +70,14 @@ def _binary(b: Builder, name: str) -> FileNetwork:
 def _cast(b: Builder, name: str) -> FileNetwork:
     types = ("int8", "uint8", "int16", "int32", "int64", "float32", "bool")
     source, target = b.random.choice(types), b.random.choice(types)
-    given = b.given(b.shape(), source, scales=())
+    given = b.input(b.shape(), source, scales=())
     output = b.tensor(b.tensors[given].shape, target, scales=())
     return b.network(name, (given,), (output,), ("CastOptions", {}))
 
 
 def _sum_of_many(b: Builder, name: str) -> FileNetwork:
     shape = b.shape()
-    given = [b.given(shape) for _ in range(b.random.randint(1, 4))]
+    given = [b.input(shape) for _ in range(b.random.randint(1, 4))]
     return b.network(name, given, (b.tensor(shape),), ("AddNOptions", {}))
 
 
@@ -95,7 +95,7 @@ def _batches(b: Builder, name: str) -> FileNetwork:
     small = (many * one, *(size // block for size, block in zip(whole, blocks, strict=True)), depth)
     large = (many, *inner, depth)
     source, target = (large, small) if name == "SPACE_TO_BATCH_ND" else (small, large)
-    given = b.given(source)
+    given = b.input(source)
     inputs = (given, b.numbers(blocks), b.numbers(edges))
     kind = "SpaceToBatchND" if name == "SPACE_TO_BATCH_ND" else "BatchToSpaceND"
     return b.network(name, inputs, (b.like(given, target),), (f"{kind}Options", {}))
@@ -104,7 +104,7 @@ def _batches(b: Builder, name: str) -> FileNetwork:
 def _broadcast(b: Builder, name: str) -> FileNetwork:
     _type(b, "int32", "bool", "float32")
     shape = b.shape()
-    given = b.given(tuple(1 if b.chance(0.4) else length for length in shape))
+    given = b.input(tuple(1 if b.chance(0.4) else length for length in shape))
     output = b.like(given, shape)
     return b.network(name, (given, b.numbers(shape)), (output,), ("BroadcastToOptions", {}))
 
@@ -113,9 +113,9 @@ def _update(b: Builder, name: str) -> FileNetwork:
     shape = b.shape()
     part = [b.random.randint(1, length) for length in shape]
     begins = [b.random.randint(0, length - size) for length, size in zip(shape, part, strict=True)]
-    given = b.given(shape)
+    given = b.input(shape)
     kept = {"scales": b.tensors[given].scales, "zeros": b.tensors[given].zeros}
-    inputs = (given, b.given(part, **kept), b.numbers(begins))
+    inputs = (given, b.input(part, **kept), b.numbers(begins))
     return b.network(name, inputs, (b.like(given),), ("DynamicUpdateSliceOptions", {}))
 
 
@@ -131,7 +131,7 @@ def _look_up(b: Builder, name: str) -> FileNetwork:
 
 def _fill(b: Builder, name: str) -> FileNetwork:
     shape = b.shape()
-    given = b.given(())
+    given = b.input(())
     return b.network(name, (b.numbers(shape), given), (b.like(given, shape),), ("FillOptions", {}))
 
 
@@ -139,7 +139,7 @@ def _gather_nd(b: Builder, name: str) -> FileNetwork:
     shape = b.shape(b.random.choice((2, 3, 4)))
     depth, count = b.random.randint(1, len(shape)), b.random.randint(1, 4)
     places = [[b.random.randrange(length) for length in shape[:depth]] for _ in range(count)]
-    given = b.given(shape)
+    given = b.input(shape)
     output = b.like(given, (count, *shape[depth:]))
     dtype = b.random.choice(("int32", "int64"))
     return b.network(name, (given, b.numbers(places, dtype)), (output,), ("GatherNdOptions", {}))
@@ -148,7 +148,7 @@ def _gather_nd(b: Builder, name: str) -> FileNetwork:
 def _scatter(b: Builder, name: str) -> FileNetwork:
     shape, count = b.shape(2), b.random.randint(1, 3)
     places = [[b.random.randrange(shape[0])] for _ in range(count)]
-    given = b.given((count, shape[1]))
+    given = b.input((count, shape[1]))
     inputs = (b.numbers(places), given, b.numbers(shape))
     return b.network(name, inputs, (b.like(given, shape),), ("ScatterNdOptions", {}))
 
@@ -166,7 +166,7 @@ def _pool(b: Builder, name: str) -> FileNetwork:
     }
     sizes = [size - reach + 1 for size, reach in zip(shape[1:3], window, strict=True)]
     output = b.tensor((shape[0], *sizes, shape[3]))
-    return b.network(name, (b.given(shape),), (output,), ("Pool2DOptions", fields))
+    return b.network(name, (b.input(shape),), (output,), ("Pool2DOptions", fields))
 
 
 def _reduction(b: Builder, name: str) -> FileNetwork:
@@ -177,13 +177,13 @@ def _reduction(b: Builder, name: str) -> FileNetwork:
     made = [1 if at in axes else length for at, length in enumerate(shape)]
     if not keep:
         made = [length for at, length in enumerate(shape) if at not in axes]
-    inputs = (b.given(shape), b.numbers(axes))
+    inputs = (b.input(shape), b.numbers(axes))
     options, version = ("ReducerOptions", {"keepDims": keep}), 1 if name in _LOGICAL else 2
     return b.network(name, inputs, (b.tensor(made),), options, version)
 
 
 def _reverse(b: Builder, name: str) -> FileNetwork:
-    given = b.given(b.shape())
+    given = b.input(b.shape())
     axis = b.numbers([b.random.randrange(len(b.tensors[given].shape))])
     return b.network(name, (given, axis), (b.like(given),), ("ReverseV2Options", {}))
 
@@ -195,17 +195,17 @@ def _choice(b: Builder, name: str) -> FileNetwork:
         asked = tuple(1 if b.chance(0.3) else length for length in shape)
         if name == "SELECT":
             asked = shape[:1]
-    first = b.given(shape)
+    first = b.input(shape)
     kept = {"scales": b.tensors[first].scales, "zeros": b.tensors[first].zeros}
-    second = (b.constant if b.chance(0.3) else b.given)(shape, **kept)
+    second = (b.constant if b.chance(0.3) else b.input)(shape, **kept)
     output = b.like(first) if b.chance(0.8) else b.tensor(shape)
-    inputs = (b.given(asked, "bool"), first, second)
+    inputs = (b.input(asked, "bool"), first, second)
     return b.network(name, inputs, (output,), (_table(name), {}))
 
 
-def _about(b: Builder, name: str) -> FileNetwork:
+def _shape_or_rank(b: Builder, name: str) -> FileNetwork:
     """Draw SHAPE or RANK, whose result depends on no values."""
-    given = b.given(b.shape())
+    given = b.input(b.shape())
     made = (len(b.tensors[given].shape),) if name == "SHAPE" else ()
     dtype = b.random.choice(("int32", "int64")) if name == "SHAPE" else "int32"
     fields = {"outType": 2 if dtype == "int32" else 4} if name == "SHAPE" else {}
@@ -218,7 +218,7 @@ def _filters(b: Builder, name: str) -> FileNetwork:
     batch, size, units, rank, memory = (b.random.randint(1, 4) for _ in range(5))
     number = units * rank
     state = "int16" if b.dtype == "int8" and b.chance(0.6) else b.dtype
-    given = b.given((batch, size))
+    given = b.input((batch, size))
     features = b.constant((number, size))
     times = b.constant((number, memory), state)
     scale = 1.0
@@ -247,7 +247,7 @@ def _numbers(b: Builder, name: str) -> FileNetwork:
         inputs = [b.numbers(value) for value in (first, first + length * step, step)]
         return b.network(name, inputs, (b.tensor((length,), "int32"),), ("RangeOptions", {}))
     count, depth = b.random.randint(1, 5), b.random.randint(1, 5)
-    places = b.given((count,), "int32")
+    places = b.input((count,), "int32")
     on, off = b.constant(()), b.constant(())
     inputs = [places, b.numbers(depth), on, off]
     output = b.like(on, (count, depth))
@@ -255,7 +255,7 @@ def _numbers(b: Builder, name: str) -> FileNetwork:
 
 
 def _largest(b: Builder, name: str) -> FileNetwork:
-    given = b.given(b.shape())
+    given = b.input(b.shape())
     shape = b.tensors[given].shape
     count = b.random.randint(1, shape[-1])
     made = (*shape[:-1], count)
@@ -266,11 +266,11 @@ def _largest(b: Builder, name: str) -> FileNetwork:
 def _of_unknown_size(b: Builder, name: str) -> FileNetwork:
     """Draw WHERE or UNIQUE: values decide how many results there are."""
     if name == "WHERE":
-        given = b.given(b.shape(), "bool")
+        given = b.input(b.shape(), "bool")
         made = (1, len(b.tensors[given].shape))
         return b.network(name, (given,), (b.tensor(made, "int64"),), ("WhereOptions", {}))
     b.dtype = b.random.choice(("int32", "int64", "float32"))
-    given = b.given((b.random.randint(1, 6),))
+    given = b.input((b.random.randint(1, 6),))
     outputs = (b.tensor((1,)), b.tensor(b.tensors[given].shape, "int32"))
     return b.network(name, (given,), outputs, ("UniqueOptions", {"idxOutType": 2}))
 
@@ -281,12 +281,12 @@ def _volumes(b: Builder, name: str) -> FileNetwork:
     weights = b.constant((1, 1, 1, shape[4], channels))
     fields = {"padding": 1, "strideD": 1, "strideH": 1, "strideW": 1}
     output = b.tensor((*shape[:4], channels))
-    return b.network(name, (b.given(shape), weights), (output,), ("Conv3DOptions", fields))
+    return b.network(name, (b.input(shape), weights), (output,), ("Conv3DOptions", fields))
 
 
-def _normalised(b: Builder, name: str) -> FileNetwork:
+def _normalisation(b: Builder, name: str) -> FileNetwork:
     b.dtype = "float32"
-    given = b.given(b.shape(4))
+    given = b.input(b.shape(4))
     fields = {"radius": 2, "bias": 1.0, "alpha": 0.5, "beta": 0.5}
     options = ("LocalResponseNormalizationOptions", fields)
     return b.network(name, (given,), (b.like(given),), options)
@@ -312,11 +312,11 @@ RARER_OPERATORS: dict[str, _Draw] = {
     **dict.fromkeys(("REDUCE_ALL", "REDUCE_ANY", "REDUCE_PROD"), _reduction),
     "REVERSE_V2": _reverse,
     **dict.fromkeys(("SELECT", "SELECT_V2"), _choice),
-    **dict.fromkeys(("SHAPE", "RANK"), _about),
+    **dict.fromkeys(("SHAPE", "RANK"), _shape_or_rank),
     "SVDF": _filters,
     **dict.fromkeys(("RANGE", "ONE_HOT"), _numbers),
     "TOPK_V2": _largest,
     **dict.fromkeys(("WHERE", "UNIQUE"), _of_unknown_size),
     "CONV_3D": _volumes,
-    "LOCAL_RESPONSE_NORMALIZATION": _normalised,
+    "LOCAL_RESPONSE_NORMALIZATION": _normalisation,
 }

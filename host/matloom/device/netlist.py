@@ -29,11 +29,11 @@ def build(config: Config, trace: str = "", on_line: Callable[[str], None] | None
 
 
 def _build(config: Config, trace: str, on_line: Callable[[str], None] | None) -> Path:
-    from matloom_rtl.fpga.netlist import mapped
+    from matloom_rtl.fpga.netlist import map_chip
     from matloom_rtl.generate import generate
 
     chip = generate(config)
-    verilog = mapped(chip, on_line or (lambda _line: None))
+    verilog = map_chip(chip, on_line or (lambda _line: None))
     # Cells are too small to be separate modules in a simulation.
     flags = [*arguments(config, trace, "none"), "--flatten"]
     return simulator_of(chip, verilog, flags, on_line=on_line)

@@ -40,13 +40,13 @@ def _build(plan: Any, on_line: Callable[[str], None] | None) -> Path:
 
 def _source(plan: Any, on_line: Callable[[str], None] | None) -> SimulatorSources:
     from matloom_rtl.board.plan import BOARD_TOP
-    from matloom_rtl.fpga.netlist import mapped_verilog
+    from matloom_rtl.fpga.netlist import map_verilog
 
     say = on_line or (lambda _line: None)
     step = round(1e12 / plan.link.baud / plan.link.divisor * (1 - _FAST))
     return SimulatorSources(
         top=BOARD_TOP,
-        verilog=mapped_verilog(plan.verilog, BOARD_TOP, say, plan.soft_columns),
+        verilog=map_verilog(plan.verilog, BOARD_TOP, say, plan.soft_columns),
         label=f"board-netlist-{plan.name}-{plan.config.digest:08x}",
         harness=_HARNESS,
         defines=(f"MATLOOM_STEP_PS={step}", f"MATLOOM_INPUT_HZ={plan.board.input_hz}"),

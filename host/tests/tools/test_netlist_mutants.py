@@ -48,7 +48,7 @@ def test_mutants_of_a_small_chip(tmp_path):
     made = netlist_mutants.with_mutants(drawn, tmp_path)
     text = made.read_text()
     assert netlist_mutants.with_mutants(drawn, tmp_path) == made
-    observed = mutant_yosys.observed(made)
+    observed = mutant_yosys.observable_mutants(made)
     changed = {drawn[number - 1] for number in observed}
     assert observed <= set(range(1, len(drawn) + 1))
     assert of_register[0] in changed
@@ -56,17 +56,17 @@ def test_mutants_of_a_small_chip(tmp_path):
     unused = [each for each in drawn if "-module leaf" in each and "$xor$" in each]
     assert unused
     assert not changed & set(unused)
-    assert not mutant_yosys.equivalent(unused[0], tmp_path)
+    assert not mutant_yosys.is_equivalent(unused[0], tmp_path)
     assert any("-module leaf" in each for each in changed)
     assert re.search(r"input \[11:0\] mutsel;", text)
     numbers = {int(found, 16) for found in re.findall(r"mutsel == 12'h([0-9a-f]+)", text)}
     assert numbers <= set(range(1, len(drawn) + 1))
     assert len(numbers) >= len(drawn) // 2
-    assert mutant_yosys.equivalent(without[0], tmp_path)
+    assert mutant_yosys.is_equivalent(without[0], tmp_path)
     # A net with a name that differs, and that nothing shows.
     unseen = [each for each in drawn if "$xor$chip.v:6" in each and "-port Y " in each]
-    assert mutant_yosys.equivalent(unseen[0], tmp_path)
-    assert not mutant_yosys.equivalent(of_register[0], tmp_path)
+    assert mutant_yosys.is_equivalent(unseen[0], tmp_path)
+    assert not mutant_yosys.is_equivalent(of_register[0], tmp_path)
 
 
 def test_units_are_named_without_numbers():
@@ -86,7 +86,7 @@ def test_a_claim_notices_a_mutant_of_its_unit(tmp_path):
     ports += [unit.o.payload.as_value(), unit.o.valid, unit.o.ready]
     text = verilog.convert(m, name="matloom", ports=ports, emit_src=False)
     drawn = netlist_mutants.draw(SimpleNamespace(verilog=text), 40, 1, tmp_path)
-    claims = mutant_proofs.prepared(queue_proofs([unit]), tmp_path / "claims")
+    claims = mutant_proofs.write_claims(queue_proofs([unit]), tmp_path / "claims")
     inverted = [
         each for each in drawn if "-mode inv" in each and "-module matloom.register" in each
     ]
@@ -106,11 +106,11 @@ def test_verdicts_of_another_netlist_are_forgotten(tmp_path):
     (tmp_path / "chip.v").write_text("module two; endmodule")
     assert mutant_report.digest_of(tmp_path) != one
     before = {"seed": 1, "netlist": one, "mutants": {"a": {"verdict": "streams"}}}
-    assert mutant_report.kept(before, {"seed": 1, "netlist": one, "mutants": {}})
-    assert not mutant_report.kept(before, {"seed": 1, "netlist": "two", "mutants": {}})
-    assert not mutant_report.kept(before, {"seed": 2, "netlist": one, "mutants": {}})
+    assert mutant_report.reusable_verdicts(before, {"seed": 1, "netlist": one, "mutants": {}})
+    assert not mutant_report.reusable_verdicts(before, {"seed": 1, "netlist": "two", "mutants": {}})
+    assert not mutant_report.reusable_verdicts(before, {"seed": 2, "netlist": one, "mutants": {}})
     del before["netlist"]
-    assert not mutant_report.kept(before, {"seed": 1, "netlist": one, "mutants": {}})
+    assert not mutant_report.reusable_verdicts(before, {"seed": 1, "netlist": one, "mutants": {}})
 
 
 def test_a_reason_applies_to_survivors_of_one_netlist(monkeypatch, tmp_path):

@@ -6,12 +6,12 @@ from amaranth.lib import data
 __all__ = [
     "FP32_LAYOUT",
     "delay",
-    "joined",
     "leading_zeros",
+    "reduce_in_pairs",
+    "reduction_latency",
     "register",
     "shift_left",
     "shift_right",
-    "stages_of_joined",
 ]
 
 #: Fields of an fp32 number.
@@ -32,9 +32,9 @@ def delay(m: Module, value, cycles: int, name: str):
     return value
 
 
-def joined(m: Module, values: list, join, name: str):
-    """Return `join` of all values, in pairs, a register after each: `stages_of_joined` cycles."""
-    for stage in range(stages_of_joined(len(values))):
+def reduce_in_pairs(m: Module, values: list, join, name: str):
+    """Return `join` of all values, in pairs, a register after each: `reduction_latency` cycles."""
+    for stage in range(reduction_latency(len(values))):
         pairs = [values[index : index + 2] for index in range(0, len(values), 2)]
         values = [
             register(m, join(*pair) if pair[1:] else pair[0], f"{name}_{stage}_{index}")
@@ -43,8 +43,8 @@ def joined(m: Module, values: list, join, name: str):
     return values[0]
 
 
-def stages_of_joined(count: int) -> int:
-    """Return the latency of `joined` for a number of values, in cycles."""
+def reduction_latency(count: int) -> int:
+    """Return the latency of `reduce_in_pairs` for a number of values, in cycles."""
     return (count - 1).bit_length()
 
 

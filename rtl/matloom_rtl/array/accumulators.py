@@ -12,8 +12,8 @@ from matloom.arch.config import Config
 from matloom.arch.numerics import LARGER_BITS
 from matloom_rtl.arith.add import FloatAdd
 from matloom_rtl.array import parity
-from matloom_rtl.array.cells import delay, replicated
-from matloom_rtl.array.sums import ArrivingSums, combined
+from matloom_rtl.array.cells import delay, replicate
+from matloom_rtl.array.sums import ArrivingSums, column_sums
 from matloom_rtl.ports import AccReadSignature, AccUpdateSignature
 
 __all__ = ["Accumulators"]
@@ -216,13 +216,13 @@ class Accumulators(wiring.Component):
         ]
         found = fetch.data
         if self._parity:
-            found = parity.removed(fetch.data)
+            found = parity.without_parity(fetch.data)
         fetched = Signal(request.shape(), name=f"fetched_{index}")
         m.d.sync += fetched.eq(request)
         of_array, replaces = [delay(m, fetched.sum)], [fetched.replace]
         if self._has_float:
-            of_array = replicated(m, fetched.sum, self._columns, name=f"of_array_{index}")
-            replaces = replicated(m, request.replace, self._columns, name=f"replaces_{index}")
+            of_array = replicate(m, fetched.sum, self._columns, name=f"of_array_{index}")
+            replaces = replicate(m, request.replace, self._columns, name=f"replaces_{index}")
 
         word = Signal(width, name=f"word_{index}", reset_less=True)
         columns = Signal(self._columns, name=f"columns_{index}")
@@ -253,9 +253,9 @@ class Accumulators(wiring.Component):
             columns, address = delay(m, columns, reset=True), delay(m, address)
         m.d.sync += [store.en.eq(columns), store.addr.eq(address)]
         floating = delay(m, fetched.floating) if self._has_float else None
-        stored = combined(m, index, word, operand, floating)
+        stored = column_sums(m, index, word, operand, floating)
         if self._parity:
-            stored = parity.added(stored)
+            stored = parity.with_parity(stored)
             self._wrong.append(parity.check(m, index, fetch, store, fetched))
         m.d.comb += store.data.eq(stored)
         return word

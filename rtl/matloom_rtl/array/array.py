@@ -5,7 +5,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from matloom.arch.config import Config
-from matloom_rtl.array.cells import Cells, delay, flags_layout, replicated
+from matloom_rtl.array.cells import Cells, delay, flags_layout, replicate
 from matloom_rtl.array.float_columns import FloatColumns
 from matloom_rtl.array.windows import LINE_BITS, Windows, slide_layout
 
@@ -232,7 +232,7 @@ class Array(wiring.Component):
             sums = [delay(m, each) for each in sums]
         for _cycle in range(self.latency - 1):
             floating = delay(m, floating)
-        floating = replicated(m, floating, config.columns, name="floating")
+        floating = replicate(m, floating, config.columns, name="floating")
         return [each.as_signed() for each in sums], floating
 
     def _last_flags(self, m: Module):

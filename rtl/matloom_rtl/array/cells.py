@@ -11,7 +11,7 @@ __all__ = [
     "decode_flags",
     "delay",
     "flags_layout",
-    "replicated",
+    "replicate",
 ]
 
 #: Distance in bits between the two products of a narrow mode.
@@ -216,7 +216,7 @@ def delay(m: Module, value, *, reset=False, name="delayed"):
     return later
 
 
-def replicated(m: Module, flag, places: int, *, name: str, reset=False):
+def replicate(m: Module, flag, places: int, *, name: str, reset=False):
     """Return a flag one cycle later, in several registers, one for each group of columns.
 
     A single register driving all columns would be the longest path of a chip with floating-point

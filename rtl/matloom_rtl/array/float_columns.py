@@ -9,7 +9,7 @@ from matloom.arch.floats import FLOAT_FORMATS
 from matloom_rtl.arith.add import FloatAdd
 from matloom_rtl.arith.multiply import FloatMultiply
 from matloom_rtl.arith.unpack import OPERAND, Unpack
-from matloom_rtl.array.cells import delay, replicated
+from matloom_rtl.array.cells import delay, replicate
 
 __all__ = ["FloatColumns"]
 
@@ -74,7 +74,7 @@ class FloatColumns(wiring.Component):
         last_group = config.columns // config.broadcast_group - 1
         for group in range(last_group + 1):
             valid = delay(m, valid, reset=True)
-            switches = replicated(
+            switches = replicate(
                 m, switch, config.broadcast_group, name=f"switch_{group}", reset=True
             )
             switch = switches[0]

@@ -4,7 +4,7 @@ from amaranth.hdl import Cat, Module, Signal, Value
 
 from matloom_rtl.array.cells import delay
 
-__all__ = ["SUM_BITS", "added", "check", "removed"]
+__all__ = ["SUM_BITS", "check", "with_parity", "without_parity"]
 
 #: Width of a sum with its parity bit.
 SUM_BITS = 33
@@ -17,12 +17,12 @@ def _parts(value: Value, bits: int) -> list[Value]:
     return [value[low : low + bits] for low in range(0, len(value), bits)]
 
 
-def added(sums: Value) -> Value:
+def with_parity(sums: Value) -> Value:
     """Return 32-bit sums with an even parity bit above each."""
     return Cat(Cat(each, each.xor()) for each in _parts(sums, SUM_BITS - 1))
 
 
-def removed(stored: Value) -> Value:
+def without_parity(stored: Value) -> Value:
     """Return the sums without their parity bits."""
     return Cat(each[:-1] for each in _parts(stored, SUM_BITS))
 

@@ -3,9 +3,9 @@
 from amaranth.hdl import Cat, Module, Mux, Signal
 
 from matloom_rtl.arith.add import FloatAdd
-from matloom_rtl.array.cells import delay, replicated
+from matloom_rtl.array.cells import delay, replicate
 
-__all__ = ["ArrivingSums", "combined"]
+__all__ = ["ArrivingSums", "column_sums"]
 
 
 class ArrivingSums:
@@ -26,7 +26,7 @@ class ArrivingSums:
         self.kept = Signal(columns)
 
 
-def combined(m: Module, index: str, word, operand, floating):
+def column_sums(m: Module, index: str, word, operand, floating):
     """Return the column-wise sums of two words of 32-bit columns.
 
     Latency: one cycle for integers alone. If `floating` is given, which tells whether the current
@@ -42,7 +42,7 @@ def combined(m: Module, index: str, word, operand, floating):
     waited = sums
     for _cycle in range(FloatAdd.LATENCY - 1):
         waited, floating = delay(m, waited), delay(m, floating)
-    choices = replicated(m, floating, columns, name=f"floating_{index}")
+    choices = replicate(m, floating, columns, name=f"floating_{index}")
     floats = []
     for column, (first, second) in enumerate(pairs):
         m.submodules[f"add_{index}_{column}"] = add = FloatAdd()

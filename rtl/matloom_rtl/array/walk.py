@@ -32,13 +32,13 @@ def _first(value):
     return Cat(Const(0, 1), value).as_signed()
 
 
-def _moved(position, step):
+def _advance(position, step):
     """Return a position advanced by fewer than ``2**inside`` bytes or rows."""
     moved = (position.at + step)[: len(position.at)]
     return Cat(position.beyond | (~moved[-1] & moved[-2]), moved)
 
 
-def _outside(distance, rows: int):
+def _elements_before_border(distance, rows: int):
     """Return how many of `rows` elements precede a border `distance` after the first.
 
     None if it is negative, all if it is further away; the comparison leaves out the lower bits.
@@ -445,10 +445,10 @@ class Walk(wiring.Component):
             for name in ("row_kernel", "row", "next_kernel", "next_row")
         )
         m.d.sync += [
-            next_oc.eq(_moved(byte_oc, command.oc_step)),
-            next_col.eq(_moved(byte_col, command.kernel_col_step)),
-            next_block.eq(_moved(byte_block, self._config.rows)),
-            next_kernel.eq(_moved(row_kernel, command.kernel_row_step)),
+            next_oc.eq(_advance(byte_oc, command.oc_step)),
+            next_col.eq(_advance(byte_col, command.kernel_col_step)),
+            next_block.eq(_advance(byte_block, self._config.rows)),
+            next_kernel.eq(_advance(row_kernel, command.kernel_row_step)),
         ]
         with m.If(~last["blocks"]):
             m.d.sync += [next_byte.eq(next_block), next_row.eq(row_kernel)]
@@ -476,9 +476,9 @@ class Walk(wiring.Component):
                 with m.If(taps_end & last["kernel_rows"]):
                     m.d.sync += byte_oc.eq(next_byte)
             with m.Elif(last["width"]):
-                m.d.sync += [byte.eq(byte_block), row.eq(_moved(row, command.y_step))]
+                m.d.sync += [byte.eq(byte_block), row.eq(_advance(row, command.y_step))]
             with m.Else():
-                m.d.sync += byte.eq(_moved(byte, command.x_step))
+                m.d.sync += byte.eq(_advance(byte, command.x_step))
         return byte, row
 
     def _starts(self, m: Module, step):
@@ -529,8 +529,8 @@ class Walk(wiring.Component):
             valid3.eq(valid2),
             product3.eq(row_bits * pitch2),
             base3.eq(base2),
-            s3.low.eq(_outside(under2, rows)),
-            s3.high.eq(Mux(beyond2, 0, _outside(room2, rows))),
+            s3.low.eq(_elements_before_border(under2, rows)),
+            s3.high.eq(Mux(beyond2, 0, _elements_before_border(room2, rows))),
         ]
         if self._config.has_paired_windows:
             whole = (under2 <= 0) & (room2 >= self._config.paired_bytes) & ~beyond2

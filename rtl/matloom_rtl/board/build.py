@@ -106,12 +106,12 @@ def build_board(
     folder.mkdir(parents=True, exist_ok=True)
     netlist = BoardNetlist(
         folder=folder,
-        name=_synthesised(plan, folder, say),
+        name=_synthesise(plan, folder, say),
         device=plan.device,
         constraints=plan.constraints,
     )
     runs = (
-        _until_reached(netlist, seeds, plan.clock_mhz, say, spread)
+        _until_clock_is_met(netlist, seeds, plan.clock_mhz, say, spread)
         if first
         else place_and_route(netlist, list(seeds), say, jobs, spread)
     )
@@ -136,7 +136,7 @@ def build_board(
     return Bitstream(path=path, report=report)
 
 
-def _until_reached(
+def _until_clock_is_met(
     netlist: Netlist,
     seeds: tuple[int, ...],
     clock_mhz: float,
@@ -163,7 +163,7 @@ def _is_synthesised(plan: Plan, folder: Path) -> bool:
     return intact(folder / _SYNTHESISED, files) and files[0].read_text() == plan.verilog
 
 
-def _synthesised(plan: Plan, folder: Path, say: Callable[[str], None]) -> str:
+def _synthesise(plan: Plan, folder: Path, say: Callable[[str], None]) -> str:
     """Return the name of the netlist, cached or newly made."""
     name = f"{plan.device.family}.json"
     if _is_synthesised(plan, folder):

@@ -29,7 +29,7 @@ def port_sites(board: Board) -> dict[str, Place]:
         amaranth-boards is not installed, or has no such class, resource or signal.
     """
     found = {
-        port: _named(board, place) if isinstance(place, str) else _sited(place)
+        port: _named(board, place) if isinstance(place, str) else _place_of(place)
         for port, place in board.pins.items()
     }
     return found | (_sdram(board) if board.memory.kind == "sdram" else {})
@@ -68,7 +68,7 @@ def _sdram_signal(board: Board, name: str) -> tuple[list[str], dict[str, str]]:
     return pins.get(name, []), attributes
 
 
-def _sited(place: dict[str, Any]) -> Place:
+def _place_of(place: dict[str, Any]) -> Place:
     attributes = {name: str(value) for name, value in place.items() if name != "site"}
     return Place(site=place["site"], attributes=attributes)
 

@@ -13,8 +13,8 @@ __all__ = [
     "OtherOutputPll",
     "Pll",
     "PllRules",
-    "allowed",
     "choose",
+    "obeys_rules",
 ]
 
 
@@ -62,7 +62,7 @@ class Pll:
     def of(cls, multiple: int, settings: dict[str, int], rules: PllRules) -> "Pll | None":
         """Return settings whose feedback is a multiple of the detector, or None."""
         pll = cls(feedback_divider=multiple, **settings)
-        return pll if allowed(pll, rules) else None
+        return pll if obeys_rules(pll, rules) else None
 
     @property
     def detector_hz(self) -> Fraction:
@@ -129,7 +129,7 @@ class OtherOutputPll(OscillatorPll):
             pll = cls(feedback_divider=feedback, feedback_output=divider, **settings)
             # The feedback is an output, so its limits apply too.
             fed = _inside(oscillator / divider, rules.output_hz)
-            if not rest and fed and allowed(pll, rules):
+            if not rest and fed and obeys_rules(pll, rules):
                 return pll
         return None
 
@@ -186,7 +186,7 @@ def _inside(value: Fraction | int, limits: tuple[int, int]) -> bool:
     return limits[0] <= value <= limits[1]
 
 
-def allowed(pll: Pll, rules: PllRules) -> bool:
+def obeys_rules(pll: Pll, rules: PllRules) -> bool:
     """Return whether settings obey all rules."""
     return (
         pll.input_divider in rules.input_dividers

@@ -14,7 +14,7 @@ from matloom_rtl.formal.choice import choose
 from matloom_rtl.formal.engine import FAILED, NOT_PROVEN
 from matloom_rtl.formal.runner import run
 
-__all__ = ["merged"]
+__all__ = ["merge_results"]
 
 #: Configurations of `make formal`: the presets, a wide array with a wide bus, and all number
 #: formats.
@@ -25,7 +25,7 @@ CONFIGS = (
 )
 
 
-def merged(found: dict) -> list[dict]:
+def merge_results(found: dict) -> list[dict]:
     """Return each distinct claim once, from the results of several configurations."""
     claims: dict[tuple[str, str], dict] = {}
     for name, results in found.items():
@@ -64,7 +64,7 @@ def main() -> int:
             only=None if chosen is None else chosen[name],
             say=lambda line: print(f"  {line}", flush=True),
         )
-    claims = merged(found)
+    claims = merge_results(found)
     verdicts = [claim["verdict"] for claim in claims]
     print(", ".join(f"{verdicts.count(each)} {each}" for each in dict.fromkeys(verdicts)))
     if arguments.report:

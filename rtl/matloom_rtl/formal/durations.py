@@ -26,7 +26,7 @@ def durations_of(report: dict[str, Any]) -> dict[str, float]:
 
 
 @functools.cache
-def _known() -> dict[str, float]:
+def _load_durations() -> dict[str, float]:
     return dict(json.loads(_FILE.read_text()))
 
 
@@ -40,7 +40,7 @@ def expected_seconds(proof: Proof) -> float:
     If it was never measured, those of the same unit with other parameters are used, or else the
     median.
     """
-    known = _known()
+    known = _load_durations()
     alike = [known[unit] for unit in known if _class_of(unit) == _class_of(proof.unit)]
     return known.get(proof.unit) or max(alike, default=statistics.median(known.values()))
 

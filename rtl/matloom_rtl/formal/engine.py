@@ -98,7 +98,7 @@ class Result:
         """Return the result as it is stored in a report."""
         return asdict(self)
 
-    def named(self, proof: Proof) -> "Result":
+    def for_proof(self, proof: Proof) -> "Result":
         """Return the result for another proof with the same claim."""
         return replace(self, kind=proof.kind, unit=proof.unit, statement=proof.statement)
 

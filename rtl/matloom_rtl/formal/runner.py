@@ -77,16 +77,16 @@ def run_proofs(
     for number, proof in enumerate(proofs, start=1):
         text = proof.build().text()
         digest = digest_of(proof, text)
-        result = results.get(digest) or _kept(folder, digest)
+        result = results.get(digest) or _stored_result(folder, digest)
         left, needed = int(end - time.monotonic()), expected_seconds(proof)
         if result is not None:
-            result = result.named(proof)
+            result = result.for_proof(proof)
         elif lacks or left < max(1.0, needed):
             why = lacks or f"it takes about {needed:.0f} s, and {max(left, 0)} s were left"
             result = replace(_not_run(proof, digest, why), seconds=0.0 if lacks else needed)
         else:
             result = prove(proof, text, folder / digest, min(left, _LONGEST))
-            _keep(result, folder)
+            _store_result(result, folder)
         results[digest] = result
         listed.append(result)
         told = f": {result.detail}" if result.detail else ""
@@ -110,12 +110,12 @@ def _files(folder: Path, digest: str) -> tuple[Path, Path]:
     return folder / f"{digest}.json", folder / f"{digest}.digests"
 
 
-def _kept(folder: Path, digest: str) -> Result | None:
+def _stored_result(folder: Path, digest: str) -> Result | None:
     kept, sealed = _files(folder, digest)
     return Result(**json.loads(kept.read_text())) if intact(sealed, [kept]) else None
 
 
-def _keep(result: Result, folder: Path) -> None:
+def _store_result(result: Result, folder: Path) -> None:
     """Store a verdict that more time would not change."""
     if result.verdict in (PROVEN, FAILED, NOT_PROVEN):
         kept, sealed = _files(folder, result.digest)

@@ -54,7 +54,7 @@ class _Design:
             cell["connections"]["Z"][0]: name
             for name, cell in cells.items()
             if cell["type"] == "PFUMX"
-            and all(self._mine(cell["connections"][side][0]) for side in _SIDES)
+            and all(self._is_read_once(cell["connections"][side][0]) for side in _SIDES)
         }
         self._functions: dict[str, Table] = {}
 
@@ -97,7 +97,7 @@ class _Design:
             sides = [_side(table, {select: value}, inner | follows) for value in range(len(_SIDES))]
             if any(len(function.wires) > len(_INPUTS) for function, _wires in sides):
                 continue
-            gone = self._gone(name, sides)
+            gone = self._replaced_cells(name, sides)
             count = sum(len(self._tables(each)) for each in gone)
             if count > most:
                 best, most = (select, [function for function, _wires in sides], gone), count
@@ -112,7 +112,7 @@ class _Design:
         border = list(self._function(name).wires)
         while border and len(inner) < _CONE:
             wire = border.pop(0)
-            if wire not in inner and self._mine(wire):
+            if wire not in inner and self._is_read_once(wire):
                 inner[wire] = self._function(self._drivers[wire])
                 border += inner[wire].wires
         return inner
@@ -122,7 +122,7 @@ class _Design:
         wires = {wire for each in (table, *inner.values()) for wire in each.wires} - inner.keys()
         return {wire: self._function(self._drivers[wire]) for wire in wires & self._drivers.keys()}
 
-    def _gone(self, name: str, sides: list[tuple[Table, list[int]]]) -> list[str]:
+    def _replaced_cells(self, name: str, sides: list[tuple[Table, list[int]]]) -> list[str]:
         """Return the cells that a choice replaces, which no remaining cell reads."""
         # Functions that did not fit into both sides are still read.
         left = {wire for function, _wires in sides for wire in function.wires}
@@ -130,7 +130,9 @@ class _Design:
         gone = [name]
         for each in gone:
             wires = dict.fromkeys(self._function(each).wires)
-            gone += [self._drivers[wire] for wire in wires if wire in taken and self._mine(wire)]
+            gone += [
+                self._drivers[wire] for wire in wires if wire in taken and self._is_read_once(wire)
+            ]
         return gone
 
     def _choose(self, name: str, select: int, functions: list[Table], cells: list[str]) -> None:
@@ -151,9 +153,11 @@ class _Design:
             return
         table = self._function(name)
         for select in table.wires:
-            sides = [_where(table, {select: value}) for value in range(len(_SIDES))]
+            sides = [_fix_wires(table, {select: value}) for value in range(len(_SIDES))]
             wires = [side.wires[0] for side in sides if len(side.wires) == 1]
-            if len(set(wires)) == len(_SIDES) and all(self._mine(wire, "PFUMX") for wire in wires):
+            if len(set(wires)) == len(_SIDES) and all(
+                self._is_read_once(wire, "PFUMX") for wire in wires
+            ):
                 for side in sides:
                     if side.bits == (1, 0):
                         self._invert(self._drivers[side.wires[0]])
@@ -202,7 +206,7 @@ class _Design:
             lambda cases: choice(cases[select], low.over(cases), high.over(cases)),
         )
 
-    def _mine(self, wire: int, *types: str) -> bool:
+    def _is_read_once(self, wire: int, *types: str) -> bool:
         """Return whether a wire is read once, and driven by a cell of one of these types.
 
         By default a LUT4 or a PFUMX.
@@ -239,13 +243,13 @@ class _Design:
 
 def _side(table: Table, known: dict[int, int], inner: dict[int, Table]) -> tuple[Table, list[int]]:
     """Return a function with a wire fixed, and as many of `inner` as fit merged into it."""
-    inner = {wire: _where(each, known) for wire, each in inner.items()}
+    inner = {wire: _fix_wires(each, known) for wire, each in inner.items()}
     constants = {wire: each.bits[0] for wire, each in inner.items() if not each.wires}
-    side, taken = _where(table, known | constants), list(constants)
+    side, taken = _fix_wires(table, known | constants), list(constants)
     border = [wire for wire in side.wires if wire in inner]
     while border:
         wire = border.pop(0)
-        joined = _taken_in(side, wire, _where(inner[wire], constants))
+        joined = _substitute(side, wire, _fix_wires(inner[wire], constants))
         if joined:
             side = joined
             taken.append(wire)
@@ -253,7 +257,7 @@ def _side(table: Table, known: dict[int, int], inner: dict[int, Table]) -> tuple
     return side, taken
 
 
-def _where(table: Table, known: dict[int, int]) -> Table:
+def _fix_wires(table: Table, known: dict[int, int]) -> Table:
     """Return a function with some wires fixed."""
     if known.keys().isdisjoint(table.wires):
         return table
@@ -262,7 +266,7 @@ def _where(table: Table, known: dict[int, int]) -> Table:
     return tabulate(wires, lambda cases: table.over({**cases, **constants}))
 
 
-def _taken_in(side: Table, wire: int, inner: Table) -> Table | None:
+def _substitute(side: Table, wire: int, inner: Table) -> Table | None:
     """Return a function with a wire replaced by a function, or None if it has too many inputs."""
     others = [each for each in side.wires if each != wire]
     wires = tuple(dict.fromkeys((*others, *inner.wires)))

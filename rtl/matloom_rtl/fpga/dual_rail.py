@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from matloom_rtl.fpga.progress import FlowError
-from matloom_rtl.fpga.rails import RailMemory, Register, WritePort, written
+from matloom_rtl.fpga.rails import RailMemory, Register, WritePort, write_module
 from matloom_rtl.fpga.tools import YOSYS, find, run
 
 __all__ = ["MUTANT_CHOICE", "DualRail", "dual_rail"]
@@ -89,7 +89,7 @@ def dual_rail(verilog: str, top: str, say: Callable[[str], None] = print) -> Dua
         (folder / "logic.json").write_text(json.dumps(design))
         run([yosys, "-q", "-p", _SPLIT], folder, "split.log", say)
         logic = (folder / "logic.v").read_text()
-    text, checks = written(top, ports, memories, registers)
+    text, checks = write_module(top, ports, memories, registers)
     return DualRail(
         verilog=logic + text,
         checks=checks,

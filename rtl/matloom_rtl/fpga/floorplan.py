@@ -184,7 +184,7 @@ def _nearest(places: np.ndarray, site: int, others: list[int]) -> list[int]:
     return [others[index] for index in np.argsort(distance, kind="stable")[1:]]
 
 
-def _anneal(pulls: np.ndarray, sites: _Sites, movable: int, dice: random.Random) -> float:
+def _anneal(pulls: np.ndarray, sites: _Sites, movable: int, rng: random.Random) -> float:
     """Move and swap the first `movable` blocks; return the remaining energy of the springs.
 
     The force on each block is kept, so that the cost of a step follows from four numbers, and only
@@ -199,17 +199,17 @@ def _anneal(pulls: np.ndarray, sites: _Sites, movable: int, dice: random.Random)
     hottest = _energy(pulls, sites) / len(pulls) / 3
     for step in range(steps):
         left = 1 - step / steps
-        block = dice.randrange(movable)
+        block = rng.randrange(movable)
         old = of_block[block]
         around = near[old]
         reach = max(8, left * len(around))
-        new = around[int(dice.random() * reach) % len(around)] if around else old
+        new = around[int(rng.random() * reach) % len(around)] if around else old
         other = block_at[new]
         if other >= movable or new == old:
             continue
         x, y = at[new][0] - at[old][0], at[new][1] - at[old][1]
         cost = _cost(rows, forces, (x, y), block, other)
-        if cost > 0 and dice.random() >= exp(-cost / (hottest * _COLDEST ** (1 - left))):
+        if cost > 0 and rng.random() >= exp(-cost / (hottest * _COLDEST ** (1 - left))):
             continue
         block_at[old] = -1
         sites.put(block, new)

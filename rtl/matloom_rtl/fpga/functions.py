@@ -47,7 +47,7 @@ def tabulate(wires: tuple[int, ...], function: Callable[[dict[int, int]], int]) 
     """
     size = 1 << len(wires)
     values = function({wire: _low(at, size) << (1 << at) for at, wire in enumerate(wires)})
-    return _needed(wires, tuple(values >> case & 1 for case in range(size)))
+    return _drop_unused_wires(wires, tuple(values >> case & 1 for case in range(size)))
 
 
 def read(wires: list, init: int) -> Table:
@@ -68,7 +68,7 @@ def _low(place: int, size: int) -> int:
     return ((1 << size) - 1) // ((1 << (1 << place)) + 1)
 
 
-def _needed(wires: tuple[int, ...], bits: tuple[int, ...]) -> Table:
+def _drop_unused_wires(wires: tuple[int, ...], bits: tuple[int, ...]) -> Table:
     """Return a function without the wires that it does not depend on."""
     kept = []
     for wire in wires:

@@ -78,7 +78,7 @@ module {self.name} (
   wire [{2 * size - 1}:0] product;
   assign p = product[{self.result - 1}:0];
   MULT{size}X{size} #(.AREG(1'b1), .BREG(1'b1), .OUT_REG(1'b1)) _TECHMAP_REPLACE_ (
-    .A({_widened("a", a, size, a_sign)}), .B({_widened("b", b, size, b_sign)}),
+    .A({_extend("a", a, size, a_sign)}), .B({_extend("b", b, size, b_sign)}),
     .SIA({size}'b0), .SIB({size}'b0), .ASEL(1'b0), .BSEL(1'b0), .ASIGN(1'b1), .BSIGN(1'b1),
     .CLK(clk), .CE(1'b1), .RESET(1'b0), .DOUT(product)
   );
@@ -86,7 +86,7 @@ endmodule
 """
 
 
-def _widened(name: str, bits: int, size: int, sign: bool) -> str:
+def _extend(name: str, bits: int, size: int, sign: bool) -> str:
     """Return a number extended to some bits, with its sign or zeros."""
     above = f"{name}[{bits - 1}]" if sign else "1'b0"
     return f"{{{{{size - bits}{{{above}}}}}, {name}}}" if size > bits else name

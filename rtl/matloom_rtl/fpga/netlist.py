@@ -15,8 +15,8 @@ from matloom_rtl.generate import TOP_NAME, Chip
 __all__ = [
     "FAMILY",
     "cell_models",
-    "mapped",
-    "mapped_verilog",
+    "map_chip",
+    "map_verilog",
     "module_of_library",
     "yosys_version",
 ]
@@ -37,7 +37,7 @@ def yosys_version() -> str:
     return f"{found.name} {found.version}"
 
 
-def mapped(chip: Chip, say: Callable[[str], None] = print) -> str:
+def map_chip(chip: Chip, say: Callable[[str], None] = print) -> str:
     """Return a chip as a netlist of ECP5 cells with models: Verilog with the same ports.
 
     This is the netlist used for placement, without the pin wrapper. Takes a minute for a small
@@ -49,13 +49,13 @@ def mapped(chip: Chip, say: Callable[[str], None] = print) -> str:
         Yosys is not installed or fails, a cell of the netlist has no model, or there are latches,
         wires with several drivers, or combinational loops.
     """
-    return mapped_verilog(chip.verilog, TOP_NAME, say)
+    return map_verilog(chip.verilog, TOP_NAME, say)
 
 
-def mapped_verilog(
+def map_verilog(
     verilog: str, top: str, say: Callable[[str], None] = print, soft_columns: int = 0
 ) -> str:
-    """Return any Verilog mapped to ECP5 cells; otherwise like `mapped`.
+    """Return any Verilog mapped to ECP5 cells; otherwise like `map_chip`.
 
     `soft_columns` columns of the array multiply in tables, as in `synthesise`.
     """

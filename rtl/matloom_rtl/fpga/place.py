@@ -121,9 +121,9 @@ def place_and_route(
         Runs the seeds elsewhere, with the same outcomes and files; None for threads here.
     """
     if spread is not None:
-        return list(_elsewhere(netlist, seeds, say, spread))
+        return list(_on_workers(netlist, seeds, say, spread))
     with ThreadPoolExecutor(max(1, jobs)) as pool:
-        runs = [pool.submit(partial(_one, netlist, seed, say)) for seed in seeds]
+        runs = [pool.submit(partial(_run_seed, netlist, seed, say)) for seed in seeds]
         try:
             return [each.result() for each in runs]
         except BaseException:
@@ -131,37 +131,37 @@ def place_and_route(
             raise
 
 
-def _elsewhere(
+def _on_workers(
     netlist: Netlist, seeds: list[int], say: Callable[[str], None], spread: Spread
 ) -> Iterator[dict[str, Any]]:
     """Yield the outcome of each seed; workers make the files of those that are not routed yet."""
     left = [seed for seed in seeds if not netlist.is_kept(seed, "routed")]
     design = zlib.compress((netlist.folder / netlist.name).read_bytes()) if left else b""
-    made = spread(alone, (SeedTask(netlist=netlist, design=design, seed=seed) for seed in left))
+    made = spread(run_task, (SeedTask(netlist=netlist, design=design, seed=seed) for seed in left))
     for seed in seeds:
         if seed not in left:
-            yield _one(netlist, seed, say)
+            yield _run_seed(netlist, seed, say)
             continue
         outcome, files = next(made)
         for name, content in files.items():
             (netlist.folder / name).write_bytes(content)
-        _tell(say, seed, "done by a worker")
+        _report(say, seed, "done by a worker")
         yield outcome
 
 
-def alone(task: SeedTask) -> SeedRun:
+def run_task(task: SeedTask) -> SeedRun:
     """Place and route a task's seed in a folder of its own."""
     with tempfile.TemporaryDirectory(prefix="matloom-fpga-") as name:
         folder = Path(name)
         netlist = replace(task.netlist, folder=folder)
         (folder / netlist.name).write_bytes(zlib.decompress(task.design))
-        outcome = _one(netlist, task.seed, lambda _line: None)
+        outcome = _run_seed(netlist, task.seed, lambda _line: None)
         files = {each.name: each.read_bytes() for each in folder.glob(f"seed_{task.seed}[._]*")}
     return outcome, files
 
 
-def _one(netlist: Netlist, seed: int, say: Callable[[str], None]) -> dict[str, Any]:
-    told = partial(_tell, say, seed)
+def _run_seed(netlist: Netlist, seed: int, say: Callable[[str], None]) -> dict[str, Any]:
+    told = partial(_report, say, seed)
     routed = netlist.kept(seed, "routed")
     done = netlist.is_kept(seed, "routed")
     if done:
@@ -184,7 +184,7 @@ def _one(netlist: Netlist, seed: int, say: Callable[[str], None]) -> dict[str, A
     }
 
 
-def _tell(say: Callable[[str], None], seed: int, what: str) -> None:
+def _report(say: Callable[[str], None], seed: int, what: str) -> None:
     say(f"seed {seed}: {what}")
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-__all__ = ["RailMemory", "Register", "WritePort", "written"]
+__all__ = ["RailMemory", "Register", "WritePort", "write_module"]
 
 #: A port of an AXI channel: payloads are meaningful only while the channel's VALID is high.
 _CHANNEL = re.compile(r"(?P<channel>[ms]_axil?_(?:aw|w|b|ar|r))(?P<name>[a-z]+)")
@@ -76,7 +76,7 @@ class RailMemory:
     table: tuple[str, ...]
 
 
-def written(
+def write_module(
     top: str,
     ports: Mapping[str, tuple[str, int]],
     memories: Sequence[RailMemory],
@@ -225,7 +225,7 @@ def _write(memory: RailMemory, place: int) -> str:
     return "".join(lines)
 
 
-def _unmeant(name: str, width: int) -> str:
+def _undefined_bits(name: str, width: int) -> str:
     """Return which bits of an input are undefined: payloads that are not valid."""
     channel = _CHANNEL.fullmatch(name)
     if not channel or channel["name"] in _HANDSHAKES:
@@ -241,7 +241,7 @@ def _instance(
 ) -> str:
     links = list[str]()
     for name, (direction, width) in ports.items():
-        other = f"{name}_x" if direction == "output" else _unmeant(name, width)
+        other = f"{name}_x" if direction == "output" else _undefined_bits(name, width)
         links += [f".{name}_d({name})", f".{name}_x({other})"]
     inner = [f"{each.prefix}_{port}" for each in registers for port in ("now", "next")]
     for memory in memories:

@@ -33,11 +33,11 @@ def measure(chip: Chip, device: Device) -> dict:
         return unit_report(chip, device, area_by_unit(read_cells(found["netlist"])))
 
 
-def growth(kept: dict, found: dict) -> list[str]:
+def growth(stored: dict, measured: dict) -> list[str]:
     """Return a sentence for each total that exceeds the stored one by more than the tolerance."""
     problems = []
     for column in ("COMB", "FF"):
-        before, now = kept["total"][column], found["total"][column]
+        before, now = stored["total"][column], measured["total"][column]
         if now > before * (1 + TOLERANCE):
             limit = f"at most {TOLERANCE:.0%} above the {before:,} of the kept report"
             change = f"{now:,} ({now / before - 1:+.1%})"

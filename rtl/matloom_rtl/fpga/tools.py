@@ -21,7 +21,7 @@ __all__ = [
     "NEXTPNR_ECP5",
     "NEXTPNR_GOWIN",
     "YOSYS",
-    "Found",
+    "InstalledTool",
     "Tool",
     "find",
     "run",
@@ -67,7 +67,7 @@ GOWIN_PACK = Tool(natives=(), package="gowin_pack", oldest=(0, 0), distribution=
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
+class InstalledTool:
     """An installed tool: its path, and name and version for a report."""
 
     path: str
@@ -76,7 +76,7 @@ class Found:
 
 
 @functools.cache
-def find(tool: Tool) -> Found:
+def find(tool: Tool) -> InstalledTool:
     """Return the native tool, which is faster, or its WebAssembly build.
 
     A program on PATH is skipped if its version is too old, and used if it prints no version.
@@ -91,7 +91,7 @@ def find(tool: Tool) -> Found:
         version = _version(path) if path else ""
         numbers = re.match(r"(\d+)\.(\d+)", version)
         if path and (not numbers or (int(numbers[1]), int(numbers[2])) >= tool.oldest):
-            return Found(path=path, name=name, version=version or "unknown")
+            return InstalledTool(path=path, name=name, version=version or "unknown")
     installed = Path(sys.executable).with_name(tool.package)
     path = str(installed) if installed.exists() else shutil.which(tool.package)
     if not path:
@@ -101,7 +101,7 @@ def find(tool: Tool) -> Found:
             hint=f"run: {install_command(tool.distribution or tool.package)}",
         )
     version = importlib.metadata.version(tool.distribution or tool.package)
-    return Found(path=path, name=tool.package, version=version)
+    return InstalledTool(path=path, name=tool.package, version=version)
 
 
 def _version(path: str) -> str:

@@ -16,7 +16,7 @@ def rotate_left(m: Module, value, amount, unit: int = 1):
     """
     for step in range(len(amount)):
         value = Mux(amount[step], value.rotate_left(unit << step), value)
-        value = _named(m, value, amount)
+        value = _name_step(m, value, amount)
     return value
 
 
@@ -24,11 +24,11 @@ def rotate_right(m: Module, value, amount, unit: int = 1):
     """Return `value` with its groups of `unit` bits rotated down by `amount` groups."""
     for step in range(len(amount)):
         value = Mux(amount[step], value.rotate_right(unit << step), value)
-        value = _named(m, value, amount)
+        value = _name_step(m, value, amount)
     return value
 
 
-def _named(m: Module, value, amount):
+def _name_step(m: Module, value, amount):
     if len(amount) < _NAMED_STEPS:
         return value
     turned = Signal(len(value), name="turned")

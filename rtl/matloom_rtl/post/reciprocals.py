@@ -15,7 +15,13 @@ from matloom.arch.softmax import (
     RESULT_BITS,
     SUM_BITS,
 )
-from matloom_rtl.arith.stages import delay, joined, leading_zeros, register, stages_of_joined
+from matloom_rtl.arith.stages import (
+    delay,
+    leading_zeros,
+    reduce_in_pairs,
+    reduction_latency,
+    register,
+)
 from matloom_rtl.post.lane import Lane
 
 __all__ = ["Reciprocals"]
@@ -104,7 +110,7 @@ class Reciprocals(wiring.Component):
         # The last reciprocal must be there with the multiplier of the earliest result.
         early = Reciprocals.READY + Lane.MULTIPLIER_DELAY - 1
         last = (_ROUNDS - 1) * BATCH + rows - 1 + _TO_OPERAND - early
-        return 2 + stages_of_joined(ways) + last
+        return 2 + reduction_latency(ways) + last
 
     def elaborate(self, platform):
         m = Module()
@@ -153,8 +159,8 @@ class Reciprocals(wiring.Component):
             rounded = (self.exponentials[way] + (1 << SUM_BITS - 1)) >> SUM_BITS
             m.d.sync += term.eq(Mux(self.adds[way], rounded, 0))
             terms.append(term)
-        part = joined(m, terms, lambda a, b: a + b, "term")
-        cycles = 1 + stages_of_joined(self._ways)
+        part = reduce_in_pairs(m, terms, lambda a, b: a + b, "term")
+        cycles = 1 + reduction_latency(self._ways)
         first, last, row = (
             delay(m, getattr(self, name), cycles, name) for name in ("first", "last", "row")
         )

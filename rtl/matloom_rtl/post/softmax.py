@@ -8,7 +8,7 @@ from amaranth.lib.wiring import In, Out
 from matloom.arch.config import Config
 from matloom.arch.isa import Opcode
 from matloom.arch.softmax import BATCH
-from matloom_rtl.arith.stages import joined, stages_of_joined
+from matloom_rtl.arith.stages import reduce_in_pairs, reduction_latency
 from matloom_rtl.ports import body_layout
 from matloom_rtl.post.exponentials import Exponentials
 from matloom_rtl.post.lane import Lane
@@ -91,7 +91,7 @@ class Softmax(wiring.Component):
     @staticmethod
     def compare_pause(ways: int) -> int:
         """Return the cycles between the first pass over a batch and the second."""
-        return stages_of_joined(ways)
+        return reduction_latency(ways)
 
     @staticmethod
     def pause(rows: int, ways: int) -> int:
@@ -197,7 +197,7 @@ class Softmax(wiring.Component):
         counting = [
             Mux(flags[1].counts[way], given[way], -128).as_signed() for way in range(self._ways)
         ]
-        found = joined(m, counting, lambda a, b: Mux(a > b, a, b), "largest")
+        found = reduce_in_pairs(m, counting, lambda a, b: Mux(a > b, a, b), "largest")
         here = flags[1 + self.compare_pause(self._ways)]
         before = Signal(signed(8), reset_less=True)
         largest = Signal(signed(8))

@@ -193,16 +193,16 @@ class Initiator:
             self.cycle += 1
 
 
-def random_bursts(chance: random.Random, count: int, width: int, span: int):
+def random_bursts(rng: random.Random, count: int, width: int, span: int):
     """Return random bursts within `span` bytes, many of them short, none across 4 KiB.
 
     Each is a start address and a number of beats of `width` bytes, as `Initiator` takes them.
     """
     bursts = []
     for _ in range(count):
-        beats = chance.choice((1, 1, 2, 3, 4, 8, 16, 32, chance.randrange(1, 100)))
+        beats = rng.choice((1, 1, 2, 3, 4, 8, 16, 32, rng.randrange(1, 100)))
         beats = min(beats, 4096 // width)
-        page = chance.randrange(span // 4096) * 4096
+        page = rng.randrange(span // 4096) * 4096
         room = 4096 // width - beats
-        bursts.append((page + chance.randrange(room + 1) * width, beats))
+        bursts.append((page + rng.randrange(room + 1) * width, beats))
     return bursts

@@ -14,7 +14,7 @@ REPORT = json.loads((Path(__file__).parents[3] / "docs" / "results" / "formal.js
 
 def test_the_table_is_that_of_the_report():
     """To renew it: python -m matloom_rtl.formal.durations docs/results/formal.json."""
-    assert durations.durations_of(REPORT) == durations._known()
+    assert durations.durations_of(REPORT) == durations._load_durations()
 
 
 @pytest.mark.fast_cases(1)
@@ -28,6 +28,6 @@ def test_estimates_of_proofs_match_the_report(name):
     ("unit", "seconds"), [("A", 3.0), ("B, 2", 7.0), ("B, 9", 7.0), ("C", 5.0)]
 )
 def test_unmeasured_proofs_are_estimated_from_similar_ones(monkeypatch, unit, seconds):
-    monkeypatch.setattr(durations, "_known", lambda: {"A": 3.0, "B, 1": 5.0, "B, 2": 7.0})
+    monkeypatch.setattr(durations, "_load_durations", lambda: {"A": 3.0, "B, 1": 5.0, "B, 2": 7.0})
     proof = Proof(kind="queues", unit=unit, statement="", build=lambda: None)
     assert durations.expected_seconds(proof) == seconds

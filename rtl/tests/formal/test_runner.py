@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 from amaranth.hdl import Assert, Assume, Cover, Module, Signal
 
-from matloom_rtl.formal.__main__ import merged
+from matloom_rtl.formal.__main__ import merge_results
 from matloom_rtl.formal.engine import FAILED, NOT_PROVEN, NOT_RUN, PROVEN, Result
 from matloom_rtl.formal.proof import Claim, Proof
 from matloom_rtl.formal.runner import run_proofs
@@ -125,7 +125,7 @@ def test_equal_claims_are_proven_once(tmp_path, asked):
 def test_a_report_has_each_claim_once():
     result = Result(kind="", unit="a", statement="", verdict=PROVEN, digest="1")
     other = replace(result, digest="2")
-    claims = merged({"nano": [result], "small": [result, other]})
+    claims = merge_results({"nano": [result], "small": [result, other]})
     assert [(each["digest"], each["configs"]) for each in claims] == [
         ("1", ["nano", "small"]),
         ("2", ["small"]),

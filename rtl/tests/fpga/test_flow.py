@@ -9,7 +9,7 @@ from matloom.arch.config import load_config
 from matloom_rtl.fpga import flow, netlist
 from matloom_rtl.fpga.devices import DEVICES, FAMILIES
 from matloom_rtl.fpga.flow import Effort, build_report, synthesise
-from matloom_rtl.fpga.netlist import mapped_verilog
+from matloom_rtl.fpga.netlist import map_verilog
 from matloom_rtl.fpga.progress import FlowError
 from matloom_rtl.generate import TOP_NAME, generate
 
@@ -88,7 +88,7 @@ def test_invalid_designs_are_not_mapped(fault, monkeypatch):
     found = {"latches": [], "conflicts": [], "loops": [], fault: ["w"], "cells": {}}
     monkeypatch.setattr(netlist, "synthesise", lambda *_: found)
     with pytest.raises(FlowError, match=rf"chip must have no {fault}: .*w"):
-        mapped_verilog("module bad; endmodule", "bad", quiet)
+        map_verilog("module bad; endmodule", "bad", quiet)
 
 
 @pytest.mark.slow

@@ -283,7 +283,7 @@ def test_failures_of_yosys_are_not_repeated(tmp_path, pretended):
 
 def test_other_tools_are_another_netlist(tmp_path, pretended, monkeypatch):
     build("one", ECP5, quiet, Effort(seeds=(1,), folder=tmp_path / "work"))
-    newer = tools.Found(path=tools.find(tools.YOSYS).path, name="yosys", version="0.71")
+    newer = tools.InstalledTool(path=tools.find(tools.YOSYS).path, name="yosys", version="0.71")
     monkeypatch.setattr(
         flow, "find", lambda tool: newer if tool is tools.YOSYS else tools.find(tool)
     )

@@ -7,7 +7,7 @@ from importlib.metadata import version
 import pytest
 
 from matloom_rtl.fpga.progress import FlowError, UnroutedError, rounds_of
-from matloom_rtl.fpga.tools import NEXTPNR_ECP5, YOSYS, Found, Tool, find, run
+from matloom_rtl.fpga.tools import NEXTPNR_ECP5, YOSYS, InstalledTool, Tool, find, run
 
 #: A tool of which there is no native program, and one of which there is nothing.
 NOT_NATIVE = Tool(natives=("no-such-tool",), package=YOSYS.package, oldest=(0, 1))
@@ -79,7 +79,7 @@ def native(tmp_path, monkeypatch):
 )
 def test_native_program_is_preferred(native, tool, told, number):
     path = native(tool.natives[0], told)
-    assert find.__wrapped__(tool) == Found(path=path, name=tool.natives[0], version=number)
+    assert find.__wrapped__(tool) == InstalledTool(path=path, name=tool.natives[0], version=number)
 
 
 def test_native_program_that_is_too_old_is_passed_over(native):

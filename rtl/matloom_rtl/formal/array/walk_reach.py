@@ -43,12 +43,12 @@ def reach(config: Config) -> Claim:
         first = f"first_{place}"
         nest = Nest(m, loops, {place: (signed(bits), command[first])}, begin=begin, move=move)
         m.d.comb += Assume(~move | nest.running)
-        _bounded(m, nest, place, fields[first], steps)
+        _claim_bound(m, nest, place, fields[first], steps)
     m.d.comb += Cover(move & nest.end & (nest.index["height"] == 1))
     return Claim(module=m, ports=(begin, move, command.as_value()))
 
 
-def _bounded(m: Module, nest: Nest, place: str, first, steps: dict) -> None:
+def _claim_bound(m: Module, nest: Nest, place: str, first, steps: dict) -> None:
     """Claim that a place is at most its loops' indices times the largest steps."""
     values, most = nest.at[place], first
     m.d.comb += nest.lemmas()

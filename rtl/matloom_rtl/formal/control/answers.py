@@ -6,13 +6,13 @@ from matloom.arch.csr import Fault
 from matloom.arch.isa import FORMATS, Opcode
 from matloom_rtl.control.bounds import Bounds
 from matloom_rtl.control.dispatch import Dispatch
-from matloom_rtl.formal.control.dispatch import Followed, dispatch_lemmas
+from matloom_rtl.formal.control.dispatch import InstructionFlow, dispatch_lemmas
 from matloom_rtl.formal.control.extents import CYCLES
 from matloom_rtl.formal.parts.channel import implies
 from matloom_rtl.formal.parts.whitebox import Whitebox, inputs_of
 from matloom_rtl.formal.proof import Claim, Proof
 
-__all__ = ["answer_proofs", "answered", "answers"]
+__all__ = ["answer_proofs", "answer_timing", "answers"]
 
 #: Duration of a check of extents: maximum cycles, and cycles without a verdict.
 _LONGEST, _SILENT = max(CYCLES.values()), 3
@@ -72,7 +72,7 @@ class _Answers:
         ]
         silent, known = self.since <= _SILENT, Cat(bounds.fault == each for each in _RANGES).any()
         m.d.comb += [
-            # Proven for the unit by `bounds` and `answered`.
+            # Proven for the unit by `bounds` and `answer_timing`.
             Assume(~bounds.done | (self.busy & (self.since >= _SILENT))),
             Assume(~(self.busy & (self.since == _LONGEST)) | bounds.done),
             Assume(~(self.busy & silent) | (found == 0)),
@@ -96,7 +96,7 @@ class _Instruction:
         before.
     """
 
-    def __init__(self, m: Module, unit: Dispatch, followed: Followed):
+    def __init__(self, m: Module, unit: Dispatch, followed: InstructionFlow):
         first, opcode = followed.first, followed.head[:4]
         self.taken = Signal(3)
         self.age = Signal(6)
@@ -120,7 +120,7 @@ class _Instruction:
         ]
 
 
-def _cause(checks: _Answers, followed: Followed, now: _Instruction):
+def _cause(checks: _Answers, followed: InstructionFlow, now: _Instruction):
     """Return the cause of the first check that fails, with extents last."""
     cause = checks.bounds.fault
     for applies, each in (
@@ -146,7 +146,7 @@ def answers(unit: Dispatch) -> Claim:
     checks = _Answers(m, whitebox)
     bounds = checks.bounds
     m.submodules.unit = whitebox.fragment
-    followed = Followed(m, unit)
+    followed = InstructionFlow(m, unit)
     now = _Instruction(m, unit, followed)
     dispatch_lemmas(m, whitebox, followed)
     opcode, issues = followed.head[:4], unit.issue.any()
@@ -222,7 +222,7 @@ def _lemmas(m: Module, whitebox: Whitebox, followed) -> None:
     ]
 
 
-def answered(unit: Bounds) -> Claim:
+def answer_timing(unit: Bounds) -> Claim:
     """Claim when a check answers, and that its answer stays; `bounds` proves the answer itself.
 
     Assumes of other units: one check at a time.
@@ -272,7 +272,7 @@ _STATEMENTS = {
 
 def answer_proofs(units: list) -> list[Proof]:
     """Return the proofs of the dispatcher's reaction to its checks, and of their timing."""
-    table = {Dispatch: ("dependencies", answers, 3), Bounds: ("bounds", answered, 1)}
+    table = {Dispatch: ("dependencies", answers, 3), Bounds: ("bounds", answer_timing, 1)}
     return [
         Proof(
             kind=kind,

@@ -17,7 +17,7 @@ __all__ = ["contents", "contents_proofs"]
 _SETTLED = 3
 
 
-class _Chosen(Arbitrary):
+class _ArbitraryRegister(Arbitrary):
     """One arbitrary writable register, constant during a run."""
 
     def __init__(self, m: Module, unit: Registers):
@@ -46,7 +46,7 @@ def contents(unit: Registers) -> Claim:
     m = Module()
     whitebox = Whitebox(unit)
     m.submodules.unit = whitebox.fragment
-    chosen = _Chosen(m, unit)
+    chosen = _ArbitraryRegister(m, unit)
     shadow = Signal(32)
     written = Signal()
     value = Signal(32)
@@ -67,7 +67,7 @@ def contents(unit: Registers) -> Claim:
     return Claim(module=m, ports=(*inputs_of(unit), chosen.number))
 
 
-def _changes(m: Module, whitebox: Whitebox, chosen: _Chosen, value) -> tuple:
+def _changes(m: Module, whitebox: Whitebox, chosen: _ArbitraryRegister, value) -> tuple:
     """Follow writes on the bus; return whether the value changes in this cycle, and to what."""
     unit = whitebox.unit
     bus = unit.bus
@@ -99,7 +99,7 @@ def _changes(m: Module, whitebox: Whitebox, chosen: _Chosen, value) -> tuple:
     return takes, ((value & ~mask) | (word & mask)) & chosen.bits
 
 
-def _ports(unit: Registers, chosen: _Chosen, value) -> list:
+def _ports(unit: Registers, chosen: _ArbitraryRegister, value) -> list:
     """Claim that each register's port shows it."""
     return [
         implies(chosen.number == number, getattr(unit, item.name.lower()) == value)
@@ -107,7 +107,7 @@ def _ports(unit: Registers, chosen: _Chosen, value) -> list:
     ]
 
 
-def _stored(m: Module, whitebox: Whitebox, chosen: _Chosen, before, now) -> None:
+def _stored(m: Module, whitebox: Whitebox, chosen: _ArbitraryRegister, before, now) -> None:
     """Lemmas: contents of the register memory, and of writes in progress."""
     (pending, old, was), (value, shadow, written) = before, now
     known = whitebox.register(name="known").bit_select(chosen.place, 1)
@@ -129,7 +129,7 @@ def _stored(m: Module, whitebox: Whitebox, chosen: _Chosen, before, now) -> None
     ]
 
 
-def _reads(m: Module, whitebox: Whitebox, chosen: _Chosen, value, takes) -> None:
+def _reads(m: Module, whitebox: Whitebox, chosen: _ArbitraryRegister, value, takes) -> None:
     """Claim that a read without a write meanwhile returns the value."""
     bus = whitebox.unit.bus
     mine = Signal()
@@ -151,7 +151,7 @@ def _reads(m: Module, whitebox: Whitebox, chosen: _Chosen, value, takes) -> None
     ]
 
 
-def _regions(m: Module, unit: Registers, chosen: _Chosen, value, changes) -> None:
+def _regions(m: Module, unit: Registers, chosen: _ArbitraryRegister, value, changes) -> None:
     """Claim the region values shown to the units that look them up."""
     for region in Region:
         asked = chosen.is_(f"{region.name}_BYTES") & (unit.region == region)

@@ -9,7 +9,7 @@ from matloom_rtl.formal.parts.channel import implies
 from matloom_rtl.formal.parts.whitebox import Whitebox, inputs_of
 from matloom_rtl.formal.proof import Claim
 
-__all__ = ["Followed", "dispatch_lemmas", "dispatches"]
+__all__ = ["InstructionFlow", "dispatch_lemmas", "dispatches"]
 
 #: Instruction words of each unit's instruction.
 _WORDS = [FORMATS[unit].instruction_words for unit in UNITS]
@@ -24,7 +24,7 @@ _WHOLE = ("Look", "Look-Again", "Judge", "Measure", "Issue", "Settle", "Halted")
 _APART = 6
 
 
-class Followed:
+class InstructionFlow:
     """Instructions as they arrive, enter their queues, and are issued.
 
     Members
@@ -90,7 +90,7 @@ def dispatches(unit: Dispatch) -> Claim:
     # For any verdicts of the two checks.
     free = (*whitebox.free("bounds"), *whitebox.free("legality"))
     m.submodules.unit = whitebox.fragment
-    followed = Followed(m, unit)
+    followed = InstructionFlow(m, unit)
     gives, unissued = followed.gives, followed.unissued
     halted = Signal()
     m.d.sync += halted.eq(unit.halt)
@@ -114,7 +114,7 @@ def dispatches(unit: Dispatch) -> Claim:
     return Claim(module=m, ports=(*free, *inputs_of(unit)))
 
 
-def _waits(m: Module, unit: Dispatch, followed: Followed) -> None:
+def _waits(m: Module, unit: Dispatch, followed: InstructionFlow) -> None:
     """Claim the notes of an instruction: for each unit, whether it waits, and its target."""
     queues = [getattr(unit, each.name.lower()) for each in UNITS]
     is_end = followed.head[:4] == Opcode.END.value
@@ -135,7 +135,7 @@ def _waits(m: Module, unit: Dispatch, followed: Followed) -> None:
         ]
 
 
-def dispatch_lemmas(m: Module, whitebox: Whitebox, followed: Followed) -> None:
+def dispatch_lemmas(m: Module, whitebox: Whitebox, followed: InstructionFlow) -> None:
     """Lemmas: contents of the dispatcher's registers, by state."""
     unit = whitebox.unit
     first, head, opcodes, apart = followed.first, followed.head, followed.opcodes, followed.apart

@@ -15,7 +15,7 @@ __all__ = ["gate", "gate_proofs"]
 _OUTSTANDING = 63
 
 
-class _Marked:
+class _MarkedInstruction:
     """One arbitrary instruction of the queue's unit, and its wait on each unit.
 
     `need[u]`: completions of unit u that are missing until it may start; 0 or less: none. Numbers
@@ -58,7 +58,7 @@ def gate(unit: UnitQueue) -> Claim:
     number = UNITS.index(unit._opcode)
     issue = Signal(len(UNITS))
     done = Signal(len(UNITS))
-    item = _Marked(m, unit, issue, done)
+    item = _MarkedInstruction(m, unit, issue, done)
     wait = [Signal(6, name=f"waits_{each}") for each in range(len(UNITS))]
     present = whitebox.register(name="present")
     m.d.comb += unit.issued.eq(issue[number])
@@ -67,8 +67,8 @@ def gate(unit: UnitQueue) -> Claim:
     came, left = unit.i.valid & unit.i.ready, present & unit.o.valid & unit.o.ready
     fetched, level = unit.brings & (unit.index == 0), whitebox.child("fifo").unit.level
     _follow(m, unit, item, (came, left, fetched, level), (wait, issue, done, number))
-    _noted(m, whitebox, item, present)
-    _bounded(m, unit, item, issue)
+    _claim_notes(m, whitebox, item, present)
+    _claim_bounds(m, unit, item, issue)
     shown, head = unit.o.valid & present, item.is_head
     needs = Cat((item.waits[each] != 0) & (item.need[each] > 0) for each in range(len(UNITS)))
     m.d.comb += [
@@ -85,7 +85,7 @@ def gate(unit: UnitQueue) -> Claim:
     return Claim(module=m, ports=(*(_value(each) for each in ports), unit.o.ready))
 
 
-def _lemmas(m: Module, whitebox: Whitebox, item: _Marked, present, unissued) -> None:
+def _lemmas(m: Module, whitebox: Whitebox, item: _MarkedInstruction, present, unissued) -> None:
     """Lemmas: where the marked instruction is, and which instruction is not issued yet."""
     unit, level, head = whitebox.unit, whitebox.child("fifo").unit.level, item.is_head
     lives, last = head | (item.place != 0), item.place == level
@@ -105,7 +105,9 @@ def _value(port):
     return port.as_value() if hasattr(port, "as_value") else port
 
 
-def _dispatches(m: Module, unit: UnitQueue, item: _Marked, issue, done, number: int) -> Signal:
+def _dispatches(
+    m: Module, unit: UnitQueue, item: _MarkedInstruction, issue, done, number: int
+) -> Signal:
     """Assume the behaviour of dispatcher and units; return whether the last is unissued."""
     unissued = Signal()
     completed = [
@@ -152,7 +154,7 @@ def _brings(m: Module, unit: UnitQueue) -> None:
     ]
 
 
-def _follow(m: Module, unit: UnitQueue, item: _Marked, moves, events) -> None:
+def _follow(m: Module, unit: UnitQueue, item: _MarkedInstruction, moves, events) -> None:
     """Follow the marked instruction from its arrival to its departure."""
     came, left, fetched, level = moves
     wait, issue, done, number = events
@@ -182,7 +184,7 @@ def _follow(m: Module, unit: UnitQueue, item: _Marked, moves, events) -> None:
         m.d.sync += [item.place.eq(level + 1 - fetched), item.issued.eq(0), item.since.eq(0)]
 
 
-def _noted(m: Module, whitebox: Whitebox, item: _Marked, present) -> None:
+def _claim_notes(m: Module, whitebox: Whitebox, item: _MarkedInstruction, present) -> None:
     """Assume that the marked item's notes come with its last word; claim that they are kept."""
     unit = whitebox.unit
     first = FORMATS[unit._opcode].instruction_words - 1
@@ -203,7 +205,7 @@ def _noted(m: Module, whitebox: Whitebox, item: _Marked, present) -> None:
     ]
 
 
-def _bounded(m: Module, unit: UnitQueue, item: _Marked, issue) -> None:
+def _claim_bounds(m: Module, unit: UnitQueue, item: _MarkedInstruction, issue) -> None:
     """Claim that numbers stay close enough together for their order to be known.
 
     All words of instructions issued after an unread one are in the instruction memory. The waits of

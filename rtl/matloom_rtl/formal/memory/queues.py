@@ -32,7 +32,7 @@ def _implies(condition, claim) -> Assert:
     return Assert(~condition | claim)
 
 
-def _wrapped(first, steps, places: int):
+def _wrap_index(first, steps, places: int):
     """Return the index some steps after another in a ring."""
     total = first + steps
     return Mux(total >= places, total - places, total)
@@ -222,7 +222,7 @@ def _ring(m: Module, whitebox: Whitebox, order: Order, ring):
     consume, produce = whitebox.addresses("storage")
     if places == 1:
         consume = produce = 0
-    place = whitebox.peek("storage", _wrapped(consume, steps, places))
+    place = whitebox.peek("storage", _wrap_index(consume, steps, places))
     m.d.comb += [
         _implies(stored, place == order.value),
         Assert(level <= places),
@@ -230,7 +230,7 @@ def _ring(m: Module, whitebox: Whitebox, order: Order, ring):
     if places > 1:
         m.d.comb += [
             Assert(consume < places),
-            Assert(produce == _wrapped(consume, level, places)),
+            Assert(produce == _wrap_index(consume, level, places)),
         ]
 
 
@@ -247,7 +247,7 @@ def _parts(hand: bool, stored: bool) -> str:
     return " and ".join(("registered",) * hand + ("stored",) * stored)
 
 
-def _described(unit) -> tuple[str, object] | None:
+def _name_and_claim(unit) -> tuple[str, object] | None:
     """Return name and claim of a queue; None for any other unit."""
     match unit:
         case UncheckedFIFO(_depth=depth):
@@ -269,7 +269,7 @@ def _described(unit) -> tuple[str, object] | None:
 
 def queue_proofs(units: list) -> list[Proof]:
     """Return a proof for each distinct queue among a chip's units."""
-    described = (_described(unit) for unit in units)
+    described = (_name_and_claim(unit) for unit in units)
     claims = dict(each for each in described if each)
     return [
         Proof(

@@ -11,7 +11,7 @@ from matloom.arch.softmax import (
     ONE,
     SUM_BITS,
 )
-from matloom_rtl.arith.stages import stages_of_joined
+from matloom_rtl.arith.stages import reduction_latency
 from matloom_rtl.formal.parts.arbitrary import Arbitrary
 from matloom_rtl.formal.parts.channel import implies
 from matloom_rtl.formal.parts.whitebox import Whitebox, inputs_of
@@ -153,7 +153,7 @@ def _zeros(word):
 
 def _sums(m: Module, unit: Reciprocals, n):
     """Return the arbitrary row's sum as it is written: all terms of the row so far."""
-    cycles = 1 + stages_of_joined(unit._ways)
+    cycles = 1 + reduction_latency(unit._ways)
     part = 0
     for way in range(unit._ways):
         rounded = (unit.exponentials[way] + (1 << SUM_BITS - 1)) >> SUM_BITS
@@ -231,7 +231,7 @@ def reciprocals_proofs(units: list) -> list[Proof]:
             "of its sum's reciprocal in their order, whatever it makes of them; afterwards the "
             "row's results get its reciprocal and its shift",
             build=lambda unit=unit: reciprocals(unit),
-            depth=Lane.MULTIPLIER_DELAY + 2 + stages_of_joined(unit._ways),
+            depth=Lane.MULTIPLIER_DELAY + 2 + reduction_latency(unit._ways),
             cover_depth=30,
         )
         for unit in units

@@ -52,7 +52,7 @@ class _Parts:
         ]
 
 
-class _Owed:
+class _PendingWork:
     """Work in progress, and the parties that it waits for.
 
     Members
@@ -123,7 +123,7 @@ def progress(unit: Merge) -> Claim:
     whitebox = Whitebox(unit)
     parts = _Parts(m, whitebox)
     m.submodules.unit = whitebox.fragment
-    owed, head = _Owed(m, unit, parts), parts.head.o
+    owed, head = _PendingWork(m, unit, parts), parts.head.o
     held = parts.unanswered.held
     held_before = Signal()
     lacked = Signal()
@@ -156,7 +156,7 @@ def progress(unit: Merge) -> Claim:
     return Claim(module=m, ports=(mark, *parts.ports, *inputs_of(unit)))
 
 
-def _lemmas(m: Module, whitebox: Whitebox, parts: _Parts, owed: _Owed) -> None:
+def _lemmas(m: Module, whitebox: Whitebox, parts: _Parts, owed: _PendingWork) -> None:
     """Claim where each beat, burst and read in flight is."""
     unit, queue, head, whole = parts.unit, parts.queue, parts.head.o, parts.whole.o
     (lacks, lasts), (newest_lacks, newest_last) = queue.counts, queue.newest
@@ -192,7 +192,7 @@ def _lemmas(m: Module, whitebox: Whitebox, parts: _Parts, owed: _Owed) -> None:
     ]
 
 
-def _ranks(m: Module, whitebox: Whitebox, parts: _Parts, owed: _Owed):
+def _ranks(m: Module, whitebox: Whitebox, parts: _Parts, owed: _PendingWork):
     """Claim that memory's every step brings an arbitrary beat that must be read closer.
 
     First each response does, until no older burst contains the beat; then each address sent, of

@@ -9,7 +9,7 @@ from matloom_rtl.control.control import Control
 from matloom_rtl.control.dispatch import Dispatch
 from matloom_rtl.control.instructions import InstructionMemory
 from matloom_rtl.control.queue import UnitQueue
-from matloom_rtl.formal.control.answers import answered, answers
+from matloom_rtl.formal.control.answers import answer_timing, answers
 from matloom_rtl.formal.control.dispatch import dispatches
 from matloom_rtl.formal.control.gate import gate
 from matloom_rtl.formal.control.instructions import instruction_memory
@@ -67,7 +67,7 @@ MUTANTS = {
     ),
     "a check is done with its first extent": (
         *(Bounds, ("judge.valid & judge.final", "judge.valid & judge.last")),
-        *(lambda unit: answered(unit(NANO)), 25),
+        *(lambda unit: answer_timing(unit(NANO)), 25),
     ),
     "the dispatcher does not heed `halt`": (
         *(Dispatch, ("with m.If(given & ~self.halt)", "with m.If(given)")),
