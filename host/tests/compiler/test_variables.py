@@ -77,7 +77,7 @@ def test_variables_read_after_their_update(height, pinned):
 
 
 def test_a_wrong_place_is_found_by_both_checks(monkeypatch):
-    monkeypatch.setattr(schedule_runs, "overwritten", lambda *_arguments: set())
+    monkeypatch.setattr(schedule_runs, "overwritten_addresses", lambda *_arguments: set())
     wrong = made(two_readers(64))
     with pytest.raises(CheckError, match="tensor 't3'"):
         check_program(wrong.program, wrong.graph, wrong.numbers)

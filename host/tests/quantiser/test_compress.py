@@ -178,7 +178,7 @@ def test_an_interrupted_compression_gives_the_same_result(network, searched, tmp
     made, journal = searched
     lines = journal.read_text().splitlines()
     (tmp_path / "trials.jsonl").write_text("\n".join(lines[:-1]))
-    with mock.patch.object(Judge, "judged", autospec=True, side_effect=Judge.judge) as made_again:
+    with mock.patch.object(Judge, "judge", autospec=True, side_effect=Judge.judge) as made_again:
         again = rewritten(network, tmp_path / "trials.jsonl")
     assert made_again.call_count == 1
     assert again.content == made.content

@@ -10,7 +10,7 @@ pytest.importorskip("onnx", reason="onnx is not installed")
 #: Infers every version of every operator, with inputs of no type; a crash ends the process.
 SCRIPT = """
 from onnx import defs, helper
-from matloom.frontend.onnx.shapes import inferred
+from matloom.frontend.onnx.shapes import infer_shapes
 
 for schema in defs.get_all_schemas_with_history():
     if schema.domain not in ("", "ai.onnx.ml"):
@@ -22,7 +22,7 @@ for schema in defs.get_all_schemas_with_history():
             versions = {"": 20, schema.domain: schema.since_version}
             imports = [helper.make_opsetid(*item) for item in versions.items()]
             graph = helper.make_graph([node], "net", [], [])
-            inferred(helper.make_model(graph, opset_imports=imports))
+            infer_shapes(helper.make_model(graph, opset_imports=imports))
 print("all")
 """
 

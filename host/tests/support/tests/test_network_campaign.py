@@ -51,7 +51,7 @@ def test_seeds_that_once_failed(number):
 def test_networks_that_remember_are_followed_from_call_to_call(monkeypatch):
     assert case_of(STATEFUL, PRESETS["small"]).graph.variables
     assert chip_failure_of(STATEFUL, "small", "model") is None
-    monkeypatch.setattr(network_seeds, "carried", lambda graph, _: initial_state(graph))
+    monkeypatch.setattr(network_seeds, "next_state", lambda graph, _: initial_state(graph))
     assert "call 1: output" in chip_failure_of(STATEFUL, "small", "model")
 
 
