@@ -176,10 +176,10 @@ class Machine:
     def _terminal(self, *_):
         return NO_TERMINAL
 
-    def _text(self, at):
+    def _text(self, address):
         found = b""
         while not found.endswith(b"\0"):
-            found += bytes(self._uc.mem_read(at + len(found), 1))
+            found += bytes(self._uc.mem_read(address + len(found), 1))
         return found[:-1].decode()
 
     def _open_file(self, _folder, path, *_):
@@ -190,29 +190,29 @@ class Machine:
         self._open[number] = [self.files[name], 0]
         return number
 
-    def _read(self, number, at, size, *_):
+    def _read(self, number, address, size, *_):
         data, place = self._open[number]
         part = data[place : place + size]
         self._open[number][1] += len(part)
-        self._uc.mem_write(at, part)
+        self._uc.mem_write(address, part)
         return len(part)
 
-    def _write(self, number, at, size, *_):
-        self.output[number] += bytes(self._uc.mem_read(at, size))
+    def _write(self, number, address, size, *_):
+        self.output[number] += bytes(self._uc.mem_read(address, size))
         return size
 
-    def _spans(self, at, count):
+    def _spans(self, address, count):
         """Yield address and length of each part of a scattered read or write."""
         size = self.processor.bits // 8
         for part in range(count):
-            data = bytes(self._uc.mem_read(at + 2 * size * part, 2 * size))
+            data = bytes(self._uc.mem_read(address + 2 * size * part, 2 * size))
             yield self._unpack(2 * self._word(), data)
 
-    def _read_parts(self, number, at, count, *_):
-        return sum(self._read(number, *span) for span in self._spans(at, count))
+    def _read_parts(self, number, address, count, *_):
+        return sum(self._read(number, *span) for span in self._spans(address, count))
 
-    def _write_parts(self, number, at, count, *_):
-        return sum(self._write(number, *span) for span in self._spans(at, count))
+    def _write_parts(self, number, address, count, *_):
+        return sum(self._write(number, *span) for span in self._spans(address, count))
 
     def _map(self, _at, size, *_):
         place = self._heap

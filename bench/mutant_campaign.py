@@ -9,8 +9,8 @@ from typing import Any
 
 from mutant_proofs import noticing_claim, prepare
 from mutant_report import EQUIVALENT, MORE_STREAMS, NOTHING, PROOFS, STREAMS, unit_of, write
-from mutant_trials import noticed
-from mutant_yosys import equivalent
+from mutant_trials import what_noticed
+from mutant_yosys import is_equivalent
 
 from matloom.arch.config import Config
 
@@ -55,7 +55,7 @@ class Campaign:
     def first_streams(self, end: float) -> None:
         """Run the first streams on every mutant without a verdict, until time is up."""
         if not self.verdicts:
-            wrong = noticed(self.config, self.library, 0, _MANY)
+            wrong = what_noticed(self.config, self.library, 0, _MANY)
             if wrong:
                 raise SystemExit(f"the chip without a mutant must pass, not end with {wrong}")
         for number, mutant in enumerate(self.mutants, start=1):
@@ -64,7 +64,7 @@ class Campaign:
             if time.monotonic() > end:
                 break
             begin = time.monotonic()
-            by = noticed(self.config, self.library, number, _FEW)
+            by = what_noticed(self.config, self.library, number, _FEW)
             verdict = STREAMS if by else NOTHING
             self.verdicts[mutant] = {
                 **{"unit": unit_of(mutant), "verdict": verdict, "by": by},
@@ -97,7 +97,7 @@ class Campaign:
             if item.get("width") == _WIDTH:
                 continue
             begin = time.monotonic()
-            by = noticed(self.config, self.library, number, _CHECKS_ALONE)
+            by = what_noticed(self.config, self.library, number, _CHECKS_ALONE)
             item.update(width=_WIDTH, **({"verdict": STREAMS, "by": by} if by else {}))
             self._tell(mutant, begin)
 
@@ -105,7 +105,7 @@ class Campaign:
         """Compare each survivor with the original, once."""
         for _number, mutant, item in self._survivors(end, "compared"):
             begin = time.monotonic()
-            same = equivalent(mutant, self.folder)
+            same = is_equivalent(mutant, self.folder)
             item.update(compared=True, **({"verdict": EQUIVALENT} if same else {}))
             self._tell(mutant, begin)
 
@@ -113,7 +113,7 @@ class Campaign:
         """Run more streams on each survivor, once, until time is up."""
         for number, mutant, item in self._survivors(end, "more"):
             begin = time.monotonic()
-            by = noticed(self.config, self.library, number, _MANY)
+            by = what_noticed(self.config, self.library, number, _MANY)
             item.update(more=True, **({"verdict": MORE_STREAMS, "by": by} if by else {}))
             self._tell(mutant, begin)
 

@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import Any
 
 from mutant_campaign import Campaign
-from mutant_report import REPORT, digest_of, give_reasons, kept, summary, write
-from mutant_yosys import observed, yosys
+from mutant_report import REPORT, digest_of, give_reasons, reusable_verdicts, summary, write
+from mutant_yosys import observable_mutants, yosys
 
 from matloom.arch.config import load_config
 from matloom.device.simulator import arguments, simulator_of
@@ -115,10 +115,10 @@ def main() -> None:
         "mutants": {},
     }
     if REPORT.is_file() and not given.again:
-        report["mutants"] = kept(json.loads(REPORT.read_text()), report)
+        report["mutants"] = reusable_verdicts(json.loads(REPORT.read_text()), report)
     end = time.monotonic() + 60 * given.minutes
     tried = Campaign(config=config, library=library, mutants=mutants, folder=folder, report=report)
-    tried.leave_out(observed(verilog))
+    tried.leave_out(observable_mutants(verilog))
     steps = {
         "first": tried.first_streams,
         "retry": tried.retry,

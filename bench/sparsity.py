@@ -43,16 +43,16 @@ def two_in_four(weights: Array, form: Array) -> Array:
     return fitted
 
 
-def error(weights: Array, made: Array, form: Array) -> float:
+def error(weights: Array, pruned_weights: Array, form: Array) -> float:
     """Return the share of the outputs' variance that is lost."""
-    lost = made - weights
+    lost = pruned_weights - weights
     return float(((lost @ form) * lost).sum() / ((weights @ form) * weights).sum())
 
 
-def pruned(given: Case) -> Graph:
+def pruned(case: Case) -> Graph:
     """Return the float network with weights of two in four; prints what each layer loses."""
-    graph, tensors = given.graph, dict(given.graph.tensors)
-    for _at, node, known in sweep(graph, {graph.inputs[0]: given.calibration}):
+    graph, tensors = case.graph, dict(case.graph.tensors)
+    for _at, node, known in sweep(graph, {graph.inputs[0]: case.calibration}):
         if node.op not in NARROW:
             continue
         number, data = node.inputs[1], known[node.inputs[0]]

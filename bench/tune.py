@@ -72,9 +72,9 @@ def entry(path: Path, config: str, given: argparse.Namespace) -> dict[str, Any] 
     return result
 
 
-def gain(entries: list[dict[str, Any]], at: int) -> float:
+def gain(entries: list[dict[str, Any]], call: int) -> float:
     """Return the geometric mean of the cycles saved, of first calls (0) or later ones (1)."""
-    ratios = [math.log(each["after"][at] / each["before"][at]) for each in entries]
+    ratios = [math.log(each["after"][call] / each["before"][call]) for each in entries]
     return 1 - math.exp(sum(ratios) / len(ratios))
 
 

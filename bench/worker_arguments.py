@@ -15,9 +15,9 @@ def add_workers(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def workers_of(given: argparse.Namespace) -> Workers:
+def workers_of(options: argparse.Namespace) -> Workers:
     """Return the workers that were asked for."""
-    return Workers(workers=given.workers, cluster=given.cluster)
+    return Workers(workers=options.workers, cluster=options.cluster)
 
 
 def _address(text: str) -> str:

@@ -153,7 +153,7 @@ def run_tests(
     raise RuntimeError(f"the tests of {unit} ended with status {status} and no answer")
 
 
-def _work(unit, source, tests, known, limit, answer, noise):
+def _work(unit, source, tests, seconds_of, limit, answer, noise):
     """Run as the child; never returns."""
     code = 1
     try:
@@ -163,7 +163,7 @@ def _work(unit, source, tests, known, limit, answer, noise):
         os.chdir(ROOT)
         if source is not None:
             sys.meta_path.insert(0, _Source(unit, source))
-        watch = _Watch(known)
+        watch = _Watch(seconds_of)
         quiet = ["-x", "-q", "--tb=no", "-p", "no:cacheprovider", "-p", "no:xdist"]
         pytest.main([*quiet, *tests], plugins=[watch])
         answer.write(json.dumps(watch.outcome))

@@ -85,35 +85,38 @@ def _pack(model: Any) -> bytes:
     return bytes(builder.Output())
 
 
-def _with_data_outside(model: Any, held: list[tuple[Any, bytes]]) -> bytes:
+def _with_data_outside(model: Any, buffers: list[tuple[Any, bytes]]) -> bytes:
     """Return a file whose buffers follow it; packed twice, because offsets depend on its size."""
-    for buffer, raw in held:
+    for buffer, raw in buffers:
         # Any offset but 0 and 1, which mean inside.
         buffer.data, buffer.offset, buffer.size = None, 2, len(raw)
     end = len(_pack(model))
-    for buffer, raw in held:
+    for buffer, raw in buffers:
         buffer.offset = -(-end // _ALIGNMENT) * _ALIGNMENT
         end = buffer.offset + len(raw)
     content = bytearray(_pack(model))
-    for buffer, raw in held:
+    for buffer, raw in buffers:
         content.extend(bytes(buffer.offset - len(content)))
         content.extend(raw)
     return bytes(content)
 
 
-def _tensor(model: Any, graph: Any, given: FileTensor) -> tuple[Any, bytes]:
+def _tensor(model: Any, graph: Any, source: FileTensor) -> tuple[Any, bytes]:
     """Append a tensor and its buffer; return the buffer and its bytes."""
     tensor, buffer = schema.TensorT(), schema.BufferT()
-    tensor.name, tensor.shape = given.name, np.array(given.shape, np.int32)
-    tensor.type, tensor.isVariable = getattr(schema.TensorType, given.dtype.upper()), given.variable
+    tensor.name, tensor.shape = source.name, np.array(source.shape, np.int32)
+    tensor.type, tensor.isVariable = (
+        getattr(schema.TensorType, source.dtype.upper()),
+        source.variable,
+    )
     tensor.buffer, tensor.hasRank = len(model.buffers), True
-    if given.scales or given.zeros:
+    if source.scales or source.zeros:
         table = schema.QuantizationParametersT()
-        table.scale = np.array(given.scales, np.float32)
-        table.zeroPoint = np.array(given.zeros, np.int64)
-        table.quantizedDimension = given.axis
+        table.scale = np.array(source.scales, np.float32)
+        table.zeroPoint = np.array(source.zeros, np.int64)
+        table.quantizedDimension = source.axis
         tensor.quantization = table
-    raw = b"" if given.data is None else _bytes(given)
+    raw = b"" if source.data is None else _bytes(source)
     if raw:
         buffer.data = np.frombuffer(raw, np.uint8)
     model.buffers.append(buffer)
@@ -130,16 +133,16 @@ def _bytes(tensor: FileTensor) -> bytes:
     return (pairs[:, 0] | pairs[:, 1] << 4).astype(np.uint8).tobytes()
 
 
-def _operator(model: Any, graph: Any, given: FileOperator) -> None:
+def _operator(model: Any, graph: Any, source: FileOperator) -> None:
     code, operator = schema.OperatorCodeT(), schema.OperatorT()
-    code.builtinCode = getattr(schema.BuiltinOperator, given.name)
-    code.deprecatedBuiltinCode, code.version = min(code.builtinCode, 127), given.version
+    code.builtinCode = getattr(schema.BuiltinOperator, source.name)
+    code.deprecatedBuiltinCode, code.version = min(code.builtinCode, 127), source.version
     operator.opcodeIndex = len(model.operatorCodes)
     operator.inputs, operator.outputs = (
-        np.array(side, np.int32) for side in (given.inputs, given.outputs)
+        np.array(side, np.int32) for side in (source.inputs, source.outputs)
     )
-    if given.options is not None:
-        kind, fields = given.options
+    if source.options is not None:
+        kind, fields = source.options
         table = getattr(schema, f"{kind}T")()
         for name, value in fields.items():
             if not hasattr(table, name):

@@ -22,73 +22,73 @@ def _one(
     return _tensors(network, lambda at, tensor: change(tensor) if at == number else tensor)
 
 
-def _without_options(network: FileNetwork, draw: random.Random) -> FileNetwork:
+def _without_options(network: FileNetwork, rng: random.Random) -> FileNetwork:
     (operator,) = network.operators
     return replace(network, operators=(replace(operator, options=None),))
 
 
-def _one_zero_point(network: FileNetwork, draw: random.Random) -> FileNetwork:
+def _one_zero_point(network: FileNetwork, rng: random.Random) -> FileNetwork:
     """Use one zero point for many scales, or many for one."""
 
-    def change(at: int, tensor: FileTensor) -> FileTensor:
+    def change(index: int, tensor: FileTensor) -> FileTensor:
         if len(tensor.scales) > 1:
-            return replace(tensor, zeros=tensor.zeros[:1] if draw.random() < 0.8 else ())
+            return replace(tensor, zeros=tensor.zeros[:1] if rng.random() < 0.8 else ())
         return tensor
 
     return _tensors(network, change)
 
 
-def _wrong_axis(network: FileNetwork, draw: random.Random) -> FileNetwork:
-    def change(at: int, tensor: FileTensor) -> FileTensor:
-        return replace(tensor, axis=draw.randint(0, 3)) if tensor.scales else tensor
+def _wrong_axis(network: FileNetwork, rng: random.Random) -> FileNetwork:
+    def change(index: int, tensor: FileTensor) -> FileTensor:
+        return replace(tensor, axis=rng.randint(0, 3)) if tensor.scales else tensor
 
     return _tensors(network, change)
 
 
-def _other_rank(network: FileNetwork, draw: random.Random) -> FileNetwork:
+def _other_rank(network: FileNetwork, rng: random.Random) -> FileNetwork:
     """Declare another shape with as many bytes for an output."""
-    number = draw.choice(network.outputs)
+    number = rng.choice(network.outputs)
     shape = network.tensors[number].shape
     total = int(np.prod(shape))
     others = [(total,), (1, *shape), (*shape, 1), tuple(n for n in shape if n != 1), (1, total)]
-    return _one(network, number, lambda tensor: replace(tensor, shape=draw.choice(others)))
+    return _one(network, number, lambda tensor: replace(tensor, shape=rng.choice(others)))
 
 
-def _names(network: FileNetwork, draw: random.Random) -> FileNetwork:
+def _names(network: FileNetwork, rng: random.Random) -> FileNetwork:
     pool = ("", "a", "a", "t1", "t0", "a:1", "t0:1", "tensor_1", "model file", "é", None)
-    few = draw.sample(pool, 3)
-    return _tensors(network, lambda at, tensor: replace(tensor, name=draw.choice(few)))
+    few = rng.sample(pool, 3)
+    return _tensors(network, lambda at, tensor: replace(tensor, name=rng.choice(few)))
 
 
-def _outside(network: FileNetwork, draw: random.Random) -> FileNetwork:
+def _outside(network: FileNetwork, rng: random.Random) -> FileNetwork:
     return replace(network, outside=True)
 
 
-def _zero_size(network: FileNetwork, draw: random.Random) -> FileNetwork:
+def _zero_size(network: FileNetwork, rng: random.Random) -> FileNetwork:
     """Set an axis to length 0, in every tensor that has this length."""
-    number = draw.choice(network.inputs) if network.inputs else 0
+    number = rng.choice(network.inputs) if network.inputs else 0
     shape = network.tensors[number].shape
     if not shape:
         return network
-    axis = draw.randrange(len(shape))
+    axis = rng.randrange(len(shape))
 
-    def change(at: int, tensor: FileTensor) -> FileTensor:
+    def change(index: int, tensor: FileTensor) -> FileTensor:
         same = len(tensor.shape) > axis and tensor.shape[axis] == shape[axis]
-        if (at in network.outputs and same) or at == number:
+        if (index in network.outputs and same) or index == number:
             return replace(tensor, shape=(*tensor.shape[:axis], 0, *tensor.shape[axis + 1 :]))
         return tensor
 
     return _tensors(network, change)
 
 
-def _twice(network: FileNetwork, draw: random.Random) -> FileNetwork:
+def _twice(network: FileNetwork, rng: random.Random) -> FileNetwork:
     """List an output twice, or make an input an output as well."""
-    if draw.random() < 0.5 or not network.inputs:
+    if rng.random() < 0.5 or not network.inputs:
         return replace(network, outputs=(*network.outputs, network.outputs[0]))
     return replace(network, outputs=(*network.outputs, network.inputs[0]))
 
 
-def _in_place(network: FileNetwork, draw: random.Random) -> FileNetwork:
+def _in_place(network: FileNetwork, rng: random.Random) -> FileNetwork:
     """Make the operator write its own input."""
     (operator,) = network.operators
     for number in network.inputs:
@@ -100,22 +100,22 @@ def _in_place(network: FileNetwork, draw: random.Random) -> FileNetwork:
     return network
 
 
-def _without_scales(network: FileNetwork, draw: random.Random) -> FileNetwork:
+def _without_scales(network: FileNetwork, rng: random.Random) -> FileNetwork:
     """Drop the quantisation of all tensors, or of one."""
-    everywhere = draw.random() < 0.6
-    number = draw.randrange(len(network.tensors))
+    everywhere = rng.random() < 0.6
+    number = rng.randrange(len(network.tensors))
 
-    def change(at: int, tensor: FileTensor) -> FileTensor:
-        return replace(tensor, scales=(), zeros=()) if everywhere or at == number else tensor
+    def change(index: int, tensor: FileTensor) -> FileTensor:
+        return replace(tensor, scales=(), zeros=()) if everywhere or index == number else tensor
 
     return _tensors(network, change)
 
 
-def _without_zeros(network: FileNetwork, draw: random.Random) -> FileNetwork:
+def _without_zeros(network: FileNetwork, rng: random.Random) -> FileNetwork:
     return _tensors(network, lambda at, tensor: replace(tensor, zeros=()))
 
 
-def _absent_bias(network: FileNetwork, draw: random.Random) -> FileNetwork:
+def _absent_bias(network: FileNetwork, rng: random.Random) -> FileNetwork:
     """Add an absent third input, marked by -1."""
     (operator,) = network.operators
     if len(operator.inputs) < 3:
@@ -124,10 +124,10 @@ def _absent_bias(network: FileNetwork, draw: random.Random) -> FileNetwork:
     return replace(network, operators=(replace(operator, inputs=inputs),))
 
 
-def _scale_of_zero(network: FileNetwork, draw: random.Random) -> FileNetwork:
+def _scale_of_zero(network: FileNetwork, rng: random.Random) -> FileNetwork:
     """Make constants zero, with a scale of 0, as converters do."""
 
-    def change(at: int, tensor: FileTensor) -> FileTensor:
+    def change(index: int, tensor: FileTensor) -> FileTensor:
         if tensor.data is None or not tensor.scales or tensor.dtype == "int4":
             return tensor
         scales = (0.0,) * len(tensor.scales)
@@ -136,7 +136,7 @@ def _scale_of_zero(network: FileNetwork, draw: random.Random) -> FileNetwork:
     return _tensors(network, change)
 
 
-def _computed_parameters(network: FileNetwork, draw: random.Random) -> FileNetwork:
+def _computed_parameters(network: FileNetwork, rng: random.Random) -> FileNetwork:
     """Make a constant an input; axes, shapes and the like keep their values."""
     constants = [
         at
@@ -146,7 +146,7 @@ def _computed_parameters(network: FileNetwork, draw: random.Random) -> FileNetwo
     ]
     if not constants:
         return network
-    number = draw.choice(constants)
+    number = rng.choice(constants)
 
     def change(tensor: FileTensor) -> FileTensor:
         kept = tensor.data if tensor.dtype in ("int32", "int64") else None
@@ -174,10 +174,10 @@ ODDITIES: dict[str, _Change] = {
 }
 
 
-def make_odd(network: FileNetwork, draw: random.Random) -> tuple[tuple[str, ...], FileNetwork]:
+def make_odd(network: FileNetwork, rng: random.Random) -> tuple[tuple[str, ...], FileNetwork]:
     """Return the file with up to two oddities, and their names."""
-    count = draw.choice((0, 0, 1, 1, 1, 2))
-    chosen = draw.sample(list(ODDITIES), count)
+    count = rng.choice((0, 0, 1, 1, 1, 2))
+    chosen = rng.sample(list(ODDITIES), count)
     for name in chosen:
-        network = ODDITIES[name](network, draw)
+        network = ODDITIES[name](network, rng)
     return tuple(chosen), network

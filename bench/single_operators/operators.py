@@ -59,7 +59,7 @@ def _pool(b: Builder, name: str) -> FileNetwork:
 
 
 def _sizes(
-    given: Sequence[int],
+    image: Sequence[int],
     window: Sequence[int],
     strides: Sequence[int],
     dilations: Sequence[int],
@@ -67,23 +67,23 @@ def _sizes(
 ) -> tuple[int, ...]:
     """Return the output's rows and columns."""
     found = []
-    for size, kernel, stride, dilation in zip(given, window, strides, dilations, strict=True):
+    for size, kernel, stride, dilation in zip(image, window, strides, dilations, strict=True):
         reach = (kernel - 1) * dilation + 1
         found.append(-(-size // stride) if padding == 0 else (size - reach) // stride + 1)
     return tuple(found)
 
 
 def _padding_of(
-    b: Builder, given: Sequence[int], window: Sequence[int], dilations: Sequence[int]
+    b: Builder, image: Sequence[int], window: Sequence[int], dilations: Sequence[int]
 ) -> int:
     """Return SAME (0) or VALID (1); the latter where the window fits the image."""
-    sides = zip(given, window, dilations, strict=True)
+    sides = zip(image, window, dilations, strict=True)
     fits = all((kernel - 1) * dilation < size for size, kernel, dilation in sides)
     return b.random.randint(0, 1) if fits else 0
 
 
 def _weights(
-    b: Builder, shape: Sequence[int], axis: int, given: int
+    b: Builder, shape: Sequence[int], axis: int, source: int
 ) -> tuple[int, tuple[float, ...]]:
     """Return the number of weights, of the type that matches the input's, and their scales."""
     dtype = "float32" if b.dtype == "float32" else "uint8" if b.dtype == "uint8" else "int8"
@@ -107,25 +107,25 @@ def _weights(
     return b.tensor(shape, dtype, data=values, scales=scales, zeros=zeros, axis=axis), scales
 
 
-def _bias(b: Builder, channels: int, given: int, scales: tuple[float, ...]) -> list[int]:
+def _bias(b: Builder, channels: int, source: int, scales: tuple[float, ...]) -> list[int]:
     """Return the number of a bias, or none."""
     if b.chance(0.3):
         return []
     if b.dtype == "float32":
         return [b.constant((channels,), "float32")]
     dtype = "int64" if b.dtype == "int16" and b.chance(0.7) else "int32"
-    products = tuple(float(np.float32(b.tensors[given].scales[0] * scale)) for scale in scales)
+    products = tuple(float(np.float32(b.tensors[source].scales[0] * scale)) for scale in scales)
     data = b.noise.integers(-2000, 2000, channels).astype(dtype)
     return [b.tensor((channels,), dtype, data=data, scales=products, zeros=(0,) * len(scales))]
 
 
 def _result(
-    b: Builder, shape: Sequence[int], given: int, scales: tuple[float, ...], depth: int
+    b: Builder, shape: Sequence[int], source: int, scales: tuple[float, ...], depth: int
 ) -> int:
     """Return the number of a layer's output, with a scale that lets results fill its range."""
     if not scales or b.dtype == "float32" or (b.extreme and b.chance(0.5)):
         return b.tensor(shape)
-    typical = b.tensors[given].scales[0] * max(scales) * 74 * 74 * depth**0.5
+    typical = b.tensors[source].scales[0] * max(scales) * 74 * 74 * depth**0.5
     if b.dtype == "int16":
         typical *= 256
     levels = 2**14 if b.dtype == "int16" else 64

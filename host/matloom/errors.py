@@ -27,9 +27,9 @@ class HintedError(Exception):
 class HintedWarning(UserWarning):
     """Warning with an optional remedy in `hint`, which is also part of its text."""
 
-    def __init__(self, what: str, hint: str = "") -> None:
-        super().__init__(what, hint)
-        self.what, self.hint = what, hint
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message, hint)
+        self.what, self.hint = message, hint
 
     def __str__(self) -> str:
         return f"{self.what}; {self.hint}" if self.hint else self.what

@@ -102,7 +102,7 @@ def kernels_are_exact(program: Program) -> bool:
 
 
 def compute_tensors(
-    program: Program, wanted: Mapping[str, int], values: Mapping[str, Array]
+    program: Program, numbers: Mapping[str, int], values: Mapping[str, Array]
 ) -> dict[str, Array]:
     """Return tensors computed by the operators' kernels.
 
@@ -121,7 +121,7 @@ def compute_tensors(
     tensors = origin.graph.tensors
     return {
         name: in_declared_shape(definition.value(number), tensors[number].shape)
-        for name, number in wanted.items()
+        for name, number in numbers.items()
     }
 
 

@@ -175,7 +175,7 @@ def _open(program: Program, device: str, **options: Any) -> Session:
     """Open a device and return a session on it; close the device again if that fails."""
     driver = open_device(device, program.config, **options)
     try:
-        return Session(program, driver, device, own=True)
+        return Session(program, driver, device, owns_device=True)
     except BaseException:
         driver.close()
         raise

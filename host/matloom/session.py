@@ -50,7 +50,9 @@ class Session(RealNumbers):
         An operator needs a reference interpreter, but none that supports it is installed.
     """
 
-    def __init__(self, program: Program, driver: Driver, device: str, *, own: bool = False) -> None:
+    def __init__(
+        self, program: Program, driver: Driver, device: str, *, owns_device: bool = False
+    ) -> None:
         program.require(driver.config)
         verify_program(program)
         preprocessing_of(program)
@@ -60,7 +62,7 @@ class Session(RealNumbers):
         self._state = SessionState(program, driver)
         self._engine = EngineSteps(program, driver)
         self._link: LineCost | None = None
-        self._own, self._closed = own, False
+        self._own, self._closed = owns_device, False
         #: Sessions whose programs output further tensors, by those tensors; and the session that
         #: ran last.
         self._wider: dict[frozenset[int], Session] = {}
@@ -127,15 +129,15 @@ class Session(RealNumbers):
         return self._run_samples(named)[program.outputs[0].name]
 
     def _run_samples(
-        self, inputs: Mapping[str, Array], wanted: Mapping[str, int] | None = None
+        self, inputs: Mapping[str, Array], numbers: Mapping[str, int] | None = None
     ) -> dict[str, Array]:
-        """Return outputs, or the tensors with the `wanted` numbers, computed by the kernels."""
+        """Return outputs, or the tensors with the `numbers` numbers, computed by the kernels."""
         self._require_open()
         self._ran, results = self, []
         for sample in samples_of(self.program, inputs):
             try:
                 with self.driver.stoppable(self._ended):
-                    results.append(self._run_one(sample, wanted))
+                    results.append(self._run_one(sample, numbers))
             except DeviceClosedError:
                 # If the session was closed, say so, whatever call noticed it.
                 self._require_open()
@@ -204,10 +206,10 @@ class Session(RealNumbers):
         self._state.leave()
 
     def _run_one(
-        self, inputs: dict[str, Array], wanted: Mapping[str, int] | None
+        self, inputs: dict[str, Array], numbers: Mapping[str, int] | None
     ) -> dict[str, Array]:
         """Run every step once for one sample."""
-        state = {} if wanted is None else self._state.values()
+        state = {} if numbers is None else self._state.values()
         self._engine.claim(self)
         before = self._engine.line_cost()
         entering = {info.key: inputs[info.name] for info in self.program.inputs}
@@ -230,9 +232,9 @@ class Session(RealNumbers):
             raise
         self._state.follow(known)
         self._link = difference(self._engine.line_cost(), before)
-        if wanted is not None:
+        if numbers is not None:
             initial = {item.before: state[item.name] for item in self.program.variables}
-            return compute_tensors(self.program, wanted, {**known, **initial})
+            return compute_tensors(self.program, numbers, {**known, **initial})
         infos = self.program.outputs
         return {info.name: in_declared_shape(known[info.key], info.shape) for info in infos}
 

@@ -77,8 +77,8 @@ FLOAT_FORMATS = {
 _TOP = 52
 
 
-def _choose(condition: Any, yes: Any, no: Any) -> Any:
-    return no + (yes - no) * condition
+def _choose(condition: Any, if_true: Any, if_false: Any) -> Any:
+    return if_false + (if_true - if_false) * condition
 
 
 def _split(x: Any, form: FloatFormat) -> tuple[Any, Any, Any, Any, Any]:

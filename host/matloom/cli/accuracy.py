@@ -64,7 +64,7 @@ _PATIENCE, _INTERVAL = 2.0, 5.0
 def evaluate(
     network: Path,
     source: Path,
-    how: Compilation,
+    options: Compilation,
     report: Path | None,
     first: int | None,
     **choice: Any,
@@ -86,7 +86,7 @@ def evaluate(
     single = source.suffix == ".npy"
     arrays = {"x": read_single("--input", source)} if single else read_arrays("--input", source)
     labels = read_labels(choice.pop("labels"), arrays)
-    program = program_of(network, how)
+    program = program_of(network, options)
     evaluation = measure(program, arrays, labels, progress=_progress(), first=first, **choice)
     if report is not None:
         report.write_text(evaluation.to_json())

@@ -88,21 +88,21 @@ def _header() -> str:
 
 
 def _fpga_report(
-    chip: Any, device: Any, output: Path, name: str, how: Routing, workers: Workers
+    chip: Any, device: Any, output: Path, name: str, options: Routing, workers: Workers
 ) -> None:
     import json
 
     from matloom_rtl.fpga.flow import Effort, build_report
 
     effort = Effort(
-        seeds=tuple(range(how.seed, how.seed + how.seeds)),
+        seeds=tuple(range(options.seed, options.seed + options.seeds)),
         jobs=workers.workers,
         folder=output / "fpga",
-        checkpoints=how.checkpoints,
+        checkpoints=options.checkpoints,
         spread=workers.spread({"nextpnr": 1.0}),
     )
-    if how.freq is not None:
-        device = device.changed({"--freq": f"{how.freq:g}"})
+    if options.freq is not None:
+        device = device.changed({"--freq": f"{options.freq:g}"})
     report, units = build_report(chip, device, say, effort)
     path = output / f"{device.name}_{name}.json"
     path.write_text(json.dumps(report, indent=2) + "\n")

@@ -28,8 +28,8 @@ def complaint(error: BaseException) -> str:
     return _lines("error", what or type(error).__name__, hint)
 
 
-def _lines(kind: str, what: str, hint: str) -> str:
-    lines = [f"{kind}: {' '.join(what.split())}"]
+def _lines(kind: str, message: str, hint: str) -> str:
+    lines = [f"{kind}: {' '.join(message.split())}"]
     if hint:
         lines.append(f"hint: {' '.join(hint.split())}")
     return "\n".join(lines)

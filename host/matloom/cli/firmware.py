@@ -49,9 +49,9 @@ def firmware(
 
     files, linked = project_files(), []
     if network is not None:
-        how = replace(_compilation(board, config, memory), preprocess=preprocess)
+        options = replace(_compilation(board, config, memory), preprocess=preprocess)
         word = require_network_name(name) if name else network_name(network)
-        files |= network_files(program_of(network, how), word)
+        files |= network_files(program_of(network, options), word)
         linked.append(f"src/{word}.c")
     elif name or board or preprocess:
         raise click.UsageError("--name, --board and --preprocess must go with a network")

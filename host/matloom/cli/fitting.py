@@ -100,14 +100,14 @@ def _graph(network: Path | None) -> Any:
     return None if network is None else frontend.load(network)
 
 
-def _predict(shown: list[Any], part: Any, graph: Any, board: str) -> None:
+def _predict(engines: list[Any], part: Any, graph: Any, board: str) -> None:
     """Compile the network for each engine, and sort the fastest first."""
     from matloom.arch.memory import BOARD_MEMORIES
     from matloom.runtime import compile
     from matloom.terminal.progress import progress
 
     memory = board if board in BOARD_MEMORIES else None
-    for candidate in shown:
+    for candidate in engines:
         with progress(f"compiling for {candidate.text}"):
             try:
                 program = compile(graph, candidate.config, check="none", memory=memory)
@@ -119,13 +119,13 @@ def _predict(shown: list[Any], part: Any, graph: Any, board: str) -> None:
             candidate.why = f"needs {needed:,} of {part.memory_bytes:,} bytes of memory"
         else:
             candidate.milliseconds = program.predicted_cycles / part.clock_mhz / 1000
-    shown.sort(key=lambda candidate: candidate.rank)
+    engines.sort(key=lambda candidate: candidate.rank)
 
 
-def _show(search: Any, shown: list[Any], network: Path | None) -> None:
+def _show(search: Any, engines: list[Any], network: Path | None) -> None:
     part = search.part
     say(f"{part.board}: {part.device} at {part.clock_mhz:.4g} MHz")
-    for place, item in enumerate(shown, 1):
+    for place, item in enumerate(engines, 1):
         config = item.config
         line = f"{place}. {config.rows}x{config.columns}, {item.text}"
         if item.soft_columns:
@@ -139,7 +139,7 @@ def _show(search: Any, shown: list[Any], network: Path | None) -> None:
         if network is not None and item.milliseconds is not None:
             uses.append(f"{network.name} {item.milliseconds:.3f} ms")
         say(f"   {', '.join(uses + ([item.why] if item.why else []))}")
-    _say_limit(search, shown[0])
+    _say_limit(search, engines[0])
     worst = search.model.worst()
     say(
         f"Model: {len(search.model.samples)} syntheses; each left out and predicted by the others, "

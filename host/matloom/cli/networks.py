@@ -10,10 +10,10 @@ from matloom.cli.group import cli
 from matloom.cli.network_argument import NETWORK, is_program
 from matloom.cli.options import (
     Compilation,
-    Given,
+    RunInputs,
     Target,
     compilation,
-    given,
+    run_inputs,
     target,
 )
 from matloom.cli.places import require_place
@@ -36,7 +36,7 @@ REPORT = click.option(
     ),
 )
 @NETWORK
-@given()
+@run_inputs()
 @click.option(
     "--output",
     type=click.Path(path_type=Path),
@@ -55,11 +55,11 @@ REPORT = click.option(
 @REPORT
 def run(
     network: Path,
-    given: Given,
+    inputs: RunInputs,
     output: Path | None,
     tensors: tuple[str, ...],
     target: Target,
-    how: Compilation,
+    options: Compilation,
     report: Path | None,
 ) -> None:
     """Run NET on arrays from a file, or on random ones.
@@ -70,7 +70,7 @@ def run(
     from matloom.tools.interface import array_line
 
     require_place("--output", output)
-    ran = run_once(network, given, target, how, report, tensors)
+    ran = run_once(network, inputs, target, options, report, tensors)
     outputs, made = ran.outputs, ran.report
     if output is None:
         for name, array in outputs.items():
@@ -98,9 +98,9 @@ class Ran:
 
 def run_once(
     network: Path,
-    given: Given,
+    source: RunInputs,
     target: Target,
-    how: Compilation,
+    options: Compilation,
     report: Path | None,
     tensors: tuple[str, ...] = (),
 ) -> Ran:
@@ -112,13 +112,13 @@ def run_once(
     for option, path in (("--report", report), ("--waves", target.waves)):
         require_place(option, path)
     # Checked before anything is compiled or built.
-    options = _device_options(target, how.memory)
-    arrays = given.read()
-    program = program_of(network, _for_device(network, how, target.device))
-    inputs = given.by_name(arrays, program)
+    device_options = _device_options(target, options.memory)
+    arrays = source.read()
+    program = program_of(network, _for_device(network, options, target.device))
+    inputs = source.by_name(arrays, program)
     # Checked before the device is opened, which may build a simulator for minutes.
     require_inputs(program, prepare_inputs(program, inputs))
-    with load(program, device=target.device, **options) as session:
+    with load(program, device=target.device, **device_options) as session:
         names = "all" if tensors == ("all",) else tensors or None
         with _simulating(session):
             outputs = session.run(inputs, outputs=names)
@@ -146,13 +146,13 @@ def _simulating(session: Any) -> Any:
     return progress(f"running {session.program.name} on {session.device}", detail=far)
 
 
-def _for_device(network: Path, how: Compilation, device: str) -> Compilation:
+def _for_device(network: Path, options: Compilation, device: str) -> Compilation:
     """Return how to compile a network: for the board's memory unless one is named."""
     from matloom.device.open import device_memory
 
-    if how.memory is not None or is_program(network) or not device.startswith("uart:"):
-        return how
-    return replace(how, memory=device_memory(device))
+    if options.memory is not None or is_program(network) or not device.startswith("uart:"):
+        return options
+    return replace(options, memory=device_memory(device))
 
 
 def _device_options(target: Target, memory: Any) -> dict[str, Any]:
@@ -199,17 +199,17 @@ def _device_options(target: Target, memory: Any) -> dict[str, Any]:
     help="Also list every schedule tried, with its predicted cycles and why it was dropped.",
 )
 @compilation()
-def explain(network: Path, how: Compilation, candidates: bool) -> None:
+def explain(network: Path, options: Compilation, candidates: bool) -> None:
     """Show where operators of NET run, why, and what they cost."""
     from matloom.tools.explain import explain as sentences
     from matloom.tools.interface import interface_table
 
-    tried = describe_phases(network, how, "search", "--candidates") if candidates else None
-    if how.memory is not None and is_program(network):
+    tried = describe_phases(network, options, "search", "--candidates") if candidates else None
+    if options.memory is not None and is_program(network):
         raise UserError(
             f"--memory must go with a network, not the program {str(network)!r}", hint=SOURCE
         )
-    program = program_of(network, how)
+    program = program_of(network, options)
     show((interface_table(program), "", *sentences(program)))
     if tried is not None:
         say_text(tried)
@@ -244,7 +244,7 @@ def precision_verb(
     by_layer: bool,
     report: Path | None,
     precision: tuple[str, ...],
-    how: Compilation,
+    options: Compilation,
 ) -> None:
     """Show what another precision changes in NET.
 
@@ -255,7 +255,7 @@ def precision_verb(
     from matloom.tools.precision import precision_report
 
     require_place("--report", report)
-    modes = modes_by_layer(network, replace(how, precision=precision))
+    modes = modes_by_layer(network, replace(options, precision=precision))
     assert modes is not None
     if source is None and (labels is not None or by_layer):
         raise UserError(
@@ -270,7 +270,7 @@ def precision_verb(
     wanted = None if labels is None else arrays.pop(labels)
     with progress(f"comparing precisions of {network.name}"):
         made = precision_report(
-            network, modes, arrays or None, wanted, how.config, by_layer=by_layer
+            network, modes, arrays or None, wanted, options.config, by_layer=by_layer
         )
     if report is not None:
         report.write_text(made.to_json())

@@ -103,7 +103,7 @@ class Target:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Given:
+class RunInputs:
     """Inputs of a run: an .npz file, or random arrays from a seed."""
 
     source: str
@@ -213,13 +213,16 @@ def _grouped_options(argument: str, kind: type, names: tuple[str, ...]) -> Calla
 
 
 def compilation(*names: str) -> Callable[[Any], Any]:
-    """Return a decorator for `Compilation` options, the argument `how`; no names mean all."""
+    """Return a decorator for `Compilation` options, the argument `options`; no names mean all."""
     every = tuple(item.name for item in fields(Compilation))
-    return _grouped_options("how", Compilation, names or every)
+    return _grouped_options("options", Compilation, names or every)
 
 
-def given(default: str | None = None) -> Callable[[Any], Any]:
-    """Return a decorator for --input, required without a default, and --seed: argument `given`."""
+def run_inputs(default: str | None = None) -> Callable[[Any], Any]:
+    """Return a decorator for --input and --seed, the argument `inputs`.
+
+    --input is required without a default.
+    """
     # Of some versions of click, an option with the default None has a value.
     absent: dict[str, Any] = {"required": True} if default is None else {"default": default}
 
@@ -236,7 +239,7 @@ def given(default: str | None = None) -> Callable[[Any], Any]:
         @click.option("--seed", type=SEED, default=0, help="Of random arrays.", show_default=True)
         @functools.wraps(verb)
         def called(source: str, seed: int, **values: Any) -> Any:
-            return verb(given=Given(source=source, seed=seed), **values)
+            return verb(inputs=RunInputs(source=source, seed=seed), **values)
 
         return called
 

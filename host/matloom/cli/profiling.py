@@ -11,7 +11,7 @@ import click
 from matloom.cli.group import cli
 from matloom.cli.network_argument import NETWORK, is_program
 from matloom.cli.networks import REPORT, run_once
-from matloom.cli.options import Compilation, Given, Target, compilation, given, target
+from matloom.cli.options import Compilation, RunInputs, Target, compilation, run_inputs, target
 from matloom.cli.places import require_folder
 from matloom.cli.programs import SOURCE, modes_by_layer
 from matloom.cli.say import say, show
@@ -73,16 +73,16 @@ def _result(verb: Callable[..., Any]) -> Any:
     ),
 )
 @NETWORK
-@given("random")
+@run_inputs("random")
 @target
 @compilation()
 @REPORT
 @_result
 def profile(
     network: Path,
-    given: Given,
+    inputs: RunInputs,
     target: Target,
-    how: Compilation,
+    options: Compilation,
     report: Path | None,
     result: _Result,
 ) -> None:
@@ -94,14 +94,14 @@ def profile(
     output = result.output
     if result.thorough and (output is None or is_program(network)):
         raise click.UsageError("--thorough must go with a network, not a program, and --output")
-    before = None if result.other is None else _other(network, how, result.other)
+    before = None if result.other is None else _other(network, options, result.other)
     if output is not None:
         require_folder("--output", output)
-    ran = run_once(network, given, target, how, report)
+    ran = run_once(network, inputs, target, options, report)
     show((ran.report.table(), *ran.report.lines()))
     if output is None and before is None:
         return
-    made = _profile(network, how, ran, result)
+    made = _profile(network, options, ran, result)
     comparison = None if before is None else _comparison(before, made)
     if output is None:
         return
@@ -111,13 +111,13 @@ def profile(
     say(f"wrote {output / 'index.html'}")
 
 
-def _profile(network: Path, how: Compilation, ran: Any, result: _Result) -> "Profile":
+def _profile(network: Path, options: Compilation, ran: Any, result: _Result) -> "Profile":
     """Return the profile of a run."""
     from matloom.profile.advice import AdviceOptions
     from matloom.profile.profile import make_profile
     from matloom.terminal.progress import progress
 
-    modes = None if is_program(network) else modes_by_layer(network, how)
+    modes = None if is_program(network) else modes_by_layer(network, options)
 
     def again(config: Any, memory: Any, effort: int) -> Any:
         from matloom.compiler import CompileOptions
@@ -126,7 +126,7 @@ def _profile(network: Path, how: Compilation, ran: Any, result: _Result) -> "Pro
         return compile(network, config, CompileOptions(effort=effort), modes, "none", memory)
 
     able = None if is_program(network) else again
-    advise = AdviceOptions(effort=how.effort, compile_again=able, thorough=result.thorough)
+    advise = AdviceOptions(effort=options.effort, compile_again=able, thorough=result.thorough)
     with progress(f"profiling {ran.program.name}"):
         return make_profile(
             ran.program,
@@ -137,7 +137,7 @@ def _profile(network: Path, how: Compilation, ran: Any, result: _Result) -> "Pro
         )
 
 
-def _other(network: Path, how: Compilation, other: str) -> dict[str, Any]:
+def _other(network: Path, options: Compilation, other: str) -> dict[str, Any]:
     """Return the profile to compare with: of a file, or predicted for another configuration."""
     from matloom.arch.config import load_config
     from matloom.compiler import CompileOptions
@@ -156,10 +156,10 @@ def _other(network: Path, how: Compilation, other: str) -> dict[str, Any]:
             f"{str(network)!r}",
             hint=SOURCE,
         )
-    modes = modes_by_layer(network, how)
+    modes = modes_by_layer(network, options)
     with progress(f"compiling {network.name} for {other}"):
-        options = CompileOptions(effort=how.effort)
-        program = compile(network, config, options, modes, "none", how.memory)
+        compile_options = CompileOptions(effort=options.effort)
+        program = compile(network, config, compile_options, modes, "none", options.memory)
     if program.loops:
         raise UserError(
             "--compare with a configuration needs a network whose loops have a known number of "

@@ -21,19 +21,19 @@ def _is_default(name: str) -> bool:
     return source is click.core.ParameterSource.DEFAULT
 
 
-def modes_by_layer(network: Path, how: Compilation) -> dict[str, str] | None:
+def modes_by_layer(network: Path, options: Compilation) -> dict[str, str] | None:
     """Return the table of modes by layer; None if none is given."""
-    if how.precision and is_program(network):
+    if options.precision and is_program(network):
         raise UserError(
             f"--precision must go with a network, not the program {str(network)!r}", hint=SOURCE
         )
-    for item in how.precision:
+    for item in options.precision:
         if item.startswith("="):
             raise UserError(
                 f"--precision must be [LAYER=]MODE, not {item!r}",
                 hint="name a layer before =, or write the mode alone for all of them",
             )
-    pairs = (item.rpartition("=") for item in how.precision)
+    pairs = (item.rpartition("=") for item in options.precision)
     return {layer or "*": mode for layer, _, mode in pairs} or None
 
 
@@ -64,7 +64,7 @@ def modes_by_layer(network: Path, how: Compilation) -> dict[str, str] | None:
 )
 @compilation()
 def compile_verb(
-    network: Path, output: Path | None, stop: str | None, emit: str | None, how: Compilation
+    network: Path, output: Path | None, stop: str | None, emit: str | None, options: Compilation
 ) -> None:
     """Compile NET into a program file (.mloom) or C source.
 
@@ -78,15 +78,15 @@ def compile_verb(
         both = "" if output is None else ", not both"
         raise click.UsageError(f"either --output or --stop-after must be given{both}")
     if output is None:
-        if how.check is not None:
+        if options.check is not None:
             raise UserError(
                 "--check must go with --output, not with --stop-after",
                 hint="leave --check out: only programs that are written are checked",
             )
-        say_text(describe_phases(network, how, str(stop), "--stop-after"))
+        say_text(describe_phases(network, options, str(stop), "--stop-after"))
         return
     require_place("--output", output)
-    program = _compile(network, how)
+    program = _compile(network, options)
     if emit == "c":
         write_c(program, output)
     elif emit == "soc":
@@ -99,7 +99,7 @@ def compile_verb(
         say("matloom firmware writes these files, too")
 
 
-def describe_phases(network: Path, how: Compilation, stop: str, option: str) -> str:
+def describe_phases(network: Path, options: Compilation, stop: str, option: str) -> str:
     """Return the text of the compiler's phases up to one of them, without checks.
 
     Raises `ValueError`, naming the option, if there is no network.
@@ -114,45 +114,46 @@ def describe_phases(network: Path, how: Compilation, stop: str, option: str) -> 
         raise UserError(
             f"{option} must go with a network, not the program {str(network)!r}", hint=SOURCE
         )
-    options = CompileOptions(effort=how.effort, memory=load_memory(how.memory))
-    config = load_config(how.config)
-    job = Job(config=config, options=options, precision=modes_by_layer(network, how))
-    with progress(f"compiling {network.name} for {how.config}"):
+    compile_options = CompileOptions(effort=options.effort, memory=load_memory(options.memory))
+    config = load_config(options.config)
+    job = Job(config=config, options=compile_options, precision=modes_by_layer(network, options))
+    with progress(f"compiling {network.name} for {options.config}"):
         return describe(network, job, stop)
 
 
-def _compile(network: Path, how: Compilation) -> Any:
+def _compile(network: Path, options: Compilation) -> Any:
     """Compile a network, with a message if it takes long."""
     from matloom.compiler import CompileOptions
     from matloom.pre import attach
     from matloom.runtime import compile
     from matloom.terminal.progress import progress
 
-    options, modes = CompileOptions(effort=how.effort), modes_by_layer(network, how)
+    modes = modes_by_layer(network, options)
+    search = CompileOptions(effort=options.effort)
     # Read first, because the compilation may take long.
-    stage = how.stage()
-    with progress(f"compiling {network.name} for {how.config}"):
-        program = compile(network, how.config, options, modes, how.check, how.memory)
+    stage = options.stage()
+    with progress(f"compiling {network.name} for {options.config}"):
+        program = compile(network, options.config, search, modes, options.check, options.memory)
     return attach(program, stage)
 
 
-def program_of(network: Path, how: Compilation) -> Any:
+def program_of(network: Path, options: Compilation) -> Any:
     """Load a program, or compile a network."""
     from matloom.arch.config import load_config
     from matloom.pre import attach
     from matloom.program import Program
 
     if not is_program(network):
-        return _compile(network, how)
-    modes_by_layer(network, how)
-    if how.check is not None:
+        return _compile(network, options)
+    modes_by_layer(network, options)
+    if options.check is not None:
         raise UserError(
             f"--check must go with a network, not the program {str(network)!r}", hint=SOURCE
         )
     program = Program.load(network)
     if not _is_default("config"):
-        program.require(load_config(how.config))
-    return attach(program, how.stage())
+        program.require(load_config(options.config))
+    return attach(program, options.stage())
 
 
 @cli.command(
@@ -163,8 +164,8 @@ def program_of(network: Path, how: Compilation) -> Any:
 )
 @NETWORK
 @compilation("config", "check")
-def disasm(network: Path, how: Compilation) -> None:
+def disasm(network: Path, options: Compilation) -> None:
     """List the instructions of NET."""
     from matloom.program.disassemble import disassemble
 
-    say_text(disassemble(program_of(network, how)))
+    say_text(disassemble(program_of(network, options)))

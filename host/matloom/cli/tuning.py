@@ -85,7 +85,7 @@ def _limits(verb: Callable[..., Any]) -> Any:
 @on_workers
 def tune(
     network: Path,
-    how: Compilation,
+    options: Compilation,
     limits: "_Limits",
     forget: bool,
     report: Path | None,
@@ -104,7 +104,7 @@ def tune(
         raise UserError(f"NET must be a network, not the program {str(network)!r}", hint=SOURCE)
     if report is not None:
         require_place("--report", report)
-    study = _study(network, how)
+    study = _study(network, options)
     if forget:
         known = drop(study.digest)
         say("forgotten: compiled with the default schedule again" if known else "nothing was kept")
@@ -115,16 +115,16 @@ def tune(
         report.write_text(json.dumps(_as_dict(found), indent=1) + "\n", encoding="utf-8")
 
 
-def _study(network: Path, how: Compilation) -> "Study":
+def _study(network: Path, options: Compilation) -> "Study":
     from matloom import frontend
     from matloom.arch.config import load_config
     from matloom.arch.memory import load_memory
     from matloom.compiler import CompileOptions
     from matloom.tuner.study import runs_of, study_of
 
-    graph, config = frontend.load(network), load_config(how.config)
-    options = CompileOptions(memory=load_memory(how.memory))
-    study = study_of(graph, config, options, modes_by_layer(network, how))
+    graph, config = frontend.load(network), load_config(options.config)
+    compile_options = CompileOptions(memory=load_memory(options.memory))
+    study = study_of(graph, config, compile_options, modes_by_layer(network, options))
     if not runs_of(study):
         raise UserError(
             f"{network.name} has nothing that runs on the engine",

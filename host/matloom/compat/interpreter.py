@@ -262,10 +262,10 @@ class Interpreter:
             )
         return self._values[tensor.number]
 
-    def _keep(self, tensors: Sequence[DeclaredTensor], made: Mapping[str, Array]) -> None:
+    def _keep(self, tensors: Sequence[DeclaredTensor], results: Mapping[str, Array]) -> None:
         """Store results, in the arrays returned by `tensor` if their shapes still match."""
         for tensor in tensors:
-            array, kept = made[tensor.key], self._values.get(tensor.number)
+            array, kept = results[tensor.key], self._values.get(tensor.number)
             if kept is not None and kept.shape == array.shape:
                 kept[...] = array
             else:

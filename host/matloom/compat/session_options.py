@@ -12,10 +12,10 @@ class CompatWarning(HintedWarning):
     """Warning about an argument that Matloom accepts but ignores."""
 
 
-def note(what: str, hint: str = "") -> None:
+def note(message: str, hint: str = "") -> None:
     """Warn about something that is ignored, at the caller's line."""
     # Skips a constructor or method of this package, so that the warning names the script's line.
-    warnings.warn(CompatWarning(what, hint), stacklevel=4)
+    warnings.warn(CompatWarning(message, hint), stacklevel=4)
 
 
 class GraphOptimizationLevel(enum.IntEnum):

@@ -125,8 +125,8 @@ class Loads:
         self.free = max(self.free, before)
         return changed
 
-    def _delay(self, at: int, cycles: int, *, whole: bool) -> None:
-        self.ends[at] += cycles
-        self.done[at] += cycles
+    def _delay(self, index: int, cycles: int, *, whole: bool) -> None:
+        self.ends[index] += cycles
+        self.done[index] += cycles
         if whole:
-            self.starts[at] += cycles
+            self.starts[index] += cycles

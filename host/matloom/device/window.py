@@ -32,11 +32,11 @@ class RequestWindow:
         The first request that failed, and its status.
     """
 
-    def __init__(self, kind: Request, asked: Sequence[LinkRequest], first: int) -> None:
-        self.kind, self._asked, self._first = kind, list(asked), first
-        self.answers: list[bytes | None] = [None] * len(asked)
+    def __init__(self, kind: Request, requests: Sequence[LinkRequest], first: int) -> None:
+        self.kind, self._asked, self._first = kind, list(requests), first
+        self.answers: list[bytes | None] = [None] * len(requests)
         self.error: tuple[LinkRequest, Status] | None = None
-        self._attempts = [0] * len(asked)
+        self._attempts = [0] * len(requests)
         self._sent: dict[int, int] = {}
         self._clock, self._base, self._reached = 0, 0, 0
         #: Number of requests that counted as lost.

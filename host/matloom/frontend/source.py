@@ -89,24 +89,24 @@ def foreign_file(file: ModelFile) -> ModelError:
     return ModelError(message, hint=kind.hint)
 
 
-def _content(path: Path, shown: str) -> bytes:
+def _content(path: Path, display_name: str) -> bytes:
     """Return the content of a file."""
     if _is_special(path):
         raise ModelError(
-            f"{shown} is a device or a pipe, not a file", hint="save it to a file first"
+            f"{display_name} is a device or a pipe, not a file", hint="save it to a file first"
         )
     try:
         return path.read_bytes()
     except IsADirectoryError:
         kind = folder_kind({item.name for item in path.iterdir()})
-        message = f"{shown} is {kind.what}, not a TensorFlow Lite or ONNX file"
+        message = f"{display_name} is {kind.what}, not a TensorFlow Lite or ONNX file"
         raise ModelError(message, hint=kind.hint) from None
     except FileNotFoundError:
         raise ModelError(
-            f"cannot read {shown}: no such file", hint=_missing_file_hint(path)
+            f"cannot read {display_name}: no such file", hint=_missing_file_hint(path)
         ) from None
     except (OSError, ValueError) as error:
-        message = f"cannot read {shown}: {reason(error)}"
+        message = f"cannot read {display_name}: {reason(error)}"
         raise ModelError(message, hint="check the path, and that you may read the file") from None
 
 

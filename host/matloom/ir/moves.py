@@ -23,9 +23,9 @@ def _axis(axis: int, rank: int) -> int:
     return axis
 
 
-def _each_axis(what: str, values: Sequence[int], shape: Shape) -> None:
+def _each_axis(subject: str, values: Sequence[int], shape: Shape) -> None:
     if len(values) != len(shape):
-        raise ValueError(f"{what} must be given for {len(shape)} axes, not {len(values)}")
+        raise ValueError(f"{subject} must be given for {len(shape)} axes, not {len(values)}")
 
 
 def concatenation_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:

@@ -9,14 +9,14 @@ from matloom.ir.graph import Graph
 DERIVED = " | "
 
 
-def derived_name(name: str, what: str) -> str:
+def derived_name(name: str, suffix: str) -> str:
     """Return the name of a buffer that is derived from a tensor with a unique name."""
-    return f"{name}{DERIVED}{what}"
+    return f"{name}{DERIVED}{suffix}"
 
 
-def unique_name(name: str, number: int, taken: Collection[str]) -> str:
+def unique_name(name: str, number: int, used: Collection[str]) -> str:
     """Return the given name if it is not taken, else the name with a number appended."""
-    while name in taken:
+    while name in used:
         name = f"{name}:{number}"
     return name
 

@@ -145,17 +145,17 @@ def _test_inputs(use: OperatorUse) -> Iterator[list[Array]]:
         ]
 
 
-def _random_input(draw: np.random.Generator, kind: str, tensor: Tensor) -> Array:
+def _random_input(rng: np.random.Generator, kind: str, tensor: Tensor) -> Array:
     dtype = np.dtype(tensor.dtype)
     if kind == "zeros" or dtype.kind == "b":
         return np.zeros(tensor.shape, dtype)
     if dtype.kind == "f":
         scale = {"low": -10.0, "high": 10.0}.get(kind)
-        numbers = draw.standard_normal(tensor.shape) if scale is None else scale
+        numbers = rng.standard_normal(tensor.shape) if scale is None else scale
         return np.broadcast_to(numbers, tensor.shape).astype(dtype)
     ends = np.iinfo(dtype)
     if kind == "random":
-        return draw.integers(ends.min, ends.max, tensor.shape, dtype, endpoint=True)
+        return rng.integers(ends.min, ends.max, tensor.shape, dtype, endpoint=True)
     return np.full(tensor.shape, ends.min if kind == "low" else ends.max, dtype)
 
 

@@ -154,9 +154,9 @@ def run_kernel(
     return results
 
 
-def _operator_error(operator: RegisteredOperator, what: str, error: Exception) -> OperatorError:
+def _operator_error(operator: RegisteredOperator, action: str, error: Exception) -> OperatorError:
     line = " ".join(str(error).split())
-    return OperatorError(f"{what} of {operator.name} failed: {type(error).__name__}: {line}")
+    return OperatorError(f"{action} of {operator.name} failed: {type(error).__name__}: {line}")
 
 
 class RegisteredRun:

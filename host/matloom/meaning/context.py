@@ -107,7 +107,7 @@ class NodeInputs:
         """Type of the output's elements: ``"byte"`` or ``"word"``."""
         return "word" if self.output.element_bytes == 2 else "byte"
 
-    def note(self, values: Integers, what: str) -> Integers:
+    def note(self, values: Integers, label: str) -> Integers:
         """Record intermediate bytes of the operator for messages; return them."""
-        self.made.append((values.reshape(-1), what))
+        self.made.append((values.reshape(-1), label))
         return values

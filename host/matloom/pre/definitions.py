@@ -21,14 +21,14 @@ _KINDS: dict[str, type[Preprocessing]] = {
 }
 
 
-def dumps(what: Preprocessing) -> str:
+def dumps(preprocessing: Preprocessing) -> str:
     """Return preprocessing as JSON: ``{"Image": {"size": [96, 96]}}``, defaults left out."""
     given = {
-        item.name: getattr(what, item.name)
-        for item in dataclasses.fields(what)
-        if getattr(what, item.name) != item.default
+        item.name: getattr(preprocessing, item.name)
+        for item in dataclasses.fields(preprocessing)
+        if getattr(preprocessing, item.name) != item.default
     }
-    return json.dumps({type(what).__name__: given})
+    return json.dumps({type(preprocessing).__name__: given})
 
 
 @functools.lru_cache(maxsize=64)
@@ -67,7 +67,9 @@ def loads(text: str) -> Preprocessing:
         raise RawDataError(f"{name} must have fields of their types: {error}") from None
 
 
-def attach(program: Program, what: Preprocessing | Mapping[str, Preprocessing] | None) -> Program:
+def attach(
+    program: Program, preprocessing: Preprocessing | Mapping[str, Preprocessing] | None
+) -> Program:
     """Return a program with preprocessing before its input, or before inputs by name.
 
     Raises
@@ -75,27 +77,27 @@ def attach(program: Program, what: Preprocessing | Mapping[str, Preprocessing] |
     RawDataError
         There is no such input, several where one is meant, or it has another shape.
     """
-    if what is None:
+    if preprocessing is None:
         return program
     infos = {info.name: info for info in program.inputs}
-    if isinstance(what, Preprocessing):
-        what = {single_input(program, "preprocessing"): what}
-    for name, item in what.items():
+    if isinstance(preprocessing, Preprocessing):
+        preprocessing = {single_input(program, "preprocessing"): preprocessing}
+    for name, item in preprocessing.items():
         if name not in infos:
             raise unknown(RawDataError, "an input to preprocess", name, infos)
         item.require(infos[name])
     made = tuple(
         PreprocessInfo(tensor=infos[name].key, definition=dumps(item))
-        for name, item in what.items()
+        for name, item in preprocessing.items()
     )
     return replace(program, preprocessing=made)
 
 
-def single_input(program: Program, what: str) -> str:
+def single_input(program: Program, subject: str) -> str:
     """Return the name of a program's only input; raise `RawDataError` if it has several."""
     names = [info.name for info in program.inputs]
     if len(names) != 1:
-        raise RawDataError(f"{what} must be by name for the inputs {', '.join(names)}")
+        raise RawDataError(f"{subject} must be by name for the inputs {', '.join(names)}")
     return names[0]
 
 

@@ -34,12 +34,12 @@ class _Past:
     skip addresses, each address is a piece.
     """
 
-    def __init__(self, found: Sequence[MemoryAccess]) -> None:
-        edges = sorted({edge for access in found for edge in (access.start, access.end)})
+    def __init__(self, accesses: Sequence[MemoryAccess]) -> None:
+        edges = sorted({edge for access in accesses for edge in (access.start, access.end)})
         count = len(edges)
         #: The piece that begins at each end of an access; None if each address is a piece.
         self._piece: dict[int, int] | None = None
-        if any(access.lines is not None for access in found):
+        if any(access.lines is not None for access in accesses):
             count = edges[-1] + 1
         else:
             self._piece = {edge: number for number, edge in enumerate(edges)}
@@ -60,9 +60,9 @@ class _Past:
 class Hazards:
     """Tracks what is certainly complete when each instruction starts: a vector clock per unit."""
 
-    def __init__(self, found: Sequence[MemoryAccess]) -> None:
+    def __init__(self, accesses: Sequence[MemoryAccess]) -> None:
         by_space: dict[Space, list[MemoryAccess]] = {}
-        for access in found:
+        for access in accesses:
             by_space.setdefault(access.space, []).append(access)
         self._past = {space: _Past(items) for space, items in by_space.items()}
         nothing = (0,) * len(UNITS)
@@ -117,14 +117,14 @@ class Hazards:
         instruction: Instruction,
         access: MemoryAccess,
         entries: NDArray[np.int32],
-        known: _Clock,
+        completed: _Clock,
     ) -> None:
-        """Raise unless all earlier conflicting accesses are `known` to be complete."""
+        """Raise unless all earlier conflicting accesses are `completed` to be complete."""
         # Reads need not be ordered.
         met = entries if access.write else entries[: len(UNITS)]
         latest = np.maximum.reduce(met, axis=_AXES[met.ndim], initial=0).tolist()
         for other, last in enumerate(latest):
-            if last > known[other % len(UNITS)]:
+            if last > completed[other % len(UNITS)]:
                 other, write = other % len(UNITS), other < len(UNITS)
                 verb = "writes" if write else "reads"
                 operand = _FETCHED.get(access.base, "")

@@ -49,7 +49,7 @@ def check_programs(step: HostStep, programs: Sequence[Contents], outside: Conten
 
 def _check_results(
     step: HostStep,
-    known: Mapping[str, _Kind],
+    kinds_by_name: Mapping[str, _Kind],
     carried: Sequence[_Kind],
     stacked: Sequence[_Kind],
 ) -> None:
@@ -57,7 +57,7 @@ def _check_results(
     for name, at in zip(step.outputs, step.attributes["results"], strict=True):
         if at >= len(made):
             raise ProgramError(f"a loop must not have the result {at}")
-        shape, dtype = known[name]
+        shape, dtype = kinds_by_name[name]
         # Stacked values have as many rows as there were iterations.
         found = (shape if at < len(carried) else shape[1:], dtype)
         if found != made[at]:
@@ -68,7 +68,7 @@ def _kind(info: TensorInfo | HostConstant) -> _Kind:
     return info.shape, info.dtype
 
 
-def _require(what: str, infos: Sequence[TensorInfo], kinds: Sequence[_Kind]) -> None:
+def _require(subject: str, infos: Sequence[TensorInfo], kinds: Sequence[_Kind]) -> None:
     found = list(map(_kind, infos))
     if found != list(kinds):
-        raise ProgramError(f"{what} of a loop must be {list(kinds)}, not {found}")
+        raise ProgramError(f"{subject} of a loop must be {list(kinds)}, not {found}")

@@ -63,10 +63,10 @@ def step_graph(step: HostStep, tensors: Mapping[str, Tensor]) -> Graph:
     return Graph(name="", inputs=variable, outputs=outputs, tensors=known, nodes=(node,))
 
 
-def require_valid(what: str, graph: Graph) -> None:
-    """Raise `ProgramError` if a graph breaks a rule; the message begins with `what`."""
+def require_valid(subject: str, graph: Graph) -> None:
+    """Raise `ProgramError` if a graph breaks a rule; the message begins with `subject`."""
     try:
-        verify(graph, what)
+        verify(graph, subject)
     except ValueError as error:
         raise ProgramError(str(error)) from None
 

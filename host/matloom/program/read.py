@@ -180,12 +180,12 @@ class _Reader:
             for row, item in zip(rows, attributes, strict=True)
         }
 
-    def _value(self, what: str, row: _Row, attribute: Attribute) -> Any:
+    def _value(self, subject: str, row: _Row, attribute: Attribute) -> Any:
         """Return the value of an attribute."""
         kind = Kind(row["kind"])
         if kind not in attribute.kinds:
             names = ", ".join(item.name for item in attribute.kinds)
-            raise ProgramError(f"{what} must be of kind {names}, not {kind.name}")
+            raise ProgramError(f"{subject} must be of kind {names}, not {kind.name}")
         if kind is Kind.NONE:
             return None
         pool: Sequence[Any] = self._integers
@@ -196,8 +196,8 @@ class _Reader:
         values = self._list(row, "values", pool)
         count = attribute.count if kind in _LISTS else 1
         if count is not None and len(values) != count:
-            raise ProgramError(f"{what} must have {count} values, not {len(values)}")
-        values = tuple(_check_value(what, value, attribute, kind) for value in values)
+            raise ProgramError(f"{subject} must have {count} values, not {len(values)}")
+        values = tuple(_check_value(subject, value, attribute, kind) for value in values)
         if attribute.name == "padding":
             return dict(zip(_EDGES, values, strict=True))
         return values if kind in _LISTS else values[0]
@@ -340,19 +340,21 @@ class _Reader:
         )
 
 
-def _check_value(what: str, value: Any, attribute: Attribute, kind: Kind) -> Any:
+def _check_value(subject: str, value: Any, attribute: Attribute, kind: Kind) -> Any:
     """Return an attribute value as a Python object; raise if it is outside its limits."""
     if kind is Kind.BOOLEAN:
         if value not in (0, 1):
-            raise ProgramError(f"{what} must be 0 or 1, not {value}")
+            raise ProgramError(f"{subject} must be 0 or 1, not {value}")
         return bool(value)
     if attribute.choices:
         if not 0 <= value < len(attribute.choices):
-            raise ProgramError(f"{what} must be one of {', '.join(attribute.choices)}, not {value}")
+            raise ProgramError(
+                f"{subject} must be one of {', '.join(attribute.choices)}, not {value}"
+            )
         return attribute.choices[value]
     low, high = attribute.low, attribute.high
     if kind in (Kind.TEXT, Kind.TEXTS):
         return value
     if (low is not None and not value >= low) or (high is not None and not value <= high):
-        raise ProgramError(f"{what} must be {low} to {high}, not {value}")
+        raise ProgramError(f"{subject} must be {low} to {high}, not {value}")
     return value

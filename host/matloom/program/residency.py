@@ -35,15 +35,15 @@ def repeat_problem(
 
 
 def _loading_problem(
-    commands: Iterable[Instruction], kept: NDArray[np.bool_], config: Config
+    commands: Iterable[Instruction], kept_bytes: NDArray[np.bool_], config: Config
 ) -> str | None:
-    loaded = np.zeros_like(kept)
+    loaded = np.zeros_like(kept_bytes)
     for instruction in commands:
         constant = instruction.opcode is Opcode.LOAD and instruction.region == Region.PROGRAM
         for access in _on_chip(instruction, config):
             if access.write:
                 _entries_of(loaded, access)[...] = constant
-    missing = kept & ~loaded
+    missing = kept_bytes & ~loaded
     if not missing.any():
         return None
     return (
@@ -53,9 +53,9 @@ def _loading_problem(
 
 
 def _repeating_problem(
-    commands: Iterable[Instruction], kept: NDArray[np.bool_], config: Config
+    commands: Iterable[Instruction], kept_bytes: NDArray[np.bool_], config: Config
 ) -> str | None:
-    known = kept.copy()
+    known = kept_bytes.copy()
     for number, instruction in enumerate(commands):
         name = f"instruction {number} ({instruction.opcode.name}) of a repetition"
         found = list(_on_chip(instruction, config))
@@ -64,7 +64,7 @@ def _repeating_problem(
                 return f"{name} must find constants kept or loaded, not read {access}"
         for access in found:
             if access.write:
-                if _entries_of(kept, access).any():
+                if _entries_of(kept_bytes, access).any():
                     return f"{name} must not write kept bytes, but writes {access}"
                 _entries_of(known, access)[...] = True
     return None

@@ -62,26 +62,26 @@ def validate(program: Contents) -> None:
         raise ProgramError(f"a verdict must be of {', '.join(CHECKS)}, not {verdict.mode!r}")
 
 
-def _check_names(what: str, names: Iterable[str]) -> None:
+def _check_names(subject: str, names: Iterable[str]) -> None:
     seen = set()
     for name in names:
         if name in seen:
-            raise ProgramError(f"{what} names must differ, but {name!r} occurs twice")
+            raise ProgramError(f"{subject} names must differ, but {name!r} occurs twice")
         seen.add(name)
 
 
-def _size(what: str, item: TensorInfo | HostConstant) -> int:
+def _size(subject: str, item: TensorInfo | HostConstant) -> int:
     """Return the bytes of a tensor or constant."""
     if item.dtype not in DTYPES:
-        raise ProgramError(f"{what} {item.name!r} must be of a known type, not {item.dtype!r}")
+        raise ProgramError(f"{subject} {item.name!r} must be of a known type, not {item.dtype!r}")
     if any(length < 0 for length in item.shape):
         raise ProgramError(
-            f"{what} {item.name!r} must have dimensions of at least 0, not {item.shape}"
+            f"{subject} {item.name!r} must have dimensions of at least 0, not {item.shape}"
         )
     size = math.prod(item.shape) * _BYTES[item.dtype]
     if size > TENSOR_LIMIT:
         raise ProgramError(
-            f"{what} {item.name!r} must have at most {TENSOR_LIMIT} bytes, not {size}"
+            f"{subject} {item.name!r} must have at most {TENSOR_LIMIT} bytes, not {size}"
         )
     return size
 
@@ -179,11 +179,11 @@ def _check_order(program: Contents) -> None:
             raise ProgramError(f"{what} {name!r} must be made by a step")
 
 
-def _provide(what: str, names: Iterable[str], known: set[str]) -> None:
+def _provide(subject: str, names: Iterable[str], provided: set[str]) -> None:
     for name in names:
-        if name in known:
-            raise ProgramError(f"{what} must not provide {name!r} again")
-        known.add(name)
+        if name in provided:
+            raise ProgramError(f"{subject} must not provide {name!r} again")
+        provided.add(name)
 
 
 def _check_engine_step(number: int, step: EngineStep, program: Contents) -> None:

@@ -144,15 +144,15 @@ class _Builder:
             if key[0] == number:
                 self._forget(converted)
 
-    def _add(self, at: int, node: Node) -> None:
-        kind = self._plan.kinds[at]
+    def _add(self, index: int, node: Node) -> None:
+        kind = self._plan.kinds[index]
         for number in node.outputs:
             tensor = self._tensors[number]
             if tensor.dtype == "float32" and kind != "float32":
                 target = quantisation_of(self._plan.ranges[number], kind)
                 self._tensors[number] = replace(tensor, dtype=kind, quantisation=target)
         if kind != "float32" and OPERATORS[node.op].weight_axis is not None:
-            self._run(self._layer(at, node, kind))
+            self._run(self._layer(index, node, kind))
             return
         shared = self._tensors[node.outputs[0]].quantisation if node.op in SAME_SCALE else None
         inputs = [
@@ -216,7 +216,7 @@ class _Builder:
         value = integers_of(output, np.array(attributes.value, np.float32))
         return replace(attributes, value=int(value))
 
-    def _layer(self, at: int, node: Node, kind: str) -> Node:
+    def _layer(self, index: int, node: Node, kind: str) -> Node:
         """Return a layer with quantised weights and bias, which become new tensors."""
         data = self._convert(node.inputs[0], kind, None, node.index)
         made = quantise_layer(
@@ -224,7 +224,7 @@ class _Builder:
             node,
             self._tensors[data],
             (self._exact[node.inputs[0]], real(self._tensors[data], self._known[data])),
-            bits=self._plan.bits.get(at, 8),
+            bits=self._plan.bits.get(index, 8),
             options=self._plan.options,
             random=self._random,
         )

@@ -14,13 +14,13 @@ KINDS = (("random", "random"), ("minimum", "maximum"))
 _FLOAT_ENDS = {"minimum": -1.0, "maximum": 1.0}
 
 
-def values_of(tensor: Tensor, kind: str, draw: np.random.Generator) -> Array:
+def values_of(tensor: Tensor, kind: str, rng: np.random.Generator) -> Array:
     """Return values for a tensor: ``"random"``, or the type's ``"minimum"`` or ``"maximum"``.
 
     Floating-point numbers are standard normal, or all -1 or 1.
     """
     if tensor.number_format is not None:
-        return _patterns(tensor, kind, draw)
+        return _patterns(tensor, kind, rng)
     dtype = np.dtype(tensor.dtype)
     if dtype == np.bool_:
         low, high = 0, 1
@@ -29,24 +29,24 @@ def values_of(tensor: Tensor, kind: str, draw: np.random.Generator) -> Array:
     elif kind in _FLOAT_ENDS:
         return np.full(tensor.shape, _FLOAT_ENDS[kind], dtype)
     else:
-        return draw.standard_normal(tensor.shape).astype(dtype)
+        return rng.standard_normal(tensor.shape).astype(dtype)
     if kind in _FLOAT_ENDS:
         return np.full(tensor.shape, low if kind == "minimum" else high, dtype)
     if dtype == np.bool_:
-        return draw.integers(0, 2, tensor.shape).astype(dtype)
-    return draw.integers(low, high, tensor.shape, dtype, endpoint=True)
+        return rng.integers(0, 2, tensor.shape).astype(dtype)
+    return rng.integers(low, high, tensor.shape, dtype, endpoint=True)
 
 
-def _patterns(tensor: Tensor, kind: str, draw: np.random.Generator) -> Array:
+def _patterns(tensor: Tensor, kind: str, rng: np.random.Generator) -> Array:
     """Return random or extreme bit patterns of floating-point numbers."""
-    numbers = values_of(replace(tensor, dtype="float32", number_format=None), kind, draw)
+    numbers = values_of(replace(tensor, dtype="float32", number_format=None), kind, rng)
     patterns = numbers.view(np.uint32).astype(np.int64)
     if tensor.number_format in FLOAT_FORMATS:
         patterns = np.asarray(narrow(patterns, FLOAT_FORMATS[tensor.number_format]))
     return patterns.astype(tensor.dtype)
 
 
-def inputs_of(graph: Graph, kind: str, draw: np.random.Generator) -> dict[int, Array]:
+def inputs_of(graph: Graph, kind: str, rng: np.random.Generator) -> dict[int, Array]:
     """Return an array for everything that enters a graph, by number.
 
     Integers of 32 and 64 bits are zero if an opaque operator might use them as indices.
@@ -58,5 +58,5 @@ def inputs_of(graph: Graph, kind: str, draw: np.random.Generator) -> dict[int, A
         if opaque and tensor.dtype in ("int32", "int64", "uint32", "uint64"):
             inputs[number] = np.zeros(tensor.shape, tensor.dtype)
         else:
-            inputs[number] = values_of(tensor, kind, draw)
+            inputs[number] = values_of(tensor, kind, rng)
     return inputs

@@ -119,14 +119,14 @@ def _write(
     console: "Console",
     after: float,
     every: float,
-    shown: threading.Event,
+    is_shown: threading.Event,
     ended: threading.Event,
 ) -> None:
     """Write a line, then status lines from time to time."""
     if ended.wait(after):
         return
     _line(console, step.text)
-    shown.set()
+    is_shown.set()
     while not ended.wait(every):
         _line(console, step.line())
 
@@ -136,7 +136,7 @@ def _spin(
     console: "Console",
     after: float,
     _every: float,
-    shown: threading.Event,
+    is_shown: threading.Event,
     ended: threading.Event,
 ) -> None:
     """Keep a single terminal line up to date."""
@@ -148,6 +148,6 @@ def _spin(
         return
     spinner = Spinner("dots", Text(step.text))
     with Live(spinner, console=console, transient=True, refresh_per_second=10):
-        shown.set()
+        is_shown.set()
         while not ended.wait(0.2):
             spinner.update(text=Text(step.line()))

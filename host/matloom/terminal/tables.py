@@ -65,7 +65,9 @@ class NameTable(Table):
     order.
     """
 
-    def __init__(self, title: str = "", *, spare: Sequence[str] = (), least: int = _LEAST) -> None:
+    def __init__(
+        self, title: str = "", *, spare: Sequence[str] = (), least_width: int = _LEAST
+    ) -> None:
         super().__init__(
             title=printable(title) or None,
             box=box.SIMPLE_HEAD,
@@ -73,7 +75,7 @@ class NameTable(Table):
             pad_edge=False,
             padding=(0, 0, 0, 1),
         )
-        self.spare, self.least = tuple(spare), least
+        self.spare, self.least = tuple(spare), least_width
 
     def add_row(self, *cells: RenderableType | None, **options: Any) -> None:
         """Add a row, with control characters in its texts escaped."""

@@ -13,7 +13,9 @@ _VALUE = re.compile(r"^ *(?:output )?(?:reg|integer)\b(?! *\\\$auto)[^;\n]*=.*$"
 _WRITE = re.compile(r"^ *(?P<memory>\\\S+|\w+) ?\[(?P<index>.+)\]\s*<=", re.MULTILINE)
 
 
-def require_one_writer(verilog: str, runs: Iterable[Sequence[re.Match[str]]], least: int) -> None:
+def require_one_writer(
+    verilog: str, runs: Iterable[Sequence[re.Match[str]]], least_runs: int
+) -> None:
     """Raise if a memory with joined lanes is also written elsewhere.
 
     The joined assignment writes the old bytes of a word back, which is right only if nothing else
@@ -23,7 +25,7 @@ def require_one_writer(verilog: str, runs: Iterable[Sequence[re.Match[str]]], le
     ----------
     runs:
         Consecutive lanes in the text: matches with groups `memory`, `address`, `high` and `low`.
-    least:
+    least_runs:
         Minimum number of lanes to join.
 
     Errors
@@ -39,7 +41,7 @@ def require_one_writer(verilog: str, runs: Iterable[Sequence[re.Match[str]]], le
             place += 1
         key = place, run[0]["memory"]
         lanes[key] += run
-        if len(run) >= least:
+        if len(run) >= least_runs:
             joined.add(key)
     for place, memory in sorted(joined):
         _require(modules[place], memory, lanes[place, memory])

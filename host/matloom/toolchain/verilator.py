@@ -81,8 +81,8 @@ def compile_library(
 class _Progress:
     """Counts compiled files in Verilator's output, and passes the lines on."""
 
-    def __init__(self, made: Path, harness: int, on_line: Callable[[str], None] | None) -> None:
-        self._made, self._harness, self._on_line = made, harness, on_line
+    def __init__(self, folder: Path, harness: int, on_line: Callable[[str], None] | None) -> None:
+        self._made, self._harness, self._on_line = folder, harness, on_line
         self._compiled = 0
 
     def __call__(self, line: str) -> None:
@@ -183,10 +183,10 @@ def _runtime(verilator: Verilator, flags: Sequence[tuple[str, ...]]) -> Path:
     return entry(f"runtimes/{name}", lambda made: _compile_runtime(verilator, words, made))
 
 
-def _compile_runtime(verilator: Verilator, words: Sequence[str], made: Path) -> None:
+def _compile_runtime(verilator: Verilator, words: Sequence[str], folder: Path) -> None:
     # GCC falls back to the text if the precompiled header does not fit.
     for name in ("", *(f".{kind.lower()}" for kind in _KINDS)):
-        (made / f"{_HEADERS}{name}").write_text('#include "verilated.h"\n')
+        (folder / f"{_HEADERS}{name}").write_text('#include "verilated.h"\n')
     note("compiling what all simulators share")
     with workspace() as work:
         source, scratch = work.path / f"{_EMPTY}.v", work.path / "scratch"
@@ -195,10 +195,10 @@ def _compile_runtime(verilator: Verilator, words: Sequence[str], made: Path) -> 
         arguments = [*build_arguments(_EMPTY), *words, "--Mdir", str(scratch), "-o", "empty.so"]
         # Otherwise such a small module would be compiled as one file, without precompiled headers.
         apart = ["-MAKEFLAGS", "VM_PARALLEL_BUILDS=1"]
-        headers = _headers(work.folder(made))
+        headers = _headers(work.folder(folder))
         _translate(verilator, [*arguments, *apart, *headers, source], work)
         for compiled in scratch.glob("verilated*.o"):
-            shutil.copy(compiled, made)
+            shutil.copy(compiled, folder)
 
 
 def build_library(

@@ -139,9 +139,9 @@ class AreaModel:
         return [sample.total[name] / float(np.dot(row, weights)) for name, weights in pairs]
 
     @staticmethod
-    def _leave_one_out(own: list[Sample], place: int, number: int) -> float:
-        weights = _fit_coefficients([*own[:place], *own[place + 1 :]], number)
-        item = own[place]
+    def _leave_one_out(samples: list[Sample], place: int, number: int) -> float:
+        weights = _fit_coefficients([*samples[:place], *samples[place + 1 :]], number)
+        item = samples[place]
         predicted = float(np.dot(_features(item.config, item.soft_columns), weights))
         return predicted / item.total[RESOURCES[number]] - 1
 

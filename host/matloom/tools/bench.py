@@ -296,7 +296,7 @@ def table(results: list[Result], config_name: str) -> NameTable:
     shown = NameTable(
         f"configuration {config_name}, cycles from the chip's counters",
         spare=("kcycles/s", "MACs", "target"),
-        least=max(len(item.name) for item in results),
+        least_width=max(len(item.name) for item in results),
     )
     shown.add_column("network", no_wrap=True)
     for heading in ("MACs", "cycles", "target", "util.", "predicted", "kcycles/s"):
@@ -366,9 +366,9 @@ def _faults(item: Result) -> list[str]:
     return problems
 
 
-def check(results: list[Result], kept: str) -> list[str]:
+def check(results: list[Result], stored: str) -> list[str]:
     """Return a sentence for each result that is faulty, or worse than in the kept report."""
-    before = {item["name"]: item for item in json.loads(kept)["results"]}
+    before = {item["name"]: item for item in json.loads(stored)["results"]}
     problems = []
     for item in results:
         problems += _faults(item)

@@ -156,8 +156,8 @@ def _interpreter(graph: Graph) -> Tensors:
     """Return the graph interpreter as a function that keeps variables between samples."""
     state = initial_state(graph)
 
-    def interpreted(given: Mapping[int, Array]) -> Mapping[int, Array]:
-        results = interpret(graph, {**state, **given}, keep=True)
+    def interpreted(inputs: Mapping[int, Array]) -> Mapping[int, Array]:
+        results = interpret(graph, {**state, **inputs}, keep=True)
         state.update(next_state(graph, results))
         return results
 
@@ -165,7 +165,7 @@ def _interpreter(graph: Graph) -> Tensors:
 
 
 def _difference(
-    node: Node, name: str, sample: int, wrong: Array, expected: Array, given: Array
+    node: Node, name: str, sample: int, wrong: Array, expected: Array, actual: Array
 ) -> Difference:
     """Return the first wrong element in a node's output."""
     index = tuple(int(i) for i in np.argwhere(wrong)[0])
@@ -175,17 +175,17 @@ def _difference(
         sample=sample,
         index=index,
         expected=expected[index].item(),
-        given=given[index].item(),
+        given=actual[index].item(),
     )
 
 
-def _unequal(expected: Array, given: Array) -> Array:
+def _unequal(expected: Array, actual: Array) -> Array:
     """Return a mask of differing elements; NaN equals NaN."""
-    if (expected.shape, expected.dtype) != (given.shape, given.dtype):
+    if (expected.shape, expected.dtype) != (actual.shape, actual.dtype):
         raise ValueError(
-            f"a tensor must be {expected.dtype} {expected.shape}, not {given.dtype} {given.shape}"
+            f"a tensor must be {expected.dtype} {expected.shape}, not {actual.dtype} {actual.shape}"
         )
-    unequal: Array = (expected != given) & ~((expected != expected) & (given != given))
+    unequal: Array = (expected != actual) & ~((expected != expected) & (actual != actual))
     return unequal
 
 

@@ -120,14 +120,14 @@ class _Loop:
         self._fields["condition"] = f"&{condition.name}"
         self._fields["goes_on"] = f"(const uint8_t*){answer.text}"
 
-    def _count(self, operands: Sequence[str], given: Sequence[CBytes], made: CBytes) -> None:
+    def _count(self, operands: Sequence[str], sources: Sequence[CBytes], target: CBytes) -> None:
         """Count iterations, unless the body ends the loop."""
         on = self._own[self._carried] = CBytes(f"{self._name}_on", 1)
         self._moves["before"].append((on.text, CBytes(operands[1], 1)))
-        self._moves["entering"].append((given[1].text, on))
-        self._moves["leaving"].append((on.text, made))
+        self._moves["entering"].append((sources[1].text, on))
+        self._moves["leaving"].append((on.text, target))
         self._fields |= {"goes_on": on.text, "most": f"(const int64_t*){operands[0]}"}
-        self._fields["iteration"] = f"(int64_t*){given[0].text}"
+        self._fields["iteration"] = f"(int64_t*){sources[0].text}"
 
     def leave(self, results: Sequence[tuple[CBytes, int]]) -> None:
         """Copy results to outputs: carried values, and after them values of each iteration."""

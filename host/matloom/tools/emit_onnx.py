@@ -53,11 +53,11 @@ class _Operator:
         found = {item.name: item for item in self.node.attribute}
         return onnx.helper.get_attribute_value(found[name]) if name in found else default
 
-    def scale(self, at: int) -> tuple[np.float32, int] | None:
-        """Return the scale and zero point that are inputs from `at`; None if there are several."""
+    def scale(self, place: int) -> tuple[np.float32, int] | None:
+        """Return the scale and zero point, inputs from `place` on; None if there are several."""
         names = [*self.node.input, ""]
-        scale = self.constants[names[at]]
-        zero = self.constants[names[at + 1]] if names[at + 1] else np.zeros(1, np.uint8)
+        scale = self.constants[names[place]]
+        zero = self.constants[names[place + 1]] if names[place + 1] else np.zeros(1, np.uint8)
         if scale.size != 1 or zero.size != 1 or scale.dtype != np.float32:
             return None
         return np.float32(scale.item()), int(zero.item())

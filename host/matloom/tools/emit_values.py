@@ -98,18 +98,18 @@ def combination(
 ) -> Callable[[Sequence[CValue], CValue], str | None]:
     """Return what calls the kernel of two tensors of integers; it returns None for others."""
 
-    def emit(given: Sequence[CValue], made: CValue) -> str | None:
-        if any(each.dtype not in _INTEGERS for each in (*given, made)):
+    def emit(sources: Sequence[CValue], target: CValue) -> str | None:
+        if any(each.dtype not in _INTEGERS for each in (*sources, target)):
             return None
-        one, other, *more = given
+        one, other, *more = sources
         if more:
             return None
         one, other = (other, one) if swapped else (one, other)
-        if one.dtype != other.dtype or any(each.size not in (1, made.size) for each in given):
+        if one.dtype != other.dtype or any(each.size not in (1, target.size) for each in sources):
             return None
-        steps = (f"{int(each.size == made.size)}u" for each in (one, other))
-        numbers = (made.kind, one.kind, f"MATLOOM_{operation}", made.elements, *steps)
-        return call("matloom_combine", made.place, one.place, other.place, *numbers)
+        steps = (f"{int(each.size == target.size)}u" for each in (one, other))
+        numbers = (target.kind, one.kind, f"MATLOOM_{operation}", target.elements, *steps)
+        return call("matloom_combine", target.place, one.place, other.place, *numbers)
 
     return emit
 

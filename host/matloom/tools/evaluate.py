@@ -113,20 +113,20 @@ def _run(
     session: Session,
     samples: Samples,
     info: TensorInfo,
-    wanted: int,
+    count: int,
     progress: Callable[[int, int], None] | None,
 ) -> tuple[Array, list[Report]]:
     """Return the output of the requested samples as real numbers, and a report of each."""
     opaque = (step for step in session.program.steps if isinstance(step, HostStep))
     remembers = session.program.variables or any(step.operator == Op.REFERENCE for step in opaque)
     results, reports = [], []
-    for number in range(wanted):
+    for number in range(count):
         if number and remembers:
             session.reset()
         results.append(session.run(samples.sample(number))[info.name])
         reports.append(session.report())
         if progress is not None:
-            progress(number + 1, wanted)
+            progress(number + 1, count)
     return dequantise(info, np.stack(results)), reports
 
 

@@ -81,10 +81,10 @@ def _drawing(points: Sequence[ExploredPoint], best: Sequence[ExploredPoint]) -> 
     low, high = min(times) - 0.05, max(times) + 0.05
     most = max(each.tables for each in able) * 1.05
 
-    def place(each: ExploredPoint) -> tuple[float, float]:
-        share = (math.log10(each.milliseconds) - low) / (high - low)
+    def place(point: ExploredPoint) -> tuple[float, float]:
+        share = (math.log10(point.milliseconds) - low) / (high - low)
         x = _LEFT + share * (_WIDTH - _LEFT - _RIGHT)
-        return x, 6 + (_HEIGHT - _FOOT) * (1 - each.tables / most)
+        return x, 6 + (_HEIGHT - _FOOT) * (1 - point.tables / most)
 
     chosen = {each.text for each in best}
     circles = []

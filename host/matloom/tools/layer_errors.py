@@ -38,10 +38,10 @@ class OperatorErrors:
             return None
         return 10 * math.log10(self.signal / self.noise)
 
-    def with_more(self, wrong: Array, expected: Array, given: Array) -> "OperatorErrors":
+    def with_more(self, wrong: Array, expected: Array, actual: Array) -> "OperatorErrors":
         """Return the figures with those of another sample added."""
         with np.errstate(invalid="ignore", over="ignore"):
-            error = np.where(wrong, given - expected, 0.0)
+            error = np.where(wrong, actual - expected, 0.0)
         largest = float(np.abs(error).max(initial=0.0))
         return replace(
             self,

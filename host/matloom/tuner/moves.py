@@ -100,7 +100,7 @@ def draw_move(
     segment: Segment,
     choices: Choices,
     weights: Sequence[float],
-    draw: random.Random,
+    rng: random.Random,
     kind: str | None = None,
 ) -> Move | None:
     """Return a random move, of the given kind if any; None if it would change nothing.
@@ -111,34 +111,34 @@ def draw_move(
         Weight with which each stage is drawn.
     """
     if kind is None:
-        (kind,) = draw.choices(tuple(_KINDS), tuple(share for share, _ in _KINDS.values()))
-    return _KINDS[kind][1](segment, choices, weights, draw)
+        (kind,) = rng.choices(tuple(_KINDS), tuple(share for share, _ in _KINDS.values()))
+    return _KINDS[kind][1](segment, choices, weights, rng)
 
 
 def _stage_move(
-    segment: Segment, choices: Choices, weights: Sequence[float], draw: random.Random
+    segment: Segment, choices: Choices, weights: Sequence[float], rng: random.Random
 ) -> Move | None:
     """Change the tiles of a stage."""
-    (at,) = draw.choices(range(len(weights)), weights)
+    (at,) = rng.choices(range(len(weights)), weights)
     stage, before = segment.stages[at], choices.first.limits[at]
     fields: list[tuple[str, Any]] = [
-        ("tiles", draw.choice(_TILES)),
-        ("tile_bytes", draw.choice(_TILE_BYTES)),
-        ("first", draw.choice(tuple(First))),
-        ("last", before.last ^ draw.choice((Last.CHUNKS, Last.ROWS, Last.BLOCKS))),
+        ("tiles", rng.choice(_TILES)),
+        ("tile_bytes", rng.choice(_TILE_BYTES)),
+        ("first", rng.choice(tuple(First))),
+        ("last", before.last ^ rng.choice((Last.CHUNKS, Last.ROWS, Last.BLOCKS))),
         ("order", Order.BY_ROWS if before.order is Order.BY_BLOCKS else Order.BY_BLOCKS),
     ]
     if stage.loads_weights:
         fields += [
-            ("chunk_bytes", draw.choice(_CHUNKS)),
-            ("weights", draw.choice(tuple(Weights))),
+            ("chunk_bytes", rng.choice(_CHUNKS)),
+            ("weights", rng.choice(tuple(Weights))),
         ]
     if stage.has_params:
         fields.append(("params_apart", not before.params_apart))
-    what, value = draw.choice(fields)
+    what, value = rng.choice(fields)
     if getattr(before, what) == value:
         return None
-    alone = choices.later is not None and what in _OF_LATER and draw.random() < _LATER_ALONE
+    alone = choices.later is not None and what in _OF_LATER and rng.random() < _LATER_ALONE
     return Move(what=what, value=value, stage=at, later_alone=alone)
 
 
@@ -147,32 +147,32 @@ _OF_LATER = ("tiles", "tile_bytes", "first", "order")
 
 
 def _global_move(
-    segment: Segment, choices: Choices, weights: Sequence[float], draw: random.Random
+    segment: Segment, choices: Choices, weights: Sequence[float], rng: random.Random
 ) -> Move:
     """Change a choice that holds for all stages."""
-    what = draw.choice(("avoid_conflicts", "in_place", "over_inputs", "results_first"))
+    what = rng.choice(("avoid_conflicts", "in_place", "over_inputs", "results_first"))
     return Move(what=what, value=not getattr(choices.first, what))
 
 
 def _tensor_move(
-    segment: Segment, choices: Choices, weights: Sequence[float], draw: random.Random
+    segment: Segment, choices: Choices, weights: Sequence[float], rng: random.Random
 ) -> Move | None:
     """Move a tensor from the chip to external memory, or back."""
     names = [
         name for name in segment.sizes if name not in segment.on_chip and name not in segment.views
     ]
-    return Move(what="spilled", value=draw.choice(names)) if names else None
+    return Move(what="spilled", value=rng.choice(names)) if names else None
 
 
 def _layout_move(
-    segment: Segment, choices: Choices, weights: Sequence[float], draw: random.Random
+    segment: Segment, choices: Choices, weights: Sequence[float], rng: random.Random
 ) -> Move | None:
     """Give tensors another layout, or one of them the ordinary layout."""
-    layout = draw.choice(LAYOUTS)
+    layout = rng.choice(LAYOUTS)
     known = dict(choices.layouts)
     if layout.name in known:
-        fewer = known[layout.name] - {draw.choice(sorted(known[layout.name]))}
-        fewer = frozenset() if draw.random() < _TO_NONE else fewer
+        fewer = known[layout.name] - {rng.choice(sorted(known[layout.name]))}
+        fewer = frozenset() if rng.random() < _TO_NONE else fewer
         others = tuple(
             (name, fewer if name == layout.name else tensors) for name, tensors in choices.layouts
         )
@@ -181,8 +181,8 @@ def _layout_move(
     if made is None:
         return None
     tensors = made.layouts[-1][1]
-    if draw.random() < _TO_ONE:
-        tensors = frozenset({draw.choice(sorted(tensors))})
+    if rng.random() < _TO_ONE:
+        tensors = frozenset({rng.choice(sorted(tensors))})
     # Layouts are made in the order of the list.
     value = [(name, known[name]) for name in known] + [(layout.name, tensors)]
     order = [each.name for each in LAYOUTS]
@@ -190,27 +190,27 @@ def _layout_move(
 
 
 def _constant_move(
-    segment: Segment, choices: Choices, weights: Sequence[float], draw: random.Random
+    segment: Segment, choices: Choices, weights: Sequence[float], rng: random.Random
 ) -> Move:
     """Change a constant that steers the steps of a schedule."""
-    name = draw.choice(_CONSTANTS)
+    name = rng.choice(_CONSTANTS)
     default = getattr(tuning, name)
-    value = type(default)(default * draw.choice(_FACTORS))
+    value = type(default)(default * rng.choice(_FACTORS))
     return Move(what=name, value=float(value))
 
 
 def _residency_move(
-    segment: Segment, choices: Choices, weights: Sequence[float], draw: random.Random
+    segment: Segment, choices: Choices, weights: Sequence[float], rng: random.Random
 ) -> Move | None:
     """Let other weights stay on chip."""
     most = _chunks(segment, choices)
-    if not most or (choices.later is not None and draw.random() < _NONE_STAY):
+    if not most or (choices.later is not None and rng.random() < _NONE_STAY):
         return None if choices.later is None else Move(what="residency", value=None)
-    if choices.later is None or draw.random() >= _ONE_STAYS:
-        return keep_weights(segment, choices, draw.choice(SHARES))
-    one = draw.choice(sorted(most))
+    if choices.later is None or rng.random() >= _ONE_STAYS:
+        return keep_weights(segment, choices, rng.choice(SHARES))
+    one = rng.choice(sorted(most))
     counts = {at: sum(choices.first.stays(at, n) for n in range(most[at])) for at in most}
-    counts[one] = draw.choice([n for n in range(most[one] + 1) if n != counts[one]])
+    counts[one] = rng.choice([n for n in range(most[one] + 1) if n != counts[one]])
     return _stay(segment, most, counts)
 
 

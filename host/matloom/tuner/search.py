@@ -135,12 +135,11 @@ class Tuning:
         for name in sorted(able, key=lambda each: (-segment.sizes[each], each))[:_SPILLED]:
             yield Move(what="spilled", value=name)
 
-    def _draw_moves(self, draw: random.Random) -> list[Move]:
+    def _draw_moves(self, rng: random.Random) -> list[Move]:
         """Return moves to make together; empty if they would change nothing."""
-        size = 2 if draw.random() < _DOUBLE else 1
+        size = 2 if rng.random() < _DOUBLE else 1
         each = [
-            draw_move(self._run.segment, self.best.choices, self._weights, draw)
-            for _ in range(size)
+            draw_move(self._run.segment, self.best.choices, self._weights, rng) for _ in range(size)
         ]
         made = [move for move in each if move is not None]
         return made if self._run.may_pin or all(one.what != "residency" for one in made) else []

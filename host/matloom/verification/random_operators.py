@@ -177,8 +177,8 @@ class Instances:
     def _bias_reach(self) -> int:
         return 1 << self._integer(4, 24)
 
-    def _output(self, op: Op, source: Tensor, shape: tuple[int, ...], at: int) -> Tensor:
-        name = f"output_{at}"
+    def _output(self, op: Op, source: Tensor, shape: tuple[int, ...], place: int) -> Tensor:
+        name = f"output_{place}"
         if op in (Op.ARG_MAX, Op.ARG_MIN):
             return Tensor(name=name, shape=shape, dtype="int32")
         if op is Op.DEQUANTIZE:

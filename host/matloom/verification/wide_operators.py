@@ -122,8 +122,8 @@ class WideOperators(Instances):
         zero = (self._any_of((-128, 127)),)
         return replace(tensor, quantisation=replace(tensor.quantisation, zero_point=zero))
 
-    def _output(self, op: Op, source: Tensor, shape: tuple[int, ...], at: int) -> Tensor:
-        tensor = super()._output(op, source, shape, at)
+    def _output(self, op: Op, source: Tensor, shape: tuple[int, ...], place: int) -> Tensor:
+        tensor = super()._output(op, source, shape, place)
         if self._wide != "scale" or op not in WEIGHTED or tensor.quantisation is None:
             return tensor
         scale = (tensor.scale * 2.0 ** self._integer(-20, 20),)

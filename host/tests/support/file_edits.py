@@ -81,79 +81,77 @@ def _words(section: Section) -> list[tuple[str, str]]:
     return [word for field in section.fields for word in field.words]
 
 
-def cut(data: bytes, draw: random.Random) -> bytes:
+def cut(data: bytes, rng: random.Random) -> bytes:
     """Return the beginning of a file, optionally with size and checksum repaired."""
-    short = data[: draw.randrange(len(data))]
-    if len(short) < 32 or draw.random() < 0.5:
+    short = data[: rng.randrange(len(data))]
+    if len(short) < 32 or rng.random() < 0.5:
         return short
     return with_checksum(short[:16] + struct.pack("<I", len(short)) + short[20:])
 
 
-def edit_bytes(data: bytes, draw: random.Random) -> bytes:
+def edit_bytes(data: bytes, rng: random.Random) -> bytes:
     """Return a file with 1 to 8 bytes changed, and a valid checksum."""
     changed = bytearray(data)
-    for _ in range(draw.choice((1, 1, 1, 2, 4, 8))):
-        at = draw.randrange(16, len(data))
-        changed[at] = draw.choice(
-            (draw.randrange(256), changed[at] ^ 1 << draw.randrange(8), 0, 255)
-        )
+    for _ in range(rng.choice((1, 1, 1, 2, 4, 8))):
+        at = rng.randrange(16, len(data))
+        changed[at] = rng.choice((rng.randrange(256), changed[at] ^ 1 << rng.randrange(8), 0, 255))
     return with_checksum(bytes(changed))
 
 
-def edit_structure(parts: FileParts, draw: random.Random) -> bytes:
+def edit_structure(parts: FileParts, rng: random.Random) -> bytes:
     """Return a file with 1 or 2 edits of fields or records, and a valid checksum."""
-    for _ in range(draw.choice((1, 1, 1, 2))):
-        if draw.random() < 0.02:
-            return _edit_directory(parts, draw).to_bytes()
-        parts = _edit(parts, draw)
+    for _ in range(rng.choice((1, 1, 1, 2))):
+        if rng.random() < 0.02:
+            return _edit_directory(parts, rng).to_bytes()
+        parts = _edit(parts, rng)
     return parts.to_bytes()
 
 
-def _edit(parts: FileParts, draw: random.Random) -> FileParts:
+def _edit(parts: FileParts, rng: random.Random) -> FileParts:
     filled = [
         section
         for section in SECTIONS
         if section.fields and section.tag in parts.sections and parts.sections[section.tag][1]
     ]
-    kind = draw.random()
+    kind = rng.random()
     if kind < 0.03:
-        return _edit_raw(parts, draw)
-    section = draw.choice(filled)
+        return _edit_raw(parts, rng)
+    section = rng.choice(filled)
     rows = parts.records(section.name)
-    at = draw.randrange(len(rows))
+    at = rng.randrange(len(rows))
     if kind < 0.1:
-        other = draw.randrange(len(rows))
+        other = rng.randrange(len(rows))
         rows[at], rows[other] = rows[other], rows[at]
     elif kind < 0.14:
-        rows.insert(draw.randrange(len(rows) + 1), rows[at])
+        rows.insert(rng.randrange(len(rows) + 1), rows[at])
     elif kind < 0.18:
         del rows[at]
     else:
-        rows[at] = _edited(section, rows, at, draw)
+        rows[at] = _edited(section, rows, at, rng)
     return parts.with_records(section.name, rows)
 
 
 def _edited(
-    section: Section, rows: list[tuple[int | float, ...]], at: int, draw: random.Random
+    section: Section, rows: list[tuple[int | float, ...]], at: int, rng: random.Random
 ) -> tuple[int | float, ...]:
     """Return a record with one word replaced."""
     words = [(field, kind) for field in section.fields for _name, kind in field.words]
-    word = draw.randrange(len(words))
+    word = rng.randrange(len(words))
     field, kind = words[word]
-    value = _value(field, kind, [row[word] for row in rows], rows[at][word], draw)
+    value = _value(field, kind, [row[word] for row in rows], rows[at][word], rng)
     return (*rows[at][:word], value, *rows[at][word + 1 :])
 
 
 def _value(
-    field: RecordField, kind: str, others: list[int | float], now: int | float, draw: random.Random
+    field: RecordField, kind: str, others: list[int | float], now: int | float, rng: random.Random
 ) -> int | float:
     """Return a value near a limit, from another record, near the old one, or random."""
-    choices: list[int | float] = [*_NUMBERS[kind], draw.choice(others), now + 1, now - 1]
+    choices: list[int | float] = [*_NUMBERS[kind], rng.choice(others), now + 1, now - 1]
     choices += [now * 2, now + 64, now - 64]
     for limit in (field.low, field.high):
         if limit is not None:
             choices += [limit, limit - 1, limit + 1]
-    value = draw.choice(choices)
+    value = rng.choice(choices)
     if kind == "f64":
         return float(value)
     bits, signed = int(kind[1:]), kind[0] == "i"
@@ -161,35 +159,35 @@ def _value(
     return value - (1 << bits) if signed and value >> (bits - 1) else value
 
 
-def _edit_directory(parts: FileParts, draw: random.Random) -> FileParts:
+def _edit_directory(parts: FileParts, rng: random.Random) -> FileParts:
     """Return the parts with a section removed, its tag or flags changed, or another digest."""
     sections = dict(parts.sections)
-    tag = draw.choice(list(sections))
-    how = draw.randrange(5)
+    tag = rng.choice(list(sections))
+    how = rng.randrange(5)
     if how == 0:
         del sections[tag]
     elif how == 1:
-        sections[draw.choice((0, 20, 21, 99, *BY_TAG))] = sections.pop(tag)
+        sections[rng.choice((0, 20, 21, 99, *BY_TAG))] = sections.pop(tag)
     elif how == 2:
-        sections[tag] = (draw.choice((0, 1, 2, 2**32 - 1)), *sections[tag][1:])
+        sections[tag] = (rng.choice((0, 1, 2, 2**32 - 1)), *sections[tag][1:])
     elif how == 3:
         flags, count, data = sections[tag]
-        count = draw.choice((0, count + 1, max(count - 1, 0), 2**31, 2**32 - 1))
+        count = rng.choice((0, count + 1, max(count - 1, 0), 2**31, 2**32 - 1))
         sections[tag] = (flags, count, data)
     else:
-        return replace(parts, digest=parts.digest ^ 1 << draw.randrange(32))
+        return replace(parts, digest=parts.digest ^ 1 << rng.randrange(32))
     return replace(parts, sections=sections)
 
 
-def _edit_raw(parts: FileParts, draw: random.Random) -> FileParts:
+def _edit_raw(parts: FileParts, rng: random.Random) -> FileParts:
     """Return the parts with bytes of strings, image or host data changed, added or removed."""
-    name = draw.choice([section.name for section in SECTIONS if not section.fields])
+    name = rng.choice([section.name for section in SECTIONS if not section.fields])
     data = bytearray(parts.sections[BY_NAME[name].tag][2])
-    how = draw.randrange(3)
+    how = rng.randrange(3)
     if how == 0:
-        data += bytes(draw.choice((1, 16, 64)))
+        data += bytes(rng.choice((1, 16, 64)))
     elif how == 1:
-        del data[len(data) - draw.choice((1, 16, 64)) :]
+        del data[len(data) - rng.choice((1, 16, 64)) :]
     elif data:
-        data[draw.randrange(len(data))] = draw.randrange(256)
+        data[rng.randrange(len(data))] = rng.randrange(256)
     return parts.with_bytes(name, bytes(data))

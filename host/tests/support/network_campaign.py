@@ -81,15 +81,15 @@ def engine_of(seed: int) -> Config:
     )
 
 
-def _size(draw: random.Random, operators: int, config: Config) -> Size:
+def _size(rng: random.Random, operators: int, config: Config) -> Size:
     """Return a size: mostly small maps, some as large as the scratchpad, few eight times that."""
-    chosen = draw.random()
-    largest = draw.choice((256, 1024, 2048))
+    chosen = rng.random()
+    largest = rng.choice((256, 1024, 2048))
     if chosen < 0.02 and config.spad_bytes <= 2**15:
         # Such maps take hundreds of tiles, and as long to compile.
-        largest, operators = round(config.spad_bytes * draw.uniform(2, 8)), min(operators, 6)
+        largest, operators = round(config.spad_bytes * rng.uniform(2, 8)), min(operators, 6)
     elif chosen < 0.1 and operators <= _MEDIAN:
-        largest = round(min(2**15, config.spad_bytes * draw.uniform(0.2, 1)))
+        largest = round(min(2**15, config.spad_bytes * rng.uniform(0.2, 1)))
     return Size(operators=operators, tensor_bytes=largest, macs=1_500_000)
 
 

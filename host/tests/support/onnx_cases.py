@@ -66,22 +66,22 @@ def quantised_convolution() -> bytes:
     return content
 
 
-def edit_onnx(data: bytes, draw: random.Random) -> bytes:
+def edit_onnx(data: bytes, rng: random.Random) -> bytes:
     """Return a damaged copy: cut short, with bytes replaced, or with up to three fields changed."""
-    how = draw.random()
+    how = rng.random()
     if how < 0.05:
-        return data[: draw.randrange(len(data))]
+        return data[: rng.randrange(len(data))]
     if how < 0.4:
         changed = bytearray(data)
-        for _ in range(draw.choice((1, 1, 2, 8))):
-            changed[draw.randrange(len(data))] = draw.randrange(256)
+        for _ in range(rng.choice((1, 1, 2, 8))):
+            changed[rng.randrange(len(data))] = rng.randrange(256)
         return bytes(changed)
     import onnx
 
     model = onnx.ModelProto()
     model.ParseFromString(data)
-    for _ in range(draw.choice((1, 1, 2, 3))):
-        _edit_field(draw.choice(list(_messages(model))), model, draw)
+    for _ in range(rng.choice((1, 1, 2, 3))):
+        _edit_field(rng.choice(list(_messages(model))), model, rng)
     content: bytes = model.SerializeToString()
     return content
 
@@ -95,44 +95,44 @@ def _messages(message: Any) -> Iterator[Any]:
                 yield from _messages(each)
 
 
-def _edit_field(message: Any, model: Any, draw: random.Random) -> None:
+def _edit_field(message: Any, model: Any, rng: random.Random) -> None:
     """Remove, duplicate, swap or change a field that is set in a message."""
     fields = message.ListFields()
     if not fields:
         return
-    field, value = draw.choice(fields)
-    if draw.random() < 0.15:
+    field, value = rng.choice(fields)
+    if rng.random() < 0.15:
         message.ClearField(field.name)
     elif not field.is_repeated:
         if field.message_type is None:
-            setattr(message, field.name, _other(field, value, model, draw))
-    elif draw.random() < 0.3:
-        at = draw.randrange(len(value))
+            setattr(message, field.name, _other(field, value, model, rng))
+    elif rng.random() < 0.3:
+        at = rng.randrange(len(value))
         del value[at]
     elif field.message_type is not None:
-        value.add().CopyFrom(draw.choice(list(value)))
-    elif draw.random() < 0.3:
-        value.append(draw.choice(list(value)))
+        value.add().CopyFrom(rng.choice(list(value)))
+    elif rng.random() < 0.3:
+        value.append(rng.choice(list(value)))
     else:
-        at = draw.randrange(len(value))
-        value[at] = _other(field, value[at], model, draw)
+        at = rng.randrange(len(value))
+        value[at] = _other(field, value[at], model, rng)
 
 
-def _other(field: Any, value: Any, model: Any, draw: random.Random) -> Any:
+def _other(field: Any, value: Any, model: Any, rng: random.Random) -> Any:
     """Return another value of a field: near a limit, near the old one, or another name."""
     if isinstance(value, str):
         names = [name for node in model.graph.node for name in (*node.input, node.op_type)]
-        return draw.choice([*names, "", "x", f"{value}2", "\u00e9", "n" * 5000])
+        return rng.choice([*names, "", "x", f"{value}2", "\u00e9", "n" * 5000])
     if isinstance(value, bytes):
-        changed = bytearray(value) + bytes(draw.choice((0, 1, 64)))
-        if changed and draw.random() < 0.7:
-            changed[draw.randrange(len(changed))] = draw.randrange(256)
+        changed = bytearray(value) + bytes(rng.choice((0, 1, 64)))
+        if changed and rng.random() < 0.7:
+            changed[rng.randrange(len(changed))] = rng.randrange(256)
             return bytes(changed)
         return bytes(changed[: len(changed) // 2])
     if field.enum_type is not None:
-        return draw.choice(field.enum_type.values).number
+        return rng.choice(field.enum_type.values).number
     if isinstance(value, float):
-        return draw.choice((*_FLOATS, value * 2, -value))
-    number = draw.choice((*_NUMBERS, value + 1, value - 1, value * 2))
+        return rng.choice((*_FLOATS, value * 2, -value))
+    number = rng.choice((*_NUMBERS, value + 1, value - 1, value * 2))
     bits = 64 if field.cpp_type in (field.CPPTYPE_INT64, field.CPPTYPE_UINT64) else 32
     return (number + 2 ** (bits - 1)) % 2**bits - 2 ** (bits - 1)

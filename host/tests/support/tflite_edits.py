@@ -38,22 +38,22 @@ def _model_tables(model: Any) -> Iterator[int]:
                 yield operator.BuiltinOptions().Pos
 
 
-def edit_tflite(data: bytes, tables: list[int], draw: random.Random) -> bytes:
+def edit_tflite(data: bytes, tables: list[int], rng: random.Random) -> bytes:
     """Return a file with 1 to 3 edits; `tables` are its `tables_of`."""
     changed = bytearray(data)
-    for _ in range(draw.choice((1, 1, 2, 3))):
-        kind = draw.random()
+    for _ in range(rng.choice((1, 1, 2, 3))):
+        kind = rng.random()
         if kind < 0.3:
-            changed[draw.randrange(8, len(changed))] = draw.randrange(256)
+            changed[rng.randrange(8, len(changed))] = rng.randrange(256)
         elif kind < 0.35:
-            del changed[draw.randrange(8, len(changed)) :]
+            del changed[rng.randrange(8, len(changed)) :]
             return bytes(changed)
         else:
-            _edit_table(changed, draw.choice(tables), draw)
+            _edit_table(changed, rng.choice(tables), rng)
     return bytes(changed)
 
 
-def _edit_table(data: bytearray, table: int, draw: random.Random) -> None:
+def _edit_table(data: bytearray, table: int, rng: random.Random) -> None:
     """Change a vtable slot, a field, or the vector that a field refers to."""
     vtable = table - struct.unpack_from("<i", data, table)[0]
     if not 0 <= vtable <= len(data) - 4:
@@ -62,30 +62,30 @@ def _edit_table(data: bytearray, table: int, draw: random.Random) -> None:
     slots = range(vtable + 4, min(vtable + size, len(data) - 1), 2)
     if not slots:
         return
-    slot = draw.choice(slots)
+    slot = rng.choice(slots)
     offset = struct.unpack_from("<H", data, slot)[0]
-    kind = draw.random()
+    kind = rng.random()
     if kind < 0.2:
-        _put(data, slot, "<H", draw.choice((0, 4, 8, offset + 4, draw.randrange(65536))))
+        _put(data, slot, "<H", rng.choice((0, 4, 8, offset + 4, rng.randrange(65536))))
     elif offset and kind < 0.6:
-        _change(data, table + offset, draw)
+        _change(data, table + offset, rng)
     elif offset and table + offset + 4 <= len(data):
         target = table + offset + struct.unpack_from("<I", data, table + offset)[0]
         if target + 4 > len(data):
             return
-        if draw.random() < 0.4:
-            _change(data, target, draw)
+        if rng.random() < 0.4:
+            _change(data, target, rng)
         else:
             length = min(struct.unpack_from("<I", data, target)[0], 64)
-            _change(data, target + 4 + 4 * draw.randrange(length + 1), draw)
+            _change(data, target + 4 + 4 * rng.randrange(length + 1), rng)
 
 
-def _change(data: bytearray, at: int, draw: random.Random) -> None:
-    kind, size = draw.choice((("<B", 1), ("<I", 4), ("<I", 4)))
+def _change(data: bytearray, at: int, rng: random.Random) -> None:
+    kind, size = rng.choice((("<B", 1), ("<I", 4), ("<I", 4)))
     if at + size > len(data):
         return
     now = struct.unpack_from(kind, data, at)[0]
-    value = draw.choice((*_VALUES, now + 1, now - 1, 2 * now, draw.getrandbits(32)))
+    value = rng.choice((*_VALUES, now + 1, now - 1, 2 * now, rng.getrandbits(32)))
     _put(data, at, kind, value & (2 ** (8 * size) - 1))
 
 

@@ -126,12 +126,15 @@ def constraints(board: Board, family: str, margin: float = 1.0) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _ecp5(port: str, site: str, told: str) -> list[str]:
-    return [f'LOCATE COMP "{port}" SITE "{site}";', f'IOBUF PORT "{port}" {told};']
+def _ecp5(port: str, site: str, attributes: str) -> list[str]:
+    return [f'LOCATE COMP "{port}" SITE "{site}";', f'IOBUF PORT "{port}" {attributes};']
 
 
-def _gowin(port: str, site: str, told: str) -> list[str]:
-    return [f'IO_LOC "{port}" {site};', *([f'IO_PORT "{port}" {told};'] if told else [])]
+def _gowin(port: str, site: str, attributes: str) -> list[str]:
+    return [
+        f'IO_LOC "{port}" {site};',
+        *([f'IO_PORT "{port}" {attributes};'] if attributes else []),
+    ]
 
 
 def _xilinx(port: str, site: str, told: str) -> list[str]:

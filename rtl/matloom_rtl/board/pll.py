@@ -70,9 +70,9 @@ class Pll:
         return Fraction(self.input_hz, self.input_divider)
 
     @staticmethod
-    def multiple(wanted: Fraction, detector: Fraction, output_divider: int) -> Fraction:
+    def multiple(target: Fraction, detector: Fraction, output_divider: int) -> Fraction:
         """Return the feedback divider, possibly fractional, for exactly the wanted clock."""
-        return wanted / detector
+        return target / detector
 
     @property
     def output_hz(self) -> Fraction:
@@ -93,9 +93,9 @@ class OscillatorPll(Pll):
     """
 
     @staticmethod
-    def multiple(wanted: Fraction, detector: Fraction, output_divider: int) -> Fraction:
+    def multiple(target: Fraction, detector: Fraction, output_divider: int) -> Fraction:
         """Return the feedback divider, possibly fractional, for exactly the wanted clock."""
-        return wanted * output_divider / detector
+        return target * output_divider / detector
 
     @property
     def oscillator_hz(self) -> Fraction:
@@ -199,7 +199,7 @@ def obeys_rules(pll: Pll, rules: PllRules) -> bool:
     )
 
 
-def _candidates(input_hz: int, wanted: Fraction, rules: PllRules, kind: type[Pll]) -> Iterator[Pll]:
+def _candidates(input_hz: int, target: Fraction, rules: PllRules, kind: type[Pll]) -> Iterator[Pll]:
     """Yield, for each input divider, the multiples around the wanted clock."""
     for divider in rules.input_dividers:
         detector = Fraction(input_hz, divider)
@@ -207,7 +207,7 @@ def _candidates(input_hz: int, wanted: Fraction, rules: PllRules, kind: type[Pll
             continue
         for output in rules.output_dividers:
             settings = {"input_hz": input_hz, "input_divider": divider, "output_divider": output}
-            near = int(kind.multiple(wanted, detector, output))
+            near = int(kind.multiple(target, detector, output))
             for multiple in (near, near + 1):
                 pll = kind.of(multiple, settings, rules) if multiple else None
                 if pll:

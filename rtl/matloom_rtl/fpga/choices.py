@@ -241,11 +241,11 @@ class _Design:
                 self._drivers[wires[0]] = name
 
 
-def _side(table: Table, known: dict[int, int], inner: dict[int, Table]) -> tuple[Table, list[int]]:
+def _side(table: Table, fixed: dict[int, int], inner: dict[int, Table]) -> tuple[Table, list[int]]:
     """Return a function with a wire fixed, and as many of `inner` as fit merged into it."""
-    inner = {wire: _fix_wires(each, known) for wire, each in inner.items()}
+    inner = {wire: _fix_wires(each, fixed) for wire, each in inner.items()}
     constants = {wire: each.bits[0] for wire, each in inner.items() if not each.wires}
-    side, taken = _fix_wires(table, known | constants), list(constants)
+    side, taken = _fix_wires(table, fixed | constants), list(constants)
     border = [wire for wire in side.wires if wire in inner]
     while border:
         wire = border.pop(0)
@@ -257,12 +257,12 @@ def _side(table: Table, known: dict[int, int], inner: dict[int, Table]) -> tuple
     return side, taken
 
 
-def _fix_wires(table: Table, known: dict[int, int]) -> Table:
+def _fix_wires(table: Table, fixed: dict[int, int]) -> Table:
     """Return a function with some wires fixed."""
-    if known.keys().isdisjoint(table.wires):
+    if fixed.keys().isdisjoint(table.wires):
         return table
-    wires = tuple(wire for wire in table.wires if wire not in known)
-    constants = {wire: -value for wire, value in known.items()}
+    wires = tuple(wire for wire in table.wires if wire not in fixed)
+    constants = {wire: -value for wire, value in fixed.items()}
     return tabulate(wires, lambda cases: table.over({**cases, **constants}))
 
 
@@ -277,12 +277,12 @@ def _substitute(side: Table, wire: int, inner: Table) -> Table | None:
     return joined if len(joined.wires) <= len(_INPUTS) else None
 
 
-def _multiplexer(kind: str, inputs: dict[str, int], made: int) -> dict:
+def _multiplexer(kind: str, inputs: dict[str, int], output: int) -> dict:
     return {
         "hide_name": 0,
         "type": kind,
         "parameters": {},
         "attributes": {},
         "port_directions": dict.fromkeys(inputs, "input") | {"Z": "output"},
-        "connections": {port: [wire] for port, wire in inputs.items()} | {"Z": [made]},
+        "connections": {port: [wire] for port, wire in inputs.items()} | {"Z": [output]},
     }

@@ -99,7 +99,7 @@ def users_of(cells: dict, ports: dict) -> dict[int, list]:
     return users
 
 
-def lookup_table(function: Table, made: list) -> dict[str, Any]:
+def lookup_table(function: Table, output: list) -> dict[str, Any]:
     """Return a table cell for a function of at most four wires."""
     inputs = dict(zip("ABCD", (*function.wires, *"0000"), strict=False))
     return {
@@ -108,5 +108,5 @@ def lookup_table(function: Table, made: list) -> dict[str, Any]:
         "parameters": {"INIT": f"{function.init(16):016b}"},
         "attributes": {},
         "port_directions": dict.fromkeys(inputs, "input") | {"Z": "output"},
-        "connections": {port: [wire] for port, wire in inputs.items()} | {"Z": made},
+        "connections": {port: [wire] for port, wire in inputs.items()} | {"Z": output},
     }

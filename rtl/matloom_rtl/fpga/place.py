@@ -74,8 +74,8 @@ class Netlist:
         seal(_seal_of(self.kept(seed, step)), self.files(seed, step))
 
 
-def _seal_of(kept: Path) -> Path:
-    return kept.with_suffix(".digests")
+def _seal_of(checkpoint: Path) -> Path:
+    return checkpoint.with_suffix(".digests")
 
 
 def cores() -> int:
@@ -184,8 +184,8 @@ def _run_seed(netlist: Netlist, seed: int, say: Callable[[str], None]) -> dict[s
     }
 
 
-def _report(say: Callable[[str], None], seed: int, what: str) -> None:
-    say(f"seed {seed}: {what}")
+def _report(say: Callable[[str], None], seed: int, message: str) -> None:
+    say(f"seed {seed}: {message}")
 
 
 def _log(netlist: Netlist, seed: int, step: str) -> str:

@@ -46,9 +46,11 @@ class Gather(wiring.Component):
         Bytes of the read.
     """
 
-    def __init__(self, *, width: int, span: int, banks: int, boundary: int = 1, found: int = 4):
+    def __init__(
+        self, *, width: int, span: int, banks: int, boundary: int = 1, bank_latency: int = 4
+    ):
         self._width, self._span = width, span
-        self._boundary, self._found = boundary, found
+        self._boundary, self._found = boundary, bank_latency
         self._request = data.StructLayout(
             {
                 "turn": (span - 1).bit_length(),

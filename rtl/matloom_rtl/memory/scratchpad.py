@@ -141,7 +141,7 @@ class Scratchpad(wiring.Component):
                 span=self._config.line_bytes if wide else self._span,
                 banks=len(banks),
                 boundary=self._boundaries[members[0]],
-                found=3 if wide else 4,
+                bank_latency=3 if wide else 4,
             )
             m.d.comb += [
                 gather.valid.eq(Cat(grants[index] for index in members).any()),

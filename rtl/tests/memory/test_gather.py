@@ -25,7 +25,7 @@ BANKS = 3
     ],
 )
 def test_every_rotation(width, span, boundary, found):
-    dut = Gather(width=width, span=span, banks=BANKS, boundary=boundary, found=found)
+    dut = Gather(width=width, span=span, banks=BANKS, boundary=boundary, bank_latency=found)
     draw = random.Random(width)
     turns = list(range(0, span, boundary)) * 8
     reads = [(turn, draw.randrange(BANKS), draw.randrange(BANKS)) for turn in turns]

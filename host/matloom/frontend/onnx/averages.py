@@ -80,12 +80,12 @@ def convert_average(values: Values, model: Model, node: Any) -> Claim:
     return _convert(values, model, average, floating=node.op_type == "QLinearAveragePool")
 
 
-def convert_mean(values: Values, model: Model, at: int) -> Claim | None:
+def convert_mean(values: Values, model: Model, index: int) -> Claim | None:
     """Add a ReduceMean of images between DequantizeLinear and QuantizeLinear; None for others.
 
-    `at` is the index of QuantizeLinear.
+    `index` is the index of QuantizeLinear.
     """
-    last = model.proto.graph.node[at]
+    last = model.proto.graph.node[index]
     mean = model.producer(last.input[0])
     first = None if mean is None else model.producer(mean.input[0])
     if mean is None or mean.op_type != "ReduceMean":

@@ -26,18 +26,18 @@ ELEMENTWISE = frozenset(
 )
 
 
-def convert_function(values: Values, model: Model, at: int) -> Claim | None:
+def convert_function(values: Values, model: Model, index: int) -> Claim | None:
     """Add one operator for everything between bytes and a QuantizeLinear; None if impossible.
 
-    `at` is its index in the model.
+    `index` is its index in the model.
 
     Raises
     ------
     Unsupported
         A result depends on more than one byte.
     """
-    node = model.proto.graph.node[at]
-    nodes = _operators_between(model, at)
+    node = model.proto.graph.node[index]
+    nodes = _operators_between(model, index)
     sources = {
         tuple(each.input)
         for each in nodes
@@ -55,12 +55,12 @@ def convert_function(values: Values, model: Model, at: int) -> Claim | None:
     return convert_chain(values, model, nodes, (source, given), (made, result))
 
 
-def convert_move(values: Values, model: Model, at: int) -> bool:
+def convert_move(values: Values, model: Model, index: int) -> bool:
     """Move bytes where floats are moved between DequantizeLinear and QuantizeLinear of one scale.
 
-    `at` is the index of QuantizeLinear. Returns whether it is such a move.
+    `index` is the index of QuantizeLinear. Returns whether it is such a move.
     """
-    node = model.proto.graph.node[at]
+    node = model.proto.graph.node[index]
     move = model.producer(node.input[0])
     before = None if move is None or not move.input else model.producer(move.input[0])
     if move is None or before is None or before.op_type != "DequantizeLinear":
@@ -85,12 +85,16 @@ def convert_move(values: Values, model: Model, at: int) -> bool:
     return True
 
 
-def _operators_between(model: Model, at: int) -> list[Any]:
+def _operators_between(model: Model, index: int) -> list[Any]:
     """Return an operator and its predecessors up to DequantizeLinear, in the model's order.
 
     The result is empty if a predecessor is another operator or a constant of several elements.
     """
-    nodes, found, pending = model.proto.graph.node, {at}, list(model.proto.graph.node[at].input[:1])
+    nodes, found, pending = (
+        model.proto.graph.node,
+        {index},
+        list(model.proto.graph.node[index].input[:1]),
+    )
     while pending:
         name = pending.pop()
         if name in model.constants:

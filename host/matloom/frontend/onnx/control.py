@@ -70,8 +70,12 @@ def unroll_control_flow(model: Any) -> Any:
 class _Writer:
     """Writes out one control operator of a model, whose graph gets the constants."""
 
-    def __init__(self, model: Any, at: int) -> None:
-        self.graph, self.node, self.label = model.graph, model.graph.node[at], f"iteration {at}"
+    def __init__(self, model: Any, index: int) -> None:
+        self.graph, self.node, self.label = (
+            model.graph,
+            model.graph.node[index],
+            f"iteration {index}",
+        )
         versions = [each.version for each in model.opset_import if each.domain in ("", "ai.onnx")]
         # Unsqueeze takes its axes as an input from version 13 on; Scan has no batches from 9 on.
         self.modern, self._scans = max(versions) >= 13, max(versions) >= 9
@@ -203,12 +207,12 @@ class _Writer:
                 self._add("Concat", parts, output, axis=axis)
 
     def _inline(
-        self, body: Any, given: Mapping[str, str], label: str, constants: Mapping[str, str]
+        self, body: Any, names_inside: Mapping[str, str], label: str, constants: Mapping[str, str]
     ) -> list[str]:
         """Add the operators of a branch or an iteration; return the names of its outputs."""
         import onnx
 
-        names = {**constants, **given}
+        names = {**constants, **names_inside}
         for node in body.node:
             copy = onnx.NodeProto()
             copy.CopyFrom(node)

@@ -110,35 +110,35 @@ class Conversion:
         transpose_on_host(self.values, self.model, found)
         return found
 
-    def _convert(self, at: int, node: Any) -> None:
+    def _convert(self, index: int, node: Any) -> None:
         own, marked = registered_node(node), self.values.mark()
         try:
             if own is not None:
-                add_registered(self.values, self.model, own, node, at)
+                add_registered(self.values, self.model, own, node, index)
                 self.others += 1
                 return
-            if self._on_engine(at, node):
+            if self._on_engine(index, node):
                 return
         except Unsupported as unsupported:
             self._reasons[id(node)] = str(unsupported)
             self.values.undo(marked)
             if run_channels_last(self.values, self.model, node, str(unsupported)):
                 return
-        self._opaque(at, node)
+        self._opaque(index, node)
 
-    def _on_engine(self, at: int, node: Any) -> bool:
+    def _on_engine(self, index: int, node: Any) -> bool:
         """Convert an operator if the graph supports it; return whether it does."""
         if node.op_type in _INTEGERS:
             self._integer(node)
             return True
         if node.op_type == "QuantizeLinear":
-            claim = convert_function(self.values, self.model, at)
-            claim = claim or convert_mean(self.values, self.model, at)
+            claim = convert_function(self.values, self.model, index)
+            claim = claim or convert_mean(self.values, self.model, index)
             if claim is not None and self._is_rejected(claim):
                 raise Unsupported(str(claim))
             if claim is not None:
                 self.claims[self.values.items[-1].index] = claim
-            return claim is not None or convert_move(self.values, self.model, at)
+            return claim is not None or convert_move(self.values, self.model, index)
         known = self.values.known
         if node.op_type not in MOVES or not node.input or node.domain not in ("", "ai.onnx"):
             return False
@@ -182,7 +182,7 @@ class Conversion:
             for reader in readers
         )
 
-    def _opaque(self, at: int, node: Any) -> None:
+    def _opaque(self, index: int, node: Any) -> None:
         """Leave an operator to ONNX Runtime."""
         inputs = []
         for name in values_read(node):
@@ -197,7 +197,7 @@ class Conversion:
         self.values.items.append(
             OpaqueOperator(
                 name=name,
-                index=at,
+                index=index,
                 inputs=tuple(inputs),
                 outputs=tuple(
                     self.values.opaque_output(output) for output in node.output if output

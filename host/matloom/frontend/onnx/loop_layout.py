@@ -35,7 +35,7 @@ def with_channels_last(model: Any) -> Any:
 class _Loop:
     """A copy of a loop, and the transposes before and after it; no value has a name in `taken`."""
 
-    def __init__(self, model: Any, node: Any, taken: set[str]) -> None:
+    def __init__(self, model: Any, node: Any, used_names: set[str]) -> None:
         import onnx
 
         self._node = onnx.NodeProto()
@@ -44,7 +44,7 @@ class _Loop:
         self._outer = outer_values(model, node)
         self._before: list[Any] = []
         self._after: list[Any] = []
-        self._taken = taken
+        self._taken = used_names
         values = (*model.graph.input, *model.graph.value_info, *model.graph.output)
         self._ranks = {each.name: len(each.type.tensor_type.shape.dim) for each in values}
         self._ranks |= {each.name: len(each.dims) for each in model.graph.initializer}
@@ -62,18 +62,21 @@ class _Loop:
                 self._read(name, *_orders(self._ranks[name]))
         return [*self._before, self._node, *self._after]
 
-    def _carry(self, at: int, last: Sequence[int], first: Sequence[int]) -> None:
+    def _carry(self, index: int, last: Sequence[int], first: Sequence[int]) -> None:
         """Carry a value with channels last."""
-        begin, end, given = self._body.input[2 + at], self._body.output[1 + at], 2 + at
+        begin, end, given = self._body.input[2 + index], self._body.output[1 + index], 2 + index
         self._node.input[given] = self._transpose(self._before, self._node.input[given], last)
         inside, begin.name = begin.name, self._new(begin.name)
         self._begin(begin.name, first, inside)
         end.name = self._transpose(self._body.node, end.name, last)
         for each in (begin, end):
             each.type.tensor_type.ClearField("shape")
-        if self._node.output[at]:
-            made, self._node.output[at] = self._node.output[at], self._new(self._node.output[at])
-            self._after.append(_transpose(self._node.output[at], first, made))
+        if self._node.output[index]:
+            made, self._node.output[index] = (
+                self._node.output[index],
+                self._new(self._node.output[index]),
+            )
+            self._after.append(_transpose(self._node.output[index], first, made))
 
     def _read(self, name: str, last: Sequence[int], first: Sequence[int]) -> None:
         """Read a value from outside with channels last."""

@@ -16,10 +16,10 @@ _GRIDS = 11
 Order = tuple[int, ...]
 
 
-def integers(values: object, what: str) -> list[int]:
+def integers(values: object, subject: str) -> list[int]:
     """Return a list of integers; raise `Unsupported` if it is not known."""
     if not isinstance(values, list | tuple | np.ndarray):
-        raise Unsupported(f"has {what} that are not known")
+        raise Unsupported(f"has {subject} that are not known")
     return [int(value) for value in values]
 
 

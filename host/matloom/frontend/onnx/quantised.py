@@ -112,7 +112,7 @@ def layer_of(model: Model, node: Any) -> Layer | None:
 
 
 def _layer(
-    model: Model, node: Any, data: Sequence[str], held: Sequence[str], made: Sequence[str]
+    model: Model, node: Any, data: Sequence[str], held: Sequence[str], output: Sequence[str]
 ) -> Layer:
     weights, scale = model.constant(held[0]), model.constant(held[1])
     return Layer(
@@ -123,7 +123,7 @@ def _layer(
         weight_scale=scale,
         bias=model.constant(held[3]) if held[3] else None,
         output=node.output[0],
-        made=quantisation_of(model, made[0], made[1]),
+        made=quantisation_of(model, output[0], output[1]),
     )
 
 

@@ -46,16 +46,16 @@ def set_sizes(graph: Any, shapes: Mapping[str, Sequence[int]], dims: Mapping[str
                 dim.dim_value = sizes[dim.dim_param]
 
 
-def _require_known(what: str, requested: Mapping[str, object], known: Sequence[str]) -> None:
+def _require_known(subject: str, requested: Mapping[str, object], known: Sequence[str]) -> None:
     for name in requested:
         if name not in known:
             if not known:
                 raise ModelError(
-                    f"has no {what} {name!r}: its inputs have no {what}s with a name",
+                    f"has no {subject} {name!r}: its inputs have no {subject}s with a name",
                     hint=f"leave {name} out; --shape sets sizes that have no name",
                 )
             raise ModelError(
-                f"has no {what} {name!r}, but {', '.join(map(repr, known))}",
+                f"has no {subject} {name!r}, but {', '.join(map(repr, known))}",
                 hint=did_you_mean(name, known) or f"name one of these, or leave {name} out",
             )
 
@@ -131,8 +131,8 @@ def _set_size(value: Any, dim: Any, sizes: Mapping[str, int]) -> None:
     dim.dim_value = sizes[name]
 
 
-def _open_size_error(value: Any, what: str, shape: Sequence[str]) -> ModelError:
+def _open_size_error(value: Any, subject: str, shape: Sequence[str]) -> ModelError:
     return ModelError(
-        f"has the input {value.name!r} with {what}",
+        f"has the input {value.name!r} with {subject}",
         hint=f"give its shape: --shape {value.name}={','.join(shape)}, numbers instead of N",
     )

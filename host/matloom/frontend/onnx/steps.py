@@ -156,11 +156,11 @@ def _intervals(
     return least, np.where(crossed, _LEAST - 1, most)
 
 
-def _best(least: Integers, most: Integers) -> Integers:
+def _best(lowest: Integers, highest: Integers) -> Integers:
     """Return, for each channel, the middle of the multipliers that give the most steps."""
-    possible = least <= most
-    begins = np.where(possible, least, _MOST + 1)
-    ends = np.where(possible, most, _MOST + 1)
+    possible = lowest <= highest
+    begins = np.where(possible, lowest, _MOST + 1)
+    ends = np.where(possible, highest, _MOST + 1)
     first, last = np.sort(begins, axis=1), np.sort(ends, axis=1)
     # Put all channels into one ascending sequence.
     count, width = first.shape

@@ -76,7 +76,7 @@ def _contributions(scales: list[Quantisation], pairs: list[Array]) -> list[Array
 
 
 def _trials(
-    scales: list[Quantisation], pairs: list[Array], wanted: Array
+    scales: list[Quantisation], pairs: list[Array], expected: Array
 ) -> Iterator[list[Quantisation]]:
     """Yield quantisations close to the file's, those that match the most sums first."""
     (first,), (second,), (third,) = (each.scale for each in scales)
@@ -86,7 +86,7 @@ def _trials(
     found = np.floor(
         one * steps[:, np.newaxis, np.newaxis] + two * steps[:, np.newaxis] + zeros[2] + 0.5
     )
-    misses = (np.clip(found, -128, 127) != wanted).sum(axis=2)
+    misses = (np.clip(found, -128, 127) != expected).sum(axis=2)
     distance = np.abs(np.subtract.outer(steps, -steps + 2))
     for place in np.lexsort((distance.ravel(), misses.ravel()))[:_TRIALS]:
         row, column = divmod(int(place), len(steps))

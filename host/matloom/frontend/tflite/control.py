@@ -24,7 +24,7 @@ _EFFECTS |= {"VAR_HANDLE", *CONTROL}
 _COUNTERS = ("bool", "int32", "int64")
 
 
-def stands_alone(known: FileTensors, names: Sequence[str], operators: Sequence[Any]) -> bool:
+def stands_alone(tensors: FileTensors, names: Sequence[str], operators: Sequence[Any]) -> bool:
     """Return whether IF and WHILE can run on the host between operators of the engine.
 
     Their subgraphs must have no state, no nested control flow, and outputs of the declared sizes;
@@ -32,9 +32,10 @@ def stands_alone(known: FileTensors, names: Sequence[str], operators: Sequence[A
     """
     if "CALL_ONCE" in names:
         return False
-    count = known.model.SubgraphsLength()
+    count = tensors.model.SubgraphsLength()
     parts = [
-        FileTensors(known.content, known.model, known.model.Subgraphs(at)) for at in range(1, count)
+        FileTensors(tensors.content, tensors.model, tensors.model.Subgraphs(at))
+        for at in range(1, count)
     ]
     if not all(map(is_plain, parts)):
         return False
@@ -43,7 +44,10 @@ def stands_alone(known: FileTensors, names: Sequence[str], operators: Sequence[A
             called = [at - 1 for at in called_subgraphs(name, operator)]
             if not all(0 <= at < len(parts) for at in called):
                 return False
-            called_parts = [known, *(parts[at] for at in (called if name == "IF" else called[1:]))]
+            called_parts = [
+                tensors,
+                *(parts[at] for at in (called if name == "IF" else called[1:])),
+            ]
             ends = [numbers(operator, "Outputs").tolist()]
             ends += [numbers(part.subgraph, "Outputs").tolist() for part in called_parts[1:]]
             kinds = [
@@ -56,12 +60,12 @@ def stands_alone(known: FileTensors, names: Sequence[str], operators: Sequence[A
     return True
 
 
-def is_layered_loop(known: FileTensors, name: str, operator: Any) -> bool:
+def is_layered_loop(tensors: FileTensors, name: str, operator: Any) -> bool:
     """Return whether an operator is a WHILE with layers of integers in its body."""
     number = called_subgraphs(name, operator)[1] if name == "WHILE" else 0
-    if not 0 < number < known.model.SubgraphsLength():
+    if not 0 < number < tensors.model.SubgraphsLength():
         return False
-    body = FileTensors(known.content, known.model, known.model.Subgraphs(number))
+    body = FileTensors(tensors.content, tensors.model, tensors.model.Subgraphs(number))
     return any(
         layer in LAYERS and body.dtype(given) in ("int8", "int16")
         for layer, given in _operators(body)

@@ -18,19 +18,21 @@ _JOINED = frozenset(
 
 
 def reason_to_stay_whole(
-    known: FileTensors, names: Sequence[str], operators: Sequence[Any]
+    tensors: FileTensors, names: Sequence[str], operators: Sequence[Any]
 ) -> str | None:
     """Return why a network must stay in one piece; None if it need not."""
-    alone = CONTROL if CONTROL & {*names} and stands_alone(known, names, operators) else frozenset()
+    alone = (
+        CONTROL if CONTROL & {*names} and stands_alone(tensors, names, operators) else frozenset()
+    )
     for name in names:
         if name in _JOINED and name not in alone:
             return f"{name} ties the network's parts together"
-    count = known.model.SubgraphsLength()
+    count = tensors.model.SubgraphsLength()
     if not alone and count > 1 + list(names).count("CALL_ONCE"):
         return f"the network has {count} subgraphs"
     readers = [set(numbers(operator, "Inputs").tolist()) for operator in operators]
-    for number in range(len(known)):
-        variable = known.subgraph.Tensors(number).IsVariable()
+    for number in range(len(tensors)):
+        variable = tensors.subgraph.Tensors(number).IsVariable()
         if variable and sum(number in inputs for inputs in readers) > 1:
             return f"operators share the state of tensor {number}"
     return None

@@ -38,9 +38,9 @@ def _activation(table: Any) -> Activation:
     return Activation(name)
 
 
-def _pair(what: str, height: int, width: int) -> Pair:
+def _pair(subject: str, height: int, width: int) -> Pair:
     if height < 1 or width < 1:
-        raise Contradiction(f"must have a {what} of at least 1, not {(height, width)}")
+        raise Contradiction(f"must have a {subject} of at least 1, not {(height, width)}")
     return height, width
 
 

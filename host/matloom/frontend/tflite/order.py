@@ -9,7 +9,7 @@ from matloom.frontend.tflite.tensors import FileTensors
 
 
 def require_provided(
-    known: FileTensors,
+    tensors: FileTensors,
     names: Sequence[str],
     operators: Sequence[Any],
     ends: tuple[Sequence[int], Sequence[int]],
@@ -22,7 +22,7 @@ def require_provided(
     for at, operator in enumerate(operators):
         try:
             for number in numbers(operator, "Inputs").tolist():
-                if number not in there and known.is_computed(number):
+                if number not in there and tensors.is_computed(number):
                     raise ModelError(
                         f"must read what an earlier operator made, not tensor {number}"
                     )
@@ -30,18 +30,18 @@ def require_provided(
             raise ModelError(f"operator {at} ({names[at]}) {error}") from None
         there.update(numbers(operator, "Outputs").tolist())
     for number in ends[1]:
-        if number not in there and known.is_computed(number):
+        if number not in there and tensors.is_computed(number):
             raise ModelError(f"output {number} must be made by an operator")
 
 
 def repeated_writer(
-    known: FileTensors, names: Sequence[str], operators: Sequence[Any], inputs: Sequence[int]
+    tensors: FileTensors, names: Sequence[str], operators: Sequence[Any], inputs: Sequence[int]
 ) -> str | None:
     """Return the operator that writes a tensor a second time; None if there is none."""
     there = set(inputs)
     for at, operator in enumerate(operators):
         for number in numbers(operator, "Outputs").tolist():
-            if number >= 0 and (number in there or known.constant(number)):
+            if number >= 0 and (number in there or tensors.constant(number)):
                 return f"operator {at} ({names[at]}) writes tensor {number}, which exists already"
             there.add(number)
     return None

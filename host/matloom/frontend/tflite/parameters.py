@@ -30,15 +30,15 @@ _VALUE, _SIDES = 2, 2
 Reader = Callable[[Any, Sequence[Tensor], Sequence[Tensor]], Attributes]
 
 
-def _parameter(what: str, inputs: Sequence[Tensor], place: int) -> list[int]:
+def _parameter(subject: str, inputs: Sequence[Tensor], place: int) -> list[int]:
     """Return a constant vector of integers."""
     if place >= len(inputs):
-        raise Contradiction(f"must have its {what} as input {place}, not {len(inputs)} inputs")
+        raise Contradiction(f"must have its {subject} as input {place}, not {len(inputs)} inputs")
     data = inputs[place].data
     if data is None:
-        raise Unsupported(f"has a variable {what}")
+        raise Unsupported(f"has a variable {subject}")
     if data.dtype.kind not in "iu":
-        raise Contradiction(f"must have a {what} of integers, not {data.dtype}")
+        raise Contradiction(f"must have a {subject} of integers, not {data.dtype}")
     return [int(value) for value in data.reshape(-1)]
 
 
@@ -48,10 +48,10 @@ def _axis(axis: int, rank: int) -> int:
     return axis % rank
 
 
-def _single_parameter(what: str, inputs: Sequence[Tensor], place: int) -> int:
-    values = _parameter(what, inputs, place)
+def _single_parameter(subject: str, inputs: Sequence[Tensor], place: int) -> int:
+    values = _parameter(subject, inputs, place)
     if len(values) != 1:
-        raise Contradiction(f"must have 1 {what}, not {len(values)}")
+        raise Contradiction(f"must have 1 {subject}, not {len(values)}")
     return values[0]
 
 

@@ -106,17 +106,17 @@ def _concatenate(tensors: Sequence[Tensor]) -> Array:
     return np.concatenate([tensor.data for tensor in tensors if tensor.data is not None])
 
 
-def _operands(table: Any, given: Sequence[int], known: FileTensors) -> dict[int, Tensor]:
+def _operands(table: Any, numbers: Sequence[int], tensors: FileTensors) -> dict[int, Tensor]:
     """Return the tensors by place; raise `Unsupported` unless all have the usual form."""
     wanted = (0, *_WEIGHTS, *_RECURRENT, *_BIASES, _HIDDEN, _CELL)
-    there = [at for at, number in enumerate(given) if number >= 0]
+    there = [at for at, number in enumerate(numbers) if number >= 0]
     if there != sorted(wanted):
         raise Unsupported("has a projection, peepholes, a norm, or no gate of its own for inputs")
     if table.FusedActivationFunction() != tflite.ActivationFunctionType.TANH or table.ProjClip():
         raise Unsupported("must have tanh as its activation, and no limit of a projection")
-    if any(known.is_computed(given[at]) for at in wanted[1:]):
+    if any(tensors.is_computed(numbers[at]) for at in wanted[1:]):
         raise Unsupported("must have constant weights, and a state of its own")
-    inputs = {at: known[given[at]] for at in wanted}
+    inputs = {at: tensors[numbers[at]] for at in wanted}
     shape = inputs[0].shape
     if len(shape) != _INPUT_RANK:
         raise Unsupported(f"must have an input of {_INPUT_RANK} dimensions, not {shape}")
@@ -183,39 +183,43 @@ class _Writer:
         return self._made, (hidden, cell)
 
     def _sums(
-        self, what: str, given: tuple[int, Tensor], lengths: tuple[int, int], layer: tuple[int, int]
+        self,
+        name: str,
+        source: tuple[int, Tensor],
+        lengths: tuple[int, int],
+        layer: tuple[int, int],
     ) -> int:
         """Return the sums (1, *lengths, 4 * cells) of products with all gates' weights."""
-        number, tensor = given
+        number, tensor = source
         depth = tensor.shape[-1]
-        image = self._tensor(what, (1, *lengths, depth), "int8", tensor.quantisation)
+        image = self._tensor(name, (1, *lengths, depth), "int8", tensor.quantisation)
         self._node(Op.RESHAPE, (number,), (image,), Attributes())
-        sums = self._tensor(f"sums of {what}", (1, *lengths, len(self._lstm.biases)), "int32", None)
+        sums = self._tensor(f"sums of {name}", (1, *lengths, len(self._lstm.biases)), "int32", None)
         self._node(Op.CONV_2D, (image, *layer), (sums,), _POINTWISE)
         return sums
 
-    def _constants(self, what: str, weights: Array, biases: Array) -> tuple[int, int]:
+    def _constants(self, name: str, weights: Array, biases: Array) -> tuple[int, int]:
         filters = weights.reshape(len(weights), 1, 1, -1)
         unscaled = Quantisation(scale=(1.0,), zero_point=(0,))
-        number = self._constant(f"{what} weights", filters, unscaled)
-        return number, self._constant(f"{what} bias", biases)
+        number = self._constant(f"{name} weights", filters, unscaled)
+        return number, self._constant(f"{name} bias", biases)
 
-    def _constant(self, what: str, data: Array, quantisation: Quantisation | None = None) -> int:
-        return self._tensor(what, data.shape, data.dtype.name, quantisation, data)
+    def _constant(self, name: str, data: Array, quantisation: Quantisation | None = None) -> int:
+        return self._tensor(name, data.shape, data.dtype.name, quantisation, data)
 
-    def _like(self, what: str, kind: Tensor) -> int:
-        return self._tensor(what, kind.shape, kind.dtype, kind.quantisation)
+    def _like(self, name: str, kind: Tensor) -> int:
+        return self._tensor(name, kind.shape, kind.dtype, kind.quantisation)
 
     def _tensor(
         self,
-        what: str,
+        name: str,
         shape: tuple[int, ...],
         dtype: str,
         quantisation: Quantisation | None,
         data: Array | None = None,
     ) -> int:
         tensor = Tensor(
-            name=f"{self._name} {what}",
+            name=f"{self._name} {name}",
             shape=shape,
             dtype=dtype,
             quantisation=quantisation,

@@ -168,11 +168,11 @@ class _Writer:
             raise _RefusedError
         return bool(found.item())
 
-    def _known_integers(self, graph: Any, given: Mapping[int, Array | None]) -> dict[int, Array]:
+    def _known_integers(self, graph: Any, inputs: Mapping[int, Array | None]) -> dict[int, Array]:
         """Return the integers of a subgraph that follow from known inputs, by tensor."""
         known = {
             int(number): value
-            for number, value in zip(graph.inputs, given.values(), strict=True)
+            for number, value in zip(graph.inputs, inputs.values(), strict=True)
             if value is not None
         }
         for operator in graph.operators:

@@ -68,9 +68,9 @@ class Call:
         assert self.made[0] is not None
         return self.made[0][1]
 
-    def refuse(self, what: str) -> ModelError:
+    def refuse(self, reason: str) -> ModelError:
         """Return the error for arguments that cannot be converted."""
-        return ModelError(f"has {self.operator} with {what}, which has no counterpart in ONNX")
+        return ModelError(f"has {self.operator} with {reason}, which has no counterpart in ONNX")
 
 
 class Writer:

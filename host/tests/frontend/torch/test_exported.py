@@ -232,10 +232,10 @@ def test_a_module_that_is_not_exported_is_named():
 def test_networks_of_torch_are_equal():
     """Each network of bench/exported.py gives PyTorch's results."""
     pytest.importorskip("torch", reason="torch is not installed")
-    from exported import NETWORKS, measured
+    from exported import NETWORKS, measure
 
     for name in NETWORKS:
-        row = measured(name, configs=())
+        row = measure(name, configs=())
         assert max(row["error"], row["file_error"]) <= 1e-5, row
 
 

@@ -79,15 +79,15 @@ def stream_register(unit=None) -> Claim:
     return Claim(module=m, ports=(order.mark, i.valid, i.payload.as_value(), o.ready))
 
 
-def _fields(hand: bool, stored: bool) -> data.StructLayout:
-    return data.StructLayout({**(_HAND if hand else {}), **(_STORED if stored else {})})
+def _fields(registered: bool, stored: bool) -> data.StructLayout:
+    return data.StructLayout({**(_HAND if registered else {}), **(_STORED if stored else {})})
 
 
-def skid_buffer(hand: bool, stored: bool, unit=None) -> Claim:
+def skid_buffer(registered: bool, stored: bool, unit=None) -> Claim:
     """Claim the order of a SkidBuffer with registered fields, stored ones, or both."""
     m = Module()
-    layout = _fields(hand, stored)
-    buffer = unit or SkidBuffer(layout, registered=("hand",) if hand else ())
+    layout = _fields(registered, stored)
+    buffer = unit or SkidBuffer(layout, registered=("hand",) if registered else ())
     whitebox = Whitebox(buffer)
     m.submodules.unit = whitebox.fragment
     i, o = buffer.i, buffer.o
@@ -106,7 +106,7 @@ def skid_buffer(hand: bool, stored: bool, unit=None) -> Claim:
         # It accepts an item whenever it has a place.
         Assert(i.ready == (order.count < 2)),
     ]
-    if hand:
+    if registered:
         second = whitebox.register(name="hand_skid")
         m.d.comb += _implies(order.ahead == 2, second == value.hand)
     if stored:
@@ -119,11 +119,11 @@ def skid_buffer(hand: bool, stored: bool, unit=None) -> Claim:
     return Claim(module=m, ports=(order.mark, i.valid, i.payload.as_value(), o.ready))
 
 
-def credit_queue(hand: bool, stored: bool, unit=None) -> Claim:
+def credit_queue(registered: bool, stored: bool, unit=None) -> Claim:
     """Claim the order of a CreditQueue, and that items accepted with `room` have a place."""
     m = Module()
-    layout = _fields(hand, stored)
-    queue = unit or CreditQueue(layout, registered=("hand",) if hand else ())
+    layout = _fields(registered, stored)
+    queue = unit or CreditQueue(layout, registered=("hand",) if registered else ())
     whitebox = Whitebox(queue)
     m.submodules.unit = whitebox.fragment
     o = queue.o
@@ -155,7 +155,7 @@ def credit_queue(hand: bool, stored: bool, unit=None) -> Claim:
         _implies(o.valid, (following - shown)[: len(shown)] == 1),
     ]
     newest = following + order.ahead - 2
-    if hand:
+    if registered:
         word = whitebox.peek("hand", newest)
         m.d.comb += _implies(order.ahead > 1, word == value.hand)
         # Without an item the registered fields hold a write that was not valid.
@@ -243,8 +243,8 @@ def _both(layout, registered) -> tuple[bool, bool]:
     return bool(registered), any(name not in registered for name, _field in layout)
 
 
-def _parts(hand: bool, stored: bool) -> str:
-    return " and ".join(("registered",) * hand + ("stored",) * stored)
+def _parts(registered: bool, stored: bool) -> str:
+    return " and ".join(("registered",) * registered + ("stored",) * stored)
 
 
 def _name_and_claim(unit) -> tuple[str, object] | None:

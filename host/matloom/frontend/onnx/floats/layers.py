@@ -167,9 +167,9 @@ def _add_grouped_convolution(
     return values.add(Op.CONCATENATION, made, Axis(axis=3), name=node.output)
 
 
-def _like(values: FloatValues, number: int, shape: tuple[int, ...], at: int) -> Any:
+def _like(values: FloatValues, number: int, shape: tuple[int, ...], axis: int) -> Any:
     tensor = values.builder.tensors[number]
-    return replace(tensor, name=f"{tensor.name}/{at}", shape=shape, data=None)
+    return replace(tensor, name=f"{tensor.name}/{axis}", shape=shape, data=None)
 
 
 def _dense(values: FloatValues, node: FileNode) -> None:
