@@ -32,7 +32,7 @@ CHUNK = 10
 @click.command()
 @click.option("--first", default=0, show_default=True, help="The first seed.")
 @click.option("--count", default=100, show_default=True, help="Networks.")
-@click.option("--seconds", default=0, help="Stop after so many seconds.")
+@click.option("--seconds", default=0, help="Stop after this many seconds.")
 @click.option("--chip/--no-chip", default=True, show_default=True, help="Run a share in Verilator.")
 @click.option("--limit", default=120.0, show_default=True, help="Seconds for a network.")
 @click.option("--keep", type=click.Path(path_type=Path), default=KEPT, help="For failing seeds.")

@@ -73,7 +73,7 @@ def _design(name: str):
 def digests_of(unit: str, source: str | None, sound: dict[str, str]) -> dict[str, str]:
     """Return digests of the netlists, up to the first that differs from `sound`.
 
-    "" stands for one that cannot be built; the configurations after it are tried, too.
+    "" means that one cannot be built; the configurations after it are tried, too.
     """
     done = _run(unit, source, "digests", json.dumps(sound))
     if done.returncode:

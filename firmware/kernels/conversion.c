@@ -50,7 +50,7 @@ static int32_t rounded(float quotient) {
   if (wide > most) return 1 << 20;
   if (wide < -most) return -(1 << 20);
   if (wide < 0) return -(int32_t)(0.5 - wide);
-  return wide >= 0 ? (int32_t)(wide + 0.5) : 0; /* what is not a number becomes 0 */
+  return wide >= 0 ? (int32_t)(wide + 0.5) : 0; /* NaN becomes 0 */
 }
 
 void matloom_quantize(void* output, const float* input, uint32_t dtype, uint32_t elements,
@@ -78,7 +78,7 @@ void matloom_dequantize(float* output, const void* input, uint32_t dtype, uint32
   }
 }
 
-/* What is no number is not even itself. */
+/* NaN differs even from itself. */
 static bool is_number(float value) { return value == value; }
 
 /* Whether a number comes before another: it is more extreme, or none at all. */

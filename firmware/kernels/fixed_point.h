@@ -1,4 +1,4 @@
-/* Integers of 32 bits that stand for fractions, as gemmlowp computes with them.
+/* Integers of 32 bits that represent fractions, as gemmlowp computes with them.
  *
  * Values are int64 that fit 32 bits; a right shift of a negative number is one of the sign, as with
  * every compiler that the driver is made for. */

@@ -23,7 +23,7 @@ static void say(struct matloom_link* link, const uint8_t* bytes, size_t size) {
   link->board.send(link->board.context, bytes, size);
 }
 
-/* The header of a reply with so many bytes of data; kind and number are the request's. */
+/* Starts a reply with `length` bytes of data; kind and number are the request's. */
 static void begin_reply(struct matloom_link* link, uint32_t length) {
   uint8_t header[MATLOOM_LINK_REPLY_HEADER_BYTES] = {MATLOOM_LINK_SYNC};
   header[MATLOOM_LINK_REPLY_KIND_OFFSET] = link->frame[MATLOOM_LINK_REQUEST_KIND_OFFSET];

@@ -358,7 +358,7 @@ bool plugin_run(struct plugin_bundle* bundle, const struct plugin_part* part) {
   if (result == MATLOOM_OK) result = matloom_read_outputs(engine, part->step, bundle->tensors);
   if (result == MATLOOM_OK) result = matloom_counters(engine, &counters);
   if (result == MATLOOM_OK) convert_all(bundle, &part->outputs, true);
-  /* What is given counts for one run. */
+  /* Tensors are given for one run only. */
   const size_t tensors = matloom_program_tensors(&bundle->program);
   memset(bundle->tensors, 0, tensors * sizeof *bundle->tensors);
   memset(bundle->given, 0, tensors * sizeof *bundle->given);

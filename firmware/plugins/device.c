@@ -10,7 +10,7 @@
 
 #define MEMORY_BUS 0x80000000u
 #define NAME_BYTES 64
-/* A run or a reset of the simulated chip fails after this many waits of so many cycles. */
+/* A run or a reset of the simulated chip fails after this many waits, each of this many cycles. */
 #define CHIP_WAITS 100000u
 #define CHIP_CYCLES (1u << 16)
 /* A run or a reset of a real engine fails after a minute. */

@@ -213,7 +213,7 @@ static int claim(struct litert_context* context, struct delegate* delegate,
   nodes->size = (int)part->node_count;
   for (uint32_t i = 0; i < part->node_count; ++i) nodes->data[i] = (int)plugin_node(part, i);
   int status = context->preview(context, nodes, &partitions, &count);
-  /* What the runtime would divide stays with it. */
+  /* A part that the runtime would divide stays with the runtime. */
   if (status == LITERT_OK && count == 1) {
     status = context->replace(context, registration, nodes, &delegate->base);
     if (status == LITERT_OK) ++delegate->claimed;

@@ -501,7 +501,7 @@ static struct ort_status* create(struct ort_factory* base, const void* const* ha
   return NULL;
 }
 
-/* The engine has no device that the runtime knows of: the processor stands for it. */
+/* The engine has no device that the runtime knows of: the processor represents it. */
 static struct ort_status* devices(struct ort_factory* base, const void* const* hardware,
                                   size_t count, void** found, size_t most, size_t* number) {
   const struct factory* factory = (const struct factory*)base;

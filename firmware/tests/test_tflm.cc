@@ -1,4 +1,4 @@
-/* The operator for TensorFlow Lite Micro on a fake bus: a test stands for the interpreter.
+/* The operator for TensorFlow Lite Micro on a fake bus: a test plays the interpreter.
  *
  * Arguments: Program files of digits (a step of the host), of a product, and of a streaming
  * network. */

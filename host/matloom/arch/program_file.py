@@ -530,7 +530,7 @@ ATTRIBUTES = (
     Attribute(
         key=12,
         name="value",
-        doc="of padding; none stands for zero",
+        doc="of padding; none means zero",
         kinds=(Kind.NONE, Kind.INTEGER, Kind.FLOAT),
     ),
     Attribute(

@@ -30,7 +30,7 @@ DIVISOR = 2
 
 _LIBRARY = "liblinked.so"
 
-#: Baud rate that hosts are told: slow enough for timeouts to suit any simulation.
+#: Baud rate reported to hosts: slow enough for timeouts to suit any simulation.
 _NAMED_BAUD = 115_200
 
 
@@ -135,7 +135,7 @@ class LineSimulation:
     divisor:
         Cycles per bit.
     named_baud:
-        Baud rate that hosts are told, which sets their timeouts.
+        Baud rate reported to hosts, which sets their timeouts.
     """
 
     def __init__(

@@ -46,7 +46,7 @@ def causes_legend(causes: dict[str, int]) -> Markup:
 
 
 def advice_list(lines: tuple[Advice, ...], untried: tuple[str, ...]) -> Markup:
-    """Return the lines of advice as a list; all but the first few are folded, as are others."""
+    """Return the lines of advice as a list; only the first few are open, the rest is folded."""
     rest = lines[_SHOWN:]
     more = tag("ol", map(_line, rest), class_="advice", start=_SHOWN + 1)
     none = "No single change that was tried saves a hundredth of the cycles."

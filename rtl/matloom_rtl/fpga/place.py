@@ -86,7 +86,7 @@ def cores() -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class SeedTask:
-    """A seed for a worker that shares no folder with this process: the netlist goes along."""
+    """A seed with its netlist, for a worker that shares no folder with this process."""
 
     netlist: Netlist
     design: bytes
@@ -210,7 +210,7 @@ def _route_slower(netlist: Netlist, seed: int, say: Callable[[str], None]) -> bo
 
 
 def _route(netlist: Netlist, seed: int, say: Callable[[str], None]) -> None:
-    """Place and route in one go, or from a checkpoint, which is made if missing."""
+    """Place and route at once, or from a checkpoint, which is made if missing."""
     placed, routed = netlist.kept(seed, "placed"), netlist.kept(seed, "routed")
     design, options = netlist.name, []
     if netlist.checkpoints and netlist.device.continues:

@@ -42,7 +42,7 @@ _RULES = """\
 A reader checks the limits of every field, and then:
 
 - Names of tensors differ, and so do names of constants. A constant that bears a tensor's name is an
-  output of the network, and alike in shape and type. Section `ends` has the names that differ
+  output of the network, and of the same shape and type. Section `ends` has the names that differ
   among inputs alone and among outputs alone.
 - Dimensions are 1 or more. Constants lie within `host_data`; scales are positive and finite, zero
   points fit the type.

@@ -34,7 +34,7 @@ class OnnxPart:
     reason: str
 
     def in_order(self, name: str, axes: tuple[int, ...] = LAST) -> str:
-        """Return a value that stands for another one, as held with its axes in this order."""
+        """Return a value that equals another one, with its axes in this order."""
         value = self.values.known[name]
         shape = tuple(value.shape[axis] for axis in axes)
         output = self.append("Transpose", [name], shape, value.dtype, perm=list(axes))

@@ -38,7 +38,7 @@ class Multipliers:
     repaired:
         Channels in which no sum differs, but some would with the multiplier nearest to the scale.
     absent:
-        Channels whose scale no multiplier and shift can represent; theirs are zero.
+        Channels whose scale no multiplier and shift can represent; `data` holds zeros for them.
     """
 
     data: npt.NDArray[np.int32]

@@ -1,4 +1,4 @@
-/* Stands for Zephyr's header of this name: one engine and its memory, wherever a test has them. */
+/* Replaces Zephyr's header of this name: one engine and its memory, wherever a test has them. */
 #ifndef MATLOOM_STAND_IN_DEVICETREE_H
 #define MATLOOM_STAND_IN_DEVICETREE_H
 

@@ -1,4 +1,4 @@
-/* Stands for Zephyr's header of this name, so that the example compiles, and is tested, without it:
+/* Replaces Zephyr's header of this name, so that the example compiles, and is tested, without it:
  * the names that the example uses, and nothing else. */
 #ifndef MATLOOM_STAND_IN_KERNEL_H
 #define MATLOOM_STAND_IN_KERNEL_H

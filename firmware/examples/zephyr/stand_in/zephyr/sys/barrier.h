@@ -1,4 +1,4 @@
-/* Stands for Zephyr's header of this name. */
+/* Replaces Zephyr's header of this name. */
 #ifndef MATLOOM_STAND_IN_BARRIER_H
 #define MATLOOM_STAND_IN_BARRIER_H
 

@@ -1,4 +1,4 @@
-/* Stands for TensorFlow Lite Micro's header of this name in tests; see kernels/kernel_util.h. */
+/* Replaces TensorFlow Lite Micro's header of this name in tests; see kernels/kernel_util.h. */
 #ifndef MATLOOM_STAND_IN_MICRO_LOG_H
 #define MATLOOM_STAND_IN_MICRO_LOG_H
 

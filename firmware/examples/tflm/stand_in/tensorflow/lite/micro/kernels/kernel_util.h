@@ -1,4 +1,4 @@
-/* Stands for TensorFlow Lite Micro's header of this name, so that the operator compiles, and is
+/* Replaces TensorFlow Lite Micro's header of this name, so that the operator compiles, and is
  * tested, without its sources: the names, types and arguments that the operator uses, and nothing
  * else. A firmware has the real tree on its include path instead of this one. */
 #ifndef MATLOOM_STAND_IN_KERNEL_UTIL_H
