@@ -21,7 +21,7 @@ _SECONDS = ROOT / "build" / "mutation" / "seconds.json"
 #: Verdicts of mutants that say something of the tests; the first two are good ones.
 COUNTED = ("killed", "timeout", "survived")
 
-#: Processor time for a mutant: this many seconds, plus this multiple of the time that its tests take.
+#: Processor time for a mutant: this many seconds, plus this multiple of the time of its tests.
 _LEAST, _TIMES = 60, 4
 
 #: Processor time for a file of tests without a mutant.

@@ -162,7 +162,7 @@ static uint32_t await(const struct matloom_link_board* board, uint32_t cycles) {
   return passed;
 }
 
-/* Does what is read: the reply with its data. */
+/* Answers a read or a wait, with its data. */
 static enum matloom_link_status answer(struct matloom_link* link, uint32_t kind, uint32_t address,
                                        uint32_t length) {
   enum matloom_link_status status = MATLOOM_LINK_STATUS_OKAY;

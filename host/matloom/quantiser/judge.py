@@ -164,7 +164,7 @@ def is_unbeaten(point: Judgement, points: Sequence[Judgement]) -> bool:
 
 
 def watched_tensors(graph: Graph) -> tuple[int, ...]:
-    """Return the network's outputs; for SOFTMAX and LOGISTIC, the tensors that they read instead."""
+    """Return the network's outputs; for SOFTMAX and LOGISTIC, the tensors that they read."""
     found = []
     for number in graph.outputs:
         node = graph.nodes[graph.producers[number]] if number in graph.producers else None
