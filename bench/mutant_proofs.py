@@ -63,7 +63,7 @@ def write_claims(proofs: list[Proof], folder: Path) -> list[ClaimFiles]:
         place = folder / digest_of(proof, text)
         place.mkdir(parents=True, exist_ok=True)
         if not (place / "claim.il").is_file():
-            (place / "chip.v").write_text(simulated.simulated(_verilog(proof)))
+            (place / "chip.v").write_text(simulated.for_simulation(_verilog(proof)))
             yosys(
                 "read_verilog -formal chip.v\nhierarchy -top top\nproc\nopt_clean\n"
                 "write_rtlil claim.il\n",

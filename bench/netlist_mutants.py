@@ -45,7 +45,7 @@ def draw(chip: Chip, count: int, seed: int, folder: Path) -> list[str]:
 
     They are drawn once for a chip and a choice.
     """
-    text = power_up.without_initial_values(simulated.simulated(chip.verilog))
+    text = power_up.without_initial_values(simulated.for_simulation(chip.verilog))
     (folder / "chip.v").write_text(text)
     script = (
         f"read_verilog chip.v\nhierarchy -top {TOP_NAME}\nproc\nopt_clean\nwrite_rtlil chip.il\n"

@@ -116,7 +116,7 @@ def as_array(value: Any) -> Any:
     return np.asarray(value) if np.isscalar(value) else value
 
 
-def expected(case: Case) -> list[Any] | None:
+def expected_outputs(case: Case) -> list[Any] | None:
     """Return ONNX Runtime's outputs for a file; None if it refuses the file.
 
     Also None if an input or output has a type that NumPy lacks, since it gives bits for some.
@@ -193,7 +193,7 @@ def outcome(case: Case) -> dict[str, Any]:
     except (UserError, UserTypeError) as error:
         return {"refused": str(error)}
     outputs = list(made.values()) if isinstance(made, dict) else [made]
-    wanted = expected(case)
+    wanted = expected_outputs(case)
     row: dict[str, Any] = {"where": place(program)}
     if case.outputs and len(case.outputs) == len(outputs):
         row["as_onnx"] = all(

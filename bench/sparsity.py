@@ -49,7 +49,7 @@ def error(weights: Array, pruned_weights: Array, form: Array) -> float:
     return float(((lost @ form) * lost).sum() / ((weights @ form) * weights).sum())
 
 
-def pruned(case: Case) -> Graph:
+def prune(case: Case) -> Graph:
     """Return the float network with weights of two in four; prints what each layer loses."""
     graph, tensors = case.graph, dict(case.graph.tensors)
     for _at, node, known in sweep(graph, {graph.inputs[0]: case.calibration}):
@@ -79,7 +79,7 @@ def main() -> None:
         given = case(name)
         print(name)
         inputs = {given.graph.inputs[0]: given.test}
-        (sparse,) = outputs_of(pruned(given), inputs)
+        (sparse,) = outputs_of(prune(given), inputs)
         for precision in ("i8xi8", "i8xi4"):
             made = matloom.quantise(
                 given.graph, given.calibration, precision=precision, config="reference+i8xi4"

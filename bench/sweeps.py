@@ -88,7 +88,7 @@ def points(sweep: str) -> Iterator[Point]:
                 yield dataclasses.replace(point, config=array_config(value))
 
 
-def bound(macs: int, graph: Graph, config: Config) -> int:
+def roofline(macs: int, graph: Graph, config: Config) -> int:
     """Return the roofline: the cycles of the slowest part, if it hid all others.
 
     The parts are the multipliers and each direction of the bus, with constants and inputs read
@@ -123,7 +123,7 @@ def measure(point: Point) -> dict[str, int | str]:
         "multipliers": point.config.rows * point.config.columns,
         "cycles": report.cycles,
         "predicted_cycles": report.predicted_cycles,
-        "bound": bound(report.macs, point.graph, point.config),
+        "bound": roofline(report.macs, point.graph, point.config),
     }
 
 

@@ -44,7 +44,7 @@ SYSTEMS = {
 CHECKS = ("none", "sample")
 
 
-def timed(command: list[str]) -> tuple[float, subprocess.CompletedProcess[str]]:
+def run_timed(command: list[str]) -> tuple[float, subprocess.CompletedProcess[str]]:
     """Run a command with one thread; return its processor time in seconds, and its exit status."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -57,7 +57,7 @@ def timed(command: list[str]) -> tuple[float, subprocess.CompletedProcess[str]]:
 def estimate(vela: str, path: Path, accelerator: str) -> dict[str, Any]:
     """Return Vela's report of a network: operators on its engine and not, cycles, seconds."""
     with tempfile.TemporaryDirectory() as folder:
-        seconds, done = timed(
+        seconds, done = run_timed(
             [
                 *(vela, "--config", "Arm/vela.ini", "--accelerator-config", accelerator),
                 *("--system-config", SYSTEMS[accelerator], "--memory-mode", "Sram_Only"),
@@ -87,7 +87,7 @@ def compile_seconds(path: Path, check: str) -> float:
     with tempfile.TemporaryDirectory() as folder:
         output = str(Path(folder) / "net.mloom")
         arguments = ["compile", str(path), "-o", output, "--config", CONFIG, "--check", check]
-        seconds, done = timed([command, *arguments])
+        seconds, done = run_timed([command, *arguments])
     if done.returncode:
         raise SystemExit(f"matloom compile must end well, not so: {done.stderr}")
     return seconds

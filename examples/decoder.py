@@ -62,7 +62,7 @@ def heads(rows: np.ndarray) -> np.ndarray:
     return rows.reshape(*rows.shape[:2], HEADS, DEPTH).swapaxes(1, 2)
 
 
-def joined(parts: np.ndarray) -> np.ndarray:
+def join_heads(parts: np.ndarray) -> np.ndarray:
     """Return the rows that `heads` took apart."""
     return parts.swapaxes(1, 2).reshape(len(parts), -1, WIDTH)
 
@@ -92,7 +92,7 @@ def forward(given: Parameters, numbers: np.ndarray) -> tuple[np.ndarray, list]:
         scores = (q @ k.swapaxes(2, 3))[..., *places] + given[f"near{block}"][:, None]
         shares = np.zeros((*q.shape[:3], k.shape[2]))
         shares[..., *places] = softmax(scores)
-        mixed = joined(shares @ v)
+        mixed = join_heads(shares @ v)
         middle = x + mixed @ given[f"o{block}"]
         hidden = np.maximum(middle @ given[f"up{block}"], 0)
         kept.append((x, q, k, v, shares, mixed, middle, hidden))
@@ -130,12 +130,12 @@ def gradients(given: Parameters, numbers: np.ndarray) -> tuple[float, Parameters
         score_error = shares * (share_error - inner)
         found[f"near{block}"] = score_error[..., *places].sum(axis=(0, 2))
         k_error, v_error = (
-            joined((part.swapaxes(2, 3) @ other)[:, :, SEEN - 1 :])
+            join_heads((part.swapaxes(2, 3) @ other)[:, :, SEEN - 1 :])
             for part, other in ((score_error, q), (shares, mixed_error))
         )
         x_error = (
             middle_error
-            + through(f"q{block}", x, joined(score_error @ k))
+            + through(f"q{block}", x, join_heads(score_error @ k))
             + through(f"k{block}", x, k_error)
             + through(f"v{block}", x, v_error)
         )

@@ -35,7 +35,7 @@ def _post(**fields):
     return Instruction(Opcode.POST, values)
 
 
-def _reserved(instruction):
+def _with_reserved_bit(instruction):
     """Return the instruction with its last bit set."""
     raw = bytearray(pack(instruction))
     raw[-1] |= 0x80
@@ -55,8 +55,8 @@ def _bad_instructions(config):
             _post(rounding=2),
             _load(spad_addr=2**24 - 1),
             _post(acc_addr=2**16 - 1),
-            _reserved(_END),
-            _reserved(_post()),
+            _with_reserved_bit(_END),
+            _with_reserved_bit(_post()),
         ],
         Fault.SPAD_RANGE: [
             _load(spad_addr=spad - 63),

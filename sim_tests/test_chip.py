@@ -45,23 +45,23 @@ def _cases():
     ]
 
 
-def _described(name):
+def _config_text(name):
     """Return a name for `load_config`: a preset with its changes, or an absolute path."""
     return name if name.split("+")[0] in PRESETS else str(Path(name).absolute())
 
 
 @functools.cache
-def _built(config):
+def _build(config):
     return built(config, WAVES)
 
 
 @pytest.mark.parametrize(("bench", "name", "offset"), _cases())
 def test_chip(name, offset, bench, seed, tmp_path, monkeypatch):
-    config = load_config(_described(name))
+    config = load_config(_config_text(name))
     if bench == GUARDS and not (config.parity or config.time_limit):
         pytest.skip("this configuration has neither parity nor a limit on an instruction's time")
     print(f"replay: MATLOOM_CONFIG={name} pytest sim_tests -k {bench} --seed={seed + offset}")
-    _run(bench, name, seed + offset, _built(config), tmp_path, monkeypatch)
+    _run(bench, name, seed + offset, _build(config), tmp_path, monkeypatch)
 
 
 @pytest.mark.slow
@@ -87,7 +87,7 @@ def _run(bench, name, seed, folder, tmp_path, monkeypatch):
         results_xml=str(tmp_path / "results.xml"),
         seed=seed,
         extra_env={
-            "MATLOOM_CONFIG": _described(name),
+            "MATLOOM_CONFIG": _config_text(name),
             # The AXI models use names that cocotb deprecates.
             "PYTHONWARNINGS": "ignore::DeprecationWarning",
         },

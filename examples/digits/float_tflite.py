@@ -65,8 +65,8 @@ class _Writer:
 
         signature = schema.SignatureDefT()
         signature.signatureKey, signature.subgraphIndex = SIGNATURE, 0
-        signature.inputs = [self._named(source)]
-        signature.outputs = [self._named(result)]
+        signature.inputs = [self._map_tensor(source)]
+        signature.outputs = [self._map_tensor(result)]
 
         model = schema.ModelT()
         model.version = 3
@@ -78,7 +78,7 @@ class _Writer:
         builder.Finish(model.Pack(builder), b"TFL3")
         return bytes(builder.Output())
 
-    def _named(self, index: int) -> schema.TensorMapT:
+    def _map_tensor(self, index: int) -> schema.TensorMapT:
         entry = schema.TensorMapT()
         entry.name, entry.tensorIndex = self.tensors[index].name, index
         return entry
@@ -144,13 +144,15 @@ def float_tflite(network: DigitNetwork) -> bytes:
     """Return the network as a float .tflite file: image (1, 8, 8, 1) to probabilities (1, 10)."""
     writer = _Writer()
     image = writer.tensor(INPUT, (1, 8, 8, 1))
-    stem = _convolution(writer, "stem", image, network.stem.folded(), size=8)
-    inner = _convolution(writer, "inner", stem, network.inner.folded(), size=8)
-    outer = _convolution(writer, "outer", inner, network.outer.folded(), size=8, activation=_LINEAR)
+    stem = _convolution(writer, "stem", image, network.stem.fold_norm(), size=8)
+    inner = _convolution(writer, "inner", stem, network.inner.fold_norm(), size=8)
+    outer = _convolution(
+        writer, "outer", inner, network.outer.fold_norm(), size=8, activation=_LINEAR
+    )
     add = schema.AddOptionsT()
     add.fusedActivationFunction = _RELU
     add.potScaleInt16 = False
     joined = writer.tensor("joined", (1, 8, 8, CHANNELS))
     writer.operator("ADD", [stem, outer], joined, add)
-    wide = _convolution(writer, "wide", joined, network.widen.folded(), size=4, stride=2)
+    wide = _convolution(writer, "wide", joined, network.widen.fold_norm(), size=4, stride=2)
     return writer.pack(image, _classifier(writer, wide, network))

@@ -41,7 +41,7 @@ class NormalisedConvolution(nn.Module):
         """Return the normalised sums, float32 (batch, outputs, height / stride, width / stride)."""
         return self.norm(self.convolution(functional.pad(images, self.padding)))
 
-    def folded(self) -> tuple[np.ndarray, np.ndarray]:
+    def fold_norm(self) -> tuple[np.ndarray, np.ndarray]:
         """Return weights (outputs, 3, 3, inputs) and biases (outputs,) that include the norm."""
         gain = self.norm.weight / torch.sqrt(self.norm.running_var + self.norm.eps)
         weights = self.convolution.weight * gain[:, None, None, None]
@@ -69,7 +69,7 @@ class DigitNetwork(nn.Module):
         return self.dense(wide.mean(dim=(2, 3)))
 
 
-def _distorted(images: Tensor, generator: torch.Generator) -> Tensor:
+def _distort(images: Tensor, generator: torch.Generator) -> Tensor:
     """Return the images, each rotated, scaled and shifted by a random small amount."""
     count, _, _, width = images.shape
     amounts = 2 * torch.rand(4, count, generator=generator) - 1
@@ -113,7 +113,7 @@ def train(
         total = 0.0
         order = torch.randperm(len(inputs), generator=generator)
         for chosen in order[: batches * _BATCH].split(_BATCH):
-            logits = network(_distorted(inputs[chosen], generator))
+            logits = network(_distort(inputs[chosen], generator))
             loss = functional.cross_entropy(
                 logits, targets[chosen], label_smoothing=_LABEL_SMOOTHING
             )

@@ -25,7 +25,7 @@ _LARGEST_FILE_BYTES = 200_000
 _LOWEST_ACCURACY = 0.97
 
 
-def _quantised(float_file: bytes, images: np.ndarray) -> bytes:
+def _quantise(float_file: bytes, images: np.ndarray) -> bytes:
     """Return the file with int8 weights and activations; ranges are those seen on the images."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "float.tflite"
@@ -90,7 +90,7 @@ def main(output: Path, epochs: int, seed: int) -> None:
             digits.train_images, digits.train_labels, epochs=epochs, seed=seed, on_epoch=on_epoch
         )
 
-    file = _quantised(float_tflite(network), digits.train_images)
+    file = _quantise(float_tflite(network), digits.train_images)
     micro, litert = _run_micro(file, images), _run_litert(file, images)
     exact = float(np.mean(np.argmax(micro, axis=1) == labels))
     console.print(f"float, held out: {accuracy(network, images, labels):.2%} of {len(labels)}")

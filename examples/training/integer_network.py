@@ -65,7 +65,7 @@ class IntegerNetwork:
                 tensors[number] = replace(tensor, data=data)
         return replace(self._graph, tensors=tensors)
 
-    def rounded(self) -> dict[int, Array]:
+    def rounded_weights(self) -> dict[int, Array]:
         """Return weights and biases as the network has them, in real numbers, by tensor number."""
         graph = self.graph()
         return {

@@ -100,7 +100,7 @@ class Straight:
         """Return the quantised network's logits for images (batch, *shape of the input)."""
         self.take()
         graph, values = self.made.graph(), self.made.values(images)
-        rounded = self.made.rounded()
+        rounded = self.made.rounded_weights()
         constants = {
             number: Exactly.apply(weight, torch.from_numpy(rounded[number]).float())
             for number, weight in self.weights.items()

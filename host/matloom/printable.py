@@ -15,7 +15,7 @@ def printable(text: str) -> str:
     """
     if text.isprintable():
         return text
-    return "".join(_escaped(each) for each in text)
+    return "".join(_escape(each) for each in text)
 
 
 def printable_lines(text: str) -> str:
@@ -23,7 +23,7 @@ def printable_lines(text: str) -> str:
     return "\n".join(map(printable, text.split("\n")))
 
 
-def _escaped(character: str) -> str:
+def _escape(character: str) -> str:
     if unicodedata.category(character) not in _HIDDEN:
         return character
     return character.encode("unicode_escape").decode("ascii")

@@ -136,7 +136,7 @@ class Session(RealNumbers):
         self._ran, results = self, []
         for sample in samples_of(self.program, inputs):
             try:
-                with self.driver.stoppable(self._ended):
+                with self.driver.stoppable(self._is_closed):
                     results.append(self._run_one(sample, numbers))
             except DeviceClosedError:
                 # If the session was closed, say so, whatever call noticed it.
@@ -194,11 +194,11 @@ class Session(RealNumbers):
         self._ran = session
         return results
 
-    def _ended(self) -> bool:
+    def _is_closed(self) -> bool:
         return self._closed or (self._base is not None and self._base._closed)
 
     def _require_open(self) -> None:
-        if self._ended():
+        if self._is_closed():
             raise DeviceClosedError("the session was closed: load the network again to run it")
 
     def leave(self) -> None:

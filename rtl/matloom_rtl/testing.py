@@ -9,7 +9,7 @@ from pathlib import Path
 from amaranth.hdl import ClockDomain, Module, ResetInserter, Signal
 from amaranth.sim import Simulator
 
-__all__ = ["kept", "simulate", "with_reset"]
+__all__ = ["cached_unit", "simulate", "with_reset"]
 
 #: Clock period of `sync`, in seconds.
 _PERIOD = 1e-6
@@ -23,7 +23,7 @@ _RESET = "_matloom_reset"
 
 
 @functools.lru_cache(maxsize=8)
-def kept(unit, *arguments, **options):
+def cached_unit(unit, *arguments, **options):
     """Return `unit(*arguments, **options)`, cached by its arguments.
 
     For tests that run one unit many times. Only the last few are kept, to save memory.
@@ -87,7 +87,7 @@ def simulate(dut, *benches, cycles: int, background=(), clocks=None) -> int:
     """Run async testbenches against `dut` until all have returned; return the cycles.
 
     Each call starts from power-up. Further calls with the same `dut`, number of benches and clocks
-    are much faster: see `kept`.
+    are much faster: see `cached_unit`.
 
     `WAVES=1` in the environment writes a VCD into a new temporary folder and prints its name. For a
     reset midway, pass the first of `with_reset(dut)` and set the second one from a bench.

@@ -93,8 +93,8 @@ def _groups(ports: list[dict]):
 def _describe(text: str, units: dict[str, type]) -> str:
     """Put the first sentence of its class before each module."""
 
-    def described(match: re.Match) -> str:
+    def describe_match(match: re.Match) -> str:
         unit = units.get(match[1])
         return f"// {inspect.getdoc(unit).splitlines()[0]}\n{match[0]}" if unit else match[0]
 
-    return re.sub(r"^module \\?([^\s(]+) ?\(", described, text, flags=re.M)
+    return re.sub(r"^module \\?([^\s(]+) ?\(", describe_match, text, flags=re.M)

@@ -152,7 +152,7 @@ def _legal(opcode: Opcode, config: Config) -> tuple[_Legal, ...]:
             item,
             item.exists(config),
             *item.limits(config),
-            choices=item.allowed(config),
+            choices=item.allowed_values(config),
             unit=item.unit(config),
         )
         for item in FORMATS[opcode].all_fields[1:]

@@ -168,7 +168,7 @@ class Field:
 
     def width(self, config: Config) -> int:
         """Return the number of bits for all legal values of a configuration, at least one."""
-        allowed = self.allowed(config)
+        allowed = self.allowed_values(config)
         low, high = self.limits(config) if allowed is None else (min(allowed), max(allowed))
         if self.signed:
             return 1 + max(high.bit_length(), (~low).bit_length())
@@ -178,7 +178,7 @@ class Field:
         """Return the number that legal values are multiples of."""
         return 1 if self.multiple is None else int(getattr(config, self.multiple))
 
-    def allowed(self, config: Config) -> tuple[int, ...] | None:
+    def allowed_values(self, config: Config) -> tuple[int, ...] | None:
         """Legal values for a configuration; None if only limits apply."""
         if not self.exists(config):
             return None

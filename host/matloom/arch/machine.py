@@ -180,7 +180,7 @@ class Machine:
             return (vectors + load) * steps + guard
         alone = max(vectors, load, self._update_latency) * steps + guard
         # In a shared bank, weights are read first, and each read costs a vector's cycle.
-        shared = _shared(values, steps * self.tile_bytes, self.bank_bytes)
+        shared = _shared_fraction(values, steps * self.tile_bytes, self.bank_bytes)
         return alone + round(((vectors + load) * steps + guard - alone) * shared)
 
     @cached_property
@@ -289,7 +289,7 @@ class Machine:
         return round(alone), round(late)
 
 
-def _shared(values: dict[str, int], size: int, bank: int) -> float:
+def _shared_fraction(values: dict[str, int], size: int, bank: int) -> float:
     """Return the share of the weights that lie in banks with the input."""
     first = values.get("weight_addr", 0)
     start = values.get("input_addr", 0)

@@ -36,7 +36,7 @@ def sdram_memory(
     gear:
         SDRAM cycles per controller cycle.
     """
-    timing = part.timing_of_gear(clock_hz, gear).geared(gear)
+    timing = part.timing_of_gear(clock_hz, gear).for_gear(gear)
     columns = bus_bits // (gear * part.data_bits)
     first = timing.cas_latency + columns + pin_cycles
     burst = burst_beats * columns

@@ -54,7 +54,7 @@ class SdramTiming:
     #: Number of REFRESH commands during initialisation.
     initial_refreshes: int
 
-    def geared(self, gear: int) -> "SdramTiming":
+    def for_gear(self, gear: int) -> "SdramTiming":
         """Return the timing for a controller that issues commands only in every `gear`-th cycle.
 
         The result is in controller cycles. Words that arrive between two of them, and all minimum

@@ -102,7 +102,7 @@ def _fpga_report(
         spread=workers.spread({"nextpnr": 1.0}),
     )
     if options.freq is not None:
-        device = device.changed({"--freq": f"{options.freq:g}"})
+        device = device.with_options({"--freq": f"{options.freq:g}"})
     report, units = build_report(chip, device, say, effort)
     path = output / f"{device.name}_{name}.json"
     path.write_text(json.dumps(report, indent=2) + "\n")

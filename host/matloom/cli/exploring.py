@@ -52,11 +52,11 @@ def _search(verb: Callable[..., Any]) -> Any:
         "--seed", type=SEED, default=0, show_default=True, help="Seed of the first engines."
     )
     @functools.wraps(verb)
-    def called(points: int, seed: int, confirm: bool, route: bool, **values: Any) -> Any:
+    def wrapper(points: int, seed: int, confirm: bool, route: bool, **values: Any) -> Any:
         search = _Search(points=points, seed=seed, confirm=confirm, route=route)
         return verb(search=search, **values)
 
-    return called
+    return wrapper
 
 
 @cli.command(

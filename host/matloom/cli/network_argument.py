@@ -57,13 +57,13 @@ def network_argument(verb: Callable[..., Any]) -> Any:
     """Add the NET argument and its size options to a verb, which receives a file's path."""
 
     @functools.wraps(verb)
-    def called(
+    def wrapper(
         *, network: Path, shapes: tuple[str, ...], dims: tuple[str, ...], exact: bool, **values: Any
     ) -> Any:
         changed = _reshape(network, shapes, dims, exact) if shapes or dims or exact else network
         return verb(network=changed, **values)
 
-    return _ARGUMENT(_SHAPE(_DIM(_EXACT(called))))
+    return _ARGUMENT(_SHAPE(_DIM(_EXACT(wrapper))))
 
 
 NETWORK = network_argument

@@ -201,13 +201,13 @@ def _grouped_options(argument: str, kind: type, names: tuple[str, ...]) -> Calla
 
     def decorate(verb: Callable[..., Any]) -> Any:
         @functools.wraps(verb)
-        def called(**values: Any) -> Any:
+        def wrapper(**values: Any) -> Any:
             given = {name: values.pop(name) for name in names}
             return verb(**{argument: kind(**given)}, **values)
 
         for name in reversed(names):
-            called = _OPTIONS[name](called)
-        return called
+            wrapper = _OPTIONS[name](wrapper)
+        return wrapper
 
     return decorate
 
@@ -238,10 +238,10 @@ def run_inputs(default: str | None = None) -> Callable[[Any], Any]:
         )
         @click.option("--seed", type=SEED, default=0, help="Of random arrays.", show_default=True)
         @functools.wraps(verb)
-        def called(source: str, seed: int, **values: Any) -> Any:
+        def wrapper(source: str, seed: int, **values: Any) -> Any:
             return verb(inputs=RunInputs(source=source, seed=seed), **values)
 
-        return called
+        return wrapper
 
     return decorate
 

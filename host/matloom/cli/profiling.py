@@ -56,10 +56,10 @@ def _result(verb: Callable[..., Any]) -> Any:
         help="Compile even a large network again for each line of advice.",
     )
     @functools.wraps(verb)
-    def called(output: Path | None, other: str | None, thorough: bool, **values: Any) -> Any:
+    def wrapper(output: Path | None, other: str | None, thorough: bool, **values: Any) -> Any:
         return verb(result=_Result(output=output, other=other, thorough=thorough), **values)
 
-    return called
+    return wrapper
 
 
 @cli.command(

@@ -60,11 +60,11 @@ def _limits(verb: Callable[..., Any]) -> Any:
     )
     @click.option("--seed", type=SEED, default=0, show_default=True, help="Of the search.")
     @functools.wraps(verb)
-    def called(seconds: float, trials: int, measured: int, seed: int, **values: Any) -> Any:
+    def wrapper(seconds: float, trials: int, measured: int, seed: int, **values: Any) -> Any:
         limits = _Limits(seconds=seconds, trials=trials, measured=measured, seed=seed)
         return verb(limits=limits, **values)
 
-    return called
+    return wrapper
 
 
 @cli.command(

@@ -32,7 +32,7 @@ def _prover() -> "Prover | str":
     from matloom_rtl.formal.engine import missing
 
     lacking: str = missing()
-    return lacking or Prover(run=formal.run, expected=formal.expected)
+    return lacking or Prover(run=formal.run, expected=formal.estimate_seconds)
 
 
 def _lint(config: "Config", folder: Path) -> "tuple[str, list[LintWarning]]":

@@ -88,9 +88,9 @@ def on_workers(verb: Callable[..., Any]) -> Any:
     @_WORKERS
     @_CLUSTER
     @functools.wraps(verb)
-    def called(worker_count: int, cluster: str | None, **values: Any) -> Any:
+    def wrapper(worker_count: int, cluster: str | None, **values: Any) -> Any:
         if cluster is not None and worker_count != 1:
             raise click.UsageError("either --workers or --cluster must be given, not both")
         return verb(workers=Workers(workers=worker_count, cluster=cluster), **values)
 
-    return called
+    return wrapper

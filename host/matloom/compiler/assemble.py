@@ -59,7 +59,7 @@ def _tensor_info(name: str, key: str, tensor: Tensor) -> TensorInfo:
     )
 
 
-def _spent(timestamps: tuple[int, ...], completions: dict[int, int]) -> list[int]:
+def _cycles_between(timestamps: tuple[int, ...], completions: dict[int, int]) -> list[int]:
     """Return the cycles between consecutive timestamps."""
     spent, before = [], 0
     for timestamp in timestamps:
@@ -131,10 +131,10 @@ class _Assembly:
 
     def _engine_layers(self, run: ScheduledRun) -> None:
         staged, timestamps, again = run.bound.staged, run.bound.timestamps, run.scheduled.repeat
-        first = _spent(timestamps, run.scheduled.prediction.timestamps)
+        first = _cycles_between(timestamps, run.scheduled.prediction.timestamps)
         later = [0] * len(timestamps)
         if again is not None:
-            later = _spent(timestamps, again.prediction.timestamps)
+            later = _cycles_between(timestamps, again.prediction.timestamps)
         for index, node in enumerate(staged.run.nodes):
             self.layers.append(
                 LayerInfo(

@@ -100,7 +100,7 @@ def _pack(instructions: list[Instruction], config: Config) -> bytes | DoesNotFit
     problem = table.illegal(config)
     if problem is not None:
         return DoesNotFit(reason=f"the network does not fit the instruction set: {problem}")
-    return table.packed()
+    return table.pack()
 
 
 def _overwritten_variables(rewritten: Rewritten, scheduled: Scheduled, config: Config) -> set[int]:

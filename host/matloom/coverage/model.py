@@ -175,7 +175,7 @@ def field_values(variant: Variant, item: Field, config: Config) -> dict[str, int
 
     The last is the largest that fits in the memories while all other fields are small.
     """
-    choices = item.allowed(config)
+    choices = item.allowed_values(config)
     if item.name == "region" and variant.opcode is Opcode.STORE:
         choices = WRITABLE_REGIONS
     if item.name == "pre_shift" and variant.fixed["rounding"] == Rounding.FLOAT:

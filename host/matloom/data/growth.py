@@ -204,7 +204,7 @@ class Growth:
             return operands[0].scale * max(1.0, operands[1].scale * 128)
         return 2 * scale
 
-    def requantised(self, source: int, like: int) -> int:
+    def requantise(self, source: int, like: int) -> int:
         """Return the output of a new QUANTIZE, with the scale of another tensor of its type."""
         tensor, wanted = self.tensors[source], self.tensors[like].quantisation
         number = self.tensor(tensor.shape, tensor.dtype, wanted)

@@ -107,11 +107,11 @@ def exclusive(method: _Method) -> _Method:
     """Decorate a method of `Closing`: one thread at a time, only while the device is open."""
 
     @functools.wraps(method)
-    def called(self: Closing, *arguments: Any, **named: Any) -> Any:
+    def wrapper(self: Closing, *arguments: Any, **named: Any) -> Any:
         with self._calling():
             return method(self, *arguments, **named)
 
-    return cast("_Method", called)
+    return cast("_Method", wrapper)
 
 
 _OPEN: weakref.WeakSet[Closing] = weakref.WeakSet()

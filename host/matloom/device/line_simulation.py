@@ -71,7 +71,7 @@ def build(source: SimulatorSources, optimise: bool, on_line: Callable[[str], Non
     """Return the simulator library of these sources, cached or newly built."""
     text = source.verilog
     if not source.initialised:
-        text = power_up.without_initial_values(simulated.simulated(text))
+        text = power_up.without_initial_values(simulated.for_simulation(text))
     folders = dict.fromkeys((HARNESS / "linked", source.harness.parent))
     flags = [*source.options]
     flags += [word for define in source.defines for word in ("-CFLAGS", f"-D{define}")]

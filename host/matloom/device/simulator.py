@@ -132,7 +132,7 @@ def _build(config: Config, trace: str, on_line: Callable[[str], None] | None, pr
 
     note("generating Verilog")
     chip = generate(config)
-    verilog = power_up.without_initial_values(simulated.simulated(chip.verilog))
+    verilog = power_up.without_initial_values(simulated.for_simulation(chip.verilog))
     if probed != "none":
         verilog = probes.with_probes(verilog)
     return simulator_of(chip, verilog, arguments(config, trace, probed), probed, on_line)

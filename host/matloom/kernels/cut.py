@@ -91,11 +91,11 @@ def cut_file(content: bytes, attributes: Reference, package: str) -> Cut:
         The file is damaged.
     """
     _schema(package)
-    return _cut(_File(content), attributes, package)
+    return _cut_cached(_File(content), attributes, package)
 
 
 @functools.lru_cache(maxsize=64)
-def _cut(file: _File, attributes: Reference, package: str) -> Cut:
+def _cut_cached(file: _File, attributes: Reference, package: str) -> Cut:
     """Return a file that contains only a node's operators; cached."""
     model = plain_model(file.content, package)
     subgraph = model.subgraphs[0]

@@ -56,7 +56,7 @@ def _block_by_block(state: State, fields: _Fields, mode: str) -> None:
             first = entries + entries // apart * apart
             for half, places in ((low_nibble, first), (high_nibble, first + apart)):
                 numbers = half(tiles.astype(np.int64)).astype(np.float64)
-                _put(state, places, _sums(operands, numbers, fields), fields)
+                _write_sums(state, places, _sums(operands, numbers, fields), fields)
         else:
             if mode in FLOAT_MODES:
                 tiles = _float_tiles(tiles, mode, config)
@@ -96,10 +96,10 @@ def _all_blocks(state: State, fields: _Fields, mode: str) -> Callable[[], None]:
 
 def _put_from(state: State, entry: int, sums: Integers, fields: _Fields) -> None:
     """Set as many entries as there are sums (positions, columns), from one on, or add."""
-    _put(state, slice(entry, entry + len(sums)), sums, fields)
+    _write_sums(state, slice(entry, entry + len(sums)), sums, fields)
 
 
-def _put(state: State, entries: Integers | slice, sums: Integers, fields: _Fields) -> None:
+def _write_sums(state: State, entries: Integers | slice, sums: Integers, fields: _Fields) -> None:
     """Set entries to sums (positions, columns), or add; maxima are encoded as sums (`peaks`)."""
     if fields["accumulate"]:
         before = state.accumulators[entries]

@@ -50,10 +50,10 @@ class InputWalk:
         """
         gathered = self._gathered
         if gathered is None:
-            gathered = view(self._padded(), *self._place)
+            gathered = view(self._padded_rows(), *self._place)
         return gathered.reshape(self._shape)
 
-    def _padded(self) -> _Floats:
+    def _padded_rows(self) -> _Floats:
         """Return the bytes of the walk row by row, with `pad_value` outside of the input."""
         (tall, wide), pad_value = self._image
         image = np.full((tall, wide), pad_value)

@@ -112,7 +112,7 @@ def matmul(
         A shape, dtype, range or mode that does not fit, or `b` and `bias` so large that a sum
         might not fit 32 bits.
     """
-    chosen = _chosen(config, device, mode)
+    chosen = _choose_config(config, device, mode)
     formats = _formats(mode, chosen)
     if mode in FLOAT_MODES:
         _require_no_scale(mode, multiplier, shift, zero_point, input_zero_point)
@@ -220,7 +220,7 @@ def conv2d(
     residual:
         As for `matmul`, with the shape of the result.
     """
-    chosen = _chosen(config, device, mode)
+    chosen = _choose_config(config, device, mode)
     formats = _formats(mode, chosen)
     if mode in FLOAT_MODES:
         _require_no_scale(mode, multiplier, shift, zero_point, input_zero_point)
@@ -311,7 +311,7 @@ def _limits(limits: tuple[float, float]) -> tuple[float, float]:
     return float(pair[0]), float(pair[1])
 
 
-def _chosen(config: Config | str | Path | None, device: str | Driver, mode: str) -> Config:
+def _choose_config(config: Config | str | Path | None, device: str | Driver, mode: str) -> Config:
     """Return the driver's configuration, the given one, or ``reference`` with the mode added."""
     if isinstance(device, Driver):
         return device.config

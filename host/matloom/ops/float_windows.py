@@ -70,12 +70,12 @@ class FloatWindows:
         raw = pad(image.view(f"u{image.itemsize}"), self.padding, 0)
         view = windows(raw, kernel, self.stride, self.dilation)
         runs = view.reshape(-1, kernel[0], kernel[1] * image.shape[3])
-        return self._filled(runs).view(image.dtype)
+        return self._pad_runs(runs).view(image.dtype)
 
     def columns(self) -> Array:
         """Return one filter per column: (numbers of a window, output channels)."""
         channels, height = self.filters.shape[:2]
-        return self._filled(self.filters.reshape(channels, height, -1)).T
+        return self._pad_runs(self.filters.reshape(channels, height, -1)).T
 
     def flat(self, residual: Array) -> Array:
         """Return a residual in the shape of the matrix product: (results of a channel, channels).
@@ -89,7 +89,7 @@ class FloatWindows:
             raise ValueError(f"residual must have the shape {self.shape}, not {residual.shape}")
         return residual.reshape(-1, self.shape[3])
 
-    def _filled(self, runs: Array) -> Array:
+    def _pad_runs(self, runs: Array) -> Array:
         """Return runs (any, kernel rows, numbers), padded with +0 and concatenated."""
         missing = -runs.shape[2] % self.elements
         return np.pad(runs, ((0, 0), (0, 0), (0, missing))).reshape(len(runs), -1)

@@ -108,7 +108,7 @@ def narrow_weights(graph: Graph, layers: Collection[int]) -> Graph:
     """
     tensors, nodes = dict(graph.tensors), []
 
-    def added(tensor: Tensor) -> int:
+    def add(tensor: Tensor) -> int:
         # Other operators may read the same constant.
         number = max(tensors) + 1
         tensors[number] = tensor
@@ -120,12 +120,12 @@ def narrow_weights(graph: Graph, layers: Collection[int]) -> Graph:
             continue
         source, *constants = node.inputs
         weights, ratios = _narrow(graph.tensors[constants[0]])
-        inputs = [source, added(weights)]
+        inputs = [source, add(weights)]
         for number in constants[1:]:
             bias = graph.tensors[number]
             assert bias.data is not None
             data = np.rint(bias.data.reshape(-1) / ratios).astype(np.int32)
-            inputs.append(added(replace(bias, data=data.reshape(bias.shape))))
+            inputs.append(add(replace(bias, data=data.reshape(bias.shape))))
         nodes.append(replace(node, inputs=tuple(inputs), attributes=_in_mode(node)))
     return replace(graph, tensors=tensors, nodes=tuple(nodes))
 

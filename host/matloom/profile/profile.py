@@ -218,12 +218,12 @@ def _scaled_to_loop(
         bytes_read=loop.iterations * sum(own.bytes_read for own in iteration.operators),
         bytes_written=loop.iterations * sum(own.bytes_written for own in iteration.operators),
         ideal_cycles=loop.iterations * sum(own.ideal_cycles for own in iteration.operators),
-        causes=_scaled(iteration.causes, loop.cycles),
+        causes=_scale(iteration.causes, loop.cycles),
         instructions=dict(instructions),
     )
 
 
-def _scaled(causes: Mapping[str, int], cycles: int) -> dict[str, int]:
+def _scale(causes: Mapping[str, int], cycles: int) -> dict[str, int]:
     """Scale the cycles by cause so that they add up to `cycles`."""
     whole = max(1, sum(causes.values()))
     ends = [cycles * until // whole for until in accumulate(causes.values(), initial=0)]

@@ -54,11 +54,11 @@ def advice_list(lines: tuple[Advice, ...], untried: tuple[str, ...]) -> Markup:
     return join(
         shown,
         details(f"{len(rest)} more", more) if rest else None,
-        details(f"{len(untried)} not tried", _untried(untried)) if untried else None,
+        details(f"{len(untried)} not tried", _untried_list(untried)) if untried else None,
     )
 
 
-def _untried(titles: tuple[str, ...]) -> Markup:
+def _untried_list(titles: tuple[str, ...]) -> Markup:
     why = "The network must be compiled again for each of these, which "
     return join(
         tag("p", why, tag("code", "--thorough"), " does."),

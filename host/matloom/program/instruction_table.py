@@ -81,7 +81,7 @@ class _Layout:
         rows = (values & self._masks).astype(np.int64)
         return np.where(rows > self.high, rows + 2 * self.low, rows)
 
-    def reserved(self, words: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    def has_reserved_bits(self, words: NDArray[np.uint64]) -> NDArray[np.bool_]:
         """Return which instructions have a reserved bit set."""
         used = (1 << FORMATS[self.opcode].used_bits) - 1
         masks = [~(used >> _WORD * word) & (2**_WORD - 1) for word in range(self.words)]
@@ -136,7 +136,7 @@ class InstructionTable:
             ]
         return self._columns
 
-    def packed(self) -> bytes:
+    def pack(self) -> bytes:
         """Return the bytes of all instructions; raise `IsaError` if one does not fit its format."""
         sizes = np.zeros(len(self.instructions), np.int64)
         for opcode, (numbers, rows) in self._groups.items():
@@ -190,7 +190,7 @@ class _Rules:
         self._mode = [at for at, item in enumerate(fields) if item.name == "mode"]
         self._choices: list[tuple[int, NDArray[np.int64]]] = []
         for at, item in enumerate(fields):
-            choices = item.allowed(config)
+            choices = item.allowed_values(config)
             if choices is None:
                 continue
             low, high = min(choices), max(choices)
@@ -242,7 +242,7 @@ def _decode_by_opcode(
         if len(numbers):
             layout = _layout(opcode)
             raw = words[starts[numbers][:, None] + np.arange(layout.words)]
-            yield opcode, numbers, layout.decode(raw), layout.reserved(raw)
+            yield opcode, numbers, layout.decode(raw), layout.has_reserved_bits(raw)
 
 
 def _scan(commands: bytes) -> tuple[list[int], list[int], int]:

@@ -87,8 +87,8 @@ class _Reader:
             config=config,
             image=self._bytes["image"],
             region_bytes={region: network[f"{region.name.lower()}_bytes"] for region in Region},
-            inputs=self._numbered(network, "inputs", self._info),
-            outputs=self._numbered(network, "outputs", self._info),
+            inputs=self._objects(network, "inputs", self._info),
+            outputs=self._objects(network, "outputs", self._info),
             tensors=tuple(self._tensors),
             steps=self._steps(),
             layers=tuple(self._layer(row) for row in self._tables["layers"]),
@@ -125,7 +125,7 @@ class _Reader:
         first = row[f"{name}_first"]
         return tuple(pool[first : first + row[f"{name}_count"]])
 
-    def _numbered(self, row: _Row, name: str, find: Callable[[int], Any]) -> tuple[Any, ...]:
+    def _objects(self, row: _Row, name: str, find: Callable[[int], Any]) -> tuple[Any, ...]:
         return tuple(find(number) for number in self._list(row, name, self._integers))
 
     def _info(self, number: int) -> TensorInfo:
@@ -294,8 +294,8 @@ class _Reader:
         rows = self._list(row, "attributes", self._tables["attributes"])
         return HostStep(
             operator=operator.name,
-            inputs=self._numbered(row, "inputs", self._operand),
-            outputs=tuple(info.key for info in self._numbered(row, "outputs", self._info)),
+            inputs=self._objects(row, "inputs", self._operand),
+            outputs=tuple(info.key for info in self._objects(row, "outputs", self._info)),
             attributes=self._values(operator.name, rows, attributes_of(operator, ATTRIBUTES)),
             reason=self._texts[row["reason"]],
         )

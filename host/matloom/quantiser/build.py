@@ -161,7 +161,9 @@ class _Builder:
             else self._convert(number, kind, shared, node.index)
             for number in node.inputs
         ]
-        self._run(replace(node, inputs=tuple(inputs), attributes=self._padded(node, shared)))
+        self._run(
+            replace(node, inputs=tuple(inputs), attributes=self._with_padding_value(node, shared))
+        )
 
     def _run(self, node: Node) -> None:
         """Append a node, and run it on all samples."""
@@ -207,7 +209,7 @@ class _Builder:
         made = replace(tensor, dtype=kind, quantisation=target)
         return self._new(replace(made, data=integers_of(made, data)))
 
-    def _padded(self, node: Node, shared: Quantisation | None) -> Attributes:
+    def _with_padding_value(self, node: Node, shared: Quantisation | None) -> Attributes:
         """Return a node's attributes, with the value of padding as an integer."""
         attributes = node.attributes
         if not isinstance(attributes, Pad) or attributes.value is None or shared is None:

@@ -126,7 +126,7 @@ def equalise(graph: Graph, peaks: Mapping[int, Array] | None = None) -> Graph:
                 )
             else:
                 share = 1.0 if second.op is Op.DEPTHWISE_CONV_2D else _SHARE
-                factors = _normalised(peaks[first.output].astype(np.float64)) ** share
+                factors = _normalise(peaks[first.output].astype(np.float64)) ** share
             _apply(data, first, second, factors.astype(np.float32))
     tensors = {
         number: replace(tensor, data=data[number]) for number, tensor in graph.tensors.items()
@@ -138,7 +138,7 @@ def _balancing_factors(written: _Numbers, read: _Numbers) -> _Numbers:
     """Return factors after which both layers have the same range in each channel."""
     usable = _not_negligible(written) & _not_negligible(read)
     factors = np.sqrt(np.where(usable, written, 1.0) / np.where(usable, read, 1.0))
-    return _normalised(np.where(usable, factors, 0.0))
+    return _normalise(np.where(usable, factors, 0.0))
 
 
 def _not_negligible(sizes: _Numbers) -> npt.NDArray[np.bool_]:
@@ -146,7 +146,7 @@ def _not_negligible(sizes: _Numbers) -> npt.NDArray[np.bool_]:
     return np.asarray((sizes > 0) & (sizes >= sizes.max() * _NEGLIGIBLE))
 
 
-def _normalised(factors: _Numbers) -> _Numbers:
+def _normalise(factors: _Numbers) -> _Numbers:
     """Return factors as multiples of their geometric mean; 1 for channels that are never used."""
     usable = _not_negligible(factors)
     if not usable.any():

@@ -44,7 +44,7 @@ def layer_changes(
     cycles, chains = LayerCycles(config), channel_chains(graph)
     step = load_config(config).columns
 
-    def found(node: Node, data: Array) -> dict[str, Any]:
+    def measure(node: Node, data: Array) -> dict[str, Any]:
         note(f"forms of {short_name(graph.tensors[node.output].name)}")
         layer = _Layer(graph, node, data, np.random.default_rng((seed, node.output)))
         changes = [*layer.splits(cycles, step)]
@@ -56,7 +56,7 @@ def layer_changes(
         if node.op not in NARROW or graph.tensors[node.inputs[1]].data is None:
             continue
         if graph.tensors[node.output].dtype == "float32":
-            trial = partial(found, node, values[node.inputs[0]])
+            trial = partial(measure, node, values[node.inputs[0]])
             changes = journal.of(f"forms of {node.output}", trial)["changes"]
             for change in (FormChange(**each) for each in changes):
                 if change.cycles > 0 and change.error <= _MOST_ERROR:
@@ -96,9 +96,9 @@ class _Layer:
         channels = weights.shape[-1]
         counts = set(_ranks(channels, step))
         taps = weights.reshape(len(weights), -1, channels)
-        now = sum(cycles.narrowed(self._graph, chain, channels))
+        now = sum(cycles.with_channels(self._graph, chain, channels))
         for rank, left in removals(taps, self._form, counts).items():
-            saved = now - sum(cycles.narrowed(self._graph, chain, rank))
+            saved = now - sum(cycles.with_channels(self._graph, chain, rank))
             yield self._change(CHANNELS, rank, left.error, saved)
 
     def _change(self, form: str, rank: int, error: float, saved: int) -> FormChange:

@@ -34,7 +34,7 @@ class LayerCycles:
             self._known[key] = self._compile(shape, parts)
         return self._known[key]
 
-    def narrowed(self, graph: Graph, chain: Sequence[Node], channels: int) -> list[int]:
+    def with_channels(self, graph: Graph, chain: Sequence[Node], channels: int) -> list[int]:
         """Return the cycles of each layer of a chain with `channels` channels between them."""
         found = []
         for node in chain:

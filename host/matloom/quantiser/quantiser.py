@@ -74,12 +74,12 @@ class Quantiser:
     def _judge(self) -> Judge:
         """Measures the networks of a search."""
         split = self._split.for_trials()
-        return Judge(self._exact, split, self._config, self._labelled(split.tried))
+        return Judge(self._exact, split, self._config, self._labels_of(split.tried))
 
     def _journal(self, graph: Graph) -> Journal:
         """Return the journal of a search for some form of a network."""
         split, options = self._split.for_trials(), self.options
-        labels = self._labelled(split.tried)
+        labels = self._labels_of(split.tried)
         return Journal(options.journal, search_digest(graph, split, options, self._config, labels))
 
     def rewrite(self, search: Search) -> "tuple[Quantiser, Search]":
@@ -117,7 +117,7 @@ class Quantiser:
 
     def outputs(self, quantised: Graph) -> tuple[Closeness, ...]:
         """Return the closeness of a quantised network's outputs, on the samples to measure on."""
-        labels = self._labelled(self._split.measured)
+        labels = self._labels_of(self._split.measured)
         pairs = outputs_of_both(self._exact, quantised, self._split.test)
         found = []
         for number, pair in zip(self._exact.outputs, pairs, strict=True):
@@ -140,7 +140,7 @@ class Quantiser:
                 outputs=self.outputs(made),
             )
 
-    def _labelled(self, places: Array) -> npt.NDArray[np.int64] | None:
+    def _labels_of(self, places: Array) -> npt.NDArray[np.int64] | None:
         return None if self._labels is None else self._labels[places].astype(np.int64)
 
 

@@ -191,14 +191,14 @@ class ProbeSample:
         """Return whether all of some probes were added, as far as they are sampled."""
         if self._new:
             self._add_new()
-        return bool(self._known[self._sampled(numbers)].all())
+        return bool(self._known[self._sample(numbers)].all())
 
     def _add_new(self) -> None:
-        self._known[self._sampled(np.concatenate(self._new))] = True
+        self._known[self._sample(np.concatenate(self._new))] = True
         self._new, self._count = [], 0
 
     @staticmethod
-    def _sampled(numbers: Numbers) -> NDArray[np.int32]:
+    def _sample(numbers: Numbers) -> NDArray[np.int32]:
         bits = numbers.astype(np.int32)
         chosen = bits[bits & (_SAMPLED - 1) == 0]
         sampled: NDArray[np.int32] = (chosen & (PROBES - 1)) // _SAMPLED

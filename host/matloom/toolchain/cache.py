@@ -86,18 +86,18 @@ def _substitute(folder: Path, reason: str) -> Path:
             place.chmod(0o700)
     except OSError as error:
         raise CacheError(_sentence(folder, reason), hint=_REMEDY) from error
-    what = f"{_sentence(folder, reason)}; {_quoted(place)} is used instead"
+    what = f"{_sentence(folder, reason)}; {_quote(place)} is used instead"
     warnings.warn(CacheWarning(what, _REMEDY), stacklevel=3)
     return place
 
 
-def _quoted(path: Path) -> str:
+def _quote(path: Path) -> str:
     """Return a path for a message: quoted, without unprintable characters."""
     return repr(str(path).encode("utf-8", "backslashreplace").decode())
 
 
 def _sentence(folder: Path, reason: str) -> str:
-    return f"the cache folder {_quoted(folder)} cannot be written ({reason})"
+    return f"the cache folder {_quote(folder)} cannot be written ({reason})"
 
 
 @contextmanager
@@ -108,7 +108,7 @@ def _explain_os_errors() -> Iterator[None]:
     except (ToolError, CacheError):
         raise
     except OSError as error:
-        folder = _quoted(cache_folder())
+        folder = _quote(cache_folder())
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise CacheError(
                 f"the disk of the cache folder {folder} is full",

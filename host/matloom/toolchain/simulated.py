@@ -17,7 +17,7 @@ _LANE = re.compile(
 _REPEATED = re.compile(r"(?<=[{ ])((?:\\\S+ |[\w.$]+)(?: ?\[\d+\])?)(?:, \1){2,}(?=[ ,}])")
 
 
-def simulated(verilog: str) -> str:
+def for_simulation(verilog: str) -> str:
     """Return Verilog that simulates faster, to the same values, as the tests prove.
 
     The generator cannot write these constructs itself:

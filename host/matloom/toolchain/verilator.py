@@ -69,7 +69,7 @@ def compile_library(
             shutil.copy(compiled, objects)
             # Otherwise make would consider it newer than Verilator's files.
             arguments += ["-MAKEFLAGS", f"--assume-old={compiled.name}"]
-        files = [*map(work.file, sources), *_copied(harness, work)]
+        files = [*map(work.file, sources), *_copy_files(harness, work)]
         arguments += _beside(harness, work)
         note("translating Verilog into C++")
         _translate(verilator, [*arguments, *files], work, _Progress(objects, len(harness), on_line))
@@ -100,7 +100,7 @@ def _beside(harness: Sequence[Path], work: Workspace) -> list[str]:
     return [word for folder in folders for word in ("-CFLAGS", f"-I{folder}")]
 
 
-def _copied(harness: Sequence[Path], work: Workspace) -> list[Path]:
+def _copy_files(harness: Sequence[Path], work: Workspace) -> list[Path]:
     """Return copies of files, because Verilator writes real paths of C++ files to the makefile."""
     folder = work.path / "harness"
     folder.mkdir()

@@ -156,12 +156,12 @@ def _interpreter(graph: Graph) -> Tensors:
     """Return the graph interpreter as a function that keeps variables between samples."""
     state = initial_state(graph)
 
-    def interpreted(inputs: Mapping[int, Array]) -> Mapping[int, Array]:
+    def run(inputs: Mapping[int, Array]) -> Mapping[int, Array]:
         results = interpret(graph, {**state, **inputs}, keep=True)
         state.update(next_state(graph, results))
         return results
 
-    return interpreted
+    return run
 
 
 def _difference(

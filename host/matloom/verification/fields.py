@@ -38,7 +38,7 @@ def sized_names(opcode: Opcode, config: Config) -> frozenset[str]:
 
 def boundary_value(generator: random.Random, item: Field, config: Config) -> int:
     """Draw a legal value of a field: first, last, a neighbour, or close to a carry."""
-    choices = item.allowed(config)
+    choices = item.allowed_values(config)
     if choices is not None:
         return int(generator.choice(choices))
     low, high = item.limits(config)

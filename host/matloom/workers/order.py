@@ -57,7 +57,7 @@ def run_as_completed(
         except BrokenExecutor:
             lost = 1 if len(left) < before else lost + 1
             if lost == _ATTEMPTS:
-                raise _lost(len(left)) from None
+                raise _lost_workers_error(len(left)) from None
 
 
 def _batch(
@@ -114,7 +114,7 @@ def in_order(
         except BrokenExecutor:
             lost += 1
             if lost == _ATTEMPTS:
-                raise _lost(len(left)) from None
+                raise _lost_workers_error(len(left)) from None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,5 +138,5 @@ def ordered(
     return list(in_order(function, tasks, make))
 
 
-def _lost(left: int) -> LostWorkersError:
+def _lost_workers_error(left: int) -> LostWorkersError:
     return LostWorkersError(f"workers died {_ATTEMPTS} times in a row with {left} tasks left")

@@ -181,7 +181,7 @@ def test_fields_are_contiguous():
 
 
 def _some_value(item, config, generator):
-    choices = item.allowed(config)
+    choices = item.allowed_values(config)
     return generator.choice(choices) if choices else generator.randint(*item.limits(config))
 
 

@@ -59,13 +59,13 @@ def test_timing_at_twice_the_controllers_clock():
     own = part.timing_of_gear(71_000_000, 2)
     assert own == part.timing(142_000_000, 3)
     assert (own.rcd, own.rp, own.ras, own.rc, own.rfc, own.wr) == (3, 3, 7, 10, 10, 3)
-    geared = own.geared(2)
+    geared = own.for_gear(2)
     assert (geared.rcd, geared.rp, geared.ras, geared.rc, geared.rfc) == (2, 2, 4, 5, 5)
     assert (geared.wr, geared.cas_latency, geared.initial_refreshes) == (2, 2, 8)
     # 64 ms / 8,193 are 1,109 cycles, and 554: never later.
     assert (own.refresh_due, geared.refresh_due) == (1109, 554)
     assert 2 * geared.power_up >= own.power_up
-    assert own.geared(1) == own
+    assert own.for_gear(1) == own
     assert part.timing_of_gear(71_000_000, 1) == part.timing(71_000_000)
 
 

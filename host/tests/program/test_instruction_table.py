@@ -30,8 +30,8 @@ def drawn(seed):
 
 
 def test_packing_many_equals_packing_each(drawn):
-    assert InstructionTable(drawn).packed() == b"".join(pack(each) for each in drawn)
-    assert InstructionTable([]).packed() == b""
+    assert InstructionTable(drawn).pack() == b"".join(pack(each) for each in drawn)
+    assert InstructionTable([]).pack() == b""
 
 
 def test_unpacking_many_equals_unpacking_each(drawn):
@@ -62,9 +62,9 @@ def test_a_reserved_bit_stops_after_what_is_before_it(drawn):
 def test_a_value_that_its_bits_do_not_hold_is_refused(drawn):
     large = Instruction(Opcode.LOAD, {"rows": 1 << 40})
     with pytest.raises(IsaError, match=r"LOAD\.rows must be"):
-        InstructionTable([*drawn, large]).packed()
+        InstructionTable([*drawn, large]).pack()
     with pytest.raises(IsaError, match="no field 'colour'"):
-        InstructionTable([*drawn, Instruction(Opcode.LOAD, {"colour": 1})]).packed()
+        InstructionTable([*drawn, Instruction(Opcode.LOAD, {"colour": 1})]).pack()
 
 
 @pytest.mark.parametrize("preset", ["nano", "reference"])
@@ -76,7 +76,7 @@ def test_unsuspected_instructions_are_legal(drawn, preset):
         opcode = draw.choice(list(Opcode))
         legal = {}
         for item in FORMATS[opcode].all_fields[1:]:
-            choices, (low, high) = item.allowed(config), item.limits(config)
+            choices, (low, high) = item.allowed_values(config), item.limits(config)
             unit = item.unit(config)
             value = draw.choice(choices) if choices else draw.randint(low, high) // unit * unit
             legal[item.name] = value * (draw.random() < 0.3)
@@ -104,7 +104,7 @@ def test_each_rule_of_a_field_makes_suspects(name):
         legal = {item.name: max(0, item.limits(config)[0]) for item in fields}
         assert illegal_field(Instruction(opcode, legal), config) is None
         for item, mode in itertools.product(fields, range(2 if "mode" in legal else 1)):
-            edges = {*item.range, *item.limits(config), *(item.allowed(config) or ())}
+            edges = {*item.range, *item.limits(config), *(item.allowed_values(config) or ())}
             near = {edge + more for edge in edges for more in (-2, -1, 0, 1, 2)}
             low, high = item.range
             for value in sorted(each for each in near if low <= each <= high):
@@ -130,7 +130,7 @@ def test_a_table_of_packed_instructions(drawn):
     assert [(each.opcode, each.values) for each in table.instructions] == [
         (each.opcode, each.values) for each in unpack_all(data)
     ]
-    assert table.packed() == data
+    assert table.pack() == data
     reserved = bytearray(data)
     reserved[len(data) - 1] |= 0x80
     for wrong in (data[:-16], b"\xff" * 16, bytes(reserved)):

@@ -63,7 +63,7 @@ def test_rounded_weights_are_those_of_the_graph(integer_network):
     tensor = network.graph().tensors[weights]
     assert np.abs(tensor.data).max() == 7
     scales = np.array(tensor.quantisation.scale).reshape(-1, 1, 1, 1)
-    assert np.array_equal(network.rounded()[weights], tensor.data * scales)
+    assert np.array_equal(network.rounded_weights()[weights], tensor.data * scales)
 
 
 @pytest.mark.slow

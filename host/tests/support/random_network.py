@@ -160,12 +160,12 @@ class _Network:
         wanted = (g.tensors[source].shape, g.tensors[source].dtype)
         return [at for at in g.values if (g.tensors[at].shape, g.tensors[at].dtype) == wanted]
 
-    def requantised(self, source: int, like: int) -> int:
+    def requantise(self, source: int, like: int) -> int:
         """Return a tensor with the scale of another: itself, or its QUANTIZE."""
         g = self.growth
         if g.tensors[source].quantisation == g.tensors[like].quantisation:
             return source
-        return g.requantised(source, like)
+        return g.requantise(source, like)
 
     def weights(self, shape: tuple[int, ...], axis: int) -> int:
         """Add weights with one scale or one per channel, sometimes of four bits.
@@ -421,7 +421,7 @@ def _concatenation(network: _Network, source: int) -> None:
     g = network.growth
     parts = [source]
     parts += [
-        network.requantised(g.choose(network.alike(source)), source) for _ in range(g.integer(1, 3))
+        network.requantise(g.choose(network.alike(source)), source) for _ in range(g.integer(1, 3))
     ]
     shape = g.tensors[source].shape
     if math.prod(shape) * len(parts) <= network.size.tensor_bytes:
@@ -453,7 +453,7 @@ def _pack(network: _Network, source: int) -> None:
         if shape[axis] <= 4:
             g.operator(Op.UNPACK, [source], Axis(axis=axis))
     elif 2 * math.prod(shape) <= network.size.tensor_bytes:
-        other = network.requantised(g.choose(network.alike(source)), source)
+        other = network.requantise(g.choose(network.alike(source)), source)
         g.operator(Op.PACK, [source, other], Axis(axis=g.integer(0, len(shape))))
 
 

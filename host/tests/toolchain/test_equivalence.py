@@ -12,7 +12,7 @@ import pytest
 
 from matloom.arch.config import load_config
 from matloom.toolchain.power_up import without_initial_values
-from matloom.toolchain.simulated import simulated
+from matloom.toolchain.simulated import for_simulation
 from matloom_rtl.generate import generate
 
 _MODULE = re.compile(r"^module (\\\S+|\w+).*?^endmodule\n", re.MULTILINE | re.DOTALL)
@@ -148,13 +148,13 @@ def without_value(line):
 
 def require_equal(verilog, folder):
     """Prove the simulated text equal to the shipped one; return how many modules differ."""
-    shipped, rewritten = modules(verilog), modules(simulated(verilog))
-    started = without_initial_values(simulated(verilog)).splitlines()
-    for before, after in zip(simulated(verilog).splitlines(), started, strict=True):
+    shipped, rewritten = modules(verilog), modules(for_simulation(verilog))
+    started = without_initial_values(for_simulation(verilog)).splitlines()
+    for before, after in zip(for_simulation(verilog).splitlines(), started, strict=True):
         # The proof is for any equal states: the first values of registers are no part of it.
         assert after in (before, without_value(before))
     assert list(shipped) == list(rewritten)
-    assert _MODULE.sub("", verilog) == _MODULE.sub("", simulated(verilog))
+    assert _MODULE.sub("", verilog) == _MODULE.sub("", for_simulation(verilog))
     differ = [name for name in shipped if shipped[name] != rewritten[name]]
     for name in differ:
         assert values(shipped[name]) == values(rewritten[name]), name
@@ -223,7 +223,7 @@ MISTAKES = [
 @pytest.mark.slow
 def test_mistakes_are_found(tmp_path):
     """The example is provable, and none of its mutants is."""
-    rewritten, wrong = simulated(EXAMPLE), []
+    rewritten, wrong = for_simulation(EXAMPLE), []
     for good, bad in MISTAKES:
         assert good in rewritten
         wrong.append(rewritten.replace(good, bad))
@@ -234,9 +234,9 @@ def test_mistakes_are_found(tmp_path):
 
 def test_initial_values_are_compared():
     changed = EXAMPLE.replace("[1] = 64'h0000000000000000", "[1] = 64'h0000000000000005")
-    assert values(simulated(EXAMPLE)) == values(EXAMPLE) == {}
+    assert values(for_simulation(EXAMPLE)) == values(EXAMPLE) == {}
     assert (
-        values(simulated(changed))
+        values(for_simulation(changed))
         == values(changed)
         == {("\\words$2", "1"): "64'h0000000000000005"}
     )

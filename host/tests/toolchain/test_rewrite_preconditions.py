@@ -4,7 +4,7 @@ import pytest
 
 from matloom.toolchain.power_up import without_initial_values
 from matloom.toolchain.rewrite_preconditions import require_any_state
-from matloom.toolchain.simulated import simulated
+from matloom.toolchain.simulated import for_simulation
 
 WRITE = "    if (mask[{lane}])\n      \\words$1 [{line}][{high}:{low}] <= bytes[{high}:{low}];\n"
 
@@ -28,7 +28,7 @@ def process(statement):
 
 def test_one_writer_is_rewritten():
     text = module(lanes(), process("o <= \\words$1 [line];"))
-    assert simulated(text).count("<=") == 2
+    assert for_simulation(text).count("<=") == 2
 
 
 @pytest.mark.parametrize(
@@ -58,17 +58,17 @@ def test_one_writer_is_rewritten():
 )
 def test_a_second_writer_is_refused(text, message):
     with pytest.raises(ValueError, match=message):
-        simulated(text)
+        for_simulation(text)
 
 
 def test_separate_memories_may_have_two_writers():
     text = module(lanes(4), process("\\words$1 [other] <= bytes;"))
-    assert simulated(text) == text
+    assert for_simulation(text) == text
 
 
 def test_equal_names_in_other_modules_differ():
     text = module(lanes()) + module(lanes(2) + lanes(2, line="other"), name="second")
-    assert simulated(text) == simulated(module(lanes())) + text[len(module(lanes())) :]
+    assert for_simulation(text) == for_simulation(module(lanes())) + text[len(module(lanes())) :]
 
 
 ZEROS = "  initial begin\n    words[0] = 64'h00;\n    words[1] = 64'h00;\n  end\n"

@@ -6,7 +6,7 @@ from textwrap import dedent
 
 import pytest
 
-from matloom.toolchain.simulated import simulated
+from matloom.toolchain.simulated import for_simulation
 from matloom.toolchain.verilator import build_library
 
 LANES, DEPTH = 8, 16
@@ -30,7 +30,7 @@ def memory(lanes=LANES):
 
 
 def test_masked_lanes_become_one_word():
-    text = simulated(memory())
+    text = for_simulation(memory())
     assert "if (|mask [7:0])" in text
     assert text.count("<=") == 2
     assert "words[3]" not in text
@@ -38,12 +38,12 @@ def test_masked_lanes_become_one_word():
 
 def test_values_given_in_a_process_stay():
     text = memory().replace("  always @(posedge clk) begin", "  always @* begin\n    a[1] = 1'h0;")
-    assert "a[1] = 1'h0;" in simulated(text)
+    assert "a[1] = 1'h0;" in for_simulation(text)
 
 
 def test_masks_that_are_not_lanes_stay():
     for text in (memory(lanes=4), memory().replace("mask[3]", "mask[4]")):
-        assert simulated(text).count("<=") == text.count("<=")
+        assert for_simulation(text).count("<=") == text.count("<=")
 
 
 def test_repeated_bits_are_replicated():
@@ -54,12 +54,12 @@ def test_repeated_bits_are_replicated():
         "assign a = { b[7], b[6], b[7], c, cc, ccc };": None,
     }
     for line, expected in lines.items():
-        assert simulated(line) == (expected or line)
+        assert for_simulation(line) == (expected or line)
 
 
 def test_initial_values_that_are_not_all_zeros_stay():
     """Simulation starts with random bits, so even zeros of a table must be written."""
-    text = simulated(
+    text = for_simulation(
         memory().replace("words[3] = 64'h0000000000000000", "words[3] = 64'h0000000000000001")
     )
     assert "words[3] = 64'h0000000000000001;" in text
@@ -83,7 +83,7 @@ def test_equal_values_in_simulation(tmp_path):
         """)
     )
     source = tmp_path / "masked.v"
-    source.write_text(simulated(memory()))
+    source.write_text(for_simulation(memory()))
     library = ctypes.CDLL(str(build_library([source], "masked", [harness], tmp_path / "masked.so")))
     library.create.restype, library.tick.restype = ctypes.c_void_p, ctypes.c_uint64
     handle, draw = ctypes.c_void_p(library.create()), random.Random(0)

@@ -60,7 +60,7 @@ def test_fields_reach_the_ends_of_their_bits():
     for opcode, instructions in drawn(WIDEST, 1500, LARGE, 1 << 23).items():
         for item in fields_of(opcode, WIDEST):
             seen = {values[item.name] for values in instructions}
-            expected = item.allowed(WIDEST) or item.limits(WIDEST)
+            expected = item.allowed_values(WIDEST) or item.limits(WIDEST)
             if opcode is Opcode.STORE and item.name == "region":
                 expected = WRITABLE_REGIONS
             if item.name in {extent.base for extent in FORMATS[opcode].extents}:

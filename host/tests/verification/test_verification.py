@@ -352,7 +352,7 @@ def test_an_unwaived_warning_is_reported(tmp_path, monkeypatch):
 @pytest.mark.parametrize("lacks", ["yowasp-sby is not installed", ""])
 def test_no_claim_is_tried_where_a_tool_is_missing(monkeypatch, lacks):
     monkeypatch.setattr(engine, "missing", lambda: lacks)
-    assert verb._prover() == (lacks or Prover(run=formal.run, expected=formal.expected))
+    assert verb._prover() == (lacks or Prover(run=formal.run, expected=formal.estimate_seconds))
 
 
 #: A testbench that is given the configuration by its file.

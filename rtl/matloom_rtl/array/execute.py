@@ -12,7 +12,7 @@ from matloom_rtl.array.array import Array
 from matloom_rtl.array.cells import delay, flags_layout
 from matloom_rtl.array.loader import Loader
 from matloom_rtl.array.walk import Walk, vector_layout
-from matloom_rtl.memory.bank_select import aligned, bank_select_of
+from matloom_rtl.memory.bank_select import align_down, bank_select_of
 from matloom_rtl.memory.credits import CREDITS, CreditQueue
 from matloom_rtl.memory.unchecked_fifo import UncheckedFIFO
 from matloom_rtl.ports import (
@@ -187,7 +187,7 @@ class Execute(wiring.Component):
         wanted, bank_select = shown.valid & allowed, bank_select_of(address, config.rows, config)
         ready, fire = read.ready, read.valid & read.ready
         if paired:
-            block = aligned(address, config.weight_boundary)
+            block = align_down(address, config.weight_boundary)
             block_claims = bank_select_of(block, config.paired_bytes, config)
             bank_select = Mux(walk.vector.paired, block_claims, bank_select)
             m.d.comb += arriving.paired.eq(walk.vector.paired)
@@ -266,7 +266,7 @@ class Execute(wiring.Component):
         with m.Else():
             m.d.comb += cause["exec_setup"].eq(1)
 
-    def _known(self, m: Module, walk, fire):
+    def _stored_attributes(self, m: Module, walk, fire):
         """Return the stored attributes of the vector whose bytes arrive, and whether there is one.
 
         They are stored in a memory when the walk issues the vector. A vector that reuses the place
@@ -293,7 +293,7 @@ class Execute(wiring.Component):
         The loader receives the bytes of blocks and pads them itself. Returns whether the vector
         that enters the array in this cycle is an output.
         """
-        known, valid = self._known(m, walk, fire)
+        known, valid = self._stored_attributes(m, walk, fire)
         from_spad = self.input_read.data
         padded = [
             Mux(

@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 from matloom.arch.config import Config
 from matloom.arch.isa import Opcode
 from matloom_rtl.array.cells import decode_flags, delay
-from matloom_rtl.memory.bank_select import aligned, bank_select_of
+from matloom_rtl.memory.bank_select import align_down, bank_select_of
 from matloom_rtl.memory.skid_buffer import SkidBuffer
 from matloom_rtl.ports import SPAD_READ_LATENCY, SpadReadSignature, access_bits, body_layout
 
@@ -151,7 +151,7 @@ class Loader(wiring.Component):
             m.d.sync += address.eq(before + Mux(begin, 0, config.weight_bytes))
         with m.If(self.i.ready):
             m.d.sync += waiting.eq(self.i.valid)
-            m.d.sync += following.eq(aligned(self.i.payload.weight_addr, config.weight_boundary))
+            m.d.sync += following.eq(align_down(self.i.payload.weight_addr, config.weight_boundary))
         return begin
 
     def _follow_mode(self, m: Module, begin, requests, name: str, port):

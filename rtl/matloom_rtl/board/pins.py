@@ -29,7 +29,7 @@ def port_sites(board: Board) -> dict[str, Place]:
         amaranth-boards is not installed, or has no such class, resource or signal.
     """
     found = {
-        port: _named(board, place) if isinstance(place, str) else _place_of(place)
+        port: _named_place(board, place) if isinstance(place, str) else _place_of(place)
         for port, place in board.pins.items()
     }
     return found | (_sdram(board) if board.memory.kind == "sdram" else {})
@@ -103,7 +103,7 @@ def _signal(board: Board, name: str) -> tuple[list[str], dict[str, str]]:
     return sites, {key: str(value) for key, value in attributes.items()}
 
 
-def _named(board: Board, name: str) -> Place:
+def _named_place(board: Board, name: str) -> Place:
     sites, attributes = _signal(board, name)
     if len(sites) != 1 or ":" in sites[0]:
         raise BoardError(

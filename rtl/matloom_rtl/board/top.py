@@ -85,7 +85,7 @@ class BoardTop(wiring.Component):
             family, self._pll, early=has_sdram, gear=self._board.memory.gear
         )
         m.submodules.start = reset = Reset()
-        m.submodules.linked = linked = self._linked()
+        m.submodules.linked = linked = self._linked_core()
         memory = self._sdram(m, clocking) if has_sdram else self._block_memory()
         m.submodules.memory = ResetInserter(near_reset(m, reset.reset, "memory"))(memory)
         m.d.comb += [
@@ -107,7 +107,7 @@ class BoardTop(wiring.Component):
         connect(m, bus.axi_write, memory.axi_write)
         return m
 
-    def _linked(self):
+    def _linked_core(self):
         if self._soc is None:
             return LinkedCore(self._config, self._link)
         return SocCore(self._config, self._soc)

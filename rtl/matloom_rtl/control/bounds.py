@@ -289,7 +289,7 @@ class Bounds(wiring.Component):
         ahead = Signal(self._early, reset_less=True)
         count = len(self._program)
         number = Signal(range(count + 1), reset_less=True)
-        m.submodules.known = known = self._known()
+        m.submodules.known = known = self._attribute_memory()
         fetch = known.read_port()
         m.d.comb += fetch.addr.eq(number)
         final = Signal()
@@ -363,7 +363,7 @@ class Bounds(wiring.Component):
         each = self._program[index]
         return self._early.const({"waits": each.waits, "turn": self._turns.index(each.next)})
 
-    def _known(self) -> Memory:
+    def _attribute_memory(self) -> Memory:
         """Return the memory of other attributes, each at the number of its step plus one."""
         facts = [self._facts(place - 1) for place in range(len(self._program) + 1)]
         # A block RAM: logic tables would take ten for each bit.

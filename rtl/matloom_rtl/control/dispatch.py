@@ -122,7 +122,7 @@ class Dispatch(wiring.Component):
         with m.If(issued):
             m.d.comb += self.dispatched.eq(1)
             m.d.sync += self.index.eq(self.index + 1)
-        unissued = self._unissued(m, targets)
+        unissued = self._waits_before_start(m, targets)
         # One cycle late, which is early enough: the last issue is long past when END is judged.
         settled = Signal()
         m.d.sync += settled.eq(
@@ -210,7 +210,7 @@ class Dispatch(wiring.Component):
             with m.If(place[0]):
                 m.next = "Cut-Short"
 
-    def _unissued(self, m: Module, targets):
+    def _waits_before_start(self, m: Module, targets):
         """Register whether a wait refers to a time before the first instruction."""
         unissued = Signal()
         early = []

@@ -57,7 +57,7 @@ class Legality(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        found = {opcode: self._registered(m, opcode) for opcode in FORMATS}
+        found = {opcode: self._register_faults(m, opcode) for opcode in FORMATS}
         with m.Switch(self.opcode):
             for opcode, faults in found.items():
                 with m.Case(opcode):
@@ -67,7 +67,7 @@ class Legality(wiring.Component):
         m.d.sync += self.read_only.eq((self.opcode == Opcode.STORE) & ~writable)
         return m
 
-    def _registered(self, m: Module, opcode: Opcode) -> Signal:
+    def _register_faults(self, m: Module, opcode: Opcode) -> Signal:
         """Return registered groups of a few faults each, because words are long and far apart."""
         faults = self._faults(opcode)
         groups = [faults[first : first + _FAULTS] for first in range(0, len(faults), _FAULTS)]

@@ -4,6 +4,6 @@ Use `run`, or `python -m matloom_rtl.formal nano` on the command line.
 """
 
 from matloom_rtl.formal.engine import Result
-from matloom_rtl.formal.runner import expected, run
+from matloom_rtl.formal.runner import estimate_seconds, run
 
-__all__ = ["Result", "expected", "run"]
+__all__ = ["Result", "estimate_seconds", "run"]

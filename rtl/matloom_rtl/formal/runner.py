@@ -23,7 +23,7 @@ from matloom_rtl.formal.engine import (
 from matloom_rtl.formal.proof import Proof
 from matloom_rtl.formal.table import proofs_of
 
-__all__ = ["cache_folder", "expected", "run", "run_proofs"]
+__all__ = ["cache_folder", "estimate_seconds", "run", "run_proofs"]
 
 #: Longest time of one proof, in seconds.
 _LONGEST = 900
@@ -35,7 +35,7 @@ def cache_folder() -> Path:
     return (Path(chosen) if chosen else Path.home() / ".cache" / "matloom") / "formal"
 
 
-def expected(config: Config) -> float:
+def estimate_seconds(config: Config) -> float:
     """Return the approximate seconds of an idle core for all proofs of a configuration."""
     return sum(map(expected_seconds, proofs_of(config)))
 

@@ -78,7 +78,7 @@ class _Design:
         """Return whether a cell still exists, and is not one of the two tables of a PFUMX."""
         if name not in self._cells:
             return False
-        return not any(user and user[1] in _SIDES for user in self._users[self._made(name)])
+        return not any(user and user[1] in _SIDES for user in self._users[self._output_wire(name)])
 
     def join_tables(self, name: str) -> bool:
         """Turn a table or PFUMX, with cells that only it reads, into a PFUMX of fewer tables.
@@ -89,7 +89,7 @@ class _Design:
         if not inner:
             return False
         best, most = None, len(_SIDES)
-        shared = self._shared(table, inner)
+        shared = self._shared_functions(table, inner)
         every = (wire for each in (table, *inner.values(), *shared.values()) for wire in each.wires)
         for select in dict.fromkeys(wire for wire in every if wire not in inner):
             # Wires with other readers remain, but may be functions of the select wire.
@@ -117,7 +117,7 @@ class _Design:
                 border += inner[wire].wires
         return inner
 
-    def _shared(self, table: Table, inner: dict[int, Table]) -> dict[int, Table]:
+    def _shared_functions(self, table: Table, inner: dict[int, Table]) -> dict[int, Table]:
         """Return the functions of wires in front of a cone that others read as well."""
         wires = {wire for each in (table, *inner.values()) for wire in each.wires} - inner.keys()
         return {wire: self._function(self._drivers[wire]) for wire in wires & self._drivers.keys()}
@@ -137,9 +137,9 @@ class _Design:
 
     def _choose(self, name: str, select: int, functions: list[Table], cells: list[str]) -> None:
         """Replace cells by a PFUMX of two functions, under the name of the last one."""
-        made = self._made(name)
+        made = self._output_wire(name)
         gone = [part for each in cells for part in dict.fromkeys((each, *self._tables(each)))]
-        free = [wire for wire in map(self._made, gone) if wire != made]
+        free = [wire for wire in map(self._output_wire, gone) if wire != made]
         for part in gone:
             self._remove(part)
         inputs = {"BLUT": free[0], "ALUT": free[1], "C0": select}
@@ -161,13 +161,13 @@ class _Design:
                 for side in sides:
                     if side.bits == (1, 0):
                         self._invert(self._drivers[side.wires[0]])
-                made = self._made(name)
+                made = self._output_wire(name)
                 self._remove(name)
                 inputs = {"D0": wires[0], "D1": wires[1], "SD": select}
                 self._add(name, _multiplexer("L6MUX21", inputs, made))
                 return
 
-    def _made(self, name: str) -> int:
+    def _output_wire(self, name: str) -> int:
         return self._cells[name]["connections"]["Z"][0]
 
     def _inputs(self, name: str) -> list[int]:

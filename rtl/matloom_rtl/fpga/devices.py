@@ -82,7 +82,7 @@ class Device:
         """The clock requested from nextpnr by default."""
         return float(self.options[self.options.index("--freq") + 1])
 
-    def changed(self, values: dict[str, str]) -> "Device":
+    def with_options(self, values: dict[str, str]) -> "Device":
         """Return this device with some existing options changed."""
         options = list(self.options)
         for name, value in values.items():

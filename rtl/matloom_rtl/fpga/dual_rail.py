@@ -84,7 +84,7 @@ def dual_rail(verilog: str, top: str, say: Callable[[str], None] = print) -> Dua
         ports = {
             name: (port["direction"], len(port["bits"])) for name, port in module["ports"].items()
         }
-        memories, registers = _cut(module)
+        memories, registers = _cut_state(module)
         design["modules"] = {f"{top}_logic": module}
         (folder / "logic.json").write_text(json.dumps(design))
         run([yosys, "-q", "-p", _SPLIT], folder, "split.log", say)
@@ -113,7 +113,7 @@ def _join_choices(module: dict[str, Any]) -> None:
     _add_port(module, MUTANT_CHOICE, "input", choices[0])
 
 
-def _cut(module: dict[str, Any]) -> tuple[list[RailMemory], list[Register]]:
+def _cut_state(module: dict[str, Any]) -> tuple[list[RailMemory], list[Register]]:
     """Remove memories and registers from a module, and make their values inputs."""
     for net in module["netnames"].values():
         net["attributes"].pop("init", None)

@@ -56,22 +56,22 @@ class Netlist:
             *options,
         ]
 
-    def kept(self, seed: int, step: str) -> Path:
+    def result_path(self, seed: int, step: str) -> Path:
         """Return the path of a step's result."""
         return self.folder / f"seed_{seed}_{step}.json"
 
     def files(self, seed: int, step: str) -> list[Path]:
         """Return all files of a step: its netlist, result and log."""
-        kept = self.kept(seed, step)
+        kept = self.result_path(seed, step)
         return [self.folder / self.name, kept, kept.with_suffix(".log")]
 
     def is_kept(self, seed: int, step: str) -> bool:
         """Return whether a step is finished and its files are intact."""
-        return intact(_seal_of(self.kept(seed, step)), self.files(seed, step))
+        return intact(_seal_of(self.result_path(seed, step)), self.files(seed, step))
 
     def keep(self, seed: int, step: str) -> None:
         """Seal the files written by a step."""
-        seal(_seal_of(self.kept(seed, step)), self.files(seed, step))
+        seal(_seal_of(self.result_path(seed, step)), self.files(seed, step))
 
 
 def _seal_of(checkpoint: Path) -> Path:
@@ -162,7 +162,7 @@ def run_task(task: SeedTask) -> SeedRun:
 
 def _run_seed(netlist: Netlist, seed: int, say: Callable[[str], None]) -> dict[str, Any]:
     told = partial(_report, say, seed)
-    routed = netlist.kept(seed, "routed")
+    routed = netlist.result_path(seed, "routed")
     done = netlist.is_kept(seed, "routed")
     if done:
         told(f"routed already, {routed}")
@@ -189,7 +189,7 @@ def _report(say: Callable[[str], None], seed: int, message: str) -> None:
 
 
 def _log(netlist: Netlist, seed: int, step: str) -> str:
-    path = netlist.kept(seed, step).with_suffix(".log")
+    path = netlist.result_path(seed, step).with_suffix(".log")
     return path.read_text() if path.exists() else ""
 
 
@@ -199,7 +199,7 @@ def _route_slower(netlist: Netlist, seed: int, say: Callable[[str], None]) -> bo
     for step in range(netlist.slower + 1):
         asked = {"--freq": f"{fastest * _SLOWER**step:.4g}"} if step else {}
         try:
-            _route(replace(netlist, device=netlist.device.changed(asked)), seed, say)
+            _route(replace(netlist, device=netlist.device.with_options(asked)), seed, say)
         except UnroutedError as error:
             say(str(error))
             if error.late:
@@ -211,7 +211,7 @@ def _route_slower(netlist: Netlist, seed: int, say: Callable[[str], None]) -> bo
 
 def _route(netlist: Netlist, seed: int, say: Callable[[str], None]) -> None:
     """Place and route at once, or from a checkpoint, which is made if missing."""
-    placed, routed = netlist.kept(seed, "placed"), netlist.kept(seed, "routed")
+    placed, routed = netlist.result_path(seed, "placed"), netlist.result_path(seed, "routed")
     design, options = netlist.name, []
     if netlist.checkpoints and netlist.device.continues:
         if netlist.is_kept(seed, "placed"):

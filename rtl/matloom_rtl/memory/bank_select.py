@@ -4,10 +4,10 @@ from amaranth.hdl import C, Cat, Value
 
 from matloom.arch.config import Config
 
-__all__ = ["aligned", "bank_select_of", "crosses_bank"]
+__all__ = ["align_down", "bank_select_of", "crosses_bank"]
 
 
-def aligned(address: Value, boundary: int) -> Value:
+def align_down(address: Value, boundary: int) -> Value:
     """Return an address rounded down to a multiple of a power of two."""
     bits = (boundary - 1).bit_length()
     return Cat(C(0, bits), address[bits:])

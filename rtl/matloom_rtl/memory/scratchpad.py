@@ -11,7 +11,7 @@ from amaranth.lib.wiring import In, Out
 
 from matloom.arch.config import Config
 from matloom_rtl.memory.bank import PARITY_LATENCY, Bank
-from matloom_rtl.memory.bank_select import aligned, crosses_bank
+from matloom_rtl.memory.bank_select import align_down, crosses_bank
 from matloom_rtl.memory.gather import Gather
 from matloom_rtl.memory.scatter import Scatter
 from matloom_rtl.memory.select import Select, span_of
@@ -126,7 +126,7 @@ class Scratchpad(wiring.Component):
     def _read(self, m: Module, banks):
         ports = [getattr(self, f"read_{index}") for index in range(len(self._read_widths))]
         places = [
-            _locate(m, aligned(port.address, unit), width, self._config)
+            _locate(m, align_down(port.address, unit), width, self._config)
             for port, width, unit in zip(ports, self._read_widths, self._boundaries, strict=True)
         ]
         grants = _arbitrate(m, ports, self._groups)

@@ -103,7 +103,7 @@ class ControllerPlan:
     @cached_property
     def waits(self) -> SdramTiming:
         """SDRAM timing in controller cycles."""
-        return self.timing.geared(self.gear)
+        return self.timing.for_gear(self.gear)
 
     @property
     def word_bits(self) -> int:

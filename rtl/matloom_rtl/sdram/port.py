@@ -107,7 +107,7 @@ class Port(wiring.Component):
                 run.eq(Mux((choice != chunk.write) | (run == longest), 1, run + 1)),
             ]
 
-    def _counted(self, m: Module, *, write: int):
+    def _taken_chunk(self, m: Module, *, write: int):
         """Return whether a chunk of this direction was taken a cycle ago, and its beats."""
         chunk = self.chunks
         new = Signal()
@@ -139,7 +139,7 @@ class Port(wiring.Component):
             register.i.valid.eq(queue.r_rdy),
             queue.r_en.eq(register.i.ready),
         ]
-        _new, beats = self._counted(m, write=0)
+        _new, beats = self._taken_chunk(m, write=0)
         m.d.sync += [
             # Freed places are counted one cycle late, for a shorter path.
             freed.eq(queue.r_rdy & queue.r_en),
@@ -177,7 +177,7 @@ class Port(wiring.Component):
         may = Signal()
         more = Signal()
         freed = Signal()
-        new, beats = self._counted(m, write=1)
+        new, beats = self._taken_chunk(m, write=1)
         m.d.sync += [
             # Both are counted one cycle late, for a shorter path.
             more.eq(w.valid & w.ready),

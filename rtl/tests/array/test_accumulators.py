@@ -10,7 +10,7 @@ from matloom.arch.config import PRESETS, Config
 from matloom.arch.floats import add as float_add
 from matloom_rtl.array.accumulators import Accumulators
 from matloom_rtl.ports import ACC_READ_LATENCY, ACC_UPDATE_LATENCY
-from matloom_rtl.testing import kept, simulate
+from matloom_rtl.testing import cached_unit, simulate
 
 CONFIGS = {
     "nano": PRESETS["nano"],
@@ -48,7 +48,7 @@ class Bench:
     """Presents requests, checks grants, and tracks the expected entries."""
 
     def __init__(self, config):
-        self.dut = kept(Accumulators, config)
+        self.dut = cached_unit(Accumulators, config)
         self.narrow, self.apart = config.has_narrow, config.pair_distance
         self.columns, self.half = config.columns, config.acc_entries // 2
         self.entries = np.zeros((config.acc_entries, config.columns), np.int64)

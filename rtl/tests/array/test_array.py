@@ -6,7 +6,7 @@ from amaranth.hdl import ResetInserter, Signal
 
 from matloom.arch.config import PRESETS, Config
 from matloom_rtl.array.array import Array
-from matloom_rtl.testing import kept, simulate
+from matloom_rtl.testing import cached_unit, simulate
 
 MEMORIES = {"spad_bytes": 16384, "spad_banks": 1, "acc_bytes": 16 * 4 * 16}
 CONFIGS = {
@@ -160,7 +160,7 @@ def present(ctx, dut, event, tag):
 
 def play(config, events):
     """Present the events; compare the outputs in every cycle."""
-    dut = kept(Array, config, 8)
+    dut = cached_unit(Array, config, 8)
     oracle, expected = Oracle(config), {}
 
     async def drive(ctx):

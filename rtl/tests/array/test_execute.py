@@ -11,7 +11,7 @@ from matloom.arch.csr import EXEC_CAUSES
 from matloom.arch.isa import UNITS, Opcode
 from matloom_rtl.array.execute import Execute
 from matloom_rtl.ports import ACC_UPDATE_LATENCY, SPAD_READ_LATENCY, body_layout
-from matloom_rtl.testing import kept, simulate, with_reset
+from matloom_rtl.testing import cached_unit, simulate, with_reset
 
 CONFIG = Config(
     rows=8,
@@ -243,7 +243,7 @@ def run(commands, *, config=CONFIG, **options):
     granted_range = options.get("granted", range(2**config.spad_addr_bits))
     generator = random.Random(seed)
     spad = np.random.default_rng(seed).integers(-128, 128, config.spad_bytes, np.int8)
-    dut = kept(Execute, config)
+    dut = cached_unit(Execute, config)
     wrapped, reset = with_reset(dut)
     entries, timestamps, causes = {}, [], dict.fromkeys(CAUSES, 0)
     phase = {"started": reset_at is None}

@@ -11,7 +11,7 @@ from matloom.arch.instruction import Instruction, pack
 from matloom.arch.isa import UNITS, Opcode, Region, fields_of
 from matloom.verification.random_programs import random_stream
 from matloom_rtl.control.control import Control
-from matloom_rtl.testing import kept, simulate
+from matloom_rtl.testing import cached_unit, simulate
 
 CONFIG = PRESETS["nano"]
 END = Instruction(Opcode.END)
@@ -66,7 +66,7 @@ class Bench:
     CONFIG = CONFIG
 
     def __init__(self, instructions=(), *, data=None, seed=0, longest=40, quiet=True, stall=0.0):
-        self.dut, self.cycle, self.starts = kept(Control, self.CONFIG), 0, 0
+        self.dut, self.cycle, self.starts = cached_unit(Control, self.CONFIG), 0, 0
         self.data = b"".join(map(pack, instructions)) if data is None else data
         self.units = {
             opcode: Unit(self, opcode, seed + number, longest)

@@ -28,7 +28,7 @@ from matloom.arch.isa import (
 from matloom.verification.random_programs import random_stream
 from matloom_rtl.control.dispatch import Dispatch
 from matloom_rtl.control.layouts import LONGEST_WAIT
-from matloom_rtl.testing import kept, simulate
+from matloom_rtl.testing import cached_unit, simulate
 
 CONFIG = PRESETS["nano"]
 #: Words together with floating-point numbers, and what goes with neither.
@@ -86,7 +86,7 @@ def with_regions(dut):
 
 def run(data, *, gaps=0.0, stalls=0.0, seed=0):
     """Dispatch bytes; return (opcode, payload) as issued, the fault, and cycles of issues."""
-    dut, generator = kept(Dispatch, CONFIG), random.Random(seed)
+    dut, generator = cached_unit(Dispatch, CONFIG), random.Random(seed)
     issued, cycles, outcome = [], [], {}
     queues = {unit: getattr(dut, unit.name.lower()) for unit in UNITS}
 
@@ -139,7 +139,7 @@ def run(data, *, gaps=0.0, stalls=0.0, seed=0):
             if fault or finished:
                 outcome.update(fault=Fault(fault), address=address, index=index)
 
-    simulate(kept(with_regions, dut), feed, collect, cycles=60000)
+    simulate(cached_unit(with_regions, dut), feed, collect, cycles=60000)
     return issued, outcome, cycles
 
 
@@ -358,7 +358,7 @@ def test_a_wait_reaches_back_to_the_first_instruction_and_no_further(unit, count
 @pytest.mark.parametrize("when", range(60, 100, 3))
 def test_nothing_is_issued_from_the_cycle_after_halt_on(when):
     """Dispatch resumes when `halt` falls; `when` hits every state of the dispatcher."""
-    dut, issues, cycle = kept(Dispatch, CONFIG), [], 0
+    dut, issues, cycle = cached_unit(Dispatch, CONFIG), [], 0
     units = [Opcode.EXEC, Opcode.LOAD, Opcode.POST, Opcode.STORE, Opcode.LOAD, Opcode.EXEC]
     sent = instruction_words(b"".join(pack(smallest(unit)) for unit in units))
 
@@ -381,7 +381,7 @@ def test_nothing_is_issued_from_the_cycle_after_halt_on(when):
             if issue:
                 issues.append((cycle, issue))
 
-    simulate(kept(with_regions, dut), feed, cycles=600, background=(disturb,))
+    simulate(cached_unit(with_regions, dut), feed, cycles=600, background=(disturb,))
     assert [1 << UNITS.index(unit) for unit in units] == [issue for _cycle, issue in issues]
     assert not [at for at, _issue in issues if when < at <= when + 100]
     assert issues[0][0] < when < issues[-1][0] - 100
@@ -390,7 +390,7 @@ def test_nothing_is_issued_from_the_cycle_after_halt_on(when):
 @pytest.mark.parametrize("last", range(len(UNITS)))
 def test_end_awaits_every_unit(last):
     """After one instruction per unit, END finishes one cycle after the last completion."""
-    dut = kept(Dispatch, CONFIG)
+    dut = cached_unit(Dispatch, CONFIG)
     sent = [
         instruction_word
         for unit in UNITS
@@ -414,4 +414,4 @@ def test_end_awaits_every_unit(last):
         shown = [(await ctx.tick().sample(dut.finished))[2] for _cycle in range(4)]
         assert shown == [0, 1, 0, 0]
 
-    simulate(kept(with_regions, dut), main, cycles=400)
+    simulate(cached_unit(with_regions, dut), main, cycles=400)

@@ -11,7 +11,7 @@ from matloom.arch.csr import Fault
 from matloom_rtl.bus.testing import AxiMemory
 from matloom_rtl.dma.load import Load
 from matloom_rtl.dma.testing import CommandDriver, SpadPort, with_bases
-from matloom_rtl.testing import kept, simulate
+from matloom_rtl.testing import cached_unit, simulate
 
 BASES = (0x0000, 0x1000, 0x2000, 0x2100)
 DRAM_BYTES = 0x8000
@@ -62,8 +62,8 @@ class Bench:
     def __init__(self, config, bodies, *, stall=0.0, memory_stall=0.0, spad_stall=0.0, **memory):
         chance = random.Random(5)
         self.bodies = bodies
-        self.dut = dut = kept(Load, config)
-        self.chip = kept(with_bases, dut, BASES)
+        self.dut = dut = cached_unit(Load, config)
+        self.chip = cached_unit(with_bases, dut, BASES)
         self.dram = chance.randbytes(DRAM_BYTES)
         self.before = bytearray(chance.randbytes(SPAD_BYTES))
         self.memory = AxiMemory(

@@ -11,7 +11,7 @@ from matloom.arch.csr import Fault
 from matloom_rtl.bus.testing import AxiMemory
 from matloom_rtl.dma.store import Store
 from matloom_rtl.dma.testing import CommandDriver, SpadPort, with_bases
-from matloom_rtl.testing import kept, simulate
+from matloom_rtl.testing import cached_unit, simulate
 
 BASES = (0x0000, 0x1000, 0x2000, 0x2100)
 DRAM_BYTES = 0x8000
@@ -55,8 +55,8 @@ class Bench:
     def __init__(self, config, bodies, *, stall=0.0, memory_stall=0.0, spad_stall=0.0, **memory):
         chance = random.Random(5)
         self.bodies = bodies
-        self.dut = dut = kept(Store, config)
-        self.chip = kept(with_bases, dut, BASES)
+        self.dut = dut = cached_unit(Store, config)
+        self.chip = cached_unit(with_bases, dut, BASES)
         self.before = bytearray(chance.randbytes(DRAM_BYTES))
         self.memory = AxiMemory(
             dut.axi,

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from matloom.arch.config import load_config
-from matloom_rtl.formal import durations, expected
+from matloom_rtl.formal import durations, estimate_seconds
 from matloom_rtl.formal.proof import Proof
 
 REPORT = json.loads((Path(__file__).parents[3] / "docs" / "results" / "formal.json").read_text())
@@ -21,7 +21,7 @@ def test_the_table_is_that_of_the_report():
 @pytest.mark.parametrize("name", ["nano", "reference"])
 def test_estimates_of_proofs_match_the_report(name):
     took = sum(claim["seconds"] for claim in REPORT["claims"] if name in claim["configs"])
-    assert took / 2 < expected(load_config(name)) < took * 2
+    assert took / 2 < estimate_seconds(load_config(name)) < took * 2
 
 
 @pytest.mark.parametrize(

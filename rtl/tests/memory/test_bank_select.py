@@ -6,7 +6,7 @@ import pytest
 from amaranth.hdl import Module, Signal
 
 from matloom.arch.config import PRESETS, Config
-from matloom_rtl.memory.bank_select import aligned, bank_select_of, crosses_bank
+from matloom_rtl.memory.bank_select import align_down, bank_select_of, crosses_bank
 from matloom_rtl.ports import SPAD_ADDRESS_BITS
 from matloom_rtl.testing import simulate
 
@@ -56,7 +56,7 @@ def test_an_aligned_address_is_the_multiple_before_it(boundary):
     address = Signal(SPAD_ADDRESS_BITS)
     found = Signal(SPAD_ADDRESS_BITS)
     m = Module()
-    m.d.comb += found.eq(aligned(address, boundary))
+    m.d.comb += found.eq(align_down(address, boundary))
 
     async def check(ctx):
         for place in (*range(40), 2**SPAD_ADDRESS_BITS - 1):

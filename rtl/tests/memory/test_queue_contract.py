@@ -26,7 +26,7 @@ from matloom_rtl.memory.credits import CREDITS, CreditQueue
 from matloom_rtl.memory.skid_buffer import SkidBuffer
 from matloom_rtl.memory.stream_register import StreamRegister
 from matloom_rtl.memory.unchecked_fifo import UncheckedFIFO
-from matloom_rtl.testing import kept, simulate, with_reset
+from matloom_rtl.testing import cached_unit, simulate, with_reset
 
 ITEM = data.StructLayout({"low": 4, "high": 4})
 #: Cycles after which an empty queue has room: those of a credit on its way back, and one more.
@@ -76,19 +76,21 @@ def of_fifo(unit, places, **options):
 
 
 def credit_queue():
-    unit = kept(CreditQueue, ITEM, registered=("low",))
+    unit = cached_unit(CreditQueue, ITEM, registered=("low",))
     ports = {"put": (unit.start, unit.w_en), "data": Value.cast(unit.w_data), "room": unit.room}
     shown = {"shown": unit.o.valid, "item": Value.cast(unit.o.payload), "take": unit.o.ready}
     return Queue(unit=unit, places=CREDITS, polite=True, **ports, **shown)
 
 
 QUEUES: dict[str, Callable[[], Queue]] = {
-    "UncheckedFIFO": lambda: of_fifo(kept(UncheckedFIFO, width=8, depth=5), 5, polite=True),
+    "UncheckedFIFO": lambda: of_fifo(cached_unit(UncheckedFIFO, width=8, depth=5), 5, polite=True),
     "CreditQueue": credit_queue,
-    "SkidBuffer": lambda: of_streams(kept(SkidBuffer, ITEM, registered=("low",)), 2),
-    "StreamRegister": lambda: of_streams(kept(StreamRegister, 8), 1),
-    "SyncFIFO": lambda: of_fifo(kept(SyncFIFO, width=8, depth=4), 4),
-    "SyncFIFOBuffered": lambda: of_fifo(kept(SyncFIFOBuffered, width=8, depth=4), 4, latency=2),
+    "SkidBuffer": lambda: of_streams(cached_unit(SkidBuffer, ITEM, registered=("low",)), 2),
+    "StreamRegister": lambda: of_streams(cached_unit(StreamRegister, 8), 1),
+    "SyncFIFO": lambda: of_fifo(cached_unit(SyncFIFO, width=8, depth=4), 4),
+    "SyncFIFOBuffered": lambda: of_fifo(
+        cached_unit(SyncFIFOBuffered, width=8, depth=4), 4, latency=2
+    ),
 }
 
 

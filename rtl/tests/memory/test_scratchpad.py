@@ -10,7 +10,7 @@ from amaranth.hdl import ResetInserter, Signal
 from matloom.arch.config import PRESETS, Config
 from matloom_rtl.memory.scratchpad import Scratchpad
 from matloom_rtl.ports import SPAD_READ_LATENCY, SPAD_WRITE_LATENCY
-from matloom_rtl.testing import kept, simulate
+from matloom_rtl.testing import cached_unit, simulate
 
 CONFIGS = {
     "nano": PRESETS["nano"],
@@ -53,7 +53,7 @@ class Bench:
         self.reads = [config.rows, config.weight_bytes, config.columns, config.bus_bytes]
         self.boundaries = [1, config.weight_boundary, 1, 1]
         self.writes = [config.columns, config.bus_bytes]
-        self.dut = kept(
+        self.dut = cached_unit(
             Scratchpad,
             config,
             read_widths=tuple(self.reads),

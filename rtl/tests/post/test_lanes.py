@@ -12,7 +12,7 @@ from matloom.arch.numerics import SUPPORTED_ROUNDINGS, add_bias, clamp, requanti
 from matloom_rtl.post.lane import Lane
 from matloom_rtl.post.lanes import PLACES, Lanes
 from matloom_rtl.post.tables import Tables
-from matloom_rtl.testing import kept, simulate, with_reset
+from matloom_rtl.testing import cached_unit, simulate, with_reset
 
 CONFIGS = {
     "4_by_2": Config(rows=4, columns=4, broadcast_group=4, lanes=2, acc_bytes=1024),
@@ -91,7 +91,7 @@ def show_parameters(ctx, dut, config, block, later):
 
 def run(config, command, vectors, seed, *, scarce=0.0, away=0.0, slow=0.0, reset_at=None, table=()):
     """Check all results; return the cycles of first beats and of results."""
-    chance, dut = random.Random(seed), kept(Lanes, config)
+    chance, dut = random.Random(seed), cached_unit(Lanes, config)
     wrapped, reset = with_reset(dut)
     entered, completed, waiting, vector = [], [], [], []
     state = {"live": reset_at is None, "cycle": 0, "parameters": vectors[0][1]}

@@ -16,7 +16,7 @@ from matloom.device.model.post import TableContents, post
 from matloom_rtl.ports import ACC_READ_LATENCY, SPAD_READ_LATENCY, body_layout
 from matloom_rtl.post.lane import Lane
 from matloom_rtl.post.post import Post
-from matloom_rtl.testing import kept, simulate, with_reset
+from matloom_rtl.testing import cached_unit, simulate, with_reset
 
 CONFIGS = {
     "4_by_2": Config(rows=4, columns=4, broadcast_group=4, lanes=2, acc_bytes=1024),
@@ -180,7 +180,7 @@ def put_parameters(spad, values, config, seed):
 
 def run(config, instructions, spad, sums, *, refuse=0.0, gaps=0.0, seed=0, reset_at=None):
     """Execute on copies of the memories; return them, the marks and the cycles."""
-    dut = kept(Post, config)
+    dut = cached_unit(Post, config)
     wrapped, reset = with_reset(dut)
     generator = random.Random(seed)
     spad, sums = spad.copy(), sums.copy()

@@ -8,14 +8,14 @@ from matloom.arch.numerics import saturating_rounding_doubling_high_mul, wrap32
 from matloom.arch.softmax import BATCH, reciprocal, term
 from matloom_rtl.post.lane import Lane
 from matloom_rtl.post.reciprocals import Reciprocals
-from matloom_rtl.testing import kept, simulate, with_reset
+from matloom_rtl.testing import cached_unit, simulate, with_reset
 
 ONE = 2**31 - 1
 
 
 def run(batches, ways=1, *, gaps=0.0, reset_at=None, seed=0):
     """Return scale, shift and whether results vanish for each row; check each batch's cycles."""
-    dut, chance = kept(Reciprocals, ways), random.Random(seed)
+    dut, chance = cached_unit(Reciprocals, ways), random.Random(seed)
     wrapped, reset = with_reset(dut)
     operands = [0] * Lane.MULTIPLIER_DELAY
     products = [0] * (Lane.LATENCY - Lane.MULTIPLIER_DELAY)

@@ -13,7 +13,7 @@ from matloom.arch.softmax_cycles import PASSES, rows_cycles
 from matloom.device.model.softmax import softmax_rows
 from matloom_rtl.post.lane import Lane
 from matloom_rtl.post.softmax import Softmax
-from matloom_rtl.testing import kept, simulate, with_reset
+from matloom_rtl.testing import cached_unit, simulate, with_reset
 
 CONFIGS = {
     "4_by_2": Config(rows=4, columns=4, lanes=2, acc_bytes=1024, softmax=1),
@@ -56,7 +56,7 @@ def vectors(rows, blocks):
 
 def run(config, table, rows, *, scarce=0.0, full=0.0, reset_at=None, seed=0):
     """Fill the table and compute rows of signed bytes; return results and the last one's cycle."""
-    both = kept(WithLane, config)
+    both = cached_unit(WithLane, config)
     wrapped, reset = with_reset(both)
     dut, chance, columns = both.unit, random.Random(seed), config.columns
     size, found = len(rows[0]), []

@@ -11,7 +11,7 @@ from matloom.arch.sdram import InvalidSdramError, load_sdram
 from matloom_rtl.sdram.controller import SdramController
 from matloom_rtl.sdram.initiator import Initiator, random_bursts
 from matloom_rtl.sdram.testing import Sdram
-from matloom_rtl.testing import kept, simulate, with_reset
+from matloom_rtl.testing import cached_unit, simulate, with_reset
 
 #: Part, clock, bus bits, CAS latency, and cycles of the SDRAM in one where they are two.
 CASES = [
@@ -47,7 +47,7 @@ class Bench:
         truth = dataclasses.replace(truth, power_up=gear * 300)
         truth = dataclasses.replace(truth, **demands)
         self.timing = truth
-        self.dut = kept(
+        self.dut = cached_unit(
             SdramController,
             self.part,
             clock_hz=mhz * 10**6,

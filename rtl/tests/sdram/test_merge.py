@@ -17,7 +17,7 @@ from matloom_rtl.sdram.initiator import Initiator
 from matloom_rtl.sdram.merge import Merge
 from matloom_rtl.sdram.pins import SdramPinsSignature
 from matloom_rtl.sdram.testing import Sdram
-from matloom_rtl.testing import kept, simulate
+from matloom_rtl.testing import cached_unit, simulate
 
 
 class Memory:
@@ -146,7 +146,7 @@ class Rows(Initiator):
 
 def bench_of(bus_bits, initiator, *, span=4096, latency=12, memory_stall=0.0, pace=1, **options):
     """Return the unit, its initiator and its memory."""
-    dut = kept(Merge, bus_bits)
+    dut = cached_unit(Merge, bus_bits)
     contents = random.Random(3).randbytes(span)
     memory = Memory(
         dut, contents, latency=latency, pace=pace, stall=memory_stall, seed=options.get("seed", 0)
@@ -440,7 +440,7 @@ def on_the_model(bus_bits, seed, *, merge=True, stall=0.0, reads=20, written=Tru
     """Run random traffic on two chips side by side without masks; return model and contents."""
     part = load_sdram("2 x M12L16161A")
     timing = dataclasses.replace(part.timing(62_500_000), power_up=300)
-    dut = kept(Merged, part, timing, bus_bits, merge=merge)
+    dut = cached_unit(Merged, part, timing, bus_bits, merge=merge)
     sdram = Sdram(part, timing, refuse_unwritten=True, maskless=True)
     contents = bytearray(random.Random(9).randbytes(4096))
     if written:

@@ -96,7 +96,7 @@ class GraphReader:
         file = values.add(file_tensor(model.SerializeToString(deterministic=True)))
         names = {number: name for name, number in numbers.items()}
         nodes = bind(
-            _needed(values.items, outputs),
+            _needed_operators(values.items, outputs),
             outputs,
             file,
             lambda number: names.get(number, "") not in conversion.model.constants,
@@ -192,7 +192,7 @@ class GraphReader:
         raise ModelError(f"{sentence}, and ONNX Runtime refuses the network: {refusals[0]}")
 
 
-def _needed(
+def _needed_operators(
     items: Sequence[Node | OpaqueOperator], outputs: Sequence[int]
 ) -> list[Node | OpaqueOperator]:
     """Return the operators that outputs need, in order."""

@@ -167,17 +167,17 @@ def _best(lowest: Integers, highest: Integers) -> Integers:
     apart = np.arange(count)[:, np.newaxis] * _APART
     line = (last + apart).ravel()
 
-    def ended(values: Integers) -> Integers:
+    def count_ended(values: Integers) -> Integers:
         """Return the number of a channel's intervals that end before each value (channels, n)."""
         places = np.searchsorted(line, (values + apart).ravel(), "left").reshape(values.shape)
         before: Integers = places - np.arange(count)[:, np.newaxis] * width
         return before
 
     # Number of intervals that contain the beginning of each.
-    overlaps = np.arange(1, width + 1) - ended(first)
+    overlaps = np.arange(1, width + 1) - count_ended(first)
     best = np.argmax(np.where(first <= _MOST, overlaps, -1), axis=1)[:, np.newaxis]
     start = np.minimum(np.take_along_axis(first, best, axis=1), _MOST)
-    stop = np.take_along_axis(last, np.minimum(ended(start), width - 1), axis=1)
+    stop = np.take_along_axis(last, np.minimum(count_ended(start), width - 1), axis=1)
     chosen: Integers = (start + np.minimum(stop, _MOST))[:, 0] // 2
     return chosen
 

@@ -146,7 +146,7 @@ class _Conversion:
         target = node.target
         if target is operator.getitem:
             return self._value(node.args[0])[node.args[1]]
-        space, name, arguments = _named(node)
+        space, name, arguments = _parse_call(node)
         if name.startswith(_CHECKS):
             return None
         call = Call(
@@ -195,7 +195,7 @@ class _Conversion:
         return argument
 
 
-def _named(node: Any) -> tuple[str, str, dict[str, Any]]:
+def _parse_call(node: Any) -> tuple[str, str, dict[str, Any]]:
     """Return an operator's namespace and name, and all arguments by name, defaults included."""
     schema = getattr(node.target, "_schema", None)
     if schema is None:

@@ -12,13 +12,13 @@ from matloom.frontend.torch.writer import Call, Writer
 Handler = Callable[[Writer, Call], Any]
 
 
-def _spread(numbers: int | Sequence[int], axes: int) -> list[int]:
+def _per_axis(numbers: int | Sequence[int], axes: int) -> list[int]:
     """Return one number per axis, given one for all or one for each."""
     values = [numbers] if isinstance(numbers, int) else list(numbers)
     return values * axes if len(values) == 1 else values
 
 
-def _weighted(writer: Writer, call: Call) -> list[str]:
+def _layer_inputs(writer: Writer, call: Call) -> list[str]:
     """Return the names of a layer's data, weights and bias, if it has one.
 
     The bias of a quantised layer becomes int32 in units of the product of its scales, as runtimes
@@ -42,41 +42,41 @@ def _convolution(writer: Writer, call: Call) -> str:
     if data.rank != weight.rank:
         raise call.refuse("an input without a batch")
     if call.get("transposed", False):
-        return _transposed(writer, call)
+        return _transposed_convolution(writer, call)
     pads, automatic = None, None
     if padding == "same":
         automatic = "SAME_UPPER"
     elif padding != "valid":
-        pads = _spread(padding, axes) * 2
+        pads = _per_axis(padding, axes) * 2
     return writer.add(
         "Conv",
-        *_weighted(writer, call),
-        strides=_spread(call["stride"], axes),
-        dilations=_spread(call["dilation"], axes),
+        *_layer_inputs(writer, call),
+        strides=_per_axis(call["stride"], axes),
+        dilations=_per_axis(call["dilation"], axes),
         group=call["groups"],
         pads=pads,
         auto_pad=automatic,
     )
 
 
-def _transposed(writer: Writer, call: Call) -> str:
+def _transposed_convolution(writer: Writer, call: Call) -> str:
     weight = call["weight"]
     axes = weight.rank - 2
     return writer.add(
         "ConvTranspose",
-        *_weighted(writer, call),
-        strides=_spread(call["stride"], axes),
-        dilations=_spread(call["dilation"], axes),
+        *_layer_inputs(writer, call),
+        strides=_per_axis(call["stride"], axes),
+        dilations=_per_axis(call["dilation"], axes),
         group=call["groups"],
-        pads=_spread(call["padding"], axes) * 2,
-        output_padding=_spread(call["output_padding"], axes),
+        pads=_per_axis(call["padding"], axes) * 2,
+        output_padding=_per_axis(call["output_padding"], axes),
     )
 
 
 def _linear(writer: Writer, call: Call) -> str:
     data, weight, bias = call["input"], call["weight"], call.get("bias")
     if data.rank == 2:
-        return writer.add("Gemm", *_weighted(writer, call), transB=1)
+        return writer.add("Gemm", *_layer_inputs(writer, call), transB=1)
     transposed = writer.add("Transpose", weight.name, perm=[1, 0])
     if weight.data is not None:
         transposed = writer.constant(weight.data.T)
@@ -163,20 +163,20 @@ def _instance_norm(writer: Writer, call: Call) -> Any:
 
 def _pool(op: str, axes: int) -> Handler:
     def handler(writer: Writer, call: Call) -> Any:
-        data, kernel = call["self"], _spread(call["kernel_size"], axes)
+        data, kernel = call["self"], _per_axis(call["kernel_size"], axes)
         if data.rank != axes + 2:
             raise call.refuse("an input without a batch")
         if call.get("divisor_override") is not None:
             raise call.refuse("divisor_override")
-        attributes: dict[str, Any] = {"dilations": _spread(call.get("dilation", 1), axes)}
+        attributes: dict[str, Any] = {"dilations": _per_axis(call.get("dilation", 1), axes)}
         if op == "AveragePool":
             attributes = {"count_include_pad": int(call.get("count_include_pad", True))}
         pooled = writer.add(
             op,
             data.name,
             kernel_shape=kernel,
-            strides=_spread(call.get("stride") or kernel, axes),
-            pads=_spread(call.get("padding", 0), axes) * 2,
+            strides=_per_axis(call.get("stride") or kernel, axes),
+            pads=_per_axis(call.get("padding", 0), axes) * 2,
             ceil_mode=int(call.get("ceil_mode", False)),
             **attributes,
         )
@@ -189,7 +189,7 @@ def _adaptive(op: str) -> Handler:
     def handler(writer: Writer, call: Call) -> Any:
         data = call["self"]
         image = data.shape[2:]
-        wanted = _spread(call["output_size"], len(image))
+        wanted = _per_axis(call["output_size"], len(image))
         if any(size % part for size, part in zip(image, wanted, strict=True)):
             raise call.refuse(f"sizes {image} to {tuple(wanted)}")
         if all(part == 1 for part in wanted):
@@ -234,7 +234,9 @@ def _attention(writer: Writer, call: Call) -> str:
 
 LAYERS: dict[str, Handler] = {
     **dict.fromkeys(("conv1d", "conv2d", "conv3d", "convolution"), _convolution),
-    **dict.fromkeys(("conv_transpose1d", "conv_transpose2d", "conv_transpose3d"), _transposed),
+    **dict.fromkeys(
+        ("conv_transpose1d", "conv_transpose2d", "conv_transpose3d"), _transposed_convolution
+    ),
     "_log_softmax": _softmax("LogSoftmax"),
     "_native_batch_norm_legit_no_training": _batch_norm,
     "_softmax": _softmax("Softmax"),

@@ -13,16 +13,16 @@ Handler = Callable[[Writer, Call], Any]
 _END = 2**63 - 1
 
 
-def _shaped(writer: Writer, call: Call) -> str:
+def _reshape(writer: Writer, call: Call) -> str:
     """Write an operator that only changes the shape to a known one."""
     return writer.add("Reshape", call["self"].name, writer.axes(call.shape))
 
 
-def _permuted(order: Callable[[Call], Sequence[int]]) -> Handler:
+def _permute(order: Callable[[Call], Sequence[int]]) -> Handler:
     return lambda writer, call: writer.add("Transpose", call["self"].name, perm=list(order(call)))
 
 
-def _swapped(call: Call) -> list[int]:
+def _swap_axes(call: Call) -> list[int]:
     data = call["self"]
     first, second = data.axis(call["dim0"]), data.axis(call["dim1"])
     order = list(range(data.rank))
@@ -40,14 +40,14 @@ def _repeat(writer: Writer, call: Call) -> str:
     return writer.add("Tile", writer.add("Reshape", data.name, shape), writer.axes(times))
 
 
-def _joined(writer: Writer, call: Call) -> str:
+def _concatenate(writer: Writer, call: Call) -> str:
     # Old programs prepend an empty tensor of one axis.
     parts = [each for each in call["tensors"] if each.shape != (0,)]
     names = [writer.cast(each, call.dtype) for each in parts]
     return writer.add("Concat", *names, axis=call.get("dim", 0))
 
 
-def _stacked(writer: Writer, call: Call) -> str:
+def _stack(writer: Writer, call: Call) -> str:
     axis = call.get("dim", 0) % len(call.shape)
     places = writer.axes([axis])
     names = [writer.add("Unsqueeze", each.name, places) for each in call["tensors"]]
@@ -81,13 +81,13 @@ def _select(writer: Writer, call: Call) -> str:
     return writer.add("Gather", call["self"].name, index, axis=call["dim"])
 
 
-def _picked(data: str, index: str) -> Handler:
+def _gather(data: str, index: str) -> Handler:
     return lambda writer, call: writer.add(
         "Gather", call[data].name, call[index].name, axis=call.get("dim", 0)
     )
 
 
-def _indexed(writer: Writer, call: Call) -> str:
+def _index(writer: Writer, call: Call) -> str:
     """Write x[:, indices], with one tensor of indices."""
     places = [at for at, index in enumerate(call["indices"]) if index is not None]
     if len(places) != 1 or call["indices"][places[0]].dtype == "bool":
@@ -96,7 +96,7 @@ def _indexed(writer: Writer, call: Call) -> str:
     return writer.add("Gather", call["self"].name, call["indices"][axis].name, axis=axis)
 
 
-def _reversed(writer: Writer, call: Call) -> str:
+def _flip(writer: Writer, call: Call) -> str:
     axes = [call["self"].axis(each) for each in call["dims"]]
     places = [writer.axes([each] * len(axes)) for each in (-1, -_END)]
     return writer.add(
@@ -104,7 +104,7 @@ def _reversed(writer: Writer, call: Call) -> str:
     )
 
 
-def _padded(writer: Writer, call: Call) -> str:
+def _pad(writer: Writer, call: Call) -> str:
     data, pad = call["self"], list(call.get("pad", call.get("padding")))
     # Pairs (before, after), starting with the last axis.
     pairs = list(zip(pad[::2], pad[1::2], strict=True))[::-1]
@@ -120,7 +120,7 @@ def _padded(writer: Writer, call: Call) -> str:
     return writer.add("Pad", data.name, places, *([value] if mode == "constant" else []), mode=mode)
 
 
-def _resized(mode: str) -> Handler:
+def _resize(mode: str) -> Handler:
     def handler(writer: Writer, call: Call) -> str:
         data = call.get("self", call.get("input"))
         transformation = "align_corners" if call.get("align_corners", False) else "half_pixel"
@@ -139,7 +139,7 @@ def _resized(mode: str) -> Handler:
     return handler
 
 
-def _reduced(op: str) -> Handler:
+def _reduce(op: str) -> Handler:
     def handler(writer: Writer, call: Call) -> str:
         data = call["self"]
         dims = call.get("dim")
@@ -158,8 +158,8 @@ def _extreme(op: str) -> Handler:
         if call.get("other") is not None:
             return writer.add(op, call["self"].name, call["other"].name)
         if call.get("dim") is None:
-            return _reduced(f"Reduce{op}")(writer, call)
-        return [_reduced(f"Reduce{op}")(writer, call), _place(f"Arg{op}")(writer, call)]
+            return _reduce(f"Reduce{op}")(writer, call)
+        return [_reduce(f"Reduce{op}")(writer, call), _place(f"Arg{op}")(writer, call)]
 
     return handler
 
@@ -191,16 +191,16 @@ def _variance(writer: Writer, call: Call) -> Any:
     return [found, writer.add("ReduceMean", data.name, places, keepdims=keepdims)]
 
 
-def _shuffled(writer: Writer, call: Call) -> str:
+def _pixel_shuffle(writer: Writer, call: Call) -> str:
     factor = call["upscale_factor"]
     return writer.add("DepthToSpace", call["self"].name, blocksize=factor, mode="CRD")
 
 
-def _filled(value: Callable[[Call], Any]) -> Handler:
+def _fill(value: Callable[[Call], Any]) -> Handler:
     return lambda writer, call: writer.constant(np.full(call.shape, value(call), call.dtype))
 
 
-def _counted(writer: Writer, call: Call) -> str:
+def _arange(writer: Writer, call: Call) -> str:
     begin, step = call.get("start", 0), call.get("step", 1)
     return writer.constant(np.arange(begin, call["end"], step), call.dtype)
 
@@ -216,43 +216,43 @@ _SHAPED: tuple[str, ...] = (
 _SHAPED += ("unsqueeze", "view", "view_copy")
 
 MOVES: dict[str, Handler] = {
-    **dict.fromkeys(_SHAPED, _shaped),
+    **dict.fromkeys(_SHAPED, _reshape),
     **dict.fromkeys(("chunk", "split", "split_with_sizes"), _parts),
-    **dict.fromkeys(("constant_pad_nd", "pad", "reflection_pad1d", "reflection_pad2d"), _padded),
-    **dict.fromkeys(("replication_pad1d", "replication_pad2d"), _padded),
-    "amax": _reduced("ReduceMax"),
-    "amin": _reduced("ReduceMin"),
-    "arange": _counted,
+    **dict.fromkeys(("constant_pad_nd", "pad", "reflection_pad1d", "reflection_pad2d"), _pad),
+    **dict.fromkeys(("replication_pad1d", "replication_pad2d"), _pad),
+    "amax": _reduce("ReduceMax"),
+    "amin": _reduce("ReduceMin"),
+    "arange": _arange,
     "argmax": _place("ArgMax"),
     "argmin": _place("ArgMin"),
-    "cat": _joined,
-    "embedding": _picked("weight", "indices"),
+    "cat": _concatenate,
+    "embedding": _gather("weight", "indices"),
     "expand": _expand,
-    "flip": _reversed,
-    "full": _filled(lambda call: call["fill_value"]),
-    "full_like": _filled(lambda call: call["fill_value"]),
-    "index": _indexed,
-    "index_select": _picked("self", "index"),
+    "flip": _flip,
+    "full": _fill(lambda call: call["fill_value"]),
+    "full_like": _fill(lambda call: call["fill_value"]),
+    "index": _index,
+    "index_select": _gather("self", "index"),
     "max": _extreme("Max"),
-    "mean": _reduced("ReduceMean"),
+    "mean": _reduce("ReduceMean"),
     "min": _extreme("Min"),
-    "ones": _filled(lambda call: 1),
-    "ones_like": _filled(lambda call: 1),
-    "permute": _permuted(lambda call: [call["self"].axis(each) for each in call["dims"]]),
-    "pixel_shuffle": _shuffled,
+    "ones": _fill(lambda call: 1),
+    "ones_like": _fill(lambda call: 1),
+    "permute": _permute(lambda call: [call["self"].axis(each) for each in call["dims"]]),
+    "pixel_shuffle": _pixel_shuffle,
     "repeat": _repeat,
-    "scalar_tensor": _filled(lambda call: call["s"]),
+    "scalar_tensor": _fill(lambda call: call["s"]),
     "select": _select,
     "slice": _slice,
-    "stack": _stacked,
-    "sum": _reduced("ReduceSum"),
-    "t": _permuted(lambda call: range(call["self"].rank)[::-1]),
-    "transpose": _permuted(_swapped),
+    "stack": _stack,
+    "sum": _reduce("ReduceSum"),
+    "t": _permute(lambda call: range(call["self"].rank)[::-1]),
+    "transpose": _permute(_swap_axes),
     "unbind": _unbound,
-    "upsample_bilinear2d": _resized("linear"),
-    "upsample_nearest2d": _resized("nearest"),
+    "upsample_bilinear2d": _resize("linear"),
+    "upsample_nearest2d": _resize("nearest"),
     "var": _variance,
     "var_mean": _variance,
-    "zeros": _filled(lambda call: 0),
-    "zeros_like": _filled(lambda call: 0),
+    "zeros": _fill(lambda call: 0),
+    "zeros_like": _fill(lambda call: 0),
 }

@@ -77,9 +77,9 @@ def same_flags(m: Module, found, vector, there, config) -> None:
         starts = vector.begins & fields.broadcast_sums & alone
         m.d.comb += implies(there, found.broadcast == starts)
     if config.has_paired_windows:
-        m.d.comb += implies(there, found.paired == _paired(vector, config))
+        m.d.comb += implies(there, found.paired == _is_paired(vector, config))
     if config.has_wide_windows:
-        shape = Mux(_paired(vector, config), 0, fields.window_shape)
+        shape = Mux(_is_paired(vector, config), 0, fields.window_shape)
         m.d.comb += implies(there, found.window_shape == shape)
     for name, flag in decode_flags(fields.mode, config).items():
         m.d.comb += implies(there, found.flags[name] == flag)
@@ -89,7 +89,7 @@ def elements(m: Module, found, vector, there, config) -> None:
     """Claim which elements come from the scratchpad: those within their row; in blocks, none."""
     byte, size = vector.byte, vector.fields.input_row_bytes
     for index in range(config.rows):
-        whitebox = (byte + index >= 0) & (byte + index < size) & ~_paired(vector, config)
+        whitebox = (byte + index >= 0) & (byte + index < size) & ~_is_paired(vector, config)
         taken = (index >= found.low) & (index < found.high)
         m.d.comb += implies(there, taken == whitebox)
 
@@ -103,11 +103,11 @@ def row_valid(vector, config):
     byte, fields, there = vector.byte, vector.fields, _row_there(vector)
     if config.has_paired_windows:
         whole = (byte >= 0) & (byte + config.paired_bytes <= fields.input_row_bytes)
-        there = there & (~_paired(vector, config) | whole)
+        there = there & (~_is_paired(vector, config) | whole)
     return there
 
 
-def _paired(vector, config):
+def _is_paired(vector, config):
     return vector.fields.window & vector.fields.paired if config.has_paired_windows else Const(0, 1)
 
 

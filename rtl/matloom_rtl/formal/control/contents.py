@@ -60,7 +60,7 @@ def contents(unit: Registers) -> Claim:
     m.d.sync += [pending.eq(takes & chosen.stored), old.eq(value), was.eq(written)]
     with m.If(takes):
         m.d.sync += [shadow.eq(merged), written.eq(1)]
-    _stored(m, whitebox, chosen, (pending, old, was), (value, shadow, written))
+    _storage_lemmas(m, whitebox, chosen, (pending, old, was), (value, shadow, written))
     _reads(m, whitebox, chosen, value, takes)
     _regions(m, unit, chosen, value, takes | pending)
     m.d.comb += Cover(written & (value != chosen.reset) & unit.bus.r.valid)
@@ -107,7 +107,7 @@ def _ports(unit: Registers, chosen: _ArbitraryRegister, value) -> list:
     ]
 
 
-def _stored(m: Module, whitebox: Whitebox, chosen: _ArbitraryRegister, before, now) -> None:
+def _storage_lemmas(m: Module, whitebox: Whitebox, chosen: _ArbitraryRegister, before, now) -> None:
     """Lemmas: contents of the register memory, and of writes in progress."""
     (pending, old, was), (value, shadow, written) = before, now
     known = whitebox.register(name="known").bit_select(chosen.place, 1)

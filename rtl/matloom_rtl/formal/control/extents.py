@@ -155,7 +155,7 @@ _EXTENTS = {
 }
 
 
-def _fixed(word, opcode: Opcode, values: Mapping[str, int]):
+def _with_fixed_fields(word, opcode: Opcode, values: Mapping[str, int]):
     """Return an instruction with some fields replaced by constants."""
     for name, value in values.items():
         first, beyond = field_place(opcode, name)
@@ -179,7 +179,10 @@ def bounds(opcode: Opcode, unit: Bounds, values: Mapping[str, int] | None = None
     kept_size = Signal(32)
     # Drawn in the first cycle, and kept.
     m.d.comb += [
-        *(unit.word.eq(_fixed(Mux(held, kept, word), opcode, values or {})), unit.start.eq(~held)),
+        *(
+            unit.word.eq(_with_fixed_fields(Mux(held, kept, word), opcode, values or {})),
+            unit.start.eq(~held),
+        ),
         unit.region_bytes.eq(Mux(held, kept_size, size)),
     ]
     m.d.sync += [kept.eq(unit.word), kept_size.eq(unit.region_bytes), held.eq(1)]

@@ -33,8 +33,8 @@ def registers(unit: Registers) -> Claim:
     parts = whitebox.register(name="have_address"), whitebox.register(name="have_word")
     stages = whitebox.register(name="looking"), whitebox.register(name="looked")
     read = _inside(m, bus.ar, bus.r)
-    written = _waited(m, address & word & ~bus.b.valid)
-    looked = _waited(m, read & ~bus.r.valid & unit.counter_shown & ~(address & word))
+    written = _waiting_cycles(m, address & word & ~bus.b.valid)
+    looked = _waiting_cycles(m, read & ~bus.r.valid & unit.counter_shown & ~(address & word))
     m.d.comb += [
         # Rule answer_owed, and no second request before the answer.
         implies(bus.b.valid, address & word),
@@ -102,7 +102,7 @@ def _inside(m: Module, request, answer) -> Signal:
     return there
 
 
-def _waited(m: Module, waits) -> Signal:
+def _waiting_cycles(m: Module, waits) -> Signal:
     """Return for how many cycles something has waited, at most seven."""
     count = Signal(3)
     m.d.sync += count.eq(0)

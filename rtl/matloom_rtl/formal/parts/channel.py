@@ -10,7 +10,7 @@ def implies(condition, claim) -> Assert:
     return Assert(~condition | claim, src_loc_at=1)
 
 
-def _waited(m: Module, stream):
+def _waiting_item(m: Module, stream):
     """Return whether an item waited in the previous cycle, and the item."""
     payload = Value.cast(stream.payload)
     waits = Signal()
@@ -21,11 +21,11 @@ def _waited(m: Module, stream):
 
 def stays(m: Module, stream) -> None:
     """Claim that a waiting item stays, with every bit (`valid_stays`, `payload_stays`)."""
-    waits, same = _waited(m, stream)
+    waits, same = _waiting_item(m, stream)
     m.d.comb += implies(waits, same)
 
 
 def assume_stays(m: Module, stream) -> None:
     """Assume that an item waiting in an input stream stays."""
-    waits, same = _waited(m, stream)
+    waits, same = _waiting_item(m, stream)
     m.d.comb += Assume(~waits | same)
