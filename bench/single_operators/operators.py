@@ -13,49 +13,51 @@ _Draw = Callable[[Builder, str], FileNetwork]
 _ACTIVATIONS = (*[0] * 4, 1, 2, 3)
 
 
-def _activation(b: Builder) -> int:
-    return b.random.choice(_ACTIVATIONS)
+def _activation(builder: Builder) -> int:
+    return builder.random.choice(_ACTIVATIONS)
 
 
-def _arithmetic(b: Builder, name: str) -> FileNetwork:
+def _arithmetic(builder: Builder, name: str) -> FileNetwork:
     """Draw arithmetic of two tensors: broadcast or not, one of them constant or not."""
-    shape = b.shape()
-    other = tuple(1 if b.chance(0.2) else length for length in shape)[int(b.chance(0.2)) :]
-    if b.chance(0.5):
+    shape = builder.shape()
+    other = tuple(1 if builder.chance(0.2) else length for length in shape)[
+        int(builder.chance(0.2)) :
+    ]
+    if builder.chance(0.5):
         other = shape
     limits = name in ("MAXIMUM", "MINIMUM")
-    if b.dtype == "float32" and b.chance(0.2):
-        b.dtype = "int32"
-    first = b.input(shape)
+    if builder.dtype == "float32" and builder.chance(0.2):
+        builder.dtype = "int32"
+    first = builder.input(shape)
     kept = {}
-    if limits and b.chance(0.9):
-        kept = {"scales": b.tensors[first].scales, "zeros": b.tensors[first].zeros}
-    make = b.constant if b.chance(0.3) else b.input
+    if limits and builder.chance(0.9):
+        kept = {"scales": builder.tensors[first].scales, "zeros": builder.tensors[first].zeros}
+    make = builder.constant if builder.chance(0.3) else builder.input
     second = make(other, **kept)
-    output = b.like(first) if limits and b.chance(0.9) else b.tensor(shape)
-    pair = (second, first) if b.chance(0.3) and other == shape else (first, second)
-    fields = {} if limits else {"fusedActivationFunction": _activation(b)}
+    output = builder.like(first) if limits and builder.chance(0.9) else builder.tensor(shape)
+    pair = (second, first) if builder.chance(0.3) and other == shape else (first, second)
+    fields = {} if limits else {"fusedActivationFunction": _activation(builder)}
     kind = {"ADD": "Add", "SUB": "Sub", "MUL": "Mul"}.get(name, "MaximumMinimum")
-    return b.network(name, pair, (output,), (f"{kind}Options", fields))
+    return builder.network(name, pair, (output,), (f"{kind}Options", fields))
 
 
-def _pool(b: Builder, name: str) -> FileNetwork:
-    shape = b.shape(4, 9)
+def _pool(builder: Builder, name: str) -> FileNetwork:
+    shape = builder.shape(4, 9)
     fields = {
-        "filterWidth": b.random.randint(1, 3),
-        "filterHeight": b.random.randint(1, 3),
-        "strideW": b.random.randint(1, 3),
-        "strideH": b.random.randint(1, 3),
-        "fusedActivationFunction": _activation(b),
+        "filterWidth": builder.random.randint(1, 3),
+        "filterHeight": builder.random.randint(1, 3),
+        "strideW": builder.random.randint(1, 3),
+        "strideH": builder.random.randint(1, 3),
+        "fusedActivationFunction": _activation(builder),
     }
     window = (fields["filterHeight"], fields["filterWidth"])
-    fields["padding"] = _padding_of(b, shape[1:3], window, (1, 1))
+    fields["padding"] = _padding_of(builder, shape[1:3], window, (1, 1))
     strides = (fields["strideH"], fields["strideW"])
     sizes = _sizes(shape[1:3], window, strides, (1, 1), fields["padding"])
-    given = b.input(shape)
+    given = builder.input(shape)
     made = (shape[0], *sizes, shape[3])
-    output = b.like(given, made) if b.chance(0.9) else b.tensor(made)
-    return b.network(name, (given,), (output,), ("Pool2DOptions", fields))
+    output = builder.like(given, made) if builder.chance(0.9) else builder.tensor(made)
+    return builder.network(name, (given,), (output,), ("Pool2DOptions", fields))
 
 
 def _sizes(
@@ -74,421 +76,471 @@ def _sizes(
 
 
 def _padding_of(
-    b: Builder, image: Sequence[int], window: Sequence[int], dilations: Sequence[int]
+    builder: Builder, image: Sequence[int], window: Sequence[int], dilations: Sequence[int]
 ) -> int:
     """Return SAME (0) or VALID (1); the latter where the window fits the image."""
     sides = zip(image, window, dilations, strict=True)
     fits = all((kernel - 1) * dilation < size for size, kernel, dilation in sides)
-    return b.random.randint(0, 1) if fits else 0
+    return builder.random.randint(0, 1) if fits else 0
 
 
 def _weights(
-    b: Builder, shape: Sequence[int], axis: int, source: int
+    builder: Builder, shape: Sequence[int], axis: int, source: int
 ) -> tuple[int, tuple[float, ...]]:
     """Return the number of weights, of the type that matches the input's, and their scales."""
-    dtype = "float32" if b.dtype == "float32" else "uint8" if b.dtype == "uint8" else "int8"
-    if b.dtype == "float32" and b.chance(0.5):
+    dtype = (
+        "float32" if builder.dtype == "float32" else "uint8" if builder.dtype == "uint8" else "int8"
+    )
+    if builder.dtype == "float32" and builder.chance(0.5):
         dtype = "int8"  # Hybrid: the input is quantised as the layer runs.
     if dtype == "float32":
-        return b.constant(shape, dtype), ()
-    if dtype == "int8" and b.chance(0.25):
+        return builder.constant(shape, dtype), ()
+    if dtype == "int8" and builder.chance(0.25):
         dtype = "int4"
-    channels = shape[axis] if dtype != "uint8" and b.chance(0.7) else 1
-    low = 1e-7 if b.extreme else 1e-3
+    channels = shape[axis] if dtype != "uint8" and builder.chance(0.7) else 1
+    low = 1e-7 if builder.extreme else 1e-3
     scales = tuple(
-        float(np.float32(np.exp(b.random.uniform(np.log(low), np.log(0.1)))))
+        float(np.float32(np.exp(builder.random.uniform(np.log(low), np.log(0.1)))))
         for _ in range(channels)
     )
-    zeros = tuple(b.zero("uint8") if dtype == "uint8" else 0 for _ in range(channels))
-    values = b.values(shape, dtype)
-    if b.dtype == "float32":
+    zeros = tuple(builder.zero("uint8") if dtype == "uint8" else 0 for _ in range(channels))
+    values = builder.values(shape, dtype)
+    if builder.dtype == "float32":
         # LiteRT's kernels for x86 add -128 times a negative number with the wrong sign.
         values = np.maximum(values, -127)
-    return b.tensor(shape, dtype, data=values, scales=scales, zeros=zeros, axis=axis), scales
+    return builder.tensor(shape, dtype, data=values, scales=scales, zeros=zeros, axis=axis), scales
 
 
-def _bias(b: Builder, channels: int, source: int, scales: tuple[float, ...]) -> list[int]:
+def _bias(builder: Builder, channels: int, source: int, scales: tuple[float, ...]) -> list[int]:
     """Return the number of a bias, or none."""
-    if b.chance(0.3):
+    if builder.chance(0.3):
         return []
-    if b.dtype == "float32":
-        return [b.constant((channels,), "float32")]
-    dtype = "int64" if b.dtype == "int16" and b.chance(0.7) else "int32"
-    products = tuple(float(np.float32(b.tensors[source].scales[0] * scale)) for scale in scales)
-    data = b.noise.integers(-2000, 2000, channels).astype(dtype)
-    return [b.tensor((channels,), dtype, data=data, scales=products, zeros=(0,) * len(scales))]
+    if builder.dtype == "float32":
+        return [builder.constant((channels,), "float32")]
+    dtype = "int64" if builder.dtype == "int16" and builder.chance(0.7) else "int32"
+    products = tuple(
+        float(np.float32(builder.tensors[source].scales[0] * scale)) for scale in scales
+    )
+    data = builder.noise.integers(-2000, 2000, channels).astype(dtype)
+    return [
+        builder.tensor((channels,), dtype, data=data, scales=products, zeros=(0,) * len(scales))
+    ]
 
 
 def _result(
-    b: Builder, shape: Sequence[int], source: int, scales: tuple[float, ...], depth: int
+    builder: Builder, shape: Sequence[int], source: int, scales: tuple[float, ...], depth: int
 ) -> int:
     """Return the number of a layer's output, with a scale that lets results fill its range."""
-    if not scales or b.dtype == "float32" or (b.extreme and b.chance(0.5)):
-        return b.tensor(shape)
-    typical = b.tensors[source].scales[0] * max(scales) * 74 * 74 * depth**0.5
-    if b.dtype == "int16":
+    if not scales or builder.dtype == "float32" or (builder.extreme and builder.chance(0.5)):
+        return builder.tensor(shape)
+    typical = builder.tensors[source].scales[0] * max(scales) * 74 * 74 * depth**0.5
+    if builder.dtype == "int16":
         typical *= 256
-    levels = 2**14 if b.dtype == "int16" else 64
+    levels = 2**14 if builder.dtype == "int16" else 64
     scale = float(np.float32(min(max(typical / levels, 1e-37), 1e37)))
-    return b.tensor(shape, scales=(scale,), zeros=(b.zero(b.dtype),))
+    return builder.tensor(shape, scales=(scale,), zeros=(builder.zero(builder.dtype),))
 
 
-def _convolution(b: Builder, name: str) -> FileNetwork:
-    shape, depthwise = b.shape(4, 8), name == "DEPTHWISE_CONV_2D"
-    window = (b.random.randint(1, 3), b.random.randint(1, 3))
-    multiplier = b.random.randint(1, 3) if depthwise else 1
-    channels = shape[3] * multiplier if depthwise else b.random.randint(1, 9)
+def _convolution(builder: Builder, name: str) -> FileNetwork:
+    shape, depthwise = builder.shape(4, 8), name == "DEPTHWISE_CONV_2D"
+    window = (builder.random.randint(1, 3), builder.random.randint(1, 3))
+    multiplier = builder.random.randint(1, 3) if depthwise else 1
+    channels = shape[3] * multiplier if depthwise else builder.random.randint(1, 9)
     fields = {
-        "strideW": b.random.randint(1, 2),
-        "strideH": b.random.randint(1, 2),
-        "dilationWFactor": b.random.choice((1, 1, 1, 2)),
-        "dilationHFactor": b.random.choice((1, 1, 1, 2)),
-        "fusedActivationFunction": _activation(b),
+        "strideW": builder.random.randint(1, 2),
+        "strideH": builder.random.randint(1, 2),
+        "dilationWFactor": builder.random.choice((1, 1, 1, 2)),
+        "dilationHFactor": builder.random.choice((1, 1, 1, 2)),
+        "fusedActivationFunction": _activation(builder),
     }
     if depthwise:
         fields["depthMultiplier"] = multiplier
         filters = (1, *window, channels)
     else:
         filters = (channels, *window, shape[3])
-    given = b.input(shape)
-    weights, scales = _weights(b, filters, 3 if depthwise else 0, given)
-    bias = _bias(b, channels, given, scales)
+    given = builder.input(shape)
+    weights, scales = _weights(builder, filters, 3 if depthwise else 0, given)
+    bias = _bias(builder, channels, given, scales)
     strides = (fields["strideH"], fields["strideW"])
     dilations = (fields["dilationHFactor"], fields["dilationWFactor"])
-    fields["padding"] = _padding_of(b, shape[1:3], window, dilations)
+    fields["padding"] = _padding_of(builder, shape[1:3], window, dilations)
     sizes = _sizes(shape[1:3], window, strides, dilations, fields["padding"])
     depth = window[0] * window[1] * (1 if depthwise else shape[3])
-    output = _result(b, (shape[0], *sizes, channels), given, scales, depth)
+    output = _result(builder, (shape[0], *sizes, channels), given, scales, depth)
     kind = "DepthwiseConv2DOptions" if depthwise else "Conv2DOptions"
-    version = 3 if b.dtype == "int8" else 1
-    return b.network(name, (given, weights, *bias), (output,), (kind, fields), version)
+    version = 3 if builder.dtype == "int8" else 1
+    return builder.network(name, (given, weights, *bias), (output,), (kind, fields), version)
 
 
-def _transposed_convolution(b: Builder, name: str) -> FileNetwork:
-    shape, channels = b.shape(4, 5), b.random.randint(1, 5)
-    window = (b.random.randint(1, 3), b.random.randint(1, 3))
-    strides, padding = (b.random.randint(1, 2), b.random.randint(1, 2)), b.random.randint(0, 1)
+def _transposed_convolution(builder: Builder, name: str) -> FileNetwork:
+    shape, channels = builder.shape(4, 5), builder.random.randint(1, 5)
+    window = (builder.random.randint(1, 3), builder.random.randint(1, 3))
+    strides, padding = (
+        (builder.random.randint(1, 2), builder.random.randint(1, 2)),
+        builder.random.randint(0, 1),
+    )
     sizes = [
         size * stride if padding == 0 else (size - 1) * stride + max(kernel, stride)
         for size, kernel, stride in zip(shape[1:3], window, strides, strict=True)
     ]
     made = (shape[0], *sizes, channels)
-    size = b.numbers(made)
-    given = b.input(shape)
-    weights, scales = _weights(b, (channels, *window, shape[3]), 0, given)
-    bias = _bias(b, channels, given, scales)
-    output = _result(b, made, given, scales, window[0] * window[1] * shape[3])
+    size = builder.numbers(made)
+    given = builder.input(shape)
+    weights, scales = _weights(builder, (channels, *window, shape[3]), 0, given)
+    bias = _bias(builder, channels, given, scales)
+    output = _result(builder, made, given, scales, window[0] * window[1] * shape[3])
     fields = {"padding": padding, "strideH": strides[0], "strideW": strides[1]}
     inputs = (size, weights, given, *bias)
-    return b.network(name, inputs, (output,), ("TransposeConvOptions", fields), 3)
+    return builder.network(name, inputs, (output,), ("TransposeConvOptions", fields), 3)
 
 
-def _dense(b: Builder, name: str) -> FileNetwork:
-    rank, depth, channels = b.random.choice((1, 2, 2, 2, 3, 4)), b.random.randint(1, 17), 0
-    channels = b.random.randint(1, 9)
-    shape = (*b.shape(rank - 1, 4), depth)
-    keep = b.chance(0.3)
+def _dense(builder: Builder, name: str) -> FileNetwork:
+    rank, depth, channels = (
+        builder.random.choice((1, 2, 2, 2, 3, 4)),
+        builder.random.randint(1, 17),
+        0,
+    )
+    channels = builder.random.randint(1, 9)
+    shape = (*builder.shape(rank - 1, 4), depth)
+    keep = builder.chance(0.3)
     rows = int(np.prod(shape[:-1]))
-    given = b.input(shape)
-    weights, scales = _weights(b, (channels, depth), 0, given)
-    bias = _bias(b, channels, given, scales)
+    given = builder.input(shape)
+    weights, scales = _weights(builder, (channels, depth), 0, given)
+    bias = _bias(builder, channels, given, scales)
     made = (*shape[:-1], channels) if keep else (rows, channels)
-    output = _result(b, made, given, scales, depth)
-    fields = {"fusedActivationFunction": _activation(b), "keepNumDims": keep}
+    output = _result(builder, made, given, scales, depth)
+    fields = {"fusedActivationFunction": _activation(builder), "keepNumDims": keep}
     options = ("FullyConnectedOptions", fields)
-    return b.network(name, (given, weights, *bias), (output,), options, 4)
+    return builder.network(name, (given, weights, *bias), (output,), options, 4)
 
 
-def _unary(b: Builder, name: str) -> FileNetwork:
+def _unary(builder: Builder, name: str) -> FileNetwork:
     """Draw an operator from one tensor to another of the same shape."""
-    given = b.input(b.shape())
+    given = builder.input(builder.shape())
     fixed = {
         "LOGISTIC": {"int8": (1 / 256, -128), "uint8": (1 / 256, 0), "int16": (1 / 32768, 0)},
         "TANH": {"int8": (1 / 128, 0), "uint8": (1 / 128, 128), "int16": (1 / 32768, 0)},
         "L2_NORMALIZATION": {"int8": (1 / 128, 0), "uint8": (1 / 128, 128)},
     }.get(name, {})
     same = name in ("RELU6", "ABS", "NEG", "FLOOR", "CEIL", "ROUND")
-    if same and b.chance(0.8):
-        output = b.like(given)
-    elif b.dtype in fixed and b.chance(0.85):
-        scale, zero = fixed[b.dtype]
-        output = b.tensor(b.tensors[given].shape, scales=(scale,), zeros=(zero,))
+    if same and builder.chance(0.8):
+        output = builder.like(given)
+    elif builder.dtype in fixed and builder.chance(0.85):
+        scale, zero = fixed[builder.dtype]
+        output = builder.tensor(builder.tensors[given].shape, scales=(scale,), zeros=(zero,))
     else:
-        output = b.tensor(b.tensors[given].shape)
+        output = builder.tensor(builder.tensors[given].shape)
     options: tuple[str, dict[str, Any]] | None = None
     if name == "LEAKY_RELU":
-        options = ("LeakyReluOptions", {"alpha": b.random.choice((0.1, 0.01, 0.0, 1.0, 1.5, -0.5))})
+        options = (
+            "LeakyReluOptions",
+            {"alpha": builder.random.choice((0.1, 0.01, 0.0, 1.0, 1.5, -0.5))},
+        )
     if name in ("EXP", "ABS", "SQUARE", "NEG", "RSQRT"):
         kind = {"EXP": "Exp", "ABS": "Abs", "SQUARE": "Square", "NEG": "Neg"}.get(name)
         options = None if kind is None else (f"{kind}Options", {})
     if name == "L2_NORMALIZATION":
         options = ("L2NormOptions", {})
-    return b.network(name, (given,), (output,), options)
+    return builder.network(name, (given,), (output,), options)
 
 
-def _softmax(b: Builder, name: str) -> FileNetwork:
-    given = b.input(b.shape(b.random.choice((1, 2, 2, 3, 4)), 8))
-    shape, dtype = b.tensors[given].shape, b.dtype
+def _softmax(builder: Builder, name: str) -> FileNetwork:
+    given = builder.input(builder.shape(builder.random.choice((1, 2, 2, 3, 4)), 8))
+    shape, dtype = builder.tensors[given].shape, builder.dtype
     if name == "LOG_SOFTMAX":
         fixed: dict[str, Any] = {"int8": (16 / 256, 127), "uint8": (16 / 256, 255)}
         options: tuple[str, dict[str, Any]] = ("LogSoftmaxOptions", {})
     else:
         fixed = {"int8": (1 / 256, -128), "uint8": (1 / 256, 0), "int16": (1 / 32768, 0)}
-        options = ("SoftmaxOptions", {"beta": b.random.choice((1.0, 1.0, 1.0, 0.5, 10.0, 0.001))})
-        if dtype == "int8" and b.chance(0.2):
+        options = (
+            "SoftmaxOptions",
+            {"beta": builder.random.choice((1.0, 1.0, 1.0, 0.5, 10.0, 0.001))},
+        )
+        if dtype == "int8" and builder.chance(0.2):
             dtype = "int16"
             fixed = {"int16": (1 / 65536, -32768)}
-    if dtype in fixed and b.chance(0.85):
+    if dtype in fixed and builder.chance(0.85):
         scale, zero = fixed[dtype]
-        output = b.tensor(shape, dtype, scales=(scale,), zeros=(zero,))
+        output = builder.tensor(shape, dtype, scales=(scale,), zeros=(zero,))
     else:
-        output = b.tensor(shape, dtype)
-    return b.network(name, (given,), (output,), options)
+        output = builder.tensor(shape, dtype)
+    return builder.network(name, (given,), (output,), options)
 
 
-def _conversion(b: Builder, name: str) -> FileNetwork:
+def _conversion(builder: Builder, name: str) -> FileNetwork:
     types = ("int8", "uint8", "int16", "float32", "int32")
-    source = "float32" if name == "QUANTIZE" and b.chance(0.4) else b.random.choice(types)
-    target = "float32" if name == "DEQUANTIZE" else b.random.choice(types[:3])
-    shape = b.shape()
-    given = b.input(shape, source)
-    output = b.tensor(shape, target)
+    source = (
+        "float32" if name == "QUANTIZE" and builder.chance(0.4) else builder.random.choice(types)
+    )
+    target = "float32" if name == "DEQUANTIZE" else builder.random.choice(types[:3])
+    shape = builder.shape()
+    given = builder.input(shape, source)
+    output = builder.tensor(shape, target)
     kind = "QuantizeOptions" if name == "QUANTIZE" else "DequantizeOptions"
-    return b.network(name, (given,), (output,), (kind, {}), 2)
+    return builder.network(name, (given,), (output,), (kind, {}), 2)
 
 
-def _reshape(b: Builder, name: str) -> FileNetwork:
-    shape = b.shape()
+def _reshape(builder: Builder, name: str) -> FileNetwork:
+    shape = builder.shape()
     total = int(np.prod(shape))
-    made, inputs, options = (total,), [b.input(shape)], None
+    made, inputs, options = (total,), [builder.input(shape)], None
     if name == "EXPAND_DIMS":
-        axis = b.random.randint(-len(shape) - 1, len(shape))
+        axis = builder.random.randint(-len(shape) - 1, len(shape))
         at = axis % (len(shape) + 1)
         made = (*shape[:at], 1, *shape[at:])
-        inputs.append(b.numbers([axis] if b.chance(0.5) else axis))
+        inputs.append(builder.numbers([axis] if builder.chance(0.5) else axis))
         options = ("ExpandDimsOptions", {})
     elif name == "SQUEEZE":
         ones = [at for at, length in enumerate(shape) if length == 1]
         made = tuple(length for length in shape if length != 1)
-        options = ("SqueezeOptions", {"squeezeDims": tuple(ones) if b.chance(0.5) else ()})
+        options = ("SqueezeOptions", {"squeezeDims": tuple(ones) if builder.chance(0.5) else ()})
     else:
-        made = b.random.choice(((total,), (1, total), (total, 1), (*shape, 1)))
-        inputs += [b.numbers(made)] if b.chance(0.8) else []
-        wanted = (-1,) if b.chance(0.2) and made == (total,) else made
+        made = builder.random.choice(((total,), (1, total), (total, 1), (*shape, 1)))
+        inputs += [builder.numbers(made)] if builder.chance(0.8) else []
+        wanted = (-1,) if builder.chance(0.2) and made == (total,) else made
         options = ("ReshapeOptions", {"newShape": wanted})
-    output = b.like(inputs[0], made)
-    return b.network(name, inputs, (output,), options)
+    output = builder.like(inputs[0], made)
+    return builder.network(name, inputs, (output,), options)
 
 
-def _reduction(b: Builder, name: str) -> FileNetwork:
-    shape, keep = b.shape(b.random.choice((2, 3, 4, 4))), b.chance(0.5)
-    axes = b.random.sample(range(len(shape)), b.random.randint(1, len(shape)))
-    given = b.input(shape)
-    wanted = [axis - len(shape) if b.chance(0.3) else axis for axis in axes]
-    numbers = b.numbers(wanted if len(wanted) > 1 or b.chance(0.7) else wanted[0])
+def _reduction(builder: Builder, name: str) -> FileNetwork:
+    shape, keep = builder.shape(builder.random.choice((2, 3, 4, 4))), builder.chance(0.5)
+    axes = builder.random.sample(range(len(shape)), builder.random.randint(1, len(shape)))
+    given = builder.input(shape)
+    wanted = [axis - len(shape) if builder.chance(0.3) else axis for axis in axes]
+    numbers = builder.numbers(wanted if len(wanted) > 1 or builder.chance(0.7) else wanted[0])
     made = [1 if at in axes else length for at, length in enumerate(shape)]
     if not keep:
         made = [length for at, length in enumerate(shape) if at not in axes]
     same = name in ("REDUCE_MAX", "REDUCE_MIN")
-    output = b.like(given, made) if same or b.chance(0.3) else b.tensor(made)
-    return b.network(name, (given, numbers), (output,), ("ReducerOptions", {"keepDims": keep}), 2)
+    output = builder.like(given, made) if same or builder.chance(0.3) else builder.tensor(made)
+    return builder.network(
+        name, (given, numbers), (output,), ("ReducerOptions", {"keepDims": keep}), 2
+    )
 
 
-def _pick(b: Builder, name: str) -> FileNetwork:
-    shape = b.shape(b.random.choice((1, 2, 3, 4)))
-    axis = b.random.randrange(-len(shape), len(shape))
-    dtype = b.random.choice(("int32", "int64"))
-    given = b.input(shape)
-    number = b.numbers([axis] if b.chance(0.5) else axis)
+def _pick(builder: Builder, name: str) -> FileNetwork:
+    shape = builder.shape(builder.random.choice((1, 2, 3, 4)))
+    axis = builder.random.randrange(-len(shape), len(shape))
+    dtype = builder.random.choice(("int32", "int64"))
+    given = builder.input(shape)
+    number = builder.numbers([axis] if builder.chance(0.5) else axis)
     made = [length for at, length in enumerate(shape) if at != axis % len(shape)]
     kind = "ArgMax" if name == "ARG_MAX" else "ArgMin"
     fields = {"outputType": 2 if dtype == "int32" else 4}
-    return b.network(name, (given, number), (b.tensor(made, dtype),), (f"{kind}Options", fields))
+    return builder.network(
+        name, (given, number), (builder.tensor(made, dtype),), (f"{kind}Options", fields)
+    )
 
 
-def _join(b: Builder, name: str) -> FileNetwork:
-    shape, count = b.shape(), b.random.randint(1, 4)
+def _join(builder: Builder, name: str) -> FileNetwork:
+    shape, count = builder.shape(), builder.random.randint(1, 4)
     pack = name == "PACK"
     rank = len(shape) + pack
-    axis = b.random.randrange(-rank, rank)
+    axis = builder.random.randrange(-rank, rank)
     at = axis % rank
     numbers: list[int] = []
     total = 0
     for _ in range(count):
         part = list(shape)
         if not pack:
-            part[at] = b.random.randint(1, 5)
+            part[at] = builder.random.randint(1, 5)
             total += part[at]
-        same = numbers and b.chance(0.75)
+        same = numbers and builder.chance(0.75)
         kept = (
             {}
             if not same
-            else {"scales": b.tensors[numbers[0]].scales, "zeros": b.tensors[numbers[0]].zeros}
+            else {
+                "scales": builder.tensors[numbers[0]].scales,
+                "zeros": builder.tensors[numbers[0]].zeros,
+            }
         )
-        make = b.constant if numbers and b.chance(0.2) else b.input
+        make = builder.constant if numbers and builder.chance(0.2) else builder.input
         numbers.append(make(part, **kept))
     made = (*shape[:at], count, *shape[at:]) if pack else (*shape[:at], total, *shape[at + 1 :])
-    output = b.like(numbers[0], made) if b.chance(0.8) else b.tensor(made)
+    output = builder.like(numbers[0], made) if builder.chance(0.8) else builder.tensor(made)
     if pack:
-        return b.network(
+        return builder.network(
             name, numbers, (output,), ("PackOptions", {"valuesCount": count, "axis": axis})
         )
-    fields = {"axis": axis, "fusedActivationFunction": b.random.choice((0, 0, 0, 0, 1))}
-    return b.network(name, numbers, (output,), ("ConcatenationOptions", fields))
+    fields = {"axis": axis, "fusedActivationFunction": builder.random.choice((0, 0, 0, 0, 1))}
+    return builder.network(name, numbers, (output,), ("ConcatenationOptions", fields))
 
 
-def _part(b: Builder, name: str) -> FileNetwork:
+def _part(builder: Builder, name: str) -> FileNetwork:
     """Draw SPLIT, SPLIT_V or UNPACK: one tensor becomes several."""
-    count, shape = b.random.randint(1, 4), list(b.shape())
-    axis = b.random.randrange(-len(shape), len(shape))
+    count, shape = builder.random.randint(1, 4), list(builder.shape())
+    axis = builder.random.randrange(-len(shape), len(shape))
     at = axis % len(shape)
-    sizes = [b.random.randint(1, 3) for _ in range(count)]
+    sizes = [builder.random.randint(1, 3) for _ in range(count)]
     if name != "SPLIT_V":
         sizes = [1 if name == "UNPACK" else sizes[0]] * count
     shape[at] = sum(sizes)
-    given = b.input(shape)
+    given = builder.input(shape)
     outputs = []
     for size in sizes:
         made = [*shape[:at], *([] if name == "UNPACK" else [size]), *shape[at + 1 :]]
-        outputs.append(b.like(given, made))
+        outputs.append(builder.like(given, made))
     if name == "UNPACK":
-        return b.network(name, (given,), outputs, ("UnpackOptions", {"num": count, "axis": axis}))
-    number = b.numbers([axis] if b.chance(0.5) else axis)
+        return builder.network(
+            name, (given,), outputs, ("UnpackOptions", {"num": count, "axis": axis})
+        )
+    number = builder.numbers([axis] if builder.chance(0.5) else axis)
     if name == "SPLIT":
-        return b.network(name, (number, given), outputs, ("SplitOptions", {"numSplits": count}))
-    inputs = (given, b.numbers(sizes), number)
-    return b.network(name, inputs, outputs, ("SplitVOptions", {"numSplits": count}))
+        return builder.network(
+            name, (number, given), outputs, ("SplitOptions", {"numSplits": count})
+        )
+    inputs = (given, builder.numbers(sizes), number)
+    return builder.network(name, inputs, outputs, ("SplitVOptions", {"numSplits": count}))
 
 
-def _padding(b: Builder, name: str) -> FileNetwork:
-    shape = b.shape(b.random.choice((2, 3, 4, 4)))
+def _padding(builder: Builder, name: str) -> FileNetwork:
+    shape = builder.shape(builder.random.choice((2, 3, 4, 4)))
     most = 1 if name == "MIRROR_PAD" else 3
-    pads = [[b.random.randint(0, most), b.random.randint(0, most)] for _ in shape]
+    pads = [[builder.random.randint(0, most), builder.random.randint(0, most)] for _ in shape]
     if name == "MIRROR_PAD":
         pads = [pad if length > 1 else [0, 0] for pad, length in zip(pads, shape, strict=True)]
     made = [length + sum(pad) for length, pad in zip(shape, pads, strict=True)]
-    given = b.input(shape)
-    inputs = [given, b.numbers(pads, b.random.choice(("int32", "int32", "int64")))]
+    given = builder.input(shape)
+    inputs = [given, builder.numbers(pads, builder.random.choice(("int32", "int32", "int64")))]
     if name == "PADV2":
         inputs.append(
-            b.constant((1,), scales=b.tensors[given].scales, zeros=b.tensors[given].zeros)
+            builder.constant(
+                (1,), scales=builder.tensors[given].scales, zeros=builder.tensors[given].zeros
+            )
         )
-    output = b.like(given, made) if b.chance(0.9) else b.tensor(made)
+    output = builder.like(given, made) if builder.chance(0.9) else builder.tensor(made)
     kind = {"PAD": "Pad", "PADV2": "PadV2", "MIRROR_PAD": "MirrorPad"}[name]
-    return b.network(name, inputs, (output,), (f"{kind}Options", {}))
+    return builder.network(name, inputs, (output,), (f"{kind}Options", {}))
 
 
-def _parametric(b: Builder, name: str) -> FileNetwork:
-    shape = b.shape(b.random.choice((2, 3, 4)))
-    given = b.input(shape)
-    slopes = (*(1 for _ in shape[:-1]), shape[-1])[1:] if b.chance(0.7) else shape
-    return b.network(name, (given, b.constant(slopes or (1,))), (b.tensor(shape),))
+def _parametric(builder: Builder, name: str) -> FileNetwork:
+    shape = builder.shape(builder.random.choice((2, 3, 4)))
+    given = builder.input(shape)
+    slopes = (*(1 for _ in shape[:-1]), shape[-1])[1:] if builder.chance(0.7) else shape
+    return builder.network(
+        name, (given, builder.constant(slopes or (1,))), (builder.tensor(shape),)
+    )
 
 
-def _resize(b: Builder, name: str) -> FileNetwork:
-    shape, sizes = b.shape(4, 5), (b.random.randint(1, 9), b.random.randint(1, 9))
-    given = b.input(shape)
-    output = b.like(given, (shape[0], *sizes, shape[3]))
-    fields = {"alignCorners": b.chance(0.3), "halfPixelCenters": False}
-    fields["halfPixelCenters"] = not fields["alignCorners"] and b.chance(0.5)
+def _resize(builder: Builder, name: str) -> FileNetwork:
+    shape, sizes = builder.shape(4, 5), (builder.random.randint(1, 9), builder.random.randint(1, 9))
+    given = builder.input(shape)
+    output = builder.like(given, (shape[0], *sizes, shape[3]))
+    fields = {"alignCorners": builder.chance(0.3), "halfPixelCenters": False}
+    fields["halfPixelCenters"] = not fields["alignCorners"] and builder.chance(0.5)
     kind = "ResizeBilinear" if name == "RESIZE_BILINEAR" else "ResizeNearestNeighbor"
-    return b.network(name, (given, b.numbers(sizes)), (output,), (f"{kind}Options", fields), 3)
+    return builder.network(
+        name, (given, builder.numbers(sizes)), (output,), (f"{kind}Options", fields), 3
+    )
 
 
-def _slice(b: Builder, name: str) -> FileNetwork:
-    shape = b.shape()
-    begins = [b.random.randrange(length) for length in shape]
+def _slice(builder: Builder, name: str) -> FileNetwork:
+    shape = builder.shape()
+    begins = [builder.random.randrange(length) for length in shape]
     ends = [
-        b.random.randint(begin + 1, length) for begin, length in zip(begins, shape, strict=True)
+        builder.random.randint(begin + 1, length)
+        for begin, length in zip(begins, shape, strict=True)
     ]
-    given = b.input(shape)
+    given = builder.input(shape)
     if name == "SLICE":
         sizes = [end - begin for begin, end in zip(begins, ends, strict=True)]
         whole = [
             begin + size == length for begin, size, length in zip(begins, sizes, shape, strict=True)
         ]
         wanted = [
-            -1 if at and b.chance(0.3) else size for at, size in zip(whole, sizes, strict=True)
+            -1 if at and builder.chance(0.3) else size
+            for at, size in zip(whole, sizes, strict=True)
         ]
-        dtype = b.random.choice(("int32", "int64"))
-        inputs = (given, b.numbers(begins, dtype), b.numbers(wanted, dtype))
-        return b.network(name, inputs, (b.like(given, sizes),), ("SliceOptions", {}))
-    strides = [b.random.choice((1, 1, 2)) for _ in shape]
+        dtype = builder.random.choice(("int32", "int64"))
+        inputs = (given, builder.numbers(begins, dtype), builder.numbers(wanted, dtype))
+        return builder.network(name, inputs, (builder.like(given, sizes),), ("SliceOptions", {}))
+    strides = [builder.random.choice((1, 1, 2)) for _ in shape]
     made = [-(-(e - s) // step) for s, e, step in zip(begins, ends, strides, strict=True)]
-    shrink = sum(1 << at for at, size in enumerate(made) if size == 1 and b.chance(0.3))
+    shrink = sum(1 << at for at, size in enumerate(made) if size == 1 and builder.chance(0.3))
     for at in range(len(shape)):
         if shrink >> at & 1:
             ends[at], strides[at] = begins[at] + 1, 1
     made = [size for at, size in enumerate(made) if not shrink >> at & 1]
-    begin_mask = sum(1 << at for at, begin in enumerate(begins) if begin == 0 and b.chance(0.3))
+    begin_mask = sum(
+        1 << at for at, begin in enumerate(begins) if begin == 0 and builder.chance(0.3)
+    )
     begin_mask &= ~shrink
     fields = {"shrinkAxisMask": shrink, "beginMask": begin_mask}
-    inputs = (given, b.numbers(begins), b.numbers(ends), b.numbers(strides))
-    return b.network(name, inputs, (b.like(given, made),), ("StridedSliceOptions", fields))
+    inputs = (given, builder.numbers(begins), builder.numbers(ends), builder.numbers(strides))
+    return builder.network(
+        name, inputs, (builder.like(given, made),), ("StridedSliceOptions", fields)
+    )
 
 
-def _transpose(b: Builder, name: str) -> FileNetwork:
-    shape = b.shape()
-    order = b.random.sample(range(len(shape)), len(shape))
-    given = b.input(shape)
-    output = b.like(given, [shape[at] for at in order])
-    return b.network(name, (given, b.numbers(order)), (output,), ("TransposeOptions", {}))
+def _transpose(builder: Builder, name: str) -> FileNetwork:
+    shape = builder.shape()
+    order = builder.random.sample(range(len(shape)), len(shape))
+    given = builder.input(shape)
+    output = builder.like(given, [shape[at] for at in order])
+    return builder.network(
+        name, (given, builder.numbers(order)), (output,), ("TransposeOptions", {})
+    )
 
 
-def _blocks(b: Builder, name: str) -> FileNetwork:
-    rows, columns, depth, size = *b.shape(2, 3), b.random.randint(1, 3), 2
+def _blocks(builder: Builder, name: str) -> FileNetwork:
+    rows, columns, depth, size = *builder.shape(2, 3), builder.random.randint(1, 3), 2
     small, large = (1, rows, columns, depth * 4), (1, rows * 2, columns * 2, depth)
     source, target = (large, small) if name == "SPACE_TO_DEPTH" else (small, large)
-    given = b.input(source)
+    given = builder.input(source)
     kind = "SpaceToDepth" if name == "SPACE_TO_DEPTH" else "DepthToSpace"
-    output = b.like(given, target)
-    return b.network(name, (given,), (output,), (f"{kind}Options", {"blockSize": size}))
+    output = builder.like(given, target)
+    return builder.network(name, (given,), (output,), (f"{kind}Options", {"blockSize": size}))
 
 
-def _matrices(b: Builder, name: str) -> FileNetwork:
-    batch, rows, depth, columns = (b.random.randint(1, 4) for _ in range(4))
-    first, second = b.input((batch, rows, depth)), b.input((batch, depth, columns))
-    output = b.tensor((batch, rows, columns))
-    return b.network(name, (first, second), (output,), ("BatchMatMulOptions", {}))
+def _matrices(builder: Builder, name: str) -> FileNetwork:
+    batch, rows, depth, columns = (builder.random.randint(1, 4) for _ in range(4))
+    first, second = builder.input((batch, rows, depth)), builder.input((batch, depth, columns))
+    output = builder.tensor((batch, rows, columns))
+    return builder.network(name, (first, second), (output,), ("BatchMatMulOptions", {}))
 
 
-def _comparison(b: Builder, name: str) -> FileNetwork:
-    shape = b.shape()
-    pair = (b.input(shape), b.input(shape))
+def _comparison(builder: Builder, name: str) -> FileNetwork:
+    shape = builder.shape()
+    pair = (builder.input(shape), builder.input(shape))
     kind = {"EQUAL": "Equal", "GREATER": "Greater", "LESS": "Less"}[name]
-    return b.network(name, pair, (b.tensor(shape, "bool"),), (f"{kind}Options", {}))
+    return builder.network(name, pair, (builder.tensor(shape, "bool"),), (f"{kind}Options", {}))
 
 
-def _pairs(b: Builder, name: str) -> FileNetwork:
-    shape = b.shape()
-    pair = (b.input(shape), b.input(shape))
+def _pairs(builder: Builder, name: str) -> FileNetwork:
+    shape = builder.shape()
+    pair = (builder.input(shape), builder.input(shape))
     kind = {"FLOOR_DIV": "FloorDiv", "SQUARED_DIFFERENCE": "SquaredDifference"}.get(name)
     options = None if kind is None else (f"{kind}Options", {})
-    return b.network(name, pair, (b.tensor(shape),), options)
+    return builder.network(name, pair, (builder.tensor(shape),), options)
 
 
-def _gather(b: Builder, name: str) -> FileNetwork:
-    shape = b.shape()
-    axis = b.random.randrange(len(shape))
-    places = [b.random.randrange(shape[axis]) for _ in range(b.random.randint(1, 4))]
-    given = b.input(shape)
-    output = b.like(given, (*shape[:axis], len(places), *shape[axis + 1 :]))
-    return b.network(name, (given, b.numbers(places)), (output,), ("GatherOptions", {"axis": axis}))
+def _gather(builder: Builder, name: str) -> FileNetwork:
+    shape = builder.shape()
+    axis = builder.random.randrange(len(shape))
+    places = [builder.random.randrange(shape[axis]) for _ in range(builder.random.randint(1, 4))]
+    given = builder.input(shape)
+    output = builder.like(given, (*shape[:axis], len(places), *shape[axis + 1 :]))
+    return builder.network(
+        name, (given, builder.numbers(places)), (output,), ("GatherOptions", {"axis": axis})
+    )
 
 
-def _tile(b: Builder, name: str) -> FileNetwork:
-    shape = b.shape()
-    times = [b.random.randint(1, 3) for _ in shape]
-    given = b.input(shape)
+def _tile(builder: Builder, name: str) -> FileNetwork:
+    shape = builder.shape()
+    times = [builder.random.randint(1, 3) for _ in shape]
+    given = builder.input(shape)
     made = [length * count for length, count in zip(shape, times, strict=True)]
-    return b.network(name, (given, b.numbers(times)), (b.like(given, made),), ("TileOptions", {}))
+    return builder.network(
+        name, (given, builder.numbers(times)), (builder.like(given, made),), ("TileOptions", {})
+    )
 
 
-def _cumulative_sum(b: Builder, name: str) -> FileNetwork:
-    given = b.input(b.shape())
-    number = b.numbers(b.random.randrange(len(b.tensors[given].shape)))
-    fields = {"exclusive": b.chance(0.5), "reverse": b.chance(0.5)}
-    return b.network(name, (given, number), (b.like(given),), ("CumsumOptions", fields))
+def _cumulative_sum(builder: Builder, name: str) -> FileNetwork:
+    given = builder.input(builder.shape())
+    number = builder.numbers(builder.random.randrange(len(builder.tensors[given].shape)))
+    fields = {"exclusive": builder.chance(0.5), "reverse": builder.chance(0.5)}
+    return builder.network(name, (given, number), (builder.like(given),), ("CumsumOptions", fields))
 
 
 #: Functions by operator that seeds draw from: those that the project knows, then others.
@@ -531,7 +583,7 @@ _WEIGHTED = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "TRANSPOSE_CONV"
 _OFTEN = (*_WEIGHTED, *_WEIGHTED, "ADD", "SUB", "MUL", "HARD_SWISH", "MEAN", "QUANTIZE", "SOFTMAX")
 
 
-def draw_operator(b: Builder, name: str | None = None) -> tuple[str, FileNetwork]:
+def draw_operator(builder: Builder, name: str | None = None) -> tuple[str, FileNetwork]:
     """Return the name of an operator and a file of it."""
-    name = name or b.random.choice((*_DRAWN, *_OFTEN))
-    return name, OPERATORS[name](b, name)
+    name = name or builder.random.choice((*_DRAWN, *_OFTEN))
+    return name, OPERATORS[name](builder, name)

@@ -36,16 +36,17 @@ class VivadoInterface:
     parameters: dict[str, str] = field(default_factory=dict)
 
 
-def vivado_interface(item: Interface, others: Sequence[Interface]) -> VivadoInterface:
+def vivado_interface(interface: Interface, others: Sequence[Interface]) -> VivadoInterface:
     """Return Vivado's description of an interface; `logical` maps our port names to Vivado's."""
-    library, bus, role = _BUSES[item.kind]
-    parameters = _PARAMETERS.get(item.kind, {})
-    if item.kind is Kind.CLOCK:
+    library, bus, role = _BUSES[interface.kind]
+    parameters = _PARAMETERS.get(interface.kind, {})
+    if interface.kind is Kind.CLOCK:
         buses = ":".join(other.name for other in others if other.is_bus)
         resets = [other.name for other in others if other.kind is Kind.RESET]
         parameters = {"ASSOCIATED_BUSIF": buses, "ASSOCIATED_RESET": resets[0]}
     logical = {
-        port["name"]: _SIGNALS.get(item.kind, name.upper()) for name, port in item.signals.items()
+        port["name"]: _SIGNALS.get(interface.kind, name.upper())
+        for name, port in interface.signals.items()
     }
     return VivadoInterface(
         library=library, bus=bus, role=role, logical=logical, parameters=parameters

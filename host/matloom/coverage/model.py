@@ -51,7 +51,7 @@ class CoverageGoal:
     small:
         All fields except bases, each at its minimum given `fixed`.
     base, place:
-        An address field, and the boundary that its extent should touch; None for no such wish.
+        An address field, and the boundary that its extent should touch; None for no such goal.
     """
 
     opcode: Opcode
@@ -88,26 +88,26 @@ class CoverageModel:
 @functools.cache
 def declare(config: Config) -> CoverageModel:
     """Return the points of a configuration, which follow from it and the instruction set."""
-    wishes: dict[Point, CoverageGoal] = {}
+    goals: dict[Point, CoverageGoal] = {}
     excluded: dict[str, str] = {}
     for unit in UNITS:
         for variant in variants(unit, config):
-            _declare_fields(variant, config, wishes, excluded)
-            _declare_bases(variant, config, wishes, excluded)
+            _declare_fields(variant, config, goals, excluded)
+            _declare_bases(variant, config, goals, excluded)
     causes = [f"cause {name}" for name, _doc in EXEC_CAUSES if name not in _NEVER]
     excluded |= {f"cause {name}": reason for name, reason in _NEVER.items()}
     if config.counters < _WITH_CAUSES:
         excluded["cause"] = "no counters of causes are built"
         causes = []
     points = {
-        "field": tuple(f"{point} {stall}" for point in wishes for stall in STALLS),
+        "field": tuple(f"{point} {stall}" for point in goals for stall in STALLS),
         "wait": tuple(_waits()),
         "flight": tuple(_pairs(config)),
         "cause": tuple(causes),
     }
     for unit in UNITS:
         excluded[f"{unit.name} overtakes {unit.name}"] = "a unit works in order"
-    return CoverageModel(points=points, goals=wishes, excluded=excluded)
+    return CoverageModel(points=points, goals=goals, excluded=excluded)
 
 
 def _waits() -> Iterator[Point]:
@@ -132,7 +132,7 @@ def _pairs(config: Config) -> Iterator[Point]:
 
 
 def _declare_fields(
-    variant: Variant, config: Config, wishes: dict[Point, CoverageGoal], excluded: dict[str, str]
+    variant: Variant, config: Config, goals: dict[Point, CoverageGoal], excluded: dict[str, str]
 ) -> None:
     opcode = variant.opcode
     for name, item in body(opcode, config).items():
@@ -146,7 +146,7 @@ def _declare_fields(
         for word, value in field_values(variant, item, config).items():
             fixed = {**variant.fixed, **_required_values(variant, name), name: value}
             small = {**_smallest_instruction_with(variant, name, config), name: value}
-            wishes[f"{subject} {word}"] = CoverageGoal(opcode=opcode, fixed=fixed, small=small)
+            goals[f"{subject} {word}"] = CoverageGoal(opcode=opcode, fixed=fixed, small=small)
         high = item.limits(config)[1]
         value = field_values(variant, item, config).get(LAST, high)
         if value < high // _unit(variant, item, config) * _unit(variant, item, config):
@@ -170,35 +170,35 @@ def _smallest_instruction_with(variant: Variant, name: str, config: Config) -> d
     return {**smallest_instruction(variant, config), **_required_values(variant, name)}
 
 
-def field_values(variant: Variant, item: Field, config: Config) -> dict[str, int]:
+def field_values(variant: Variant, field: Field, config: Config) -> dict[str, int]:
     """Return the values of a field that are points: all choices, or the first and last value.
 
     The last is the largest that fits in the memories while all other fields are small.
     """
-    choices = item.allowed_values(config)
-    if item.name == "region" and variant.opcode is Opcode.STORE:
+    choices = field.allowed_values(config)
+    if field.name == "region" and variant.opcode is Opcode.STORE:
         choices = WRITABLE_REGIONS
-    if item.name == "pre_shift" and variant.fixed["rounding"] == Rounding.FLOAT:
+    if field.name == "pre_shift" and variant.fixed["rounding"] == Rounding.FLOAT:
         choices = config.post_formats
     if choices is not None:
         return {str(int(choice)): int(choice) for choice in choices}
-    unit = _unit(variant, item, config)
-    low, high = item.limits(config)
-    low = max(low, written_steps(variant, config).get(item.name, low))
+    unit = _unit(variant, field, config)
+    low, high = field.limits(config)
+    low = max(low, written_steps(variant, config).get(field.name, low))
     low, high = -(-low // unit), high // unit
-    small = _smallest_instruction_with(variant, item.name, config)
+    small = _smallest_instruction_with(variant, field.name, config)
 
     def fits(value: int) -> bool:
-        sizes = extent_sizes(variant.opcode, {**small, item.name: value * unit}, config)
+        sizes = extent_sizes(variant.opcode, {**small, field.name: value * unit}, config)
         return all(size <= capacity(memory, config) for (memory, _base), size in sizes.items())
 
     return {FIRST: low * unit, LAST: largest(low, high, fits) * unit}
 
 
-def _unit(variant: Variant, item: Field, config: Config) -> int:
+def _unit(variant: Variant, field: Field, config: Config) -> int:
     """Return what the values of a field are multiples of."""
     paired = variant.fixed.get("window") and variant.fixed.get("paired")
-    return config.weight_boundary if paired and item.name in BLOCK_STEPS else item.unit(config)
+    return config.weight_boundary if paired and field.name in BLOCK_STEPS else field.unit(config)
 
 
 def capacity(memory: AddressSpace, config: Config) -> int:
@@ -214,7 +214,7 @@ def boundary_bytes(memory: AddressSpace, config: Config) -> int:
 
 
 def _declare_bases(
-    variant: Variant, config: Config, wishes: dict[Point, CoverageGoal], excluded: dict[str, str]
+    variant: Variant, config: Config, goals: dict[Point, CoverageGoal], excluded: dict[str, str]
 ) -> None:
     found: dict[str, tuple[AddressSpace, dict[str, int]]] = {}
     for flags in _flags_for_access(variant, config):
@@ -234,7 +234,7 @@ def _declare_bases(
             if place == CROSSING and boundary_bytes(memory, config) == capacity(memory, config):
                 excluded[f"{subject} {CROSSING}"] = "the memory is one bank"
                 continue
-            wishes[f"{subject} {place}"] = CoverageGoal(
+            goals[f"{subject} {place}"] = CoverageGoal(
                 opcode=variant.opcode, fixed=fixed, small=small, base=base, place=place
             )
 

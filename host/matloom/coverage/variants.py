@@ -240,25 +240,25 @@ def smallest_instruction(variant: Variant, config: Config) -> dict[str, int]:
     return values
 
 
-def one_value(variant: Variant, item: Field, config: Config) -> str | None:
+def one_value(variant: Variant, field: Field, config: Config) -> str | None:
     """Return why a field has a single legal value in a mode, or None."""
     fixed = variant.fixed
-    if item.plain and fixed.get("mode"):
+    if field.plain and fixed.get("mode"):
         return f"must be 0 in mode {MAC_MODES[fixed['mode']]}"
-    if item.name == "blocks" and fixed.get("window") and fixed.get("paired"):
+    if field.name == "blocks" and fixed.get("window") and fixed.get("paired"):
         return "must be 1 in a paired window"
-    if item.name == "window_shape" and fixed.get("paired"):
+    if field.name == "window_shape" and fixed.get("paired"):
         return "irrelevant in a paired window"
-    if fixed.get("rounding") == Rounding.FLOAT and item.name in ("words", "curve", *BYTES_ONLY):
+    if fixed.get("rounding") == Rounding.FLOAT and field.name in ("words", "curve", *BYTES_ONLY):
         return "must be 0 under FLOAT"
-    if fixed.get("rounding") == Rounding.FLOAT and item.name in _OF_BYTES:
+    if fixed.get("rounding") == Rounding.FLOAT and field.name in _OF_BYTES:
         return "irrelevant under FLOAT"
     needed = fixed.get("source"), fixed.get("destination")
-    if item.name == "softmax" and needed != (Source.SPAD, Destination.SPAD):
+    if field.name == "softmax" and needed != (Source.SPAD, Destination.SPAD):
         return "must be 0 unless it reads and writes bytes of the scratchpad"
-    if item.name == "curve" and fixed.get("destination") != Destination.SPAD:
+    if field.name == "curve" and fixed.get("destination") != Destination.SPAD:
         return "must be 0 unless it writes words of the scratchpad"
-    if item.name == "pool" and needed != (Source.ACC, Destination.SPAD):
+    if field.name == "pool" and needed != (Source.ACC, Destination.SPAD):
         return "must be 0 unless it writes bytes of sums"
-    low, high = item.limits(config)
+    low, high = field.limits(config)
     return f"has one legal value, {low}" if low == high else None

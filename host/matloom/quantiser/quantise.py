@@ -146,14 +146,14 @@ def quantise(
 
 
 def _search(
-    work: Quantiser, goal: Goal | None
+    quantiser: Quantiser, goal: Goal | None
 ) -> tuple[Quantiser, Search | None, tuple[Level, ...]]:
     """Return the choice of a search, the search, and the levels below it."""
     if goal is None:
-        return work, None, ()
-    found = work.search(goal)
-    levels = tuple(work.levels(found))
-    return *work.rewrite(found), levels
+        return quantiser, None, ()
+    found = quantiser.search(goal)
+    levels = tuple(quantiser.levels(found))
+    return *quantiser.rewrite(found), levels
 
 
 def _file(graph: Graph) -> bytes:

@@ -94,15 +94,15 @@ class _Progress:
             self._on_line(line)
 
 
-def _beside(harness: Sequence[Path], work: Workspace) -> list[str]:
+def _beside(harness: Sequence[Path], workspace: Workspace) -> list[str]:
     """Return flags with which C++ files find the includes next to their originals."""
-    folders = dict.fromkeys(work.folder(path.parent) for path in harness)
+    folders = dict.fromkeys(workspace.folder(path.parent) for path in harness)
     return [word for folder in folders for word in ("-CFLAGS", f"-I{folder}")]
 
 
-def _copy_files(harness: Sequence[Path], work: Workspace) -> list[Path]:
+def _copy_files(harness: Sequence[Path], workspace: Workspace) -> list[Path]:
     """Return copies of files, because Verilator writes real paths of C++ files to the makefile."""
-    folder = work.path / "harness"
+    folder = workspace.path / "harness"
     folder.mkdir()
     return [Path(shutil.copy(path, folder)) for path in harness]
 
@@ -115,9 +115,11 @@ def _generated_files(folder: Path) -> int:
     return sum(not path.stem.endswith("__ALL") for path in folder.glob("*.cpp"))
 
 
-def _spelt(flags: Sequence[str], work: Workspace) -> list[str]:
+def _spelt(flags: Sequence[str], workspace: Workspace) -> list[str]:
     """Return flags with folders replaced by links in a workspace."""
-    return [f"-I{work.folder(Path(flag[2:]))}" if flag.startswith("-I") else flag for flag in flags]
+    return [
+        f"-I{workspace.folder(Path(flag[2:]))}" if flag.startswith("-I") else flag for flag in flags
+    ]
 
 
 def require_working() -> None:
@@ -129,19 +131,19 @@ def require_working() -> None:
 def _translate(
     verilator: Verilator,
     arguments: Sequence[str | Path],
-    work: Workspace,
+    workspace: Workspace,
     on_line: Callable[[str], None] | None = None,
 ) -> list[str]:
     """Run Verilator, which may call make, with only paths that both can handle."""
-    root = work.folder(verilator.root)
-    environment = {"TMPDIR": str(work.path)}
+    root = workspace.folder(verilator.root)
+    environment = {"TMPDIR": str(workspace.path)}
     command = [verilator.binary, *arguments]
     if verilator.environment:
         # Verilator's script passes its real path to a shell; this does the same without it.
         environment["VERILATOR_ROOT"] = str(root)
         deep = 'ulimit -s unlimited 2>/dev/null; exec "$@"'
         command = ["sh", "-c", deep, "verilator", root / "bin" / "verilator_bin", *arguments]
-    return run(command, environment=environment, on_line=on_line, folder=work.path)
+    return run(command, environment=environment, on_line=on_line, folder=workspace.path)
 
 
 def _pairs(flags: Sequence[str]) -> list[tuple[str, ...]]:

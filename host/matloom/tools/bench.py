@@ -217,14 +217,14 @@ def collection(name: str = "models") -> Path | None:
     return folder if (folder / "models").is_dir() else None
 
 
-def graph_of(case: Workload) -> Graph | None:
+def graph_of(workload: Workload) -> Graph | None:
     """Return the network of a workload; None if the model collection is absent."""
-    if case.product is not None:
-        return product_graph(*case.product, mode=case.mode)
-    if case.model is None:
+    if workload.product is not None:
+        return product_graph(*workload.product, mode=workload.mode)
+    if workload.model is None:
         return frontend.load(NETWORK)
     folder = collection()
-    return None if folder is None else frontend.load(folder / "models" / case.model)
+    return None if folder is None else frontend.load(folder / "models" / workload.model)
 
 
 def _inputs(program: Program) -> dict[str, np.ndarray]:
@@ -233,7 +233,7 @@ def _inputs(program: Program) -> dict[str, np.ndarray]:
 
 
 def _measure(
-    case: Workload, graph: Graph, config: Config, config_name: str, memory: Memory
+    workload: Workload, graph: Graph, config: Config, config_name: str, memory: Memory
 ) -> Result:
     started = time.perf_counter()
     program = compile_network(graph, config, CompileOptions(memory=memory, tuned=False))
@@ -245,7 +245,7 @@ def _measure(
         expected = model.run(inputs)
         modelled = time.perf_counter() - started
     with load(program, device="rtl") as session:
-        for _ in range(case.calls):
+        for _ in range(workload.calls):
             started = time.perf_counter()
             outputs = session.run(inputs)
             simulated = time.perf_counter() - started
@@ -253,19 +253,19 @@ def _measure(
     # Targets and figures of peers apply to the reference memory.
     reference = memory == REFERENCE_MEMORY
     return Result(
-        name=case.name,
+        name=workload.name,
         macs=report.macs,
         cycles=report.cycles,
-        target=case.target_cycles(report.macs, config) if reference else None,
+        target=workload.target_cycles(report.macs, config) if reference else None,
         utilisation=round(report.utilisation, 4),
         predicted_cycles=report.predicted_cycles,
         prediction_error=round(report.predicted_cycles / report.cycles - 1, 4),
-        exception=EXCEPTIONS.get((config_name, case.name)),
+        exception=EXCEPTIONS.get((config_name, workload.name)),
         exact=all(np.array_equal(outputs[name], expected[name]) for name in outputs),
         counters=report.counters,
         bytes_read=report.bytes_read,
         bytes_written=report.bytes_written,
-        peers=dict(case.peers) if reference and config_name == "reference" else {},
+        peers=dict(workload.peers) if reference and config_name == "reference" else {},
         simulation_seconds=round(simulated, 3),
         simulated_kilocycles_per_second=round(report.cycles / simulated / 1000, 1),
         model_seconds=round(modelled, 3),
@@ -346,22 +346,22 @@ def to_json(results: list[Result], config: Config, config_name: str) -> str:
     return json.dumps(report, indent=2) + "\n"
 
 
-def _faults(item: Result) -> list[str]:
+def _faults(result: Result) -> list[str]:
     """Return a sentence for each defect of a single result."""
     problems = []
-    if not item.exact:
-        problems.append(f"{item.name}: the chip and the model differ")
-    causes = sum(item.counters[name] for name, _doc in EXEC_CAUSES)
-    if causes != item.cycles:
+    if not result.exact:
+        problems.append(f"{result.name}: the chip and the model differ")
+    causes = sum(result.counters[name] for name, _doc in EXEC_CAUSES)
+    if causes != result.cycles:
         problems.append(
-            f"{item.name}: the causes must sum to the {item.cycles:,} cycles, not {causes:,}"
+            f"{result.name}: the causes must sum to the {result.cycles:,} cycles, not {causes:,}"
         )
-    error = item.predicted_cycles / item.cycles - 1
-    off = abs(item.predicted_cycles - item.cycles) > _PREDICTION_TOLERANCE * item.cycles
-    if off and item.exception is None:
+    error = result.predicted_cycles / result.cycles - 1
+    off = abs(result.predicted_cycles - result.cycles) > _PREDICTION_TOLERANCE * result.cycles
+    if off and result.exception is None:
         problems.append(
-            f"{item.name}: predicted cycles must be within {_PREDICTION_TOLERANCE:.0%} of "
-            f"{item.cycles:,}, not {item.predicted_cycles:,} ({error:+.1%})"
+            f"{result.name}: predicted cycles must be within {_PREDICTION_TOLERANCE:.0%} of "
+            f"{result.cycles:,}, not {result.predicted_cycles:,} ({error:+.1%})"
         )
     return problems
 

@@ -36,13 +36,13 @@ def sized_names(opcode: Opcode, config: Config) -> frozenset[str]:
     )
 
 
-def boundary_value(generator: random.Random, item: Field, config: Config) -> int:
+def boundary_value(generator: random.Random, field: Field, config: Config) -> int:
     """Draw a legal value of a field: first, last, a neighbour, or close to a carry."""
-    choices = item.allowed_values(config)
+    choices = field.allowed_values(config)
     if choices is not None:
         return int(generator.choice(choices))
-    low, high = item.limits(config)
-    carry = 1 << generator.randrange(item.bits)
+    low, high = field.limits(config)
+    carry = 1 << generator.randrange(field.bits)
     near = generator.choice((config.rows, config.columns, config.bus_bytes, config.bank_bytes))
     value = generator.choice(
         (low, low, low + 1, high, high, high - 1, carry, carry - 1, -carry, near, near + 1)

@@ -22,7 +22,7 @@ from matloom.verification.fields import (
 #: Number of repairs of a draw before it is replaced by another.
 _REPAIRS = 40
 
-#: Number of attempts to satisfy a wish with random other fields, and with small ones.
+#: Number of attempts to satisfy a goal with random other fields, and with small ones.
 _GRANTS = 3
 
 _DRAM_PAGE = 4096
@@ -82,25 +82,25 @@ def random_instruction(
 
 
 def instruction_for_goal(
-    generator: random.Random, space: Space, wish: CoverageGoal, most_steps: int
+    generator: random.Random, space: Space, goal: CoverageGoal, most_steps: int
 ) -> dict[str, int] | None:
-    """Return fields of a legal instruction, like `random_instruction`, that satisfy a wish.
+    """Return fields of a legal instruction, like `random_instruction`, that satisfy a goal.
 
-    All other fields are random if they fit, and small otherwise. Returns None if the wish is
+    All other fields are random if they fit, and small otherwise. Returns None if the goal is
     impossible in this space.
     """
-    config, opcode = space.config, wish.opcode
+    config, opcode = space.config, goal.opcode
     fields = body_fields(opcode, config)
     for attempt in range(2 * _GRANTS):
-        wanted = wish.fixed if attempt < _GRANTS else wish.small
+        wanted = goal.fixed if attempt < _GRANTS else goal.small
         values = {**draw_fields(generator, config, opcode), **wanted}
         # In modes other than i8xi8, a plain field is 0 even if pinned.
         other = bool(wanted.get("mode"))
         pinned = {name for name in wanted if not (other and fields[name].plain)}
         if _fit(generator, space, opcode, values, pinned, most_steps):
             for _again in range(4):
-                placed = _choose_bases(generator, space, opcode, values, wish)
-                if placed and wish.fixed.items() <= values.items():
+                placed = _choose_bases(generator, space, opcode, values, goal)
+                if placed and goal.fixed.items() <= values.items():
                     return values
     return None
 
@@ -178,7 +178,7 @@ def _choose_bases(
     space: Space,
     opcode: Opcode,
     values: dict[str, int],
-    wish: CoverageGoal | None = None,
+    goal: CoverageGoal | None = None,
 ) -> bool:
     """Choose the base of every extent in place; return whether the instruction is then legal."""
     config = space.config
@@ -192,25 +192,25 @@ def _choose_bases(
         low, high = space.bounds(memory, base, values)
         if not size:
             low, high = space.bounds(memory, "", values)
-        wanted = wish.place if wish and wish.base == base else None
+        wanted = goal.place if goal and goal.base == base else None
         place = _base(generator, (low, high), size, _bank_size(config, memory), wanted)
         values[base] = place // (unit := _boundary(base, values, config)) * unit
         if values[base] < low:
             return False
     both = {(AddressSpace.SPAD, "source_addr"), (AddressSpace.SPAD, "dest_addr")} <= sizes.keys()
     if both and generator.random() < 0.3:
-        _put_in_place(space, values, wish)
+        _put_in_place(space, values, goal)
     instruction = Instruction(opcode, values)
     return illegal_field(instruction, config) is None and not overlaps_itself(instruction, config)
 
 
-def _put_in_place(space: Space, values: dict[str, int], wish: CoverageGoal | None) -> None:
-    """Let a POST write where it reads; for a wish about its source, read where it writes."""
+def _put_in_place(space: Space, values: dict[str, int], goal: CoverageGoal | None) -> None:
+    """Let a POST write where it reads; for a goal about its source, read where it writes."""
     first, end = space.results
     source, pitch = values["source_addr"], values["source_pitch"]
-    wished = wish is not None and "source_pitch" in wish.fixed
+    goal_is_source = goal is not None and "source_pitch" in goal.fixed
     span = (values["height"] - 1) * pitch + (values["width"] - 1) * values["x_step"]
-    if not wished:
+    if not goal_is_source:
         values |= {"source_addr": values["dest_addr"], "source_pitch": values["dest_pitch"]}
     elif first <= source and source + span + 4 * values["oc_blocks"] * space.config.columns <= end:
         values |= {"dest_addr": source, "dest_pitch": pitch}

@@ -389,9 +389,9 @@ def clear_state(driver: Driver) -> None:
     _run_order(driver, order, 0)
 
 
-def _run_order(driver: Driver, order: DependencyTracker, output_bytes: int) -> bytes:
-    order.end()
-    commands = b"".join(pack(instruction) for instruction in order.instructions)
+def _run_order(driver: Driver, tracker: DependencyTracker, output_bytes: int) -> bytes:
+    tracker.end()
+    commands = b"".join(pack(instruction) for instruction in tracker.instructions)
     driver.allocate({Region.PROGRAM: len(commands), Region.OUTPUT: output_bytes})
     driver.write_region(Region.PROGRAM, 0, commands)
     driver.run(0, len(commands))

@@ -14,10 +14,10 @@ from matloom.coverage.variants import kind_of, smallest_instruction, variants
 from matloom.verification.instructions import Space, instruction_for_goal
 from matloom.verification.random_programs import REGION_BYTES, Draw, RandomProgram, random_stream
 
-#: Maximum number of wishes per stream.
+#: Maximum number of goals per stream.
 _WISHES = 24
 
-#: Approximate cycles of a wished instruction: preferred, and at most, which is enough for the
+#: Approximate cycles of an instruction for a goal: preferred, and at most, which is enough for the
 #: largest value of any count.
 _FEW_STEPS, _MOST_STEPS = 1500, 200_000
 
@@ -59,10 +59,10 @@ def steered_streams(coverage: Coverage, seed: int) -> Iterator[Steered]:
         match generator.choice(wanted or [""]):
             case "field":
                 stall = generator.choice(lacks["field"]).rsplit(" ", 1)[1]
-                wishes = [
+                goals = [
                     each[: -len(stall) - 1] for each in lacks["field"] if each.endswith(f" {stall}")
                 ]
-                stream = _stream_for_points(number, coverage, wishes)
+                stream = _stream_for_points(number, coverage, goals)
             case "flight":
                 stream = _stream_of_pairs(number, coverage, lacks["flight"])
             case "wait":
@@ -88,8 +88,8 @@ def _stream_of_pairs(seed: int, coverage: Coverage, points: list[str]) -> Random
     for unit in UNITS:
         for variant in variants(unit, config):
             small = smallest_instruction(variant, config)
-            wish = CoverageGoal(opcode=unit, fixed=dict(variant.fixed), small=small)
-            kinds.setdefault(kind_of(unit, variant.fixed), []).append(wish)
+            goal = CoverageGoal(opcode=unit, fixed=dict(variant.fixed), small=small)
+            kinds.setdefault(kind_of(unit, variant.fixed), []).append(goal)
     pairs = []
     for point in generator.sample(points, min(len(points), _WISHES // 4)):
         word = " then " if " then " in point else " overtakes "
@@ -101,7 +101,7 @@ def _stream_of_pairs(seed: int, coverage: Coverage, points: list[str]) -> Random
 
 
 class _SteeredDraw(Draw):
-    """Draws one stream that contains wished instructions."""
+    """Draws one stream that contains instructions for goals."""
 
     def __init__(self, seed: int, config: Config, region_bytes: int = REGION_BYTES):
         super().__init__(seed, config, region_bytes)
@@ -113,14 +113,14 @@ class _SteeredDraw(Draw):
                 config=config, regions=self.space.regions, fetched=(0, 0), results=(0, size)
             )
 
-    def stream_for(self, wishes: Mapping[str, CoverageGoal]) -> RandomProgram:
+    def stream_for(self, goals: Mapping[str, CoverageGoal]) -> RandomProgram:
         """Return a stream that should reach coverage points, given what each one needs."""
         self._begin()
         granted, reached = 0, set[str]()
-        for point, wish in wishes.items():
+        for point, goal in goals.items():
             if granted == _WISHES:
                 break
-            if point not in reached and self._append_for_goal(wish, _MOST_STEPS, reached, point):
+            if point not in reached and self._append_for_goal(goal, _MOST_STEPS, reached, point):
                 granted += 1
         return self._end(_SHORT)
 
@@ -133,25 +133,25 @@ class _SteeredDraw(Draw):
         return self._end(_SHORT)
 
     def _append_for_goal(
-        self, wish: CoverageGoal, most_steps: int, reached: set[str], point: str
+        self, goal: CoverageGoal, most_steps: int, reached: set[str], point: str
     ) -> bool:
-        """Append a wished instruction if possible; record what it reaches."""
-        if not self._fetches and wish.opcode is Opcode.EXEC:
+        """Append an instruction for a goal if possible; record what it reaches."""
+        if not self._fetches and goal.opcode is Opcode.EXEC:
             return False
-        if not self._fetches and wish.opcode is Opcode.POST:
+        if not self._fetches and goal.opcode is Opcode.POST:
             free = {"channel_bias": 0, "channel_scale": 0}
-            if any(wish.fixed.get(name) for name in free):
+            if any(goal.fixed.get(name) for name in free):
                 return False
-            wish = CoverageGoal(**{**vars(wish), "fixed": {**wish.fixed, **free}})
+            goal = CoverageGoal(**{**vars(goal), "fixed": {**goal.fixed, **free}})
         room, values = self._remaining_space(), None
         for budget in (min(most_steps, _FEW_STEPS), most_steps):
-            values = values or instruction_for_goal(self.random, room, wish, budget)
+            values = values or instruction_for_goal(self.random, room, goal, budget)
         if values is None:
             return False
         windows: dict[Region, Window] = {each: (0, size) for each, size in room.regions.items()}
-        found = set(fields_reached(Instruction(wish.opcode, values), self.config, windows))
+        found = set(fields_reached(Instruction(goal.opcode, values), self.config, windows))
         if point and point not in found:
             return False
-        self._append_values(wish.opcode, values)
+        self._append_values(goal.opcode, values)
         reached |= found
         return True

@@ -145,12 +145,12 @@ class Legality(wiring.Component):
             if item.name in names
         ]
 
-    def _field_faults(self, item: Field, value: Value) -> list[Value]:
-        low, high = item.limits(self._config)
+    def _field_faults(self, field: Field, value: Value) -> list[Value]:
+        low, high = field.limits(self._config)
         # Bits beyond its span are reserved.
-        smallest, largest = replace(item, bits=item.span_bits(self._config)).range
-        value = value[: item.span_bits(self._config)]
-        if item.signed:
+        smallest, largest = replace(field, bits=field.span_bits(self._config)).range
+        value = value[: field.span_bits(self._config)]
+        if field.signed:
             value = value.as_signed()
         faults = []
         if low > smallest:
@@ -158,12 +158,12 @@ class Legality(wiring.Component):
             faults.append(value == 0 if low == 1 and smallest == 0 else value < low)
         if high < largest:
             faults.append(value > high)
-        if item.multiple is not None:
-            faults.append(value[: (item.unit(self._config) - 1).bit_length()].any())
-        choices = item.allowed(self._config)
+        if field.multiple is not None:
+            faults.append(value[: (field.unit(self._config) - 1).bit_length()].any())
+        choices = field.allowed(self._config)
         if choices is not None and set(choices) != set(range(smallest, largest + 1)):
             faults.append(~Cat(value == choice for choice in choices).any())
-        if item.plain and self._config.mode_numbers != (0,):
+        if field.plain and self._config.mode_numbers != (0,):
             # These fields are in EXEC.
             faults.append(value.any() & slice_field(self.word, Opcode.EXEC, "mode").any())
         return faults

@@ -55,16 +55,16 @@ def component(chip: Chip) -> str:
     return "\n\n".join([head.rstrip(), *parts]) + "\n"
 
 
-def _interface(item: Interface, named: dict[Kind, str], outstanding: int) -> Iterator[str]:
+def _interface(interface: Interface, named: dict[Kind, str], outstanding: int) -> Iterator[str]:
     """Yield the commands of an interface; `named` are the names of all by kind."""
-    yield f"# {item.doc}"
-    yield f"add_interface {item.name} {_TYPES[item.kind]}"
-    for name, value in _properties(item.kind, named, outstanding).items():
-        yield f"set_interface_property {item.name} {name} {value}"
-    for role, port in item.signals.items():
-        direction = port["direction"].capitalize()
-        role = _ROLES.get(item.kind, role)
-        yield f"add_interface_port {item.name} {port['name']} {role} {direction} {port['width']}"
+    yield f"# {interface.doc}"
+    yield f"add_interface {interface.name} {_TYPES[interface.kind]}"
+    for name, value in _properties(interface.kind, named, outstanding).items():
+        yield f"set_interface_property {interface.name} {name} {value}"
+    for role, port in interface.signals.items():
+        direction, width = port["direction"].capitalize(), port["width"]
+        role = _ROLES.get(interface.kind, role)
+        yield f"add_interface_port {interface.name} {port['name']} {role} {direction} {width}"
 
 
 def _properties(kind: Kind, named: dict[Kind, str], outstanding: int) -> dict[str, object]:

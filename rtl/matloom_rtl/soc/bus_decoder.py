@@ -64,10 +64,10 @@ class BusDecoder(wiring.Component):
         return m
 
 
-def _within(adr, item: SocRegion):
+def _within(adr, region: SocRegion):
     """Return whether a word address is in a region."""
-    bits = (item.bytes - 1).bit_length()
-    unit = (item.bytes & -item.bytes).bit_length() - 1
+    bits = (region.bytes - 1).bit_length()
+    unit = (region.bytes & -region.bytes).bit_length() - 1
     # Always true if the region is a power of two.
-    inside = adr[unit - 2 : bits - 2] < item.bytes >> unit
-    return (adr[bits - 2 :] == item.base >> bits) & inside
+    inside = adr[unit - 2 : bits - 2] < region.bytes >> unit
+    return (adr[bits - 2 :] == region.base >> bits) & inside

@@ -95,16 +95,18 @@ def isa_page() -> str:
     return "\n".join(parts)
 
 
-def _limits(item: Field) -> str:
+def _limits(field: Field) -> str:
     """Return the smallest and largest legal value, or the property that defines a limit."""
-    low, high = item.range
-    if item.span is not None:
-        bits = f"min({item.bits}, `{item.span}`)"
-        low_text = f"-2 ** ({bits} - 1)" if item.signed else str(low)
-        return f"{low_text if item.low is None else item.low} .. below 2 ** " + (
-            f"({bits} - 1)" if item.signed else bits
+    low, high = field.range
+    if field.span is not None:
+        bits = f"min({field.bits}, `{field.span}`)"
+        low_text = f"-2 ** ({bits} - 1)" if field.signed else str(low)
+        return f"{low_text if field.low is None else field.low} .. below 2 ** " + (
+            f"({bits} - 1)" if field.signed else bits
         )
-    return f"{low if item.low is None else item.low} .. {high if item.high is None else item.high}"
+    return (
+        f"{low if field.low is None else field.low} .. {high if field.high is None else field.high}"
+    )
 
 
 def _where_available(rule: Rounding) -> str:
@@ -114,9 +116,9 @@ def _where_available(rule: Rounding) -> str:
     return "yes" if rule in SUPPORTED_ROUNDINGS else "reserved"
 
 
-def _register_doc(item: Register) -> str:
-    locked = "; locked while busy: a write answers SLVERR" if item.locked else ""
-    return item.doc + locked + (f"; needs `{item.needs}`" if item.needs else "")
+def _register_doc(register: Register) -> str:
+    locked = "; locked while busy: a write answers SLVERR" if register.locked else ""
+    return register.doc + locked + (f"; needs `{register.needs}`" if register.needs else "")
 
 
 def registers_page() -> str:

@@ -48,13 +48,13 @@ def convert_product(values: Values, model: Model, node: Any) -> Claim:
 
 
 def _operand(
-    values: Values, model: Model, name: str, kind: Quantisation, *, transposed: bool
+    values: Values, model: Model, name: str, quantisation: Quantisation, *, transposed: bool
 ) -> tuple[int, bool]:
     """Return an int8 tensor of an operand, and whether its matrices are transposed."""
     if name in model.constants:
         data = model.constant(name)
         _check(data.dtype.name, data.ndim)
-        signed = as_int8(kind, data.dtype.name)
+        signed = as_int8(quantisation, data.dtype.name)
         if data.dtype == np.uint8:
             data = (data.astype(np.int16) - 128).astype(np.int8)
         return values.constant(data, name, signed), transposed
@@ -67,7 +67,7 @@ def _operand(
     last = {order[-1] for order in value.held}
     swapped = rows in last and columns not in last
     order = (*batch, columns, rows) if swapped else (*batch, rows, columns)
-    return values.bytes_of(name, order, kind), transposed != swapped
+    return values.bytes_of(name, order, quantisation), transposed != swapped
 
 
 def _check(dtype: str, rank: int) -> None:

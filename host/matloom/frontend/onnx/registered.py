@@ -53,7 +53,7 @@ def add_shapes(model: Any) -> bool:
 
 
 def add_registered(
-    values: Values, constants: Model, operator: RegisteredOperator, node: Any, index: int
+    values: Values, model: Model, operator: RegisteredOperator, node: Any, index: int
 ) -> None:
     """Add the nodes of a registered operator.
 
@@ -65,11 +65,11 @@ def add_registered(
         Its shapes, kernel or stages do not fit.
     """
     for name in (*node.input, *node.output):
-        if name not in values.known and name not in constants.constants:
+        if name not in values.known and name not in model.constants:
             raise Unsupported(f"has {name!r}, whose shape is known only at run time")
     inputs = [
-        values.constant(constants.constant(name), name)
-        if name in constants.constants
+        values.constant(model.constant(name), name)
+        if name in model.constants
         else values.file_tensor(name)
         for name in node.input
     ]
@@ -103,9 +103,9 @@ def _plain(value: Any) -> Any:
     return [_plain(item) for item in value] if isinstance(value, list) else value
 
 
-def _input(constants: Model, known: Mapping[str, Tensor], name: str) -> Tensor | None:
-    if name in constants.constants:
-        data = constants.constant(name)
+def _input(model: Model, known: Mapping[str, Tensor], name: str) -> Tensor | None:
+    if name in model.constants:
+        data = model.constant(name)
         return Tensor(name=name, shape=data.shape, dtype=data.dtype.name, data=data)
     return known.get(name)
 

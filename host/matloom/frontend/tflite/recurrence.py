@@ -207,8 +207,8 @@ class _Writer:
     def _constant(self, name: str, data: Array, quantisation: Quantisation | None = None) -> int:
         return self._tensor(name, data.shape, data.dtype.name, quantisation, data)
 
-    def _like(self, name: str, kind: Tensor) -> int:
-        return self._tensor(name, kind.shape, kind.dtype, kind.quantisation)
+    def _like(self, name: str, like: Tensor) -> int:
+        return self._tensor(name, like.shape, like.dtype, like.quantisation)
 
     def _tensor(
         self,

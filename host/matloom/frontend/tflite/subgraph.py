@@ -200,7 +200,7 @@ class SubgraphReader:
             if name in VARIABLE_OPERATORS:
                 return self._variable(name, index, operator, *ends)
             if name == "GATHER":
-                return [self._node(Op.STRIDED_SLICE, index, operator, *ends, read=gather)]
+                return [self._node(Op.STRIDED_SLICE, index, operator, *ends, reader=gather)]
             if name in EXPANDED:
                 return EXPANDED[name](
                     FileItem(index, name, operator, inputs, outputs), self._additions
@@ -262,9 +262,9 @@ class SubgraphReader:
         operator: Any,
         given: list[int],
         made: list[int],
-        read: Reader | None = None,
+        reader: Reader | None = None,
     ) -> Node:
-        """Return the node of an operator, with attributes from `read` or the operator's reader."""
+        """Return the node of an operator; by default, its own reader reads the attributes."""
         if given and given[-1] == -1:
             del given[-1]
         if not given or not made or -1 in given:
@@ -272,7 +272,7 @@ class SubgraphReader:
         if op in RESHAPES:
             del given[1:]
         inputs, outputs = ([self.known[number] for number in side] for side in (given, made))
-        attributes = (read or READERS[op])(operator, inputs, outputs)
+        attributes = (reader or READERS[op])(operator, inputs, outputs)
         kept = [at for at in OPERANDS.get(op, range(len(given))) if at < len(given)]
         node = Node(
             op=op,

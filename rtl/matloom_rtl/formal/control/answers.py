@@ -96,8 +96,8 @@ class _Instruction:
         before.
     """
 
-    def __init__(self, m: Module, unit: Dispatch, followed: InstructionFlow):
-        first, opcode = followed.first, followed.head[:4]
+    def __init__(self, m: Module, unit: Dispatch, flow: InstructionFlow):
+        first, opcode = flow.first, flow.head[:4]
         self.taken = Signal(3)
         self.age = Signal(6)
         self.number = Signal(32)
@@ -107,20 +107,20 @@ class _Instruction:
         self.short = Cat((opcode == each) & (self.taken < count) for each, count in words.items())
         whole = Cat((opcode == each) & (self.taken == count) for each, count in words.items())
         self.early = Cat(
-            wait > many for wait, many in zip(followed.waits, followed.many, strict=True)
+            wait > many for wait, many in zip(flow.waits, flow.many, strict=True)
         ).any()
         m.d.comb += [
             self.whole.eq(~first & whole.any()),
             self.known.eq(Cat(opcode == each.value for each in FORMATS).any()),
         ]
         m.d.sync += [
-            self.taken.eq(Mux(first, 0, self.taken) + followed.takes),
+            self.taken.eq(Mux(first, 0, self.taken) + flow.takes),
             self.age.eq(Mux(self.whole, self.age + ~self.age.all(), 0)),
             self.number.eq(self.number + unit.issue.any()),
         ]
 
 
-def _cause(checks: _Answers, followed: InstructionFlow, now: _Instruction):
+def _cause(checks: _Answers, flow: InstructionFlow, now: _Instruction):
     """Return the cause of the first check that fails, with extents last."""
     cause = checks.bounds.fault
     for applies, each in (
@@ -129,7 +129,7 @@ def _cause(checks: _Answers, followed: InstructionFlow, now: _Instruction):
         (checks.illegal, Fault.ILLEGAL_FIELD),
         (~now.whole, Fault.COMMAND_RANGE),
         (~now.known, Fault.ILLEGAL_OPCODE),
-        (followed.first, Fault.COMMAND_RANGE),
+        (flow.first, Fault.COMMAND_RANGE),
     ):
         cause = Mux(applies, each, cause)
     return cause

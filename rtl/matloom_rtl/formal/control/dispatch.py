@@ -114,31 +114,31 @@ def dispatches(unit: Dispatch) -> Claim:
     return Claim(module=m, ports=(*free, *inputs_of(unit)))
 
 
-def _waits(m: Module, unit: Dispatch, followed: InstructionFlow) -> None:
+def _waits(m: Module, unit: Dispatch, flow: InstructionFlow) -> None:
     """Claim the notes of an instruction: for each unit, whether it waits, and its target."""
     queues = [getattr(unit, each.name.lower()) for each in UNITS]
-    is_end = followed.head[:4] == Opcode.END.value
+    is_end = flow.head[:4] == Opcode.END.value
     for number, opcode in enumerate(UNITS):
-        wait, count = followed.waits[number], followed.count[number]
+        wait, count = flow.waits[number], flow.count[number]
         issued, target = unit.issue[number], (count - wait)[: len(count)]
         for each, queue in enumerate(queues):
-            notes, mine = queue.payload, followed.gives[each] & ~is_end
+            notes, mine = queue.payload, flow.gives[each] & ~is_end
             m.d.comb += [
                 implies(mine, notes.waits[number] == (wait != 0)),
                 implies(mine, notes.targets[number] == target),
             ]
         m.d.comb += [
             # END may be given to any queue; it is never issued.
-            implies(followed.gives[number], (followed.head[:4] == opcode.value) | is_end),
-            implies(issued, followed.head[:4] == opcode.value),
-            implies(unit.issue.any(), wait <= followed.many[number]),
+            implies(flow.gives[number], (flow.head[:4] == opcode.value) | is_end),
+            implies(issued, flow.head[:4] == opcode.value),
+            implies(unit.issue.any(), wait <= flow.many[number]),
         ]
 
 
-def dispatch_lemmas(m: Module, whitebox: Whitebox, followed: InstructionFlow) -> None:
+def dispatch_lemmas(m: Module, whitebox: Whitebox, flow: InstructionFlow) -> None:
     """Lemmas: contents of the dispatcher's registers, by state."""
     unit = whitebox.unit
-    first, head, opcodes, apart = followed.first, followed.head, followed.opcodes, followed.apart
+    first, head, opcodes, apart = flow.first, flow.head, flow.opcodes, flow.apart
     word = whitebox.register(name="word")
     whole, given = (whitebox.register(name=name) for name in ("whole", "given"))
     place = whitebox.register(name="place")
@@ -147,19 +147,19 @@ def dispatch_lemmas(m: Module, whitebox: Whitebox, followed: InstructionFlow) ->
     # Two cycles after the first word, its decoded values are registered.
     known = Signal(2)
     m.d.sync += known.eq(Mux(first, 0, Cat(1, known)))
-    unissued = followed.unissued
+    unissued = flow.unissued
     m.d.comb += [
         implies(~first, word[: len(head)] == head),
         Assert(place[0] == first),
         Assert((place & (place - 1)) == 0),
         Assert(unit.i.ready == whitebox.in_states("Assemble")),
-        implies(unit.i.ready & ~unit.issue.any(), place == (1 << followed.taken)[:LONGEST]),
+        implies(unit.i.ready & ~unit.issue.any(), place == (1 << flow.taken)[:LONGEST]),
         implies(
             unit.i.ready & ~first,
-            (Cat(followed.taken < words for words in _WORDS) & opcodes).any(),
+            (Cat(flow.taken < words for words in _WORDS) & opcodes).any(),
         ),
         *(
-            implies(whole & opcodes[number], followed.taken == words)
+            implies(whole & opcodes[number], flow.taken == words)
             for number, words in enumerate(_WORDS)
         ),
         implies(known[0], mine == opcodes),
@@ -175,7 +175,7 @@ def dispatch_lemmas(m: Module, whitebox: Whitebox, followed: InstructionFlow) ->
         implies(whitebox.in_states(*_WHOLE[:5]), whole & ~first),
         implies(whitebox.in_states("Look-Again", "Judge"), known[0]),
         implies(whole, whitebox.in_states(*_WHOLE)),
-        implies(followed.ended, whitebox.in_states("Halted")),
+        implies(flow.ended, whitebox.in_states("Halted")),
         # Cycles since the one before was issued.
         implies(~first & opcodes.any(), apart != 0),
         *(
@@ -183,8 +183,8 @@ def dispatch_lemmas(m: Module, whitebox: Whitebox, followed: InstructionFlow) ->
             for number, state in zip((2, 3, 4, 5, 5), _WHOLE, strict=False)
         ),
     ]
-    for number, wait in enumerate(followed.waits):
-        many, count = followed.many[number], followed.count[number]
+    for number, wait in enumerate(flow.waits):
+        many, count = flow.many[number], flow.count[number]
         enough = whitebox.register(name=f"enough_{UNITS[number].name.lower()}")
         m.d.comb += [
             Assert(unit.issued[number] == count),

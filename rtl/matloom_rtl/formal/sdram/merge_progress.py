@@ -156,13 +156,13 @@ def progress(unit: Merge) -> Claim:
     return Claim(module=m, ports=(mark, *parts.ports, *inputs_of(unit)))
 
 
-def _lemmas(m: Module, whitebox: Whitebox, parts: _Parts, owed: _PendingWork) -> None:
+def _lemmas(m: Module, whitebox: Whitebox, parts: _Parts, pending: _PendingWork) -> None:
     """Claim where each beat, burst and read in flight is."""
     unit, queue, head, whole = parts.unit, parts.queue, parts.head.o, parts.whole.o
     (lacks, lasts), (newest_lacks, newest_last) = queue.counts, queue.newest
-    head_lacks, active = head.valid & ~head.payload.strb.all(), owed.left != 0
+    head_lacks, active = head.valid & ~head.payload.strb.all(), pending.left != 0
     head_last, whole_last = head.valid & head.payload.last, whole.valid & whole.payload.last
-    own = owed.own + parts.found.level
+    own = pending.own + parts.found.level
     freed = Signal()
     shown = parts.shown.o.valid
     m.d.sync += freed.eq(unit.axi_read.r.valid & unit.axi_read.r.ready)
@@ -170,29 +170,29 @@ def _lemmas(m: Module, whitebox: Whitebox, parts: _Parts, owed: _PendingWork) ->
         name: whitebox.register(name=name)
         for name in ("waits", "active", "wanted", "owed", "freed")
     }
-    promised = owed.beats + parts.beats.level + shown + freed
+    promised = pending.beats + parts.beats.level + shown + freed
     waits, waiting = held["waits"], whitebox.register(name="waiting")
     m.d.comb += [
-        implies(waits, waiting == owed.waiting.as_value()),
+        implies(waits, waiting == pending.waiting.as_value()),
         Assert(held["active"] == active),
-        implies(active, whitebox.register(name="left") == (owed.left - 1)[:8]),
-        Assert((held["wanted"] == owed.lacking) & (owed.left <= _LONGEST)),
+        implies(active, whitebox.register(name="left") == (pending.left - 1)[:8]),
+        Assert((held["wanted"] == pending.lacking) & (pending.left <= _LONGEST)),
         Assert((held["owed"] == own) & (own <= _READS)),
         Assert(held["freed"] == freed),
         Assert((whitebox.register(name="promised") == promised) & (promised <= _ROOM)),
-        Assert(whitebox.register(name="under_way") == owed.open_ + parts.responses.level),
-        Assert(owed.open_ + parts.responses.level <= BURSTS),
+        Assert(whitebox.register(name="under_way") == pending.open_ + parts.responses.level),
+        Assert(pending.open_ + parts.responses.level <= BURSTS),
         # Each partial beat is yet to be requested, requested, or has been read.
-        Assert(lacks + head_lacks == own + owed.lacking),
+        Assert(lacks + head_lacks == own + pending.lacking),
         # Each burst without a response is at memory, or its last beat is here or to come.
-        Assert(owed.open_ == owed.sent + lasts + head_last + whole_last + active),
-        implies(owed.lacking & (queue.level != 0), newest_lacks & (newest_last == ~active)),
-        implies(owed.lacking & (queue.level == 0) & head.valid, head_lacks),
-        implies(owed.lacking & (queue.level == 0) & head.valid, head_last == ~active),
+        Assert(pending.open_ == pending.sent + lasts + head_last + whole_last + active),
+        implies(pending.lacking & (queue.level != 0), newest_lacks & (newest_last == ~active)),
+        implies(pending.lacking & (queue.level == 0) & head.valid, head_lacks),
+        implies(pending.lacking & (queue.level == 0) & head.valid, head_last == ~active),
     ]
 
 
-def _ranks(m: Module, whitebox: Whitebox, parts: _Parts, owed: _PendingWork):
+def _ranks(m: Module, whitebox: Whitebox, parts: _Parts, pending: _PendingWork):
     """Claim that memory's every step brings an arbitrary beat that must be read closer.
 
     First each response does, until no older burst contains the beat; then each address sent, of
@@ -206,11 +206,11 @@ def _ranks(m: Module, whitebox: Whitebox, parts: _Parts, owed: _PendingWork):
     rank = Signal(6)
     before = Signal(6)
     settled, recent = (whitebox.register(name=name) for name in ("settled", "recent"))
-    lacks = owed.taken & ~unit.axi_write.w.payload.strb.all()
+    lacks = pending.taken & ~unit.axi_write.w.payload.strb.all()
     pops = asked.unit.r_rdy & asked.unit.r_en
     may = parts.addresses.i.ready & asked.unit.w_rdy
-    responds, full = unit.memory_write.b.valid, owed.own + parts.found.level == _READS
-    with m.If(wants & owed.mine):
+    responds, full = unit.memory_write.b.valid, pending.own + parts.found.level == _READS
+    with m.If(wants & pending.mine):
         m.d.sync += [wants.eq(0), place.eq(asked.level - pops + 1)]
     with m.Elif(place != 0):
         m.d.sync += place.eq(place - pops)
@@ -218,7 +218,7 @@ def _ranks(m: Module, whitebox: Whitebox, parts: _Parts, owed: _PendingWork):
         m.d.sync += wants.eq(1)
     nearer = Signal()
     m.d.comb += rank.eq(
-        Mux(place != 0, place, Mux(settled, _MAY + recent, _MUST_WAIT + owed.open_))
+        Mux(place != 0, place, Mux(settled, _MAY + recent, _MUST_WAIT + pending.open_))
     )
     m.d.sync += [
         follows.eq(wants | (place > pops)),
@@ -228,15 +228,15 @@ def _ranks(m: Module, whitebox: Whitebox, parts: _Parts, owed: _PendingWork):
     m.d.comb += [
         # A queue entry keeps its position and its contents.
         Assume(~((place == 1) & asked.unit.r_rdy) | asked.unit.r_data),
-        Assume(~((place > 1) & asked.unit.r_rdy & asked.unit.r_data) | (owed.own > 1)),
+        Assume(~((place > 1) & asked.unit.r_rdy & asked.unit.r_data) | (pending.own > 1)),
         implies(follows, (rank <= before) & (~nearer | (rank < before))),
         # Only memory is being waited for.
         implies(~may, parts.addresses.o.valid | (asked.level == _ASKED)),
         implies(parts.addresses.o.valid, unit.memory_read.ar.valid & (asked.level != 0)),
         # Lemmas.
-        implies(wants, owed.lacking & (place == 0)),
+        implies(wants, pending.lacking & (place == 0)),
         Assert(place <= asked.level),
-        implies(place != 0, owed.own != 0),
+        implies(place != 0, pending.own != 0),
         Cover((place == 2) & pops),
     ]
     return mark
