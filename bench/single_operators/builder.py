@@ -151,8 +151,8 @@ def input_arrays(network: FileNetwork, seed: int, calls: int = 3) -> list[list[N
         arrays = []
         for number in network.inputs:
             tensor = network.tensors[number]
-            if tensor.input is not None:
-                arrays.append(tensor.input)
+            if tensor.given is not None:
+                arrays.append(tensor.given)
                 continue
             array = _random(noise, tensor.shape, tensor.dtype, (3.0, 8.0, 100.0)[call % 3])
             if call == 1 and tensor.dtype in ("int8", "uint8", "int16") and array.size:

@@ -249,7 +249,7 @@ class Exploration:
         cycles, why = self._known[text]
         return ExploredPoint(
             text=text,
-            uses={name: round(use.used_bins) for name, use in engine.uses.items()},
+            uses={name: round(use.used) for name, use in engine.uses.items()},
             mhz=round(min(self.part.clock_mhz, engine.mhz or self.part.clock_mhz), 2),
             cycles=cycles,
             why=why,

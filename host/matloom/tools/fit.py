@@ -92,14 +92,14 @@ class Part:
 class Use:
     """Share of a resource that a whole board uses, and the share that can be used."""
 
-    used_bins: float
+    used: float
     room: float
     available: int
 
     @property
     def beyond(self) -> float:
         """Fraction by which the resource is exceeded; negative if it fits."""
-        return self.used_bins / self.room - 1
+        return self.used / self.room - 1
 
 
 @dataclass(kw_only=True)
@@ -146,7 +146,7 @@ class FittedEngine:
     @property
     def is_beyond_routed(self) -> bool:
         """Whether it has more tables than any design routed on its device, so routing may fail."""
-        return self.uses["tables"].used_bins > self.routed * _LIKE_ROUTED
+        return self.uses["tables"].used > self.routed * _LIKE_ROUTED
 
     @property
     def fits(self) -> bool:
@@ -246,7 +246,7 @@ class Fit:
         }
         fill = FILL | {"tables": _ROUTABLE.get(part.family, FILL["tables"])}
         uses = {
-            name: Use(used_bins=needs[name], room=fill[name] * available, available=available)
+            name: Use(used=needs[name], room=fill[name] * available, available=available)
             for name, available in part.capacity.items()
         }
         return FittedEngine(

@@ -56,7 +56,7 @@ def test_a_network_on_the_host_only_has_a_page():
     report = make_report(program, "model", [])
     profile = make_profile(program, report, advise=None)
     alone = type(profile)(
-        program=program, report=report, found=(), operators=(), traffic={}, advice=()
+        program=program, report=report, timelines=(), operators=(), traffic={}, advice=()
     )
     assert "<h2" in to_html(alone, compare_profiles(profile.as_dict(), profile.as_dict()))
 
