@@ -22,7 +22,6 @@ _OFF_GRID = 1e-3
 #: Number of passes that fit one end, then the other.
 _ROUNDS = 2
 
-_Numbers = npt.NDArray[np.float64]
 _Cost = Callable[[Histogram, Range, int], float]
 
 

@@ -74,7 +74,7 @@ class FloatMultiply(wiring.Component):
                 delay(m, flag, 3, name)
                 for flag, name in ((sign, "sign"), (zero, "zero"), (infinite, "infinite"))
             )
-            fraction, exponent = self._round(m, fraction, exponent)
+            fraction, exponent = self._round(fraction, exponent)
             infinite_all = infinite | above
         else:
             fraction, exponent = Cat(Const(0, 2), fraction), exponent[:8]
@@ -109,7 +109,7 @@ class FloatMultiply(wiring.Component):
         exponent = register(m, exponent & normal.replicate(8), "exponent_4")
         return shifted, exponent, above
 
-    def _round(self, m: Module, shifted, exponent):
+    def _round(self, shifted, exponent):
         """Return fraction and exponent of stage 5; only shifted results need rounding."""
         lost, kept = shifted[:2], shifted[2:-1]
         up = lost[1] & (lost[0] | kept[0])

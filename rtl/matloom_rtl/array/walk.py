@@ -218,7 +218,7 @@ class Walk(wiring.Component):
 
         walking = Signal()
         command = Signal(loops_layout(self._config), reset_less=True)
-        step = self._loops(m, command, following, waiting, advance, walking)
+        step = self._loops(m, following, waiting, advance, walking)
         # Commands that begin while none is waiting are never walked, so data need not depend on
         # `waiting`.
         with m.If(step.begin):
@@ -236,7 +236,7 @@ class Walk(wiring.Component):
         self._addresses(m, command, following, fixed, advance, busy, step)
         return m
 
-    def _loops(self, m: Module, command, incoming, waiting, advance, walking) -> _Loops:
+    def _loops(self, m: Module, incoming, waiting, advance, walking) -> _Loops:
         """Count the loops.
 
         Hundreds of registers depend on whether the vector is held back and on whether a command

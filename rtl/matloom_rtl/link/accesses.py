@@ -83,7 +83,7 @@ class Accesses(wiring.Component):
         ]
         m.d.comb += [channel.ready.eq(1) for channel in (lite.r, lite.b, read.r, write.b)]
         self._payloads(m, address, word, strobe)
-        taken = self._accepts(m, memory)
+        taken = self._accepts(memory)
         m.d.sync += [asks.eq(asks & ~taken[0]), names.eq(names & ~taken[1])]
         m.d.sync += [brings.eq(brings & ~taken[2]), self.done.eq(0)]
         m.d.comb += outside.eq(~self.memory & (self.address[ADDRESS_BITS:] != 0))
@@ -115,7 +115,7 @@ class Accesses(wiring.Component):
             write.w.payload.strb.eq(Cat(Mux(place == k, strobe, 0) for k in range(words))),
         ]
 
-    def _accepts(self, m: Module, memory):
+    def _accepts(self, memory):
         """Return whether a read address, a write address and a write word are accepted now."""
         lite, read, write = self.axi_lite, self.axi_read, self.axi_write
         return [

@@ -67,7 +67,7 @@ def gate(unit: UnitQueue) -> Claim:
     came, left = unit.i.valid & unit.i.ready, present & unit.o.valid & unit.o.ready
     fetched, level = unit.brings & (unit.index == 0), whitebox.child("fifo").unit.level
     _follow(m, unit, item, (came, left, fetched, level), (wait, issue, done, number))
-    _claim_notes(m, whitebox, item, present)
+    _claim_notes(m, whitebox, item)
     _claim_bounds(m, unit, item, issue)
     shown, head = unit.o.valid & present, item.is_head
     needs = Cat((item.waits[each] != 0) & (item.need[each] > 0) for each in range(len(UNITS)))
@@ -184,7 +184,7 @@ def _follow(m: Module, unit: UnitQueue, item: _MarkedInstruction, moves, events)
         m.d.sync += [item.place.eq(level + 1 - fetched), item.issued.eq(0), item.since.eq(0)]
 
 
-def _claim_notes(m: Module, whitebox: Whitebox, item: _MarkedInstruction, present) -> None:
+def _claim_notes(m: Module, whitebox: Whitebox, item: _MarkedInstruction) -> None:
     """Assume that the marked item's notes come with its last word; claim that they are kept."""
     unit = whitebox.unit
     first = FORMATS[unit._opcode].instruction_words - 1

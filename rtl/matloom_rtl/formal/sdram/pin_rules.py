@@ -81,7 +81,7 @@ class Rules:
             m.d.sync += self.is_open.eq(0)
         self.since = self._count(m)
         self._times(m)
-        self._order(m, unit)
+        self._order(m)
         self._refreshes(m, unit)
         self._data(m)
 
@@ -124,7 +124,7 @@ class Rules:
             implies(self.given.column, since["any_column"] >= columns),
         ]
 
-    def _order(self, m: Module, unit: SdramController) -> None:
+    def _order(self, m: Module) -> None:
         """Claim which rows must be open or closed, and the initialisation."""
         given, timing = self.given, self.waits
         self.up = Signal(range(timing.power_up + 1))

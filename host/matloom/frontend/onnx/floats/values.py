@@ -78,11 +78,11 @@ class FloatValues:
         if len(full) != len(shape):
             number = self.in_order(name, in_file_order(len(shape)))
             number = self.builder.add(Op.RESHAPE, [number], shape=full)
-            return self._reorder(number, in_file_order(len(order)), order, name)
+            return self._reorder(number, in_file_order(len(order)), order)
         held = self.held[name]
         if order not in held:
             before, number = next(iter(held.items()))
-            held[order] = self._reorder(number, before, order, name)
+            held[order] = self._reorder(number, before, order)
         return held[order]
 
     def in_file_order(self, name: str) -> int:
@@ -115,7 +115,7 @@ class FloatValues:
         """Return the number of a constant of one element."""
         return self.builder.constant(np.array([value], np.float32))
 
-    def _reorder(self, number: int, before: Order, after: Order, name: str) -> int:
+    def _reorder(self, number: int, before: Order, after: Order) -> int:
         """Return a tensor with its axes in another order; a RESHAPE where no element moves."""
         if before == after:
             return number
