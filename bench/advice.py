@@ -81,9 +81,11 @@ def main() -> None:
     parser.add_argument("networks", nargs="+", type=Path)
     parser.add_argument("--config", default="nano")
     parser.add_argument("--cycles", type=int, default=3_000_000)
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     false = 0
-    for name, line, gain in rows(given.networks, load_config(given.config), given.cycles):
+    for name, line, gain in rows(
+        arguments.networks, load_config(arguments.config), arguments.cycles
+    ):
         right = is_true(line, gain)
         false += not right
         print(

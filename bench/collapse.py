@@ -166,8 +166,8 @@ def main() -> None:
     labels = held_out.y[: len(samples)]
     report = {"spread": options.spread, "rows": {}}
     for name, choices in WAYS.items():
-        made = matloom.quantise(graph, samples, labels=labels, samples=CALIBRATION, **choices)
-        report["rows"][name] = figures(made.report)
+        quantised = matloom.quantise(graph, samples, labels=labels, samples=CALIBRATION, **choices)
+        report["rows"][name] = figures(quantised.report)
         print(name, report["rows"][name], flush=True)
         options.report.write_text(json.dumps(report, indent=1) + "\n")
 

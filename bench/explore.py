@@ -46,26 +46,26 @@ def main() -> None:
     parser.add_argument("--grid", type=int, default=2000)
     parser.add_argument("--points", type=int, default=500)
     parser.add_argument("--report", type=Path, help="JSON of the result")
-    given = parser.parse_args()
-    given.output.mkdir(parents=True, exist_ok=True)
+    arguments = parser.parse_args()
+    arguments.output.mkdir(parents=True, exist_ok=True)
 
     def exploration(name: str) -> Exploration:
         return Exploration(
             part=part_of(BOARD, None),
-            networks=tuple(given.network),
+            networks=tuple(arguments.network),
             memory=BOARD,
-            journal=given.output / name,
+            journal=arguments.output / name,
         )
 
     whole = explore.space()
     fitting = exploration("none")
     grid = [at for at in random.Random(1).sample(whole, len(whole)) if fitting.fits(at)]
-    grid = grid[: given.grid]
+    grid = grid[: arguments.grid]
     # Only engines that both know.
     explore.space = lambda: list(grid)
-    with kept(workers_of(given).make) as make:
+    with kept(workers_of(arguments).make) as make:
         begin, cpu = time.monotonic(), time.process_time()
-        found = exploration("points.jsonl").run(given.points, make)
+        found = exploration("points.jsonl").run(arguments.points, make)
         seconds, used = time.monotonic() - begin, time.process_time() - cpu
         print(f"{len(found)} points in {seconds:.0f} s ({used:.0f} CPU s in this process)")
         every = exploration("points.jsonl").run(len(grid), make, lambda done: print(done, end=" "))
@@ -74,8 +74,8 @@ def main() -> None:
     volumes = [hypervolume(front_of(each), corner) for each in (found, every)]
     result = {
         "board": BOARD,
-        "networks": given.network,
-        "workers": given.workers,
+        "networks": arguments.network,
+        "workers": arguments.workers,
         "grid": len(every),
         "points": len(found),
         "seconds": round(seconds),
@@ -83,8 +83,8 @@ def main() -> None:
         "fronts": [len(front_of(each)) for each in (found, every)],
     }
     print(json.dumps(result))
-    if given.report is not None:
-        given.report.write_text(json.dumps(result, indent=1) + "\n")
+    if arguments.report is not None:
+        arguments.report.write_text(json.dumps(result, indent=1) + "\n")
 
 
 if __name__ == "__main__":

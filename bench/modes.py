@@ -154,13 +154,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="What each mode costs on an ECP5.")
     parser.add_argument("--only", nargs="+", choices=sets, default=sets, metavar="MODES")
     parser.add_argument("--seed", type=int, default=SEED, help="Of the placement.")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     found = json.loads(REPORT.read_text())["results"] if REPORT.is_file() else []
     known = {"+".join(item["modes"]): item for item in found}
-    for name in given.only:
+    for name in arguments.only:
         print(name, flush=True)
         try:
-            known[name] = result = measure(sets[name], given.seed)
+            known[name] = result = measure(sets[name], arguments.seed)
         except FlowError as error:
             print(f"  {error}", flush=True)
             continue

@@ -137,9 +137,9 @@ def _place(cell: re.Match[str]) -> tuple[Any, ...]:
 
 def _counterparts(mutant: str, chip: Path, claim: ClaimFiles) -> Iterator[str]:
     """Yield the mutant as arguments of `mutate`, for each unit of a claim that contains it."""
-    found = re.search(r"-module (\S+) -cell (\S+)", mutant)
-    assert found is not None
-    module, name = found.groups()
+    match = re.search(r"-module (\S+) -cell (\S+)", mutant)
+    assert match is not None
+    module, name = match.groups()
     cells = _cells(chip / "chip.il")[module]
     cell = next((each for each in cells if each["name"] == name), None)
     if cell is None:

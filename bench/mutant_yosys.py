@@ -70,6 +70,6 @@ def _passes(script: str, folder: Path) -> bool:
 
 def module_of(mutant: str) -> str:
     """Return the module that a mutant changes."""
-    found = re.search(r"-module (\S+)", mutant)
-    assert found is not None
-    return found[1]
+    match = re.search(r"-module (\S+)", mutant)
+    assert match is not None
+    return match[1]

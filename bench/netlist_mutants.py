@@ -89,10 +89,10 @@ def _options() -> argparse.Namespace:
     options.add_argument("--minutes", type=float, default=1e9, help="in which a trial may begin")
     options.add_argument("--proof-seconds", type=int, default=300, help="of a proof")
     options.add_argument("--again", action="store_true", help="forget the report")
-    given = options.parse_args()
-    if not 0 < given.count < 1 << _BITS:
-        options.error(f"--count must be 1 to {(1 << _BITS) - 1}, not {given.count}")
-    return given
+    arguments = options.parse_args()
+    if not 0 < arguments.count < 1 << _BITS:
+        options.error(f"--count must be 1 to {(1 << _BITS) - 1}, not {arguments.count}")
+    return arguments
 
 
 def main() -> None:

@@ -123,12 +123,15 @@ def add_random_samples(
         )
         for name, data in given.items()
     }
-    made = [
+    outputs = [
         session.run(None, {name: data[at] for name, data in drawn.items()}) for at in range(more)
     ]
     return (
         {name: np.concatenate([data, drawn[name]])[:count] for name, data in given.items()},
-        [np.stack([*data, *(each[at] for each in made)])[:count] for at, data in enumerate(wanted)],
+        [
+            np.stack([*data, *(each[at] for each in outputs)])[:count]
+            for at, data in enumerate(wanted)
+        ],
     )
 
 

@@ -132,11 +132,11 @@ def expected_outputs(case: Case) -> list[Any] | None:
         session = onnxruntime.InferenceSession(
             case.content, options, providers=["CPUExecutionProvider"]
         )
-        made: list[Any] = session.run(None, case.inputs)
+        outputs: list[Any] = session.run(None, case.inputs)
     # ONNX Runtime has its own exception classes.
     except Exception:
         return None
-    return made
+    return outputs
 
 
 def is_near(actual: Any, expected: Any, case: Case) -> bool:
@@ -184,12 +184,12 @@ def outcome(case: Case) -> dict[str, Any]:
         program = matloom.compile(
             case.content, "nano", check="none", exact=True, shapes=shapes or None
         )
-        given = {
+        inputs = {
             info.name: np.asarray(case.inputs[info.name]).astype(info.dtype)
             for info in program.inputs
         }
         with matloom.load(program, device="model") as session:
-            made = session.run(given)
+            made = session.run(inputs)
     except (UserError, UserTypeError) as error:
         return {"refused": str(error)}
     outputs = list(made.values()) if isinstance(made, dict) else [made]

@@ -91,10 +91,10 @@ def count_cycles(graph: Graph, table: dict[str, str] | None, sample: np.ndarray)
     """Return the chip's cycles for a sample; its results equal the model's."""
     program = compile_network(graph, NARROW, CompileOptions(tuned=False), table)
     with load(program, "rtl") as chip:
-        made = chip.run(sample)
+        outputs = chip.run(sample)
         cycles = chip.report().cycles
     with load(program, "model") as model:
-        assert np.array_equal(made, model.run(sample))
+        assert np.array_equal(outputs, model.run(sample))
     return cycles
 
 

@@ -278,7 +278,7 @@ def measure(name: str, reference: str | None, variants: list[str], *, rtl: bool)
     for way in variants:
         options = {"config": CONFIG, **WAYS[way]}
         began = time.process_time()
-        made = matloom.quantise(
+        quantised = matloom.quantise(
             given.graph,
             given.calibration,
             labels=given.known,
@@ -286,12 +286,12 @@ def measure(name: str, reference: str | None, variants: list[str], *, rtl: bool)
             **options,
         )
         seconds = time.process_time() - began
-        rows[way] = row(given, exact, tensors_of(made.graph, given.test))
-        rows[way] |= {"cycles": made.report.cycles, "seconds": round(seconds, 1)}
-        rows[way] |= on_views(given, made.graph)
+        rows[way] = row(given, exact, tensors_of(quantised.graph, given.test))
+        rows[way] |= {"cycles": quantised.report.cycles, "seconds": round(seconds, 1)}
+        rows[way] |= on_views(given, quantised.graph)
         if rtl and way in COUNTED:
-            rows[way]["counted"] = count_cycles(made.graph, options["config"], given.test[0])
-        if made.report.options.equalise:
+            rows[way]["counted"] = count_cycles(quantised.graph, options["config"], given.test[0])
+        if quantised.report.options.equalise:
             # Its tensors have channels in other units.
             rows[way]["mean_sqnr_db"] = None
         show(name, way, rows[way])

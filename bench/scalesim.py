@@ -163,10 +163,12 @@ def simulate(layers: list[Layer], config: Config, dataflow: str) -> list[tuple[i
         (folder / "settings.cfg").write_text(settings(config, dataflow))
         files = ["settings.cfg", "layers.csv", "layout.csv", "results"]
         command = [str(environment()), "-c", _RUN, *files]
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+        result = subprocess.run(command, cwd=folder, capture_output=True, text=True)
         report = folder / "results" / "run" / "COMPUTE_REPORT.csv"
-        if done.returncode or not report.is_file():
-            sys.exit(f"scalesim must end well, not so:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+        if result.returncode or not report.is_file():
+            sys.exit(
+                f"scalesim must end well, not so:\n{result.stdout[-2000:]}{result.stderr[-2000:]}"
+            )
         with report.open() as lines:
             _head, *found = list(csv.reader(lines))
     return [(round(float(row[2])), round(float(row[1]))) for row in found]

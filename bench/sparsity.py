@@ -81,12 +81,12 @@ def main() -> None:
         inputs = {given.graph.inputs[0]: given.test}
         (sparse,) = outputs_of(prune(given), inputs)
         for precision in ("i8xi8", "i8xi4"):
-            made = matloom.quantise(
+            quantised = matloom.quantise(
                 given.graph, given.calibration, precision=precision, config="reference+i8xi4"
             )
-            ((exact, result),) = outputs_of_both(given.graph, made.graph, inputs)
+            ((exact, result),) = outputs_of_both(given.graph, quantised.graph, inputs)
             report(precision, exact, result)
-            print(f"  {precision}: {made.report.cycles:,} cycles predicted")
+            print(f"  {precision}: {quantised.report.cycles:,} cycles predicted")
         report("2:4 with floats", exact, sparse)
 
 

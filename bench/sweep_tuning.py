@@ -34,14 +34,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", choices=sorted(tuning.TABLE))
     parser.add_argument("models", nargs="+", type=Path)
-    given = parser.parse_args()
-    before = cycles(given.models)
+    arguments = parser.parse_args()
+    before = cycles(arguments.models)
     print(f"as they are: {sum(before.values()):,} cycles", flush=True)
-    for name in [given.only] if given.only else sorted(tuning.TABLE.keys() - SKIPPED):
+    for name in [arguments.only] if arguments.only else sorted(tuning.TABLE.keys() - SKIPPED):
         value = getattr(tuning, name)
         for other in (value // 2 or value / 2, value * 2):
             setattr(tuning, name, other)
-            after = cycles(given.models)
+            after = cycles(arguments.models)
             total = sum(after.values()) / sum(before.values()) - 1
             changes = {each: after[each] / before[each] - 1 for each in before}
             most = max(changes, key=lambda each: abs(changes[each]))

@@ -91,19 +91,19 @@ def main() -> None:
     parser.add_argument("--report", type=Path, default=REPORT)
     add_workers(parser)
     parser.add_argument("--table", action="store_true")
-    given = parser.parse_args()
-    report = json.loads(given.report.read_text()) if given.report.is_file() else []
+    arguments = parser.parse_args()
+    report = json.loads(arguments.report.read_text()) if arguments.report.is_file() else []
     known = {(each["network"], each["config"]) for each in report}
-    if given.folder is not None:
-        paths = sorted(given.folder.rglob("*.tflite"), key=lambda each: each.stat().st_size)
+    if arguments.folder is not None:
+        paths = sorted(arguments.folder.rglob("*.tflite"), key=lambda each: each.stat().st_size)
         for path in paths:
-            if given.only in str(path) and (path.stem, given.config) not in known:
-                made = entry(path, given.config, given)
+            if arguments.only in str(path) and (path.stem, arguments.config) not in known:
+                made = entry(path, arguments.config, arguments)
                 if made is not None:
                     print(json.dumps(made), flush=True)
                     report.append(made)
-                    given.report.write_text(json.dumps(report, indent=1) + "\n")
-    chosen = [each for each in report if each["config"] == given.config]
+                    arguments.report.write_text(json.dumps(report, indent=1) + "\n")
+    chosen = [each for each in report if each["config"] == arguments.config]
     for each in chosen:
         saved = [
             1 - after / before for before, after in zip(each["before"], each["after"], strict=True)

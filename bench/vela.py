@@ -48,10 +48,10 @@ def run_timed(command: list[str]) -> tuple[float, subprocess.CompletedProcess[st
     """Run a command with one thread; return its processor time in seconds, and its exit status."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    result = subprocess.run(command, capture_output=True, text=True, env=environment)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return round(spent, 2), done
+    return round(spent, 2), result
 
 
 def estimate(vela: str, path: Path, accelerator: str) -> dict[str, Any]:
@@ -118,8 +118,8 @@ def command_of(chosen: str | None) -> str:
 
 def vela_version(vela: str) -> str:
     """Return Vela's version, as it reports it."""
-    done = subprocess.run([vela, "--version"], capture_output=True, text=True, check=True)
-    return done.stdout.split()[-1]
+    result = subprocess.run([vela, "--version"], capture_output=True, text=True, check=True)
+    return result.stdout.split()[-1]
 
 
 def main() -> None:

@@ -46,28 +46,32 @@ def main() -> None:
     options.add_argument("--report", type=Path, default=REPORT, help="JSON, read and written")
     options.add_argument("--retry", action="store_true", help="survivors again")
     add_workers(options)
-    given = options.parse_args()
-    workers = workers_of(given)
+    arguments = options.parse_args()
+    workers = workers_of(arguments)
     os.nice(10)
     chosen = [
-        unit for unit in UNITS if not given.only or {unit, unit.split("/")[0]} & set(given.only)
+        unit
+        for unit in UNITS
+        if not arguments.only or {unit, unit.split("/")[0]} & set(arguments.only)
     ]
     if not chosen:
-        options.error(f"--only must name units or folders, such as {UNITS[0]}, not {given.only}")
+        options.error(
+            f"--only must name units or folders, such as {UNITS[0]}, not {arguments.only}"
+        )
     with kept(workers.make) as make:
         campaign = Campaign(
-            total=given.total,
-            seed=given.seed,
-            path=given.report,
+            total=arguments.total,
+            seed=arguments.seed,
+            path=arguments.report,
             tasks=Tasks(make=make, at_once=workers.at_once),
             # A worker of a cluster may have imported the hardware for another task.
             run=partial(in_own_process, try_mutant) if workers.cluster else try_mutant,
         )
         for unit in chosen:
-            campaign.run_unit(unit, retry=given.retry, quick=given.quick)
-    if not given.quick:
+            campaign.run_unit(unit, retry=arguments.retry, quick=arguments.quick)
+    if not arguments.quick:
         for unit in chosen:
-            campaign.run_survivors(unit, given.streams)
+            campaign.run_survivors(unit, arguments.streams)
     campaign.print_table()
 
 

@@ -54,10 +54,12 @@ def _pool(builder: Builder, name: str) -> FileNetwork:
     fields["padding"] = _padding_of(builder, shape[1:3], window, (1, 1))
     strides = (fields["strideH"], fields["strideW"])
     sizes = _sizes(shape[1:3], window, strides, (1, 1), fields["padding"])
-    given = builder.input(shape)
-    made = (shape[0], *sizes, shape[3])
-    output = builder.like(given, made) if builder.chance(0.9) else builder.tensor(made)
-    return builder.network(name, (given,), (output,), ("Pool2DOptions", fields))
+    source = builder.input(shape)
+    output_shape = (shape[0], *sizes, shape[3])
+    output = (
+        builder.like(source, output_shape) if builder.chance(0.9) else builder.tensor(output_shape)
+    )
+    return builder.network(name, (source,), (output,), ("Pool2DOptions", fields))
 
 
 def _sizes(
@@ -158,18 +160,18 @@ def _convolution(builder: Builder, name: str) -> FileNetwork:
         filters = (1, *window, channels)
     else:
         filters = (channels, *window, shape[3])
-    given = builder.input(shape)
-    weights, scales = _weights(builder, filters, 3 if depthwise else 0, given)
-    bias = _bias(builder, channels, given, scales)
+    source = builder.input(shape)
+    weights, scales = _weights(builder, filters, 3 if depthwise else 0, source)
+    bias = _bias(builder, channels, source, scales)
     strides = (fields["strideH"], fields["strideW"])
     dilations = (fields["dilationHFactor"], fields["dilationWFactor"])
     fields["padding"] = _padding_of(builder, shape[1:3], window, dilations)
     sizes = _sizes(shape[1:3], window, strides, dilations, fields["padding"])
     depth = window[0] * window[1] * (1 if depthwise else shape[3])
-    output = _result(builder, (shape[0], *sizes, channels), given, scales, depth)
+    output = _result(builder, (shape[0], *sizes, channels), source, scales, depth)
     kind = "DepthwiseConv2DOptions" if depthwise else "Conv2DOptions"
     version = 3 if builder.dtype == "int8" else 1
-    return builder.network(name, (given, weights, *bias), (output,), (kind, fields), version)
+    return builder.network(name, (source, weights, *bias), (output,), (kind, fields), version)
 
 
 def _transposed_convolution(builder: Builder, name: str) -> FileNetwork:
@@ -183,14 +185,14 @@ def _transposed_convolution(builder: Builder, name: str) -> FileNetwork:
         size * stride if padding == 0 else (size - 1) * stride + max(kernel, stride)
         for size, kernel, stride in zip(shape[1:3], window, strides, strict=True)
     ]
-    made = (shape[0], *sizes, channels)
-    size = builder.numbers(made)
-    given = builder.input(shape)
-    weights, scales = _weights(builder, (channels, *window, shape[3]), 0, given)
-    bias = _bias(builder, channels, given, scales)
-    output = _result(builder, made, given, scales, window[0] * window[1] * shape[3])
+    output_shape = (shape[0], *sizes, channels)
+    size = builder.numbers(output_shape)
+    source = builder.input(shape)
+    weights, scales = _weights(builder, (channels, *window, shape[3]), 0, source)
+    bias = _bias(builder, channels, source, scales)
+    output = _result(builder, output_shape, source, scales, window[0] * window[1] * shape[3])
     fields = {"padding": padding, "strideH": strides[0], "strideW": strides[1]}
-    inputs = (size, weights, given, *bias)
+    inputs = (size, weights, source, *bias)
     return builder.network(name, inputs, (output,), ("TransposeConvOptions", fields), 3)
 
 
@@ -204,19 +206,19 @@ def _dense(builder: Builder, name: str) -> FileNetwork:
     shape = (*builder.shape(rank - 1, 4), depth)
     keep = builder.chance(0.3)
     rows = int(np.prod(shape[:-1]))
-    given = builder.input(shape)
-    weights, scales = _weights(builder, (channels, depth), 0, given)
-    bias = _bias(builder, channels, given, scales)
-    made = (*shape[:-1], channels) if keep else (rows, channels)
-    output = _result(builder, made, given, scales, depth)
+    source = builder.input(shape)
+    weights, scales = _weights(builder, (channels, depth), 0, source)
+    bias = _bias(builder, channels, source, scales)
+    output_shape = (*shape[:-1], channels) if keep else (rows, channels)
+    output = _result(builder, output_shape, source, scales, depth)
     fields = {"fusedActivationFunction": _activation(builder), "keepNumDims": keep}
     options = ("FullyConnectedOptions", fields)
-    return builder.network(name, (given, weights, *bias), (output,), options, 4)
+    return builder.network(name, (source, weights, *bias), (output,), options, 4)
 
 
 def _unary(builder: Builder, name: str) -> FileNetwork:
     """Draw an operator from one tensor to another of the same shape."""
-    given = builder.input(builder.shape())
+    source = builder.input(builder.shape())
     fixed = {
         "LOGISTIC": {"int8": (1 / 256, -128), "uint8": (1 / 256, 0), "int16": (1 / 32768, 0)},
         "TANH": {"int8": (1 / 128, 0), "uint8": (1 / 128, 128), "int16": (1 / 32768, 0)},
@@ -224,12 +226,12 @@ def _unary(builder: Builder, name: str) -> FileNetwork:
     }.get(name, {})
     same = name in ("RELU6", "ABS", "NEG", "FLOOR", "CEIL", "ROUND")
     if same and builder.chance(0.8):
-        output = builder.like(given)
+        output = builder.like(source)
     elif builder.dtype in fixed and builder.chance(0.85):
         scale, zero = fixed[builder.dtype]
-        output = builder.tensor(builder.tensors[given].shape, scales=(scale,), zeros=(zero,))
+        output = builder.tensor(builder.tensors[source].shape, scales=(scale,), zeros=(zero,))
     else:
-        output = builder.tensor(builder.tensors[given].shape)
+        output = builder.tensor(builder.tensors[source].shape)
     options: tuple[str, dict[str, Any]] | None = None
     if name == "LEAKY_RELU":
         options = (
@@ -241,12 +243,12 @@ def _unary(builder: Builder, name: str) -> FileNetwork:
         options = None if kind is None else (f"{kind}Options", {})
     if name == "L2_NORMALIZATION":
         options = ("L2NormOptions", {})
-    return builder.network(name, (given,), (output,), options)
+    return builder.network(name, (source,), (output,), options)
 
 
 def _softmax(builder: Builder, name: str) -> FileNetwork:
-    given = builder.input(builder.shape(builder.random.choice((1, 2, 2, 3, 4)), 8))
-    shape, dtype = builder.tensors[given].shape, builder.dtype
+    source = builder.input(builder.shape(builder.random.choice((1, 2, 2, 3, 4)), 8))
+    shape, dtype = builder.tensors[source].shape, builder.dtype
     if name == "LOG_SOFTMAX":
         fixed: dict[str, Any] = {"int8": (16 / 256, 127), "uint8": (16 / 256, 255)}
         options: tuple[str, dict[str, Any]] = ("LogSoftmaxOptions", {})
@@ -264,7 +266,7 @@ def _softmax(builder: Builder, name: str) -> FileNetwork:
         output = builder.tensor(shape, dtype, scales=(scale,), zeros=(zero,))
     else:
         output = builder.tensor(shape, dtype)
-    return builder.network(name, (given,), (output,), options)
+    return builder.network(name, (source,), (output,), options)
 
 
 def _conversion(builder: Builder, name: str) -> FileNetwork:
@@ -306,16 +308,16 @@ def _reshape(builder: Builder, name: str) -> FileNetwork:
 def _reduction(builder: Builder, name: str) -> FileNetwork:
     shape, keep = builder.shape(builder.random.choice((2, 3, 4, 4))), builder.chance(0.5)
     axes = builder.random.sample(range(len(shape)), builder.random.randint(1, len(shape)))
-    given = builder.input(shape)
+    source = builder.input(shape)
     wanted = [axis - len(shape) if builder.chance(0.3) else axis for axis in axes]
     numbers = builder.numbers(wanted if len(wanted) > 1 or builder.chance(0.7) else wanted[0])
     made = [1 if at in axes else length for at, length in enumerate(shape)]
     if not keep:
         made = [length for at, length in enumerate(shape) if at not in axes]
     same = name in ("REDUCE_MAX", "REDUCE_MIN")
-    output = builder.like(given, made) if same or builder.chance(0.3) else builder.tensor(made)
+    output = builder.like(source, made) if same or builder.chance(0.3) else builder.tensor(made)
     return builder.network(
-        name, (given, numbers), (output,), ("ReducerOptions", {"keepDims": keep}), 2
+        name, (source, numbers), (output,), ("ReducerOptions", {"keepDims": keep}), 2
     )
 
 
@@ -323,13 +325,13 @@ def _pick(builder: Builder, name: str) -> FileNetwork:
     shape = builder.shape(builder.random.choice((1, 2, 3, 4)))
     axis = builder.random.randrange(-len(shape), len(shape))
     dtype = builder.random.choice(("int32", "int64"))
-    given = builder.input(shape)
+    source = builder.input(shape)
     number = builder.numbers([axis] if builder.chance(0.5) else axis)
-    made = [length for at, length in enumerate(shape) if at != axis % len(shape)]
+    output_shape = [length for at, length in enumerate(shape) if at != axis % len(shape)]
     kind = "ArgMax" if name == "ARG_MAX" else "ArgMin"
     fields = {"outputType": 2 if dtype == "int32" else 4}
     return builder.network(
-        name, (given, number), (builder.tensor(made, dtype),), (f"{kind}Options", fields)
+        name, (source, number), (builder.tensor(output_shape, dtype),), (f"{kind}Options", fields)
     )
 
 
@@ -357,8 +359,14 @@ def _join(builder: Builder, name: str) -> FileNetwork:
         )
         make = builder.constant if numbers and builder.chance(0.2) else builder.input
         numbers.append(make(part, **kept))
-    made = (*shape[:at], count, *shape[at:]) if pack else (*shape[:at], total, *shape[at + 1 :])
-    output = builder.like(numbers[0], made) if builder.chance(0.8) else builder.tensor(made)
+    output_shape = (
+        (*shape[:at], count, *shape[at:]) if pack else (*shape[:at], total, *shape[at + 1 :])
+    )
+    output = (
+        builder.like(numbers[0], output_shape)
+        if builder.chance(0.8)
+        else builder.tensor(output_shape)
+    )
     if pack:
         return builder.network(
             name, numbers, (output,), ("PackOptions", {"valuesCount": count, "axis": axis})
@@ -376,21 +384,21 @@ def _part(builder: Builder, name: str) -> FileNetwork:
     if name != "SPLIT_V":
         sizes = [1 if name == "UNPACK" else sizes[0]] * count
     shape[at] = sum(sizes)
-    given = builder.input(shape)
+    source = builder.input(shape)
     outputs = []
     for size in sizes:
-        made = [*shape[:at], *([] if name == "UNPACK" else [size]), *shape[at + 1 :]]
-        outputs.append(builder.like(given, made))
+        output_shape = [*shape[:at], *([] if name == "UNPACK" else [size]), *shape[at + 1 :]]
+        outputs.append(builder.like(source, output_shape))
     if name == "UNPACK":
         return builder.network(
-            name, (given,), outputs, ("UnpackOptions", {"num": count, "axis": axis})
+            name, (source,), outputs, ("UnpackOptions", {"num": count, "axis": axis})
         )
     number = builder.numbers([axis] if builder.chance(0.5) else axis)
     if name == "SPLIT":
         return builder.network(
-            name, (number, given), outputs, ("SplitOptions", {"numSplits": count})
+            name, (number, source), outputs, ("SplitOptions", {"numSplits": count})
         )
-    inputs = (given, builder.numbers(sizes), number)
+    inputs = (source, builder.numbers(sizes), number)
     return builder.network(name, inputs, outputs, ("SplitVOptions", {"numSplits": count}))
 
 
@@ -400,38 +408,40 @@ def _padding(builder: Builder, name: str) -> FileNetwork:
     pads = [[builder.random.randint(0, most), builder.random.randint(0, most)] for _ in shape]
     if name == "MIRROR_PAD":
         pads = [pad if length > 1 else [0, 0] for pad, length in zip(pads, shape, strict=True)]
-    made = [length + sum(pad) for length, pad in zip(shape, pads, strict=True)]
-    given = builder.input(shape)
-    inputs = [given, builder.numbers(pads, builder.random.choice(("int32", "int32", "int64")))]
+    output_shape = [length + sum(pad) for length, pad in zip(shape, pads, strict=True)]
+    source = builder.input(shape)
+    inputs = [source, builder.numbers(pads, builder.random.choice(("int32", "int32", "int64")))]
     if name == "PADV2":
         inputs.append(
             builder.constant(
-                (1,), scales=builder.tensors[given].scales, zeros=builder.tensors[given].zeros
+                (1,), scales=builder.tensors[source].scales, zeros=builder.tensors[source].zeros
             )
         )
-    output = builder.like(given, made) if builder.chance(0.9) else builder.tensor(made)
+    output = (
+        builder.like(source, output_shape) if builder.chance(0.9) else builder.tensor(output_shape)
+    )
     kind = {"PAD": "Pad", "PADV2": "PadV2", "MIRROR_PAD": "MirrorPad"}[name]
     return builder.network(name, inputs, (output,), (f"{kind}Options", {}))
 
 
 def _parametric(builder: Builder, name: str) -> FileNetwork:
     shape = builder.shape(builder.random.choice((2, 3, 4)))
-    given = builder.input(shape)
+    source = builder.input(shape)
     slopes = (*(1 for _ in shape[:-1]), shape[-1])[1:] if builder.chance(0.7) else shape
     return builder.network(
-        name, (given, builder.constant(slopes or (1,))), (builder.tensor(shape),)
+        name, (source, builder.constant(slopes or (1,))), (builder.tensor(shape),)
     )
 
 
 def _resize(builder: Builder, name: str) -> FileNetwork:
     shape, sizes = builder.shape(4, 5), (builder.random.randint(1, 9), builder.random.randint(1, 9))
-    given = builder.input(shape)
-    output = builder.like(given, (shape[0], *sizes, shape[3]))
+    source = builder.input(shape)
+    output = builder.like(source, (shape[0], *sizes, shape[3]))
     fields = {"alignCorners": builder.chance(0.3), "halfPixelCenters": False}
     fields["halfPixelCenters"] = not fields["alignCorners"] and builder.chance(0.5)
     kind = "ResizeBilinear" if name == "RESIZE_BILINEAR" else "ResizeNearestNeighbor"
     return builder.network(
-        name, (given, builder.numbers(sizes)), (output,), (f"{kind}Options", fields), 3
+        name, (source, builder.numbers(sizes)), (output,), (f"{kind}Options", fields), 3
     )
 
 
@@ -442,7 +452,7 @@ def _slice(builder: Builder, name: str) -> FileNetwork:
         builder.random.randint(begin + 1, length)
         for begin, length in zip(begins, shape, strict=True)
     ]
-    given = builder.input(shape)
+    source = builder.input(shape)
     if name == "SLICE":
         sizes = [end - begin for begin, end in zip(begins, ends, strict=True)]
         whole = [
@@ -453,8 +463,8 @@ def _slice(builder: Builder, name: str) -> FileNetwork:
             for at, size in zip(whole, sizes, strict=True)
         ]
         dtype = builder.random.choice(("int32", "int64"))
-        inputs = (given, builder.numbers(begins, dtype), builder.numbers(wanted, dtype))
-        return builder.network(name, inputs, (builder.like(given, sizes),), ("SliceOptions", {}))
+        inputs = (source, builder.numbers(begins, dtype), builder.numbers(wanted, dtype))
+        return builder.network(name, inputs, (builder.like(source, sizes),), ("SliceOptions", {}))
     strides = [builder.random.choice((1, 1, 2)) for _ in shape]
     made = [-(-(e - s) // step) for s, e, step in zip(begins, ends, strides, strict=True)]
     shrink = sum(1 << at for at, size in enumerate(made) if size == 1 and builder.chance(0.3))
@@ -467,19 +477,19 @@ def _slice(builder: Builder, name: str) -> FileNetwork:
     )
     begin_mask &= ~shrink
     fields = {"shrinkAxisMask": shrink, "beginMask": begin_mask}
-    inputs = (given, builder.numbers(begins), builder.numbers(ends), builder.numbers(strides))
+    inputs = (source, builder.numbers(begins), builder.numbers(ends), builder.numbers(strides))
     return builder.network(
-        name, inputs, (builder.like(given, made),), ("StridedSliceOptions", fields)
+        name, inputs, (builder.like(source, made),), ("StridedSliceOptions", fields)
     )
 
 
 def _transpose(builder: Builder, name: str) -> FileNetwork:
     shape = builder.shape()
     order = builder.random.sample(range(len(shape)), len(shape))
-    given = builder.input(shape)
-    output = builder.like(given, [shape[at] for at in order])
+    source = builder.input(shape)
+    output = builder.like(source, [shape[at] for at in order])
     return builder.network(
-        name, (given, builder.numbers(order)), (output,), ("TransposeOptions", {})
+        name, (source, builder.numbers(order)), (output,), ("TransposeOptions", {})
     )
 
 
@@ -519,28 +529,33 @@ def _gather(builder: Builder, name: str) -> FileNetwork:
     shape = builder.shape()
     axis = builder.random.randrange(len(shape))
     places = [builder.random.randrange(shape[axis]) for _ in range(builder.random.randint(1, 4))]
-    given = builder.input(shape)
-    output = builder.like(given, (*shape[:axis], len(places), *shape[axis + 1 :]))
+    source = builder.input(shape)
+    output = builder.like(source, (*shape[:axis], len(places), *shape[axis + 1 :]))
     return builder.network(
-        name, (given, builder.numbers(places)), (output,), ("GatherOptions", {"axis": axis})
+        name, (source, builder.numbers(places)), (output,), ("GatherOptions", {"axis": axis})
     )
 
 
 def _tile(builder: Builder, name: str) -> FileNetwork:
     shape = builder.shape()
     times = [builder.random.randint(1, 3) for _ in shape]
-    given = builder.input(shape)
-    made = [length * count for length, count in zip(shape, times, strict=True)]
+    source = builder.input(shape)
+    output_shape = [length * count for length, count in zip(shape, times, strict=True)]
     return builder.network(
-        name, (given, builder.numbers(times)), (builder.like(given, made),), ("TileOptions", {})
+        name,
+        (source, builder.numbers(times)),
+        (builder.like(source, output_shape),),
+        ("TileOptions", {}),
     )
 
 
 def _cumulative_sum(builder: Builder, name: str) -> FileNetwork:
-    given = builder.input(builder.shape())
-    number = builder.numbers(builder.random.randrange(len(builder.tensors[given].shape)))
+    source = builder.input(builder.shape())
+    number = builder.numbers(builder.random.randrange(len(builder.tensors[source].shape)))
     fields = {"exclusive": builder.chance(0.5), "reverse": builder.chance(0.5)}
-    return builder.network(name, (given, number), (builder.like(given),), ("CumsumOptions", fields))
+    return builder.network(
+        name, (source, number), (builder.like(source),), ("CumsumOptions", fields)
+    )
 
 
 #: Functions by operator that seeds draw from: those that the project knows, then others.

@@ -31,16 +31,18 @@ def _unary(builder: Builder, name: str) -> FileNetwork:
         builder.dtype = "bool"
     else:
         _type(builder, "float32")
-    given = builder.input(builder.shape())
+    source = builder.input(builder.shape())
     output = (
-        builder.like(given) if builder.chance(0.5) else builder.tensor(builder.tensors[given].shape)
+        builder.like(source)
+        if builder.chance(0.5)
+        else builder.tensor(builder.tensors[source].shape)
     )
     options: tuple[str, dict[str, Any]] | None = (_table(name), {})
     if name in ("SQRT", "RELU_N1_TO_1", "RELU_0_TO_1"):
         options = None
     if name == "GELU":
         options = ("GeluOptions", {"approximate": builder.chance(0.5)})
-    return builder.network(name, (given,), (output,), options)
+    return builder.network(name, (source,), (output,), options)
 
 
 def _binary(builder: Builder, name: str) -> FileNetwork:
@@ -81,8 +83,8 @@ def _cast(builder: Builder, name: str) -> FileNetwork:
 
 def _sum_of_many(builder: Builder, name: str) -> FileNetwork:
     shape = builder.shape()
-    given = [builder.input(shape) for _ in range(builder.random.randint(1, 4))]
-    return builder.network(name, given, (builder.tensor(shape),), ("AddNOptions", {}))
+    sources = [builder.input(shape) for _ in range(builder.random.randint(1, 4))]
+    return builder.network(name, sources, (builder.tensor(shape),), ("AddNOptions", {}))
 
 
 def _batches(builder: Builder, name: str) -> FileNetwork:
@@ -108,10 +110,10 @@ def _batches(builder: Builder, name: str) -> FileNetwork:
 def _broadcast(builder: Builder, name: str) -> FileNetwork:
     _type(builder, "int32", "bool", "float32")
     shape = builder.shape()
-    given = builder.input(tuple(1 if builder.chance(0.4) else length for length in shape))
-    output = builder.like(given, shape)
+    source = builder.input(tuple(1 if builder.chance(0.4) else length for length in shape))
+    output = builder.like(source, shape)
     return builder.network(
-        name, (given, builder.numbers(shape)), (output,), ("BroadcastToOptions", {})
+        name, (source, builder.numbers(shape)), (output,), ("BroadcastToOptions", {})
     )
 
 
@@ -121,10 +123,10 @@ def _update(builder: Builder, name: str) -> FileNetwork:
     begins = [
         builder.random.randint(0, length - size) for length, size in zip(shape, part, strict=True)
     ]
-    given = builder.input(shape)
-    kept = {"scales": builder.tensors[given].scales, "zeros": builder.tensors[given].zeros}
-    inputs = (given, builder.input(part, **kept), builder.numbers(begins))
-    return builder.network(name, inputs, (builder.like(given),), ("DynamicUpdateSliceOptions", {}))
+    source = builder.input(shape)
+    kept = {"scales": builder.tensors[source].scales, "zeros": builder.tensors[source].zeros}
+    inputs = (source, builder.input(part, **kept), builder.numbers(begins))
+    return builder.network(name, inputs, (builder.like(source),), ("DynamicUpdateSliceOptions", {}))
 
 
 def _look_up(builder: Builder, name: str) -> FileNetwork:
@@ -132,20 +134,20 @@ def _look_up(builder: Builder, name: str) -> FileNetwork:
     values = builder.constant(shape)
     rows = builder.random.randint(1, 5)
     places = builder.numbers([builder.random.randrange(shape[0]) for _ in range(rows)])
-    made = (rows, *shape[1:])
+    output_shape = (rows, *shape[1:])
     output = (
-        builder.like(values, made)
+        builder.like(values, output_shape)
         if builder.chance(0.7)
-        else builder.tensor(made, "float32", scales=())
+        else builder.tensor(output_shape, "float32", scales=())
     )
     return builder.network(name, (places, values), (output,))
 
 
 def _fill(builder: Builder, name: str) -> FileNetwork:
     shape = builder.shape()
-    given = builder.input(())
+    source = builder.input(())
     return builder.network(
-        name, (builder.numbers(shape), given), (builder.like(given, shape),), ("FillOptions", {})
+        name, (builder.numbers(shape), source), (builder.like(source, shape),), ("FillOptions", {})
     )
 
 
@@ -153,20 +155,20 @@ def _gather_nd(builder: Builder, name: str) -> FileNetwork:
     shape = builder.shape(builder.random.choice((2, 3, 4)))
     depth, count = builder.random.randint(1, len(shape)), builder.random.randint(1, 4)
     places = [[builder.random.randrange(length) for length in shape[:depth]] for _ in range(count)]
-    given = builder.input(shape)
-    output = builder.like(given, (count, *shape[depth:]))
+    source = builder.input(shape)
+    output = builder.like(source, (count, *shape[depth:]))
     dtype = builder.random.choice(("int32", "int64"))
     return builder.network(
-        name, (given, builder.numbers(places, dtype)), (output,), ("GatherNdOptions", {})
+        name, (source, builder.numbers(places, dtype)), (output,), ("GatherNdOptions", {})
     )
 
 
 def _scatter(builder: Builder, name: str) -> FileNetwork:
     shape, count = builder.shape(2), builder.random.randint(1, 3)
     places = [[builder.random.randrange(shape[0])] for _ in range(count)]
-    given = builder.input((count, shape[1]))
-    inputs = (builder.numbers(places), given, builder.numbers(shape))
-    return builder.network(name, inputs, (builder.like(given, shape),), ("ScatterNdOptions", {}))
+    source = builder.input((count, shape[1]))
+    inputs = (builder.numbers(places), source, builder.numbers(shape))
+    return builder.network(name, inputs, (builder.like(source, shape),), ("ScatterNdOptions", {}))
 
 
 def _pool(builder: Builder, name: str) -> FileNetwork:
@@ -199,9 +201,9 @@ def _reduction(builder: Builder, name: str) -> FileNetwork:
 
 
 def _reverse(builder: Builder, name: str) -> FileNetwork:
-    given = builder.input(builder.shape())
-    axis = builder.numbers([builder.random.randrange(len(builder.tensors[given].shape))])
-    return builder.network(name, (given, axis), (builder.like(given),), ("ReverseV2Options", {}))
+    source = builder.input(builder.shape())
+    axis = builder.numbers([builder.random.randrange(len(builder.tensors[source].shape))])
+    return builder.network(name, (source, axis), (builder.like(source),), ("ReverseV2Options", {}))
 
 
 def _choice(builder: Builder, name: str) -> FileNetwork:
@@ -221,11 +223,13 @@ def _choice(builder: Builder, name: str) -> FileNetwork:
 
 def _shape_or_rank(builder: Builder, name: str) -> FileNetwork:
     """Draw SHAPE or RANK, whose result depends on no values."""
-    given = builder.input(builder.shape())
-    made = (len(builder.tensors[given].shape),) if name == "SHAPE" else ()
+    source = builder.input(builder.shape())
+    output_shape = (len(builder.tensors[source].shape),) if name == "SHAPE" else ()
     dtype = builder.random.choice(("int32", "int64")) if name == "SHAPE" else "int32"
     fields = {"outType": 2 if dtype == "int32" else 4} if name == "SHAPE" else {}
-    return builder.network(name, (given,), (builder.tensor(made, dtype),), (_table(name), fields))
+    return builder.network(
+        name, (source,), (builder.tensor(output_shape, dtype),), (_table(name), fields)
+    )
 
 
 def _filters(builder: Builder, name: str) -> FileNetwork:
@@ -234,7 +238,7 @@ def _filters(builder: Builder, name: str) -> FileNetwork:
     batch, size, units, rank, memory = (builder.random.randint(1, 4) for _ in range(5))
     number = units * rank
     state = "int16" if builder.dtype == "int8" and builder.chance(0.6) else builder.dtype
-    given = builder.input((batch, size))
+    source = builder.input((batch, size))
     features = builder.constant((number, size))
     times = builder.constant((number, memory), state)
     scale = 1.0
@@ -248,7 +252,7 @@ def _filters(builder: Builder, name: str) -> FileNetwork:
     kept = builder.tensor((batch, memory * number), state, variable=True)
     output = builder.tensor((batch, units))
     fields = {"rank": rank, "fusedActivationFunction": 1 if builder.dtype == "int8" else 0}
-    inputs = (given, features, times, *(bias or [-1]), kept)
+    inputs = (source, features, times, *(bias or [-1]), kept)
     return builder.network(name, inputs, (output,), ("SVDFOptions", fields), 3)
 
 
@@ -273,21 +277,21 @@ def _numbers(builder: Builder, name: str) -> FileNetwork:
 
 
 def _largest(builder: Builder, name: str) -> FileNetwork:
-    given = builder.input(builder.shape())
-    shape = builder.tensors[given].shape
+    source = builder.input(builder.shape())
+    shape = builder.tensors[source].shape
     count = builder.random.randint(1, shape[-1])
-    made = (*shape[:-1], count)
-    outputs = (builder.like(given, made), builder.tensor(made, "int32"))
-    return builder.network(name, (given, builder.numbers(count)), outputs, ("TopKV2Options", {}))
+    output_shape = (*shape[:-1], count)
+    outputs = (builder.like(source, output_shape), builder.tensor(output_shape, "int32"))
+    return builder.network(name, (source, builder.numbers(count)), outputs, ("TopKV2Options", {}))
 
 
 def _of_unknown_size(builder: Builder, name: str) -> FileNetwork:
     """Draw WHERE or UNIQUE: values decide how many results there are."""
     if name == "WHERE":
         given = builder.input(builder.shape(), "bool")
-        made = (1, len(builder.tensors[given].shape))
+        output_shape = (1, len(builder.tensors[given].shape))
         return builder.network(
-            name, (given,), (builder.tensor(made, "int64"),), ("WhereOptions", {})
+            name, (given,), (builder.tensor(output_shape, "int64"),), ("WhereOptions", {})
         )
     builder.dtype = builder.random.choice(("int32", "int64", "float32"))
     given = builder.input((builder.random.randint(1, 6),))
@@ -308,10 +312,10 @@ def _volumes(builder: Builder, name: str) -> FileNetwork:
 
 def _normalisation(builder: Builder, name: str) -> FileNetwork:
     builder.dtype = "float32"
-    given = builder.input(builder.shape(4))
+    source = builder.input(builder.shape(4))
     fields = {"radius": 2, "bias": 1.0, "alpha": 0.5, "beta": 0.5}
     options = ("LocalResponseNormalizationOptions", fields)
-    return builder.network(name, (given,), (builder.like(given),), options)
+    return builder.network(name, (source,), (builder.like(source),), options)
 
 
 #: Functions by operator.

@@ -175,8 +175,8 @@ def _matloom(content: bytes, calls: list[_Arrays], config: str) -> list[_Arrays]
     with matloom.load(program, device="model") as session:
         for arrays in calls:
             pairs = zip(program.inputs, arrays, strict=True)
-            made = session.run({info.name: array for info, array in pairs})
-            found.append([np.asarray(made[info.name]) for info in program.outputs])
+            outputs = session.run({info.name: array for info, array in pairs})
+            found.append([np.asarray(outputs[info.name]) for info in program.outputs])
     return found
 
 

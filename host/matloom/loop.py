@@ -148,8 +148,8 @@ class LoopRun:
 def _outputs(session: LoopSession, values: Sequence[Array]) -> list[Array]:
     """Return the outputs of an iteration for inputs in order."""
     infos = session.program.inputs
-    given = {
+    inputs = {
         info.name: np.asarray(value, info.dtype).reshape(info.shape)
         for info, value in zip(infos, values, strict=True)
     }
-    return list(session.iterate(given).values())
+    return list(session.iterate(inputs).values())

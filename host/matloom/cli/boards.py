@@ -238,10 +238,10 @@ def program(board: str, bitstream: Path, flash: bool) -> None:
 
     command = programmer_command(load_board(board), bitstream, flash)
     say(" ".join(command))
-    done = subprocess.run(command, check=False)
-    if done.returncode:
+    result = subprocess.run(command, check=False)
+    if result.returncode:
         raise UserError(
-            f"openFPGALoader failed with status {done.returncode}",
+            f"openFPGALoader failed with status {result.returncode}",
             hint=f"is {board} plugged in, and may you use its port (docs/boards.md)?",
         )
 

@@ -42,13 +42,13 @@ class CompressionGoal:
     @classmethod
     def parse(cls, text: str) -> "CompressionGoal":
         """Return the goal that a text names; raises UserError for another text."""
-        found = re.fullmatch(r"(points|sqnr)=(\d+(?:\.\d+)?)", text)
-        if not found:
+        match = re.fullmatch(r"(points|sqnr)=(\d+(?:\.\d+)?)", text)
+        if not match:
             raise UserError(
                 f"compress must be points=NUMBER or sqnr=NUMBER, not {text!r}",
                 hint="points=1 may lose one percent of the results, sqnr=20 a tenth of each",
             )
-        return cls(kind=found[1], value=float(found[2]))
+        return cls(kind=match[1], value=float(match[2]))
 
     def is_reached_by(self, point: Judgement, original: Judgement) -> bool:
         """Return whether a network reaches the goal; `original` has the original layers."""

@@ -151,9 +151,9 @@ def _search(
     """Return the choice of a search, the search, and the levels below it."""
     if goal is None:
         return quantiser, None, ()
-    found = quantiser.search(goal)
-    levels = tuple(quantiser.levels(found))
-    return *quantiser.rewrite(found), levels
+    match = quantiser.search(goal)
+    levels = tuple(quantiser.levels(match))
+    return *quantiser.rewrite(match), levels
 
 
 def _file(graph: Graph) -> bytes:

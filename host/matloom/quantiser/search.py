@@ -49,14 +49,14 @@ class Goal:
         """Return the target that a text names; raises UserError for another text."""
         if text in BOOSTS:
             return cls(kind="points", value=BOOSTS[text], level=text)
-        found = re.fullmatch(r"(points|cycles)=(\d+(?:\.\d+)?)", text)
-        if not found:
+        match = re.fullmatch(r"(points|cycles)=(\d+(?:\.\d+)?)", text)
+        if not match:
             raise UserError(
                 f"a target must be points=NUMBER, cycles=NUMBER or one of {', '.join(BOOSTS)}, "
                 f"not {text!r}",
                 hint="points=0.5 may lose half a percent of the results",
             )
-        return cls(kind=found[1], value=float(found[2]))
+        return cls(kind=match[1], value=float(match[2]))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,8 +23,8 @@ _ADDRESS = re.compile(r"(tcp|tls)://(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9.-]+):([0-9]{1
 
 def is_address(text: str) -> bool:
     """Return whether a text is the address of a scheduler: ``tcp://host:8786``."""
-    found = _ADDRESS.fullmatch(text)
-    return found is not None and 0 < int(found[3]) < 1 << 16
+    match = _ADDRESS.fullmatch(text)
+    return match is not None and 0 < int(match[3]) < 1 << 16
 
 
 def cluster(address: str, resources: Mapping[str, float] | None = None) -> Executor:

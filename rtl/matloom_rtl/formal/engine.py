@@ -172,7 +172,7 @@ def _run(proof: Proof, text: str, folder: Path, seconds: int) -> None:
     solver = str(Path(_find(_SOLVER) or "").parent)
     path = os.pathsep.join([solver, os.environ.get("PATH", "")])
     with writable_tool_cache():
-        done = subprocess.run(
+        result = subprocess.run(
             [*command, "-f", "claim.sby"],
             cwd=folder,
             env={**os.environ, "PATH": path},
@@ -181,7 +181,7 @@ def _run(proof: Proof, text: str, folder: Path, seconds: int) -> None:
             errors="replace",
             check=False,
         )
-    (folder / "log").write_text(done.stdout + done.stderr)
+    (folder / "log").write_text(result.stdout + result.stderr)
 
 
 def _verdict(folder: Path) -> tuple[str, str]:

@@ -228,8 +228,8 @@ def _route(netlist: Netlist, seed: int, say: Callable[[str], None]) -> None:
 
 def _first_clock(log: str) -> float | None:
     """Return the first clock in MHz that nextpnr prints, its estimate after placement."""
-    found = re.search(r"Max frequency for clock\s+'[^']*':\s*([\d.]+) MHz", log)
-    return float(found[1]) if found else None
+    match = re.search(r"Max frequency for clock\s+'[^']*':\s*([\d.]+) MHz", log)
+    return float(match[1]) if match else None
 
 
 def _requested_mhz(report: dict[str, Any]) -> float | None:

@@ -107,8 +107,8 @@ def find(tool: Tool) -> InstalledTool:
 def _version(path: str) -> str:
     """Return the version that a program prints: ``Yosys 0.50``, ``(Version nextpnr-0.8)``."""
     told = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
-    found = re.search(r"(?:Yosys |Version nextpnr-)(\d+\.\d+\S*?)[)\s]", told.stdout + told.stderr)
-    return found[1] if found else ""
+    match = re.search(r"(?:Yosys |Version nextpnr-)(\d+\.\d+\S*?)[)\s]", told.stdout + told.stderr)
+    return match[1] if match else ""
 
 
 def run(command: list[str], folder: Path, log_name: str, say: Callable[[str], None]) -> str:

@@ -146,20 +146,20 @@ def _convert(values: Values, model: Model, average: _Average, *, floating: bool)
 
 def _hold_sums(values: Values, inputs: list[int], average: _Average) -> None:
     """Add the operator of sums, and register its output as the value that is made."""
-    made = average.output
-    wanted = values.known[made]
+    name = average.output
+    wanted = values.known[name]
     attributes = DepthwiseConv2D(stride=average.strides)
     signed = as_int8(average.output_quantisation, wanted.dtype)
     if len(wanted.shape) == len(LAST):
         last = tuple(wanted.shape[axis] for axis in LAST)
-        pooled = values.add_operator(Op.DEPTHWISE_CONV_2D, inputs, last, signed, made, attributes)
-        values.hold(made, LAST, pooled)
+        pooled = values.add_operator(Op.DEPTHWISE_CONV_2D, inputs, last, signed, name, attributes)
+        values.hold(name, LAST, pooled)
         return
     images, channels = wanted.shape
     single = (images, 1, 1, channels)
-    pooled = values.add_operator(Op.DEPTHWISE_CONV_2D, inputs, single, signed, made, attributes)
-    flat = values.add_operator(Op.RESHAPE, [pooled], wanted.shape, signed, made)
-    values.hold(made, in_file_order(len(wanted.shape)), flat)
+    pooled = values.add_operator(Op.DEPTHWISE_CONV_2D, inputs, single, signed, name, attributes)
+    flat = values.add_operator(Op.RESHAPE, [pooled], wanted.shape, signed, name)
+    values.hold(name, in_file_order(len(wanted.shape)), flat)
 
 
 def _windows(
@@ -193,8 +193,10 @@ def _averages(values: Values, model: Model, average: _Average) -> Array:
     elements = (sums // count + least).astype(np.int16) + (np.arange(count) < sums % count)
     images = elements.astype(kind).reshape(-1, 1, *average.window)
     dtype = values.known[average.output].dtype
-    made = run_alone(model.proto, average.nodes, {average.source: images}, average.output, dtype)
-    averages: Array = made.reshape(-1).astype(np.int64) - average.output_quantisation.zero_point[0]
+    outputs = run_alone(model.proto, average.nodes, {average.source: images}, average.output, dtype)
+    averages: Array = (
+        outputs.reshape(-1).astype(np.int64) - average.output_quantisation.zero_point[0]
+    )
     return averages
 
 

@@ -70,17 +70,17 @@ def convert_move(values: Values, model: Model, index: int) -> bool:
         return False
     if not values.is_bytes(made, declared=False):
         return False
-    given = quantisation_of(model, *[*before.input[1:], ""][:2])
+    input_quantisation = quantisation_of(model, *[*before.input[1:], ""][:2])
     result = quantisation_of(model, *[*node.input[1:], ""][:2])
     # ONNX Runtime turns some int8 into uint8, which keeps differences.
     dtypes = values.known[source].dtype, values.known[made].dtype
-    same = as_int8(given, dtypes[0]) == as_int8(result, dtypes[1])
-    steps, scale = np.arange(-255, 256, dtype=np.float32), np.float32(given.scale[0])
+    same = as_int8(input_quantisation, dtypes[0]) == as_int8(result, dtypes[1])
+    steps, scale = np.arange(-255, 256, dtype=np.float32), np.float32(input_quantisation.scale[0])
     with np.errstate(all="ignore"):
         kept = np.array_equal(np.rint(steps * scale / scale), steps)
     if not same or not kept:
         return False
-    values.bytes_of(source, values.order_of(source), given)
+    values.bytes_of(source, values.order_of(source), input_quantisation)
     MOVES[move.op_type](values, model, move, source, made)
     return True
 

@@ -30,7 +30,7 @@ def convert_join(values: Values, model: Model, node: Any) -> Claim:
     axis = int(attribute(node, "axis", 0)) % len(wanted.shape)
     numbers = []
     for at, name in enumerate(sources):
-        given = quantisation_of(model, *names[3 + 3 * at : 5 + 3 * at])
+        input_quantisation = quantisation_of(model, *names[3 + 3 * at : 5 + 3 * at])
         dtypes = values.known[name].dtype, wanted.dtype
         # A join of this input alone, along the only axis of the bytes.
         alone = onnx.helper.make_node(
@@ -41,8 +41,8 @@ def convert_join(values: Values, model: Model, node: Any) -> Claim:
             axis=0,
         )
         table = table_of(model, [alone], (name, output_name), dtypes)
-        ends = as_int8(given, dtypes[0]), as_int8(result, dtypes[1])
-        number = values.bytes_of(name, order, given)
+        ends = as_int8(input_quantisation, dtypes[0]), as_int8(result, dtypes[1])
+        number = values.bytes_of(name, order, input_quantisation)
         scaled = add_function(values, number, ends, table, f"{output_name}, part {at}")
         numbers.append(values.read_as(scaled, ends[1], scaled=True))
     shape = tuple(wanted.shape[each] for each in order)

@@ -93,9 +93,9 @@ class _Loop:
 
     def _transpose(self, nodes: Any, name: str, order: Sequence[int]) -> str:
         """Append a transpose of a value; return the name of its result."""
-        made = self._new(name)
-        nodes.append(_transpose(name, order, made))
-        return made
+        new_name = self._new(name)
+        nodes.append(_transpose(name, order, new_name))
+        return new_name
 
     def _new(self, name: str) -> str:
         """Return a name for a transposed value that no other has."""

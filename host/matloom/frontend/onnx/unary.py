@@ -68,10 +68,10 @@ def convert_unary(values: Values, model: Model, node: Any) -> Claim:
     else:
         wanted.append((Op.LOGISTIC, Attributes()))
     made = names[6:] if node.op_type == "QLinearMul" else names[3:]
-    given = quantisation_of(model, *names[at + 1 : at + 3])
+    input_quantisation = quantisation_of(model, *names[at + 1 : at + 3])
     result = quantisation_of(model, made[0], "".join(made[1:]))
     return convert_chain(
-        values, model, [node], (names[at], given), (node.output[0], result), wanted
+        values, model, [node], (names[at], input_quantisation), (node.output[0], result), wanted
     )
 
 

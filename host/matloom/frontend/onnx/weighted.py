@@ -56,8 +56,8 @@ def convert_layer(values: Values, layer: Layer) -> Claim:
     if line:
         number = _reshape(values, number, _with_row(values.tensors[number].shape))
     image = _with_row(shape) if line else shape
-    made = _add_layer(values, layer, (op, attributes), number, (weights, bias, scale), image)
-    values.hold(name, order, _reshape(values, made, shape) if line else made)
+    output = _add_layer(values, layer, (op, attributes), number, (weights, bias, scale), image)
+    values.hold(name, order, _reshape(values, output, shape) if line else output)
     return claim
 
 

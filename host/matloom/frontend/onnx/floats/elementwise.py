@@ -39,8 +39,8 @@ def _division(values: FloatValues, node: FileNode) -> None:
     shape = (1,) * (len(order) - divisor.ndim) + divisor.shape
     factors = np.ascontiguousarray((1 / divisor).reshape(shape).transpose(order), np.float32)
     operands = [values.in_order(node.source, order), values.builder.constant(factors)]
-    made = values.add(Op.MUL, operands, _PLAIN, name=node.output)
-    values.hold(node.output, order, made)
+    output = values.add(Op.MUL, operands, _PLAIN, name=node.output)
+    values.hold(node.output, order, output)
 
 
 def _sole_input(values: FloatValues, node: FileNode) -> tuple[int, Order]:
@@ -60,8 +60,8 @@ def _unary(op: Op) -> _Converter:
 def _leaky(values: FloatValues, node: FileNode) -> None:
     number, order = _sole_input(values, node)
     attributes = LeakyRelu(alpha=float(np.float32(node.options.get("alpha", 0.01))))
-    made = values.add(Op.LEAKY_RELU, [number], attributes, name=node.output)
-    values.hold(node.output, order, made)
+    output = values.add(Op.LEAKY_RELU, [number], attributes, name=node.output)
+    values.hold(node.output, order, output)
 
 
 def _clip(values: FloatValues, node: FileNode) -> None:
@@ -89,8 +89,8 @@ def _hard_sigmoid(values: FloatValues, node: FileNode) -> None:
     number, order = _sole_input(values, node)
     limited = Arithmetic(activation=Activation.RELU6)
     number = values.add(Op.ADD, [number, values.number(3.0)], limited)
-    made = values.add(Op.MUL, [number, values.number(_SLOPE)], _PLAIN, name=node.output)
-    values.hold(node.output, order, made)
+    output = values.add(Op.MUL, [number, values.number(_SLOPE)], _PLAIN, name=node.output)
+    values.hold(node.output, order, output)
 
 
 def _softmax(values: FloatValues, node: FileNode) -> None:
@@ -102,8 +102,8 @@ def _softmax(values: FloatValues, node: FileNode) -> None:
     axis = axis if node.opset >= 13 or len(shape) == axis + 1 else len(shape) - 1
     order = (*(each for each in range(len(shape)) if each != axis), axis)
     attributes = Softmax(beta=1.0) if kind is Op.SOFTMAX else None
-    made = values.add(kind, [values.in_order(node.source, order)], attributes, name=node.output)
-    values.hold(node.output, order, made)
+    output = values.add(kind, [values.in_order(node.source, order)], attributes, name=node.output)
+    values.hold(node.output, order, output)
 
 
 def _prelu(values: FloatValues, node: FileNode) -> None:

@@ -203,8 +203,8 @@ def _computed_product(values: FloatValues, node: FileNode) -> None:
     if min(ranks) < MATRIX_RANK:
         raise Unsupported("multiplies by a vector that is computed")
     kind = BatchMatmul(adj_x=False, adj_y=False)
-    made = values.add(Op.BATCH_MATMUL, operands, kind, name=node.output)
-    values.hold(node.output, in_file_order(max(ranks)), made)
+    output = values.add(Op.BATCH_MATMUL, operands, kind, name=node.output)
+    values.hold(node.output, in_file_order(max(ranks)), output)
 
 
 def _product(values: FloatValues, node: FileNode, weights: Array, bias: list[int]) -> None:
@@ -214,8 +214,8 @@ def _product(values: FloatValues, node: FileNode, weights: Array, bias: list[int
     weights = np.ascontiguousarray(weights if columns is None else weights[:, columns])
     kind = FullyConnected(keep_num_dims=len(shape) != 2)
     operands = [number, values.builder.constant(weights, name=node.inputs[1]), *bias]
-    made = values.add(Op.FULLY_CONNECTED, operands, kind, name=node.output)
-    values.hold(node.output, in_file_order(len(shape)), made)
+    output = values.add(Op.FULLY_CONNECTED, operands, kind, name=node.output)
+    values.hold(node.output, in_file_order(len(shape)), output)
 
 
 def _rows(values: FloatValues, name: str) -> tuple[int, Array | None]:

@@ -96,8 +96,8 @@ def _slice(values: FloatValues, node: FileNode) -> None:
     order = values.order_of([node.source])
     attributes = _options(values, node).slice(order)
     number = values.in_order(node.source, order)
-    made = values.add(Op.STRIDED_SLICE, [number], attributes, name=node.output)
-    values.hold(node.output, order, made)
+    output = values.add(Op.STRIDED_SLICE, [number], attributes, name=node.output)
+    values.hold(node.output, order, output)
 
 
 def _pad(values: FloatValues, node: FileNode) -> None:
@@ -111,8 +111,8 @@ def _pad(values: FloatValues, node: FileNode) -> None:
 
 def _resize(values: FloatValues, node: FileNode) -> None:
     attributes, number = _options(values, node).resize(), values.channels_last(node.source)
-    made = values.add(Op.RESIZE_NEAREST_NEIGHBOR, [number], attributes, name=node.output)
-    values.hold(node.output, LAST, made)
+    output = values.add(Op.RESIZE_NEAREST_NEIGHBOR, [number], attributes, name=node.output)
+    values.hold(node.output, LAST, output)
 
 
 #: By the operator's name.

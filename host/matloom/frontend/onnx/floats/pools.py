@@ -86,8 +86,8 @@ def _reduction(op: Op) -> Callable[[FloatValues, FileNode], None]:
         places = tuple(sorted(order.index(axis) for axis in axes))
         number = values.in_order(node.source, order)
         attributes = Reduce(axes=places, keep_dims=keep)
-        made = values.add(op, [number], attributes, name=node.output)
-        values.hold(node.output, order if keep else in_file_order(len(kept)), made)
+        output = values.add(op, [number], attributes, name=node.output)
+        values.hold(node.output, order if keep else in_file_order(len(kept)), output)
 
     return convert
 

@@ -45,19 +45,19 @@ class OnnxFile:
         """Add a constant; return its name."""
         from onnx import numpy_helper
 
-        made = self.unique(name)
-        self.constants.append(numpy_helper.from_array(np.asarray(data, order="C"), made))
-        return made
+        new_name = self.unique(name)
+        self.constants.append(numpy_helper.from_array(np.asarray(data, order="C"), new_name))
+        return new_name
 
     def node(self, op: str, inputs: Sequence[str], name: str = "", **attributes: Any) -> str:
         """Add an operator; return the name of its output, `name` if it is given."""
         import onnx
 
-        made = name or self.unique(op.lower())
+        new_name = name or self.unique(op.lower())
         label = f"{op}_{len(self.nodes)}"
-        node = onnx.helper.make_node(op, inputs, [made], name=label, **attributes)
+        node = onnx.helper.make_node(op, inputs, [new_name], name=label, **attributes)
         self.nodes.append(node)
-        return made
+        return new_name
 
     def names_by_order(self, number: int) -> dict[Order, str]:
         """Return the names of a tensor's value, by the order of its axes."""

@@ -78,7 +78,7 @@ def _convolution(file: OnnxFile, node: Node) -> None:
     if isinstance(attributes, DepthwiseConv2D):
         more["group"] = file.graph.tensors[node.inputs[0]].shape[3]
     operands = [file.value(node.inputs[0], FIRST), *_operands(file, node, weights)]
-    made = file.node(
+    output = file.node(
         "Conv",
         operands,
         kernel_shape=list(weights.shape[2:]),
@@ -90,7 +90,7 @@ def _convolution(file: OnnxFile, node: Node) -> None:
     file.record_output(
         node.output,
         FIRST,
-        apply_activation(file, made, attributes.activation, file.graph.tensors[node.output]),
+        apply_activation(file, output, attributes.activation, file.graph.tensors[node.output]),
     )
 
 
@@ -117,7 +117,7 @@ def _dense(file: OnnxFile, node: Node) -> None:
 def _pool(file: OnnxFile, node: Node) -> None:
     attributes = node.attributes_as(Pool2D)
     op = "MaxPool" if node.op is Op.MAX_POOL_2D else "AveragePool"
-    made = file.node(
+    output = file.node(
         op,
         [file.value(node.inputs[0], FIRST)],
         kernel_shape=list(attributes.window),
@@ -127,7 +127,7 @@ def _pool(file: OnnxFile, node: Node) -> None:
     file.record_output(
         node.output,
         FIRST,
-        apply_activation(file, made, attributes.activation, file.graph.tensors[node.output]),
+        apply_activation(file, output, attributes.activation, file.graph.tensors[node.output]),
     )
 
 

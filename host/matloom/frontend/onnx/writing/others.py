@@ -168,14 +168,14 @@ def _resize(file: OnnxFile, node: Node) -> None:
     if attributes.align_corners or attributes.half_pixel_centers:
         raise ValueError(f"{node} has a grid that needs a .tflite file")
     sizes = np.array([tensor.shape[0], tensor.shape[3], *attributes.size], np.int64)
-    made = file.node(
+    output = file.node(
         "Resize",
         [file.value(node.inputs[0], FIRST), "", "", file.constant(sizes, "sizes")],
         mode="nearest",
         coordinate_transformation_mode="asymmetric",
         nearest_mode="floor",
     )
-    file.record_output(node.output, FIRST, made)
+    file.record_output(node.output, FIRST, output)
 
 
 def _requantise(file: OnnxFile, node: Node) -> None:
