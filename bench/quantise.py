@@ -21,7 +21,7 @@ kernels, which equal TensorFlow Lite Micro, run all files but those of ONNX Runt
 
 Noise is measured before SOFTMAX. The SQNR of layers is the mean over the tensors that have the same
 name in both files; equalisation changes the units of channels, so it is left out there. Both are of
-the values that matter to what reads them (`matloom.quantiser.matters`), for every quantiser.
+the values that matter to their readers (`matloom.quantiser.relevant_values`), for every quantiser.
 """
 
 import argparse
@@ -42,9 +42,9 @@ from matloom.passes.drop_unused import drop_unused_tensors
 from matloom.passes.lower_precision import numbers
 from matloom.quantiser.build import integers_of, real
 from matloom.quantiser.judge import watched_tensors
-from matloom.quantiser.matters import clamp_to_relevant
 from matloom.quantiser.measure import mcnemar, sqnr_db
 from matloom.quantiser.prepare import prepare
+from matloom.quantiser.relevant_values import clamp_to_relevant
 from matloom.quantiser.samples import split_samples
 from matloom.quantiser.sweep import sweep
 from matloom.tools.bench import collection

@@ -175,7 +175,7 @@ def test_a_set_of_names_is_compiled_once(graph, monkeypatch):
     names = [graph.tensors[node.outputs[0]].name for node in graph.nodes[:2]]
     with matloom.load(NETWORK, "model", "nano") as session:
         session.run(images(1), outputs=names)
-        monkeypatch.setattr("matloom.compiler.checked.compile_unchecked", None)
+        monkeypatch.setattr("matloom.compiler.checked_programs.compile_unchecked", None)
         first = session.run(images(2), outputs=names)
         assert first.keys() == set(names)
         assert list(session.run(images(2), outputs=names[::-1])) == names[::-1]

@@ -141,9 +141,9 @@ def compare(
 
     from matloom import frontend
     from matloom.terminal.progress import progress
-    from matloom.tools.against import compare_with_parent
     from matloom.tools.arrays import read_arrays
     from matloom.tools.compare import compare as compare_with_reference
+    from matloom.tools.parent_comparison import compare_with_parent
     from matloom.tools.samples import graph_samples
 
     require_place("--report", report)

@@ -1,6 +1,6 @@
 """Compiles a model file into a Program; `pipeline` lists all phases."""
 
-from matloom.compiler.checked import compile_network
+from matloom.compiler.checked_programs import compile_network
 from matloom.compiler.pipeline import PHASES, compile_unchecked, run_phases
 from matloom.compiler.values import Compiled, Job
 from matloom.schedule import CompileError, CompileOptions

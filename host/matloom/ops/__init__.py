@@ -16,7 +16,7 @@ from matloom.ir.shapes import MATRIX_RANK
 from matloom.ops.computed_products import batch_matmul
 from matloom.ops.float_products import Epilogue, float_product
 from matloom.ops.float_windows import FloatWindows
-from matloom.ops.remembered import SESSIONS
+from matloom.ops.sessions import SESSIONS
 
 __all__ = ["batch_matmul", "conv2d", "matmul"]
 

@@ -12,7 +12,7 @@ from matloom.ir.attributes import BatchMatmul
 from matloom.ir.builder import GraphBuilder
 from matloom.ir.graph import Array, Graph, Op, Quantisation
 from matloom.ir.shapes import MATRIX_RANK, batch_matmul_shape
-from matloom.ops.remembered import SESSIONS
+from matloom.ops.sessions import SESSIONS
 
 #: Range of int8.
 _BYTES = range(-128, 128)

@@ -14,7 +14,7 @@ from matloom.arch.modes import MODES
 from matloom.device.driver import Driver
 from matloom.ir.attributes import MatrixProduct
 from matloom.ir.graph import Array, Graph, Node, Op, Tensor
-from matloom.ops.remembered import SESSIONS
+from matloom.ops.sessions import SESSIONS
 from matloom.select.float_posts import limit_pattern
 
 _Patterns = npt.NDArray[np.int64]

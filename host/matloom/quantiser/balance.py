@@ -8,9 +8,9 @@ from matloom.quantiser.calibrate import calibrate, quantise_calibrated
 from matloom.quantiser.equalise import equalised_tensors
 from matloom.quantiser.expected import expected_share
 from matloom.quantiser.judge import watched_tensors
-from matloom.quantiser.matters import clamp_to_relevant
 from matloom.quantiser.measure import noise_share, rounded_outputs
 from matloom.quantiser.options import Options
+from matloom.quantiser.relevant_values import clamp_to_relevant
 from matloom.quantiser.sweep import outputs_of
 from matloom.terminal.progress import note
 

@@ -15,9 +15,9 @@ from matloom.passes.drop_unused import drop_unused_tensors
 from matloom.program import Quantised, TensorInfo
 from matloom.program.quantise import quantise
 from matloom.quantiser.layer import quantise_layer
-from matloom.quantiser.matters import clamp_to_relevant
 from matloom.quantiser.options import Options
 from matloom.quantiser.ranges import Range
+from matloom.quantiser.relevant_values import clamp_to_relevant
 from matloom.quantiser.scales import SAME_SCALE, quantisation_of
 from matloom.quantiser.sweep import last_uses, run_on_samples
 

@@ -11,10 +11,10 @@ from matloom.quantiser.build import QuantisationPlan, build
 from matloom.quantiser.equalise import equalise, equalised_tensors
 from matloom.quantiser.histogram import Histogram, histogram_of
 from matloom.quantiser.kinds import choose_kinds
-from matloom.quantiser.matters import clamp_to_relevant
 from matloom.quantiser.options import Options
 from matloom.quantiser.precisions import layer_precisions
 from matloom.quantiser.ranges import Range, choose_range, grid_range
+from matloom.quantiser.relevant_values import clamp_to_relevant
 from matloom.quantiser.scales import LEVELS, shared_ranges
 from matloom.quantiser.sweep import sweep
 

@@ -12,11 +12,11 @@ from dataclasses import asdict, dataclass
 from matloom.errors import UserError
 from matloom.ir.graph import Graph
 from matloom.quantiser.calibrate import calibrate, quantise_calibrated
-from matloom.quantiser.compressed import CHANNELS, FormChange, compress_network
 from matloom.quantiser.journal import Journal
 from matloom.quantiser.judge import Judge, Judgement, loses_at_most
 from matloom.quantiser.layer_changes import layer_changes
 from matloom.quantiser.options import Options
+from matloom.quantiser.rewrite_layers import CHANNELS, FormChange, compress_network
 from matloom.quantiser.samples import SampleSplit
 from matloom.terminal.progress import note
 

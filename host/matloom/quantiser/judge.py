@@ -10,9 +10,9 @@ from matloom.arch.config import load_config
 from matloom.errors import UserError
 from matloom.ir.graph import Array, Graph, Op
 from matloom.quantiser.expected import expected_share
-from matloom.quantiser.matters import clamp_to_relevant
 from matloom.quantiser.measure import noise_share, rounded_outputs
 from matloom.quantiser.options import Options
+from matloom.quantiser.relevant_values import clamp_to_relevant
 from matloom.quantiser.samples import SampleSplit
 from matloom.quantiser.sweep import outputs_of
 

@@ -10,13 +10,13 @@ import numpy as np
 from matloom.arch.config import load_config
 from matloom.ir.graph import Array, Graph, Node, short_name
 from matloom.quantiser.channels import channel_chains, removals
-from matloom.quantiser.compressed import CHANNELS, FormChange
 from matloom.quantiser.factors import LayerPart, Splitter, full_rank
 from matloom.quantiser.journal import Journal
 from matloom.quantiser.layer import layer_bias
 from matloom.quantiser.layer_cycles import LayerCycles
 from matloom.quantiser.moments import as_channels, as_weights, layer_moments
 from matloom.quantiser.precisions import NARROW
+from matloom.quantiser.rewrite_layers import CHANNELS, FormChange
 from matloom.quantiser.rounding import quadratic_form
 from matloom.quantiser.sweep import sweep
 from matloom.terminal.progress import note

@@ -13,7 +13,7 @@ from matloom.ir.graph import Array, Graph
 from matloom.quantiser.build import BuildStep
 from matloom.quantiser.expected import expected_share
 from matloom.quantiser.judge import watched_tensors
-from matloom.quantiser.matters import clamp_to_relevant
+from matloom.quantiser.relevant_values import clamp_to_relevant
 from matloom.quantiser.sweep import last_uses, outputs_of
 
 #: Number of samples on which the rest of the network runs again after each operator.

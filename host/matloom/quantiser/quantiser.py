@@ -13,7 +13,6 @@ from matloom.quantiser.balance import decide_equalise
 from matloom.quantiser.build import BuildStep, QuantisationPlan, build
 from matloom.quantiser.calibrate import Calibration, calibrate, observe, plan_network
 from matloom.quantiser.compress import Compression, CompressionGoal, CompressionTrials, compress
-from matloom.quantiser.compressed import compress_network
 from matloom.quantiser.journal import Journal
 from matloom.quantiser.judge import Judge, search_digest
 from matloom.quantiser.levels import Level, mixtures
@@ -22,6 +21,7 @@ from matloom.quantiser.measure import Closeness, closeness, outputs_of_both, sqn
 from matloom.quantiser.options import Options
 from matloom.quantiser.precisions import NARROW_MODE
 from matloom.quantiser.report import LayerQuality
+from matloom.quantiser.rewrite_layers import compress_network
 from matloom.quantiser.samples import SampleSplit
 from matloom.quantiser.scales import LEVELS
 from matloom.quantiser.search import BOOSTS, REWRITTEN, Goal, Search, search

@@ -252,5 +252,5 @@ def test_a_library_in_a_folder_that_is_not_unicode(monkeypatch):
     def unreadable(**_limits):
         b"\xff".decode()
 
-    monkeypatch.setattr("matloom.compiler.checked.threadpool_limits", unreadable)
+    monkeypatch.setattr("matloom.compiler.checked_programs.threadpool_limits", unreadable)
     assert compile_network(frontend.load(NETWORK), "nano", check="none").steps

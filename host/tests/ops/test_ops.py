@@ -10,7 +10,7 @@ from matloom import ops
 from matloom.arch.config import load_config
 from matloom.compiler import compile_network
 from matloom.device.open import open_device
-from matloom.ops import remembered
+from matloom.ops import sessions
 
 UNSCALED = {"multiplier": 2**30, "shift": 1}
 NARROW = load_config("small+weight_rows=2+tables=1+products=1+i8xi4+i4xi4+i16xi8")
@@ -35,7 +35,7 @@ def on_the_engine(monkeypatch):
         assert [layer.where for layer in program.layers] == ["engine"]
         return program
 
-    monkeypatch.setattr(remembered, "compile_network", compile_for_engine)
+    monkeypatch.setattr(sessions, "compile_network", compile_for_engine)
 
 
 def scaled(total, multiplier, shift):
@@ -261,7 +261,7 @@ def test_more_rows_than_fit_at_once():
 def test_an_operation_is_compiled_once(monkeypatch):
     a, b = int8(4, 6, seed=9), int8(6, 5, seed=9)
     first = ops.matmul(a, b, **UNSCALED)
-    monkeypatch.setattr(remembered, "compile_network", None)
+    monkeypatch.setattr(sessions, "compile_network", None)
     assert np.array_equal(ops.matmul(a, b, **UNSCALED), first)
     other = ops.matmul(a[::-1], b, **UNSCALED)
     assert np.array_equal(other, first[::-1])

@@ -14,9 +14,9 @@ from matloom.ir.graph import Op
 from matloom.kernels.interpreter import interpret
 from matloom.quantiser import page_of, quantise
 from matloom.quantiser.channels import channel_chains, removals
-from matloom.quantiser.compressed import CHANNELS, FormChange, compress_network
 from matloom.quantiser.factors import Splitter, full_rank, product
 from matloom.quantiser.judge import Judge
+from matloom.quantiser.rewrite_layers import CHANNELS, FormChange, compress_network
 from support.float_network import FloatNetwork, float_samples, litert_agreement
 from support.oracles import micro
 

@@ -14,8 +14,8 @@ from matloom.cli import cli
 from matloom.errors import UserError
 from matloom.frontend.tflite.write import write_tflite
 from matloom.kernels.interpreter import interpret
-from matloom.tools.against import compare_with_parent
 from matloom.tools.compare import compare
+from matloom.tools.parent_comparison import compare_with_parent
 from matloom.tools.references import LiteReference, MicroReference
 
 DIGITS = resources.files("matloom.data").joinpath("digits.tflite").read_bytes()

@@ -5,11 +5,11 @@ from dataclasses import replace
 from typing import Any
 
 from matloom.frontend.errors import Unsupported
-from matloom.frontend.onnx.apart import run_channels_last, split_channels
 from matloom.frontend.onnx.averages import convert_average, convert_mean
 from matloom.frontend.onnx.bodies import is_layered_loop
 from matloom.frontend.onnx.bytewise import convert_function, convert_move
 from matloom.frontend.onnx.claims import Claim
+from matloom.frontend.onnx.host_parts import run_channels_last, split_channels
 from matloom.frontend.onnx.host_transposes import transpose_on_host
 from matloom.frontend.onnx.joins import convert_join
 from matloom.frontend.onnx.moves import MOVES

@@ -13,8 +13,8 @@ from matloom.frontend.onnx.convert import Conversion, operator_name
 from matloom.frontend.onnx.loop_layout import with_channels_last
 from matloom.frontend.onnx.model import DTYPES, mark_exact
 from matloom.frontend.onnx.optimised import is_quantised, to_integer_operators
-from matloom.frontend.onnx.order import reorder
 from matloom.frontend.onnx.registered import registered_node
+from matloom.frontend.onnx.reorder import reorder
 from matloom.frontend.onnx.shapes import infer_shapes
 from matloom.frontend.onnx.sizes import inputs_of
 from matloom.frontend.onnx.values import FileValue

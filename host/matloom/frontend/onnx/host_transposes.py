@@ -6,7 +6,7 @@ transpose in between costs a host step little, but the engine many cycles.
 
 from dataclasses import replace
 
-from matloom.frontend.onnx.apart import OnnxPart
+from matloom.frontend.onnx.host_parts import OnnxPart
 from matloom.frontend.onnx.quantised import Model
 from matloom.frontend.onnx.values import Values, in_file_order
 from matloom.frontend.opaque import OpaqueOperator

@@ -23,13 +23,13 @@ from matloom.frontend.tflite.custom import custom_nodes
 from matloom.frontend.tflite.declared import unknown_operator
 from matloom.frontend.tflite.expanded import EXPANDED
 from matloom.frontend.tflite.flatbuffer import numbers, options, records, text
-from matloom.frontend.tflite.joined import reason_to_stay_whole
 from matloom.frontend.tflite.options import READERS, Reader
 from matloom.frontend.tflite.order import repeated_writer, require_provided
 from matloom.frontend.tflite.parameters import OPERANDS, gather
 from matloom.frontend.tflite.tensors import FileTensors
 from matloom.frontend.tflite.values import has_run_time_shape
 from matloom.frontend.tflite.variables import VARIABLE_OPERATORS, Resources
+from matloom.frontend.tflite.whole_networks import reason_to_stay_whole
 from matloom.ir.attributes import INTERPRETERS
 from matloom.ir.graph import RESHAPES, Array, Graph, Node, Op, Tensor
 from matloom.ir.names import distinct_ends

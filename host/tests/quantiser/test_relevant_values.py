@@ -9,7 +9,7 @@ from matloom.ir.attributes import Activation, Arithmetic, Softmax
 from matloom.ir.graph import Op
 from matloom.kernels.interpreter import interpret
 from matloom.quantiser import quantise
-from matloom.quantiser.matters import clamp_to_relevant
+from matloom.quantiser.relevant_values import clamp_to_relevant
 from support.float_network import FloatNetwork, float_samples
 
 
