@@ -243,7 +243,7 @@ def test_a_program_with_a_hazard(values):
     step = made.program.steps[0]
     instructions = unpack_all(made.program.commands(step))
     free = (replace(each, values={**each.values, "wait_load": 0}) for each in instructions)
-    packed = InstructionTable(list(free)).packed()
+    packed = InstructionTable(list(free)).pack()
     image[step.command_offset : step.command_offset + len(packed)] = packed
     wrong = replace(made, program=replace(made.program, image=bytes(image)))
     with pytest.raises(VerifyError):

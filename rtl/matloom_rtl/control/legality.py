@@ -160,7 +160,7 @@ class Legality(wiring.Component):
             faults.append(value > high)
         if field.multiple is not None:
             faults.append(value[: (field.unit(self._config) - 1).bit_length()].any())
-        choices = field.allowed(self._config)
+        choices = field.allowed_values(self._config)
         if choices is not None and set(choices) != set(range(smallest, largest + 1)):
             faults.append(~Cat(value == choice for choice in choices).any())
         if field.plain and self._config.mode_numbers != (0,):

@@ -46,8 +46,8 @@ def verdict(instruction, config=CONFIG):
 def random_field(item, chance):
     """Return a legal value; small, round and huge ones are frequent."""
     low, high = item.limits(CONFIG)
-    if item.allowed(CONFIG) is not None:
-        return int(chance.choice(item.allowed(CONFIG)))
+    if item.allowed_values(CONFIG) is not None:
+        return int(chance.choice(item.allowed_values(CONFIG)))
     values = (low, high, chance.randint(low, high), min(high, max(low, 1 << chance.randrange(32))))
     return chance.choice(
         (*values, *(max(low, min(high, chance.randrange(1, 9))) for _ in "123456"))

@@ -75,7 +75,7 @@ def test_bodies_have_the_layout_of_the_units(seed, opcode, name):
         for _number in range(5):
             values = {
                 item.name: chance.choice(
-                    item.allowed(config) or (chance.randint(*item.limits(config)),)
+                    item.allowed_values(config) or (chance.randint(*item.limits(config)),)
                 )
                 for item in fields_of_format(opcode)
             }
