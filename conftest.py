@@ -111,7 +111,7 @@ def seed(request):
 _TURN = (5**0.5 - 1) / 2
 
 
-def rotated(items, turn):
+def rotate(items, turn):
     """Return the items in their order, beginning elsewhere on each turn.
 
     The beginnings of consecutive turns are spread evenly, so that a few of them reach every item
@@ -142,7 +142,7 @@ class Cases:
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config, items):
     """Order what is selected, and let cocotb and its libraries warn: they are not ours to mend."""
-    items[:] = rotated(items, config.option.rotate)
+    items[:] = rotate(items, config.option.rotate)
     for item in items:
         if item.path.is_relative_to(ROOT / "sim_tests"):
             item.add_marker(pytest.mark.filterwarnings("default"))

@@ -12,7 +12,7 @@ _BOARD_FILES = ROOT / "rtl" / "matloom_rtl" / "board" / "boards"
 _AREA = {"LUT4": "tables", "FF": "FF", "DSP": "multipliers", "BRAM": "block RAMs"}
 
 
-def _placed() -> dict[str, dict[str, Any]]:
+def _placed_reports() -> dict[str, dict[str, Any]]:
     """Return the reports of what was placed and routed, by name."""
     paths = sorted(_REPORTS.glob("*.json"))
     kept = [path for path in paths if not path.stem.endswith("_units")]
@@ -33,7 +33,7 @@ _NETLIST = Column("netlist", netlist_of)
 
 def _earlier() -> str:
     """Return which reports are not of the netlist of today."""
-    names = [f"`{name}`" for name, row in _placed().items() if netlist_of(row) == "earlier"]
+    names = [f"`{name}`" for name, row in _placed_reports().items() if netlist_of(row) == "earlier"]
     if not names:
         return "All reports are of the netlist that is generated today.\n"
     return (
@@ -42,11 +42,11 @@ def _earlier() -> str:
     )
 
 
-def _used(name: str) -> Column:
+def _area_column(name: str) -> Column:
     return Column(_AREA[name], lambda row: row["area"][name]["used"], count)
 
 
-_AREA_COLUMNS = [_used(name) for name in _AREA]
+_AREA_COLUMNS = [_area_column(name) for name in _AREA]
 
 
 def _board_file(row: dict[str, Any]) -> dict[str, Any]:
@@ -71,7 +71,7 @@ def _memory(row: dict[str, Any]) -> str:
 
 def _routed_boards() -> str:
     return table(
-        (row for row in _placed().values() if "board" in row),
+        (row for row in _placed_reports().values() if "board" in row),
         (
             Column("board", lambda row: f"`{row['name']}`"),
             *(Column("engine", _engine), Column("memory", _memory), *_AREA_COLUMNS),
@@ -91,7 +91,7 @@ def _build_lines() -> str:
     from matloom.cli.boards import summary
 
     lines = []
-    for name, row in _placed().items():
+    for name, row in _placed_reports().items():
         if "board" in row:
             kind = "fs" if row["device"].startswith("gw") else "bit"
             lines.append(f"build/{name}/{name}.{kind}: {summary(row)}\n")
@@ -126,7 +126,7 @@ def _best(row: dict[str, Any]) -> dict[str, Any]:
 
 def _arrays() -> str:
     """Return engines alone by the size of their arrays."""
-    alone = [row for row in _placed().values() if "board" not in row]
+    alone = [row for row in _placed_reports().values() if "board" not in row]
     return table(
         sorted(alone, key=lambda row: int(row["area"]["FF"]["used"])),
         (
@@ -147,7 +147,7 @@ def _designs() -> str:
     """Return area for each multiply-accumulate a cycle, beside what others publish."""
     rows = []
     for preset in ("nano", "small"):
-        found = _placed()[f"ecp5-85k_{preset}"]
+        found = _placed_reports()[f"ecp5-85k_{preset}"]
         area, config = found["area"], found["config"]
         rows.append(
             {
@@ -181,7 +181,7 @@ def _designs() -> str:
 def _boards() -> str:
     """Return what networks take on the boards that were placed and routed."""
     rows = []
-    for board, found in _placed().items():
+    for board, found in _placed_reports().items():
         for name, network in found.get("networks", {}).items():
             rows += _board_network(f"{board}, {name}", network, found)
     headings = ("ms at the bitstream's clock", "ms on the line", "frames a second")

@@ -44,7 +44,7 @@ _FIGURES = (
 )
 
 
-def written(text: str) -> str:
+def without_generated_blocks(text: str) -> str:
     """Return a page with its generated blocks blank."""
     return re.sub(r"<!-- ([\w ]+): begin -->.*?<!-- \1: end -->", _blank, text, flags=re.DOTALL)
 
@@ -55,7 +55,7 @@ def prose(text: str) -> str:
     Blocks of commands and text remain: what a program prints is no code.
     """
     lines, language = [], None
-    for line in written(text).splitlines():
+    for line in without_generated_blocks(text).splitlines():
         fence = re.match(r" *```(\w*)", line)
         if fence:
             language = fence[1] if language is None else None

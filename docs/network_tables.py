@@ -100,7 +100,7 @@ def _onnx_counts(found: dict[str, Any]) -> dict[str, int]:
     }
 
 
-def _exported() -> str:
+def _exported_table() -> str:
     found = report("exported.json")
     return table(
         found["rows"].items(),
@@ -242,7 +242,7 @@ def _floats() -> str:
     )
 
 
-def _left(row: dict[str, Any]) -> str:
+def _layers_left(row: dict[str, Any]) -> str:
     first, last = row["left_in_int8"]
     return f"first {first}, last {last}" if first else "none"
 
@@ -252,7 +252,10 @@ def _four_bits() -> str:
         report("precision.json")["i8xi4"]["results"],
         (
             Column("network", lambda row: f"`{row['network']}`"),
-            *(Column("left in int8", _left), Column("samples", lambda row: row["samples"], count)),
+            *(
+                Column("left in int8", _layers_left),
+                Column("samples", lambda row: row["samples"], count),
+            ),
             Column("accuracy in int8", lambda row: row["accuracy_before"], "{:.3f}".format),
             Column("in `i8xi4`", lambda row: row["accuracy_after"], "{:.3f}".format),
             Column("same result", lambda row: row["agreement"], "{:.1%}".format),
@@ -314,7 +317,7 @@ BLOCKS = {
     "collection": _collection,
     "floats": _floats,
     "four bits": _four_bits,
-    "exported": _exported,
+    "exported": _exported_table,
     "exported quantised": _exported_quantised,
     "quantisers": _quantisers,
     "onnx networks": _onnx_networks,

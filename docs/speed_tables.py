@@ -31,7 +31,7 @@ def _share(name: str, heading: str) -> Column:
     return Column(heading, value, "{:.1%}".format)
 
 
-def _named(heading: str) -> Column:
+def _name_column(heading: str) -> Column:
     return Column(heading, lambda row: row["name"])
 
 
@@ -41,7 +41,7 @@ def _networks(preset: str) -> str:
     return table(
         found["results"],
         (
-            _named(f"at `{preset}` ({rows}x{columns})"),
+            _name_column(f"at `{preset}` ({rows}x{columns})"),
             Column("MACs", lambda row: row["macs"], count),
             *map(_key, ("cycles", "target")),
             Column("utilisation", lambda row: row["utilisation"], "{:.3f}".format),
@@ -92,7 +92,7 @@ def _mlperf() -> str:
 
 def _causes() -> str:
     causes = (_share(f"exec_{cause}", cause.replace("_", " ")) for cause in _CAUSES)
-    return table(bench()["results"], (_named(f"at `{PRESETS[0]}`"), *causes))
+    return table(bench()["results"], (_name_column(f"at `{PRESETS[0]}`"), *causes))
 
 
 def _units() -> str:
@@ -100,7 +100,7 @@ def _units() -> str:
     return table(
         bench()["results"],
         (
-            _named(f"at `{PRESETS[0]}`"),
+            _name_column(f"at `{PRESETS[0]}`"),
             *(_share(f"{unit.lower()}_busy", unit) for unit in ("LOAD", "POST", "STORE")),
             Column("bytes read", lambda row: row["bytes_read"], count),
             Column("written", lambda row: row["bytes_written"], count),
@@ -184,10 +184,10 @@ def _unless_stopped(
 ) -> Column:
     """Return the column of a compilation that may have been stopped."""
 
-    def shown(row: dict[str, Any]) -> str:
+    def text(row: dict[str, Any]) -> str:
         return "not done" if row["seconds"] is None else form(value(row))
 
-    return Column(heading, shown)
+    return Column(heading, text)
 
 
 def _compile_time() -> str:
@@ -221,7 +221,7 @@ def _tools() -> str:
     shown = table(
         [row for row in found["results"] if row["name"] in ("ic", "matmul 512")],
         (
-            _named(f"at `{PRESETS[0]}`"),
+            _name_column(f"at `{PRESETS[0]}`"),
             Column(
                 "thousand cycles/s in Verilator",
                 lambda row: row["simulated_kilocycles_per_second"],
@@ -268,7 +268,7 @@ def _shapes() -> str:
     return table(
         report("shapes.json")["layers"],
         (
-            _named("layer"),
+            _name_column("layer"),
             Column("map", lambda row: row["map"], lambda sizes: "x".join(map(str, sizes))),
             Column("cycles", lambda row: row["cycles"] or None, count),
             Column("a cycle", _rate),

@@ -44,7 +44,7 @@ TABLES: dict[str, Callable[[], str]] = {
 }
 
 
-def _marked(text: str, name: str, table: str) -> str:
+def _fill_block(text: str, name: str, table: str) -> str:
     """Return the text with the table between a name's markers, where it has them."""
     begin, end = f"<!-- {name}: begin -->\n", f"<!-- {name}: end -->"
     if begin not in text:
@@ -54,14 +54,14 @@ def _marked(text: str, name: str, table: str) -> str:
     return f"{head}{begin}{table}{end}{tail}"
 
 
-def filled(text: str) -> str:
+def fill(text: str) -> str:
     """Return a page's text with fresh tables."""
     for name, make in TABLES.items():
         if f"<!-- {name}: begin -->" in text:
-            text = _marked(text, name, make())
+            text = _fill_block(text, name, make())
     return text
 
 
 if __name__ == "__main__":
     for page in PAGES:
-        page.write_text(filled(page.read_text()))
+        page.write_text(fill(page.read_text()))

@@ -181,7 +181,7 @@ def network(given: Parameters) -> Graph:
     def product(first: int, second: int) -> int:
         return builder.add(Op.BATCH_MATMUL, [first, second], BatchMatmul(adj_x=False, adj_y=False))
 
-    def cached(name: str, source: int) -> int:
+    def last_values(name: str, source: int) -> int:
         """Return the last SEEN keys or values, (HEADS, SEEN, DEPTH)."""
         shape = (HEADS, SEEN, DEPTH)
         cache = builder.variable(name, np.zeros(shape, np.float32))
@@ -196,7 +196,7 @@ def network(given: Parameters) -> Graph:
     x = dense(letter, "embed")
     for block in range(BLOCKS):
         q, k, v = (dense(x, f"{name}{block}") for name in "qkv")
-        keys, values = cached(f"keys{block}", k), cached(f"values{block}", v)
+        keys, values = last_values(f"keys{block}", k), last_values(f"values{block}", v)
         scores = reshape(product(keys, reshape(q, HEADS, DEPTH, 1)), HEADS, 1, SEEN)
         near = builder.constant(np.float32(given[f"near{block}"])[:, None])
         shares = builder.add(Op.SOFTMAX, [add(scores, near)], Softmax(beta=1.0))

@@ -98,7 +98,7 @@ TABLES = _module(ROOT / "docs" / "tables.py")
 
 @pytest.mark.parametrize("page", TABLES.PAGES, ids=lambda page: page.name)
 def test_tables_are_those_of_the_reports(page):
-    assert TABLES.filled(page.read_text()) == page.read_text()
+    assert TABLES.fill(page.read_text()) == page.read_text()
 
 
 def test_numbers_of_the_walkthrough():

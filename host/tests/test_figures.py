@@ -126,7 +126,7 @@ def test_other_numbers_are_none(text):
 
 def names(page):
     """Return the folders, source files and modules that a page names as code."""
-    code = re.findall(r"`([^`\n]*)`", figures.written(page.read_text()))
+    code = re.findall(r"`([^`\n]*)`", figures.without_generated_blocks(page.read_text()))
     folders = r"(?:host|rtl|bench|sim_tests|docs|firmware|examples|bitstreams)/[\w./-]+"
     kinds = (folders, r"[\w./-]+\.(?:py|h|c|cc|cpp|ld|S)", r"matloom(?:_rtl)?(?:\.\w+)+")
     return {word for word in code if any(re.fullmatch(kind, word) for kind in kinds)}

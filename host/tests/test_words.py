@@ -53,6 +53,21 @@ def openings_in(text):
     return [doc.splitlines()[0] for doc in docs if doc and re.match(rf"(?:{listed})\b", doc)]
 
 
+def participles_in(text):
+    """Return functions whose whole name is a past participle; properties may be named so."""
+    words = WORDS["participles"]
+    found = []
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef):
+            name = node.name.strip("_")
+            is_participle = name in words["irregular"] or re.fullmatch(r"[a-z]+ed", name)
+            decorators = map(ast.unparse, node.decorator_list)
+            is_property = any("property" in each or ".setter" in each for each in decorators)
+            if is_participle and not is_property and name not in words["verbs"] + words["public"]:
+                found.append(node.name)
+    return found
+
+
 def names_in(text):
     return [name for name in WORDS["names"] if re.search(rf"\b{name}\b", text)]
 
@@ -67,7 +82,7 @@ def apart(kind, suffixes=KINDS):
     rest = []
     for path in texts():
         if path.endswith(suffixes):
-            folders = [folder for folder in excepted if path.startswith(f"{folder}/")]
+            folders = [each for each in excepted if path == each or path.startswith(f"{each}/")]
             (excepted[folders[0]] if folders else rest).append(path)
     return rest, excepted
 
@@ -87,12 +102,26 @@ def test_docstrings_open_with_a_noun_or_a_verb():
     assert not found, "words.toml says what to write:\n" + "\n".join(found)
 
 
+def test_functions_are_not_named_by_participles():
+    found = faults(participles_in, product(apart("participles", (".py",))[0]))
+    assert not found, "name a function by what it does or returns:\n" + "\n".join(found)
+
+
+def test_a_participle_is_found():
+    text = "def _made(): ...\nclass A:\n    @property\n    def found(self): ...\ndef joined(): ..."
+    assert participles_in(text) == ["_made", "joined"]
+    assert not participles_in("def feed(): ...\ndef make_joined(): ...\ndef is_kept(): ...")
+
+
 def test_no_name_comes_back():
     paths = [path for path in texts() if path != "CHANGELOG.md"]
     assert not faults(names_in, paths)
 
 
-@pytest.mark.parametrize(("kind", "look"), [("phrases", phrases_in), ("openings", openings_in)])
+@pytest.mark.parametrize(
+    ("kind", "look"),
+    [("phrases", phrases_in), ("openings", openings_in), ("participles", participles_in)],
+)
 def test_exceptions_are_needed(kind, look):
     """Folders without faults must leave the list."""
     suffixes = KINDS if kind == "phrases" else (".py",)

@@ -109,7 +109,7 @@ def simulate(dut, *benches, cycles: int, background=(), clocks=None) -> int:
     running = {}
     elapsed = 0
 
-    def watched(bench):
+    def watch(bench):
         async def run(ctx):
             running[bench] = bench(ctx)
             await running[bench]
@@ -127,7 +127,7 @@ def simulate(dut, *benches, cycles: int, background=(), clocks=None) -> int:
             raise AssertionError(f"benches must return within {cycles} cycles; waiting: {waiting}")
 
     # The clock is last, so that it sees which benches returned in the same cycle.
-    called = [*map(watched, benches), *background, clock]
+    called = [*map(watch, benches), *background, clock]
     try:
         _runs(dut, len(benches), len(background) + 1, clocks or {}).run(called)
     except BaseException:

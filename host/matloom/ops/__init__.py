@@ -216,7 +216,7 @@ def conv2d(
     stride, dilation:
         Vertical and horizontal.
     padding:
-        Elements at the top, bottom, left and right; they stand for zero.
+        Elements at the top, bottom, left and right; they represent zero.
     residual:
         As for `matmul`, with the shape of the result.
     """

@@ -50,9 +50,9 @@ def _driver_of(device: str | Driver, config: Config, size: int) -> Driver:
     """Return the given driver, or a shared one with room for `size` bytes."""
     if isinstance(device, Driver):
         return device
-    return _opened(device, config, memory_for(size))
+    return _open_device(device, config, memory_for(size))
 
 
 @lru_cache(maxsize=4)
-def _opened(device: str, config: Config, memory_bytes: int) -> Driver:
+def _open_device(device: str, config: Config, memory_bytes: int) -> Driver:
     return open_device(device, config, memory_bytes=memory_bytes)

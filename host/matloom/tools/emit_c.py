@@ -220,7 +220,7 @@ def _without_files(program: Program) -> Program:
             names.add(step.inputs[-1])
     dropped = {each.offset: each.shape[0] for each in program.constants if each.name in names}
 
-    def moved(offset: int) -> int:
+    def new_offset(offset: int) -> int:
         """Return where bytes are without those dropped before them."""
         lengths = (size + -size % CONSTANT_ALIGNMENT for at, size in dropped.items() if at < offset)
         return offset - sum(lengths)
@@ -229,10 +229,12 @@ def _without_files(program: Program) -> Program:
     for at, size in sorted(dropped.items(), reverse=True):
         del data[at : at + size + -size % CONSTANT_ALIGNMENT]
     constants = tuple(
-        replace(each, offset=moved(each.offset), shape=(0,) if each.name in names else each.shape)
+        replace(
+            each, offset=new_offset(each.offset), shape=(0,) if each.name in names else each.shape
+        )
         for each in program.constants
     )
-    variables = tuple(replace(each, initial=moved(each.initial)) for each in program.variables)
+    variables = tuple(replace(each, initial=new_offset(each.initial)) for each in program.variables)
     return replace(
         program, constants=constants, variables=variables, host_data=bytes(data), origin=None
     )

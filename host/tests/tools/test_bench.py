@@ -233,7 +233,7 @@ def test_the_area_of_modes_is_of_present_configurations():
 def test_the_page_is_made_from_the_reports():
     tables = _module(ROOT / "docs" / "tables.py")
     for page in tables.PAGES:
-        assert tables.filled(page.read_text()) == page.read_text(), page.name
+        assert tables.fill(page.read_text()) == page.read_text(), page.name
 
 
 def test_plots_are_made_from_the_reports():

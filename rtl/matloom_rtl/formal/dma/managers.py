@@ -23,7 +23,7 @@ def _addresses(m: Module, channel, bursts, burst_beats: int, *, shows=1) -> None
     burst, address = bursts.o.payload, channel.payload
     index_bits = len(burst.first)
 
-    def allowed(start, count):
+    def is_allowed(start, count):
         page = start[:12] + ((count + 1) << index_bits) <= 4096
         return page & (count < burst_beats) & (start[:index_bits] == 0)
 
@@ -31,8 +31,8 @@ def _addresses(m: Module, channel, bursts, burst_beats: int, *, shows=1) -> None
     with m.If(bursts.o.valid & bursts.o.ready & shows):
         m.d.sync += came.eq(burst.address + (burst.len << 32))
     m.d.comb += [
-        Assume(~bursts.o.valid | allowed(burst.address, burst.len)),
-        implies(channel.valid, allowed(address.addr, address.len)),
+        Assume(~bursts.o.valid | is_allowed(burst.address, burst.len)),
+        implies(channel.valid, is_allowed(address.addr, address.len)),
         implies(channel.valid, (address.addr == came[:32]) & (address.len == came[32:])),
     ]
     stays(m, channel)
