@@ -45,7 +45,7 @@ def tensor_numbers(program: Program, names: Names) -> dict[str, int]:
 
 
 def _output_positions(program: Program, names: Names) -> dict[str, int]:
-    """Return the positions of outputs by name, all tensors that a program from a file knows."""
+    """Return the positions of outputs by name; a program from a file has no other tensors."""
     places = {info.name: at for at, info in enumerate(program.outputs)}
     for name in places if names == "all" else names:
         if name not in places:

@@ -174,7 +174,7 @@ def _linear(node: Node) -> Attributes:
 
 
 def _pointwise(node: Node) -> Conv2D | FullyConnected:
-    """Return the attributes of a layer of one tap with the activation of another."""
+    """Return the attributes of a 1x1 layer with the activation of `node`."""
     attributes = node.attributes
     assert isinstance(attributes, Conv2D | FullyConnected)
     if isinstance(attributes, FullyConnected):

@@ -183,7 +183,7 @@ def _cut_register(module: dict[str, Any], name: str, place: int, names: dict[int
 
 
 def _add_port(module: dict[str, Any], name: str, direction: str, bits: list[Any]) -> None:
-    """Make bits a port, unless there are none."""
+    """Add a port for some bits; add nothing for no bits."""
     if bits:
         module["ports"][name] = {"direction": direction, "bits": bits}
         module["netnames"][name] = {"hide_name": 0, "bits": bits, "attributes": {}}
