@@ -87,8 +87,8 @@ def judge(case: Case, references: References, config: str = "nano") -> Verdict:
     if not ran:
         why = "; ".join(f"{name}: {answer.refusal}" for name, answer in answers.items())
         return Verdict(case=case, kind="alone", detail=why)
-    reach = [_limited_reach(case, arrays) for arrays in case.calls]
-    differences = {name: _difference(ours, answer, reach) for name, answer in ran.items()}
+    magnitudes = [_limited_magnitude(case, arrays) for arrays in case.calls]
+    differences = {name: _difference(ours, answer, magnitudes) for name, answer in ran.items()}
     misread = _scales_ignored(case) or _axes_misread(case, answers, references)
     wanted = "litert" if misread or "tflm" not in ran else "tflm"
     if wanted not in ran:
@@ -156,7 +156,7 @@ def _limits_unset(case: Case) -> bool:
     )
 
 
-def _limited_reach(case: Case, arrays: list[NDArray[Any]]) -> float:
+def _limited_magnitude(case: Case, arrays: list[NDArray[Any]]) -> float:
     """Return the largest product of two float32 operands whose sums an activation limits, else 0.
 
     Sums of such products differ by rounding, which limited results do not show.
@@ -170,26 +170,26 @@ def _limited_reach(case: Case, arrays: list[NDArray[Any]]) -> float:
     return math.prod(float(np.abs(each).max(initial=0)) for each in floats) if floats else 0.0
 
 
-def _difference(ours: Answer, theirs: Answer, reach: list[float]) -> str:
+def _difference(ours: Answer, theirs: Answer, magnitudes: list[float]) -> str:
     """Return where answers differ; empty if they are equal, but for rounding of float32.
 
-    `reach` is a magnitude in each call to which rounding is relative, as it is to the results.
+    Rounding is relative to results and, in each call, to one of `magnitudes`.
     """
     for call, (mine, other) in enumerate(zip(ours.calls, theirs.calls, strict=True)):
         for at, (found, wanted) in enumerate(zip(mine, other, strict=True)):
-            text = _first_difference(found, wanted, reach[call])
+            text = _first_difference(found, wanted, magnitudes[call])
             if text:
                 return f"call {call}, output {at}: {text}"
     return ""
 
 
-def _first_difference(actual: NDArray[Any], expected: NDArray[Any], reach: float) -> str:
+def _first_difference(actual: NDArray[Any], expected: NDArray[Any], magnitude: float) -> str:
     if actual.size != expected.size or actual.dtype != expected.dtype:
         return f"{actual.dtype} {actual.shape}, not {expected.dtype} {expected.shape}"
     actual, expected = actual.reshape(-1), expected.reshape(-1)
     if expected.dtype.kind == "f":
         finite = expected[np.isfinite(expected)]
-        room = 1e-5 * float(np.abs(finite).max(initial=reach))
+        room = 1e-5 * float(np.abs(finite).max(initial=magnitude))
         wrong = ~np.isclose(actual, expected, rtol=1e-5, atol=room, equal_nan=True)
     else:
         wrong = actual != expected

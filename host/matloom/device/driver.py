@@ -245,13 +245,13 @@ class Driver(Closing):
         record = {item.name: item for item in register("FAULT").fields}
         value = self.read("FAULT")
 
-        def bits(name: str) -> int:
+        def field(name: str) -> int:
             return (value & record[name].mask) >> record[name].shift
 
         return DeviceFaultError(
-            cause=Fault(bits("cause")),
-            unit=UNIT_NAMES[bits("unit")],
-            opcode=bits("opcode"),
+            cause=Fault(field("cause")),
+            unit=UNIT_NAMES[field("unit")],
+            opcode=field("opcode"),
             index=self.read("FAULT_INDEX"),
             address=self.read("FAULT_ADDRESS"),
         )

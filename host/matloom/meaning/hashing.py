@@ -79,8 +79,8 @@ class Numbering:
         self._bias, self._high = np.atleast_1d(bias), (keys >> _HALF).view(np.int64)
         self._added = (keys & _LOW_HALF) * _FIRST + _ADDED
 
-    def of(self, sums: _Integers, first: int) -> _Integers:
-        """Return numbers from `first`, a power of two, up to twice that, for (..., channels)."""
+    def apply(self, sums: _Integers, first: int) -> _Integers:
+        """Hash sums (..., channels) into numbers from `first`, a power of two, to twice that."""
         shape = np.shape(sums)
         # NumPy warns when a single number overflows, but not for arrays.
         numbers = np.add(np.reshape(sums, shape or 1), self._bias, order="C")

@@ -119,7 +119,7 @@ class Post:
                 return np.asarray(wrap32((values - fields["factor_zero"]) * factors))
         if fields["addend"]:
             addend, sums = Addend(fields["addend"]), self._entries.sums(self._channels)
-            term = _TERMS[addend].of(values - fields["factor_zero"])
+            term = _TERMS[addend].apply(values - fields["factor_zero"])
             if addend is Addend.ADD:
                 return np.asarray(wrap32(sums + term))
             difference = wrap32(sums - term)
@@ -136,7 +136,7 @@ class Post:
         if term is None or known is not parameters:
             term = _requantisation(parameters, self._scaling, self._kind)
             self._term = parameters, term
-        results = term.of(values)
+        results = term.apply(values)
         return curved(results, fields["curve"]) if fields["curve"] else results
 
     def _side(self, side: str) -> _Floats:

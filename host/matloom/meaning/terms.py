@@ -116,11 +116,11 @@ class RequantisedTerm:
     scale: Scale
     kind: str = "byte"
 
-    def of(self, values: Integers) -> Integers:
+    def apply(self, values: Integers) -> Integers:
         """Return the results for sums (..., channels)."""
         scale, linear = self.scale, self._linear
         if self.kind == "sum":
-            rounded = self._numbering.of(values, 2**31)
+            rounded = self._numbering.apply(values, 2**31)
             rounded -= 2**32
             np.copyto(rounded, 0, where=self._vanishes(values))
             if not self._some:
@@ -130,14 +130,14 @@ class RequantisedTerm:
             return np.full(np.shape(values + self._before), scale.low, np.int64)
         first = WORD if self.kind == "word" else PROBE
         if not self._some:
-            return self._numbering.of(values, first)
+            return self._numbering.apply(values, first)
         moved = wrap32(values + self._before + scale.zero)
         same = to_numbers(mix(moved, 3, scale.low, scale.high), first)
         if (scale.low, scale.high) == ((-(2**15), 2**15 - 1) if first == WORD else (-128, 127)):
             same = np.where(_pass_unchanged(moved, self.kind), moved, same)
         if self._all:
             return same
-        return np.where(linear, same, self._numbering.of(values, first))
+        return np.where(linear, same, self._numbering.apply(values, first))
 
     def _vanishes(self, values: Integers) -> NDArray[np.bool_]:
         """Return which sums are zero before they are scaled, or by their scale."""
@@ -201,7 +201,7 @@ class RequantisedTerm:
 
 def requantise(values: Integers, bias: Any, scale: Scale, kind: str = "byte") -> Integers:
     """Return the `RequantisedTerm` of sums."""
-    return RequantisedTerm(bias=bias, scale=scale, kind=kind).of(values)
+    return RequantisedTerm(bias=bias, scale=scale, kind=kind).apply(values)
 
 
 def _pass_unchanged(values: Integers, kind: str) -> NDArray[np.bool_]:

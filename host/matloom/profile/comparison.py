@@ -49,7 +49,7 @@ class ComparedOperator:
 
 @dataclass(frozen=True, kw_only=True)
 class ProfileComparison:
-    """Two profiles of a network, row by row; `name` is that of the other one."""
+    """Two profiles of a network, row by row; `name` is the label of the profile before."""
 
     name: str
     before: int

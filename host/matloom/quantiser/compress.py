@@ -118,7 +118,7 @@ class CompressionTrials:
     def point(self, changes: Sequence[FormChange]) -> CompressionPoint:
         """Return a rewritten network, judged with 8-bit weights."""
         name = repr([(each.number, each.form, each.rank) for each in changes])
-        found = self._journal.of(name, lambda: asdict(self._measure(changes)))
+        found = self._journal.get_or_run(name, lambda: asdict(self._measure(changes)))
         return CompressionPoint(**found, changes=tuple(changes))
 
     def _measure(self, changes: Sequence[FormChange]) -> Judgement:

@@ -26,7 +26,7 @@ class Journal:
         self._search = hashlib.sha256(search).hexdigest()[:16]
         self._known = dict(self._read())
 
-    def of(self, name: str, trial: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
+    def get_or_run(self, name: str, trial: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
         """Return the result of a trial from the file, or else from `trial`."""
         if name not in self._known:
             self._known[name] = trial()

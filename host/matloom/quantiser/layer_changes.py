@@ -57,7 +57,7 @@ def layer_changes(
             continue
         if graph.tensors[node.output].dtype == "float32":
             trial = partial(measure, node, values[node.inputs[0]])
-            changes = journal.of(f"forms of {node.output}", trial)["changes"]
+            changes = journal.get_or_run(f"forms of {node.output}", trial)["changes"]
             for change in (FormChange(**each) for each in changes):
                 if change.cycles > 0 and change.error <= _MOST_ERROR:
                     yield change

@@ -49,7 +49,9 @@ class Trials:
             Maximum number of samples of each kind; 0 for all.
         """
         name = repr((samples, layers))
-        found = self._journal.of(name, lambda: asdict(self._measure(layers, samples or None)))
+        found = self._journal.get_or_run(
+            name, lambda: asdict(self._measure(layers, samples or None))
+        )
         return MixedPoint(**found, layers=layers)
 
     def _measure(self, layers: tuple[str, ...], samples: int | None) -> Judgement:

@@ -45,7 +45,7 @@ def splitmix64(number):
 def test_numbering_hashes_the_sum_above_and_the_key_below(first):
     sums = np.array([[-(2**31), -1, 0], [1, 12345, 2**31 - 1]], np.int64)
     keys, bias = [0, 2**64 - 1, 0x0123456789ABCDEF], [0, -7, 2**31 - 1]
-    found = Numbering(np.array(keys, np.uint64), np.array(bias)).of(sums, first)
+    found = Numbering(np.array(keys, np.uint64), np.array(bias)).apply(sums, first)
     for row, numbers in zip(sums.tolist(), found.tolist(), strict=True):
         for each, key, more, number in zip(row, keys, bias, numbers, strict=True):
             bits = splitmix64((each + more) % 2**32 << 32 ^ key)

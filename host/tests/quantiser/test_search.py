@@ -184,10 +184,10 @@ def test_a_journal_leaves_out_lines_of_other_searches_and_damaged_ones(tmp_path)
         made.append(len(made))
         return {"number": made[-1]}
 
-    assert Journal(path, b"one").of("a", trial) == {"number": 0}
-    assert Journal(path, b"two").of("a", trial) == {"number": 1}
+    assert Journal(path, b"one").get_or_run("a", trial) == {"number": 0}
+    assert Journal(path, b"two").get_or_run("a", trial) == {"number": 1}
     with path.open("a") as file:
         file.write('\n{"search": "\n[1]\n{}\n')
     for search, number in ((b"one", 0), (b"two", 1)):
-        assert Journal(path, search).of("a", trial) == {"number": number}
-    assert Journal(None, b"one").of("a", trial) == {"number": 2}
+        assert Journal(path, search).get_or_run("a", trial) == {"number": number}
+    assert Journal(None, b"one").get_or_run("a", trial) == {"number": 2}

@@ -55,9 +55,9 @@ class _HostTransposes:
             return
         tensor = self.values.tensors[source]
         last = self._transpose(self.names[source], tensor, transpose)
-        self.values.items.insert(self._place(maker) + 1, last)
+        self.values.items.insert(self._index_of(maker) + 1, last)
         after = replace(copy, inputs=last.outputs, outputs=transpose.outputs, index=transpose.index)
-        self.values.items[self._place(transpose)] = after
+        self.values.items[self._index_of(transpose)] = after
 
     def leaving(self, copy: Node) -> None:
         """Replace the transpose before a copy that ONNX Runtime reads, if there is one."""
@@ -80,10 +80,10 @@ class _HostTransposes:
         self.values.known[held].held[in_file_order(len(order))] = transpose.inputs[0]
         self.values.tensors[inner] = replace(tensor, name=f"{name} transposed", shape=shape)
         back = self._transpose(held, tensor, transpose)
-        self.values.items[self._place(copy)] = replace(
+        self.values.items[self._index_of(copy)] = replace(
             copy, inputs=transpose.inputs, outputs=(inner,)
         )
-        self.values.items.insert(min(map(self._place, readers)), back)
+        self.values.items.insert(min(map(self._index_of, readers)), back)
         for item in readers:
             self._read(item, number, back.outputs[0])
 
@@ -92,7 +92,7 @@ class _HostTransposes:
         names = {at: name for name, at in self.values.numbers.items()}
         node = self.model.proto.graph.node[item.index]
         node.input[:] = [names[instead] if each == names[number] else each for each in node.input]
-        at = self._place(item)
+        at = self._index_of(item)
         inputs = [instead if each == number else each for each in self.values.items[at].inputs]
         self.values.items[at] = replace(item, inputs=tuple(inputs))
 
@@ -113,7 +113,7 @@ class _HostTransposes:
         self.values.tensors[made.outputs[0]] = transposed
         return made
 
-    def _place(self, item: Node | OpaqueOperator) -> int:
-        """Return the place of the item that makes the same tensor."""
+    def _index_of(self, item: Node | OpaqueOperator) -> int:
+        """Return the index of the item that makes the same tensor as `item`."""
         places = enumerate(self.values.items)
         return next(at for at, each in places if each.outputs[:1] == item.outputs[:1])

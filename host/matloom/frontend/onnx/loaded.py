@@ -65,11 +65,12 @@ class LoadedNodes:
             yield _words(len(node.output)) + b"".join(map(_text, node.output))
 
     def _constant(self, name: str) -> bytes:
-        """Return type, shape and bytes; the runtime gives equal constants one name."""
+        """Return the type, shape and bytes of a constant, as the runtime hashes them."""
         from onnx import numpy_helper
 
         tensor = self._values[name]
         data = numpy_helper.to_array(tensor).tobytes()
+        # Names are left out: the runtime gives equal constants one name.
         head = _words(tensor.data_type, len(tensor.dims), *tensor.dims)
         return _text("") + head + _words(len(data)) + data
 

@@ -58,7 +58,7 @@ def _extend_padding(
     return Padding(top=first[0], left=first[1], bottom=last[0], right=last[1])
 
 
-def _global(values: FloatValues, node: FileNode) -> None:
+def _global_pool(values: FloatValues, node: FileNode) -> None:
     """Convert GlobalAveragePool and GlobalMaxPool."""
     number = image_of(values, node.source)
     if node.op == "GlobalAveragePool":
@@ -95,8 +95,8 @@ def _reduction(op: Op) -> Callable[[FloatValues, FileNode], None]:
 #: By the operator's name.
 POOLS: dict[str, Callable[[FloatValues, FileNode], None]] = {
     "AveragePool": _pool(Op.AVERAGE_POOL_2D),
-    "GlobalAveragePool": _global,
-    "GlobalMaxPool": _global,
+    "GlobalAveragePool": _global_pool,
+    "GlobalMaxPool": _global_pool,
     "MaxPool": _pool(Op.MAX_POOL_2D),
     "ReduceMean": _reduction(Op.MEAN),
     "ReduceSum": _reduction(Op.SUM),
