@@ -624,15 +624,15 @@ class Config:
 
 
 @contextmanager
-def _default_hint(names: Collection[str], where: str) -> Iterator[None]:
-    """Return a hint if the value that breaks a rule was not given, but a default."""
+def _default_hint(names: Collection[str], source: str) -> Iterator[None]:
+    """Add a hint to a `ConfigError` about a field that `names` lacks: its default is to blame."""
     try:
         yield
     except ConfigError as error:
         if not error.field or error.field in names:
             raise
         raise ConfigError(
-            str(error), hint=f"give {error.field} a value, too: {where} gives it none"
+            str(error), hint=f"give {error.field} a value, too: {source} gives it none"
         ) from None
 
 

@@ -133,7 +133,7 @@ HYBRID_KERNELS: dict[Op, Kernel] = {
 
 
 def kernel_of(node: Node, inputs: Sequence[Array]) -> Kernel:
-    """Return the kernel for a node and the types of its inputs."""
+    """Return the kernel of an operator for inputs of these types."""
     types = [array.dtype.name for array in inputs[:2]]
     if types == ["float32", "int8"] and node.op in HYBRID_KERNELS:
         return HYBRID_KERNELS[node.op]

@@ -77,7 +77,7 @@ class Quantiser:
         return Judge(self._exact, split, self._config, self._labels_of(split.tried))
 
     def _journal(self, graph: Graph) -> Journal:
-        """Return the journal of a search for some form of a network."""
+        """Return the search journal for a graph: the original, or one with rewritten layers."""
         split, options = self._split.for_trials(), self.options
         labels = self._labels_of(split.tried)
         return Journal(options.journal, search_digest(graph, split, options, self._config, labels))

@@ -111,7 +111,7 @@ def _input(model: Model, known: Mapping[str, Tensor], name: str) -> Tensor | Non
 
 
 def _tensor(value: Any) -> Tensor | None:
-    """Return a value whose type and sizes are known."""
+    """Return the tensor of a value; None if its type or a size is unknown."""
     tensor = value.type.tensor_type
     dtype = DTYPES.get(tensor.elem_type)
     sized = tensor.HasField("shape") and all(dim.HasField("dim_value") for dim in tensor.shape.dim)
