@@ -259,7 +259,7 @@ def area(scores: Array, faulty: Array) -> float:
 
 
 def measure(name: str, reference: str | None, variants: list[str], *, rtl: bool) -> dict:
-    """Return the figures of all ways for one network."""
+    """Return the figures of a network quantised by other tools and in variants by Matloom."""
     given = case(name)
     exact = tensors_of(given.graph, given.test)
     rows = {"float": row(given, exact, exact) | on_views(given, given.graph)}

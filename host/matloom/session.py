@@ -131,7 +131,7 @@ class Session(RealNumbers):
     def _run_samples(
         self, inputs: Mapping[str, Array], numbers: Mapping[str, int] | None = None
     ) -> dict[str, Array]:
-        """Return outputs, or the tensors with the `numbers` numbers, computed by the kernels."""
+        """Run each sample; return the outputs, or the tensors of `numbers` from the kernels."""
         self._require_open()
         self._ran, results = self, []
         for sample in samples_of(self.program, inputs):

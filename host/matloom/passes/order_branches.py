@@ -18,7 +18,7 @@ def _work(graph: Graph, node: Node) -> int:
 
 
 def _branch(nodes: list[Node], end: int) -> int:
-    """Return where the operators begin that end before `end`: the last one, and what it pads."""
+    """Return the start of the branch that ends before `end`: an operator and its paddings."""
     first = end - 1
     while first and nodes[first].op in (Op.PAD, Op.PADV2):
         if nodes[first].inputs[0] not in nodes[first - 1].outputs:

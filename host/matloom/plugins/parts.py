@@ -156,7 +156,7 @@ def _part(program: Program, model: Wiring, number: int, step: EngineStep) -> Eng
 def _operators_between(
     model: Wiring, inputs: set[int], outputs: Sequence[int], number: int
 ) -> tuple[int, ...]:
-    """Return the operators between given and computed tensors."""
+    """Return the operators that compute `outputs` from `inputs`."""
     makers = {tensor: at for at, each in enumerate(model.operators) for tensor in each.outputs}
     found: set[int] = set()
     wanted = list(outputs)

@@ -24,7 +24,7 @@ class MismatchError(AssertionError):
 
 @dataclass(frozen=True, kw_only=True)
 class Pair:
-    """Both devices, each with its own driver, the model first."""
+    """The functional model and a chip, each with its own driver, for the same programs."""
 
     config: Config
     model: Driver

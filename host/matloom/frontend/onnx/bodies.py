@@ -77,7 +77,7 @@ _COUNTERS = (7, 9)
 
 
 def _give_producers(graph: Any) -> None:
-    """Give each output of a body its own producer, and leave its shape open."""
+    """Add an Identity to outputs that are an input or an earlier output; forget all shapes."""
     made = [name for each in graph.node for name in each.output]
     for at, value in enumerate(graph.output):
         if value.name in made:
