@@ -127,7 +127,7 @@ class InferenceSession:
         return self._options
 
     def get_providers(self) -> list[str]:
-        """Return the engine, and the host for everything else."""
+        """Return the names of the two providers: the engine, and the host for everything else."""
         return list(PROVIDERS)
 
     def get_provider_options(self) -> dict[str, dict[str, Any]]:

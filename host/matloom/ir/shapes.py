@@ -97,7 +97,7 @@ def _window_layer_shape(
 
 
 def convolution_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
-    """Image (batch, height, width, channels); weights (outputs, height, width, channels)."""
+    """Return the output shape; weights are (outputs, height, width, channels)."""
     assert isinstance(attributes, Conv2D)
     ranks_fit(shapes, 4, 4)
     channels, (outputs, rows, columns, depth) = shapes[0][3], shapes[1]
@@ -108,7 +108,7 @@ def convolution_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
 
 
 def depthwise_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
-    """Image (batch, height, width, channels); weights (1, height, width, outputs)."""
+    """Return the output shape; weights are (1, height, width, outputs)."""
     assert isinstance(attributes, DepthwiseConv2D)
     ranks_fit(shapes, 4, 4)
     one, rows, columns, outputs = shapes[1]
@@ -169,7 +169,11 @@ def batch_matmul_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape
 
 
 def lstm_shapes(shapes: Sequence[Shape], attributes: Attributes) -> list[Shape]:
-    """Sums of inputs (1, batch and time in any order, 4 * cells) and of one step, state, scales."""
+    """Return the shapes of the output and the next state of one step.
+
+    Inputs: sums of all inputs (1, batch and time in any order, 4 * cells), sums of the step, the
+    state and scales.
+    """
     assert isinstance(attributes, LstmCell)
     ranks_fit(shapes, 4, 4, 2, 2)
     if attributes.axis not in (1, 2):
@@ -200,7 +204,7 @@ def matrix_product_shape(shapes: Sequence[Shape], attributes: Attributes) -> Sha
 
 
 def pooling_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
-    """Image (batch, height, width, channels)."""
+    """Return the shape for an image (batch, height, width, channels)."""
     assert isinstance(attributes, Pool2D)
     ranks_fit(shapes, 4)
     batch, height, width, channels = shapes[0]

@@ -94,7 +94,7 @@ def _leaves_out_extremes(program: Program) -> bool:
 
 
 class _Check:
-    """A program and its graph, side by side."""
+    """Runs a program and computes its graph, and compares the tensors of both."""
 
     def __init__(self, program: Program, graph: Graph, names: Mapping[str, int], seed: int) -> None:
         self.program, self.graph, self.names = program, graph, names
