@@ -45,7 +45,7 @@ RESULT_BITS = 15
 _LAST = len(SIGMOIDS) - 1
 
 
-def curved(x: Any, curve: Curve, sigmoids: Any = SIGMOIDS) -> Any:
+def apply_curve(x: Any, curve: Curve, sigmoids: Any = SIGMOIDS) -> Any:
     """Return a curve of ``x / ARGUMENT_SCALE`` in Q0.15, for 32-bit integers `x`.
 
     Parameters

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from matloom.arch.curves import SIGMOIDS, curved
+from matloom.arch.curves import SIGMOIDS, apply_curve
 from matloom.arch.numerics import clamp, rounding_divide_by_pot
 from matloom.ir.attributes import Activation, LeakyRelu, Lookup
 from matloom.ir.curves import CURVES, curve_scale
@@ -136,7 +136,7 @@ def sigmoid(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
 def _curve(graph: Graph, node: Node, x: Array) -> Array:
     multiplier, right = curve_scale(graph, node)
     scaled = (x.astype(np.int64) * multiplier + ((1 << right) >> 1)) >> right
-    result: Array = curved(scaled, CURVES[node.op], _SIGMOIDS).astype(np.int16)
+    result: Array = apply_curve(scaled, CURVES[node.op], _SIGMOIDS).astype(np.int16)
     return result
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from matloom.arch.curves import SIGMOIDS, Curve, curved
+from matloom.arch.curves import SIGMOIDS, Curve, apply_curve
 from matloom.arch.numerics import clamp
 from matloom.ir.attributes import LstmCell
 from matloom.ir.graph import Array, Graph, Node
@@ -18,7 +18,7 @@ _SIGMOIDS = np.array(SIGMOIDS)
 
 def logistic_of_words(x: Array) -> Array:
     """Return the sigmoid, Q0.15, of int64 `x` in Q3.12."""
-    result: Array = curved(3 * x, Curve.LOGISTIC, _SIGMOIDS)
+    result: Array = apply_curve(3 * x, Curve.LOGISTIC, _SIGMOIDS)
     return result
 
 
@@ -26,7 +26,7 @@ def tanh_of_words(x: Array, left_shift: int = 0) -> Array:
     """Return tanh, Q0.15, of int64 ``x * 2**left_shift`` in Q3.12."""
     right = max(-left_shift, 0)
     scaled = (x * (3 << max(left_shift, 0)) + ((1 << right) >> 1)) >> right
-    result: Array = curved(scaled, Curve.TANH, _SIGMOIDS)
+    result: Array = apply_curve(scaled, Curve.TANH, _SIGMOIDS)
     return result
 
 

@@ -25,8 +25,8 @@ from matloom.meaning.float_layers import float_add, float_limit
 from matloom.meaning.terms import (
     Integers,
     Scale,
+    apply_curve,
     apply_softmax,
-    curved,
     look_up,
     peaks,
     requantise,
@@ -155,8 +155,8 @@ def sigmoid(context: NodeInputs) -> list[Integers]:
         return table(context)
     multiplier, right = curve_scale(context.graph, context.node)
     scale = Scale(multiplier=multiplier << 16, shift=15 - right, rounding=Rounding.SINGLE)
-    arguments = requantised(context.values(0), 0, scale, "sum")
-    return context.written(curved(arguments, CURVES[context.node.op]))
+    arguments = requantise(context.values(0), 0, scale, "sum")
+    return context.to_bytes(apply_curve(arguments, CURVES[context.node.op]))
 
 
 def table(context: NodeInputs) -> list[Integers]:

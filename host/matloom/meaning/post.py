@@ -26,8 +26,8 @@ from matloom.meaning.terms import (
     Integers,
     RequantisedTerm,
     Scale,
+    apply_curve,
     apply_softmax,
-    curved,
     is_known,
     join_words,
     look_up,
@@ -137,7 +137,7 @@ class Post:
             term = _requantisation(parameters, self._scaling, self._kind)
             self._term = parameters, term
         results = term.apply(values)
-        return curved(results, fields["curve"]) if fields["curve"] else results
+        return apply_curve(results, fields["curve"]) if fields["curve"] else results
 
     def _side(self, side: str) -> _Floats:
         """Return the bytes (height, width, channel bytes) of a side that is in the scratchpad."""

@@ -235,9 +235,9 @@ def split_words(words: Integers) -> tuple[Integers, Integers]:
     return np.where(known, known_low, low), np.where(known, words, words - low) >> 8
 
 
-def curved(arguments: Integers, curve: int) -> Integers:
+def apply_curve(arguments: Integers, curve: int) -> Integers:
     """Return word probes for a curve of scaled sums."""
-    return numbered(mixed(arguments, 9, curve), WORD)
+    return to_numbers(mix(arguments, 9, curve), WORD)
 
 
 def nibbles(values: Integers) -> Integers:

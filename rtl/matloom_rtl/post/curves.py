@@ -25,7 +25,7 @@ _MAGNITUDE_BITS = _PLACE_BITS + FRACTION_BITS
 
 
 class Curves(wiring.Component):
-    """Compute `arch.curves.curved`, with a table and a small multiplier for each lane.
+    """Compute `arch.curves.apply_curve`, with a table and a small multiplier for each lane.
 
     A block RAM for each lane holds entries and their differences; it is never written.
 

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from matloom.arch.curves import ARGUMENT_SCALE, Curve, curved
+from matloom.arch.curves import ARGUMENT_SCALE, Curve, apply_curve
 from matloom_rtl.post.curves import Curves
 from matloom_rtl.testing import simulate
 
@@ -36,7 +36,7 @@ def results_of(curve, arguments):
 
 def check(curve, arguments):
     found = results_of(curve, arguments)
-    assert found == [curved(each, curve) for each in arguments]
+    assert found == [apply_curve(each, curve) for each in arguments]
     function = math.tanh if curve == Curve.TANH else lambda x: 1 / (1 + math.exp(-x))
     for argument, result in zip(arguments, found, strict=True):
         exact = function(max(-20, min(20, argument / ARGUMENT_SCALE)))

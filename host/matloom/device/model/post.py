@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from matloom.arch.config import Config
-from matloom.arch.curves import SIGMOIDS, Curve, curved
+from matloom.arch.curves import SIGMOIDS, Curve, apply_curve
 from matloom.arch.floats import add
 from matloom.arch.instruction import Instruction
 from matloom.arch.isa import (
@@ -109,7 +109,7 @@ def post(
     results = requantize(biased, multiplier, shift, rounding, fields["pre_shift"])
     valid = _valid(shape, fields["tail"])
     if fields["curve"]:
-        _write_words(fields, spad, curved(results, Curve(fields["curve"]), _SIGMOIDS))
+        _write_words(fields, spad, apply_curve(results, Curve(fields["curve"]), _SIGMOIDS))
         return
     if fields["destination"] == Destination.SPAD:
         results = clamp(results + fields["output_zero"], *_limits(fields))
