@@ -42,19 +42,15 @@ def round_half_away(x: Array | np.float32) -> Array:
     return result
 
 
-def nearest(attributes: Resize, source_length: int, target_length: int) -> Array:
+def nearest(attributes: Resize, source: int, target: int) -> Array:
     """Return the nearest input position for each output position along an axis, in float32."""
     corners = attributes.align_corners
-    ratio = (
-        (source_length - 1, target_length - 1)
-        if corners and target_length > 1
-        else (source_length, target_length)
-    )
+    ratio = (source - 1, target - 1) if corners and target > 1 else (source, target)
     step = np.float32(ratio[0]) / np.float32(ratio[1])
     offset = np.float32(0.5 if attributes.half_pixel_centers else 0)
-    places = (np.arange(target_length, dtype=np.float32) + offset) * step
+    places = (np.arange(target, dtype=np.float32) + offset) * step
     rounded = round_half_away(places) if corners else np.floor(places)
-    return np.clip(rounded.astype(np.int64), 0, source_length - 1)
+    return np.clip(rounded.astype(np.int64), 0, source - 1)
 
 
 def sums_are_wide(graph: Graph, node: Node) -> bool:

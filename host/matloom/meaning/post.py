@@ -40,17 +40,14 @@ _Fields = Mapping[str, int]
 _Floats = NDArray[np.float64]
 
 
-def _left_shift_term(multiplier: int, shift: int, pre_shift: int) -> RequantisedTerm:
+def _shift_term(multiplier: int, shift: int, pre_shift: int) -> RequantisedTerm:
     """Return the term that rule DOUBLE makes of a byte that is only shifted left."""
     scale = Scale(multiplier=multiplier, shift=shift, pre_shift=pre_shift)
     return RequantisedTerm(bias=0, scale=scale, kind="sum")
 
 
 #: Terms of a byte that is added to its sum, and of one whose difference from it is squared.
-_TERMS = {
-    Addend.ADD: _left_shift_term(*ADDEND_SCALE),
-    Addend.SQUARE: _left_shift_term(*SQUARE_SCALE),
-}
+_TERMS = {Addend.ADD: _shift_term(*ADDEND_SCALE), Addend.SQUARE: _shift_term(*SQUARE_SCALE)}
 
 
 class Post:
@@ -275,7 +272,7 @@ class _ParameterBytes:
             return _NO_PARAMETERS
         held = self._held.tobytes()
         if held != self._known[0]:
-            found = _decode_parameters(held, self._blocks, self._has, self._channels)
+            found = _decode(held, self._blocks, self._has, self._channels)
             if found is None:
                 raise MeaningError(
                     f"parameters at byte {self._first} of the scratchpad must be constants"
@@ -285,9 +282,7 @@ class _ParameterBytes:
 
 
 @lru_cache(maxsize=1024)
-def _decode_parameters(
-    data: bytes, blocks: int, has: tuple[int, int], channels: int
-) -> _Parameters | None:
+def _decode(data: bytes, blocks: int, has: tuple[int, int], channels: int) -> _Parameters | None:
     """Return the parameters stored in scratchpad bytes; None if any is not constant."""
     raw = np.frombuffer(data, np.float64).reshape(blocks, -1).astype(np.int64)
     has_bias, has_scale = has

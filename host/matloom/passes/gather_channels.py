@@ -19,7 +19,7 @@ from matloom.ir.graph import Array, Graph, Node, Op, Tensor
 from matloom.ir.shapes import IMAGE_RANK
 from matloom.passes.combine_moves import UNCHANGED, neighbours, selecting
 from matloom.passes.drop_unused import drop_unused, drop_unused_tensors
-from matloom.passes.fold_selections import MULTIPLIERS, changed
+from matloom.passes.fold_selections import MULTIPLIERS, change_constant
 from matloom.passes.moved_channels import Origin, copied, moved_channels, used_channels
 
 
@@ -109,7 +109,7 @@ class _Gathering:
         depth = self._tensors[join].shape[-1]
         wider = np.zeros((*weights.data.shape[:-1], depth), np.int8)
         wider[..., [places[origin] for origin in wanted]] = weights.data[..., self._used[id(node)]]
-        number = self._tensor(changed(weights, lambda _: wider))
+        number = self._tensor(change_constant(weights, lambda _: wider))
         self._nodes.append(replace(node, inputs=(join, number, *node.inputs[2:])))
 
     def _keep(self, node: Node) -> None:
@@ -171,7 +171,7 @@ class _Gathering:
         inputs = [maker.inputs[0]]
         for place, constant in enumerate(constants, start=1):
             take = partial(np.take, indices=channels, axis=int(place == MULTIPLIERS))
-            inputs.append(self._tensor(changed(constant, take, channels)))
+            inputs.append(self._tensor(change_constant(constant, take, channels)))
         self._nodes[at] = replace(maker, inputs=tuple(inputs))
         return number, origins
 

@@ -7,7 +7,7 @@ import numpy as np
 from matloom.ir.attributes import Axis, Conv2D, Slice
 from matloom.ir.graph import Array, Graph, Node, Op
 from matloom.ir.shapes import IMAGE_RANK
-from matloom.passes.fold_selections import selected
+from matloom.passes.fold_selections import selected_channels
 
 #: A channel of a tensor that no move makes: its number, and the channel.
 Origin = tuple[int, int]
@@ -22,7 +22,7 @@ def copied(graph: Graph) -> int:
 def _selected(graph: Graph, node: Node) -> Array | None:
     """Return the channels that an operator copies, all others being dropped; None for others."""
     if node.op is not Op.SLICE:
-        return selected(graph, node)
+        return selected_channels(graph, node)
     tensor, attributes = graph.tensors[node.inputs[0]], node.attributes_as(Slice)
     whole = attributes.size[:-1] == tensor.shape[:-1] and len(tensor.shape) == IMAGE_RANK
     if tensor.dtype != "int8" or not whole or attributes.step[-1] < 0:
@@ -65,7 +65,7 @@ def used_channels(graph: Graph, node: Node, moved: Mapping[int, list[Origin]]) -
     None for other operators, and for layers of several kernel columns, which read all channels.
     """
     origins = moved.get(node.inputs[0]) if node.op is Op.CONV_2D else None
-    if origins is None or selected(graph, node) is not None:
+    if origins is None or selected_channels(graph, node) is not None:
         return None
     weights = graph.tensors[node.inputs[1]]
     whole = weights.shape[3] == len(origins) == len(set(origins))

@@ -81,13 +81,10 @@ class SubgraphReader:
         # A tensor between the parts of graph and interpreter has no NumPy type.
         except Unsupported as unsupported:
             reason = reason or f"the network runs as a whole: {unsupported}"
-        return self._single_node_graph(
-            name, inputs, outputs, whole_network_node(names, reason, (), (), interpreters)
-        )
+        node = whole_network_node(names, reason, (), (), interpreters)
+        return self._whole_graph(name, inputs, outputs, node)
 
-    def _single_node_graph(
-        self, name: str, inputs: list[int], outputs: list[int], node: Node
-    ) -> Graph:
+    def _whole_graph(self, name: str, inputs: list[int], outputs: list[int], node: Node) -> Graph:
         """Return a graph of a single node for all operators."""
         self.tensors, self.resources = {}, Resources()
         for number in inputs:
@@ -202,9 +199,8 @@ class SubgraphReader:
             if name == "GATHER":
                 return [self._node(Op.STRIDED_SLICE, index, operator, *ends, reader=gather)]
             if name in EXPANDED:
-                return EXPANDED[name](
-                    FileItem(index, name, operator, inputs, outputs), self._additions
-                )
+                item = FileItem(index, name, operator, inputs, outputs)
+                return EXPANDED[name](item, self._additions)
             if name not in GRAPH_OPERATORS:
                 raise unknown_operator(name, self.known, *ends)
             return [self._node(Op(name), index, operator, *ends)]
