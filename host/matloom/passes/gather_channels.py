@@ -20,7 +20,7 @@ from matloom.ir.shapes import IMAGE_RANK
 from matloom.passes.combine_moves import UNCHANGED, neighbours, selecting
 from matloom.passes.drop_unused import drop_unused, drop_unused_tensors
 from matloom.passes.fold_selections import MULTIPLIERS, change_constant
-from matloom.passes.moved_channels import Origin, copied, moved_channels, used_channels
+from matloom.passes.moved_channels import Origin, copied_bytes, moved_channels, used_channels
 
 
 def gather_channels(graph: Graph) -> Graph:
@@ -31,7 +31,7 @@ def gather_channels(graph: Graph) -> Graph:
     if not found:
         return graph
     gathered = _Gathering(graph, moved, found).result()
-    return gathered if copied(gathered) < copied(graph) else graph
+    return gathered if copied_bytes(gathered) < copied_bytes(graph) else graph
 
 
 class _Gathering:

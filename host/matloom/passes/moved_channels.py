@@ -1,4 +1,4 @@
-"""Origins of the channels of joined and selected tensors, and the channels that layers use."""
+"""Origins of channels that are only joined and selected, and the channels that layers use."""
 
 from collections.abc import Mapping
 
@@ -9,18 +9,18 @@ from matloom.ir.graph import Array, Graph, Node, Op
 from matloom.ir.shapes import IMAGE_RANK
 from matloom.passes.fold_selections import selected_channels
 
-#: A channel of a tensor that no move makes: its number, and the channel.
+#: A channel of a tensor that no such operator makes: the number of the tensor, and the channel.
 Origin = tuple[int, int]
 
 
-def copied(graph: Graph) -> int:
+def copied_bytes(graph: Graph) -> int:
     """Return the bytes that selections of channels copy."""
-    copies = (node for node in graph.nodes if _selected(graph, node) is not None)
+    copies = (node for node in graph.nodes if _copied_channels(graph, node) is not None)
     return sum(graph.tensors[node.output].size for node in copies)
 
 
-def _selected(graph: Graph, node: Node) -> Array | None:
-    """Return the channels that an operator copies, all others being dropped; None for others."""
+def _copied_channels(graph: Graph, node: Node) -> Array | None:
+    """Return the channels that an operator selects and copies; None for other operators."""
     if node.op is not Op.SLICE:
         return selected_channels(graph, node)
     tensor, attributes = graph.tensors[node.inputs[0]], node.attributes_as(Slice)
@@ -32,7 +32,7 @@ def _selected(graph: Graph, node: Node) -> Array | None:
 
 
 def moved_channels(graph: Graph) -> dict[int, list[Origin]]:
-    """Return, for each tensor made by joins and selections of channels, where these come from."""
+    """Return the origin of each channel, for tensors that joins and selections make."""
     found: dict[int, list[Origin]] = {}
 
     def origins(number: int) -> list[Origin]:
@@ -40,7 +40,7 @@ def moved_channels(graph: Graph) -> dict[int, list[Origin]]:
         return found.get(number) or [(number, channel) for channel in range(depth)]
 
     for node in graph.nodes:
-        channels = _selected(graph, node)
+        channels = _copied_channels(graph, node)
         if channels is not None:
             before = origins(node.inputs[0])
             found[node.output] = [before[channel] for channel in channels]

@@ -12,7 +12,7 @@ from matloom.kernels.interpreter import interpret
 from matloom.passes.combine_moves import UNCHANGED, selecting
 from matloom.passes.fold_selections import fold_selections
 from matloom.passes.gather_channels import gather_channels
-from matloom.passes.moved_channels import copied, moved_channels, used_channels
+from matloom.passes.moved_channels import copied_bytes, moved_channels, used_channels
 from support.chain import exact_programs
 
 SCALE = Quantisation(scale=(0.5,), zero_point=(3,))
@@ -115,8 +115,8 @@ def test_channels_are_copied_once():
     before, after = gathered(network.graph(network.depthwise(last)))
     # Four units copied half of their channels. Now half of those that the second unit reads are
     # copied, of the third and of the fourth, and those that the last unit leaves as they are.
-    assert copied(before) == 4 * 5 * 4 * HALF
-    assert copied(after) == 4 * 5 * (3 * HALF // 2 + HALF)
+    assert copied_bytes(before) == 4 * 5 * 4 * HALF
+    assert copied_bytes(after) == 4 * 5 * (3 * HALF // 2 + HALF)
 
 
 @pytest.mark.parametrize("shuffle", SHUFFLES)
