@@ -7,6 +7,7 @@ from matloom.schedule.params import ORDINARY_START, Candidate, TilingParams
 from matloom.schedule.tiling.sequence import Sequence, Slot
 from matloom.schedule.tiling.stages import Tiling
 from matloom.schedule.tiling.tile_reads import InputRange
+from matloom.select.layout.base import Transfer
 
 #: Chunk number of a stage's parameters, if they are not part of its chunks.
 PARAMS = -1
@@ -60,6 +61,17 @@ class Load:
     row_step: int = 0
     apart: bool = False
     earliest: int = 0
+
+    def transfer(self, start: int, address: int) -> Transfer:
+        """Return the bytes from `start` on, and where they go in the scratchpad."""
+        return Transfer(
+            start=start,
+            size=self.size,
+            runs=self.rows,
+            step=self.row_step,
+            address=address,
+            pitch=self.row_step if self.apart else self.size,
+        )
 
     @property
     def source_end(self) -> int:

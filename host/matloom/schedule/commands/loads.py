@@ -4,7 +4,6 @@ from matloom.arch.isa import Opcode, Region
 from matloom.schedule.commands.dependencies import DependencyTracker
 from matloom.schedule.plan import Load
 from matloom.schedule.segment import Place, Segment
-from matloom.select.layout.base import Transfer
 from matloom.select.layout.dense import DenseInput
 
 #: A dense layout: its LOADs only copy.
@@ -37,14 +36,7 @@ class LoadCommands:
             start = load.offset
         else:
             place = self._places[str(of)]
-        transfer = Transfer(
-            start=start,
-            size=load.size,
-            runs=load.rows,
-            step=load.row_step,
-            address=load.buffer.address + load.offset,
-            pitch=load.row_step if load.apart else load.size,
-        )
+        transfer = load.transfer(start, load.buffer.address + load.offset)
         for fields in self._layouts.get(str(of), _DENSE).loads(transfer):
             offset = place.offset + fields.get("dram_offset", 0)
             where = {**fields, "region": place.region, "dram_offset": offset}

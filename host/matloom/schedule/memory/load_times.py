@@ -14,6 +14,9 @@ def time_loads(segment: Segment, plan: Plan, config: Config) -> None:
 
     A LOAD blocks everything after it if its queue is full, so it is issued only when the LOAD one
     queue length ahead has begun. A LOAD of a tensor must follow the STORE of its bytes.
+
+    LOADs that convert take longer than their bytes on the bus. That delays those behind them, but
+    makes none of them more urgent: the tiles of a first layer wait for each in turn.
     """
     machine = segment.machine
     cycles = [plan.tilings[slot.stage].cycles[slot.number] for slot in plan.slots]
@@ -26,6 +29,7 @@ def time_loads(segment: Segment, plan: Plan, config: Config) -> None:
         # A LOAD is issued no later than its use.
         load.slot = max(load.earliest, bisect_right(times, begin, 0, use + 1) - 1)
     _follow_stores(segment, plan)
+    moved = _durations(segment, plan, moved)
     ready = [0.0] * len(plan.slots)
     load_starts: list[float] = []
     free, now, depth = 0.0, 0.0, config.queue_depth
@@ -45,6 +49,22 @@ def time_loads(segment: Segment, plan: Plan, config: Config) -> None:
             ready[load.use] = free + latency
             now = max(now, ready[number])
         now += work
+
+
+def _durations(segment: Segment, plan: Plan, moved: list[float]) -> list[float]:
+    """Return the cycles of transfers, given those that their bytes take on the bus."""
+    machine, found = segment.machine, list(moved)
+    converting = {
+        stage.inputs[0]: stage.input_layout
+        for stage in segment.stages
+        if stage.input_layout.source is not None
+    }
+    for number, load in enumerate(plan.loads):
+        layout = converting.get(str(load.what[1]))
+        if layout is not None:
+            loads = layout.loads(load.transfer(start=load.what[2], address=0))
+            found[number] = sum(machine.load_cycles(fields)[1] for fields in loads)
+    return found
 
 
 def _follow_stores(segment: Segment, plan: Plan) -> None:
