@@ -16,7 +16,7 @@ from matloom.select.layout.dense import Dense, DenseInput
 from matloom.select.layout.placed import interleaved
 from matloom.select.loop_nest import LoopNest, Walk
 from matloom.select.operand import constant_weights
-from matloom.select.packing import positions_together
+from matloom.select.packing import packed
 from matloom.select.requantisation import Requantisation
 from matloom.select.stage import ArrayStage
 from matloom.select.used_channels import used_channels
@@ -159,7 +159,7 @@ def convolution_stage(layer: Convolution) -> ArrayStage:
     block = accumulators * config.columns
     single_run = window.dilation_x == 1
     packs = single_run and layer.in_order and not layer.pooled
-    pack = positions_together(window, channels, block, config) if packs else 1
+    window, pack = packed(window, channels, block, config) if packs else (window, 1)
     shift = window.stride_x * window.depth
     matrices = run_matrices(layer.filters, single_run=single_run, pack=pack, shift=shift)
     loop_nest = LoopNest(

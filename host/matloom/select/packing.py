@@ -10,6 +10,24 @@ from matloom.select.window import Window
 _FILLED_BLOCKS = 0.8
 
 
+def packed(window: Window, channels: int, columns: int, config: Config) -> tuple[Window, int]:
+    """Return how many adjacent output positions should share blocks of the array's columns.
+
+    They must divide the width. Where each output depends on one position alone, rows of the image
+    may be joined so that they do; the window then has fewer and longer rows.
+    """
+    pack = positions_together(window, channels, columns, config)
+    if pack > 1 or not window.is_pointwise:
+        return window, pack
+    for rows in range(2, window.out_height + 1):
+        if window.out_height % rows == 0:
+            joined = window.joined(rows)
+            pack = positions_together(joined, channels, columns, config)
+            if pack > 1:
+                return joined, pack
+    return window, 1
+
+
 def positions_together(window: Window, channels: int, columns: int, config: Config) -> int:
     """Return how many adjacent output positions should share blocks of the array's columns.
 

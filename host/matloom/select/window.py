@@ -36,6 +36,26 @@ class Window:
         return self.in_width == self.out_width == self.kernel_width == 1 < self.in_height
 
     @property
+    def is_pointwise(self) -> bool:
+        """Whether each output position depends on the input at that position alone."""
+        size = self.in_height, self.in_width
+        single = self.kernel_height == self.kernel_width == self.stride_y == self.stride_x == 1
+        return (
+            single
+            and not self.pad_top | self.pad_left
+            and size
+            == (
+                self.out_height,
+                self.out_width,
+            )
+        )
+
+    def joined(self, rows: int) -> "Window":
+        """Return a pointwise window on the same bytes as fewer rows, each made of several."""
+        height, width = self.in_height // rows, self.in_width * rows
+        return replace(self, in_height=height, in_width=width, out_height=height, out_width=width)
+
+    @property
     def transposed(self) -> "Window":
         """The window with rows and columns swapped."""
         return replace(
