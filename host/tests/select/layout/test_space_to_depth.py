@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 
+from matloom.arch.config import load_config
 from matloom.select.layout.base import Grid
 from matloom.select.layout.space_to_depth import SpaceToDepth
+from support.chain import Chain, exact_programs, executes
 
 CHANNELS, PAD = 4, -3
 
@@ -72,3 +74,11 @@ def test_positions_do_not_share_bytes():
     assert layout.byte(0, 3, 5, 1) == corner + 12
     assert layout.byte(0, 2, 6, 1) == corner + layout.block_bytes
     assert not list(layout.borders())
+
+
+@pytest.mark.parametrize(("size", "in_blocks"), [(4, False), (6, False), (12, True)])
+def test_small_maps_stay_in_rows(size, in_blocks):
+    """The POSTs of six planes, twice, take longer than windows over few positions."""
+    graph = Chain((1, size, size, 16)).convolve(96).halve().convolve(16).graph()
+    (program,) = exact_programs(graph, load_config("reference"), (None,))
+    assert any(each.window and each.paired for each in executes(program)) == in_blocks
