@@ -22,6 +22,9 @@ from matloom.schedule.choices.policies import (
     first_params,
     plain_params,
     random_params,
+)
+from matloom.schedule.choices.residency import (
+    partly_resident,
     repeat_params,
     resident_params,
     weights_fit,
@@ -38,6 +41,8 @@ from matloom.schedule.segment import Segment
 #: A replacement for `map`, which may run in other processes.
 Run = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 
+#: Shares of the scratchpad that weights fill between calls if not all of them fit, to be tried.
+_SHARES = (0.5, 0.35, 0.25, 0.15)
 #: The quantity that a search minimises.
 _CYCLES = attrgetter("prediction.cycles")
 #: Names of the alternatives of `_with_strips`.
@@ -124,6 +129,7 @@ class _Decisions:
         found = self._with_strips(segment, found)
         for layout in LAYOUTS:
             found = self._with_layout(params.start, found, layout)
+        found = self._with_part_of_weights(found)
         return self._faster("banks apart", found, banks_apart(found, self.cache))
 
     def _note(self, decision: str, candidate: str, cycles: int | None, outcome: str) -> None:
@@ -256,20 +262,43 @@ class _Decisions:
         if not self.may_pin or self.options.resident is False:
             return ()
         if not weights_fit(scheduled.plan, segment.config):
-            self._note("residency", "weights stay on chip", None, "they do not fit together")
+            self._note("residency", "all weights stay on chip", None, "they do not fit together")
             return ()
-        if not self._may_gain(scheduled):
+        if not self._may_gain(scheduled, tuning.ESTIMATE_FASTER):
             self._note("residency", "weights stay on chip", None, "estimated to gain too little")
             return ()
         return resident_params(segment, scheduled.plan.policy)
 
-    def _may_gain(self, scheduled: Scheduled) -> bool:
-        """Return whether resident weights could shorten later calls, estimated without them."""
+    def _may_gain(self, scheduled: Scheduled, share: float) -> bool:
+        """Return whether resident weights could shorten later calls to a share of the cycles.
+
+        The estimate is that nothing waits for weights.
+        """
         if self.options.resident or self.options.effort > 1:
             return True
         machine = scheduled.segment.machine
         without = predict(scheduled.instructions, machine, resident=True)
-        return without.cycles <= tuning.ESTIMATE_FASTER * scheduled.prediction.cycles
+        return without.cycles <= share * scheduled.prediction.cycles
+
+    def _with_part_of_weights(self, known: Scheduled) -> Scheduled:
+        """Return a schedule that keeps some weights on chip where not all fit, if that is better.
+
+        The largest part that does not slow down the first call is kept.
+        """
+        allowed = self.may_pin and self.options.resident is None
+        if not allowed or known.repeat is not None or weights_fit(known.plan, known.segment.config):
+            return known
+        long = len(known.plan.slots) > tuning.LONG_SLOTS
+        if long or not self._may_gain(known, tuning.PART_FASTER):
+            self._note("residency", "some weights stay", None, "estimated to gain too little")
+            return known
+        for share in _SHARES:
+            params = partly_resident(known.segment, known.plan.policy, share)
+            pinned = self._pinned(known.segment, params)
+            if self._takes(known, pinned, f"weights stay in {share:.0%} of the scratchpad"):
+                assert pinned is not None
+                return pinned
+        return known
 
     def _takes(self, scheduled: Scheduled, pinned: Scheduled | None, way: str) -> bool:
         """Return whether to keep weights on chip with these choices."""

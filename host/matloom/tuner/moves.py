@@ -8,11 +8,10 @@ from typing import Any
 from matloom.schedule import tuning
 from matloom.schedule.choices.chosen import Choices
 from matloom.schedule.choices.layouts import LAYOUTS
+from matloom.schedule.choices.residency import chunk_counts, filling, partly
 from matloom.schedule.params import UNBOUNDED, First, Last, Order, Weights
 from matloom.schedule.plan import ScheduleParams
 from matloom.schedule.segment import Segment
-from matloom.schedule.tiling.cutting import chunks
-from matloom.select.stage import ArrayStage
 
 #: Stages that keep no weights, and the number of chunks that other stages keep.
 _Stay = tuple[frozenset[int], tuple[tuple[int, int], ...]]
@@ -203,7 +202,7 @@ def _residency_move(
     segment: Segment, choices: Choices, weights: Sequence[float], rng: random.Random
 ) -> Move | None:
     """Let other weights stay on chip."""
-    most = _chunks(segment, choices)
+    most = chunk_counts(segment, choices.first.limits)
     if not most or (choices.later is not None and rng.random() < _NONE_STAY):
         return None if choices.later is None else Move(what="residency", value=None)
     if choices.later is None or rng.random() >= _ONE_STAYS:
@@ -215,41 +214,16 @@ def _residency_move(
 
 
 def keep_weights(segment: Segment, choices: Choices, share: float) -> Move | None:
-    """Return the move that keeps weights in a share of the scratchpad.
-
-    Weights that are used least come first; the last stage that fits may keep only some chunks.
-    """
-    most = _chunks(segment, choices)
-    room, counts = share * segment.config.spad_bytes, dict.fromkeys(most, 0)
-    for at in sorted(most, key=lambda each: (_uses(segment, each), -each)):
-        size = segment.stages[at].weight_bytes / most[at]
-        counts[at] = min(most[at], int(room / size))
-        room -= counts[at] * size
+    """Return the move that keeps weights in a share of the scratchpad; None if there are none."""
+    most = chunk_counts(segment, choices.first.limits)
+    counts = filling(segment, most, share)
     return _stay(segment, most, counts) if any(counts.values()) else None
-
-
-def _chunks(segment: Segment, choices: Choices) -> dict[int, int]:
-    """Return the number of chunks of each stage whose weights may stay."""
-    return {
-        at: len(chunks(stage, limits, segment.config))
-        for at, (stage, limits) in enumerate(zip(segment.stages, choices.first.limits, strict=True))
-        if isinstance(stage, ArrayStage)
-        and stage.loads_weights
-        and limits.weights is not Weights.STREAMED
-    }
 
 
 def _stay(segment: Segment, most: dict[int, int], counts: dict[int, int]) -> Move:
     """Return the move that keeps a number of chunks of each stage."""
     leaving = frozenset(at for at in range(len(segment.stages)) if not counts.get(at))
-    partly = tuple((at, n) for at, n in sorted(counts.items()) if 0 < n < most[at])
-    return Move(what="residency", value=(leaving, partly))
-
-
-def _uses(segment: Segment, stage: int) -> int:
-    """Return how often a stage uses each of its weights."""
-    grid = segment.stages[stage].grid
-    return grid.images * grid.rows * grid.width
+    return Move(what="residency", value=(leaving, partly(most, counts)))
 
 
 _Draw = Callable[[Segment, Choices, Sequence[float], random.Random], Move | None]

@@ -1,6 +1,5 @@
 """Initial choices for each stage: fastest with plenty of memory, and for resident weights."""
 
-import itertools
 import random
 from dataclasses import replace
 from functools import reduce
@@ -27,7 +26,7 @@ from matloom.schedule.params import (
     TilingParams,
     Weights,
 )
-from matloom.schedule.plan import Plan, ScheduleParams
+from matloom.schedule.plan import ScheduleParams
 from matloom.schedule.segment import Segment
 from matloom.select.stage import Stage
 
@@ -48,7 +47,7 @@ def first_params(segment: Segment, candidate: Candidate) -> ScheduleParams:
             weights = Weights.STREAMED
         small = weights is Weights.RESIDENT
         chunk_bytes = min(tuning.CHUNK_BYTES, config.spad_bytes // 8)
-        waits = _waits_for_weights(stage, segment.machine)
+        waits = waits_for_weights(stage, segment.machine)
         first, last = stage is segment.stages[0], stage is segment.stages[-1]
         split = not first and splits(segment, index, in_blocks[index - 1])
         if first and small and not waits:
@@ -86,11 +85,6 @@ def _first(segment: Segment, index: int, *, split: bool) -> First:
 def _any_of(*members: tuple[Last, bool]) -> Last:
     """Return the union of the requested `Last` flags."""
     return reduce(or_, (member for member, wanted in members if wanted), Last.EVEN)
-
-
-def _with_blocks(last: Last, wanted: bool) -> Last:
-    """Return the flags with or without `Last.BLOCKS`."""
-    return last | Last.BLOCKS if wanted else last & ~Last.BLOCKS
 
 
 def addends(segment: Segment) -> frozenset[str]:
@@ -140,54 +134,6 @@ def random_params(segment: Segment, seed: int) -> ScheduleParams:
     return in_strips(segment, found) if share else found
 
 
-def weights_fit(plan: Plan, config: Config) -> bool:
-    """Return whether the scratchpad could hold all weights at once, ignoring other buffers."""
-    if any(limits.weights is Weights.STREAMED for limits in plan.policy.limits):
-        return False
-    sizes = (sum(tiling.chunk_bytes) for tiling in plan.tilings)
-    return sum(sizes) <= config.spad_bytes
-
-
-def resident_params(segment: Segment, policy: ScheduleParams) -> tuple[ScheduleParams, ...]:
-    """Return choices to try for resident weights, the fastest first; none if they cannot stay.
-
-    POST reads parameters while EXEC reads weights, which it does in every cycle of repeated calls.
-    Keeping them in different banks avoids conflicts but costs one more transfer.
-    """
-    if any(limits.weights is Weights.STREAMED for limits in policy.limits):
-        return ()
-    apart = (
-        replace(limits, params_apart=_reads_weights_always(stage, segment.config))
-        for stage, limits in zip(segment.stages, policy.limits, strict=True)
-    )
-    resident = replace(policy, resident=True)
-    close = replace(resident, avoid_conflicts=False)
-    return (
-        replace(resident, limits=tuple(apart)),
-        resident,
-        close,
-        replace(close, in_place=True),
-    )
-
-
-def repeat_params(segment: Segment, first: Plan) -> tuple[ScheduleParams, ...]:
-    """Return choices to try for later calls, which find the weights on chip."""
-    pinned_at = replace(first.policy, resident=False, pinned_at=first.chunk_addresses)
-    ramped_down = tuple(
-        replace(limits, last=_with_blocks(limits.last, _hides_results(stage, segment.machine)))
-        for stage, limits in zip(segment.stages, pinned_at.limits, strict=True)
-    )
-    early = tuple(
-        replace(limits, first=First.SPLIT)
-        if limits.first is First.WHOLE and Last.BLOCKS in before.last & limits.last
-        else limits
-        for before, limits in itertools.pairwise((ramped_down[0], *ramped_down))
-    )
-    return tuple(
-        replace(pinned_at, limits=limits) for limits in (pinned_at.limits, ramped_down, early)
-    )
-
-
 def weights_kept(stage: Stage, config: Config) -> Weights:
     """Return how long the weights of a stage can stay on chip."""
     if not stage.loads_weights or stage.weight_bytes <= config.spad_bytes // 2:
@@ -220,25 +166,9 @@ def _streams(stage: Stage, config: Config) -> bool:
     return bool(weights * tiles + inputs < tuning.STREAMED_BYTES * once)
 
 
-def _waits_for_weights(stage: Stage, machine: Machine) -> bool:
+def waits_for_weights(stage: Stage, machine: Machine) -> bool:
     """Return whether a weight tile takes longer to load than to use."""
     if not stage.loads_weights:
         return False
     positions = stage.grid.images * stage.grid.rows * stage.grid.width
     return positions < machine.transfer_cycles(stage.weight_tile_bytes)
-
-
-def _reads_weights_always(stage: Stage, config: Config) -> bool:
-    """Return whether EXEC reads weights in most cycles."""
-    if not stage.loads_weights or not stage.has_params:
-        return False
-    return (
-        stage.grid.blocks > 1 and stage.grid.rows * stage.grid.width < 2 * config.tile_load_cycles
-    )
-
-
-def _hides_results(stage: Stage, machine: Machine) -> bool:
-    """Return whether loading a weight tile takes long enough to make tiles of fewer blocks free."""
-    if not _waits_for_weights(stage, machine):
-        return False
-    return stage.steps * machine.config.tile_load_cycles >= tuning.RESULT_CYCLES

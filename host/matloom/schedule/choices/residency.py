@@ -1,0 +1,127 @@
+"""Weights that stay on chip between calls: whether they fit, and which of them stay if not."""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from matloom.arch.config import Config
+from matloom.arch.machine import Machine
+from matloom.schedule import tuning
+from matloom.schedule.choices.policies import waits_for_weights
+from matloom.schedule.params import First, Last, TilingParams, Weights
+from matloom.schedule.plan import Plan, ScheduleParams
+from matloom.schedule.segment import Segment
+from matloom.schedule.tiling.cutting import chunks
+from matloom.select.stage import ArrayStage, Stage
+
+
+def weights_fit(plan: Plan, config: Config) -> bool:
+    """Return whether the scratchpad could hold all weights at once, ignoring other buffers."""
+    if any(limits.weights is Weights.STREAMED for limits in plan.policy.limits):
+        return False
+    sizes = (sum(tiling.chunk_bytes) for tiling in plan.tilings)
+    return sum(sizes) <= config.spad_bytes
+
+
+def resident_params(segment: Segment, policy: ScheduleParams) -> tuple[ScheduleParams, ...]:
+    """Return choices to try for resident weights, the fastest first; none if they cannot stay.
+
+    POST reads parameters while EXEC reads weights, which it does in every cycle of repeated calls.
+    Keeping them in different banks avoids conflicts but costs one more transfer.
+    """
+    if any(limits.weights is Weights.STREAMED for limits in policy.limits):
+        return ()
+    apart = (
+        replace(limits, params_apart=_reads_weights_always(stage, segment.config))
+        for stage, limits in zip(segment.stages, policy.limits, strict=True)
+    )
+    resident = replace(policy, resident=True)
+    close = replace(resident, avoid_conflicts=False)
+    return (
+        replace(resident, limits=tuple(apart)),
+        resident,
+        close,
+        replace(close, in_place=True),
+    )
+
+
+def repeat_params(segment: Segment, first: Plan) -> tuple[ScheduleParams, ...]:
+    """Return choices to try for later calls, which find the weights on chip."""
+    pinned_at = replace(first.policy, resident=False, pinned_at=first.chunk_addresses)
+    ramped_down = tuple(
+        replace(limits, last=_with_blocks(limits.last, _hides_results(stage, segment.machine)))
+        for stage, limits in zip(segment.stages, pinned_at.limits, strict=True)
+    )
+    early = tuple(
+        replace(limits, first=First.SPLIT)
+        if limits.first is First.WHOLE and Last.BLOCKS in before.last & limits.last
+        else limits
+        for before, limits in itertools.pairwise((ramped_down[0], *ramped_down))
+    )
+    return tuple(
+        replace(pinned_at, limits=limits) for limits in (pinned_at.limits, ramped_down, early)
+    )
+
+
+def partly_resident(segment: Segment, policy: ScheduleParams, share: float) -> ScheduleParams:
+    """Return choices in which weights that fill a share of the scratchpad stay."""
+    most = chunk_counts(segment, policy.limits)
+    counts = filling(segment, most, share)
+    leaving = frozenset(at for at in range(len(segment.stages)) if not counts.get(at))
+    return replace(policy, resident=True, leaving=leaving, partly=partly(most, counts))
+
+
+def chunk_counts(segment: Segment, limits: Sequence[TilingParams]) -> dict[int, int]:
+    """Return the number of chunks of each stage whose weights may stay, by its index."""
+    return {
+        at: len(chunks(stage, each, segment.config))
+        for at, (stage, each) in enumerate(zip(segment.stages, limits, strict=True))
+        if isinstance(stage, ArrayStage)
+        and stage.loads_weights
+        and each.weights is not Weights.STREAMED
+    }
+
+
+def filling(segment: Segment, most: Mapping[int, int], share: float) -> dict[int, int]:
+    """Return how many chunks of each stage stay so that they fill a share of the scratchpad.
+
+    Weights that are used least come first, since less arithmetic hides their LOADs. The last stage
+    that fits may keep only some of its chunks.
+    """
+    room, counts = share * segment.config.spad_bytes, dict.fromkeys(most, 0)
+    for at in sorted(most, key=lambda each: (_uses(segment.stages[each]), -each)):
+        size = segment.stages[at].weight_bytes / most[at]
+        counts[at] = min(most[at], int(room / size))
+        room -= counts[at] * size
+    return counts
+
+
+def partly(most: Mapping[int, int], counts: Mapping[int, int]) -> tuple[tuple[int, int], ...]:
+    """Return the stages that keep some of their chunks, and how many (`ScheduleParams.partly`)."""
+    return tuple((at, count) for at, count in sorted(counts.items()) if 0 < count < most[at])
+
+
+def _uses(stage: Stage) -> int:
+    """Return how often a stage uses each of its weights."""
+    return stage.grid.images * stage.grid.rows * stage.grid.width
+
+
+def _reads_weights_always(stage: Stage, config: Config) -> bool:
+    """Return whether EXEC reads weights in most cycles."""
+    if not stage.loads_weights or not stage.has_params:
+        return False
+    return (
+        stage.grid.blocks > 1 and stage.grid.rows * stage.grid.width < 2 * config.tile_load_cycles
+    )
+
+
+def _hides_results(stage: Stage, machine: Machine) -> bool:
+    """Return whether loading a weight tile takes long enough to make tiles of fewer blocks free."""
+    if not waits_for_weights(stage, machine):
+        return False
+    return stage.steps * machine.config.tile_load_cycles >= tuning.RESULT_CYCLES
+
+
+def _with_blocks(last: Last, wanted: bool) -> Last:
+    """Return the flags with or without `Last.BLOCKS`."""
+    return last | Last.BLOCKS if wanted else last & ~Last.BLOCKS
