@@ -41,8 +41,6 @@ from matloom.schedule.segment import Segment
 #: A replacement for `map`, which may run in other processes.
 Run = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 
-#: Shares of the scratchpad that weights fill between calls if not all of them fit, to be tried.
-_SHARES = (0.5, 0.35, 0.25, 0.15)
 #: The quantity that a search minimises.
 _CYCLES = attrgetter("prediction.cycles")
 #: Names of the alternatives of `_with_strips`.
@@ -292,7 +290,8 @@ class _Decisions:
         if long or not self._may_gain(known, tuning.PART_FASTER):
             self._note("residency", "some weights stay", None, "estimated to gain too little")
             return known
-        for share in _SHARES:
+        for number in range(tuning.PARTS):
+            share = tuning.LARGEST_PART * tuning.PART_RATIO**number
             params = partly_resident(known.segment, known.plan.policy, share)
             pinned = self._pinned(known.segment, params)
             if self._takes(known, pinned, f"weights stay in {share:.0%} of the scratchpad"):

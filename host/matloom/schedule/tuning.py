@@ -69,6 +69,9 @@ FIRST_CALL_SLOWER = 1.005
 LATER_CALLS_FASTER = 0.98
 ESTIMATE_FASTER = 0.984
 PART_FASTER = 0.9
+LARGEST_PART = 0.5
+PART_RATIO = 0.66
+PARTS = 4
 STRIPS_FASTER = 0.98
 STRIPS_SURE = 0.95
 BANK_WAITS = 0.06
@@ -259,7 +262,24 @@ TABLE: dict[str, TuningConstant] = {
         unit="times",
         reason="The same for weights of which only a part can stay: each part that is tried takes "
         "as long as the first plan.",
-        chosen="decision 0053: networks that gain more than 2 % are estimated at 0.59 to 0.89",
+        chosen="decision 0054: networks that gain more than 2 % are estimated at 0.59 to 0.89",
+    ),
+    "LARGEST_PART": TuningConstant(
+        unit="of the scratchpad",
+        reason="Largest part that weights fill between calls if not all of them fit; tiles need "
+        "the rest.",
+        chosen="decision 0054: 0.5 is best for dcgan_gen and keyword_spotting_on_off_v3",
+    ),
+    "PART_RATIO": TuningConstant(
+        unit="times",
+        reason="Each part that is tried relative to the one before; the first that does not slow "
+        "down the first call is kept.",
+        chosen="decision 0054: mbnet96_0.25_q keeps a seventh of the scratchpad",
+    ),
+    "PARTS": TuningConstant(
+        unit="candidates",
+        reason="Number of parts to try; each takes as long as the first plan.",
+        chosen="decision 0054",
     ),
     "STRIPS_FASTER": TuningConstant(
         unit="times",

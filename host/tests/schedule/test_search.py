@@ -25,7 +25,8 @@ from matloom.schedule import (
 )
 from matloom.schedule.cache import Cache
 from matloom.schedule.choices import candidates
-from matloom.schedule.choices.policies import first_params, repeat_params
+from matloom.schedule.choices.policies import first_params
+from matloom.schedule.choices.residency import repeat_params
 from matloom.schedule.distinct import distinct
 from matloom.schedule.params import Candidate, Weights
 from matloom.schedule.pipeline import STEPS, evaluate, make_plan
