@@ -20,10 +20,9 @@ def _exec(order, address, *, weights, entry=0, **more):
     return order.append(
         Opcode.EXEC,
         input_addr=address,
-        input_row_bytes=16,
         weight_addr=weights,
         acc_addr=entry,
-        **(dict.fromkeys(one, 1) | more),
+        **({"input_row_bytes": 16, **dict.fromkeys(one, 1)} | more),
     )
 
 
@@ -68,7 +67,7 @@ def test_a_writer_waits_for_readers_of_the_old_bytes():
     order = _order()
     _exec(order, 0, weights=200)
     _exec(order, 64, weights=300)
-    assert _load(order, 15).wait_exec == 2
+    assert _load(order, CONFIG.rows - 1).wait_exec == 2
     assert _load(order, 315).wait_exec == 1
     assert _load(order, 400).wait_exec == 0
 
