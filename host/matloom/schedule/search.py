@@ -12,7 +12,6 @@ from functools import partial
 from operator import attrgetter
 from typing import Any
 
-from matloom.cost.predict import predict
 from matloom.schedule import tuning
 from matloom.schedule.apart import banks_apart, emitted_apart, maps_apart
 from matloom.schedule.cache import Cache
@@ -23,18 +22,13 @@ from matloom.schedule.choices.policies import (
     plain_params,
     random_params,
 )
-from matloom.schedule.choices.residency import (
-    partly_resident,
-    repeat_params,
-    resident_params,
-    weights_fit,
-)
+from matloom.schedule.choices.residency import weights_fit
 from matloom.schedule.choices.strips import estimated, in_strips
-from matloom.schedule.distinct import distinct
 from matloom.schedule.options import CompileOptions
 from matloom.schedule.params import Candidate
 from matloom.schedule.pipeline import evaluate, fitting_plan, tilings_of
 from matloom.schedule.plan import DoesNotFit, Plan, ScheduleParams
+from matloom.schedule.residency import Residency
 from matloom.schedule.scheduled import Scheduled, Tried, outcome_of
 from matloom.schedule.segment import Segment
 
@@ -105,6 +99,15 @@ class _Decisions:
     cache: Cache = field(default_factory=Cache)
     tried: list[Tried] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        self._residency = Residency(
+            options=self.options,
+            may_pin=self.may_pin,
+            run=self.run,
+            cache=self.cache,
+            tried=self.tried,
+        )
+
     def made(self, segment: Segment) -> Scheduled | DoesNotFit:
         """Return the best schedule."""
         best, options = self._best_start(segment), self.options
@@ -127,7 +130,7 @@ class _Decisions:
         found = self._with_strips(segment, found)
         for layout in LAYOUTS:
             found = self._with_layout(params.start, found, layout)
-        found = self._with_part_of_weights(found)
+        found = self._residency.of_a_part(found)
         return self._faster("banks apart", found, banks_apart(found, self.cache))
 
     def _note(self, decision: str, candidate: str, cycles: int | None, outcome: str) -> None:
@@ -248,79 +251,4 @@ class _Decisions:
         found = evaluate(segment, params, self.cache) if known is None else known
         if isinstance(found, DoesNotFit):
             return found
-        for number, each in enumerate(self._ways_to_stay(segment, found)):
-            pinned = self._pinned(segment, each)
-            if self._takes(found, pinned, f"weights stay on chip, variant {number + 1}"):
-                assert pinned is not None
-                return pinned
-        return found
-
-    def _ways_to_stay(self, segment: Segment, scheduled: Scheduled) -> tuple[ScheduleParams, ...]:
-        """Return the choices for resident weights that are worth planning."""
-        if not self.may_pin or self.options.resident is False:
-            return ()
-        if not weights_fit(scheduled.plan, segment.config):
-            self._note("residency", "all weights stay on chip", None, "they do not fit together")
-            return ()
-        if not self._may_gain(scheduled, tuning.ESTIMATE_FASTER):
-            self._note("residency", "weights stay on chip", None, "estimated to gain too little")
-            return ()
-        return resident_params(segment, scheduled.plan.policy)
-
-    def _may_gain(self, scheduled: Scheduled, share: float) -> bool:
-        """Return whether resident weights could shorten later calls to a share of the cycles.
-
-        The estimate is that nothing waits for weights.
-        """
-        if self.options.resident or self.options.effort > 1:
-            return True
-        machine = scheduled.segment.machine
-        without = predict(scheduled.instructions, machine, resident=True)
-        return without.cycles <= share * scheduled.prediction.cycles
-
-    def _with_part_of_weights(self, known: Scheduled) -> Scheduled:
-        """Return a schedule that keeps some weights on chip where not all fit, if that is better.
-
-        The largest part that does not slow down the first call is kept.
-        """
-        allowed = self.may_pin and self.options.resident is None
-        if not allowed or known.repeat is not None or weights_fit(known.plan, known.segment.config):
-            return known
-        long = len(known.plan.slots) > tuning.LONG_SLOTS
-        if long or not self._may_gain(known, tuning.PART_FASTER):
-            self._note("residency", "some weights stay", None, "estimated to gain too little")
-            return known
-        for number in range(tuning.PARTS):
-            share = tuning.LARGEST_PART * tuning.PART_RATIO**number
-            params = partly_resident(known.segment, known.plan.policy, share)
-            pinned = self._pinned(known.segment, params)
-            if self._takes(known, pinned, f"weights stay in {share:.0%} of the scratchpad"):
-                assert pinned is not None
-                return pinned
-        return known
-
-    def _takes(self, scheduled: Scheduled, pinned: Scheduled | None, way: str) -> bool:
-        """Return whether to keep weights on chip with these choices."""
-        if pinned is None:
-            self._note("residency", way, None, "no room")
-            return False
-        worthwhile = bool(self.options.resident) or pinned.worth_keeping(scheduled)
-        self._note("residency", way, pinned.calls, "chosen" if worthwhile else "gains too little")
-        return worthwhile
-
-    def _pinned(self, segment: Segment, params: ScheduleParams) -> Scheduled | None:
-        """Return a schedule whose weights stay for the next call; None if there is no room."""
-        first = evaluate(segment, params, self.cache)
-        if isinstance(first, DoesNotFit):
-            return None
-        # Its constants are in the image already.
-        later = replace(segment, image=first.image)
-        space = list(distinct(later, repeat_params(later, first.plan), self.cache))
-        again = [
-            outcome
-            for outcome in self.run(partial(evaluate, later, cache=self.cache), space)
-            if isinstance(outcome, Scheduled)
-        ]
-        if not again:
-            return None
-        return first.followed_by(min(again, key=_CYCLES))
+        return self._residency.of_all(found)

@@ -19,6 +19,7 @@ from matloom.schedule import (
     DoesNotFit,
     Scheduled,
     pipeline,
+    residency,
     schedule_segment,
     search,
     tuning,
@@ -235,7 +236,7 @@ def test_policies_that_make_the_same_tiles_have_one_plan(monkeypatch):
         asked.append((segment, repeat_params(segment, first)))
         return asked[-1][1]
 
-    monkeypatch.setattr(search, "repeat_params", noted)
+    monkeypatch.setattr(residency, "repeat_params", noted)
     job = Job(config=PRESETS["reference"], options=CompileOptions())
     (run, _host) = run_phases(NETWORK, job, "bind").values["bind"].runs
     for segment, config in (product_segment(8, 16, 4), (run.segment, job.config)):

@@ -1,4 +1,4 @@
-"""Initial choices for each stage: fastest with plenty of memory, and for resident weights."""
+"""Initial choices for each stage: fastest with plenty of memory, plain, or at random."""
 
 import random
 from dataclasses import replace

@@ -1,0 +1,128 @@
+"""Decides whether weights stay on chip between calls: all of them, a part, or none."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import partial
+from operator import attrgetter
+from typing import Any
+
+from matloom.cost.predict import predict
+from matloom.schedule import tuning
+from matloom.schedule.cache import Cache
+from matloom.schedule.choices.residency import (
+    partly_resident,
+    repeat_params,
+    resident_params,
+    weights_fit,
+)
+from matloom.schedule.distinct import distinct
+from matloom.schedule.options import CompileOptions
+from matloom.schedule.pipeline import evaluate
+from matloom.schedule.plan import DoesNotFit, ScheduleParams
+from matloom.schedule.scheduled import Scheduled, Tried
+from matloom.schedule.segment import Segment
+
+
+@dataclass(frozen=True, kw_only=True)
+class Residency:
+    """The decision which weights of a segment stay on chip.
+
+    Members
+    -------
+    may_pin:
+        Whether nothing else uses the scratchpad between two calls.
+    run:
+        `map`, or a replacement.
+    tried:
+        The candidates of the search so far, to which this adds its own.
+    """
+
+    options: CompileOptions
+    may_pin: bool
+    run: Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
+    cache: Cache
+    tried: list[Tried]
+
+    def _note(self, candidate: str, cycles: int | None, outcome: str) -> None:
+        self.tried.append(
+            Tried(decision="residency", candidate=candidate, cycles=cycles, outcome=outcome)
+        )
+
+    def of_all(self, known: Scheduled) -> Scheduled:
+        """Return a schedule that keeps all weights on chip, or the known one if that is better."""
+        for number, each in enumerate(self._ways_to_stay(known)):
+            pinned = self._pinned(known.segment, each)
+            if self._takes(known, pinned, f"weights stay on chip, variant {number + 1}"):
+                assert pinned is not None
+                return pinned
+        return known
+
+    def of_a_part(self, known: Scheduled) -> Scheduled:
+        """Return a schedule that keeps some weights on chip where not all fit, if that is better.
+
+        The largest part that does not slow down the first call is kept.
+        """
+        allowed = self.may_pin and self.options.resident is None
+        if not allowed or known.repeat is not None or weights_fit(known.plan, known.segment.config):
+            return known
+        long = len(known.plan.slots) > tuning.LONG_SLOTS
+        if long or not self._may_gain(known, tuning.PART_FASTER):
+            self._note("some weights stay", None, "estimated to gain too little")
+            return known
+        for number in range(tuning.PARTS):
+            share = tuning.LARGEST_PART * tuning.PART_RATIO**number
+            params = partly_resident(known.segment, known.plan.policy, share)
+            pinned = self._pinned(known.segment, params)
+            if self._takes(known, pinned, f"weights stay in {share:.0%} of the scratchpad"):
+                assert pinned is not None
+                return pinned
+        return known
+
+    def _ways_to_stay(self, scheduled: Scheduled) -> tuple[ScheduleParams, ...]:
+        """Return the choices for resident weights that are worth planning."""
+        if not self.may_pin or self.options.resident is False:
+            return ()
+        if not weights_fit(scheduled.plan, scheduled.segment.config):
+            self._note("all weights stay on chip", None, "they do not fit together")
+            return ()
+        if not self._may_gain(scheduled, tuning.ESTIMATE_FASTER):
+            self._note("weights stay on chip", None, "estimated to gain too little")
+            return ()
+        return resident_params(scheduled.segment, scheduled.plan.policy)
+
+    def _may_gain(self, scheduled: Scheduled, share: float) -> bool:
+        """Return whether resident weights could shorten later calls to a share of the cycles.
+
+        The estimate is that nothing waits for weights.
+        """
+        if self.options.resident or self.options.effort > 1:
+            return True
+        machine = scheduled.segment.machine
+        without = predict(scheduled.instructions, machine, resident=True)
+        return without.cycles <= share * scheduled.prediction.cycles
+
+    def _takes(self, scheduled: Scheduled, pinned: Scheduled | None, way: str) -> bool:
+        """Return whether to keep weights on chip with these choices."""
+        if pinned is None:
+            self._note(way, None, "no room")
+            return False
+        worthwhile = bool(self.options.resident) or pinned.worth_keeping(scheduled)
+        self._note(way, pinned.calls, "chosen" if worthwhile else "gains too little")
+        return worthwhile
+
+    def _pinned(self, segment: Segment, params: ScheduleParams) -> Scheduled | None:
+        """Return a schedule whose weights stay for the next call; None if there is no room."""
+        first = evaluate(segment, params, self.cache)
+        if isinstance(first, DoesNotFit):
+            return None
+        # Its constants are in the image already.
+        later = replace(segment, image=first.image)
+        space = list(distinct(later, repeat_params(later, first.plan), self.cache))
+        again = [
+            outcome
+            for outcome in self.run(partial(evaluate, later, cache=self.cache), space)
+            if isinstance(outcome, Scheduled)
+        ]
+        if not again:
+            return None
+        return first.followed_by(min(again, key=attrgetter("prediction.cycles")))
