@@ -10,7 +10,7 @@ from matloom.cost.predict import predict
 from matloom.schedule import tuning
 from matloom.schedule.cache import Cache
 from matloom.schedule.choices.residency import (
-    partly_resident,
+    keep_part,
     repeat_params,
     resident_params,
     weights_fit,
@@ -48,7 +48,7 @@ class Residency:
             Tried(decision="residency", candidate=candidate, cycles=cycles, outcome=outcome)
         )
 
-    def of_all(self, known: Scheduled) -> Scheduled:
+    def keep_all_weights(self, known: Scheduled) -> Scheduled:
         """Return a schedule that keeps all weights on chip, or the known one if that is better."""
         for number, each in enumerate(self._ways_to_stay(known)):
             pinned = self._pinned(known.segment, each)
@@ -57,7 +57,7 @@ class Residency:
                 return pinned
         return known
 
-    def of_a_part(self, known: Scheduled) -> Scheduled:
+    def keep_part_of_weights(self, known: Scheduled) -> Scheduled:
         """Return a schedule that keeps some weights on chip where not all fit, if that is better.
 
         The largest part that does not slow down the first call is kept.
@@ -71,7 +71,7 @@ class Residency:
             return known
         for number in range(tuning.PARTS):
             share = tuning.LARGEST_PART * tuning.PART_RATIO**number
-            params = partly_resident(known.segment, known.plan.policy, share)
+            params = keep_part(known.segment, known.plan.policy, share)
             pinned = self._pinned(known.segment, params)
             if self._takes(known, pinned, f"weights stay in {share:.0%} of the scratchpad"):
                 assert pinned is not None

@@ -130,7 +130,7 @@ class _Decisions:
         found = self._with_strips(segment, found)
         for layout in LAYOUTS:
             found = self._with_layout(params.start, found, layout)
-        found = self._residency.of_a_part(found)
+        found = self._residency.keep_part_of_weights(found)
         return self._faster("banks apart", found, banks_apart(found, self.cache))
 
     def _note(self, decision: str, candidate: str, cycles: int | None, outcome: str) -> None:
@@ -251,4 +251,4 @@ class _Decisions:
         found = evaluate(segment, params, self.cache) if known is None else known
         if isinstance(found, DoesNotFit):
             return found
-        return self._residency.of_all(found)
+        return self._residency.keep_all_weights(found)

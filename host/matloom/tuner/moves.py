@@ -8,7 +8,7 @@ from typing import Any
 from matloom.schedule import tuning
 from matloom.schedule.choices.chosen import Choices
 from matloom.schedule.choices.layouts import LAYOUTS
-from matloom.schedule.choices.residency import chunk_counts, filling, partly
+from matloom.schedule.choices.residency import chunk_counts, chunks_in_share, stages_in_part
 from matloom.schedule.params import UNBOUNDED, First, Last, Order, Weights
 from matloom.schedule.plan import ScheduleParams
 from matloom.schedule.segment import Segment
@@ -216,14 +216,14 @@ def _residency_move(
 def keep_weights(segment: Segment, choices: Choices, share: float) -> Move | None:
     """Return the move that keeps weights in a share of the scratchpad; None if there are none."""
     most = chunk_counts(segment, choices.first.limits)
-    counts = filling(segment, most, share)
+    counts = chunks_in_share(segment, most, share)
     return _stay(segment, most, counts) if any(counts.values()) else None
 
 
 def _stay(segment: Segment, most: dict[int, int], counts: dict[int, int]) -> Move:
     """Return the move that keeps a number of chunks of each stage."""
     leaving = frozenset(at for at in range(len(segment.stages)) if not counts.get(at))
-    return Move(what="residency", value=(leaving, partly(most, counts)))
+    return Move(what="residency", value=(leaving, stages_in_part(most, counts)))
 
 
 _Draw = Callable[[Segment, Choices, Sequence[float], random.Random], Move | None]

@@ -63,12 +63,12 @@ def repeat_params(segment: Segment, first: Plan) -> tuple[ScheduleParams, ...]:
     )
 
 
-def partly_resident(segment: Segment, policy: ScheduleParams, share: float) -> ScheduleParams:
+def keep_part(segment: Segment, policy: ScheduleParams, share: float) -> ScheduleParams:
     """Return choices in which weights that fill a share of the scratchpad stay."""
     most = chunk_counts(segment, policy.limits)
-    counts = filling(segment, most, share)
+    counts = chunks_in_share(segment, most, share)
     leaving = frozenset(at for at in range(len(segment.stages)) if not counts.get(at))
-    return replace(policy, resident=True, leaving=leaving, partly=partly(most, counts))
+    return replace(policy, resident=True, leaving=leaving, partly=stages_in_part(most, counts))
 
 
 def chunk_counts(segment: Segment, limits: Sequence[TilingParams]) -> dict[int, int]:
@@ -82,7 +82,7 @@ def chunk_counts(segment: Segment, limits: Sequence[TilingParams]) -> dict[int, 
     }
 
 
-def filling(segment: Segment, most: Mapping[int, int], share: float) -> dict[int, int]:
+def chunks_in_share(segment: Segment, most: Mapping[int, int], share: float) -> dict[int, int]:
     """Return how many chunks of each stage stay so that they fill a share of the scratchpad.
 
     Weights that are used least come first, since less arithmetic hides their LOADs. The last stage
@@ -96,7 +96,9 @@ def filling(segment: Segment, most: Mapping[int, int], share: float) -> dict[int
     return counts
 
 
-def partly(most: Mapping[int, int], counts: Mapping[int, int]) -> tuple[tuple[int, int], ...]:
+def stages_in_part(
+    most: Mapping[int, int], counts: Mapping[int, int]
+) -> tuple[tuple[int, int], ...]:
     """Return the stages that keep some of their chunks, and how many (`ScheduleParams.partly`)."""
     return tuple((at, count) for at, count in sorted(counts.items()) if 0 < count < most[at])
 
