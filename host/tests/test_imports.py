@@ -71,6 +71,7 @@ PARTS = {
             "distinct",
             "replay",
         ),
+        "residency",
         "search",
     ),
     "matloom_rtl.formal": (
