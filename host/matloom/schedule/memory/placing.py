@@ -164,7 +164,9 @@ class _Placing:
         self.failures: dict[int, OutOfScratchpad] = {}
 
     def place(self, group: list[_Item]) -> None:
-        """Place the buffers of a group."""
+        """Place the buffers of a group, unless their stages have all failed."""
+        if self.failures and all(buffer.stage in self.failures for _kind, buffer, _load in group):
+            return
         _kind, buffer, _load = group[0]
         base, stage = buffer.first, buffer.stage
         wanted = [self._wanted(item, base, stage) for item in group]
