@@ -193,12 +193,16 @@ def _post_fault(instruction: Instruction, config: Config) -> str | None:
         fault = _bytes_fault(instruction, not_of_words(config), "with words")
         if fault:
             return fault
-    if instruction.curve:
-        return _fault_with("a curve", WITH_CURVE, instruction)
-    if instruction.softmax:
-        makes_rows = instruction.softmax == RowFunction.SOFTMAX
-        return _fault_with("softmax", WITH_SOFTMAX | (OF_ROWS if makes_rows else {}), instruction)
-    return _fault_with("pool", WITH_POOL, instruction) if instruction.pool else None
+    makes_rows = instruction.softmax == RowFunction.SOFTMAX
+    for used, name, rules in (
+        (instruction.curve, "a curve", WITH_CURVE),
+        (instruction.softmax, "softmax", WITH_SOFTMAX | (OF_ROWS if makes_rows else {})),
+        (instruction.pool, "pool", WITH_POOL),
+    ):
+        fault = _fault_with(name, rules, instruction) if used else None
+        if fault:
+            return fault
+    return None
 
 
 def _blocks_fault(instruction: Instruction, unit: int) -> str | None:

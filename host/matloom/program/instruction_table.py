@@ -164,6 +164,7 @@ class InstructionTable:
                 wrong |= (columns["rounding"] == int(Rounding.FLOAT)) | (columns["words"] != 0)
                 wrong |= columns["curve"] != 0
                 wrong |= (columns["softmax"] != 0) | (columns["addend"] * columns["product"] != 0)
+                wrong |= columns["pool"] != 0
             found += numbers[wrong].tolist()
         return sorted(found)
 

@@ -118,10 +118,38 @@ def test_each_rule_of_a_field_makes_suspects(name):
         number
         for number, each in enumerate(made)
         if each.opcode is Opcode.POST
-        and (each.values.get("words") or each.values.get("rounding") == Rounding.FLOAT)
+        and (
+            each.values.get("words")
+            or each.values.get("pool")
+            or each.values.get("rounding") == Rounding.FLOAT
+        )
     }
     found = set(InstructionTable(made).may_be_illegal(config))
     assert wrong <= found <= wrong | together
+
+
+def test_rules_between_fields_make_suspects():
+    """Vary three fields of a POST at a time, of those that exclude each other."""
+    config = load_config("nano+i16xi8+tables=1+products=3+softmax=1+pooling=1")
+    names = ("source", "destination", "table", "product", "addend", "softmax", "pool", "words")
+    fields = {item.name: item for item in FORMATS[Opcode.POST].all_fields}
+    some = {name: fields[name].allowed_values(config) or fields[name].limits(config) for name in names}
+    made = [
+        Instruction(
+            Opcode.POST,
+            dict.fromkeys(("width", "height", "oc_blocks", "tail"), 1)
+            | dict(zip(chosen, values, strict=True)),
+        )
+        for chosen in itertools.combinations(names, 3)
+        for values in itertools.product(*(some[name] for name in chosen))
+    ]
+    problems = [illegal_field(each, config) for each in made]
+    wrong = {number for number, problem in enumerate(problems) if problem is not None}
+    table = InstructionTable(made)
+    assert 100 < len(wrong) < len(made)
+    assert wrong <= set(table.may_be_illegal(config))
+    for number in wrong:
+        assert InstructionTable([made[number]]).illegal(config) == problems[number]
 
 
 def test_a_table_of_packed_instructions(drawn):
