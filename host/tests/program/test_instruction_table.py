@@ -130,10 +130,21 @@ def test_each_rule_of_a_field_makes_suspects(name):
 
 def test_rules_between_fields_make_suspects():
     """Vary three fields of a POST at a time, of those that exclude each other."""
-    config = load_config("nano+i16xi8+tables=1+products=3+softmax=1+pooling=1")
-    names = ("source", "destination", "table", "product", "addend", "softmax", "pool", "words")
+    config = load_config("nano+i16xi8+tables=1+products=4+curves=1+softmax=1+pooling=1")
+    names = (
+        "source",
+        "destination",
+        "table",
+        "product",
+        "addend",
+        "softmax",
+        "pool",
+        "words",
+        "curve",
+    )
     fields = {item.name: item for item in FORMATS[Opcode.POST].all_fields}
-    some = {name: fields[name].allowed_values(config) or fields[name].limits(config) for name in names}
+    some = [fields[name].allowed_values(config) or fields[name].limits(config) for name in names]
+    some = dict(zip(names, some, strict=True))
     made = [
         Instruction(
             Opcode.POST,

@@ -14,6 +14,7 @@ from matloom_rtl.formal.control.contents import contents_proofs
 from matloom_rtl.formal.control.extents import bounds_proofs
 from matloom_rtl.formal.control.gate import gate_proofs
 from matloom_rtl.formal.control.instructions import instruction_proofs
+from matloom_rtl.formal.control.legality import legality_proofs
 from matloom_rtl.formal.control.registers import register_proofs
 from matloom_rtl.formal.control.scoreboard import scoreboard_proofs
 from matloom_rtl.formal.control.supervisor import supervisor_proofs
@@ -54,7 +55,7 @@ __all__ = ["KINDS", "proofs_of"]
 #: Each kind returns its proofs for the units of a chip.
 KINDS = (
     *(queue_proofs, gate_proofs, instruction_proofs, scoreboard_proofs),
-    *(bounds_proofs, answer_proofs),
+    *(bounds_proofs, legality_proofs, answer_proofs),
     *(burst_proofs, dma_proofs, register_proofs, memory_proofs),
     *(sdram_proofs, datapath_proofs, merge_proofs, progress_proofs, share_proofs),
     *(contents_proofs, supervisor_proofs, timestamps_proofs),

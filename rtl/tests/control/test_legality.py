@@ -1,4 +1,4 @@
-"""Legality: the chip's verdict on fields is that of the instruction set, rules between fields too."""
+"""Legality: the chip's verdict on fields is that of `illegal_field`, between fields, too."""
 
 import itertools
 import random
@@ -12,17 +12,29 @@ from matloom_rtl.control.legality import Legality
 from matloom_rtl.testing import simulate
 
 #: With every rule between fields; floating point and SOFTMAX apart, as configurations have them.
-ROWS = load_config("nano+i16xi8+tables=1+products=3+softmax=1+pooling=1")
+ROWS = load_config("nano+i16xi8+tables=1+products=4+curves=1+softmax=1+pooling=1")
 FLOATS = load_config("nano+i16xi8+fp16+float_rows=2+weight_rows=2+tables=1+products=3")
 
-_BETWEEN = ("source", "destination", "table", "product", "addend", "softmax", "pool", "words")
+_BETWEEN = (
+    "source",
+    "destination",
+    "table",
+    "product",
+    "addend",
+    "softmax",
+    "pool",
+    "words",
+    "curve",
+)
 _ONES = ("width", "height", "oc_blocks", "tail")
 
 
 def between(config):
     """Return POSTs that are legal but for rules between two or three of their fields."""
     fields = [each for each in FORMATS[Opcode.POST].all_fields if each.name in _BETWEEN]
-    some = {each.name: each.allowed_values(config) or (0, each.limits(config)[1]) for each in fields}
+    some = {
+        each.name: each.allowed_values(config) or (0, each.limits(config)[1]) for each in fields
+    }
     made = []
     for names in itertools.combinations(some, 3):
         for values in itertools.product(*(some[name] for name in names)):

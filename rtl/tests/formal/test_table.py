@@ -20,7 +20,7 @@ def test_every_unit_has_its_proofs():
         },
         "addresses": {"Loader", "Outputs", "Parameters", "Positions", "Rows", "Walk", "Windows"},
         "places": {"Execute", "Lanes", "Parameters", "Reader", "Sequencer", "Writer"},
-        "bounds": {"Bounds"},
+        "bounds": {"Bounds", "Legality"},
         "bursts": {"Bursts"},
         "dependencies": {"Control", "Dispatch", "InstructionMemory", "UnitQueue"},
         "bus": {"Fetch", "Load", "Registers", "SharedReadPort", "Store"},

@@ -8,6 +8,7 @@ from matloom_rtl.control.bounds import Bounds
 from matloom_rtl.control.dispatch import Dispatch
 from matloom_rtl.formal.control.dispatch import InstructionFlow, dispatch_lemmas
 from matloom_rtl.formal.control.extents import CYCLES
+from matloom_rtl.formal.control.legality import Shown
 from matloom_rtl.formal.parts.channel import implies
 from matloom_rtl.formal.parts.whitebox import Whitebox, inputs_of
 from matloom_rtl.formal.proof import Claim, Proof
@@ -43,20 +44,15 @@ class _Answers:
         self._check_extents(m)
 
     def _judge_fields(self, m: Module) -> None:
-        legality = self.legality
-        word = Cat(legality.word, legality.opcode)
-        before = Signal.like(word, name="word_before")
-        held_before = Signal(2)
+        legality, shown = self.legality, Shown(m, self.legality)
         self.illegal = Signal()
         self.read_only = Signal()
-        self.same = word == before
-        self.held = Signal(2)
-        m.d.comb += self.held.eq(Mux(self.same, held_before + (held_before != 2), 0))
-        m.d.sync += [before.eq(word), held_before.eq(self.held)]
+        self.same, self.held = shown.same, shown.held
         with m.If(~self.same):
             m.d.sync += Cat(self.illegal, self.read_only).eq(self.says)
         verdict = legality.illegal_field == self.illegal
         verdict &= legality.read_only == self.read_only
+        # Proven for the unit by `legality`.
         m.d.comb += Assume((self.held != 2) | verdict)
 
     def _check_extents(self, m: Module) -> None:
@@ -225,7 +221,7 @@ def _lemmas(m: Module, whitebox: Whitebox, followed) -> None:
 def answer_timing(unit: Bounds) -> Claim:
     """Claim when a check answers, and that its answer stays; `bounds` proves the answer itself.
 
-    Assumes of other units: one check at a time.
+    Assumes one check at a time, which `answers` claims of the dispatcher.
     """
     m = Module()
     whitebox = Whitebox(unit)

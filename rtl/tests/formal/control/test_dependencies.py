@@ -8,11 +8,13 @@ from matloom_rtl.control.bounds import Bounds
 from matloom_rtl.control.control import Control
 from matloom_rtl.control.dispatch import Dispatch
 from matloom_rtl.control.instructions import InstructionMemory
+from matloom_rtl.control.legality import Legality
 from matloom_rtl.control.queue import UnitQueue
 from matloom_rtl.formal.control.answers import answer_timing, answers
 from matloom_rtl.formal.control.dispatch import dispatches
 from matloom_rtl.formal.control.gate import gate
 from matloom_rtl.formal.control.instructions import instruction_memory
+from matloom_rtl.formal.control.legality import legality
 from matloom_rtl.formal.control.scoreboard import scoreboard, stores
 from matloom_rtl.formal.engine import PROVEN
 
@@ -44,6 +46,18 @@ MUTANTS = {
     "a bad field is overlooked": (
         *(Dispatch, ("with m.If(legality.illegal_field):", "with m.If(0):")),
         *(lambda unit: answers(unit(NANO)), 14),
+    ),
+    "a field may exceed its largest value": (
+        *(Legality, ("faults.append(value > high)", "pass")),
+        *(lambda unit: legality(unit(NANO)), 4),
+    ),
+    "a reserved bit is overlooked": (
+        *(Legality, ("range(0, len(reserved), _BITS)", "range(_BITS, len(reserved), _BITS)")),
+        *(lambda unit: legality(unit(NANO)), 4),
+    ),
+    "a STORE may write the program": (
+        *(Legality, ("(self.opcode == Opcode.STORE) & ~writable", "0")),
+        *(lambda unit: legality(unit(NANO)), 4),
     ),
     "the verdict on fields is looked at a cycle early": (
         *(Dispatch, ('m.next = "Look-Again"', 'm.next = "Judge"')),

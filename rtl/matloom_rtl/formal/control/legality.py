@@ -1,0 +1,163 @@
+"""The verdict on an instruction's fields: exactly the rules of the instruction set."""
+
+from amaranth.hdl import Cat, Cover, Module, Mux, Signal
+
+from matloom.arch.config import Config
+from matloom.arch.isa import (
+    BLOCK_STEPS,
+    BYTES_ONLY,
+    FORMATS,
+    OF_ROWS,
+    WITH_CURVE,
+    WITH_POOL,
+    WITH_SOFTMAX,
+    WRITABLE_REGIONS,
+    Field,
+    Opcode,
+    RowFunction,
+    not_of_words,
+)
+from matloom.arch.numerics import Rounding
+from matloom_rtl.control.layouts import GRANULE_BITS, slice_field
+from matloom_rtl.control.legality import Legality
+from matloom_rtl.formal.parts.channel import implies
+from matloom_rtl.formal.proof import Claim, Proof
+
+__all__ = ["Shown", "legality", "legality_proofs"]
+
+
+class Shown:
+    """Time for which an instruction has been shown to `Legality`.
+
+    Members
+    -------
+    same:
+        Whether it is that of the cycle before.
+    held:
+        For how many cycles before it was shown, up to 2, when the verdict is its own.
+    """
+
+    def __init__(self, m: Module, unit: Legality):
+        word = Cat(unit.word, unit.opcode)
+        before = Signal.like(word, name="word_before")
+        shown = Signal(name="shown_before")
+        held_before = Signal(2)
+        self.same, self.held = Signal(), Signal(2)
+        m.d.comb += [
+            self.same.eq(shown & (word == before)),
+            self.held.eq(Mux(self.same, held_before + (held_before != 2), 0)),
+        ]
+        m.d.sync += [shown.eq(1), before.eq(word), held_before.eq(self.held)]
+
+
+class _Fields:
+    """Fields of an instruction by name; zero without their bits."""
+
+    def __init__(self, unit: Legality, opcode: Opcode):
+        self._word, self._opcode = unit.word, opcode
+
+    def __getitem__(self, name: str):
+        return slice_field(self._word, self._opcode, name)
+
+    def zero(self, *names: str):
+        """Return whether all of some fields are 0."""
+        return ~Cat(self[name].any() for name in names).any()
+
+
+def legality(unit: Legality) -> Claim:
+    """Claim that a settled verdict is that of the rules, and stays.
+
+    The rules are those of `matloom.arch.instruction.illegal_field`, and that reserved bits are 0.
+    """
+    m = Module()
+    m.submodules.unit = unit
+    now = Shown(m, unit)
+    verdict = Cat(unit.illegal_field, unit.read_only)
+    before = Signal.like(verdict, name="verdict_before")
+    settled, settled_before = now.held == 2, Signal()
+    m.d.sync += [before.eq(verdict), settled_before.eq(settled)]
+    m.d.comb += implies(settled & settled_before, verdict == before)
+    for opcode in FORMATS:
+        shown = settled & (unit.opcode == opcode)
+        legal = Signal(name=f"legal_{opcode.name.lower()}")
+        m.d.comb += [
+            legal.eq(Cat(_rules(unit, opcode, unit._config)).all()),
+            implies(shown, unit.illegal_field == ~legal),
+            Cover(shown & legal),
+            Cover(shown & ~legal),
+        ]
+    region = _Fields(unit, Opcode.STORE)["region"]
+    writable = Cat(region == each for each in WRITABLE_REGIONS).any()
+    stores = unit.opcode == Opcode.STORE
+    m.d.comb += [
+        implies(settled, unit.read_only == (stores & ~writable)),
+    ]
+    return Claim(module=m, ports=(unit.word, unit.opcode))
+
+
+def _rules(unit: Legality, opcode: Opcode, config: Config) -> list:
+    """Return whether an instruction obeys each rule."""
+    fields, layout = _Fields(unit, opcode), FORMATS[opcode]
+    end = layout.instruction_words * GRANULE_BITS
+    rules = [~unit.word[layout.used_bits : end].any()]
+    mode = fields["mode"] if opcode is Opcode.EXEC else None
+    for item in layout.all_fields[1:]:
+        rules += _of_field(item, fields[item.name], mode, config)
+    if opcode is Opcode.EXEC:
+        aligned = Cat(fields[name] % config.weight_boundary == 0 for name in BLOCK_STEPS).all()
+        paired = fields["window"].any() & fields["paired"].any()
+        rules.append(~paired | (aligned & (fields["blocks"] == 1)))
+    if opcode is Opcode.POST:
+        rules += _of_post(fields, config)
+    return rules
+
+
+def _of_field(item: Field, value, mode, config: Config) -> list:
+    """Return the rules for the values of a single field."""
+    (low, high), choices = item.limits(config), item.allowed_values(config)
+    rules = [value >= low, value <= high]
+    if choices is not None:
+        rules.append(Cat(value == choice for choice in choices).any())
+    if item.exists(config):
+        rules.append(value[: item.unit(config).bit_length() - 1] == 0)
+    if item.plain:
+        rules.append(~mode.any() | ~value.any())
+    return rules
+
+
+def _of_post(fields: _Fields, config: Config) -> list:
+    """Return the rules between fields of POST."""
+    floats = fields["rounding"] == Rounding.FLOAT
+    known = Cat(fields["pre_shift"] == number for number in config.post_formats).any()
+    softmax = fields["softmax"]
+    rules = [
+        ~floats | (known & fields.zero("words", "curve", *BYTES_ONLY)),
+        ~fields["words"].any() | fields.zero(*not_of_words(config)),
+        fields.zero("product") | fields.zero("addend"),
+    ]
+    for used, fixed in (
+        (fields["curve"].any(), WITH_CURVE),
+        (softmax.any(), WITH_SOFTMAX),
+        (softmax == RowFunction.SOFTMAX, OF_ROWS),
+        (fields["pool"].any(), WITH_POOL),
+    ):
+        rules += [~used | (fields[name] == value) for name, value in fixed.items()]
+    return rules
+
+
+def legality_proofs(units: list) -> list[Proof]:
+    """Return the proof for the check of fields among a chip's units."""
+    return [
+        Proof(
+            kind="bounds",
+            unit="Legality",
+            statement="an instruction shown for three cycles is refused if and only if it breaks a "
+            "rule of the instruction set for its fields and reserved bits, or is a STORE to a "
+            "region that is only read; the verdict stays as long as the instruction",
+            build=lambda unit=unit: legality(unit),
+            depth=3,
+            cover_depth=5,
+        )
+        for unit in units
+        if isinstance(unit, Legality)
+    ]
