@@ -46,7 +46,7 @@ def first_params(segment: Segment, candidate: Candidate) -> ScheduleParams:
         if weights is Weights.ONCE and (_streams(stage, config) if streamed is None else streamed):
             weights = Weights.STREAMED
         small = weights is Weights.RESIDENT
-        chunk_bytes = min(tuning.CHUNK_BYTES, config.spad_bytes // 8)
+        chunk_bytes = _chunk_bytes(segment)
         waits = waits_for_weights(stage, segment.machine)
         first, last = stage is segment.stages[0], stage is segment.stages[-1]
         split = not first and splits(segment, index, in_blocks[index - 1])
@@ -73,6 +73,14 @@ def first_params(segment: Segment, candidate: Candidate) -> ScheduleParams:
         )
     spilled = addends(segment) if candidate.addends_by_tile else frozenset()
     return ScheduleParams(limits=tuple(limits), spilled=spilled, start=candidate)
+
+
+def _chunk_bytes(segment: Segment) -> int:
+    """Return the preferred bytes of a chunk of weights."""
+    weights = sum(stage.weight_bytes for stage in segment.stages if stage.loads_weights)
+    fits = weights <= segment.config.spad_bytes
+    wanted = tuning.CHUNK_BYTES if fits else tuning.SMALL_CHUNK_BYTES
+    return min(wanted, segment.config.spad_bytes // 8)
 
 
 def _first(segment: Segment, index: int, *, split: bool) -> First:
