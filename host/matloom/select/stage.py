@@ -220,11 +220,12 @@ class ArrayStage:
         """Number of times that POST goes over the whole output."""
         return 1 if self.accumulator_post is None else 2
 
-    def looks_up_channels(self, blocks: int) -> bool:
+    def looks_up_channels(self, blocks: int, columns: int) -> bool:
         """Return whether POST can look results up in so many blocks of tables by channel.
 
         Tables change between tiles, so each tile has to contain the only block.
         """
+        del columns
         return self.makes_dense_bytes and self.grid.blocks == blocks == 1
 
     def entries(self, config: Config) -> int:

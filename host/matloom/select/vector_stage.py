@@ -101,11 +101,14 @@ class VectorStage:
         """Number of times that POST goes over the whole output."""
         return len(self.posts)
 
-    def looks_up_channels(self, blocks: int) -> bool:
-        """Return whether POST can look results up in tables by channel, of any number of blocks."""
-        del blocks
-        plain = self.element_bytes == self.input_ratio == 1 and self.narrow is None
-        return plain and not (self.period or self.whole_rows)
+    def looks_up_channels(self, blocks: int, columns: int) -> bool:
+        """Return whether POST can look results up in so many blocks of tables by channel.
+
+        It takes any number of blocks. A period with a narrow input has to be one position.
+        """
+        positions = self.narrow is not None and self.period == blocks * columns
+        plain = self.element_bytes == self.input_ratio == 1 and not self.whole_rows
+        return plain and (positions or not self.period)
 
     def entries(self, config: Config) -> int:
         """Return how many accumulator entries a half has."""

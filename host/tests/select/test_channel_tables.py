@@ -6,7 +6,7 @@ import pytest
 from matloom.arch.config import load_config
 from matloom.arch.isa import Opcode, Table
 from matloom.compiler import CheckError, CompileOptions, compile_unchecked
-from matloom.ir.attributes import Arithmetic, Conv2D
+from matloom.ir.attributes import Arithmetic, Conv2D, Pad
 from matloom.ir.builder import GraphBuilder
 from matloom.ir.graph import Op, Quantisation
 from matloom.program.instruction_table import unpack_all
@@ -105,6 +105,27 @@ def test_a_sum_looks_its_results_up(name):
         fills, lookups = uses(program)
         assert fills == lookups // 2 + 1
         assert {post.x_step for post in posts(program) if post.table == Table.LOOK_UP} == {8}
+
+
+@pytest.mark.parametrize("scale", [0.03, 0.08])
+@pytest.mark.parametrize("narrow", [3, 4, 6])
+@pytest.mark.fast_cases(2)
+def test_a_sum_of_unequal_depths_looks_its_results_up(narrow, scale):
+    """Of each block, POST brings those inputs that have its channels."""
+    network = Network((1, 24, 24, narrow))
+    data = network.random.integers(-60, 60, (8, 1, 1, narrow), np.int8)
+    inputs = [network.first, network.constant(data, WEIGHTS)]
+    made = Quantisation(scale=(scale,), zero_point=(5,))
+    wide = network.add(Op.CONV_2D, inputs, Conv2D(), quantisation=made)
+    padding = Pad(before=(0,) * 4, after=(0, 0, 0, 8 - narrow), value=None)
+    padded = network.add(Op.PAD, [network.first], padding, quantisation=X)
+    network.shape = (1, 24, 24, 8)
+    graph = network.graph(network.prelu(network.sum(padded, wide)))
+    for program in exact_programs(graph, CONFIG, (None, 1, 2)):
+        fills, lookups = uses(program)
+        # The block whose tables are filled comes first, and a mixed one is written twice.
+        assert 0 < fills < lookups
+        assert all(post.width == 1 for post in posts(program) if post.table == Table.LOOK_UP)
 
 
 def test_inputs_and_tensors_read_elsewhere_are_looked_up_by_a_stage_of_its_own():

@@ -45,7 +45,7 @@ class VectorPosts:
             rows = {
                 "width": 1,
                 "height": (tile.end - tile.start) // period,
-                **self._blocks(period, size),
+                **self._blocks(period, vector),
             }
             self._vectors(number, stage, tile, tile.start, rows, timestamp)
             return
@@ -69,7 +69,9 @@ class VectorPosts:
         """
         columns, count = self._config.columns, stage.channel_blocks
         positions = (tile.end - tile.start) // (count * columns)
-        line = {"width": positions, "height": 1, "oc_blocks": 1, "tail": columns}
+        # Positions of inputs of different depth are rows.
+        width, height = (1, positions) if stage.period else (positions, 1)
+        line = {"width": width, "height": height, "oc_blocks": 1, "tail": columns}
         blocks = sorted(range(count), key=lambda at: not self._tables.is_filled(stage, at))
         for block in blocks:
             self._channels = block
@@ -93,11 +95,14 @@ class VectorPosts:
             dest = self._plan.address(stage.output) + start
         pitch = stage.period if shape["height"] > 1 else 0
         looks_up = self._tables.looked_up(number, stage, self._channels)
+        posts: list[dict[str, int]] = []
         for index, (source, post) in enumerate(stage.posts):
             if index == 0 and self._is_filled(number, stage, entry, shape):
                 continue
             step = self._config.columns * post_element_bytes(post) * max(1, stage.channel_blocks)
             skipped, extent = self._extent(stage, index, shape)
+            if extent["oc_blocks"] <= 0:
+                continue
             fields = {"x_step": step if shape["width"] > 1 else 0, **extent, **post}
             if post["destination"] == Destination.SPAD:
                 fields |= {"dest_addr": dest + skipped * step, "dest_pitch": pitch, **looks_up}
@@ -105,27 +110,33 @@ class VectorPosts:
                 address, fields["source_pitch"] = self._read(number, stage, source, start, shape)
                 fields["source_addr"] = address + skipped * step
             fields["acc_addr"] = entry + skipped * shape["height"]
-            if index + 1 == len(stage.posts):
-                fields["timestamp"] = timestamp
+            posts.append(fields)
+        posts[-1]["timestamp"] = timestamp
+        for fields in posts:
             self._order.append_fields(Opcode.POST, fields)
 
     def _extent(
         self, stage: VectorStage, index: int, shape: dict[str, int]
     ) -> tuple[int, dict[str, int]]:
-        """Return the first output block of a POST of a stage, and the fields of its extent."""
+        """Return the first output block of a POST of a stage, and the fields of its extent.
+
+        There are no blocks if it makes none of the channels in turn.
+        """
         source, _post = stage.posts[index]
+        vector = self._config.columns * stage.element_bytes
         if source is not None and source == stage.narrow:
-            return 0, {**shape, **self._blocks(stage.narrow_bytes, stage.element_bytes)}
+            narrow = stage.narrow_bytes - self._channels * vector
+            return 0, {**shape, **self._blocks(min(narrow, shape["oc_blocks"] * vector), vector)}
         if index == stage.edge:
-            skipped = stage.narrow_bytes // (self._config.columns * stage.element_bytes)
+            skipped = max(0, stage.narrow_bytes // vector - self._channels)
             return skipped, {**shape, "oc_blocks": shape["oc_blocks"] - skipped}
         return 0, shape
 
-    def _blocks(self, row_bytes: int, size: int) -> dict[str, int]:
-        """Return the fields of POST that say how many elements of `size` bytes a row has."""
-        vector = self._config.columns * size
+    def _blocks(self, row_bytes: int, vector: int) -> dict[str, int]:
+        """Return the fields of POST that say how many elements a row has, in vectors of bytes."""
         blocks = -(-row_bytes // vector)
-        return {"oc_blocks": blocks, "tail": (row_bytes - (blocks - 1) * vector) // size}
+        elements = (row_bytes - (blocks - 1) * vector) * self._config.columns // vector
+        return {"oc_blocks": blocks, "tail": elements}
 
     def _read(
         self, number: int, stage: VectorStage, source: int, start: int, shape: dict[str, int]
@@ -135,7 +146,8 @@ class VectorPosts:
         if source in stage.repeated:
             row, first = 0, start % stage.period
         elif source == stage.narrow:
-            row, first = row and stage.narrow_bytes, start // stage.period * stage.narrow_bytes
+            position, place = divmod(start, stage.period)
+            row, first = row and stage.narrow_bytes, position * stage.narrow_bytes + place
         ratio = stage.input_ratio
         return self._source(number, stage.inputs[source], first * ratio), row * ratio
 

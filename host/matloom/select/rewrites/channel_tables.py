@@ -73,7 +73,7 @@ def _rides_along(
     blocks = max(1, len(found.table) // staged.config.columns)
     if not alone or name in staged.kept or len(makers) != 1:
         return False
-    return makers[0].looks_up_channels(blocks)
+    return makers[0].looks_up_channels(blocks, staged.config.columns)
 
 
 def fill_cycles(config: Config) -> int:

@@ -51,7 +51,7 @@ def _joins(producer: Stage, stage: Stage) -> bool:
     assert table is not None
     if producer.whole_rows:
         return False
-    return table.ndim == 1 or producer.looks_up_channels(len(table))
+    return table.ndim == 1 or producer.looks_up_channels(*table.shape[:2])
 
 
 def _with_table(producer: Stage, stage: Stage) -> Stage:
