@@ -95,7 +95,7 @@ TABLE: dict[str, TuningConstant] = {
         unit="bytes",
         reason="Preferred bytes of weights per LOAD if the scratchpad has no room for all weights: "
         "small chunks fill the gaps between buffers, and so arrive earlier.",
-        chosen="decision 0054: mediapipe_face_landmark 364,008 cycles with 24 KiB, 354,172 with "
+        chosen="decision 0055: mediapipe_face_landmark 364,008 cycles with 24 KiB, 354,172 with "
         "12, 361,917 with 8",
     ),
     "FIRST_CHUNK_BYTES": TuningConstant(
