@@ -12,6 +12,23 @@ def requantise_posts(input_zero: int, result: Requantisation) -> Posts:
     return ((0, {**post, **result.post()}),)
 
 
+def narrowing_posts(input_zero: int, result: Requantisation) -> Posts:
+    """Return the POSTs from words to bytes, which differ in size: by way of accumulators."""
+    kept = {
+        "source": Source.SPAD,
+        "destination": Destination.ACC_SET,
+        "rounding": Rounding.DOUBLE,
+        "bias": -input_zero,
+        "multiplier": 2**30,
+        "shift": 1,
+        "words": 1,
+    }
+    return (0, kept), (
+        None,
+        {"source": Source.ACC, "destination": Destination.SPAD, **result.post()},
+    )
+
+
 def sum_posts(
     zeros: tuple[int, int],
     scales: tuple[tuple[int, int], tuple[int, int]],

@@ -18,7 +18,13 @@ from matloom.ir.scales import (
     square_scales,
 )
 from matloom.kernels.two_slopes import two_slopes
-from matloom.select.byte_posts import addend_posts, product_posts, requantise_posts, sum_posts
+from matloom.select.byte_posts import (
+    addend_posts,
+    narrowing_posts,
+    product_posts,
+    requantise_posts,
+    sum_posts,
+)
 from matloom.select.context import SAME, Context, NotOnEngine
 from matloom.select.copies import copy_stage, lines
 from matloom.select.extremes import extreme
@@ -150,7 +156,7 @@ def subtract(context: Context) -> tuple[Stage, ...]:
 
 
 def quantize(context: Context) -> Stage:
-    """Return the stages of QUANTIZE from int8 to int8 or int16 to int16.
+    """Return the stages of QUANTIZE between integers, but from int8 to int16.
 
     Bytes use a table, which other stages can absorb; uint8 always needs one.
     """
@@ -158,8 +164,14 @@ def quantize(context: Context) -> Stage:
     types = {data.dtype, context.output.dtype}
     if "uint8" in types or (types == {"int8"} and context.config.tables):
         return table_stage(context)
-    context.check_words()
     scale = context.result(*rescale_multiplier(data, context.output), Activation.NONE)
+    if (data.dtype, context.output.dtype) == ("int16", "int8"):
+        if not context.config.has_words:
+            built = ", ".join(context.config.mac_modes)
+            raise NotOnEngine(f"the engine is built with {built}, not i16xi8")
+        posts = narrowing_posts(data.zero_point, scale)
+        return vector_stage(context, posts, context.sources[:1], "")
+    context.check_words()
     return _requantised(context, data.zero_point, scale)
 
 

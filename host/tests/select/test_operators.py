@@ -143,6 +143,24 @@ def test_engine_equals_the_reference_in_words(op, seed):
     check_many(op, seed, FEW_OF_WORDS, "int16", WORD_CONFIGS)
 
 
+@pytest.mark.parametrize("config", WORD_CONFIGS, ids=["nano", "small", "reference"])
+@pytest.mark.parametrize(("scale", "zero"), [(0.0007, 0), (0.003, -11), (0.2, 127)])
+def test_words_become_bytes(config, scale, zero):
+    """QUANTIZE from int16 to int8, in any tiles, equals TensorFlow Lite Micro's."""
+    pytest.importorskip("tflite_micro", reason="tflite-micro is not installed")
+    builder = GraphBuilder("narrower")
+    words = Quantisation(scale=(0.0007,), zero_point=(0,))
+    given = builder.input("given", (1, 3, 7, 19), "int16", words)
+    result = Quantisation(scale=(scale,), zero_point=(zero,))
+    graph = builder.graph(builder.add(Op.QUANTIZE, [given], quantisation=result, dtype="int8"))
+    for seed in (None, 1, 2):
+        inputs = random_inputs(graph, 7)
+        (expected,) = MicroReference(write_tflite(graph), graph).run(inputs).values()
+        found, on_engine = run(graph, config, inputs, seed)
+        assert on_engine
+        assert np.array_equal(found[graph.outputs[0]], expected)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("op", OF_WORDS)
 def test_many_instances_of_words_equal_the_reference(op, seed):
