@@ -77,7 +77,7 @@ class Segment:
             and maker.loads_weights
             and self.sizes[maker.output] >= least
             and reads[maker.output] == 1
-            and maker.output in set(reader.inputs) - reader.repeated_inputs - kept
+            and maker.output in set(reader.inputs) - reader.uneven_inputs - kept
         )
 
     def first_stages(self, count: int) -> "Segment":

@@ -49,6 +49,7 @@ TALLER_TILES = 0.9
 WIDER_TILES = 1.125
 RESULT_CYCLES = 24
 RESULT_LATENCY = 160
+RAGGED_BLOCKS = 6
 SMALLEST_TILE_BYTES = 16
 NARROWER_BYTES = 64
 STORED_BEATS = 4
@@ -169,6 +170,14 @@ TABLE: dict[str, TuningConstant] = {
         reason="From the last vector of a small tile until the next stage can read its results.",
         chosen="decision 0021, kws 13,479 to 13,394 cycles with first tiles of two rows",
         sensitivity="half +0.02 %, kws at reference +0.61 %; twice 0",
+    ),
+    "RAGGED_BLOCKS": TuningConstant(
+        unit="blocks",
+        reason="Whole vectors that an element-wise POST makes as blocks, together with a shorter "
+        "one at the end: a block takes the cycles to replicate parameters, five or more, and a "
+        "POST of its own some 45.",
+        chosen="decision 0038: trained_lstm_int8 in words at reference 31,365 cycles, 47,390 with "
+        "none",
     ),
     "SMALLEST_TILE_BYTES": TuningConstant(
         unit="bytes",

@@ -1,5 +1,6 @@
 """Stages: operators as the engine runs them, before they are cut into tiles."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -93,9 +94,16 @@ class ArrayStage:
     #: Whether it computes a function of whole rows.
     whole_rows = False
 
+    #: Whether what it reads of an input may begin at any byte.
+    reads_parts = False
+
     #: Inputs that repeat, by index.
     repeated_inputs: ClassVar[frozenset[str]] = frozenset()
     uneven_inputs: ClassVar[frozenset[str]] = frozenset()
+
+    def reading(self, parts: Mapping[str, tuple[str, int]]) -> "ArrayStage":
+        """Return the stage: it reads whole tensors."""
+        return self
 
     @property
     def steps(self) -> int:

@@ -1,6 +1,7 @@
 """Element-wise operators as POST runs them, before they are cut into tiles."""
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
@@ -38,6 +39,9 @@ class VectorStage:
     narrow, narrow_bytes:
         The input, by index, whose rows are shorter than a period, and their bytes; None and 0 if
         there is none.
+    starts:
+        By input, the byte at which the range begins that it reads of the tensor; none if all begin
+        at 0.
     edge:
         Of a stage with a narrow input, the POST that makes only vectors with elements beyond it.
     whole_rows:
@@ -62,6 +66,7 @@ class VectorStage:
     repeated: tuple[int, ...] = ()
     narrow: int | None = None
     narrow_bytes: int = 0
+    starts: tuple[int, ...] = ()
     edge: int | None = None
     whole_rows: bool = False
     table: np.ndarray | None = field(default=None, repr=False)
@@ -83,6 +88,19 @@ class VectorStage:
     used_modes: ClassVar[frozenset[str]] = frozenset()
     addend: ClassVar[str | None] = None
     computed: ClassVar[Computed | None] = None
+
+    @property
+    def reads_parts(self) -> bool:
+        """Whether what it reads of an input may begin at any byte: no input repeats or is short."""
+        return not self.repeated and self.narrow is None
+
+    def reading(self, parts: Mapping[str, tuple[str, int]]) -> "VectorStage":
+        """Return the stage with some inputs as parts: a tensor, and the byte where one begins."""
+        if not parts.keys() & set(self.inputs):
+            return self
+        found = [parts.get(name, (name, 0)) for name in self.inputs]
+        inputs, starts = zip(*found, strict=True)
+        return replace(self, inputs=inputs, starts=starts)
 
     @property
     def channel_blocks(self) -> int:
@@ -133,7 +151,12 @@ class VectorStage:
     def uneven_inputs(self) -> frozenset[str]:
         """Inputs of which a tile does not read the same range of bytes as it makes."""
         narrow = [] if self.narrow is None else [self.inputs[self.narrow]]
-        return self.repeated_inputs.union(narrow)
+        parts = [self.inputs[at] for at, start in enumerate(self.starts) if start]
+        return self.repeated_inputs.union(narrow, parts)
+
+    def start(self, index: int) -> int:
+        """Return the byte of an input at which what the stage reads begins."""
+        return self.starts[index] if self.starts else 0
 
     @property
     def streamed_inputs(self) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from matloom.arch.config import Config
 from matloom.arch.isa import Destination, Opcode, post_element_bytes
+from matloom.schedule import tuning
 from matloom.schedule.commands.accumulators import Accumulators
 from matloom.schedule.commands.dependencies import DependencyTracker
 from matloom.schedule.commands.tables import Tables
@@ -34,7 +35,8 @@ class VectorPosts:
     def append(self, number: int, stage: VectorStage, tile: VectorTile, timestamp: int) -> None:
         """Emit the POSTs of whole vectors, as positions of one block, then of the remaining bytes.
 
-        If inputs repeat, each repetition is a row.
+        Few whole vectors are blocks of the same POST as the rest. If inputs repeat, each repetition
+        is a row.
         """
         if stage.channel_blocks > 1:
             self._by_channel(number, stage, tile, timestamp)
@@ -52,6 +54,10 @@ class VectorPosts:
         whole = (tile.end - tile.start) // vector
         middle = tile.start + whole * vector
         line = {"height": 1, "oc_blocks": 1}
+        if middle < tile.end and whole <= tuning.RAGGED_BLOCKS:
+            blocks = {"height": 1, "width": 1, **self._blocks(tile.end - tile.start, size)}
+            self._vectors(number, stage, tile, tile.start, blocks, timestamp)
+            return
         if whole:
             last = timestamp if middle == tile.end else 0
             vectors = {**line, "width": whole, "tail": self._config.columns}
@@ -149,7 +155,8 @@ class VectorPosts:
             position, place = divmod(start, stage.period)
             row, first = row and stage.narrow_bytes, position * stage.narrow_bytes + place
         ratio = stage.input_ratio
-        return self._source(number, stage.inputs[source], first * ratio), row * ratio
+        first = stage.start(source) + first * ratio
+        return self._source(number, stage.inputs[source], first), row * ratio
 
     def _is_filled(
         self, number: int, stage: VectorStage, entry: int, shape: dict[str, int]

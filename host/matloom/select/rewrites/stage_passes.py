@@ -14,6 +14,7 @@ from matloom.select.rewrites.fuse_tables import fuse_tables
 from matloom.select.rewrites.image_planes import image_planes
 from matloom.select.rewrites.padded_sums import padded_sums
 from matloom.select.rewrites.pooled_results import pooled_results
+from matloom.select.rewrites.read_parts import read_parts
 from matloom.select.rewrites.rescaled_maxima import rescaled_maxima
 from matloom.select.rewrites.scaled_maxima import scaled_maxima
 from matloom.select.rewrites.staged_run import StagedRun
@@ -28,6 +29,7 @@ STAGE_PASSES: tuple[Callable[[StagedRun], StagedRun], ...] = (
     fuse_tables,
     copy_tables,
     pooled_results,
+    read_parts,
     store_slices,
     elide_copies,
     elide_panel_copies,

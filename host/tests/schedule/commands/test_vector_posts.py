@@ -51,3 +51,16 @@ def test_factors_that_repeat_fill_the_accumulators_once(shape, swapped):
 @pytest.mark.parametrize("seed", range(4))
 def test_any_tiles_are_exact(op, seed):
     exact_programs(scaled((1, 6, 9, 20), op=op), REFERENCE, (seed,))
+
+
+@pytest.mark.parametrize(("size", "posts"), [(20, 1), (112 + 7, 2), (7, 1), (32, 1)])
+def test_few_whole_vectors_and_the_rest_are_one_post(size, posts):
+    """A table of bytes takes a POST for all of them, or one for whole vectors and one more."""
+    builder = GraphBuilder()
+    quantisation = Quantisation(scale=(0.04,), zero_point=(-9,))
+    row = builder.input("row", (1, size), "int8", quantisation)
+    limited = builder.graph(builder.add(Op.RELU6, [row], quantisation=quantisation))
+    (program,) = exact_programs(limited, REFERENCE, (None,))
+    (step,) = program.steps
+    every = unpack_all(program.commands(step))
+    assert sum(each.opcode is Opcode.POST for each in every) == posts

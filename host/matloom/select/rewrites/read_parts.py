@@ -1,0 +1,51 @@
+"""Element-wise stages read parts of tensors where they lie, without a copy."""
+
+from collections.abc import Iterable
+
+from matloom.select.rewrites.staged_run import StagedRun
+from matloom.select.rewrites.store_slices import span
+from matloom.select.stage import Stage
+
+
+def read_parts(staged: StagedRun) -> StagedRun:
+    """Return a run without slices of contiguous bytes that element-wise stages alone read.
+
+    The sliced tensor is another stage's, in its usual layout, and no reader has inputs that repeat.
+    """
+    run, names, outside = staged.run, staged.names, staged.kept | staged.views.keys()
+    every = [stage for group in run.stages for stage in group]
+    makers: dict[str, list[Stage]] = {}
+    for stage in every:
+        makers.setdefault(stage.output, []).append(stage)
+    groups: dict[int, tuple[Stage, ...]] = dict(enumerate(run.stages))
+    parts: dict[str, tuple[str, int]] = {}
+    for at, node in enumerate(run.nodes):
+        source, output = names[node.inputs[0]], names[node.outputs[0]]
+        found = span(staged.graph, node)
+        if found is None or output in outside or source in outside or source not in makers:
+            continue
+        readers = [stage for stage in every if output in stage.inputs]
+        copied = _is_copy(run.stages[at], output) and _is_plain(makers[source])
+        if copied and readers and all(_reads_part(each, source, parts) for each in readers):
+            groups[at] = ()
+            parts[output] = source, found[0]
+    if not parts:
+        return staged
+    return staged.with_stages([stage.reading(parts) for stage in groups[at]] for at in groups)
+
+
+def _is_copy(stages: tuple[Stage, ...], output: str) -> bool:
+    """Return whether the stages of a slice only copy: no table has joined them."""
+    return all(stage.output == output and stage.table is None for stage in stages)
+
+
+def _is_plain(makers: Iterable[Stage]) -> bool:
+    return all(
+        stage.output_layout.contiguous and stage.output_layout.limbs == 1 for stage in makers
+    )
+
+
+def _reads_part(reader: Stage, source: str, parts: dict[str, tuple[str, int]]) -> bool:
+    """Return whether a stage can read a part of a tensor that it does not read already."""
+    known = {parts[name][0] if name in parts else name for name in reader.inputs}
+    return reader.reads_parts and source not in known
