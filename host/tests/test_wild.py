@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 from matloom import frontend
+from matloom.arch.config import load_config
 from matloom.compiler import compile_network
 from matloom.device.open import open_device
+from matloom.program import EngineStep
 from matloom.runtime import Session
 from matloom.tools.references import MicroReference
 from support.recorded import compare_recorded
@@ -124,6 +126,17 @@ def test_a_wake_word_frame_by_frame_on_the_chip(wild, preset):
     follow(wild, session, 4)
     assert session.report().resident == (program.repeat is not None)
     driver.close()
+
+
+@pytest.mark.fast_cases(2)
+@pytest.mark.parametrize("network", ["tflm/trained_lstm_int8", "tflm/dtln_noise_suppression"])
+@pytest.mark.parametrize("device", ["model", "fast"])
+@pytest.mark.parametrize("preset", ["nano", "small", "reference"])
+def test_an_lstm_is_one_command_buffer_with_functions_of_words(wild, network, device, preset):
+    config = load_config(f"{preset}+i16xi8+tables=1+products=4+curves=1+softmax=1")
+    program = compiled(wild, network, config)
+    assert [type(step) for step in program.steps] == [EngineStep]
+    check(wild, network, program, open_device(device, config), device)
 
 
 def test_every_network_of_the_collection_is_here(wild):

@@ -43,6 +43,7 @@ from matloom.ir.graph import Graph
 from matloom.ir.names import unique_names
 from matloom.passes import run_passes
 from matloom.passes.choose_modes import Precision
+from matloom.passes.expand_cells import expand_cells
 from matloom.schedule import CompileError, CompileOptions, DoesNotFit
 from matloom.select.partition import partition
 
@@ -54,7 +55,7 @@ def read(source: str | Path | Graph, job: Job) -> Graph:
 
 def prepare(meaning: Graph, job: Job) -> Prepared:
     """Return the graph after all passes; its tensors have unique names."""
-    graph = run_passes(meaning)
+    graph = run_passes(expand_cells(meaning, job.config))
     return Prepared(meaning=meaning, graph=graph, names=unique_names(graph))
 
 

@@ -128,6 +128,8 @@ _SHORT_SUMS = frozenset({"int16 int8 int32 -> int16"})
 _SUMS = frozenset(
     {"int16 int8 int32 -> int8", "int8 int8 int32 -> int32", "int16 int8 int32 -> int32"}
 )
+#: 8-bit data, requantised to two bytes, as the gates of an LSTM.
+_WIDENED = frozenset({"int8 int8 int32 -> int16"})
 #: Quantised weights with float data.
 _HYBRID = frozenset({"float32 int8 float32 -> float32", "float32 int8 -> float32"})
 _NUMBERS = _unary("float32", "int8", "uint8")
@@ -176,7 +178,7 @@ OPERATORS = {
     ),
     Op.CONV_2D: Operator(
         attributes=Conv2D,
-        types=_WEIGHTED | _RESCALED | _WORDS | _SHORT_SUMS | _SUMS | _HYBRID | LOWERED,
+        types=_WEIGHTED | _RESCALED | _WORDS | _SHORT_SUMS | _SUMS | _WIDENED | _HYBRID | LOWERED,
         shape=convolution_shape,
         weight_axis=0,
     ),

@@ -13,6 +13,7 @@ from matloom.ir.graph import Op
 from matloom.kernels.interpreter import initial_state, interpret, next_state
 from matloom.kernels.interpreters import LIBRARIES, Cut
 from matloom.kernels.recurrence import logistic_of_words, tanh_of_words
+from matloom.program import EngineStep
 
 FORMS = {
     "usual": LstmFile(),
@@ -79,6 +80,21 @@ def test_the_engine_has_all_products():
     random = np.random.default_rng(5)
     with matloom.load(content, device="model", config="nano", check="none") as session:
         assert session.program.macs == session.program.engine_macs == 2 * 4 * 28 * (5 + 7)
+        for _ in range(3):
+            array = random.integers(-128, 128, graph.tensors[graph.inputs[0]].shape, np.int8)
+            assert np.array_equal(session.run(array), run(array))
+        session.reset()
+        assert np.array_equal(session.run(array), micro(content)(array))
+
+
+@pytest.mark.parametrize("form", ["usual", "batch first", "low limit", "narrow state"])
+def test_the_engine_has_whole_steps_with_products_and_curves_of_words(form):
+    content = FORMS[form].content(5)
+    graph, run = frontend.load(content), micro(content)
+    random = np.random.default_rng(5)
+    config = "nano+i16xi8+products=4+curves=1"
+    with matloom.load(content, device="model", config=config, check="full") as session:
+        assert [type(step) for step in session.program.steps] == [EngineStep]
         for _ in range(3):
             array = random.integers(-128, 128, graph.tensors[graph.inputs[0]].shape, np.int8)
             assert np.array_equal(session.run(array), run(array))

@@ -1,0 +1,193 @@
+"""Writes LSTM_CELL as operators of int16, where the engine has all of them."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from matloom.arch.config import Config
+from matloom.ir.attributes import Activation, Arithmetic, Attributes, LstmCell, Slice
+from matloom.ir.graph import Array, Graph, Node, Op, Quantisation, Tensor
+
+#: Scales of gates: before and after a curve.
+_BEFORE, _AFTER = 2.0**-12, 2.0**-15
+
+#: The gates, in the order of their channels: those of the input, of the old state, of new values,
+#: and of the output.
+_INPUT_GATE, _FORGET, _VALUES, _OUTPUT = range(4)
+_GATES = 4
+_LARGEST = 2**15 - 1
+#: Columns of the parameters: the limit of the state, behind ten pairs and that of the output.
+_INPUT, _RECURRENT, _LIMITS = 0, _GATES, 11
+
+
+def expand_cells(graph: Graph, config: Config) -> Graph:
+    """Return the graph with every LSTM_CELL as sums, curves and products of int16.
+
+    The convolutions before it then make int16 instead of sums. Without `has_curves` and
+    `has_word_products`, or if sums leave the network, the graph stays as it is: the host runs an
+    LSTM_CELL.
+    """
+    cells = [node for node in graph.nodes if node.op is Op.LSTM_CELL]
+    leaving = {number for node in cells for number in node.inputs[:2]} & set(graph.outputs)
+    if not cells or leaving or not (config.has_curves and config.has_word_products):
+        return graph
+    return _Expansion(graph).graph()
+
+
+class _Expansion:
+    """A graph whose cells are being written out."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._tensors, self._nodes = dict(graph.tensors), list[Node]()
+        self._cell = graph.nodes[0]
+
+    def graph(self) -> Graph:
+        """Return the graph without cells."""
+        made = {node.outputs[0]: node for node in self._graph.nodes}
+        for node in self._graph.nodes:
+            if node.op is not Op.LSTM_CELL:
+                self._nodes.append(node)
+                continue
+            for at, first in ((0, _INPUT), (1, _RECURRENT)):
+                self._widen(made[node.inputs[at]], self._pairs(node)[first : first + _GATES])
+            self._expand(node)
+        return replace(self._graph, tensors=self._tensors, nodes=tuple(self._nodes))
+
+    def _pairs(self, node: Node) -> Array:
+        data = self._tensors[node.inputs[3]].data
+        assert data is not None
+        return data.T
+
+    def _widen(self, node: Node, pairs: Array) -> None:
+        """Let a convolution make int16 at the scale of the gates, instead of sums."""
+        sums, weights = self._tensors[node.output], self._tensors[node.inputs[1]]
+        if sums.dtype == "int16":
+            return
+        given = self._tensors[node.inputs[0]].scale
+        ratios = [multiplier / 2**31 * 2.0**shift for multiplier, shift in pairs.tolist()]
+        channels = np.repeat(ratios, weights.shape[0] // _GATES) * (_BEFORE / given)
+        scales = Quantisation(
+            scale=tuple(channels.tolist()), zero_point=(0,) * len(channels), axis=0
+        )
+        # Steps share their constants, and this convolution's are like those of the others.
+        self._tensors[node.inputs[1]] = replace(weights, quantisation=scales)
+        gates = replace(sums, dtype="int16", quantisation=_scaled(_BEFORE))
+        self._tensors[node.output] = gates
+
+    def _expand(self, node: Node) -> None:
+        self._cell = node
+        attributes = node.attributes_as(LstmCell)
+        given, again, state, _parameters = node.inputs
+        hidden, after = node.outputs
+        given = self._part("inputs", given, attributes.axis, attributes.time, 1)
+        again = self._shaped("recurrence", again, self._tensors[given].shape)
+        gates = self._add("gates", (given, again), _BEFORE)
+        opened = self._unary(Op.LOGISTIC, "open gates", gates, _AFTER)
+        squashed = self._unary(Op.TANH, "new values", gates, _AFTER)
+        shape, scale = self._tensors[state].shape, self._tensors[state].scale
+        opens = [self._gate(opened, gate, shape) for gate in (_INPUT_GATE, _FORGET, _OUTPUT)]
+        values = self._gate(squashed, _VALUES, shape)
+        kept = self._multiply("kept", (opens[1], state), scale)
+        new = self._multiply("new", (opens[0], values), scale)
+        limit = int(self._pairs(node)[_LIMITS][0])
+        self._limited((kept, new), after, limit)
+        shown = self._unary(Op.TANH, "shown", after, _AFTER)
+        made = self._multiply("made", (shown, opens[2]), self._tensors[hidden].scale)
+        self._node(Op.QUANTIZE, (made,), (hidden,))
+
+    def _part(self, what: str, whole: int, axis: int, begin: int, size: int) -> int:
+        """Return a range of a tensor along an axis."""
+        shape = self._tensors[whole].shape
+        if shape[axis] == size:
+            return whole
+        begins = tuple(begin if at == axis else 0 for at in range(len(shape)))
+        sizes = tuple(size if at == axis else length for at, length in enumerate(shape))
+        part = self._like(what, whole, sizes)
+        attributes = Slice(begin=begins, size=sizes, step=(1,) * len(shape))
+        self._node(Op.SLICE, (whole,), (part,), attributes)
+        return part
+
+    def _gate(self, gates: int, gate: int, shape: tuple[int, ...]) -> int:
+        """Return one of four gates, in the shape of the state."""
+        axis, cells = len(self._tensors[gates].shape) - 1, shape[-1]
+        part = self._part(f"gate {gate}", gates, axis, gate * cells, cells)
+        return self._shaped(f"shaped gate {gate}", part, shape)
+
+    def _shaped(self, what: str, number: int, shape: tuple[int, ...]) -> int:
+        if self._tensors[number].shape == shape:
+            return number
+        shaped = self._like(what, number, shape)
+        self._node(Op.RESHAPE, (number,), (shaped,))
+        return shaped
+
+    def _limited(self, parts: tuple[int, int], after: int, limit: int) -> None:
+        """Add both parts of the state, and limit it if it has a limit."""
+        levels = [(Op.MAXIMUM, -limit), (Op.MINIMUM, limit)] if limit else []
+        # No word is larger.
+        levels = [each for each in levels if each[1] != _LARGEST]
+        scale = self._tensors[after].scale
+        made = [
+            self._like(f"state before {op}", after, self._tensors[after].shape) for op, _ in levels
+        ]
+        first, *others = (*made, after)
+        self._node(Op.ADD, parts, (first,), Arithmetic(activation=Activation.NONE))
+        for (op, level), given, result in zip(levels, made, others, strict=True):
+            constant = Tensor(
+                name=f"{self._tensors[result].name} limit",
+                shape=(1,),
+                dtype="int16",
+                quantisation=_scaled(scale),
+                data=np.array([level], np.int16),
+            )
+            self._node(op, (given, self._new(constant)), (result,))
+
+    def _add(self, what: str, parts: tuple[int, int], scale: float) -> int:
+        return self._binary(Op.ADD, what, parts, scale)
+
+    def _multiply(self, what: str, parts: tuple[int, int], scale: float) -> int:
+        return self._binary(Op.MUL, what, parts, scale)
+
+    def _binary(self, op: Op, what: str, parts: tuple[int, int], scale: float) -> int:
+        made = self._like(what, parts[0], self._tensors[parts[0]].shape, scale)
+        self._node(op, parts, (made,), Arithmetic(activation=Activation.NONE))
+        return made
+
+    def _unary(self, op: Op, what: str, given: int, scale: float) -> int:
+        made = self._like(what, given, self._tensors[given].shape, scale)
+        self._node(op, (given,), (made,))
+        return made
+
+    def _like(
+        self, what: str, number: int, shape: tuple[int, ...], scale: float | None = None
+    ) -> int:
+        """Return a new tensor of int16, of another's scale unless one is given."""
+        kind = self._tensors[number].quantisation if scale is None else _scaled(scale)
+        name = f"{self._tensors[self._cell.outputs[0]].name} {what}"
+        return self._new(Tensor(name=name, shape=shape, dtype="int16", quantisation=kind))
+
+    def _new(self, tensor: Tensor) -> int:
+        number = max(self._tensors) + 1
+        self._tensors[number] = tensor
+        return number
+
+    def _node(
+        self,
+        op: Op,
+        inputs: Sequence[int],
+        outputs: Sequence[int],
+        attributes: Attributes | None = None,
+    ) -> None:
+        node = Node(
+            op=op,
+            inputs=tuple(inputs),
+            outputs=tuple(outputs),
+            attributes=attributes or Attributes(),
+            index=self._cell.index,
+        )
+        self._nodes.append(node)
+
+
+def _scaled(scale: float) -> Quantisation:
+    return Quantisation(scale=(scale,), zero_point=(0,))
