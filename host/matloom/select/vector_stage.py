@@ -112,7 +112,9 @@ class VectorStage:
         """Description of how post-processing is used, for people."""
         if self.whole_rows:
             return f"SOFTMAX of {self.size // self.period} rows of {self.period} bytes"
-        return f"{len(self.posts)} POSTs over {self.size} bytes"
+        begins = zip(self.inputs, self.starts, strict=False)
+        parts = [f", {name} from byte {start} on" for name, start in begins if start]
+        return "".join((f"{len(self.posts)} POSTs over {self.size} bytes", *parts))
 
     @property
     def post_passes(self) -> int:

@@ -10,7 +10,7 @@ from matloom import frontend
 from matloom.arch.config import load_config
 from matloom.ir.graph import Op
 from matloom.ir.verify import verify
-from matloom.kernels.interpreter import carried, initial_state, interpret
+from matloom.kernels.interpreter import initial_state, interpret, next_state
 from matloom.passes.expand_cells import expand_cells
 
 CONFIG = load_config("nano+i16xi8+products=4+curves=1")
@@ -41,8 +41,8 @@ def test_results_and_state_stay(form, seed):
         array = random.integers(-128, 128, graph.tensors[given].shape, np.int8)
         wanted = interpret(graph, {given: array, **state})
         found = interpret(expanded, {given: array, **state})
-        after = carried(expanded, found)
-        state = carried(graph, wanted)
+        after = next_state(expanded, found)
+        state = next_state(graph, wanted)
         assert np.array_equal(found[made], wanted[made])
         assert all(np.array_equal(after[each], state[each]) for each in state)
 

@@ -28,6 +28,7 @@ from matloom.select.rewrites.fuse_tables import fuse_tables
 from matloom.select.rewrites.image_planes import image_planes
 from matloom.select.rewrites.padded_sums import padded_sums
 from matloom.select.rewrites.pooled_results import pooled_results
+from matloom.select.rewrites.read_parts import read_parts
 from matloom.select.rewrites.rescaled_maxima import rescaled_maxima
 from matloom.select.rewrites.scaled_maxima import scaled_maxima
 from matloom.select.rewrites.stage_passes import STAGE_PASSES
@@ -264,6 +265,20 @@ def test_post_writes_maxima_of_what_a_convolution_makes():
     ]
 
 
+def test_post_reads_a_part_of_a_tensor_where_it_lies():
+    network = Network()
+    image = network.input("x", (1, 2, 4, 16), "int8", SCALE)
+    wide = network.convolution(image, 16, "wide")
+    attributes = Slice(begin=(0, 1, 0, 0), size=(1, 1, 4, 16), step=(1, 1, 1, 1))
+    part = network.add(Op.SLICE, [wide], attributes, quantisation=SCALE, name="part")
+    made = network.add(Op.RELU6, [part], quantisation=SCALE, name="y")
+    lines = changed(read_parts, staged(network.graph(made)))
+    assert [line for line in lines if line.startswith("+")] == [
+        "+ 1 SLICE part: nothing",
+        "+ RELU6_2: y = wide; 1 POSTs over 64 bytes, wide from byte 64 on",
+    ]
+
+
 def test_each_stage_pass_has_an_example():
     passes = {
         channel_tables,
@@ -274,6 +289,7 @@ def test_each_stage_pass_has_an_example():
         fuse_tables,
         copy_tables,
         pooled_results,
+        read_parts,
         elide_copies,
         elide_panel_copies,
         store_slices,

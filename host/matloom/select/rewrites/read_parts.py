@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from matloom.select.rewrites.staged_run import StagedRun
-from matloom.select.rewrites.store_slices import span
+from matloom.select.rewrites.store_slices import span_of
 from matloom.select.stage import Stage
 
 
@@ -21,7 +21,7 @@ def read_parts(staged: StagedRun) -> StagedRun:
     parts: dict[str, tuple[str, int]] = {}
     for at, node in enumerate(run.nodes):
         source, output = names[node.inputs[0]], names[node.outputs[0]]
-        found = span(staged.graph, node)
+        found = span_of(staged.graph, node)
         if found is None or output in outside or source in outside or source not in makers:
             continue
         readers = [stage for stage in every if output in stage.inputs]
