@@ -73,7 +73,7 @@ class _Expansion:
         )
         # Steps share their constants, and this convolution's are like those of the others.
         self._tensors[node.inputs[1]] = replace(weights, quantisation=scales)
-        gates = replace(sums, dtype="int16", quantisation=_scaled(_BEFORE))
+        gates = replace(sums, dtype="int16", quantisation=_at_scale(_BEFORE))
         self._tensors[node.output] = gates
 
     def _expand(self, node: Node) -> None:
@@ -82,7 +82,7 @@ class _Expansion:
         given, again, state, _parameters = node.inputs
         hidden, after = node.outputs
         given = self._part("inputs", given, attributes.axis, attributes.time, 1)
-        again = self._shaped("recurrence", again, self._tensors[given].shape)
+        again = self._in_shape("recurrence", again, self._tensors[given].shape)
         gates = self._add("gates", (given, again), _BEFORE)
         opened = self._unary(Op.LOGISTIC, "open gates", gates, _AFTER)
         squashed = self._unary(Op.TANH, "new values", gates, _AFTER)
@@ -92,7 +92,7 @@ class _Expansion:
         kept = self._multiply("kept", (opens[1], state), scale)
         new = self._multiply("new", (opens[0], values), scale)
         limit = int(self._pairs(node)[_LIMITS][0])
-        self._limited((kept, new), after, limit)
+        self._add_within((kept, new), after, limit)
         shown = self._unary(Op.TANH, "shown", after, _AFTER)
         made = self._multiply("made", (shown, opens[2]), self._tensors[hidden].scale)
         self._node(Op.QUANTIZE, (made,), (hidden,))
@@ -113,16 +113,16 @@ class _Expansion:
         """Return one of four gates, in the shape of the state."""
         axis, cells = len(self._tensors[gates].shape) - 1, shape[-1]
         part = self._part(f"gate {gate}", gates, axis, gate * cells, cells)
-        return self._shaped(f"shaped gate {gate}", part, shape)
+        return self._in_shape(f"shaped gate {gate}", part, shape)
 
-    def _shaped(self, what: str, number: int, shape: tuple[int, ...]) -> int:
+    def _in_shape(self, what: str, number: int, shape: tuple[int, ...]) -> int:
         if self._tensors[number].shape == shape:
             return number
         shaped = self._like(what, number, shape)
         self._node(Op.RESHAPE, (number,), (shaped,))
         return shaped
 
-    def _limited(self, parts: tuple[int, int], after: int, limit: int) -> None:
+    def _add_within(self, parts: tuple[int, int], after: int, limit: int) -> None:
         """Add both parts of the state, and limit it if it has a limit."""
         levels = [(Op.MAXIMUM, -limit), (Op.MINIMUM, limit)] if limit else []
         # No word is larger.
@@ -138,7 +138,7 @@ class _Expansion:
                 name=f"{self._tensors[result].name} limit",
                 shape=(1,),
                 dtype="int16",
-                quantisation=_scaled(scale),
+                quantisation=_at_scale(scale),
                 data=np.array([level], np.int16),
             )
             self._node(op, (given, self._new(constant)), (result,))
@@ -163,7 +163,7 @@ class _Expansion:
         self, what: str, number: int, shape: tuple[int, ...], scale: float | None = None
     ) -> int:
         """Return a new tensor of int16, of another's scale unless one is given."""
-        kind = self._tensors[number].quantisation if scale is None else _scaled(scale)
+        kind = self._tensors[number].quantisation if scale is None else _at_scale(scale)
         name = f"{self._tensors[self._cell.outputs[0]].name} {what}"
         return self._new(Tensor(name=name, shape=shape, dtype="int16", quantisation=kind))
 
@@ -189,5 +189,5 @@ class _Expansion:
         self._nodes.append(node)
 
 
-def _scaled(scale: float) -> Quantisation:
+def _at_scale(scale: float) -> Quantisation:
     return Quantisation(scale=(scale,), zero_point=(0,))
