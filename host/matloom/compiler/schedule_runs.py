@@ -23,7 +23,7 @@ from matloom.schedule import (
     Segment,
     schedule_segment,
 )
-from matloom.schedule.replay import replayed
+from matloom.schedule.replay import replay
 from matloom.select.partition import HostRun
 
 
@@ -88,7 +88,7 @@ def _find_schedule(
     if len(runs) == len(job.options.choices):
         at = next(number for number, each in enumerate(runs) if each is run)
         choices = job.options.choices[at]
-        found = None if choices is None else replayed(segment, choices)
+        found = None if choices is None else replay(segment, choices)
         if isinstance(found, Scheduled) and (alone or found.repeat is None):
             return found
     return schedule_segment(segment, job.options, may_pin=alone)

@@ -4,7 +4,7 @@ from matloom.schedule.choices.chosen import Choices
 from matloom.schedule.image import ProgramImage
 from matloom.schedule.options import CompileOptions
 from matloom.schedule.plan import DoesNotFit
-from matloom.schedule.scheduled import Repetition, Scheduled, Tried
+from matloom.schedule.scheduled import Repetition, Scheduled, TriedCandidate
 from matloom.schedule.search import schedule_segment
 from matloom.schedule.segment import Place, Segment
 from matloom.select.errors import CompileError
@@ -19,6 +19,6 @@ __all__ = [
     "Repetition",
     "Scheduled",
     "Segment",
-    "Tried",
+    "TriedCandidate",
     "schedule_segment",
 ]

@@ -8,13 +8,13 @@ from dataclasses import replace
 
 from matloom.schedule import tuning
 from matloom.schedule.cache import Cache
-from matloom.schedule.pipeline import emitted, evaluate, make_plan
+from matloom.schedule.pipeline import emit_plan, evaluate, make_plan
 from matloom.schedule.plan import DoesNotFit, Plan, ScheduleParams
 from matloom.schedule.scheduled import Scheduled
 from matloom.schedule.segment import Segment
 
 
-def emitted_apart(segment: Segment, plan: Plan, cache: Cache) -> Scheduled:
+def emit_separated(segment: Segment, plan: Plan, cache: Cache) -> Scheduled:
     """Return the instructions of a plan; a long plan gets different banks again if that fits.
 
     To emit both and compare them would take too long.
@@ -23,35 +23,37 @@ def emitted_apart(segment: Segment, plan: Plan, cache: Cache) -> Scheduled:
     if not (short or policy.avoid_conflicts or policy.keeps_weights or policy.plain):
         apart = make_plan(segment, replace(policy, avoid_conflicts=True), cache)
         plan = apart if isinstance(apart, Plan) else plan
-    return emitted(segment, plan, cache)
+    return emit_plan(segment, plan, cache)
 
 
-def banks_apart(known: Scheduled, cache: Cache) -> Scheduled | DoesNotFit | None:
+def separate_banks(current: Scheduled, cache: Cache) -> Scheduled | DoesNotFit | None:
     """Return a schedule with buffers in different banks, or the reason why it does not fit.
 
     None if the known schedule has them already, or if POST and STORE seldom wait for a bank.
     """
-    policy, prediction = known.plan.policy, known.prediction
+    policy, prediction = current.plan.policy, current.prediction
     if policy.avoid_conflicts or policy.keeps_weights:
         return None
     if prediction.bank_waits < tuning.BANK_WAITS * prediction.cycles:
         return None
-    return evaluate(known.segment, replace(policy, avoid_conflicts=True), cache)
+    return evaluate(current.segment, replace(policy, avoid_conflicts=True), cache)
 
 
-def maps_apart(
-    params: ScheduleParams, known: Scheduled, cache: Cache
+def separate_results(
+    params: ScheduleParams, current: Scheduled, cache: Cache
 ) -> Scheduled | DoesNotFit | None:
     """Return a schedule whose results do not overwrite inputs, or the reason why it does not fit.
 
     None if the known schedule, made from `params`, has no such results or takes long to plan again,
     or if EXEC and POST often idle: keeping more in external memory would not make it faster.
     """
-    policy, prediction = known.plan.policy, known.prediction
+    policy, prediction = current.plan.policy, current.prediction
     # Separate results save more than separate banks, so this comparison may take longer.
-    long = len(known.plan.slots) > 2 * tuning.LONG_SLOTS
+    long = len(current.plan.slots) > 2 * tuning.LONG_SLOTS
     if not policy.over_inputs or policy.plain or long:
         return None
     if max(prediction.busy[unit] for unit in ("exec", "post")) < tuning.BUSY * prediction.cycles:
         return None
-    return evaluate(known.segment, replace(params, over_inputs=False, strips=policy.strips), cache)
+    return evaluate(
+        current.segment, replace(params, over_inputs=False, strips=policy.strips), cache
+    )

@@ -41,27 +41,27 @@ class Cache:
         found = self._plans.get(key)
         return self._failures.get(key) if found is None else found[0]
 
-    def keep(self, key: Hashable, found: Plan | tuple[OutOfScratchpad, ...]) -> None:
+    def keep(self, key: Hashable, entry: Plan | tuple[OutOfScratchpad, ...]) -> None:
         """Cache a plan, or the reason why there is none."""
-        if isinstance(found, Plan):
-            _remember(self._plans, key, (found, None), _PLANS)
+        if isinstance(entry, Plan):
+            _remember(self._plans, key, (entry, None), _PLANS)
         else:
-            _remember(self._failures, key, found, _FAILURES)
+            _remember(self._failures, key, entry, _FAILURES)
 
-    def scheduled(self, plan: Plan) -> Scheduled | None:
+    def schedule_of(self, plan: Plan) -> Scheduled | None:
         """Return the schedule emitted from a cached plan."""
         return next((schedule for known, schedule in self._plans.values() if known is plan), None)
 
-    def keep_scheduled(self, made: Scheduled) -> None:
+    def keep_scheduled(self, scheduled: Scheduled) -> None:
         """Cache a schedule next to its plan, if the plan is cached."""
         for key, (plan, _before) in self._plans.items():
-            if plan is made.plan:
-                self._plans[key] = plan, made
+            if plan is scheduled.plan:
+                self._plans[key] = plan, scheduled
                 return
 
 
-def _remember(known: dict[Hashable, Any], key: Hashable, found: object, most: int) -> None:
+def _remember(entries: dict[Hashable, Any], key: Hashable, value: object, limit: int) -> None:
     """Add an entry to a cache, and evict the oldest if there are too many."""
-    while len(known) >= most:
-        del known[next(iter(known))]
-    known[key] = found
+    while len(entries) >= limit:
+        del entries[next(iter(entries))]
+    entries[key] = value

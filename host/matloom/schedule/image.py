@@ -21,10 +21,10 @@ class ProgramImage:
     def fork(self) -> "ProgramImage":
         """Return a copy that grows independently."""
         copy = ProgramImage()
-        copy.take(self)
+        copy.replace_with(self)
         return copy
 
-    def take(self, other: "ProgramImage") -> None:
+    def replace_with(self, other: "ProgramImage") -> None:
         """Replace the contents by another image's."""
         self._data, self._known = bytearray(other._data), dict(other._known)
 

@@ -11,7 +11,7 @@ from matloom.arch.isa import Region
 from matloom.cost.predict import predict
 from matloom.schedule import tuning
 from matloom.schedule.cache import Cache
-from matloom.schedule.choices.tighten import tightened, widest
+from matloom.schedule.choices.tighten import tighten_failed, widest
 from matloom.schedule.commands.emit import emit_instructions
 from matloom.schedule.memory.allocator import Allocator
 from matloom.schedule.memory.buffers import Builder, tensor_buffers_of
@@ -194,7 +194,7 @@ def evaluate(
     """
     cache = Cache() if cache is None else cache
     found = fitting_plan(segment, params, cache)
-    return emitted(segment, found, cache) if isinstance(found, Plan) else found
+    return emit_plan(segment, found, cache) if isinstance(found, Plan) else found
 
 
 def fitting_plan(segment: Segment, params: ScheduleParams, cache: Cache) -> Plan | DoesNotFit:
@@ -206,7 +206,7 @@ def fitting_plan(segment: Segment, params: ScheduleParams, cache: Cache) -> Plan
         found = found or make_plan(segment, params, cache)
         if isinstance(found, Plan):
             return found
-        tighter = None if params.keeps_weights else tightened(segment, params, found, wide)
+        tighter = None if params.keeps_weights else tighten_failed(segment, params, found, wide)
         if tighter is None:
             return _refusal(segment, found[0])
         params, failures = tighter, found
@@ -263,7 +263,7 @@ def make_plan(segment: Segment, params: ScheduleParams, cache: Cache) -> Plan | 
 def tilings_of(segment: Segment, params: ScheduleParams, cache: Cache) -> list[Tiling]:
     """Return how each stage is cut."""
     found: list[Tiling] = []
-    handed = params.spilled & segment.followed
+    handed = params.spilled & segment.followed_tensors
     for index, (stage, limits) in enumerate(zip(segment.stages, params.limits, strict=True)):
         seed = None if params.seed is None else params.seed + index
         if not handed.isdisjoint(stage.inputs):
@@ -275,9 +275,9 @@ def tilings_of(segment: Segment, params: ScheduleParams, cache: Cache) -> list[T
     return found
 
 
-def emitted(segment: Segment, plan: Plan, cache: Cache) -> Scheduled:
+def emit_plan(segment: Segment, plan: Plan, cache: Cache) -> Scheduled:
     """Return the instructions of a plan."""
-    known = cache.scheduled(plan)
+    known = cache.schedule_of(plan)
     if known is not None:
         return known
     draft = Draft(segment=segment, params=plan.policy, cache=cache, plan=plan)
@@ -287,9 +287,9 @@ def emitted(segment: Segment, plan: Plan, cache: Cache) -> Scheduled:
     return draft.scheduled
 
 
-def _refusal(segment: Segment, full: OutOfScratchpad) -> DoesNotFit:
+def _refusal(segment: Segment, failure: OutOfScratchpad) -> DoesNotFit:
     return DoesNotFit(
-        reason=f"stage {segment.stages[full.stage].name} needs {full.size} bytes of "
-        f"scratchpad for {full.kind} next to its other buffers, more than the "
+        reason=f"stage {segment.stages[failure.stage].name} needs {failure.size} bytes of "
+        f"scratchpad for {failure.kind} next to its other buffers, more than the "
         f"{segment.config.spad_bytes} bytes there are leave free"
     )

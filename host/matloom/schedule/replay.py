@@ -25,25 +25,25 @@ def choices_of(scheduled: Scheduled) -> Choices:
     )
 
 
-def replayed(
+def replay(
     segment: Segment, choices: Choices, cache: Cache | None = None
 ) -> Scheduled | DoesNotFit:
     """Return the schedule of a segment with these choices, or why there is none.
 
     The cache must be of choices with the same layouts and constants.
     """
-    laid = laid_out(segment, choices)
+    laid = apply_layouts(segment, choices)
     if isinstance(laid, DoesNotFit):
         return laid
     cache = Cache() if cache is None else cache
-    with tuning.changed(dict(choices.constants)):
+    with tuning.override(dict(choices.constants)):
         first = evaluate(laid, choices.first, cache)
         if isinstance(first, DoesNotFit) or choices.later is None:
             return first
         return _with_later(laid, first, choices.later, cache)
 
 
-def laid_out(segment: Segment, choices: Choices) -> Segment | DoesNotFit:
+def apply_layouts(segment: Segment, choices: Choices) -> Segment | DoesNotFit:
     """Return the segment with the recorded layouts, or why they do not belong to this segment."""
     known = {layout.name: layout for layout in LAYOUTS}
     for name, tensors in choices.layouts:

@@ -13,7 +13,7 @@ from matloom.schedule.segment import Segment
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tried:
+class TriedCandidate:
     """A candidate that a search tried, with its outcome.
 
     Members
@@ -71,7 +71,7 @@ class Scheduled:
     arena_end: int
     image: ProgramImage = field(repr=False)
     repeat: Repetition | None = None
-    tried: tuple[Tried, ...] = ()
+    tried: tuple[TriedCandidate, ...] = ()
 
     def followed_by(self, later: "Scheduled") -> "Scheduled":
         """Return the schedule of a first call, whose weights stay for the given later calls."""
@@ -106,15 +106,15 @@ class Scheduled:
 def outcome_of(
     number: int,
     best: int,
-    tried: Sequence[Candidate],
-    found: Sequence[Scheduled | DoesNotFit],
+    candidates: Sequence[Candidate],
+    outcomes: Sequence[Scheduled | DoesNotFit],
 ) -> str:
     """Return the outcome of a candidate: chosen, or why it was dropped."""
-    result = found[number]
+    result = outcomes[number]
     if isinstance(result, DoesNotFit):
         return result.reason
     for other in range(number):
-        before = found[other]
+        before = outcomes[other]
         if isinstance(before, Scheduled) and before.instructions == result.instructions:
-            return f"the same plan as {tried[other].text}"
+            return f"the same plan as {candidates[other].text}"
     return "chosen" if number == best else "not faster"

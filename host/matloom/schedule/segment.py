@@ -65,7 +65,7 @@ class Segment:
         return self.machine.config
 
     @cached_property
-    def followed(self) -> frozenset[str]:
+    def followed_tensors(self) -> frozenset[str]:
         """Large results of layers that only an element-wise stage reads, which follows at once."""
         reads = Counter(name for stage in self.stages for name in stage.inputs)
         kept = self.results.keys() | self.on_chip | self.views.keys()

@@ -4,21 +4,21 @@ from collections.abc import Iterator
 
 from matloom.schedule.check import buffers_of
 from matloom.schedule.plan import Load
-from matloom.schedule.scheduled import Scheduled, Tried
+from matloom.schedule.scheduled import Scheduled, TriedCandidate
 from matloom.schedule.tiling.tiles import Tile
 
 
 def search_lines(scheduled: Scheduled) -> Iterator[str]:
     """Yield a line for each candidate: its cycles, and why it was dropped."""
     for each in scheduled.tried:
-        yield _tried(each)
+        yield _candidate_line(each)
     if not scheduled.tried:
         yield "one candidate: nothing to choose"
 
 
-def _tried(each: Tried) -> str:
-    cycles = "" if each.cycles is None else f" ({each.cycles:,} cycles predicted)"
-    return f"{each.decision}: {each.candidate}{cycles}: {each.outcome}"
+def _candidate_line(candidate: TriedCandidate) -> str:
+    cycles = "" if candidate.cycles is None else f" ({candidate.cycles:,} cycles predicted)"
+    return f"{candidate.decision}: {candidate.candidate}{cycles}: {candidate.outcome}"
 
 
 def tile_lines(scheduled: Scheduled) -> Iterator[str]:

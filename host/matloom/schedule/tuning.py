@@ -341,7 +341,7 @@ TABLE: dict[str, TuningConstant] = {
 
 
 @contextmanager
-def changed(values: Mapping[str, float]) -> Iterator[None]:
+def override(values: Mapping[str, float]) -> Iterator[None]:
     """Give constants other values, by name, for the duration of a ``with`` block.
 
     Raises

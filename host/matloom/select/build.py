@@ -13,7 +13,7 @@ from matloom.select.depthwise_windows import depthwise_window, vectors_of, wides
 from matloom.select.dilated import dilated_phases
 from matloom.select.layout.base import Grid, OutputLayout
 from matloom.select.layout.dense import Dense, DenseInput
-from matloom.select.layout.placed import interleaved
+from matloom.select.layout.placed import interleaved_layout
 from matloom.select.loop_nest import LoopNest, Walk
 from matloom.select.operand import constant_weights
 from matloom.select.packing import packed
@@ -28,7 +28,7 @@ from matloom.select.weights import (
     run_matrices,
     weight_tiles,
 )
-from matloom.select.window import Window, tap_loop_nest, whole
+from matloom.select.window import Window, all_positions, tap_loop_nest
 
 
 def _columns(values: np.ndarray | int, channels: int, pack: int) -> np.ndarray:
@@ -144,7 +144,9 @@ class Convolution:
                 rows=window.in_height, row_bytes=window.in_width * window.depth
             ),
             output_layout=dense if self.place is None else self.place(grid=grid),
-            regions=whole(window, grid.width, {"channel_bias": 1, **self.scale.post()}, widest),
+            regions=all_positions(
+                window, grid.width, {"channel_bias": 1, **self.scale.post()}, widest
+            ),
             macs=self.all_macs,
             mode=self.mode,
             element_bytes=size,
@@ -245,7 +247,7 @@ def dilated_stages(layer: Convolution) -> tuple[ArrayStage, ...]:
     phases = list(dilated_phases(window)) if is_depthwise else []
     for phase in phases:
         nest = depthwise_window(phase.window, layer.input_zero, layer.config)
-        place = interleaved(size, channels, steps=steps, first=phase.first)
+        place = interleaved_layout(size, channels, steps=steps, first=phase.first)
         if nest is None or place is None:
             return ()
         place = partial(place, complete=layer.outputs_size if phase is phases[-1] else 0)

@@ -103,9 +103,9 @@ class Context:
         """Bytes of a row of the output, or of the whole output if it has no rows."""
         return tile_unit(self.output)
 
-    def derived(self, what: str) -> str:
+    def buffer_name(self, suffix: str) -> str:
         """Return the name of a buffer between two stages of the node."""
-        return derived_name(self.results[0], what)
+        return derived_name(self.results[0], suffix)
 
     def constant(self, index: int) -> Array:
         """Return the data of an input; raise `NotOnEngine` if it is computed."""
@@ -164,14 +164,14 @@ class Context:
         return replace(self.result(shortened, shifts, activation), rounding=Rounding.SINGLE)
 
 
-def unchanged(bias: int = 0) -> dict[str, int]:
+def add_bias_only(bias: int = 0) -> dict[str, int]:
     """Return the POST fields that only add `bias`."""
     return {"bias": bias, **SAME_SCALE.post()}
 
 
-def constant(value: int) -> dict[str, int]:
+def constant_post(value: int) -> dict[str, int]:
     """Return the fields of a POST whose result is always the byte `value`."""
-    return {**unchanged(), "clamp_low": value, "clamp_high": value}
+    return {**add_bias_only(), "clamp_low": value, "clamp_high": value}
 
 
 def tile_unit(tensor: Tensor) -> int:

@@ -7,7 +7,7 @@ import numpy as np
 
 from matloom.arch.config import Config
 from matloom.arch.isa import Opcode, largest
-from matloom.select.context import NotOnEngine, unchanged
+from matloom.select.context import NotOnEngine, add_bias_only
 from matloom.select.layout.base import Grid, OutputLayout
 from matloom.select.layout.dense import Dense, DenseInput
 from matloom.select.loop_nest import LoopNest
@@ -69,7 +69,7 @@ class CopiedAxis:
         return (self.first, self.size, self.step) == (0, self.length, 1)
 
 
-def _run(size: int, rows: int, config: Config) -> tuple[int, int]:
+def _fastest_run(size: int, rows: int, config: Config) -> tuple[int, int]:
     """Return the width and bytes of positions that copy `size` contiguous bytes the fastest."""
     block = min(config.rows, config.columns)
     blocks = -(-size // block)
@@ -80,7 +80,7 @@ def _run(size: int, rows: int, config: Config) -> tuple[int, int]:
     return 1, size
 
 
-def planes(count: int) -> tuple[int, int]:
+def split_into_planes(count: int) -> tuple[int, int]:
     """Return a number of images, and of rows in each, that the fields can hold."""
     rows = max(number for number in range(1, min(count, _MOST_ROWS) + 1) if count % number == 0)
     return count // rows, rows
@@ -88,7 +88,7 @@ def planes(count: int) -> tuple[int, int]:
 
 def row_grid(count: int, size: int, config: Config) -> Grid:
     """Return the grid of `count` rows of `size` bytes, in the largest positions of one block."""
-    images, rows = planes(count)
+    images, rows = split_into_planes(count)
     most = min(config.rows, config.columns)
     position = max(number for number in range(1, most + 1) if size % number == 0)
     return Grid(
@@ -100,7 +100,7 @@ def row_grid(count: int, size: int, config: Config) -> Grid:
     )
 
 
-def _merged(axes: list[CopiedAxis]) -> list[CopiedAxis]:
+def _merge_axes(axes: list[CopiedAxis]) -> list[CopiedAxis]:
     """Merge each axis that is read in full into the previous one, if elements are contiguous."""
     groups = [CopiedAxis(length=1, first=0, size=1)]
     for axis in axes:
@@ -117,10 +117,10 @@ def _merged(axes: list[CopiedAxis]) -> list[CopiedAxis]:
     return groups
 
 
-def lines(count: int, size: int, config: Config) -> Copy:
+def copy_of_lines(count: int, size: int, config: Config) -> Copy:
     """Return the copy of a tensor of `count` rows of `size` bytes."""
-    images, rows = planes(count)
-    width, position = _run(size, rows, config)
+    images, rows = split_into_planes(count)
+    width, position = _fastest_run(size, rows, config)
     return Copy(
         images=images,
         in_rows=rows,
@@ -137,7 +137,7 @@ def _axes(groups: list[CopiedAxis]) -> int:
     return len(groups) - groups[0].full
 
 
-def whole(axes: list[CopiedAxis], pad_value: int, config: Config) -> Copy:
+def copy_of_axes(axes: list[CopiedAxis], pad_value: int, config: Config) -> Copy:
     """Return the copy of some elements of each axis, the last axis being bytes.
 
     Raises
@@ -145,7 +145,7 @@ def whole(axes: list[CopiedAxis], pad_value: int, config: Config) -> Copy:
     Unsupported
         More axes are cut than the engine's loops can step over.
     """
-    groups = _merged(axes)
+    groups = _merge_axes(axes)
     if any(axis.step < 0 for axis in groups):
         raise NotOnEngine("the engine does not step backwards")
     inner = 1
@@ -155,7 +155,7 @@ def whole(axes: list[CopiedAxis], pad_value: int, config: Config) -> Copy:
     groups = others
     images, rows = 1, CopiedAxis(length=1, first=0, size=1)
     if groups and groups[-1].full:
-        images, count = planes(groups.pop().length)
+        images, count = split_into_planes(groups.pop().length)
         rows = CopiedAxis(length=count, first=0, size=count)
     elif groups:
         rows = groups.pop()
@@ -165,7 +165,7 @@ def whole(axes: list[CopiedAxis], pad_value: int, config: Config) -> Copy:
         raise NotOnEngine("the engine cuts two axes at once, not more")
     width, position = line.size, inner
     if line.step == 1:
-        width, position = _run(line.size * inner, rows.size, config)
+        width, position = _fastest_run(line.size * inner, rows.size, config)
     return Copy(
         images=images,
         in_rows=rows.length,
@@ -219,7 +219,7 @@ def copy_stage(
     tile = identity_tile(config)
     if complement:
         tile = (-tile.view(np.int8)).view(np.uint8)
-    post = unchanged(-1 if complement else 0)
+    post = add_bias_only(-1 if complement else 0)
     return ArrayStage(
         name=name,
         nodes=nodes,

@@ -18,22 +18,22 @@ def depthwise_window(window: Window, input_zero: int, config: Config) -> Depthwi
     if max(window.kernel_height, window.kernel_width) <= WINDOW_TAPS:
         shapes = shapes[:1]
     found: Iterable[DepthwiseWindow] = (
-        *(_sliding(window, input_zero, each, config) for each in shapes if _slides(window)),
+        *(_sliding_window(window, input_zero, each, config) for each in shapes if _slides(window)),
         *(found for each in shapes for found in phased_windows(window, input_zero, each, config)),
     )
     return min(found, key=lambda each: vectors_of(each, window), default=None)
 
 
-def vectors_of(found: DepthwiseWindow, window: Window) -> int:
+def vectors_of(nest: DepthwiseWindow, window: Window) -> int:
     """Return about how many vectors are streamed for an output block of a whole image."""
-    return found.steps * found.vectors(window.out_height, window.out_width)
+    return nest.steps * nest.vectors(window.out_height, window.out_width)
 
 
-def widest_tile(found: DepthwiseWindow) -> int | None:
+def widest_tile(nest: DepthwiseWindow) -> int | None:
     """Return how many outputs of a row a window slides over at once; None for whole rows."""
-    if not isinstance(found, SlidingWindow):
+    if not isinstance(nest, SlidingWindow):
         return None
-    return (LONGEST_LINE - found.shape.taps) // found.stride_x + 1
+    return (LONGEST_LINE - nest.shape.taps) // nest.stride_x + 1
 
 
 def _slides(window: Window) -> bool:
@@ -45,7 +45,9 @@ def _slides(window: Window) -> bool:
     )
 
 
-def _sliding(window: Window, input_zero: int, shape: WindowShape, config: Config) -> SlidingWindow:
+def _sliding_window(
+    window: Window, input_zero: int, shape: WindowShape, config: Config
+) -> SlidingWindow:
     return SlidingWindow(
         shape=shape,
         in_width=window.in_width,

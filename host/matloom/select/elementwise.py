@@ -26,7 +26,7 @@ from matloom.select.byte_posts import (
     sum_posts,
 )
 from matloom.select.context import SAME, Context, NotOnEngine
-from matloom.select.copies import copy_stage, lines
+from matloom.select.copies import copy_of_lines, copy_stage
 from matloom.select.extremes import extreme
 from matloom.select.lookup import table_stage
 from matloom.select.requantisation import Requantisation
@@ -51,13 +51,13 @@ def vector_stage(
     )
 
 
-def _requantised(
+def _requantise(
     context: Context, zero: int, scale: Requantisation, target: str = ""
 ) -> VectorStage:
     return vector_stage(context, requantise_posts(zero, scale), context.sources[:1], target)
 
 
-def repeating(context: Context, stage: VectorStage) -> VectorStage:
+def with_repetition(context: Context, stage: VectorStage) -> VectorStage:
     """Return the stage changed to repeat a shorter input instead of broadcasting it."""
     period, repeated = _repetition(context)
     return replace(stage, period=period, repeated=repeated)
@@ -73,7 +73,7 @@ def _sum(context: Context, sources: tuple[str, str], zeros: tuple[int, int]) -> 
     if context.config.has_addends and any(shifts):
         shifted = shifts.index(True)
         posts = addend_posts(1 - shifted, posts, zeros[shifted])
-    return repeating(context, vector_stage(context, posts, sources, ""))
+    return with_repetition(context, vector_stage(context, posts, sources, ""))
 
 
 def squared_difference(context: Context) -> Stage:
@@ -86,7 +86,7 @@ def squared_difference(context: Context) -> Stage:
     shifted = [(*pair, scales.left_shift) for pair in scales.inputs].index(SQUARE_SCALE)
     posts = sum_posts(zeros, scales.inputs, scales.left_shift, result)
     posts = addend_posts(1 - shifted, posts, zeros[shifted], Addend.SQUARE)
-    return repeating(context, vector_stage(context, posts, context.sources, ""))
+    return with_repetition(context, vector_stage(context, posts, context.sources, ""))
 
 
 def _repetition(context: Context) -> tuple[int, tuple[int, ...]]:
@@ -140,7 +140,7 @@ def subtract(context: Context) -> tuple[Stage, ...]:
     first, second = (tensor.zero_point for tensor in context.inputs)
     if not _is_odd_function(scales.inputs[1], scales.left_shift, second):
         raise NotOnEngine("its second input at this scale rounds halves")
-    negated = context.derived("negated")
+    negated = context.buffer_name("negated")
     size, tile_unit = context.output.size, context.tile_unit
     if context.inputs[1].data is None and context.inputs[1].size < size:
         size = tile_unit = context.inputs[1].size
@@ -148,7 +148,7 @@ def subtract(context: Context) -> tuple[Stage, ...]:
         name=context.name,
         nodes=context.nodes,
         tensors=(context.sources[1], negated),
-        copy=lines(size // tile_unit, tile_unit, context.config),
+        copy=copy_of_lines(size // tile_unit, tile_unit, context.config),
         config=context.config,
         complement=True,
     )
@@ -172,7 +172,7 @@ def quantize(context: Context) -> Stage:
         posts = narrowing_posts(data.zero_point, scale)
         return vector_stage(context, posts, context.sources[:1], "")
     context.check_words()
-    return _requantised(context, data.zero_point, scale)
+    return _requantise(context, data.zero_point, scale)
 
 
 def relu(context: Context) -> Stage:
@@ -180,18 +180,18 @@ def relu(context: Context) -> Stage:
     context.check_words()
     data = context.inputs[0]
     scale = context.result(*rescale_multiplier(data, context.output), Activation.RELU)
-    return _requantised(context, data.zero_point, scale)
+    return _requantise(context, data.zero_point, scale)
 
 
-def _limited(context: Context, low: int, high: int) -> Stage:
+def _limit(context: Context, low: int, high: int) -> Stage:
     context.check_words()
     same = context.result(*SAME, Activation.NONE)
-    return _requantised(context, 0, replace(same, zero=0, low=low, high=high))
+    return _requantise(context, 0, replace(same, zero=0, low=low, high=high))
 
 
 def relu6(context: Context) -> Stage:
     """Return the stages of RELU6, which keeps the input's scale."""
-    return _limited(context, *activation_range(Activation.RELU6, context.inputs[0]))
+    return _limit(context, *activation_range(Activation.RELU6, context.inputs[0]))
 
 
 def limit(context: Context) -> Stage | tuple[Stage, ...]:
@@ -207,7 +207,7 @@ def limit(context: Context) -> Stage | tuple[Stage, ...]:
     level = int(value.reshape(-1)[0])
     every = np.iinfo(context.output.dtype)
     maximum = context.node.op is Op.MAXIMUM
-    return _limited(context, *((level, every.max) if maximum else (every.min, level)))
+    return _limit(context, *((level, every.max) if maximum else (every.min, level)))
 
 
 def product(
@@ -222,7 +222,9 @@ def product(
         raise NotOnEngine("it multiplies tensors, and the configuration has products = 0")
     if context.output.dtype == "int16" and not context.config.has_word_products:
         raise NotOnEngine("it multiplies words, which needs products = 4 in the configuration")
-    stage = repeating(context, vector_stage(context, product_posts(zeros, scale), sources, target))
+    stage = with_repetition(
+        context, vector_stage(context, product_posts(zeros, scale), sources, target)
+    )
     if stage.repeated != (1,):
         return stage
     # The repeated operand goes to the accumulators, where it is loaded only once.
@@ -230,25 +232,25 @@ def product(
     return replace(stage, posts=((1, factor), (0, each)))
 
 
-def halves(context: Context, above: VectorStage, below: Stage) -> VectorStage:
+def sum_of_parts(context: Context, above: VectorStage, below: Stage) -> VectorStage:
     """Return the stage that adds two results, one of which is always at the zero point."""
     zero = context.output.zero_point
     posts = sum_posts((zero, zero), (SAME, SAME), 0, context.result(*SAME, Activation.NONE))
     return vector_stage(context, posts, (above.output, below.output), "")
 
 
-def above_zero(context: Context, scale: Multiplier) -> VectorStage:
+def positive_part(context: Context, scale: Multiplier) -> VectorStage:
     """Return the stage of ``max(x, 0)``, scaled; `x` is the first input."""
     zero, output = context.inputs[0].zero_point, context.output.zero_point
     positive = replace(context.result(*scale, Activation.NONE), low=output)
-    return _requantised(context, zero, positive, context.derived("above"))
+    return _requantise(context, zero, positive, context.buffer_name("above"))
 
 
-def below_zero(context: Context) -> VectorStage:
+def negative_part(context: Context) -> VectorStage:
     """Return the stage of ``min(x, 0)``, not scaled; `x` is the first input."""
     zero = context.inputs[0].zero_point
     negative = Requantisation(multiplier=SAME[0], shift=SAME[1], zero=0, low=-128, high=zero)
-    return _requantised(context, 0, negative, context.derived("below"))
+    return _requantise(context, 0, negative, context.buffer_name("below"))
 
 
 def leaky_relu(context: Context) -> Stage | tuple[Stage, ...]:
@@ -269,6 +271,6 @@ def leaky_relu(context: Context) -> Stage | tuple[Stage, ...]:
     above, below = leaky_scales(context.graph, context.node)
     zero, output = context.inputs[0].zero_point, context.output.zero_point
     limited = replace(context.result(*below, Activation.NONE), high=output)
-    negative = _requantised(context, zero, limited, context.derived("below"))
-    positive = above_zero(context, above)
-    return positive, negative, halves(context, positive, negative)
+    negative = _requantise(context, zero, limited, context.buffer_name("below"))
+    positive = positive_part(context, above)
+    return positive, negative, sum_of_parts(context, positive, negative)

@@ -21,7 +21,7 @@ class Box(NamedTuple):
         return (self.high - self.low) * (self.right - self.left)
 
 
-def narrowed(
+def limit_steps(
     fields: dict[str, int], first_step: int, end_step: int, array_rows: int
 ) -> dict[str, int]:
     """Return the fields of EXEC limited to some of its steps.
@@ -74,7 +74,7 @@ def _ranges(fields: dict[str, int], oc_blocks: int, array_rows: int) -> tuple[in
     return top, top + rows + 1, left, left + length
 
 
-def box(stage: ArrayStage, fields: dict[str, int], oc_blocks: int, array_rows: int) -> Box:
+def input_region(stage: ArrayStage, fields: dict[str, int], oc_blocks: int, array_rows: int) -> Box:
     """Return the part of the image that an EXEC reads; it has at least one byte."""
     top, bottom, left, right = _ranges(fields, oc_blocks, array_rows)
     rows, row_bytes = stage.input_layout.rows, stage.input_layout.row_bytes
@@ -94,7 +94,7 @@ def read_bytes(fields: dict[str, int], array_rows: int) -> int:
     return (bottom - top) * (right - left)
 
 
-def parts(
+def split_k_parts(
     stage: ArrayStage, *, most_steps: int, input_bytes: int, array_rows: int
 ) -> list[tuple[int, int]]:
     """Return ranges of steps that each read at most `input_bytes` for one output position.
@@ -112,13 +112,13 @@ def parts(
     for unit, outer in zip(units, (limit, units[0], units[1]), strict=True):
         for count in range(min(outer, most_steps) // unit, 0, -1):
             size = count * unit
-            needed = read_bytes(narrowed(whole, 0, size, array_rows), array_rows)
+            needed = read_bytes(limit_steps(whole, 0, size, array_rows), array_rows)
             if size <= most_steps and needed <= input_bytes:
-                return _cut(limit, outer, size)
+                return _split_runs(limit, outer, size)
     return [(step, step + 1) for step in range(limit)]
 
 
-def _cut(steps: int, outer: int, size: int) -> list[tuple[int, int]]:
+def _split_runs(steps: int, outer: int, size: int) -> list[tuple[int, int]]:
     """Split each run of `outer` steps into pieces of `size`."""
     return [
         (start + first, start + min(first + size, outer))

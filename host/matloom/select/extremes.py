@@ -10,8 +10,8 @@ from matloom.arch.isa import Destination, Opcode, Source, largest
 from matloom.arch.numerics import Rounding
 from matloom.ir.graph import Op
 from matloom.ir.shapes import IMAGE_RANK
-from matloom.select.context import Context, NotOnEngine, unchanged
-from matloom.select.copies import copy_stage, lines, row_grid
+from matloom.select.context import Context, NotOnEngine, add_bias_only
+from matloom.select.copies import copy_of_lines, copy_stage, row_grid
 from matloom.select.layout.base import Fields
 from matloom.select.layout.dense import Dense, DenseInput
 from matloom.select.loop_nest import LoopNest
@@ -26,8 +26,8 @@ _UNCHANGED = {"rounding": Rounding.DOUBLE, "multiplier": 2**30, "shift": 1}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Compared:
-    """Comparison of the bytes of two tensors, by EXEC and POST.
+class ByteComparison:
+    """How EXEC and POST compare the bytes of two tensors.
 
     Members
     -------
@@ -45,10 +45,10 @@ class Compared:
 
 
 #: Two tensors on one scale.
-_MAXIMUM = Compared(weight=1, limit=_UNCHANGED, result=unchanged())
+_MAXIMUM = ByteComparison(weight=1, limit=_UNCHANGED, result=add_bias_only())
 
 #: A tensor and the complement of another: results are the complement of the smaller byte.
-_MINIMUM = Compared(weight=-1, limit={**_UNCHANGED, "bias": 1}, result=unchanged(-1))
+_MINIMUM = ByteComparison(weight=-1, limit={**_UNCHANGED, "bias": 1}, result=add_bias_only(-1))
 
 
 def extreme(context: Context) -> tuple[ArrayStage, ...]:
@@ -68,11 +68,11 @@ def extreme(context: Context) -> tuple[ArrayStage, ...]:
     if context.node.op is Op.MAXIMUM:
         # EXEC and POST can read the same tensor.
         tensors = tuple(dict.fromkeys((first, second)))
-        return (_larger(context, (rows, size), tensors, result, _MAXIMUM),)
-    copied, larger = context.derived("complement"), context.derived("negated")
+        return (_maximum_stage(context, (rows, size), tensors, result, _MAXIMUM),)
+    copied, larger = context.buffer_name("complement"), context.buffer_name("negated")
     return (
         _complement(context, (rows, size), (second, copied)),
-        _larger(context, (rows, size), (first, copied), larger, _MINIMUM),
+        _maximum_stage(context, (rows, size), (first, copied), larger, _MINIMUM),
         _complement(context, (rows, size), (larger, result)),
     )
 
@@ -91,25 +91,25 @@ def _check(context: Context) -> None:
 
 
 def _complement(context: Context, shape: tuple[int, int], tensors: tuple[str, str]) -> ArrayStage:
-    """Return the copy of rows of bytes that complements them."""
+    """Return the stage that writes the complement of each byte of a tensor."""
     return copy_stage(
         name=context.name,
         nodes=context.nodes,
         tensors=tensors,
-        copy=lines(*shape, context.config),
+        copy=copy_of_lines(*shape, context.config),
         config=context.config,
         complement=True,
     )
 
 
-def _larger(
+def _maximum_stage(
     context: Context,
     shape: tuple[int, int],
     tensors: tuple[str, ...],
     output: str,
-    compared: Compared,
+    comparison: ByteComparison,
 ) -> ArrayStage:
-    """Return the stage that compares one or two tensors of some rows of some bytes."""
+    """Return the stage that writes the larger bytes of one or two tensors of this shape."""
     config, (count, size) = context.config, shape
     grid = row_grid(count, size, config)
     stage = ArrayStage(
@@ -125,14 +125,14 @@ def _larger(
         params=np.zeros((1, 0), np.uint8),
         macs=0,
     )
-    return with_scales(stage, compared, config)
+    return with_scales(stage, comparison, config)
 
 
-def with_scales(stage: ArrayStage, compared: Compared, config: Config) -> ArrayStage:
+def with_scales(stage: ArrayStage, comparison: ByteComparison, config: Config) -> ArrayStage:
     """Return a stage of `extreme` with another comparison of its tensors."""
-    tile = identity_tile(config).view(np.int8) * np.int8(compared.weight)
-    region = replace(stage.regions[0], post=compared.result)
-    limit = {"source": Source.SPAD, "destination": Destination.ACC_SET, **compared.limit}
+    tile = identity_tile(config).view(np.int8) * np.int8(comparison.weight)
+    region = replace(stage.regions[0], post=comparison.result)
+    limit = {"source": Source.SPAD, "destination": Destination.ACC_SET, **comparison.limit}
     return replace(
         stage,
         regions=(region,),
@@ -142,5 +142,5 @@ def with_scales(stage: ArrayStage, compared: Compared, config: Config) -> ArrayS
 
 
 def _by_position(size: int) -> LoopNest:
-    """Return the loop nest over positions of some bytes, which keeps maxima."""
+    """Return the loop nest over positions of `size` bytes, whose EXECs keep maxima."""
     return LoopNest(x_step=size, maximum=True, weights_fixed=True)

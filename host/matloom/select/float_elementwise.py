@@ -4,7 +4,7 @@ from matloom.arch.modes import FLOAT_MODES, STORAGE
 from matloom.ir.attributes import Activation, Arithmetic
 from matloom.ir.graph import Node
 from matloom.select.context import Context, NotOnEngine
-from matloom.select.elementwise import repeating, vector_stage
+from matloom.select.elementwise import vector_stage, with_repetition
 from matloom.select.float_posts import NUMBER_FORMATS, limit_posts, sum_posts
 from matloom.select.stage import VectorStage
 
@@ -20,11 +20,11 @@ def _check(context: Context) -> None:
     graph, node = context.graph, context.node
     makers = [graph.producers[number] for number in node.inputs if number in graph.producers]
     neighbours = (*makers, *graph.consumers[node.output])
-    if not any(_stays(context, graph.nodes[at]) for at in neighbours):
+    if not any(_keeps_format(context, graph.nodes[at]) for at in neighbours):
         raise NotOnEngine(f"the engine has {op} of float32 only next to layers in bf16 or fp16")
 
 
-def _stays(context: Context, node: Node) -> bool:
+def _keeps_format(context: Context, node: Node) -> bool:
     """Return whether a node is a layer in a floating-point mode, or rounds to such a format."""
     if getattr(node.attributes, "mode", None) in FLOAT_MODES:
         return True
@@ -36,7 +36,7 @@ def float_add(context: Context) -> VectorStage:
     _check(context)
     activation = context.node.attributes_as(Arithmetic).activation
     posts = sum_posts(context.output.dtype, activation)
-    return repeating(context, vector_stage(context, posts, context.sources, ""))
+    return with_repetition(context, vector_stage(context, posts, context.sources, ""))
 
 
 def float_relu(context: Context) -> VectorStage:

@@ -16,7 +16,7 @@ from matloom.select.loop_nest import LoopNest
 from matloom.select.operand import constant_weights
 from matloom.select.stage import ArrayStage
 from matloom.select.weights import parameter_blocks
-from matloom.select.window import Window, dense_window, whole
+from matloom.select.window import Window, all_positions, dense_window
 
 #: Index of the optional input of MATRIX_PRODUCT that is added to its sums.
 _RESIDUAL = 3
@@ -143,7 +143,7 @@ def _stage(
         input_layout=DenseInput(rows=window.in_height, row_bytes=window.in_width * pixel),
         output_layout=Dense(grid=grid),
         loop_nest=_loop_nest(window, taps, mode, config),
-        regions=whole(window, window.out_width, post),
+        regions=all_positions(window, window.out_width, post),
         weights=constant_weights(_tiles(patterns, taps, config), mode, config),
         params=params,
         macs=window.images * window.out_height * window.out_width * patterns.size,

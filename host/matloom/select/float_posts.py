@@ -70,16 +70,16 @@ def result_post(name: str, limits: tuple[float, float]) -> dict[str, int]:
 
 def addend_post(name: str) -> dict[str, int]:
     """Return a POST that adds elements of a format to accumulators."""
-    return _into(Destination.ACC_ADD, _number(name))
+    return _to_accumulators(Destination.ACC_ADD, _number(name))
 
 
-def _into(destination: Destination, number: int = FP32_FORMAT) -> dict[str, int]:
+def _to_accumulators(destination: Destination, number: int = FP32_FORMAT) -> dict[str, int]:
     """Return a POST that sets accumulators to elements of a format, or adds elements to them."""
     same = _fields(number, LIMITS[Activation.NONE])
     return {"source": Source.SPAD, "destination": destination, "bias": NOTHING, **same}
 
 
-def _out_of(source: Source, dtype: str, activation: Activation) -> dict[str, int]:
+def _from_accumulators(source: Source, dtype: str, activation: Activation) -> dict[str, int]:
     result = float_post(dtype, activation)
     return {"source": source, "destination": Destination.SPAD, "bias": NOTHING, **result}
 
@@ -87,17 +87,17 @@ def _out_of(source: Source, dtype: str, activation: Activation) -> dict[str, int
 def limit_posts(dtype: str, activation: Activation) -> Posts:
     """Return the POSTs that limit float32 and write a dtype; each POST has one format on chip."""
     if dtype == "float32":
-        return ((0, _out_of(Source.SPAD, dtype, activation)),)
+        return ((0, _from_accumulators(Source.SPAD, dtype, activation)),)
     return (
-        (0, _into(Destination.ACC_SET)),
-        (None, _out_of(Source.ACC, dtype, activation)),
+        (0, _to_accumulators(Destination.ACC_SET)),
+        (None, _from_accumulators(Source.ACC, dtype, activation)),
     )
 
 
 def sum_posts(dtype: str, activation: Activation) -> Posts:
     """Return the POSTs that add two float32 tensors, limit the sum, and write a dtype."""
     return (
-        (0, _into(Destination.ACC_SET)),
-        (1, _into(Destination.ACC_ADD)),
-        (None, _out_of(Source.ACC, dtype, activation)),
+        (0, _to_accumulators(Destination.ACC_SET)),
+        (1, _to_accumulators(Destination.ACC_ADD)),
+        (None, _from_accumulators(Source.ACC, dtype, activation)),
     )

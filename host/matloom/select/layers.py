@@ -82,7 +82,7 @@ def _int16_convolution(
 ) -> Stage:
     """Return an int16 convolution, in which both bytes of an element use the same weight."""
     _check_int16(context, filters, activation)
-    limbs = _limbs(context, filters, _MAX_INT16)
+    limbs = _limb_count(context, filters, _MAX_INT16)
     return convolution_stage(
         Convolution(
             name=context.name,
@@ -126,7 +126,7 @@ def _largest_sums(context: Context, filters: Array, max_abs: int) -> Array:
     return largest
 
 
-def _limbs(context: Context, filters: Array, max_abs: int) -> int:
+def _limb_count(context: Context, filters: Array, max_abs: int) -> int:
     """Return the number of byte limbs of results: one, or those of a whole sum."""
     if context.output.dtype != "int32":
         return 1
@@ -136,20 +136,20 @@ def _limbs(context: Context, filters: Array, max_abs: int) -> int:
     return len(LIMBS)
 
 
-def layer_mode(context: Context, filters: Array, asked: str | None) -> str:
-    """Return the mode of a layer: `asked`, or packed int4 if all weights fit four bits."""
+def layer_mode(context: Context, filters: Array, requested: str | None) -> str:
+    """Return the mode of a layer: `requested`, or packed int4 if all weights fit four bits."""
     narrow = filters.min() in INT4 and filters.max() in INT4
     built = context.config.mac_modes
-    if asked is None:
+    if requested is None:
         return "i8xi4" if narrow and "i8xi4" in built else "i8xi8"
-    if asked not in built or asked == "i16xi8":
-        raise NotOnEngine(f"the engine is built with {', '.join(built)}, not {asked}")
-    if asked in NARROW_MODES and not narrow:
-        raise NotOnEngine(f"weights of {asked} must be -8 to 7")
+    if requested not in built or requested == "i16xi8":
+        raise NotOnEngine(f"the engine is built with {', '.join(built)}, not {requested}")
+    if requested in NARROW_MODES and not narrow:
+        raise NotOnEngine(f"weights of {requested} must be -8 to 7")
     zero = context.inputs[0].zero_point
-    if asked == "i4xi4" and zero not in INT4:
-        raise NotOnEngine(f"a zero point of {asked} must be -8 to 7, not {zero}")
-    return asked
+    if requested == "i4xi4" and zero not in INT4:
+        raise NotOnEngine(f"a zero point of {requested} must be -8 to 7, not {zero}")
+    return requested
 
 
 def _dense_convolution(
@@ -157,13 +157,13 @@ def _dense_convolution(
     window: Window,
     filters: Array,
     activation: Activation,
-    asked: str | None = "i8xi8",
+    requested: str | None = "i8xi8",
 ) -> Stage:
     """Return a convolution over the whole depth; filters (channels, rows, columns, depth)."""
-    mode = layer_mode(context, filters, asked)
+    mode = layer_mode(context, filters, requested)
     data = context.inputs[0]
     max_abs = max(127 - data.zero_point, data.zero_point + 128)
-    limbs = _limbs(context, filters, max_abs)
+    limbs = _limb_count(context, filters, max_abs)
 
     def make(window: Window, filters: Array, tensor: str) -> ArrayStage:
         return convolution_stage(
@@ -221,7 +221,7 @@ def depthwise(context: Context) -> Stage | tuple[Stage, ...]:
     )
     return (
         dilated_stages(layer)
-        or multiplied_stages(layer, context.derived("repeated"))
+        or multiplied_stages(layer, context.buffer_name("repeated"))
         or depthwise_stage(layer)
     )
 

@@ -105,7 +105,7 @@ class _Rule:
         return products - 2.0 ** min(quantize_multiplier(scale)[1] - 1, -1)
 
 
-def _matching_choices(rule: _Rule, wanted: Array, slopes: Array) -> Array | None:
+def _matching_choices(rule: _Rule, expected: Array, slopes: Array) -> Array | None:
     """Return choices (7, channels) that give the wanted results; None if a channel has none."""
     choices = [_choices(rule, slope) for slope in slopes]
     found = np.zeros((7, len(slopes)), np.int64)
@@ -115,7 +115,7 @@ def _matching_choices(rule: _Rule, wanted: Array, slopes: Array) -> Array | None
         if None in drawn:
             return None
         tried = np.array(drawn, np.int64).T
-        fits = (_results(rule, tried) == wanted[:, left]).all(axis=0)
+        fits = (_results(rule, tried) == expected[:, left]).all(axis=0)
         found[:, left[fits]] = tried[:, fits]
         left = left[~fits]
         if not len(left):
@@ -123,9 +123,9 @@ def _matching_choices(rule: _Rule, wanted: Array, slopes: Array) -> Array | None
     return None
 
 
-def _results(rule: _Rule, tried: Array) -> Array:
+def _results(rule: _Rule, choices: Array) -> Array:
     """Return the engine's result for every byte; above 127 if sums are too large."""
-    weights, limit_bias, limit_multiplier, limit_shift, bias, multiplier, shift = tried
+    weights, limit_bias, limit_multiplier, limit_shift, bias, multiplier, shift = choices
     limits = requantize(wrap32(_EVERY + limit_bias), limit_multiplier, limit_shift, ROUNDINGS[0])
     kept = wrap32(larger(limits, _EVERY * weights) + bias)
     scaled = requantize(kept, multiplier, shift, rule.rounding)

@@ -19,7 +19,12 @@ from matloom.select.layout.panels import Panels
 from matloom.select.layout.placed import Placed
 from matloom.select.loop_nest import LoopNest
 from matloom.select.operand import Computed, Correction
-from matloom.select.panel_copies import Product, copied_panels, transposed, transposed_panels
+from matloom.select.panel_copies import (
+    Product,
+    copy_panels,
+    transpose_first_operand,
+    transpose_into_panels,
+)
 from matloom.select.requantisation import Requantisation
 from matloom.select.stage import ArrayStage, OutputRegion
 
@@ -38,8 +43,8 @@ def batch_matmul(context: Context) -> tuple[ArrayStage, ...]:
     left = context.sources[0]
     copies: list[ArrayStage] = []
     if attributes.adj_x:
-        left = context.derived("first input, transposed")
-        copies += transposed(context, product, left)
+        left = context.buffer_name("first input, transposed")
+        copies += transpose_first_operand(context, product, left)
     scale = context.result(*product_multiplier(context.graph, context.node), Activation.NONE)
     scale = replace(scale, rounding=layer_rounding(context.node))
     stages = _products(context, product, left, scale, adj_y=attributes.adj_y)
@@ -68,8 +73,8 @@ def _products(
     groups = _column_groups(product, context.config)
     for number, (first, columns) in enumerate(groups):
         panels = product.panels(first, columns, context.config)
-        name = context.derived(f"weights {number}")
-        fill = transposed_panels if adj_y else copied_panels
+        name = context.buffer_name(f"weights {number}")
+        fill = transpose_into_panels if adj_y else copy_panels
         yield from fill(context, product, panels, name)
         place = None
         if len(groups) > 1:

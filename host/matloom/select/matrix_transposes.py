@@ -63,7 +63,7 @@ def interleaving_stages(
         they are made, `at`. A row of outputs has a position for each byte of a row of the matrices,
         and a position has a byte for each of up to `columns` of these rows.
     """
-    rows, middle = context.config.columns, context.derived(f"{tensors[1]}, rows interleaved")
+    rows, middle = context.config.columns, context.buffer_name(f"{tensors[1]}, rows interleaved")
     window = _first_window(task, steps)
     first, second = steps
     single = np.eye(rows, dtype=np.int8)
@@ -114,7 +114,7 @@ def _second_window(window: Window, part: tuple[int, int], row_bytes: int) -> Win
     )
 
 
-def transposed_matrices(
+def transpose_matrices(
     context: Context, tensors: tuple[str, str], task: MatrixTranspose
 ) -> tuple[ArrayStage, ...]:
     """Return the stages that transpose all rows, densely; none if byte copies are as fast."""

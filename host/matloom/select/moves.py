@@ -9,26 +9,33 @@ from matloom.ir.attributes import Axis, Pad, Resize, Slice, Split, Transpose
 from matloom.ir.graph import Array, Op
 from matloom.ir.scales import nearest
 from matloom.select.context import Context, NotOnEngine
-from matloom.select.copies import CopiedAxis, Copy, copy_stage, lines, planes, whole
+from matloom.select.copies import (
+    CopiedAxis,
+    Copy,
+    copy_of_axes,
+    copy_of_lines,
+    copy_stage,
+    split_into_planes,
+)
 from matloom.select.layout.base import OutputLayout
 from matloom.select.layout.dense import Dense
 from matloom.select.layout.placed import Placed
-from matloom.select.matrix_transposes import MatrixTranspose, transposed_matrices
+from matloom.select.matrix_transposes import MatrixTranspose, transpose_matrices
 from matloom.select.stage import ArrayStage
 
 #: Maximum number of stages of a resize.
 _MAX_PHASES = 64
 
 
-def _full(shape: Sequence[int]) -> list[CopiedAxis]:
+def _whole_axes(shape: Sequence[int]) -> list[CopiedAxis]:
     return [CopiedAxis(length=length, first=0, size=length) for length in shape]
 
 
-def _whole(context: Context, axes: Sequence[CopiedAxis], pad_value: int = 0) -> Copy:
+def _copy_of_axes(context: Context, axes: Sequence[CopiedAxis], pad_value: int = 0) -> Copy:
     """Return the copy of some elements of each axis; the bytes of int16 form an additional axis."""
     size = context.output.element_bytes
-    inner = _full((size,)) if size > 1 else []
-    return whole([*axes, *inner], pad_value, context.config)
+    inner = _whole_axes((size,)) if size > 1 else []
+    return copy_of_axes([*axes, *inner], pad_value, context.config)
 
 
 def _pad_byte(value: int, size: int) -> int:
@@ -67,7 +74,7 @@ def pad_stages(context: Context) -> tuple[ArrayStage, ...]:
         )
     ]
     value = _pad_byte(value, context.output.element_bytes)
-    return (_copy(context, _whole(context, axes, value)),)
+    return (_copy(context, _copy_of_axes(context, axes, value)),)
 
 
 def slice_stages(context: Context) -> tuple[ArrayStage, ...]:
@@ -83,7 +90,7 @@ def slice_stages(context: Context) -> tuple[ArrayStage, ...]:
             strict=True,
         )
     ]
-    return (_copy(context, _whole(context, axes)),)
+    return (_copy(context, _copy_of_axes(context, axes)),)
 
 
 def split_stages(context: Context) -> tuple[ArrayStage, ...]:
@@ -97,9 +104,9 @@ def split_stages(context: Context) -> tuple[ArrayStage, ...]:
         axis, sizes = attributes.axis, attributes.sizes
     stages, first = [], 0
     for result, size in enumerate(sizes):
-        axes = _full(shape)
+        axes = _whole_axes(shape)
         axes[axis] = CopiedAxis(length=shape[axis], first=first, size=size)
-        stages.append(_copy(context, _whole(context, axes), result=result))
+        stages.append(_copy(context, _copy_of_axes(context, axes), result=result))
         first += size
     return tuple(stages)
 
@@ -112,7 +119,7 @@ def join_stages(context: Context) -> tuple[ArrayStage, ...]:
     stages, offset = [], 0
     for source, tensor in enumerate(context.inputs):
         size = tensor.size_bytes // outer
-        copy = lines(outer, size, context.config)
+        copy = copy_of_lines(outer, size, context.config)
         last = source + 1 == len(context.inputs)
         place = partial(
             Placed,
@@ -182,7 +189,7 @@ def resize_stages(context: Context) -> tuple[ArrayStage, ...]:
     )
 
 
-def swap(context: Context) -> tuple[ArrayStage, ...]:
+def swap_stages(context: Context) -> tuple[ArrayStage, ...]:
     """Return the stages of TRANSPOSE that swaps two neighbouring groups of axes."""
     shape = context.inputs[0].shape
     order = [axis for axis in context.node.attributes_as(Transpose).permutation if shape[axis] > 1]
@@ -197,23 +204,23 @@ def swap(context: Context) -> tuple[ArrayStage, ...]:
     moved = [at for at, group in enumerate(groups) if group != ordered[at]]
     sizes = [math.prod(shape[axis] for axis in group) for group in ordered]
     if not moved:
-        return (_copy(context, lines(1, context.output.size_bytes, context.config)),)
+        return (_copy(context, copy_of_lines(1, context.output.size_bytes, context.config)),)
     if moved != [moved[0], moved[0] + 1]:
         raise NotOnEngine("the engine swaps two groups of axes, not more")
     before, high, low = math.prod(sizes[: moved[0]]), sizes[moved[0]], sizes[moved[1]]
     inner = math.prod(sizes[moved[1] + 1 :]) * context.output.element_bytes
     task = MatrixTranspose(images=before, in_rows=high, row_bytes=low, rows=high)
     tensors = context.sources[0], context.results[0]
-    if inner == 1 and (stages := transposed_matrices(context, tensors, task)):
+    if inner == 1 and (stages := transpose_matrices(context, tensors, task)):
         return stages
-    return (_swapped(context, before, (high, low), inner),)
+    return (_swap_copy(context, before, (high, low), inner),)
 
 
-def _swapped(context: Context, before: int, sizes: tuple[int, int], inner: int) -> ArrayStage:
+def _swap_copy(context: Context, before: int, sizes: tuple[int, int], inner: int) -> ArrayStage:
     """Return the copy of `before` matrices of elements of `inner` bytes that swaps their axes."""
     high, low = sizes
     # The rows of a single image may be split into several images, dense on both sides.
-    images, rows = planes(high) if before == 1 else (before, high)
+    images, rows = split_into_planes(high) if before == 1 else (before, high)
     copy = Copy(
         images=images,
         in_rows=rows,

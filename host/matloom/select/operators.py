@@ -18,7 +18,7 @@ from matloom.select.elementwise import (
     squared_difference,
     subtract,
 )
-from matloom.select.exec_steps import narrowed, read_bytes
+from matloom.select.exec_steps import limit_steps, read_bytes
 from matloom.select.float_elementwise import float_add, float_quantize, float_relu
 from matloom.select.float_layers import matrix_product
 from matloom.select.layers import convolution, dense, depthwise, pooling
@@ -30,7 +30,7 @@ from matloom.select.moves import (
     resize_stages,
     slice_stages,
     split_stages,
-    swap,
+    swap_stages,
 )
 from matloom.select.parametric import parametric_relu
 from matloom.select.pooling import average_stage, maximum_stage
@@ -95,7 +95,7 @@ _STAGES: dict[Op, Callable[[Context], Stage | tuple[Stage, ...]]] = {
     Op.SUB: subtract,
     Op.SUM: reduction,
     Op.TANH: curve_or_table,
-    Op.TRANSPOSE: swap,
+    Op.TRANSPOSE: swap_stages,
     Op.TRANSPOSE_CONV: transposed_convolution,
     Op.UNPACK: split_stages,
 }
@@ -149,7 +149,7 @@ def _check(stage: Stage, config: Config) -> None:
     for name, value in values.items():
         if value > _LARGEST[name]:
             raise NotOnEngine(f"{name} must be at most {_LARGEST[name]}, not {value}")
-    step = narrowed(fields, 0, 1, config.rows)
+    step = limit_steps(fields, 0, 1, config.rows)
     minimum, maximum = read_bytes(step, config.rows), config.spad_bytes // 2
     if minimum > maximum:
         raise NotOnEngine(f"a step must read at most {maximum} bytes of input, not {minimum}")

@@ -13,7 +13,7 @@ from matloom.select.layout.placed import Placed
 from matloom.select.matrix_transposes import (
     MatrixTranspose,
     interleaving_stages,
-    transposed_matrices,
+    transpose_matrices,
 )
 from matloom.select.stage import ArrayStage
 
@@ -54,7 +54,7 @@ def _copy(context: Context, source: int, result: str, copy: Copy, **place: int) 
     )
 
 
-def copied_panels(
+def copy_panels(
     context: Context, product: Product, panels: Panels, name: str
 ) -> Iterator[ArrayStage]:
     """Yield the copies of rows into panels: all full panels at once if POST can step that far."""
@@ -86,7 +86,7 @@ def copied_panels(
         )
 
 
-def transposed_panels(
+def transpose_into_panels(
     context: Context, product: Product, panels: Panels, name: str
 ) -> Iterator[ArrayStage]:
     """Yield the stages that make panels of a transposed matrix: its rows are their columns."""
@@ -110,12 +110,12 @@ def transposed_panels(
 
     steps = task.steps(context.config)
     if steps is None:
-        yield from _transposed_bytes(context, product, panels, name)
+        yield from _transpose_bytes(context, product, panels, name)
     else:
         yield from interleaving_stages(context, (context.sources[1], name), task, steps, place)
 
 
-def _transposed_bytes(
+def _transpose_bytes(
     context: Context, product: Product, panels: Panels, name: str
 ) -> Iterator[ArrayStage]:
     """Yield the byte copies of columns into panels, whose columns are the matrix's rows."""
@@ -143,11 +143,13 @@ def _transposed_bytes(
         )
 
 
-def transposed(context: Context, product: Product, name: str) -> tuple[ArrayStage, ...]:
+def transpose_first_operand(
+    context: Context, product: Product, name: str
+) -> tuple[ArrayStage, ...]:
     """Return the stages that transpose the first operand."""
     inner, rows = product.inner, product.rows
     task = MatrixTranspose(images=product.images, in_rows=inner, row_bytes=rows, rows=inner)
-    stages = transposed_matrices(context, (context.sources[0], name), task)
+    stages = transpose_matrices(context, (context.sources[0], name), task)
     if stages:
         return stages
     size = product.images * inner * rows

@@ -3,7 +3,7 @@
 from matloom.ir.attributes import Activation
 from matloom.ir.scales import prelu_scales
 from matloom.select.context import Context
-from matloom.select.elementwise import above_zero, below_zero, halves, product
+from matloom.select.elementwise import negative_part, positive_part, product, sum_of_parts
 from matloom.select.scaled_channels import channel_factors, scaled_channels
 from matloom.select.stage import Stage
 
@@ -15,8 +15,8 @@ def parametric_relu(context: Context) -> tuple[Stage, ...]:
     """
     above, below = prelu_scales(context.graph, context.node)
     scale = context.result(*below, Activation.NONE)
-    positive, negative = above_zero(context, above), below_zero(context)
-    target = context.derived("below, scaled")
+    positive, negative = positive_part(context, above), negative_part(context)
+    target = context.buffer_name("below, scaled")
     data, slopes = context.inputs
     factors = channel_factors(context, 1)
     scaled: Stage
@@ -31,4 +31,4 @@ def parametric_relu(context: Context) -> tuple[Stage, ...]:
     else:
         zeros = (data.zero_point, slopes.zero_point)
         scaled = product(context, (negative.output, context.sources[1]), zeros, scale, target)
-    return positive, negative, scaled, halves(context, positive, scaled)
+    return positive, negative, scaled, sum_of_parts(context, positive, scaled)

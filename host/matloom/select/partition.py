@@ -47,7 +47,7 @@ def _roots(graph: Graph) -> dict[int, int]:
     return roots
 
 
-def _computed(graph: Graph, node: Node) -> list[int]:
+def _computed_inputs(graph: Graph, node: Node) -> list[int]:
     return [number for number in node.inputs if graph.tensors[number].data is None]
 
 
@@ -80,7 +80,7 @@ def _host_tensors(graph: Graph, stages: dict[int, tuple[Stage, ...]]) -> set[int
     wanted = set(graph.leaving)
     for node in graph.nodes:
         if node.op not in RESHAPES and id(node) not in stages:
-            wanted.update(_computed(graph, node))
+            wanted.update(_computed_inputs(graph, node))
     return wanted
 
 
@@ -129,7 +129,7 @@ def partition(
             for node in nodes:
                 wanted.update(
                     roots[number]
-                    for number in _computed(graph, node)
+                    for number in _computed_inputs(graph, node)
                     if roots[number] not in produced
                 )
     runs: list[EngineRun | HostRun] = []
@@ -142,7 +142,7 @@ def partition(
             runs.append(run)
             continue
         for node in nodes:
-            runs.extend(_reshapes(graph, roots, on_host, _computed(graph, node)))
+            runs.extend(_reshapes(graph, roots, on_host, _computed_inputs(graph, node)))
             on_host.update(node.outputs)
             runs.append(HostRun(node=node, reason=reasons[id(node)]))
     runs.extend(_reshapes(graph, roots, on_host, list(graph.leaving)))
@@ -153,21 +153,21 @@ def _engine_run(
     graph: Graph,
     roots: dict[int, int],
     stages: dict[int, tuple[Stage, ...]],
-    wanted: set[int],
+    host_tensors: set[int],
     nodes: list[Node],
 ) -> EngineRun:
     produced = {number for node in nodes for number in node.outputs}
     consumed = [
         roots[number]
         for node in nodes
-        for number in _computed(graph, node)
+        for number in _computed_inputs(graph, node)
         if roots[number] not in produced
     ]
     return EngineRun(
         nodes=tuple(nodes),
         stages=tuple(stages[id(node)] for node in nodes),
         consumed=tuple(dict.fromkeys(consumed)),
-        produced=tuple(number for number in sorted(wanted) if roots[number] in produced),
+        produced=tuple(number for number in sorted(host_tensors) if roots[number] in produced),
     )
 
 

@@ -184,10 +184,10 @@ class PhasedWindow(SingleSums):
         return sliding_tiles(spread, self.shape, config)
 
 
-def _spread(filters: np.ndarray, axis: int, windows: _Axis) -> np.ndarray:
+def _spread(filters: np.ndarray, axis: int, taps_axis: _Axis) -> np.ndarray:
     """Return filters with taps in the order of the windows, with zeros for missing taps."""
     padded = np.insert(filters, filters.shape[axis], 0, axis=axis)
-    order = [windows.kernel if tap is None else tap for tap in windows.order]
+    order = [taps_axis.kernel if tap is None else tap for tap in taps_axis.order]
     reordered: np.ndarray = padded.take(order, axis=axis)
     return reordered
 

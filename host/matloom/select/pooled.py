@@ -14,7 +14,7 @@ SIDE = 2
 
 
 def pools_blocks(node: Node) -> bool:
-    """Return whether an operator only keeps the maximum of each block of a map."""
+    """Return whether an operator is a MAX_POOL_2D of 2 x 2 blocks."""
     if node.op is not Op.MAX_POOL_2D:
         return False
     attributes = node.attributes_as(Pool2D)
@@ -24,7 +24,7 @@ def pools_blocks(node: Node) -> bool:
 
 
 def is_pooled(graph: Graph, tensor: int) -> bool:
-    """Return whether all that reads a tensor, if need be after a lookup, is such an operator."""
+    """Return whether only such an operator reads a tensor, directly or after a lookup."""
     readers = graph.consumers[tensor]
     if len(readers) != 1 or tensor in graph.leaving:
         return False
@@ -83,12 +83,12 @@ class PooledWalk:
 
     def fields(self, rows: tuple[int, int], columns: tuple[int, int], block: int) -> dict[str, int]:
         """Return the fields of EXEC for a range of outputs (half open), from an output block."""
-        return self.inner.fields(_doubled(rows), _doubled(columns), block)
+        return self.inner.fields(_double(rows), _double(columns), block)
 
     def executes(self, fields: Fields, rows: Rows, block_bytes: int) -> Iterator[Fields]:
         """Yield the fields of the EXECs of a tile, as `Walk.executes` does."""
-        return self.inner.executes(fields, _doubled(rows), block_bytes)
+        return self.inner.executes(fields, _double(rows), block_bytes)
 
 
-def _doubled(ends: tuple[int, int]) -> tuple[int, int]:
+def _double(ends: tuple[int, int]) -> tuple[int, int]:
     return SIDE * ends[0], SIDE * ends[1]

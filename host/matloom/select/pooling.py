@@ -19,7 +19,7 @@ from matloom.select.sliding import SlidingWindow
 from matloom.select.stage import ArrayStage, OutputRegion
 from matloom.select.summed_rows import by_selected_rows
 from matloom.select.weights import identity_tile, repeated_identity
-from matloom.select.window import Window, tap_loop_nest, whole
+from matloom.select.window import Window, all_positions, tap_loop_nest
 
 
 def _pooling_stage(
@@ -29,7 +29,7 @@ def _pooling_stage(
     pad_value: int = 0,
     maximum: bool = False,
 ) -> ArrayStage:
-    """Return the stage of a window; that with the fewest vectors where several have its sums."""
+    """Return the pooling stage of a window; of several equal ones, that with the fewest vectors."""
     found = None if maximum else _whole_image(context, window)
     if found is None:
         stage = _by_taps(context, window, regions, pad_value, maximum=maximum)
@@ -48,7 +48,7 @@ def _by_taps(
     *,
     maximum: bool,
 ) -> ArrayStage:
-    """Return a stage of which one weight tile serves all taps and channels."""
+    """Return a stage that uses one weight tile for all taps and channels."""
     config, word = context.config, context.output.element_bytes
     window = replace(window, depth=word * window.depth)
     block = word * min(config.rows // word, config.columns)
@@ -59,7 +59,7 @@ def _by_taps(
         kernel_col_step=taps * window.depth,
     )
     width, position_bytes = window.out_width, window.depth
-    part, load = _part(window.depth, block, word), config.tile_load_cycles
+    part, load = _largest_divisor(window.depth, block, word), config.tile_load_cycles
     if width == 1 and max(load, window.depth // part) <= load * -(-window.depth // block):
         # Parts of a position become positions of one column, so a single step handles them.
         nest = replace(nest, x_step=part, oc_step=0)
@@ -79,7 +79,7 @@ def _by_taps(
 
 
 def _whole_image(context: Context, window: Window) -> tuple[Window, SlidingWindow] | None:
-    """Return how a window slides over all bytes of an image that one position sums, and the image.
+    """Return the image whose bytes all go to one sum, and the window that slides over it.
 
     Its steps have several taps, where single taps would wait for the sum of the one before. None
     for other windows, and if single taps are as fast.
@@ -90,7 +90,7 @@ def _whole_image(context: Context, window: Window) -> tuple[Window, SlidingWindo
     if context.output.element_bytes > 1 or not covers or window.out_height * window.out_width > 1:
         return None
     blocks, latency = -(-depth // config.columns), config.acc_update_latency
-    parts = depth // _part(depth, min(config.rows, config.columns), 1)
+    parts = depth // _largest_divisor(depth, min(config.rows, config.columns), 1)
     cycles = count // _taps_together(window, config) * min(max(latency, parts), latency * blocks)
     found = None
     for shape in window_shapes(config):
@@ -111,7 +111,7 @@ def _flat(window: Window, rows: int) -> Window:
 
 
 def _slides(window: Window, shape: WindowShape, config: Config) -> SlidingWindow:
-    """Return the window that sums a whole image; what it has of taps too many reads padding."""
+    """Return the window that sums a whole image; its surplus taps read padding."""
     return SlidingWindow(
         shape=shape,
         in_width=window.in_width,
@@ -129,7 +129,7 @@ def _slides(window: Window, shape: WindowShape, config: Config) -> SlidingWindow
 
 
 def _is_legal(fields: dict[str, int]) -> bool:
-    """Return whether EXEC has room for some fields."""
+    """Return whether the fields fit in an EXEC."""
     steps = ("kernel_rows", "kernel_cols", "kernel_col_step", "x_step")
     return all(fields[name] <= largest(Opcode.EXEC, name) for name in steps)
 
@@ -153,13 +153,13 @@ def _whole_stage(
 
 
 def _taps_together(window: Window, config: Config) -> int:
-    """Return the number of neighbouring taps in one vector; the depth of `window` is in bytes."""
+    """Return how many neighbouring taps fit in one vector; the depth of `window` is in bytes."""
     kernel, most = window.kernel_width, max(1, config.rows // window.depth)
     return max(taps for taps in range(1, most + 1) if kernel % taps == 0)
 
 
-def _part(depth: int, block: int, word: int) -> int:
-    """Return the most bytes, up to a block of columns, that divide a position."""
+def _largest_divisor(depth: int, block: int, word: int) -> int:
+    """Return the largest number of bytes that divides a position and fits in a block of columns."""
     return max(each for each in range(word, block + 1, word) if depth % each == 0)
 
 
@@ -194,7 +194,7 @@ def maximum_stage(context: Context, window: Window, low: int, high: int) -> Arra
     if not context.config.maximum:
         raise NotOnEngine("it keeps maxima, and the configuration has maximum = 0")
     scale = Requantisation(multiplier=2**30, shift=1, zero=0, low=low, high=high)
-    regions = whole(window, window.out_width, scale.post())
+    regions = all_positions(window, window.out_width, scale.post())
     return _pooling_stage(context, window, regions, pad_value=-128, maximum=True)
 
 
@@ -284,5 +284,5 @@ def _sliding_stage(
 
 def sum_stage(context: Context, window: Window, bias: int, scale: Requantisation) -> ArrayStage:
     """Return the stage of requantised sums over each window, which must lie within the image."""
-    regions = whole(window, window.out_width, {"bias": bias, **scale.post()})
+    regions = all_positions(window, window.out_width, {"bias": bias, **scale.post()})
     return _pooling_stage(context, window, regions)

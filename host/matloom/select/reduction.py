@@ -9,7 +9,7 @@ from matloom.ir.attributes import Activation, Reduce
 from matloom.ir.scales import reduction_multiplier
 from matloom.select.build import Convolution, convolution_stage
 from matloom.select.context import Context, NotOnEngine
-from matloom.select.copies import planes
+from matloom.select.copies import split_into_planes
 from matloom.select.pooling import sum_stage
 from matloom.select.requantisation import Requantisation
 from matloom.select.stage import ArrayStage, Stage
@@ -63,7 +63,7 @@ def reduction(context: Context) -> Stage:
 
 def _by_weights(context: Context, outer: int, count: int, scale: Requantisation) -> ArrayStage:
     """Return the stages that sum `count` neighbouring elements by multiplying with ones."""
-    images, rows = planes(outer)
+    images, rows = split_into_planes(outer)
     run = count * context.output.element_bytes
     return convolution_stage(
         Convolution(

@@ -36,7 +36,7 @@ class Requantisation:
         multipliers, shifts = np.atleast_1d(self.multiplier), np.atleast_1d(self.shift)
         return list(zip(multipliers.tolist(), shifts.tolist(), strict=True))
 
-    def repeated(self, sets: int) -> "Requantisation":
+    def repeat(self, sets: int) -> "Requantisation":
         """Return the requantisation of several sets of these channels."""
         if not self.by_channel:
             return self

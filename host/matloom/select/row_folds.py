@@ -64,7 +64,7 @@ def fastest(
         return make(window, filters, name)
 
     for spread in range(1, config.last_spread + 1):
-        for fold, build in ((_interleave, _folded), (_group, _grouped)):
+        for fold, build in ((_interleave, _folded_stages), (_group, _grouped_stages)):
             rows = fold(window, tensor, 1 << spread, zero)
             if rows is not None and rows.size <= config.spad_bytes // 4:
                 stages += build(make_folded, window, filters, rows)
@@ -112,13 +112,15 @@ def _folding(
     )
 
 
-def _folded(make: _Make, window: Window, filters: np.ndarray, rows: RowFolding) -> list[ArrayStage]:
+def _folded_stages(
+    make: _Make, window: Window, filters: np.ndarray, rows: RowFolding
+) -> list[ArrayStage]:
     """Return the stage that reads folded rows, as a list."""
-    stage = make(*rearranged(window, filters, rows))
+    stage = make(*fold_filters(window, filters, rows))
     return [replace(stage, input_layout=rows)]
 
 
-def _grouped(
+def _grouped_stages(
     make: _Make, window: Window, filters: np.ndarray, rows: RowFolding
 ) -> list[ArrayStage]:
     """Return the stage that makes several output rows from each folded row, as a list.
@@ -142,7 +144,9 @@ def _grouped(
     return [replace(stages[0], input_layout=rows, loop_nest=grouped, weights=side_by_side(weights))]
 
 
-def rearranged(window: Window, filters: np.ndarray, rows: RowFolding) -> tuple[Window, np.ndarray]:
+def fold_filters(
+    window: Window, filters: np.ndarray, rows: RowFolding
+) -> tuple[Window, np.ndarray]:
     """Return the window and filters that compute the same from folded rows."""
     channels, height, width, _depth = filters.shape
     taps = -(-height // rows.channels)

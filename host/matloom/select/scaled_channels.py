@@ -10,7 +10,7 @@ from matloom.ir.scales import layer_rounding, product_multiplier
 from matloom.ir.shapes import IMAGE_RANK
 from matloom.select.build import Convolution, depthwise_stage
 from matloom.select.context import Context
-from matloom.select.copies import planes
+from matloom.select.copies import split_into_planes
 from matloom.select.elementwise import product
 from matloom.select.requantisation import Requantisation
 from matloom.select.stage import ArrayStage, Stage
@@ -37,7 +37,7 @@ def scaled_channels(
     if len(shape) == IMAGE_RANK:
         images, size = shape[0], (shape[1], shape[2])
     else:
-        images, rows = planes(context.output.size // channels)
+        images, rows = split_into_planes(context.output.size // channels)
         size = rows, 1
     window = dense_window(images, size, channels)
     if taps > 1:

@@ -8,7 +8,7 @@ import numpy as np
 from matloom.ir.graph import Tensor
 from matloom.select.build import Convolution, convolution_stage
 from matloom.select.context import BROADCASTING, SAME_SCALE, Context
-from matloom.select.copies import planes
+from matloom.select.copies import split_into_planes
 from matloom.select.stage import Stage
 from matloom.select.window import dense_window
 
@@ -27,16 +27,16 @@ def spread_operands(context: Context) -> tuple[tuple[Stage, ...], Context]:
         copies = _copies(tensor, context.output.shape)
         if tensor.data is not None or tensor.dtype != "int8" or copies == 1:
             continue
-        sources[at] = context.derived(f"operand {at}")
+        sources[at] = context.buffer_name(f"operand {at}")
         stages.append(_stage(context, (context.sources[at], sources[at]), tensor.size, copies))
-        kept = len(tensor.shape) - _ones(tensor.shape)
-        shape = (*tensor.shape[:kept], *context.output.shape[-_ones(tensor.shape) :])
+        kept = len(tensor.shape) - _trailing_ones(tensor.shape)
+        shape = (*tensor.shape[:kept], *context.output.shape[-_trailing_ones(tensor.shape) :])
         tensors[number] = replace(tensor, shape=shape)
     graph = replace(context.graph, tensors=tensors)
     return tuple(stages), replace(context, graph=graph, sources=tuple(sources))
 
 
-def _ones(shape: tuple[int, ...]) -> int:
+def _trailing_ones(shape: tuple[int, ...]) -> int:
     """Return the number of trailing axes of one."""
     return next((at for at, length in enumerate(reversed(shape)) if length != 1), len(shape))
 
@@ -46,12 +46,12 @@ def _copies(tensor: Tensor, shape: tuple[int, ...]) -> int:
 
     Other axes of one repeat the tensor, or part of it.
     """
-    ones = 0 if tensor.size == 1 else _ones(tensor.shape)
+    ones = 0 if tensor.size == 1 else _trailing_ones(tensor.shape)
     return math.prod(shape[len(shape) - ones :])
 
 
 def _stage(context: Context, tensors: tuple[str, str], count: int, copies: int) -> Stage:
-    images, rows = planes(count)
+    images, rows = split_into_planes(count)
     return convolution_stage(
         Convolution(
             name=context.name,

@@ -229,7 +229,7 @@ class ArrayStage:
         return 1 if self.accumulator_post is None else 2
 
     def looks_up_channels(self, blocks: int, columns: int) -> bool:
-        """Return whether POST can look results up in so many blocks of tables by channel.
+        """Return whether POST can look results up in tables by channel of this many blocks.
 
         Tables change between tiles, so each tile has to contain the only block.
         """

@@ -12,7 +12,7 @@ from matloom.select.build import Convolution, convolution_stage
 from matloom.select.context import Context, NotOnEngine
 from matloom.select.layers import layer_mode
 from matloom.select.layout.base import OutputLayout
-from matloom.select.layout.placed import interleaved, rows_apart
+from matloom.select.layout.placed import interleaved_layout, rows_apart
 from matloom.select.stage import ArrayStage, Stage
 from matloom.select.window import Window
 
@@ -72,7 +72,7 @@ def transposed_convolution(context: Context) -> tuple[Stage, ...]:
     for row in rows:
         size = context.output.size if row is rows[-1] else 0
         apart = _apart(context, row, columns, size)
-        joined = _joined(context, row, columns, size)
+        joined = _joined_stages(context, row, columns, size)
         stages += joined if joined and _vectors(joined) < _vectors(apart) else apart
     return tuple(stages)
 
@@ -96,7 +96,7 @@ def _apart(context: Context, row: _Phase, columns: list[_Phase], size: int) -> l
             # No tap contributes to these outputs: they equal their biases.
             taps = np.zeros((outputs, 1, 1, taps.shape[3]), np.int8)
         first = row.first, column.first
-        place = interleaved(attributes.size, outputs, steps=attributes.stride, first=first)
+        place = interleaved_layout(attributes.size, outputs, steps=attributes.stride, first=first)
         if place is None:
             raise NotOnEngine("outputs of one phase are too far apart for POST")
         place = partial(place, complete=size if column is columns[-1] else 0)
@@ -104,7 +104,9 @@ def _apart(context: Context, row: _Phase, columns: list[_Phase], size: int) -> l
     return stages
 
 
-def _joined(context: Context, row: _Phase, columns: list[_Phase], size: int) -> list[ArrayStage]:
+def _joined_stages(
+    context: Context, row: _Phase, columns: list[_Phase], size: int
+) -> list[ArrayStage]:
     """Return the stage that makes all phases of a row as channels of a position, as a list.
 
     The list is empty if they have different numbers of outputs, or if the array has too few columns
@@ -170,7 +172,7 @@ def _stage(
             filters=taps,
             bias=np.tile(context.bias(context.filters.shape[0]), sets),
             input_zero=context.inputs[0].zero_point,
-            scale=context.by_channel(attributes.activation).repeated(sets),
+            scale=context.by_channel(attributes.activation).repeat(sets),
             config=context.config,
             mode=layer_mode(context, context.filters, None),
             place=place,

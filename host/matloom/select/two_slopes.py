@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from matloom.kernels.two_slopes import TwoSlopes, rows_of
-from matloom.select.context import Context, unchanged
+from matloom.select.context import Context, add_bias_only
 from matloom.select.copies import row_grid
 from matloom.select.layout.base import Fields
 from matloom.select.layout.dense import Dense, DenseInput
@@ -46,7 +46,7 @@ def sloped_stage(context: Context, slopes: TwoSlopes) -> ArrayStage:
     grid = row_grid(count, size, config)
     multiplier, shift = slopes.scale
     post = {
-        **unchanged(slopes.bias),
+        **add_bias_only(slopes.bias),
         "multiplier": int(multiplier),
         "shift": int(shift),
         "output_zero": context.output.zero_point,

@@ -1,4 +1,4 @@
-"""Input channels that a layer uses: where EXEC reads them if weights of others are zero.
+"""Input channels that a layer uses: EXEC does not read those whose weights are all zero.
 
 A shuffle of channels before a layer becomes part of its weights, and those of channels that the
 layer does not use are zero. EXEC then reads runs of bytes at equal distances.
@@ -43,7 +43,7 @@ class Reads:
         """Vectors of a position for each output block."""
         return self.runs * self.vectors
 
-    def gathered(self, matrix: Array, rows: int, block: int) -> Array:
+    def gather(self, matrix: Array, rows: int, block: int) -> Array:
         """Return the weights in the order in which EXEC reads their bytes.
 
         Parameters
@@ -67,9 +67,9 @@ class Reads:
 def used_channels(
     nest: LoopNest, matrix: Array, rows: int, block: int, element: int
 ) -> tuple[LoopNest, Array]:
-    """Return a loop nest that reads the bytes that have weights alone, and the weights for it.
+    """Return a loop nest that reads only bytes with nonzero weights, and the weights for it.
 
-    They are the given ones where that saves nothing. Parameters are those of `reads_of`; a kernel
+    Return both unchanged where that saves nothing. Parameters are those of `reads_of`; a kernel
     has one column.
     """
     reads = reads_of(matrix, rows, block, element)
@@ -83,11 +83,11 @@ def used_channels(
         oc_step=reads.block_step,
         pad_left_bytes=nest.pad_left_bytes - reads.first,
     )
-    return nest, reads.gathered(matrix, rows, block)
+    return nest, reads.gather(matrix, rows, block)
 
 
 def reads_of(matrix: Array, rows: int, block: int, element: int = 1) -> Reads | None:
-    """Return the shortest reads of the bytes that have weights; None if they save no vector.
+    """Return the shortest reads of the bytes with nonzero weights; None if they save no vector.
 
     Parameters
     ----------

@@ -122,7 +122,7 @@ class VectorStage:
         return len(self.posts)
 
     def looks_up_channels(self, blocks: int, columns: int) -> bool:
-        """Return whether POST can look results up in so many blocks of tables by channel.
+        """Return whether POST can look results up in tables by channel of this many blocks.
 
         It takes any number of blocks. A period with a narrow input has to be one position.
         """

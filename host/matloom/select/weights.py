@@ -34,7 +34,7 @@ def run_matrices(filters: np.ndarray, *, single_run: bool, pack: int, shift: int
     return packed
 
 
-def _padded(matrix: np.ndarray, axis: int, multiple: int) -> np.ndarray:
+def _pad(matrix: np.ndarray, axis: int, multiple: int) -> np.ndarray:
     missing = -matrix.shape[axis] % multiple
     widths = [(0, 0)] * matrix.ndim
     widths[axis] = (0, missing)
@@ -48,7 +48,7 @@ def weight_tiles(matrices: np.ndarray, config: Config, *, narrow: bool = False) 
     high ones.
     """
     block = config.columns * (2 if narrow else 1)
-    full = _padded(_padded(matrices, 2, config.rows), 3, block)
+    full = _pad(_pad(matrices, 2, config.rows), 3, block)
     rows, taps, run, columns = full.shape
     split = full.reshape(
         rows, taps, run // config.rows, config.rows, columns // block, block
@@ -76,7 +76,7 @@ def block_diagonal(filters: np.ndarray, depth: int, config: Config, *, word: int
     rows, columns, channels = filters.shape
     multiplier = channels // depth
     span = word * config.columns // multiplier
-    padded = _padded(filters, 2, config.columns)
+    padded = _pad(filters, 2, config.columns)
     blocks = padded.shape[2] // config.columns
     height = -(-span // config.rows) * config.rows
     tiles = np.zeros((blocks, rows, columns, height, config.columns), np.int8)
@@ -128,7 +128,7 @@ def parameter_blocks(
         parts += [multiplier.astype("<i4"), shift.astype("i1")]
     blocks = [
         np.ascontiguousarray(
-            _padded(part, 0, accumulators * config.columns).reshape(-1, config.columns)
+            _pad(part, 0, accumulators * config.columns).reshape(-1, config.columns)
         ).view(np.uint8)
         for part in parts
     ]
@@ -136,21 +136,21 @@ def parameter_blocks(
     return joined.reshape(len(joined) // accumulators, -1)
 
 
-def repeated_columns(values: np.ndarray, channels: int, columns: int) -> np.ndarray:
+def repeat_columns(values: np.ndarray, channels: int, columns: int) -> np.ndarray:
     """Return column values, in the last axis, with those of the channels duplicated."""
     by_column = values.reshape(len(values), -1, columns).copy()
     by_column[:, :, channels : 2 * channels] = by_column[:, :, :channels]
     return by_column.reshape(values.shape)
 
 
-def repeated_parameters(params: np.ndarray, channels: int, columns: int) -> np.ndarray:
+def repeat_parameters(params: np.ndarray, channels: int, columns: int) -> np.ndarray:
     """Return parameter blocks with those of the channels duplicated.
 
     A block has one or two 32-bit numbers per column, then bytes.
     """
     words, rest = divmod(params.shape[1], 4 * columns)
     wide = np.ascontiguousarray(params[:, : 4 * columns * words]).view("<i4")
-    parts = [repeated_columns(wide, channels, columns).view(np.uint8)]
+    parts = [repeat_columns(wide, channels, columns).view(np.uint8)]
     if rest:
-        parts.append(repeated_columns(params[:, 4 * columns * words :], channels, columns))
+        parts.append(repeat_columns(params[:, 4 * columns * words :], channels, columns))
     return np.concatenate(parts, axis=1)

@@ -75,7 +75,7 @@ class Window:
         )
 
 
-def whole(
+def all_positions(
     window: Window, width: int, post: dict[str, int], most: int | None = None
 ) -> tuple[OutputRegion, ...]:
     """Return regions that cover all positions, `width` per row, none wider than `most`."""

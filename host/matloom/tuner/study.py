@@ -20,7 +20,7 @@ from matloom.schedule import Choices, CompileOptions, ProgramImage, Scheduled, S
 from matloom.schedule.cache import Cache
 from matloom.schedule.choices.chosen import to_json
 from matloom.schedule.pipeline import tilings_of
-from matloom.schedule.replay import choices_of, laid_out, replayed
+from matloom.schedule.replay import apply_layouts, choices_of, replay
 
 #: As in `Choices`.
 Layouts = tuple[tuple[str, frozenset[str]], ...]
@@ -150,7 +150,7 @@ def cost_of(trial: Trial) -> Cost | None:
     with gc_paused():
         cache = _cache(trial.study, trial.run, layouts, constants)
         try:
-            found = replayed(run.segment, trial.choices, cache)
+            found = replay(run.segment, trial.choices, cache)
         except (ValueError, LookupError, AssertionError):
             # Moves may violate assumptions of the steps, such as tensors that their layout keeps on
             # chip.
@@ -168,7 +168,7 @@ def cuts_of(trial: Trial) -> Hashable:
     if segment is None:
         return choices
     cache = _cache(trial.study, trial.run, choices.layouts, choices.constants)
-    with tuning.changed(dict(choices.constants)):
+    with tuning.override(dict(choices.constants)):
         cuts = [
             (replace(each, limits=()), *tilings_of(segment, each, cache))
             for each in (choices.first, choices.later)
@@ -181,7 +181,7 @@ def cuts_of(trial: Trial) -> Hashable:
 def _with_layouts(study: Study, run: int, layouts: Layouts) -> Segment | None:
     """Return the segment of a run with layouts; None if they are not of its tensors."""
     studied = runs_of(study)[run]
-    made = laid_out(studied.segment, replace(studied.choices, layouts=layouts))
+    made = apply_layouts(studied.segment, replace(studied.choices, layouts=layouts))
     return made if isinstance(made, Segment) else None
 
 

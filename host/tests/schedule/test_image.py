@@ -16,6 +16,6 @@ def test_forks_grow_by_themselves():
     fork = image.fork()
     assert fork.add(b"second") == 64
     assert image.add(b"third") == 64
-    image.take(fork)
+    image.replace_with(fork)
     assert bytes(image)[64:] == b"second"
     assert image.add(b"first") == 0

@@ -15,7 +15,7 @@ from matloom.schedule import DoesNotFit, Scheduled, tuning
 from matloom.schedule.choices.chosen import Choices, from_json, to_json
 from matloom.schedule.params import First, Last, Order, Prologue, TilingParams, Weights
 from matloom.schedule.plan import ScheduleParams
-from matloom.schedule.replay import choices_of, replayed
+from matloom.schedule.replay import choices_of, replay
 from matloom.tools.interface import random_arrays
 from support.mobilenet import mobilenet
 
@@ -72,9 +72,9 @@ def test_choices_of_another_network_do_not_apply():
     ((segment, made),) = searched(NETWORK, "nano")
     choices = choices_of(made)
     fewer = replace(choices, first=replace(choices.first, limits=choices.first.limits[1:]))
-    assert isinstance(replayed(segment, fewer), DoesNotFit)
+    assert isinstance(replay(segment, fewer), DoesNotFit)
     other = replace(choices, layouts=(("2 x 2 blocks", frozenset({"no such tensor"})),))
-    assert isinstance(replayed(segment, other), DoesNotFit)
+    assert isinstance(replay(segment, other), DoesNotFit)
     # A compilation then searches.
     program = matloom.compile(NETWORK, "nano", CompileOptions(choices=(fewer,)), check="none")
     plain = matloom.compile(NETWORK, "nano", check="none")
@@ -100,7 +100,7 @@ def test_some_weights_stay(count):
         pinned_at=None,
     )
     choices = Choices(first=first, later=replace(first, resident=False))
-    found = replayed(segment, choices)
+    found = replay(segment, choices)
     assert isinstance(found, Scheduled)
     assert found.repeat is not None
     loads = [load.what for load in found.repeat.plan.loads if load.what[0] == "chunk"]
@@ -124,9 +124,9 @@ def test_some_weights_stay(count):
 
 def test_constants_have_their_values_again():
     before = tuning.REST_SLOTS
-    with tuning.changed({"REST_SLOTS": 5.0}):
+    with tuning.override({"REST_SLOTS": 5.0}):
         assert tuning.REST_SLOTS == 5
         assert isinstance(tuning.REST_SLOTS, int)
     assert before == tuning.REST_SLOTS
-    with pytest.raises(KeyError), tuning.changed({"NONE": 1.0}):
+    with pytest.raises(KeyError), tuning.override({"NONE": 1.0}):
         pass

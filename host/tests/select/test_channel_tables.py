@@ -173,7 +173,7 @@ def test_lookups_are_proven(monkeypatch):
     def tables_of_another_block(tables, number, stage, block=0):
         return right(tables, number, stage, block and 1 - block)
 
-    right = Tables.looked_up
-    monkeypatch.setattr(Tables, "looked_up", tables_of_another_block)
+    right = Tables.look_up
+    monkeypatch.setattr(Tables, "look_up", tables_of_another_block)
     with pytest.raises(CheckError, match="bytes are wrong"):
         compile_unchecked(graph, CONFIG, CompileOptions()).prove()

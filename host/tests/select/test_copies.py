@@ -5,7 +5,7 @@ import pytest
 
 from matloom.arch.config import PRESETS
 from matloom.select.context import NotOnEngine
-from matloom.select.copies import CopiedAxis, lines, whole
+from matloom.select.copies import CopiedAxis, copy_of_axes, copy_of_lines
 
 
 def read(copy, tensor):
@@ -48,7 +48,7 @@ def test_slices(rank, config, seed):
             axes.append(made[0])
             slices.append(made[1])
         try:
-            copy = whole(axes, 0, PRESETS[config])
+            copy = copy_of_axes(axes, 0, PRESETS[config])
         except NotOnEngine:
             continue
         fitting += 1
@@ -67,7 +67,7 @@ def test_paddings(seed):
                 CopiedAxis(length=length, first=-before, size=before + length + after)
                 for length, (before, after) in zip(shape, outer, strict=True)
             ]
-            copy = whole(axes, -7, PRESETS["small"])
+            copy = copy_of_axes(axes, -7, PRESETS["small"])
             expected = np.pad(tensor, outer, constant_values=-7).ravel()
             np.testing.assert_array_equal(read(copy, tensor.ravel()), expected)
 
@@ -75,11 +75,11 @@ def test_paddings(seed):
 def test_three_axes_do_not_fit():
     axes = [CopiedAxis(length=4, first=1, size=2, step=2) for _ in range(3)]
     with pytest.raises(NotOnEngine, match="two axes at once"):
-        whole(axes, 0, PRESETS["small"])
+        copy_of_axes(axes, 0, PRESETS["small"])
 
 
 def test_many_rows_become_images():
-    copy = lines(3 * 4096, 5, PRESETS["reference"])
+    copy = copy_of_lines(3 * 4096, 5, PRESETS["reference"])
     assert copy.images * copy.in_rows == 3 * 4096
     assert copy.in_rows <= 4095
     assert (copy.width, copy.position_bytes) == (1, 5)

@@ -45,7 +45,7 @@ def test_shortest_reads(places, channels, depth, expected):
 
 def products(reads, matrix, position, rows, block):
     """Return sums of a position's bytes as EXEC reads and multiplies them, vector by vector."""
-    gathered = reads.gathered(matrix, rows, block)
+    gathered = reads.gather(matrix, rows, block)
     found = np.zeros(matrix.shape[3], np.int64)
     for number, at in enumerate(range(0, matrix.shape[3], block)):
         for run in range(reads.runs):

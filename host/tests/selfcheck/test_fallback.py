@@ -62,7 +62,7 @@ def test_a_wrong_table(monkeypatch, branches, config):
 
 
 def test_a_wrong_place_in_a_concatenation(monkeypatch, branches, config):
-    right = elide_copies._moved
+    right = elide_copies._with_destination
 
     def wrong(maker, copy):
         made = right(maker, copy)
@@ -73,7 +73,7 @@ def test_a_wrong_place_in_a_concatenation(monkeypatch, branches, config):
             made, output_layout=dataclasses.replace(layout, offset=layout.offset ^ 1)
         )
 
-    monkeypatch.setattr(elide_copies, "_moved", wrong)
+    monkeypatch.setattr(elide_copies, "_with_destination", wrong)
     program = compile_with_warning(branches, config)
     assert all(layer.where == "engine" for layer in program.layers)
     require_right(program, branches)
@@ -87,7 +87,7 @@ def test_operators_that_every_schedule_breaks_run_on_the_host(monkeypatch, branc
         return {**fields, "first_byte": fields["first_byte"] + (stage.output == "left")}
 
     monkeypatch.setattr(emit, "exec_fields", wrong)
-    monkeypatch.setattr(elide_copies, "_moved", lambda maker, copy: None)
+    monkeypatch.setattr(elide_copies, "_with_destination", lambda maker, copy: None)
     program = compile_with_warning(branches, config)
     where = {layer.name: layer.where for layer in program.layers}
     assert where["left"] == "host"
@@ -125,7 +125,7 @@ def test_faults_that_only_the_proof_of_meaning_finds(monkeypatch, branches, conf
     def blind(program, graph, names, *, mode, seed):
         return Verdict(mode=mode, seed=seed, share=1.0)
 
-    right = elide_copies._moved
+    right = elide_copies._with_destination
 
     def wrong(maker, copy):
         made = right(maker, copy)
@@ -137,7 +137,7 @@ def test_faults_that_only_the_proof_of_meaning_finds(monkeypatch, branches, conf
         )
 
     monkeypatch.setattr(values, "check_program", blind)
-    monkeypatch.setattr(elide_copies, "_moved", wrong)
+    monkeypatch.setattr(elide_copies, "_with_destination", wrong)
     program = compile_with_warning(branches, config)
     assert "of output 'y' holds" in program.verdict.fallback
     assert program.verdict.stages == (4, 4)

@@ -32,10 +32,12 @@ FUNCTIONS = {
     "matloom.schedule.memory.external": ("arena_places", "chunk_offsets"),
     "matloom.schedule.tiling.tiles": ("exec_fields",),
     "matloom.schedule.tiling.byte_ranges": ("cut_vector",),
-    "matloom.schedule.tiling.cutting": ("chunks", "_positions", "_strided", "cut_array", "_tile"),
+    "matloom.schedule.tiling.cutting": (
+        *("chunks", "_positions", "_repeat_for_stride", "cut_array", "_tile"),
+    ),
     "matloom.schedule.tiling.sizes": ("Sizes.__init__",),
     "matloom.schedule.tiling.first_tiles": ("_outer_loop", "first_parts", "first_rows"),
-    "matloom.select.exec_steps": ("narrowed", "_ranges", "box", "_cut"),
+    "matloom.select.exec_steps": ("limit_steps", "_ranges", "input_region", "_split_runs"),
     "matloom.schedule.tiling.array_ranges": ("array_input_range", "addend_range"),
     "matloom.schedule.tiling.array": ("ArrayTiling.first_bytes", "ArrayTiling.panel_rows"),
     "matloom.schedule.tiling.vector": ("VectorTiling._range",),
@@ -45,10 +47,10 @@ FUNCTIONS = {
     ),
     "matloom.schedule.memory.sharing": ("lead", "_Sharing.elementwise", "_Sharing._join"),
     "matloom.schedule.memory.load_times": ("_follow_stores",),
-    "matloom.schedule.memory.placing": ("_Placing._wanted", "_Placing._around", "_moved"),
+    "matloom.schedule.memory.placing": ("_Placing._requirements", "_Placing._neighbours", "_shift"),
     "matloom.schedule.memory.allocator": ("Allocator._gaps", "Allocator._candidates"),
     "matloom.schedule.memory.live_ranges": ("LiveRanges.add", "LiveRanges.overlapping"),
-    "matloom.schedule.tiling.sequence": ("_can_interleave", "_interleaved"),
+    "matloom.schedule.tiling.sequence": ("_can_interleave", "_interleave"),
     "matloom.schedule.commands.emit": (
         *("_Emitter._input", "_Emitter._array", "_Emitter._write", "_Emitter._post"),
     ),
@@ -60,10 +62,14 @@ FUNCTIONS = {
     "matloom.schedule.commands.vector_posts": (
         *("VectorPosts._source", "VectorPosts.append", "VectorPosts._vectors"),
     ),
-    "matloom.schedule.commands.stores": ("Stores._home", "Stores._linear", "Stores._part"),
+    "matloom.schedule.commands.stores": (
+        *("Stores._store_complete_bytes", "Stores._store_run", "Stores._store_part"),
+    ),
     "matloom.select.layout.base": ("Grid.bytes_in",),
-    "matloom.select.layout.dense": ("DenseInput.loads", "Dense.byte", "Dense.writes", "apart"),
-    "matloom.select.layout.placed": ("Placed.byte", "Placed.finished", "Placed.taken"),
+    "matloom.select.layout.dense": (
+        *("DenseInput.loads", "Dense.byte", "Dense.writes", "staged_writes"),
+    ),
+    "matloom.select.layout.placed": ("Placed.byte", "Placed.complete_bytes", "Placed.for_producer"),
     "matloom.select.layout.space_to_depth": (
         *("SpaceToDepth.byte", "SpaceToDepth.writes", "PolyphaseWindow.fields"),
     ),
@@ -71,7 +77,7 @@ FUNCTIONS = {
         *("RowBands.byte", "RowBands.writes", "RowBands.borders", "RowBands.copies"),
         *("BandedLoopNest.fields", "_layer", "_reader"),
     ),
-    "matloom.select.weights": ("repeated_columns", "repeated_parameters"),
+    "matloom.select.weights": ("repeat_columns", "repeat_parameters"),
     "matloom.select.sliding": (
         *("SlidingWindow.fields", "SlidingWindow._skipped_rows", "SlidingWindow._skipped_columns"),
     ),
@@ -97,10 +103,10 @@ def _outer_loop(stage: ArrayStage) -> tuple[int, int]:
 '''
 
 _NARROWED = '''
-def narrowed(
+def limit_steps(
     fields: dict[str, int], first_step: int, end_step: int, array_rows: int
 ) -> dict[str, int]:
-    """Return the fields of EXEC for some of its steps; they must be what `parts` returns."""
+    """Return the fields of EXEC for some of its steps, one of `split_k_parts`."""
     by_row = fields["kernel_cols"] * fields["blocks"]
     by_column = fields["blocks"]
     count = end_step - first_step
@@ -154,7 +160,7 @@ HISTORICAL = (
         line="unit, outer = unit * loops[inside], loops[name]",
         texts=(
             ("matloom.schedule.tiling.first_tiles", "_outer_loop", _OUTER_LOOP),
-            ("matloom.select.exec_steps", "narrowed", _NARROWED),
+            ("matloom.select.exec_steps", "limit_steps", _NARROWED),
         ),
     ),
     Mutant(

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from matloom.arch.config import Config
 from matloom.schedule import tuning
-from matloom.schedule.choices.policies import addends, weights_kept
+from matloom.schedule.choices.policies import addends, weights_lifetime
 from matloom.schedule.params import Candidate, First, Prologue, Weights
 from matloom.schedule.segment import Segment
 from matloom.select.loop_nest import LoopNest
@@ -28,7 +28,7 @@ _PROLOGUES = ((128, 4, 32), (128, 4, 64), (128, 8, 32), (128, 8, 48), (80, 8, 32
 def is_large(segment: Segment) -> bool:
     """Return whether the weights of any stage are too large to stay on chip while it runs."""
     return any(
-        weights_kept(stage, segment.config) is not Weights.RESIDENT for stage in segment.stages
+        weights_lifetime(stage, segment.config) is not Weights.RESIDENT for stage in segment.stages
     )
 
 

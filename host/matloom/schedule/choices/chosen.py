@@ -64,7 +64,7 @@ def to_json(choices: Choices) -> dict[str, Any]:
     }
 
 
-def from_json(found: dict[str, Any]) -> Choices:
+def from_json(data: dict[str, Any]) -> Choices:
     """Return choices from the dictionary that `to_json` makes.
 
     Raises
@@ -72,12 +72,12 @@ def from_json(found: dict[str, Any]) -> Choices:
     KeyError, TypeError, ValueError
         The dictionary has another form.
     """
-    later = found["later"]
+    later = data["later"]
     return Choices(
-        layouts=tuple((str(name), frozenset(tensors)) for name, tensors in found["layouts"]),
-        first=_params_from_json(found["first"]),
+        layouts=tuple((str(name), frozenset(tensors)) for name, tensors in data["layouts"]),
+        first=_params_from_json(data["first"]),
         later=None if later is None else _params_from_json(later),
-        constants=tuple(sorted((str(k), float(v)) for k, v in found["constants"].items())),
+        constants=tuple(sorted((str(k), float(v)) for k, v in data["constants"].items())),
     )
 
 
@@ -91,15 +91,15 @@ def _params_to_json(params: ScheduleParams) -> dict[str, Any]:
     }
 
 
-def _params_from_json(found: dict[str, Any]) -> ScheduleParams:
+def _params_from_json(data: dict[str, Any]) -> ScheduleParams:
     flags: dict[str, Any] = {
-        name: None if found[name] is None else bool(found[name]) for name in _FLAGS
+        name: None if data[name] is None else bool(data[name]) for name in _FLAGS
     }
     return ScheduleParams(
-        spilled=frozenset(map(str, found["spilled"])),
-        leaving=frozenset(map(int, found["leaving"])),
-        partly=tuple((int(stage), int(chunks)) for stage, chunks in found["partly"]),
-        limits=tuple(_limits_from_json(each) for each in found["limits"]),
+        spilled=frozenset(map(str, data["spilled"])),
+        leaving=frozenset(map(int, data["leaving"])),
+        partly=tuple((int(stage), int(chunks)) for stage, chunks in data["partly"]),
+        limits=tuple(_limits_from_json(each) for each in data["limits"]),
         start=ORDINARY_START,
         **flags,
     )

@@ -52,7 +52,7 @@ def by_blocks(segment: Segment, index: int, config: Config) -> bool:
     return apart(index) and (planes or small(index - 1))
 
 
-def splits(segment: Segment, index: int, after_blocks: bool) -> bool:
+def splits_first_tile(segment: Segment, index: int, after_blocks: bool) -> bool:
     """Return whether a stage's first tile reads the last tile of the previous stage."""
     stage, before = segment.stages[index], segment.stages[index - 1]
     if stage.elementwise or stage.depthwise or before.output not in stage.inputs:
@@ -73,7 +73,7 @@ def before_pooling(segment: Segment) -> set[int]:
     return found
 
 
-def followed(segment: Segment, index: int) -> bool:
+def is_followed(segment: Segment, index: int) -> bool:
     """Return whether an element-wise stage closely follows the tiles of this stage.
 
     Its POSTs alternate with this stage's, and those of a long tile keep the next EXEC out of its

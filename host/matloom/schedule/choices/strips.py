@@ -17,7 +17,7 @@ def outside(segment: Segment, stage: Stage, params: ScheduleParams) -> Outside:
         return Outside.NOTHING
     streamed = not params.spilled.isdisjoint(stage.streamed_inputs)
     found = Outside.INPUT if streamed else Outside.NOTHING
-    stored = stage.output in params.spilled - segment.followed
+    stored = stage.output in params.spilled - segment.followed_tensors
     return found | (Outside.OUTPUT if stored else Outside.NOTHING)
 
 
@@ -31,14 +31,14 @@ def in_strips(segment: Segment, params: ScheduleParams) -> ScheduleParams:
     return replace(params, limits=limits)
 
 
-def estimated(
+def estimate(
     segment: Segment, spilled: frozenset[str], plain: Sequence[Tiling], stripped: Sequence[Tiling]
 ) -> float:
     """Return the estimated cycles with shared strips, as a multiple of those without."""
-    return _busy(segment, spilled, stripped) / _busy(segment, spilled, plain)
+    return _busy_cycles(segment, spilled, stripped) / _busy_cycles(segment, spilled, plain)
 
 
-def _busy(segment: Segment, spilled: frozenset[str], tilings: Sequence[Tiling]) -> float:
+def _busy_cycles(segment: Segment, spilled: frozenset[str], tilings: Sequence[Tiling]) -> float:
     """Return the cycles that stages keep the array or the bus busy, whichever is longer."""
     total = 0.0
     for stage, tiling in zip(segment.stages, tilings, strict=True):

@@ -21,15 +21,15 @@ def widest(segment: Segment, params: ScheduleParams) -> Widest:
     """Return a function for the widest limits of a search; it computes them once, when needed."""
 
     @cache
-    def found() -> ScheduleParams:
+    def choices() -> ScheduleParams:
         if params.plain:
             return plain_params(segment)
         return _in_place(segment, first_params(segment, params.start))
 
-    return found
+    return choices
 
 
-def tightened(
+def tighten_failed(
     segment: Segment,
     params: ScheduleParams,
     failures: tuple[OutOfScratchpad, ...],
@@ -50,7 +50,7 @@ def tightened(
         if after is None and full is failures[0]:
             return None
         tighter = after or before
-        if _apart_from_stages(tighter) != _apart_from_stages(before):
+        if _global_choices(tighter) != _global_choices(before):
             break
     return tighter
 
@@ -58,13 +58,13 @@ def tightened(
 def _tighten(
     segment: Segment,
     params: ScheduleParams,
-    full: OutOfScratchpad,
+    failure: OutOfScratchpad,
     wide: Widest,
 ) -> ScheduleParams | None:
     """Return the next choices to try after a plan did not fit, or None."""
     config = segment.config
     # A tensor larger than the scratchpad never fits, however densely the rest is packed.
-    hopeless = full.kind == "tensor" and full.size > config.spad_bytes
+    hopeless = failure.kind == "tensor" and failure.size > config.spad_bytes
     if not (params.in_place or params.plain):
         params = _in_place(segment, params)
         if not hopeless:
@@ -77,30 +77,32 @@ def _tighten(
         params = replace(params, over_inputs=True)
         if not hopeless:
             return params
-    limits = params.limits[full.stage]
-    stage = segment.stages[full.stage]
-    if full.kind == "tensor":
-        return _spill(segment, params, full, wide)
+    number = failure.stage
+    limits, stage = params.limits[number], segment.stages[number]
+    if failure.kind == "tensor":
+        return _spill(segment, params, failure, wide)
     block_bytes = stage.block_bytes
-    if full.kind == "weights":
+    if failure.kind == "weights":
         if limits.weights is Weights.RESIDENT:
-            return _limit(params, full.stage, replace(limits, weights=Weights.ONCE))
+            return _limit(params, number, replace(limits, weights=Weights.ONCE))
         if limits.chunk_bytes > max(block_bytes, config.spad_bytes // 16):
-            return _limit(params, full.stage, replace(limits, chunk_bytes=limits.chunk_bytes // 2))
+            return _limit(params, number, replace(limits, chunk_bytes=limits.chunk_bytes // 2))
     bounded = limits.tile_bytes < UNBOUNDED
     if bounded and limits.tile_bytes > config.spad_bytes // 16:
-        return _limit(params, full.stage, replace(limits, tile_bytes=limits.tile_bytes // 2))
-    spilled = _spill(segment, params, full, wide)
+        return _limit(params, number, replace(limits, tile_bytes=limits.tile_bytes // 2))
+    spilled = _spill(segment, params, failure, wide)
     if spilled is not None:
         return spilled
-    if full.kind == "output tile" and not params.results_first:
+    if failure.kind == "output tile" and not params.results_first:
         return replace(params, results_first=True)
-    return _smallest(params, full, stage)
+    return _smallest(params, failure, stage)
 
 
-def _smallest(params: ScheduleParams, full: OutOfScratchpad, stage: Stage) -> ScheduleParams | None:
+def _smallest(
+    params: ScheduleParams, failure: OutOfScratchpad, stage: Stage
+) -> ScheduleParams | None:
     """Return the next smaller bounds of a stage regardless of their cost, or None."""
-    limits, block_bytes = params.limits[full.stage], stage.block_bytes
+    limits, block_bytes = params.limits[failure.stage], stage.block_bytes
     smaller = []
     if block_bytes and limits.weights is not Weights.STREAMED:
         after = Weights.STREAMED if limits.chunk_bytes <= block_bytes else Weights.ONCE
@@ -112,7 +114,7 @@ def _smallest(params: ScheduleParams, full: OutOfScratchpad, stage: Stage) -> Sc
         smaller.append(replace(limits, tile_bytes=limits.tile_bytes // 2))
     if not smaller:
         return None
-    return _limit(params, full.stage, smaller[0 if full.kind == "weights" else -1])
+    return _limit(params, failure.stage, smaller[0 if failure.kind == "weights" else -1])
 
 
 def _in_place(segment: Segment, params: ScheduleParams) -> ScheduleParams:
@@ -132,11 +134,11 @@ def _in_place(segment: Segment, params: ScheduleParams) -> ScheduleParams:
 def _spill(
     segment: Segment,
     params: ScheduleParams,
-    full: OutOfScratchpad,
+    failure: OutOfScratchpad,
     wide: Widest,
 ) -> ScheduleParams | None:
     """Move the largest live tensor, and all that never fit on chip, to external memory."""
-    for name in _alive(segment, _live_ranges(segment), full.stage):
+    for name in _alive(segment, _live_ranges(segment), failure.stage):
         if _can_spill(segment, params, name):
             for each in {name, *_never_fitting(segment, segment.config)}:
                 if _can_spill(segment, params, each):
@@ -160,13 +162,13 @@ def _never_fitting(segment: Segment, config: Config) -> list[str]:
 
 
 def _without(
-    segment: Segment, params: ScheduleParams, name: str, wide: ScheduleParams, config: Config
+    segment: Segment, params: ScheduleParams, name: str, widest: ScheduleParams, config: Config
 ) -> ScheduleParams:
     """Spill a tensor; reset its users to the widest limits, but bound the bytes of their tiles."""
     params = replace(params, spilled=params.spilled | {name})
     for index, stage in enumerate(segment.stages):
         if name == stage.output or name in stage.inputs:
-            limits = wide.limits[index]
+            limits = widest.limits[index]
             tile_bytes = min(limits.tile_bytes, config.spad_bytes // 4)
             if limits.weights is Weights.STREAMED:
                 # Weights are reloaded for each tile.
@@ -212,6 +214,6 @@ def _neighbours(segment: Segment, params: ScheduleParams, index: int) -> range:
     return range(min(first, index) - 1, max(end, index + 1) + 1)
 
 
-def _apart_from_stages(params: ScheduleParams) -> ScheduleParams:
+def _global_choices(params: ScheduleParams) -> ScheduleParams:
     """Return the choices that affect all stages."""
     return replace(params, limits=(), spilled=frozenset())

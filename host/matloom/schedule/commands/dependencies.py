@@ -68,14 +68,14 @@ class _Accesses:
             (unit, *[step * line for step in lines.steps], line),
         )
 
-    def touch(self, unit: int, lines: StridedRange, *, write: bool) -> "_Touched":
+    def touch(self, unit: int, lines: StridedRange, *, write: bool) -> "_TouchedLines":
         """Return the accesses that an access must follow, and where to record the new one."""
         rows = self.rows_of(lines)
         seen, units = (rows, self._units) if write else (rows[: self._written], self._writers)
-        return _Touched(seen, _AXES[rows.ndim], units, rows[self._rows[unit, write]])
+        return _TouchedLines(seen, _AXES[rows.ndim], units, rows[self._rows[unit, write]])
 
 
-class _Touched(NamedTuple):
+class _TouchedLines(NamedTuple):
     """Lines that an instruction touches: `seen` are the instructions it must follow, by unit.
 
     `mark` is where its own number is recorded.
@@ -132,13 +132,13 @@ _SHAPE = {
 }
 
 
-class _Known(NamedTuple):
+class _AccessPattern(NamedTuple):
     """Memory that instructions of one shape touch: on chip, and bytes in external memory.
 
     `outside` has, for each access, its bytes relative to the offset, and whether it writes.
     """
 
-    on_chip: tuple[_Touched, ...]
+    on_chip: tuple[_TouchedLines, ...]
     outside: tuple[tuple[int, bool], ...]
 
 
@@ -158,7 +158,7 @@ class DependencyTracker:
             AddressSpace.SPAD: _Accesses(AddressSpace.SPAD, config.spad_bytes),
             AddressSpace.ACC: _Accesses(AddressSpace.ACC, config.acc_entries),
         }
-        self._known: dict[tuple[int | None, ...], _Known] = {}
+        self._known: dict[tuple[int | None, ...], _AccessPattern] = {}
         self._dram: dict[int, _Accesses] = {
             region: _Accesses(AddressSpace.DRAM, size, _DRAM_LINE)
             for region, size in dram_bytes.items()
@@ -180,7 +180,7 @@ class DependencyTracker:
         key = (opcode, *map(values.get, _SHAPE[opcode]))
         known = self._known.get(key)
         if known is None:
-            known = self._known[key] = self._known_of(instruction)
+            known = self._known[key] = self._pattern_of(instruction)
         touched = known.on_chip
         if known.outside and values["region"] in self._dram:
             touched += self._touched_outside(unit, known.outside, values)
@@ -197,7 +197,7 @@ class DependencyTracker:
         self.instructions.append(instruction)
         return instruction
 
-    def _known_of(self, instruction: Instruction) -> _Known:
+    def _pattern_of(self, instruction: Instruction) -> _AccessPattern:
         """Return the memory that instructions of this shape touch."""
         values, unit = instruction.values, _UNITS[instruction.opcode]
         on_chip, outside = [], []
@@ -211,11 +211,11 @@ class DependencyTracker:
             lines = footprint(extent, instruction, self.config)
             lines = lines or StridedRange(start, end - start)
             on_chip.append(self._on_chip[extent.memory].touch(unit, lines, write=extent.write))
-        return _Known(tuple(on_chip), tuple(outside))
+        return _AccessPattern(tuple(on_chip), tuple(outside))
 
     def _touched_outside(
         self, unit: int, outside: tuple[tuple[int, bool], ...], values: dict[str, int]
-    ) -> tuple[_Touched, ...]:
+    ) -> tuple[_TouchedLines, ...]:
         """Return the lines of a writable region in external memory that an instruction touches."""
         region, start = self._dram[values["region"]], values.get("dram_offset", 0)
         first, found = start // _DRAM_LINE, []

@@ -22,7 +22,7 @@ from matloom.schedule.segment import Place, Segment
 from matloom.schedule.tiling.sequence import Slot
 from matloom.schedule.tiling.tiles import ArrayTile, exec_fields, input_box
 from matloom.select.layout.base import Fields, Write
-from matloom.select.layout.dense import apart
+from matloom.select.layout.dense import staged_writes
 from matloom.select.requantisation import limb_fields
 from matloom.select.stage import ArrayStage, Stage, VectorStage
 
@@ -57,7 +57,7 @@ class _Emitter:
         self.loads.append(load)
 
     def finish(self) -> None:
-        """Emit the results of the tile before if they are missing."""
+        """Emit the pending results of the previous tile, if any."""
         if self._open is not None:
             _stage, emit = self._open
             self._open = None
@@ -76,12 +76,12 @@ class _Emitter:
         # The tiles of a stage are of its kind.
         tile: Any = slot.tile
         if isinstance(stage, ArrayStage) and stage.limited:
-            results = self._limited(number, stage, tile, slot)
+            results = self._emit_limited(number, stage, tile, slot)
             self.finish()
             self._open = stage, results
             return
         timestamp = self.segment.timestamps[slot.stage] if slot.last else 0
-        stores = self.stores.needed(number, slot)
+        stores = self.stores.needs_store(number, slot)
         post_mark = 0 if stores else timestamp
         issue: dict[type[Stage], Callable[[int, Any, Any, int], None]] = {
             ArrayStage: self._array,
@@ -143,13 +143,13 @@ class _Emitter:
             self.order.append_fields(Opcode.EXEC, execute)
         if tile.end_step < stage.loop_nest.steps:
             return
-        source = {"acc_addr": entry, "param_addr": params, **self.tables.looked_up(number, stage)}
+        source = {"acc_addr": entry, "param_addr": params, **self.tables.look_up(number, stage)}
         if stage.addend is not None:
             post = second_input(self.plan, number, stage, tile, entry)
             self.order.append_fields(Opcode.POST, post)
         self._write(number, stage, tile, source, timestamp)
 
-    def _limited(
+    def _emit_limited(
         self, number: int, stage: ArrayStage, tile: ArrayTile, slot: Slot
     ) -> Callable[[], None]:
         """Emit a tile whose EXEC keeps the larger of its sums and of an input, scaled by POST.
@@ -169,8 +169,8 @@ class _Emitter:
 
         def results() -> None:
             timestamp = self.segment.timestamps[slot.stage] if slot.last else 0
-            stores = self.stores.needed(number, slot)
-            looks_up = self.tables.looked_up(number, stage)
+            stores = self.stores.needs_store(number, slot)
+            looks_up = self.tables.look_up(number, stage)
             source = {"acc_addr": entry, "param_addr": params, **looks_up}
             self._write(number, stage, tile, source, 0 if stores else timestamp)
             if stores:
@@ -190,7 +190,7 @@ class _Emitter:
         borders: Iterable[Fields] = ()
         copies: Iterable[Fields] = ()
         if number in self.plan.stagings:
-            address, writes = self.plan.stagings[number].address, apart(layout, tile)
+            address, writes = self.plan.stagings[number].address, staged_writes(layout, tile)
         else:
             address, writes = self.plan.address(stage.output), layout.writes(tile)
             if stage.output not in self.bordered:
@@ -198,9 +198,9 @@ class _Emitter:
                 self.bordered.add(stage.output)
             copies = layout.copies(tile)
         posts = [
-            *(_moved(fields, address) for fields in borders),
+            *(_at_address(fields, address) for fields in borders),
             *(self._post(stage, tile, source, each, address) for each in writes),
-            *(_moved(fields, address) for fields in copies),
+            *(_at_address(fields, address) for fields in copies),
         ]
         posts[-1]["timestamp"] = timestamp
         for post in posts:
@@ -256,7 +256,7 @@ class _Emitter:
             }
 
 
-def _moved(post: Fields, address: int) -> Fields:
+def _at_address(post: Fields, address: int) -> Fields:
     """Return the fields of a POST with its addresses moved to start at `address`."""
     addresses = ("source_addr", "dest_addr")
     return {**post, **{name: address + post.get(name, 0) for name in addresses}}

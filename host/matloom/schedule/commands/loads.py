@@ -18,9 +18,9 @@ class LoadCommands:
         segment: Segment,
         places: dict[str, Place],
         chunk_offsets: dict[tuple[int, int], int],
-        order: DependencyTracker,
+        tracker: DependencyTracker,
     ):
-        self._places, self._chunk_offsets, self._order = places, chunk_offsets, order
+        self._places, self._chunk_offsets, self._order = places, chunk_offsets, tracker
         #: Input layouts of tensors that LOADs convert.
         self._layouts = {
             stage.inputs[0]: stage.input_layout

@@ -24,7 +24,7 @@ def product_executes(
     computed = stage.computed
     assert computed is not None
     if computed.selections:
-        yield from _selected(stage, tile, fields, constants)
+        yield from _select_rows(stage, tile, fields, constants)
         return
     inside = exec_fields(stage, tile, config)["first_byte"]
     rows: list[_Fields] = []
@@ -36,7 +36,7 @@ def product_executes(
             changes = _one_row(address, stage.input_layout.row_bytes, inside) | {"y_step": 0}
         (rows if each.replaces_input else tiles).append(changes)
     if computed.shares_sums(tile.positions, tile.end_step - tile.first_step, config):
-        yield from _of_shared_sums(stage, tile, fields, rows)
+        yield from _block_by_block(stage, tile, fields, rows)
     else:
         yield fields
         yield from ({**fields, **changes, "accumulate": 1} for changes in rows)
@@ -55,7 +55,7 @@ def _one_row(address: int, row_bytes: int, first_byte: int) -> _Fields:
     }
 
 
-def _selected(
+def _select_rows(
     stage: ArrayStage, tile: ArrayTile, fields: _Fields, constants: int
 ) -> Iterator[_Fields]:
     """Yield the EXECs that add rows of a tensor, which constants select."""
@@ -73,7 +73,7 @@ def _selected(
         }
 
 
-def _of_shared_sums(
+def _block_by_block(
     stage: ArrayStage, tile: ArrayTile, fields: _Fields, rows: list[_Fields]
 ) -> Iterator[_Fields]:
     """Yield the product block by block.

@@ -13,15 +13,15 @@ class Stores:
     """Appends STOREs after the tiles of a plan; `places` are external addresses of tensors."""
 
     def __init__(
-        self, segment: Segment, plan: Plan, places: dict[str, Place], order: DependencyTracker
+        self, segment: Segment, plan: Plan, places: dict[str, Place], tracker: DependencyTracker
     ):
-        self.segment, self.plan, self.places, self.order = segment, plan, places, order
+        self.segment, self.plan, self.places, self.order = segment, plan, places, tracker
         #: Leading bytes of each result that are stored already.
         self.stored = {name: segment.views.get(name, (0, 0))[0] for name in segment.results}
         #: Leading output blocks of the last rows of each stage that are stored already.
         self.stored_blocks = dict.fromkeys(range(len(segment.stages)), 0)
 
-    def needed(self, number: int, slot: Slot) -> bool:
+    def needs_store(self, number: int, slot: Slot) -> bool:
         """Return whether a slot completes bytes that must be stored."""
         stage = self.segment.stages[slot.stage]
         if number in self.plan.stagings:
@@ -30,9 +30,9 @@ class Stores:
             return True
         if stage.output not in self.segment.results:
             return False
-        return self._finished(slot) > self.stored[stage.output]
+        return self._complete_end(slot) > self.stored[stage.output]
 
-    def _finished(self, slot: Slot) -> int:
+    def _complete_end(self, slot: Slot) -> int:
         """Return the end of the complete bytes that are to be stored."""
         end = self.plan.tilings[slot.stage].finished[slot.number]
         view = self.segment.views.get(self.segment.stages[slot.stage].output)
@@ -53,18 +53,18 @@ class Stores:
         """Emit the STOREs of a slot that needs them; the last one has the timestamp."""
         staging = self.plan.stagings.get(number)
         if staging is not None:
-            self._staged(slot, staging.address, timestamp)
+            self._store_staged(slot, staging.address, timestamp)
         elif self._completes_last_blocks(slot):
-            self._blocks(slot, timestamp)
+            self._store_blocks(slot, timestamp)
         else:
-            self._home(slot, timestamp)
+            self._store_complete_bytes(slot, timestamp)
 
     def _place(self, name: str) -> Place:
         return self.segment.results.get(name) or self.places[name]
 
-    def _home(self, slot: Slot, timestamp: int) -> None:
+    def _store_complete_bytes(self, slot: Slot, timestamp: int) -> None:
         """Store the complete bytes that have not been stored yet, limb by limb."""
-        stage, end = self.segment.stages[slot.stage], self._finished(slot)
+        stage, end = self.segment.stages[slot.stage], self._complete_end(slot)
         start = self.stored[stage.output]
         self.stored[stage.output] = end
         limbs, apart = stage.output_layout.limbs, stage.output_layout.size
@@ -72,9 +72,9 @@ class Stores:
             first = start + limb * apart
             address = self.plan.address(stage.output) + first
             last = timestamp if limb + 1 == limbs else 0
-            self._linear(stage.output, first, end + limb * apart, address, last)
+            self._store_run(stage.output, first, end + limb * apart, address, last)
 
-    def _blocks(self, slot: Slot, timestamp: int) -> None:
+    def _store_blocks(self, slot: Slot, timestamp: int) -> None:
         """Store the output blocks of a tile's positions that have not been stored yet."""
         name, first = self.segment.stages[slot.stage].output, self.stored_blocks[slot.stage]
         part, self.stored_blocks[slot.stage] = self.plan.tilings[slot.stage].blocks_from(
@@ -94,7 +94,7 @@ class Stores:
         }
         self.order.append_fields(Opcode.STORE, fields)
 
-    def _linear(self, name: str, start: int, end: int, address: int, timestamp: int) -> None:
+    def _store_run(self, name: str, start: int, end: int, address: int, timestamp: int) -> None:
         """Store consecutive bytes of a tensor from an address."""
         place = self._place(name)
         for done in range(start, end, LONGEST_ROW):
@@ -110,20 +110,20 @@ class Stores:
             }
             self.order.append_fields(Opcode.STORE, fields)
 
-    def _staged(self, slot: Slot, address: int, timestamp: int) -> None:
+    def _store_staged(self, slot: Slot, address: int, timestamp: int) -> None:
         """Store a staged tile from an address."""
         name = self.segment.stages[slot.stage].output
-        parts = self.plan.tilings[slot.stage].staged(slot.number)
+        parts = self.plan.tilings[slot.stage].staged_results(slot.number)
         for part in parts:
             mark = timestamp if part is parts[-1] else 0
-            self._part(name, part, address + part.offset, mark)
+            self._store_part(name, part, address + part.offset, mark)
 
-    def _part(self, name: str, part: Staged, address: int, timestamp: int) -> None:
+    def _store_part(self, name: str, part: Staged, address: int, timestamp: int) -> None:
         """Store a staged part from an address to its position in the tensor."""
         (start, step, row_step, size, *_), width, height = part.home, part.width, part.height
         joined = size == step
         if joined and width * size == row_step:
-            self._linear(name, start, start + height * row_step, address, timestamp)
+            self._store_run(name, start, start + height * row_step, address, timestamp)
             return
         rows, row_bytes = width, size
         if joined:

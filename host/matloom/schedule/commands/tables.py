@@ -6,7 +6,7 @@ from matloom.arch.config import Config
 from matloom.arch.isa import Destination, Opcode, RowFunction, Source, Table
 from matloom.schedule.commands.dependencies import DependencyTracker
 from matloom.schedule.plan import Plan
-from matloom.select.context import unchanged
+from matloom.select.context import add_bias_only
 from matloom.select.stage import Stage
 
 #: Fields of POST by table: the field that uses it, and the field that fills it.
@@ -19,8 +19,8 @@ _USES = {
 class Tables:
     """Appends the POSTs that fill the lookup table, and that of exponentials."""
 
-    def __init__(self, plan: Plan, config: Config, order: DependencyTracker):
-        self._plan, self._config, self._order = plan, config, order
+    def __init__(self, plan: Plan, config: Config, tracker: DependencyTracker):
+        self._plan, self._config, self._order = plan, config, tracker
         #: Contents of each table, by the field that selects it; unknown at the start.
         self._held = dict.fromkeys(_USES, b"")
 
@@ -30,7 +30,7 @@ class Tables:
         if index is not None:
             self._use(index, stages[index])
 
-    def looked_up(self, number: int, stage: Stage, block: int = 0) -> dict[str, int]:
+    def look_up(self, number: int, stage: Stage, block: int = 0) -> dict[str, int]:
         """Fill the table of a slot's stage if needed; return the POST fields that use it.
 
         Of tables by channel, those of a block.
@@ -61,7 +61,7 @@ class Tables:
                 tail=row_bytes,
                 x_step=row_bytes,
                 source_addr=self._plan.tables[index].address + block * len(wanted),
-                **unchanged(),
+                **add_bias_only(),
                 **{name: Table.FILL_EACH if by_channel else fills},
             )
         return {name: uses}

@@ -23,9 +23,9 @@ class VectorPosts:
         config: Config,
         accumulators: Accumulators,
         tables: Tables,
-        order: DependencyTracker,
+        tracker: DependencyTracker,
     ):
-        self._plan, self._config, self._order = plan, config, order
+        self._plan, self._config, self._order = plan, config, tracker
         self._accumulators, self._tables = accumulators, tables
         #: The slot, stage, first entry and shape of the last tile with a repeated input.
         self._filled: tuple[int, VectorStage | None, int, dict[str, int]] = (-1, None, 0, {})
@@ -100,7 +100,7 @@ class VectorPosts:
         else:
             dest = self._plan.address(stage.output) + start
         pitch = stage.period if shape["height"] > 1 else 0
-        looks_up = self._tables.looked_up(number, stage, self._channels)
+        looks_up = self._tables.look_up(number, stage, self._channels)
         posts: list[dict[str, int]] = []
         for index, (source, post) in enumerate(stage.posts):
             if index == 0 and self._is_filled(number, stage, entry, shape):

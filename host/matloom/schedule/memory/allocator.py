@@ -15,7 +15,7 @@ _SHORT = 32
 _FEW = 400
 
 
-def _cut(
+def _split_gaps(
     gaps: list[tuple[int, int]], placed: PlacedBuffer, size: int, align: int
 ) -> list[tuple[int, int]]:
     """Return the remaining gaps after placing a buffer, without those that are too small."""
@@ -68,14 +68,14 @@ class Allocator:
             return window.alive(first, last)
         return sorted(self._live.overlapping(first, last))
 
-    def look_at(self, first: int, last: int) -> list[PlacedBuffer]:
+    def focus(self, first: int, last: int) -> list[PlacedBuffer]:
         """Like `alive`, but also cache the result for the next placements within these slots."""
         placed = self.alive(first, last)
         self._window = SlotWindow(first, last, list(placed)) if len(placed) <= _FEW else None
         return placed
 
-    def look_away(self) -> None:
-        """Drop the slots cached by `look_at`."""
+    def unfocus(self) -> None:
+        """Drop the slots cached by `focus`."""
         self._window = None
 
     def _banks(self, start: int, end: int) -> range:
@@ -147,10 +147,10 @@ class Allocator:
         of `boundary`, a power of two.
         """
         slots, reads = range(first, first + 1), reads or (first, last)
-        found = self.taken(size, slots, last, high=high, reads=reads, boundary=boundary)
+        found = self.place_earliest(size, slots, last, high=high, reads=reads, boundary=boundary)
         return None if found is None else found.start
 
-    def taken(
+    def place_earliest(
         self,
         size: int,
         firsts: range,
@@ -174,7 +174,7 @@ class Allocator:
         begin = quiet if free <= quiet else max(first, free)
         alive = [placed for placed in around if placed.last >= begin]
         gaps = self._gaps(size, alive, align)
-        start = self._chosen(size, gaps, alive, align, high=high, reads=reads)
+        start = self._choose_address(size, gaps, alive, align, high=high, reads=reads)
         placed = PlacedBuffer(start, start + size, begin, last, reads, high)
         self.take(placed)
         return placed
@@ -182,7 +182,7 @@ class Allocator:
     def _earliest(
         self, size: int, slots: range, last: int, align: int
     ) -> tuple[int | None, list[PlacedBuffer]]:
-        """Return the first of some slots from which there is room; None if there is none.
+        """Return the first slot of a range from which a buffer fits; None if there is none.
 
         Also returns, in order of address, at least the buffers that are live from that slot. Going
         back to earlier slots only adds buffers, so the search starts at the last slot and steps
@@ -198,8 +198,8 @@ class Allocator:
         gaps = self._gaps(size, alive, align)
         if not gaps:
             return None, alive
-        for placed in self._live.ended(first, use):
-            gaps = _cut(gaps, placed, size, align)
+        for placed in self._live.ending_within(first, use):
+            gaps = _split_gaps(gaps, placed, size, align)
             if not gaps:
                 free = placed.last + 1
                 break
@@ -207,7 +207,7 @@ class Allocator:
         alive.sort()
         return free, alive
 
-    def _chosen(
+    def _choose_address(
         self,
         size: int,
         gaps: list[tuple[int, int]],

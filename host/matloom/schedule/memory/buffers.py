@@ -14,7 +14,7 @@ from matloom.schedule.tiling.tile_reads import InputRange, Panel
 
 
 def tensor_buffers_of(
-    segment: Segment, policy: ScheduleParams, order: Sequence, tilings: list[Tiling]
+    segment: Segment, params: ScheduleParams, sequence: Sequence, tilings: list[Tiling]
 ) -> tuple[dict[str, Buffer], dict[str, int]]:
     """Return a buffer for each tensor on chip, and the offsets of tensors that share one.
 
@@ -27,14 +27,14 @@ def tensor_buffers_of(
     first_read: dict[str, int] = {}
     last_read: dict[str, int] = {}
     last: dict[str, int] = {}
-    spans = order.spans
+    spans = sequence.spans
     array = [
         number
-        for number, slot in enumerate(order.slots)
+        for number, slot in enumerate(sequence.slots)
         if not segment.stages[slot.stage].elementwise
     ]
     for stage, (begin, end) in zip(segment.stages, spans, strict=True):
-        until = _reads_end(len(order.slots), array, end)
+        until = _reads_end(len(sequence.slots), array, end)
         for name in stage.inputs:
             first_read[name] = min(first_read.get(name, begin), begin)
             last_read[name] = max(last_read.get(name, 0), until)
@@ -44,7 +44,7 @@ def tensor_buffers_of(
     tensor_buffers: dict[str, Buffer] = {}
     for index, stage in enumerate(segment.stages):
         for name in (*stage.inputs, stage.output):
-            if name not in tensor_buffers and name not in policy.spilled:
+            if name not in tensor_buffers and name not in params.spilled:
                 tensor_buffers[name] = Buffer(
                     segment.sizes[name],
                     first[name],
@@ -54,7 +54,7 @@ def tensor_buffers_of(
                     last_read=last_read.get(name, last[name]),
                     boundary=config.weight_boundary if name in segment.on_chip else 1,
                 )
-    return tensor_buffers, share(segment, policy, order, tilings, tensor_buffers)
+    return tensor_buffers, share(segment, params, sequence, tilings, tensor_buffers)
 
 
 def _reads_end(slots: int, array: list[int], number: int) -> int:

@@ -51,7 +51,7 @@ class LiveRanges:
             insort(buckets[high], placed)
         self._by_last[last].append(placed)
 
-    def ended(self, first: int, end: int) -> Iterator[PlacedBuffer]:
+    def ending_within(self, first: int, end: int) -> Iterator[PlacedBuffer]:
         """Yield the buffers whose last slot is in a half-open range, latest first."""
         for last in range(end - 1, first - 1, -1):
             yield from self._by_last.get(last, ())

@@ -24,27 +24,27 @@ _AROUND = 2
 #: slot, first slot of use, last slot; whether it prefers high addresses; free slots before it;
 #: boundary; stage; and whether another buffer of its stage failed before. A plain tuple for speed:
 #: there is one per tile.
-_Wanted = tuple[int, int, int, int, bool, int, int, int, bool]
+_Requirements = tuple[int, int, int, int, bool, int, int, int, bool]
 
 
 #: A buffer without an address: its kind, and the LOAD that fills it.
 _Item = tuple[str, Buffer, Load | None]
 
 #: Where the buffers of a group were placed, in its own slots; None for none.
-_Found = list[PlacedBuffer | None]
+_Placements = list[PlacedBuffer | None]
 
 
-def place_tensors(plan: Plan, space: Allocator) -> list[OutOfScratchpad]:
+def place_tensors(plan: Plan, allocator: Allocator) -> list[OutOfScratchpad]:
     """Assign addresses to tensors, largest first; return the first that does not fit."""
     distinct = {id(item): item for item in plan.tensor_buffers.values()}
     for buffer in sorted(distinct.values(), key=lambda item: (-item.size, item.first)):
-        if not _placed(buffer, space, high=False):
+        if not _place(buffer, allocator, high=False):
             return [OutOfScratchpad.of(buffer, buffer.first, "tensor")]
     return []
 
 
 def place_pinned(
-    plan: Plan, transient: Iterable[tuple[str, Buffer]], space: Allocator
+    plan: Plan, transient: Iterable[tuple[str, Buffer]], allocator: Allocator
 ) -> OutOfScratchpad | None:
     """Place weights that stay, from their LOAD on; return the first that does not fit.
 
@@ -53,25 +53,25 @@ def place_pinned(
     for _kind, buffer in transient:
         if buffer.pinned and plan.policy.pinned_at is None:
             _stays(buffer, plan)
-            if not _placed(buffer, space, high=True):
+            if not _place(buffer, allocator, high=True):
                 return OutOfScratchpad.of(buffer, buffer.first, "weights")
     return None
 
 
-def reserve(plan: Plan, transient: Iterable[tuple[str, Buffer]], space: Allocator) -> None:
+def reserve(plan: Plan, transient: Iterable[tuple[str, Buffer]], allocator: Allocator) -> None:
     """Reserve the addresses of weights that are already on chip."""
     for _kind, buffer in transient:
         if buffer.pinned:
             _stays(buffer, plan)
             buffer.first = 0
-            space.reserve(
+            allocator.reserve(
                 buffer.address, buffer.size, 0, buffer.last, high=True, reads=buffer.reads
             )
 
 
-def _placed(buffer: Buffer, space: Allocator, *, high: bool) -> bool:
+def _place(buffer: Buffer, allocator: Allocator, *, high: bool) -> bool:
     """Give a buffer an address, from above with `high`; return whether there is room."""
-    address = space.place(
+    address = allocator.place(
         buffer.size,
         buffer.first,
         buffer.last,
@@ -95,7 +95,7 @@ def place_others(
     segment: Segment,
     plan: Plan,
     transient: Iterable[tuple[str, Buffer]],
-    space: Allocator,
+    allocator: Allocator,
     placements: dict[Hashable, Any],
 ) -> list[OutOfScratchpad]:
     """Place the buffers of tiles as their live ranges begin.
@@ -114,7 +114,7 @@ def place_others(
     results_first = plan.policy.results_first
     # A tile's results exist from its slot on; its inputs may arrive later.
     waiting.sort(key=lambda item: item[1].first)
-    placing = _Placing(segment, space, placements)
+    placing = _Placing(segment, allocator, placements)
     begins = list(_group_begins(plan))
     for items in _turns(waiting, results_first=results_first):
         for _number, group in itertools.groupby(
@@ -123,7 +123,7 @@ def place_others(
             placing.place(list(group))
     placements.clear()
     placements.update(placing.known)
-    plan.peak = space.peak
+    plan.peak = allocator.peak
     return list(placing.failures.values())
 
 
@@ -158,8 +158,10 @@ class _Placing:
         The first failure of each stage.
     """
 
-    def __init__(self, segment: Segment, space: Allocator, before: Mapping[Hashable, Any]) -> None:
-        self._segment, self._space, self._before = segment, space, before
+    def __init__(
+        self, segment: Segment, allocator: Allocator, before: Mapping[Hashable, Any]
+    ) -> None:
+        self._segment, self._space, self._before = segment, allocator, before
         self.known: dict[Hashable, Any] = {}
         self.failures: dict[int, OutOfScratchpad] = {}
 
@@ -169,25 +171,25 @@ class _Placing:
             return
         _kind, buffer, _load = group[0]
         base, stage = buffer.first, buffer.stage
-        wanted = [self._wanted(item, base, stage) for item in group]
-        low = base + min([first for _size, first, *_others in wanted]) - tuning.REST_SLOTS
-        high = base + max([last for _size, _first, _use, last, *_others in wanted])
-        alive = self._space.look_at(low, high)
+        requirements = [self._requirements(item, base, stage) for item in group]
+        low = base + min([first for _size, first, *_others in requirements]) - tuning.REST_SLOTS
+        high = base + max([last for _size, _first, _use, last, *_others in requirements])
+        alive = self._space.focus(low, high)
         key: Hashable = None
         found = None
         if not self._space.at_random:
-            around = self._around(alive, base, range(low - _AROUND, high + _AROUND))
-            key = (self._space.avoid_conflicts, tuple(wanted), around)
+            around = self._neighbours(alive, base, range(low - _AROUND, high + _AROUND))
+            key = (self._space.avoid_conflicts, tuple(requirements), around)
             found = self.known.get(key) or self._before.get(key)
         if found is None:
-            found = self._search(group, wanted, base)
+            found = self._search(group, requirements, base)
         else:
             assert isinstance(found, list)
-            self._repeat(group, wanted, found, base)
+            self._repeat(group, requirements, found, base)
         if key is not None:
             self.known[key] = found
 
-    def _wanted(self, item: _Item, base: int, stage: int) -> _Wanted:
+    def _requirements(self, item: _Item, base: int, stage: int) -> _Requirements:
         """Return the requirements of a buffer on its address.
 
         Input tiles avoid bytes that were just read, since a LOAD there would wait for the EXEC.
@@ -213,7 +215,9 @@ class _Placing:
         )
 
     @staticmethod
-    def _around(alive: list[PlacedBuffer], base: int, slots: range) -> tuple[tuple[int, ...], ...]:
+    def _neighbours(
+        alive: list[PlacedBuffer], base: int, slots: range
+    ) -> tuple[tuple[int, ...], ...]:
         """Return the buffers live at the slots of a group, relative to the group."""
         least, most = slots.start, slots.stop
         seen = []
@@ -223,15 +227,17 @@ class _Placing:
             seen.append((start, end, begin - base, stop - base, reads - base, until - base, above))
         return tuple(seen)
 
-    def _search(self, group: list[_Item], wanted: list[_Wanted], base: int) -> _Found:
+    def _search(
+        self, group: list[_Item], requirements: list[_Requirements], base: int
+    ) -> _Placements:
         """Find and return an address for each buffer."""
-        places: _Found = []
-        for item, want in zip(group, wanted, strict=True):
+        places: _Placements = []
+        for item, want in zip(group, requirements, strict=True):
             if item[1].stage in self.failures:
                 places.append(None)
                 continue
             size, first, use, last, high, rest, boundary, _stage, _left_out = want
-            placed = self._space.taken(
+            placed = self._space.place_earliest(
                 size,
                 range(base + first, base + use + 1),
                 base + last,
@@ -241,16 +247,22 @@ class _Placing:
                 boundary=boundary,
             )
             self._note(item, placed)
-            places.append(None if placed is None else _moved(placed, -base))
+            places.append(None if placed is None else _shift(placed, -base))
         return places
 
-    def _repeat(self, group: list[_Item], wanted: list[_Wanted], found: _Found, base: int) -> None:
+    def _repeat(
+        self,
+        group: list[_Item],
+        requirements: list[_Requirements],
+        placements: _Placements,
+        base: int,
+    ) -> None:
         """Place each buffer at the address of its counterpart in an earlier group."""
-        self._space.look_away()
-        for item, place in zip(group, found, strict=True):
+        self._space.unfocus()
+        for item, place in zip(group, placements, strict=True):
             if item[1].stage in self.failures:
                 continue
-            placed = None if place is None else _moved(place, base)
+            placed = None if place is None else _shift(place, base)
             if placed is not None:
                 self._space.take(placed)
             self._note(item, placed)
@@ -266,7 +278,7 @@ class _Placing:
             load.slot = buffer.first
 
 
-def _moved(placed: PlacedBuffer, slots: int) -> PlacedBuffer:
+def _shift(placed: PlacedBuffer, slots: int) -> PlacedBuffer:
     """Return a placed buffer moved by some slots."""
     start, end, first, last, reads, high = placed
     return PlacedBuffer(

@@ -31,7 +31,7 @@ def lead(tiling: ArrayTiling) -> int:
 
 def share(
     segment: Segment,
-    policy: ScheduleParams,
+    params: ScheduleParams,
     order: Order,
     tilings: Sequence[Tiling],
     buffers: dict[str, Buffer],
@@ -41,9 +41,9 @@ def share(
     for index, stage in enumerate(segment.stages):
         if stage.output not in buffers:
             continue
-        if stage.elementwise and policy.in_place:
+        if stage.elementwise and params.in_place:
             sharing.elementwise(index)
-        elif policy.over_inputs and not stage.elementwise:
+        elif params.over_inputs and not stage.elementwise:
             sharing.array(index, tilings[index])
     return sharing.offsets
 
@@ -91,7 +91,7 @@ class _Sharing:
         dense = isinstance(stage.output_layout, Dense)
         if small or stage.output in segment.on_chip or not dense:
             return
-        for name, bytes_before in self._ways(tiling):
+        for name, bytes_before in self._overwritable_inputs(tiling):
             size = segment.sizes[name]
             stays = name in segment.on_chip or name in segment.sources
             if segment.sizes[stage.output] != size or stays or not self._may_end(name, index):
@@ -103,7 +103,7 @@ class _Sharing:
                 return
 
     @staticmethod
-    def _ways(tiling: ArrayTiling) -> Iterator[tuple[str, int]]:
+    def _overwritable_inputs(tiling: ArrayTiling) -> Iterator[tuple[str, int]]:
         """Yield inputs that results may overwrite, and by how many bytes results begin earlier."""
         stage = tiling.stage
         if stage.addend is not None:

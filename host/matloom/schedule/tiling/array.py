@@ -15,7 +15,7 @@ from matloom.schedule.tiling.base import BaseTiling
 from matloom.schedule.tiling.cutting import chunks, cut_array
 from matloom.schedule.tiling.tile_reads import InputRange, Panel, Staged
 from matloom.schedule.tiling.tiles import ArrayTile, input_box, walked_steps
-from matloom.select.layout.dense import apart
+from matloom.select.layout.dense import staged_writes
 from matloom.select.stage import ArrayStage
 
 #: Bytes up to which the last rows are stored at once: parts would take as long.
@@ -111,7 +111,7 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
     def finished(self) -> list[int]:
         """Leading output bytes that are complete after each tile; 0 if its rows are unfinished."""
         pairs = zip(self.tiles, self.completes, strict=True)
-        return [self._finished(tile) if complete else 0 for tile, complete in pairs]
+        return [self._complete_bytes(tile) if complete else 0 for tile, complete in pairs]
 
     @cached_property
     def flat_ends(self) -> tuple[int, ...]:
@@ -130,13 +130,13 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
             ends.append(end)
         return tuple(ends)
 
-    def _finished(self, tile: ArrayTile) -> int:
+    def _complete_bytes(self, tile: ArrayTile) -> int:
         grid, layout = self.stage.grid, self.stage.output_layout
         missing = (grid.width - tile.end_x) * grid.position_bytes
         dense = layout.contiguous and tile.height == len(self.stage.regions) == 1
         if tile.end_block < grid.blocks or (missing and not dense):
             return 0
-        return layout.finished(tile) - missing
+        return layout.complete_bytes(tile) - missing
 
     @cached_property
     def chunk_bytes(self) -> list[int]:
@@ -234,12 +234,12 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
         every = (0, self.stage.loop_nest.steps)
         return any((tile.first_step, tile.end_step) != every for tile in self.tiles)
 
-    def staged(self, number: int) -> list[Staged]:
+    def staged_results(self, number: int) -> list[Staged]:
         """Return the results of a staged tile, for each limb."""
         tile, layout = self.tiles[number], self.stage.output_layout
         return [
             Staged(home, here.first_byte, height=tile.height, width=tile.end_x - tile.first_x)
-            for home, here in zip(layout.writes(tile), apart(layout, tile), strict=True)
+            for home, here in zip(layout.writes(tile), staged_writes(layout, tile), strict=True)
         ]
 
     def ends_in_blocks(self, number: int) -> bool:

@@ -123,7 +123,7 @@ class BaseTiling(ABC, Generic[_Stage, _Tile]):
         """Yield the range that a tile reads of each input, in the order of first use."""
 
     @abstractmethod
-    def staged(self, number: int) -> list[Staged]:
+    def staged_results(self, number: int) -> list[Staged]:
         """Return the results of a staged tile."""
 
     def ends_in_blocks(self, number: int) -> bool:

@@ -7,7 +7,7 @@ import random
 from matloom.arch.config import Config
 from matloom.schedule import tuning
 from matloom.schedule.params import Last, TilingParams
-from matloom.schedule.tiling.ramps import ramped_down
+from matloom.schedule.tiling.ramps import ramp_down
 from matloom.schedule.tiling.sizes import LARGEST_FIELD
 from matloom.schedule.tiling.tiles import VectorTile
 from matloom.select.stage import VectorStage
@@ -55,7 +55,7 @@ def _equal_step(stage: VectorStage, most: int, least: int, config: Config) -> in
     return 0
 
 
-def _matched(
+def _match_producer(
     stage: VectorStage, limits: TilingParams, runs: list[list[_Bytes]], step: int, vector: int
 ) -> list[list[_Bytes]]:
     """Return tiles that end where those of the maker do, or with whole vectors.
@@ -123,7 +123,7 @@ def cut_vector(
     if ramps and length % unit == 0:
         # Cut into rows, the last ones as short as possible; no tile spans two runs.
         ends = [(start // unit, end // unit) for start, end in runs[-1]]
-        runs[-1] = [(start * unit, end * unit) for start, end in ramped_down(ends, 1)]
+        runs[-1] = [(start * unit, end * unit) for start, end in ramp_down(ends, 1)]
     if length == stage.size:
-        runs = _matched(stage, limits, runs, step, 0 if draw else least)
+        runs = _match_producer(stage, limits, runs, step, 0 if draw else least)
     return [VectorTile(start=start, end=end) for run in runs for start, end in run]

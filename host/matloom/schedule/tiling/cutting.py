@@ -8,7 +8,7 @@ from matloom.arch.config import Config
 from matloom.schedule.params import First, Last, TilingParams, Weights
 from matloom.schedule.tiling.first_tiles import first_parts, first_rows
 from matloom.schedule.tiling.prologue import GROUPS, panels, rectangles
-from matloom.schedule.tiling.ramps import ramped_down, ramped_up, split_evenly
+from matloom.schedule.tiling.ramps import ramp_down, ramp_up, split_evenly
 from matloom.schedule.tiling.sizes import Sizes
 from matloom.schedule.tiling.split_k import step_parts
 from matloom.schedule.tiling.tiles import ArrayTile, Chunk
@@ -72,24 +72,24 @@ def _positions(
             if edge < region.end_row:
                 row_pieces += split_evenly(edge, region.end_row, height)
             if Last.ROWS in limits.last:
-                row_pieces = ramped_down(row_pieces, sizes.last)
+                row_pieces = ramp_down(row_pieces, sizes.last)
             if limits.first is First.RAMP and not image:
-                row_pieces = ramped_up(row_pieces, sizes.shortest)
+                row_pieces = ramp_up(row_pieces, sizes.shortest)
             if limits.first is First.SPLIT_LONG and stride == 1 and not image:
                 most = half // (sizes.width * sizes.blocks)
                 row_pieces = first_rows(stage, row_pieces, sizes.width, most)
-            for rows in _strided(row_pieces, stride):
-                strip = _around(rows, strips) if sizes.strip else None
+            for rows in _repeat_for_stride(row_pieces, stride):
+                strip = _strip_around(rows, strips) if sizes.strip else None
                 for xs in split_evenly(region.first_x, region.end_x, sizes.width):
                     yield region, sizes, image, strip, (rows, xs)
 
 
-def _around(rows: tuple[int, int], strips: list[tuple[int, int]]) -> tuple[int, int] | None:
+def _strip_around(rows: tuple[int, int], strips: list[tuple[int, int]]) -> tuple[int, int] | None:
     """Return the strip in which rows lie, None for none."""
     return next((strip for strip in strips if strip[0] <= rows[0] and rows[1] <= strip[1]), None)
 
 
-def _strided(pieces: list[tuple[int, int]], stride: int) -> list[tuple[int, int]]:
+def _repeat_for_stride(pieces: list[tuple[int, int]], stride: int) -> list[tuple[int, int]]:
     """Repeat each piece for each of its first `stride` rows, starting at that row."""
     return [(row, end) for first, end in pieces for row in range(first, min(first + stride, end))]
 
@@ -186,7 +186,7 @@ def cut_array(
             ramps = limits.last & (Last.ROWS | Last.BLOCKS)
             final = (image, rows[1], xs[1]) == last
             if ramps and final and group is groups[-1]:
-                pieces = ramped_down(pieces, 1)
+                pieces = ramp_down(pieces, 1)
             for blocks in pieces:
                 for part in first_parts(stage, steps) if split else steps:
                     tiles.append(_tile(stage, region, image, (rows, xs, blocks), part, strip))

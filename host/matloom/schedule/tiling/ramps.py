@@ -10,7 +10,7 @@ def split_evenly(first: int, end: int, size: int) -> list[tuple[int, int]]:
     return list(itertools.pairwise(edges))
 
 
-def ramped_down(pieces: list[tuple[int, int]], shortest: int) -> list[tuple[int, int]]:
+def ramp_down(pieces: list[tuple[int, int]], shortest: int) -> list[tuple[int, int]]:
     """Halve the last piece, then its second half, while both parts have at least `shortest`."""
     *pieces, (first, end) = pieces
     while (end - first) // 2 >= shortest:
@@ -20,7 +20,7 @@ def ramped_down(pieces: list[tuple[int, int]], shortest: int) -> list[tuple[int,
     return [*pieces, (first, end)]
 
 
-def ramped_up(pieces: list[tuple[int, int]], shortest: int) -> list[tuple[int, int]]:
-    """Halve the first piece, then its first half, as `ramped_down` does with the last."""
-    mirrored = ramped_down([(-end, -first) for first, end in reversed(pieces)], shortest)
+def ramp_up(pieces: list[tuple[int, int]], shortest: int) -> list[tuple[int, int]]:
+    """Halve the first piece, then its first half, as `ramp_down` does with the last."""
+    mirrored = ramp_down([(-end, -first) for first, end in reversed(pieces)], shortest)
     return [(-end, -first) for first, end in reversed(mirrored)]

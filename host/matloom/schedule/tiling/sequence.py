@@ -69,7 +69,7 @@ def _can_interleave(segment: Segment, index: int, finished: dict[str, int]) -> b
     )
 
 
-def _interleaved(
+def _interleave(
     index: int, slots: Iterable[Slot], maker: Tiling, reader: Tiling, distance: int
 ) -> Iterator[Slot]:
     """Yield slots, each followed by the tiles of the next stage whose inputs it completes.
@@ -122,7 +122,7 @@ def sequence(
         while interleaved and _can_interleave(segment, first + len(distances) + 1, produced):
             index = first + len(distances)
             name = segment.stages[index].output
-            if name in spilled & segment.followed and _matches(*tilings[index : index + 2]):
+            if name in spilled & segment.followed_tensors and _matches(*tilings[index : index + 2]):
                 handed.add(name)
             distances.append(tuning.STORED_TILES if name in spilled - handed else 0)
         group = _group(segment, first, tilings, tuple(distances))
@@ -156,16 +156,16 @@ def _group(
         group_slots: Iterable[Slot] = _stage_slots(tilings[first], first)
         for index, distance in enumerate(distances, first):
             maker, reader = tilings[index : index + 2]
-            group_slots = _interleaved(index, group_slots, maker, reader, distance)
+            group_slots = _interleave(index, group_slots, maker, reader, distance)
         while len(known) >= _REMEMBERED:
             del known[next(iter(known))]
-        known[key] = _spanned(segment, first, tilings[first:end], list(group_slots))
+        known[key] = _with_spans(segment, first, tilings[first:end], list(group_slots))
     found = known[key]
     assert isinstance(found, Sequence)
     return found
 
 
-def _spanned(segment: Segment, first: int, tilings: list[Tiling], slots: list[Slot]) -> Sequence:
+def _with_spans(segment: Segment, first: int, tilings: list[Tiling], slots: list[Slot]) -> Sequence:
     """Return the sequence of these slots, with the spans of stages from `first`."""
     begins, ends = [-1] * len(tilings), [-1] * len(tilings)
     finished = {segment.stages[first + index].output: 0 for index in range(len(tilings))}

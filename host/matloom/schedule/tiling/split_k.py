@@ -2,7 +2,7 @@
 
 from matloom.arch.config import Config
 from matloom.schedule.params import TilingParams
-from matloom.select.exec_steps import parts
+from matloom.select.exec_steps import split_k_parts
 from matloom.select.loop_nest import MAX_TAPS
 from matloom.select.stage import ArrayStage
 
@@ -15,7 +15,7 @@ def step_parts(stage: ArrayStage, limits: TilingParams, config: Config) -> list[
     input_bytes = limits.tile_bytes
     if stage.loop_nest.is_long:
         most, input_bytes = min(most, MAX_TAPS), input_bytes // long_rows(stage, config)
-    return parts(stage, most_steps=most, input_bytes=input_bytes, array_rows=config.rows)
+    return split_k_parts(stage, most_steps=most, input_bytes=input_bytes, array_rows=config.rows)
 
 
 def shortest(config: Config) -> int:

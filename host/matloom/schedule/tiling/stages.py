@@ -41,32 +41,34 @@ class Tilings:
         found = known.pop(key, None)
         if found is None:
             tiling = _KINDS[type(stage)](stage, limits, config, seed)
-            found = next((other for other in known.values() if _same(tiling, other)), tiling)
+            found = next(
+                (other for other in known.values() if _interchangeable(tiling, other)), tiling
+            )
         known[key] = found
         while len(known) > _MOST:
             del known[next(iter(known))]
         return found
 
 
-def _same(one: Tiling, other: Tiling) -> bool:
+def _interchangeable(first: Tiling, second: Tiling) -> bool:
     """Return whether two tilings of a stage are interchangeable."""
-    left, right = one.limits, other.limits
+    left, right = first.limits, second.limits
     return (
         left.params_apart == right.params_apart
-        and one.config == other.config
-        and one.chunks == other.chunks
-        and one.tiles == other.tiles
-        and (left.weights is right.weights or _loads_once(one, other))
-        and (left.tile_bytes == right.tile_bytes or not one.in_parts)
+        and first.config == second.config
+        and first.chunks == second.chunks
+        and first.tiles == second.tiles
+        and (left.weights is right.weights or _loads_once(first, second))
+        and (left.tile_bytes == right.tile_bytes or not first.in_parts)
     )
 
 
-def _loads_once(one: Tiling, other: Tiling) -> bool:
+def _loads_once(first: Tiling, second: Tiling) -> bool:
     """Return whether two tilings with the same tiles both load each chunk once.
 
     Resident weights are excluded: plans must keep that choice (`search`).
     """
-    if Weights.RESIDENT in (one.limits.weights, other.limits.weights):
+    if Weights.RESIDENT in (first.limits.weights, second.limits.weights):
         return False
-    used = one.used_chunks
+    used = first.used_chunks
     return len([chunk for chunk, _same_chunk in itertools.groupby(used)]) == len(set(used))

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from matloom.arch.config import Config
 from matloom.schedule.tiling.prologue import PrologueSums
-from matloom.select.exec_steps import Box, box, narrowed
+from matloom.select.exec_steps import Box, input_region, limit_steps
 from matloom.select.stage import ArrayStage
 
 
@@ -109,10 +109,10 @@ def exec_fields(stage: ArrayStage, tile: ArrayTile, config: Config) -> dict[str,
     fields = stage.loop_nest.fields(rows, columns, tile.first_block)
     if tile.row_step > 1:
         fields |= {"height": tile.height, "y_step": tile.row_step * fields["y_step"]}
-    return narrowed(fields, tile.first_step, tile.end_step, config.rows)
+    return limit_steps(fields, tile.first_step, tile.end_step, config.rows)
 
 
 def input_box(stage: ArrayStage, tile: ArrayTile, config: Config) -> Box:
     """Return the part of the image that a tile reads."""
     blocks = tile.end_block - tile.first_block
-    return box(stage, exec_fields(stage, tile, config), blocks, config.rows)
+    return input_region(stage, exec_fields(stage, tile, config), blocks, config.rows)

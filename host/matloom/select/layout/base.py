@@ -230,7 +230,7 @@ class OutputLayout(ABC):
         """
         return ()
 
-    def finished(self, tile: Outputs) -> int:
+    def complete_bytes(self, tile: Outputs) -> int:
         """Return the leading bytes that are complete after the last tile of a row of tiles.
 
         Tiles come in the order of images and rows.

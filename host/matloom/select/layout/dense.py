@@ -68,7 +68,7 @@ class Dense(OutputLayout):
             yield whole._replace(first_byte=whole.first_byte + limb * self.size, limb=limb)
 
 
-def apart(layout: OutputLayout, tile: Outputs) -> Iterator[Write]:
+def staged_writes(layout: OutputLayout, tile: Outputs) -> Iterator[Write]:
     """Yield the writes of a staged tile: its positions, for each limb."""
     size = layout.grid.bytes_in(tile)
     row_step = size * (tile.end_x - tile.first_x)

@@ -66,21 +66,21 @@ class Placed(OutputLayout):
         first = self.offset + image * self.image_step
         return first + row * self.row_step + x * self.x_step + block * self.grid.block_bytes
 
-    def finished(self, tile: Outputs) -> int:
+    def complete_bytes(self, tile: Outputs) -> int:
         """Return the complete bytes: none until this stage is complete."""
         last = tile.image + 1 == self.grid.images and tile.end_row == self.grid.rows
         return self.complete if last else 0
 
-    def taken(self, maker: OutputLayout) -> "Placed | None":
+    def for_producer(self, producer: OutputLayout) -> "Placed | None":
         """Return the layout with which the producer of a copied tensor can write the copy itself.
 
         None if this stage does more than copy, or the steps are too large for POST.
         """
-        if not self.line or not isinstance(maker, Dense) or maker.limbs > 1:
+        if not self.line or not isinstance(producer, Dense) or producer.limbs > 1:
             return None
-        grid = maker.grid
+        grid = producer.grid
         sizes = (grid.position_bytes, grid.row_bytes, grid.rows * grid.row_bytes)
-        if self.line not in (*sizes, maker.size):
+        if self.line not in (*sizes, producer.size):
             return None
         # Positions within a line stay contiguous; only lines move apart.
         x_step, row_step, image_step = (
@@ -93,7 +93,7 @@ class Placed(OutputLayout):
         )
 
 
-def interleaved(
+def interleaved_layout(
     size: tuple[int, int], channels: int, *, steps: tuple[int, int], first: tuple[int, int]
 ) -> Callable[..., Placed] | None:
     """Return a function that gives the layout of every n-th row and position; None if too large.

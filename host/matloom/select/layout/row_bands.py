@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 
 from matloom.arch.config import WINDOW_TAPS, Config
 from matloom.arch.isa import Destination, Source
-from matloom.select.context import constant, unchanged
+from matloom.select.context import add_bias_only, constant_post
 from matloom.select.layout.base import Fields, OnChipLayout, Outputs, Write
 from matloom.select.layout.dense import Dense, DenseInput
 from matloom.select.loop_nest import LoopNest
 from matloom.select.operand import Constant
 from matloom.select.sliding import SlidingWindow
 from matloom.select.stage import ArrayStage, OutputRegion, Stage
-from matloom.select.weights import repeated_columns, repeated_parameters
+from matloom.select.weights import repeat_columns, repeat_parameters
 
 #: Maximum number of neighbouring positions in the columns of a producer. To write only the second,
 #: POST also writes the first, to bytes that are still unused; there is no such place for more.
@@ -118,7 +118,7 @@ class RowBands(OnChipLayout):
         They do not overwrite any position of the tensor.
         """
         for byte in (self.channels, (self.rows - 1) * self.row_bytes):
-            yield self._copy(byte, byte) | constant(self.pad_value)
+            yield self._copy(byte, byte) | constant_post(self.pad_value)
 
     def copies(self, tile: Outputs) -> Iterator[Fields]:
         """Yield the fields of POSTs that copy the rows just written that both bands need.
@@ -144,7 +144,7 @@ class RowBands(OnChipLayout):
             "x_step": self.position_bytes,
             "source_addr": source,
             "dest_addr": target,
-            **unchanged(),
+            **add_bias_only(),
         }
 
     def tiled_rows(self, rows: int) -> int:
@@ -215,7 +215,7 @@ def in_bands(
     return rewritten, sizes
 
 
-def _layout(maker: ArrayStage, layer: ArrayStage, config: Config) -> RowBands | None:
+def _layout(producer: ArrayStage, layer: ArrayStage, config: Config) -> RowBands | None:
     """Return the layout between a convolution and a 3x3 window layer, or None."""
     window, rows = layer.loop_nest, layer.grid.rows
     if not isinstance(window, SlidingWindow) or 2 * window.depth > config.columns:
@@ -225,14 +225,14 @@ def _layout(maker: ArrayStage, layer: ArrayStage, config: Config) -> RowBands | 
         return None
     if not _is_plain(layer) or rows != layer.input_layout.rows or rows % 2 or rows < _LEAST_ROWS:
         return None
-    if not isinstance(maker.loop_nest, LoopNest):
+    if not isinstance(producer.loop_nest, LoopNest):
         return None
-    packed, rest = divmod(maker.grid.position_bytes, window.depth)
-    if not _is_plain(maker) or rest or packed > _MOST_PACKED:
+    packed, rest = divmod(producer.grid.position_bytes, window.depth)
+    if not _is_plain(producer) or rest or packed > _MOST_PACKED:
         return None
-    if (maker.grid.rows, maker.grid.width * packed) != (rows, window.in_width):
+    if (producer.grid.rows, producer.grid.width * packed) != (rows, window.in_width):
         return None
-    layout = RowBands(grid=maker.grid, channels=window.depth, pad_value=window.pad_value)
+    layout = RowBands(grid=producer.grid, channels=window.depth, pad_value=window.pad_value)
     return layout if layout.size <= config.spad_bytes else None
 
 
@@ -242,21 +242,21 @@ def _is_plain(stage: ArrayStage) -> bool:
     return one and stage.makes_dense_bytes
 
 
-def _takes_bands(reader: ArrayStage, layout: RowBands, config: Config) -> bool:
+def _takes_bands(consumer: ArrayStage, layout: RowBands, config: Config) -> bool:
     """Return whether a stage is a 1x1 convolution that can read the result."""
-    nest = reader.loop_nest
+    nest = consumer.loop_nest
     if type(nest) is not LoopNest:
         return False
-    single = nest.steps == nest.y_step == reader.grid.images == len(reader.regions) == 1
+    single = nest.steps == nest.y_step == consumer.grid.images == len(consumer.regions) == 1
     dense = nest.x_step == layout.channels and nest.oc_step == nest.pad_top == 0
-    rows = reader.input_layout.rows == reader.grid.rows == layout.grid.rows
-    bytes_alone = reader.addend is None and reader.weights.steps == 1
+    rows = consumer.input_layout.rows == consumer.grid.rows == layout.grid.rows
+    bytes_alone = consumer.addend is None and consumer.weights.steps == 1
     if not (single and dense and rows and bytes_alone) or nest.pad_left_bytes:
         return False
-    if not isinstance(reader.weights, Constant):
+    if not isinstance(consumer.weights, Constant):
         return False
     # A run of several taps would need the next position, which is elsewhere.
-    tiles = reader.weights.tiles.reshape(-1, config.rows, config.columns)
+    tiles = consumer.weights.tiles.reshape(-1, config.rows, config.columns)
     return not tiles[:, layout.channels :].any()
 
 
@@ -280,18 +280,18 @@ def _layer(layer: ArrayStage, layout: RowBands, config: Config) -> ArrayStage:
         output_layout=Dense(grid=grid),
         loop_nest=BandedWindow(**{**vars(layer.loop_nest), **stored}),
         regions=(replace(region, end_row=layout.half),),
-        weights=Constant(tiles=repeated_columns(tiles, layout.channels, config.columns)),
-        params=repeated_parameters(layer.params, layout.channels, config.columns),
+        weights=Constant(tiles=repeat_columns(tiles, layout.channels, config.columns)),
+        params=repeat_parameters(layer.params, layout.channels, config.columns),
     )
 
 
-def _reader(reader: ArrayStage, layout: RowBands) -> ArrayStage:
+def _reader(consumer: ArrayStage, layout: RowBands) -> ArrayStage:
     """Return the convolution on the result: the rows of one band, then those of the other."""
     nest = BandedLoopNest(
-        **{**vars(reader.loop_nest), "x_step": 2 * layout.channels},
+        **{**vars(consumer.loop_nest), "x_step": 2 * layout.channels},
         half=layout.half,
         channels=layout.channels,
     )
-    result = DenseInput(rows=layout.half, row_bytes=2 * reader.input_layout.row_bytes)
-    regions = _split_region(reader.regions, layout.half)
-    return replace(reader, input_layout=result, loop_nest=nest, regions=regions)
+    result = DenseInput(rows=layout.half, row_bytes=2 * consumer.input_layout.row_bytes)
+    regions = _split_region(consumer.regions, layout.half)
+    return replace(consumer, input_layout=result, loop_nest=nest, regions=regions)

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from matloom.arch.config import WINDOW_TAPS, Config
 from matloom.arch.isa import Destination, Opcode, Source, largest
-from matloom.select.context import constant
+from matloom.select.context import constant_post
 from matloom.select.layout.base import Fields, OnChipLayout, Outputs, Write
 from matloom.select.loop_nest import LoopNest, SingleSums
 from matloom.select.sliding import LONGEST_LINE, SlidingWindow
@@ -118,7 +118,7 @@ class SpaceToDepth(OnChipLayout):
             "dest_pitch": self.plane_bytes,
             "height": self.grid.blocks,
             "tail": self.channels,
-            **constant(self.pad_value),
+            **constant_post(self.pad_value),
         }
         x_step, _row_step = self.strides
         if self.above:
@@ -228,28 +228,28 @@ def in_blocks(
     return rewritten, sizes
 
 
-def _layout(maker: ArrayStage, reader: ArrayStage, config: Config) -> SpaceToDepth | None:
+def _layout(producer: ArrayStage, consumer: ArrayStage, config: Config) -> SpaceToDepth | None:
     """Return the layout between a convolution and a 3x3 layer of stride 2, or None.
 
     The layer may pad by at most one position on each side.
     """
-    window = reader.loop_nest
+    window = consumer.loop_nest
     if not isinstance(window, SlidingWindow):
         return None
     kernel = (window.kernel_rows, window.kernel_width, window.stride_x, window.y_step)
     if kernel != (WINDOW_TAPS, WINDOW_TAPS, 2, 2) or max(window.pad_top, window.pad_left) > 1:
         return None
-    height = window.pad_top + reader.input_layout.rows
+    height = window.pad_top + consumer.input_layout.rows
     width = window.pad_left + window.in_width
     # The last window ends in an existing block, or the block is all padding.
-    if 2 * reader.grid.rows > height or 2 * reader.grid.width > width:
+    if 2 * consumer.grid.rows > height or 2 * consumer.grid.width > width:
         return None
-    if reader.grid.images > 1 or reader.grid.width >= LONGEST_LINE:
+    if consumer.grid.images > 1 or consumer.grid.width >= LONGEST_LINE:
         return None
-    if not _makes_rows(maker, (reader.input_layout.rows, window.in_width), config):
+    if not _makes_rows(producer, (consumer.input_layout.rows, window.in_width), config):
         return None
     layout = SpaceToDepth(
-        grid=maker.grid, above=window.pad_top, left=window.pad_left, pad_value=window.pad_value
+        grid=producer.grid, above=window.pad_top, left=window.pad_left, pad_value=window.pad_value
     )
     if max(window.pad_top, window.pad_left) and layout.plane_bytes > _LONGEST_PITCH:
         return None

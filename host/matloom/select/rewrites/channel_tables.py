@@ -26,7 +26,7 @@ def channel_tables(staged: StagedRun) -> StagedRun:
         if not joined.isdisjoint(node.outputs):
             continue
         found = channel_function(graph, node, makers, private)
-        if found is None or not _pays(staged, found, groups, places):
+        if found is None or not _saves_cycles(staged, found, groups, places):
             continue
         made = [each.output for each in found.nodes]
         joined.update(made)
@@ -36,9 +36,9 @@ def channel_tables(staged: StagedRun) -> StagedRun:
     return staged.with_stages(groups) if joined else staged
 
 
-def _pays(
+def _saves_cycles(
     staged: StagedRun,
-    found: ChannelFunction,
+    function: ChannelFunction,
     groups: list[tuple[Stage, ...]],
     places: dict[int, int],
 ) -> bool:
@@ -47,30 +47,30 @@ def _pays(
     A stage that only looks up is part of another one anyway. A table is filled for each block of
     channels, and once more for each tile but one.
     """
-    config, size = staged.config, staged.graph.tensors[found.source].size
-    channels, columns = len(found.table), config.columns
-    if not found.differs or (channels % columns and columns % channels):
+    config, size = staged.config, staged.graph.tensors[function.source].size
+    channels, columns = len(function.table), config.columns
+    if not function.differs or (channels % columns and columns % channels):
         return False
     if size % max(channels, columns):
         return False
     vectors, blocks = size // columns, max(1, channels // columns)
-    replaced = (stage for node in found.nodes for stage in groups[places[node.output]])
+    replaced = (stage for node in function.nodes for stage in groups[places[node.output]])
     passes = sum(stage.post_passes for stage in replaced if not stage.is_lookup_only)
-    passes -= not _rides_along(staged, found, groups)
+    passes -= not _joins_producer(staged, function, groups)
     tiles = -(-vectors // (blocks * (config.acc_entries // 2)))
     fills = 1 + tiles * (blocks - 1)
     return passes * vectors > fills * fill_cycles(config) + _load_cycles(blocks, config)
 
 
-def _rides_along(
-    staged: StagedRun, found: ChannelFunction, groups: list[tuple[Stage, ...]]
+def _joins_producer(
+    staged: StagedRun, function: ChannelFunction, groups: list[tuple[Stage, ...]]
 ) -> bool:
     """Return whether the stage that makes the source can look the results up."""
-    graph, name = staged.graph, staged.names[found.source]
-    inside = {node.index for node in found.nodes}
-    alone = all(graph.nodes[at].index in inside for at in graph.consumers[found.source])
+    graph, name = staged.graph, staged.names[function.source]
+    inside = {node.index for node in function.nodes}
+    alone = all(graph.nodes[at].index in inside for at in graph.consumers[function.source])
     makers = [stage for group in groups for stage in group if stage.output == name]
-    blocks = max(1, len(found.table) // staged.config.columns)
+    blocks = max(1, len(function.table) // staged.config.columns)
     if not alone or name in staged.kept or len(makers) != 1:
         return False
     return makers[0].looks_up_channels(blocks, staged.config.columns)
@@ -86,18 +86,18 @@ def _load_cycles(blocks: int, config: Config) -> int:
     return blocks * config.columns * 256 // config.bus_bytes
 
 
-def _stage(staged: StagedRun, found: ChannelFunction) -> VectorStage:
+def _stage(staged: StagedRun, function: ChannelFunction) -> VectorStage:
     """Return the stage that looks results up."""
-    graph, last = staged.graph, found.nodes[-1]
+    graph, last = staged.graph, function.nodes[-1]
     output = graph.tensors[last.output]
     return VectorStage(
         name=f"{last.op}_{last.index}",
-        nodes=tuple(node.index for node in found.nodes),
-        inputs=(staged.names[found.source],),
+        nodes=tuple(node.index for node in function.nodes),
+        inputs=(staged.names[function.source],),
         output=staged.names[last.output],
         size=output.size,
         tile_unit=tile_unit(output),
         posts=requantise_posts(0, SAME_SCALE),
-        table=table_blocks(found.table, staged.config.columns),
+        table=table_blocks(function.table, staged.config.columns),
         is_lookup_only=True,
     )

@@ -3,7 +3,7 @@
 from collections import Counter
 from dataclasses import replace
 
-from matloom.select.context import unchanged
+from matloom.select.context import add_bias_only
 from matloom.select.layout.placed import Placed
 from matloom.select.rewrites.staged_run import StagedRun
 from matloom.select.stage import ArrayStage, Stage
@@ -47,5 +47,5 @@ def _copies_bytes(stage: Stage) -> bool:
         and stage.pools
         and stage.steps == 1
         and stage.table is None
-        and all(region.post == unchanged() for region in stage.regions)
+        and all(region.post == add_bias_only() for region in stage.regions)
     )

@@ -26,12 +26,12 @@ def elide_copies(staged: StagedRun) -> StagedRun:
         (name,) = copy.inputs
         if name in kept or readers[name] > 1 or len(makers.get(name, ())) != 1:
             continue
-        maker = _moved(makers[name][0], copy)
+        maker = _with_destination(makers[name][0], copy)
         if maker is not None:
             changed[id(makers[name][0])], changed[id(copy)] = maker, None
     if not changed:
         return staged
-    return staged.with_stages(_finished(_present(stages, changed)))
+    return staged.with_stages(_mark_last_writers(_apply_changes(stages, changed)))
 
 
 def elide_panel_copies(staged: StagedRun) -> StagedRun:
@@ -50,24 +50,24 @@ def elide_panel_copies(staged: StagedRun) -> StagedRun:
         if layout is not None and isinstance(makers[0], ArrayStage) and makers[0].makes_dense_bytes:
             maker = replace(makers[0], output=weights.tensor, output_layout=layout)
             changed |= {id(makers[0]): maker, **dict.fromkeys(map(id, readers))}
-    return staged.with_stages(_present(stages, changed)) if changed else staged
+    return staged.with_stages(_apply_changes(stages, changed)) if changed else staged
 
 
-def _present(groups: Iterable[Iterable[Stage]], changed: _Changed) -> list[list[Stage]]:
+def _apply_changes(groups: Iterable[Iterable[Stage]], changed: _Changed) -> list[list[Stage]]:
     """Return the stages with `changed` applied, by id; None removes a stage."""
     new = [[changed.get(id(stage), stage) for stage in group] for group in groups]
     return [[stage for stage in group if stage is not None] for group in new]
 
 
-def _moved(maker: Stage, copy: Stage) -> ArrayStage | None:
+def _with_destination(maker: Stage, copy: Stage) -> ArrayStage | None:
     """Return the producer, writing to the destination of the copy; None if it cannot."""
     if not isinstance(maker, ArrayStage) or not isinstance(copy.output_layout, Placed):
         return None
-    layout = copy.output_layout.taken(maker.output_layout)
+    layout = copy.output_layout.for_producer(maker.output_layout)
     return None if layout is None else replace(maker, output=copy.output, output_layout=layout)
 
 
-def _finished(groups: list[list[Stage]]) -> list[list[Stage]]:
+def _mark_last_writers(groups: list[list[Stage]]) -> list[list[Stage]]:
     """Return the stages, with the last writer of each tensor marked."""
     sizes: dict[str, int] = {}
     for stage in (stage for group in groups for stage in group):

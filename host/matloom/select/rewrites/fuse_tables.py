@@ -46,7 +46,7 @@ def _only_looks_up(stage: Stage) -> bool:
 
 
 def _joins(producer: Stage, stage: Stage) -> bool:
-    """Return whether a producer can perform a lookup."""
+    """Return whether the producer's POSTs can perform the lookup of a stage."""
     table = stage.table
     assert table is not None
     if producer.whole_rows:
@@ -59,12 +59,12 @@ def _with_table(producer: Stage, stage: Stage) -> Stage:
     table = stage.table
     assert table is not None
     if producer.table is not None:
-        table = _composed(table, producer.table)
+        table = _compose(table, producer.table)
     return replace(producer, output=stage.output, table=table)
 
 
-def _composed(last: Array, first: Array) -> Array:
-    """Return the table of two lookups in sequence, of which either may be by channel."""
+def _compose(last: Array, first: Array) -> Array:
+    """Return the table that does two lookups in sequence; either may be by channel."""
     if last.ndim == 1 or first.ndim == 1:
         return last[..., first]
     return np.take_along_axis(last, first.astype(int), axis=-1)

@@ -79,7 +79,7 @@ def _read_planes(stage: Stage, planes: ImagePlanes, config: Config) -> ArrayStag
         return None
     if stage.input_layout != dense or any(step % depth for step in steps.values()):
         return None
-    tiles = _widened(stage.weights.tiles, nest, planes, config)
+    tiles = _widen_tiles(stage.weights.tiles, nest, planes, config)
     blocks = tiles.shape[1] // (config.rows * config.columns * nest.kernel_rows * nest.kernel_cols)
     steps = {name: step // depth * planes.channels for name, step in steps.items()}
     return replace(
@@ -91,7 +91,7 @@ def _read_planes(stage: Stage, planes: ImagePlanes, config: Config) -> ArrayStag
     )
 
 
-def _widened(tiles: Array, nest: LoopNest, planes: ImagePlanes, config: Config) -> Array:
+def _widen_tiles(tiles: Array, nest: LoopNest, planes: ImagePlanes, config: Config) -> Array:
     """Return weight tiles whose positions have a byte for each channel; others are zero."""
     count, depth, run = len(tiles), planes.planes, nest.blocks * config.rows
     runs = tiles.reshape(count, nest.kernel_rows, nest.kernel_cols, run, config.columns)
@@ -113,10 +113,10 @@ def _is_faster(
     planes = stage.input_layout
     beats = planes.source_rows * -(-planes.source_row_bytes // config.bus_bytes)
     loaded = beats * planes.channels
-    return max(_streamed(stage), loaded) < sum(map(_streamed, (*transposes, plain)))
+    return max(_streamed_vectors(stage), loaded) < sum(map(_streamed_vectors, (*transposes, plain)))
 
 
-def _streamed(stage: Stage) -> int:
+def _streamed_vectors(stage: Stage) -> int:
     """Return the vectors that a stage streams."""
     if not isinstance(stage, ArrayStage):
         return 0

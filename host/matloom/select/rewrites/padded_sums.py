@@ -28,7 +28,7 @@ def padded_sums(staged: StagedRun) -> StagedRun:
         padded = next((each for each in stage.inputs if each in pads), None)
         if padded is None or not isinstance(stage, VectorStage) or not groups[pads[padded]]:
             continue
-        changed = _narrowed(staged, stage, staged.run.nodes[pads[padded]], padded)
+        changed = _with_narrow_input(staged, stage, staged.run.nodes[pads[padded]], padded)
         if changed is not None:
             groups[pads[padded]], groups[at] = (), (changed,)
     return staged if groups == list(staged.stages) else staged.with_stages(groups)
@@ -44,7 +44,9 @@ def _pads_channels(staged: StagedRun, node: Node) -> bool:
     return last and value == output.zero_point and output.dtype == "int8"
 
 
-def _narrowed(staged: StagedRun, stage: VectorStage, pad: Node, padded: str) -> VectorStage | None:
+def _with_narrow_input(
+    staged: StagedRun, stage: VectorStage, pad: Node, padded: str
+) -> VectorStage | None:
     """Return the stage of an ADD that reads what PAD reads; None if it cannot."""
     source, output = (staged.graph.tensors[each] for each in (pad.inputs[0], pad.outputs[0]))
     shorter, period = source.shape[-1], output.shape[-1]

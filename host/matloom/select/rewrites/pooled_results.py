@@ -11,7 +11,7 @@ from matloom.select.stage import ArrayStage, OutputRegion, Stage
 
 
 def pooled_results(staged: StagedRun) -> StagedRun:
-    """Return a run in which stages make the maxima that only a MAX_POOL_2D makes of their results.
+    """Return a run whose stages write maxima of blocks where only a MAX_POOL_2D reads results.
 
     Rows and positions beyond the last whole block are not computed.
     """
@@ -32,13 +32,13 @@ def pooled_results(staged: StagedRun) -> StagedRun:
         if not isinstance(maker, ArrayStage) or not isinstance(pool, ArrayStage):
             continue
         if _makes_sums(maker, pool, staged.config):
-            groups[places[name]], groups[at] = (*first, _pooled(maker, pool)), ()
+            groups[places[name]], groups[at] = (*first, _with_pooling(maker, pool)), ()
             places[pool.output] = places[name]
     return staged if groups == list(staged.stages) else staged.with_stages(groups)
 
 
 def _makes_sums(stage: ArrayStage, pool: ArrayStage, config: Config) -> bool:
-    """Return whether POST can pool the results of a stage: bytes of sums with one set of fields."""
+    """Return whether the POSTs of a stage can write the maxima of blocks instead of its results."""
     if stage.computed is not None or stage.limited:
         return False
     grid, result, read = stage.grid, pool.grid, pool.input_layout
@@ -54,7 +54,7 @@ def _makes_sums(stage: ArrayStage, pool: ArrayStage, config: Config) -> bool:
 
 
 def _of_blocks(grid: Grid) -> Grid:
-    """Return the grid of the whole blocks of a grid."""
+    """Return the part of a grid that consists of whole blocks."""
     return replace(grid, rows=grid.rows // SIDE, width=grid.width // SIDE)
 
 
@@ -62,7 +62,7 @@ def _extent(grid: Grid) -> tuple[int, ...]:
     return grid.images, grid.rows, grid.width, grid.position_bytes
 
 
-def _pooled(stage: ArrayStage, pool: ArrayStage) -> ArrayStage:
+def _with_pooling(stage: ArrayStage, pool: ArrayStage) -> ArrayStage:
     """Return the stage whose POSTs write the maxima of its results."""
     (region,), grid = stage.regions, _of_blocks(stage.grid)
     return replace(

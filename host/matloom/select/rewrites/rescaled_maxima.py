@@ -10,8 +10,8 @@ import numpy as np
 from matloom.arch.config import Config
 from matloom.arch.numerics import LARGER_BITS, quantize_multiplier, requantize, wrap32
 from matloom.ir.graph import Array, Node, Op
-from matloom.select.context import unchanged
-from matloom.select.extremes import Compared, with_scales
+from matloom.select.context import add_bias_only
+from matloom.select.extremes import ByteComparison, with_scales
 from matloom.select.limited_scales import ROUNDINGS
 from matloom.select.lookup import table_of
 from matloom.select.rewrites.staged_run import StagedRun
@@ -35,20 +35,20 @@ def rescaled_maxima(staged: StagedRun) -> StagedRun:
             (lookup,) = group
             alone = readers[lookup.output] == 1 < readers[lookup.inputs[0]]
             places |= {lookup.output: at} if alone else {}
-        for name in _compared(node, group):
+        for name in _compared_tensors(node, group):
             if name not in places or name in staged.kept:
                 continue
             (stage,), (lookup,) = groups[at], groups[places[name]]
             # Only stages of the array have an addend.
             compared = cast(ArrayStage, stage)
-            changed = _rescaled(compared, lookup, staged.run.nodes[places[name]], staged)
+            changed = _with_rescaling(compared, lookup, staged.run.nodes[places[name]], staged)
             if changed is not None:
                 groups[places[name]], groups[at] = (), (changed,)
                 break
     return staged if groups == list(staged.stages) else staged.with_stages(groups)
 
 
-def _compared(node: Node, group: tuple[Stage, ...]) -> tuple[str, ...]:
+def _compared_tensors(node: Node, group: tuple[Stage, ...]) -> tuple[str, ...]:
     """Return the names of two tensors that a stage compares, or nothing."""
     if node.op is not Op.MAXIMUM or len(group) != 1 or group[0].addend is None:
         return ()
@@ -61,7 +61,9 @@ def _rescales(staged: StagedRun, node: Node) -> bool:
     return node.op is Op.QUANTIZE and set(ends) == {"int8"}
 
 
-def _rescaled(stage: ArrayStage, before: Stage, node: Node, staged: StagedRun) -> ArrayStage | None:
+def _with_rescaling(
+    stage: ArrayStage, before: Stage, node: Node, staged: StagedRun
+) -> ArrayStage | None:
     """Return the stage that compares the input of a QUANTIZE; None if no scales make it exact."""
     graph, config = staged.graph, staged.config
     source, output = (graph.tensors[number] for number in (*node.inputs, *node.outputs))
@@ -74,8 +76,8 @@ def _rescaled(stage: ArrayStage, before: Stage, node: Node, staged: StagedRun) -
 
 
 def comparison(
-    wanted: Array, ratio: float, zeros: tuple[int, int], config: Config
-) -> Compared | None:
+    expected: Array, ratio: float, zeros: tuple[int, int], config: Config
+) -> ByteComparison | None:
     """Return the comparison of a rescaled byte with another byte; None if none is exact.
 
     A sum is ``weight * byte``, and a result ``zero + (sum + bias) * ratio / weight``. The other
@@ -83,14 +85,14 @@ def comparison(
 
     Parameters
     ----------
-    wanted:
+    expected:
         The rescaled byte of each unsigned byte, int8 (256,).
     ratio:
         Scale of the byte divided by that of results.
     zeros:
         Zero points of both.
     """
-    wanted = np.roll(wanted, 128).astype(np.int64)
+    expected = np.roll(expected, 128).astype(np.int64)
     rules = [rule for rule in ROUNDINGS if rule in config.roundings]
     for weight, bias, limit_bias in _choices(ratio, zeros):
         scale = quantize_multiplier(ratio / weight)
@@ -100,10 +102,10 @@ def comparison(
             sums = requantize(wrap32(weight * _EVERY + bias), *scale, rule)
             same = requantize(wrap32(limits + bias), *scale, rule) + zeros[1]
             rescaled = np.clip(sums + zeros[1], -128, 127)
-            if np.array_equal(rescaled, wanted) and np.array_equal(same, _EVERY):
-                result = {**unchanged(bias), "rounding": rule, "output_zero": zeros[1]}
+            if np.array_equal(rescaled, expected) and np.array_equal(same, _EVERY):
+                result = {**add_bias_only(bias), "rounding": rule, "output_zero": zeros[1]}
                 limit = {"rounding": rules[0], "bias": limit_bias}
-                return Compared(
+                return ByteComparison(
                     weight=weight,
                     limit={**limit, "multiplier": int(inverse[0]), "shift": int(inverse[1])},
                     result={**result, "multiplier": int(scale[0]), "shift": int(scale[1])},

@@ -9,8 +9,8 @@ from matloom.ir.graph import Array, Graph, Node, Op
 from matloom.ir.scales import product_multiplier, states_multipliers
 from matloom.ir.shapes import IMAGE_RANK
 from matloom.kernels.kernels import kernel_of
-from matloom.select.context import unchanged
-from matloom.select.copies import planes
+from matloom.select.context import add_bias_only
+from matloom.select.copies import split_into_planes
 from matloom.select.layout.base import Grid
 from matloom.select.layout.dense import Dense, DenseInput
 from matloom.select.limited_scales import ROUNDINGS, LimitedScales, limited_scales
@@ -51,7 +51,7 @@ def scaled_maxima(staged: StagedRun) -> StagedRun:
             before = places.get(product)
             if before is None or not groups[before] or not _is_private(staged, product):
                 continue
-            stage = _limited(staged, staged.run.nodes[before], node, other)
+            stage = _maximum_stage(staged, staged.run.nodes[before], node, other)
             if stage is not None:
                 groups[before], groups[at] = (), (stage,)
                 break
@@ -65,7 +65,7 @@ def _is_private(staged: StagedRun, number: int) -> bool:
     return len(graph.consumers[number]) == 1 and number not in outside
 
 
-def _limited(staged: StagedRun, maker: Node, node: Node, other: int) -> ArrayStage | None:
+def _maximum_stage(staged: StagedRun, maker: Node, node: Node, other: int) -> ArrayStage | None:
     """Return the stage of MAXIMUM of `other` and a MUL of it; None for other graphs."""
     graph, names = staged.graph, staged.names
     if maker.op is not Op.MUL or states_multipliers(maker):
@@ -114,7 +114,7 @@ def _stage(staged: StagedRun, node: Node, source: str, scales: LimitedScales) ->
     channels = shape[-1]
     images, rows, width = shape[:-1] if len(shape) == IMAGE_RANK else (1, 1, 0)
     if not width:
-        (images, rows), width = planes(output.size // channels), 1
+        (images, rows), width = split_into_planes(output.size // channels), 1
     if width * channels > _LONGEST_ROW:
         return None
     grid = Grid(
@@ -126,7 +126,7 @@ def _stage(staged: StagedRun, node: Node, source: str, scales: LimitedScales) ->
     )
     window = dense_window(images, (rows, width), channels)
     filters = scales.weights.reshape(1, 1, channels)
-    post = {**unchanged(), "rounding": scales.rounding, "output_zero": zero, **_BY_CHANNEL}
+    post = {**add_bias_only(), "rounding": scales.rounding, "output_zero": zero, **_BY_CHANNEL}
     params = [
         parameter_blocks(bias, (multiplier, shift), config)
         for bias, multiplier, shift in (scales.results, scales.limits)

@@ -15,7 +15,7 @@ def test_banks_apart_are_exact_and_no_slower():
     graph = Chain((1, 40, 40, 8), seed=1).convolve(24).convolve(24, 3).convolve(8).graph()
     cycles = []
     for share in (1.0, 0.0):
-        with tuning.changed({"BANK_WAITS": share}):
+        with tuning.override({"BANK_WAITS": share}):
             cycles.append(compile_network(graph, SMALL, CompileOptions()).predicted_cycles)
             exact_programs(graph, SMALL, (None,))
     assert cycles[1] <= cycles[0]
@@ -26,7 +26,7 @@ def test_a_long_plan_is_emitted_only_with_banks_apart():
     graph = chain.convolve(24, 3).graph()
     known = {}
     for slots in (1 << 20, 1):
-        with tuning.changed({"LONG_SLOTS": slots, "BANK_WAITS": 1.0}):
+        with tuning.override({"LONG_SLOTS": slots, "BANK_WAITS": 1.0}):
             job = Job(config=SMALL, options=CompileOptions(tuned=False))
             (run,) = run_phases(graph, job, "schedule").values["schedule"].runs
             exact_programs(graph, SMALL, (None,))

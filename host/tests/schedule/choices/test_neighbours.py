@@ -7,7 +7,7 @@ import pytest
 
 from matloom.arch.config import PRESETS
 from matloom.compiler import CompileOptions, compile_network
-from matloom.schedule.choices.neighbours import before_pooling, followed
+from matloom.schedule.choices.neighbours import before_pooling, is_followed
 from matloom.schedule.tiling.first_tiles import first_parts, first_rows
 from matloom.select.stage import VectorStage
 from support.chain import Chain, exact_programs, executes
@@ -80,8 +80,8 @@ def test_small_tiles_before_a_pooling():
     assert before_pooling(SimpleNamespace(stages=(make, make, add, other))) == set()
     assert before_pooling(SimpleNamespace(stages=(make, make, add, make))) == set()
     segment = SimpleNamespace(stages=(make, add, pool))
-    assert [followed(segment, index) for index in range(3)] == [True, False, False]
-    assert not followed(SimpleNamespace(stages=(make, replace(add, inputs=("z",)))), 0)
+    assert [is_followed(segment, index) for index in range(3)] == [True, False, False]
+    assert not is_followed(SimpleNamespace(stages=(make, replace(add, inputs=("z",)))), 0)
 
 
 def test_windows_stream_few_lines_twice():

@@ -79,7 +79,7 @@ def test_live_ranges_of_all_lengths_are_found():
 def earliest(space, size, firsts, last, rest=0):
     """Return the address and the first slot of a placed buffer; None without room."""
     reads = (last, last)
-    placed = space.taken(size, firsts, last, high=False, reads=reads, rest=rest)
+    placed = space.place_earliest(size, firsts, last, high=False, reads=reads, rest=rest)
     return placed and (placed.start, max(placed.first, firsts.start))
 
 
@@ -128,14 +128,14 @@ def test_where_it_looks_changes_no_place(monkeypatch, few, avoid_conflicts):
     spaces = [Allocator(512, CONFIG, avoid_conflicts=avoid_conflicts) for _ in range(2)]
     places = []
     for begin in range(0, 400, 20):
-        spaces[0].look_at(begin, begin + 40)
+        spaces[0].focus(begin, begin + 40)
         for _ in range(12):
             first = begin + draw.randint(2, 30)
             firsts = range(first, first + draw.randint(1, 20))
             last, size = firsts.stop + draw.randint(0, 8), draw.randint(1, 200)
             asked = {"high": draw.random() < 0.5, "reads": (firsts.stop, last), "rest": 2}
-            places.append(spaces[0].taken(size, firsts, last, **asked))
-            assert places[-1] == spaces[1].taken(size, firsts, last, **asked)
+            places.append(spaces[0].place_earliest(size, firsts, last, **asked))
+            assert places[-1] == spaces[1].place_earliest(size, firsts, last, **asked)
     assert places.count(None) > 10
     assert len(set(places)) > 100
 

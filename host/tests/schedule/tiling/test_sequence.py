@@ -4,7 +4,7 @@ from matloom.arch.config import PRESETS
 from matloom.arch.machine import Machine
 from matloom.schedule.params import UNBOUNDED, TilingParams, Weights
 from matloom.schedule.segment import Segment
-from matloom.schedule.tiling.sequence import _interleaved, _stage_slots, sequence
+from matloom.schedule.tiling.sequence import _interleave, _stage_slots, sequence
 from matloom.schedule.tiling.tiles import VectorTile
 from matloom.schedule.tiling.vector import VectorTiling
 from matloom.select.stage import VectorStage
@@ -85,7 +85,7 @@ def test_tiles_that_read_back_keep_pace_with_their_producer():
     )
     assert [each.size for each in reader.input_ranges] == [8] * len(tiles)
     assert [each.start for each in reader.input_ranges[:4]] == [0, 0, 8, 8]
-    stages = [slot.stage for slot in _interleaved(0, _stage_slots(maker, 0), maker, reader, 1)]
+    stages = [slot.stage for slot in _interleave(0, _stage_slots(maker, 0), maker, reader, 1)]
     assert stages == [0, 0, 0, *(1, 0) * 13, 1, 1, 1]
 
 

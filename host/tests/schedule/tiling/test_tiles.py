@@ -8,7 +8,7 @@ from matloom.schedule.params import First, Last, Prologue, TilingParams, Weights
 from matloom.schedule.tiling.byte_ranges import cut_vector
 from matloom.schedule.tiling.cutting import chunks, cut_array
 from matloom.schedule.tiling.tiles import exec_fields, input_box
-from matloom.select.exec_steps import narrowed, parts
+from matloom.select.exec_steps import limit_steps, split_k_parts
 from matloom.select.stage import VectorStage
 from support.stages import stage_of
 
@@ -76,13 +76,13 @@ def test_a_tile_reads_the_rows_under_its_kernel():
 @pytest.mark.parametrize("most_steps", [1, 2, 5, 7, 20])
 def test_parts_of_a_reduction_make_each_step_once(most_steps):
     stage = _stage(kernel=3)
-    found = parts(stage, most_steps=most_steps, input_bytes=1 << 20, array_rows=CONFIG.rows)
+    found = split_k_parts(stage, most_steps=most_steps, input_bytes=1 << 20, array_rows=CONFIG.rows)
     assert [step for first, end in found for step in range(first, end)] == list(
         range(stage.loop_nest.steps)
     )
     whole = stage.loop_nest.fields((0, 1), (0, 1), 0)
     for first, end in found:
-        part = narrowed(whole, first, end, CONFIG.rows)
+        part = limit_steps(whole, first, end, CONFIG.rows)
         assert part["kernel_rows"] * part["kernel_cols"] * part["blocks"] == end - first
         assert end - first <= most_steps
 
@@ -102,7 +102,7 @@ def test_one_exec_makes_whole_turns_of_a_loop():
             "one row, or blocks of one column"
         )
         with pytest.raises(ValueError, match=f"^{sentence}$"):
-            narrowed(fields, first, end, CONFIG.rows)
+            limit_steps(fields, first, end, CONFIG.rows)
 
 
 @pytest.mark.parametrize("dilation", [1, 2], ids=["runs", "columns apart"])

@@ -5,7 +5,7 @@ import pytest
 
 from matloom.select.layout import dense
 from matloom.select.layout.base import Grid, Transfer
-from matloom.select.layout.dense import Dense, DenseInput, apart
+from matloom.select.layout.dense import Dense, DenseInput, staged_writes
 
 from .conftest import tile_of
 
@@ -32,7 +32,7 @@ def test_limbs_are_tensors_one_after_the_other():
 
 def test_a_separate_tile_is_its_own_array():
     layout = Dense(grid=GRID, limbs=2)
-    low, high = apart(layout, tile_of(layout, (1, 3), blocks=(1, 3), xs=(1, 4)))
+    low, high = staged_writes(layout, tile_of(layout, (1, 3), blocks=(1, 3), xs=(1, 4)))
     # Two rows of three positions of 7 bytes.
     assert low[:4] == (0, 7, 21, 7)
     assert high[:4] == (42, 7, 21, 7)

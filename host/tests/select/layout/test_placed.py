@@ -28,8 +28,8 @@ def test_two_parts_make_a_concatenation(written, outputs_of):
 
 def test_nothing_is_complete_before_the_last_tile():
     layout = Placed(grid=GRID, offset=0, x_step=10, row_step=40, image_step=120, complete=120)
-    assert layout.finished(tile_of(layout, (0, 2))) == 0
-    assert layout.finished(tile_of(layout, (2, 3))) == 120
+    assert layout.complete_bytes(tile_of(layout, (0, 2))) == 0
+    assert layout.complete_bytes(tile_of(layout, (2, 3))) == 120
 
 
 def copying(line):

@@ -20,7 +20,7 @@ from matloom.select.build import Convolution, convolution_stage
 from matloom.select.layout.base import Transfer
 from matloom.select.layout.row_folding import RowFolding
 from matloom.select.requantisation import Requantisation
-from matloom.select.row_folds import fastest, rearranged
+from matloom.select.row_folds import fastest, fold_filters
 from matloom.select.window import Window
 from matloom.verification.random_layers import random_layer
 from support.chain import Chain, exact_programs, executes
@@ -128,7 +128,7 @@ def test_rearranged_filters_give_equal_results(channels, seed):
         rows=25 + (-(-10 // channels) - 1) * channels // 2,
         fill_value=0,
     )
-    window, thick = rearranged(KEYWORDS, filters, rows)
+    window, thick = fold_filters(KEYWORDS, filters, rows)
     found = sums(tensor_of(rows, image), thick, window)
     assert (found == sums(image[..., None], filters, KEYWORDS)).all()
 

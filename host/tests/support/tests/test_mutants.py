@@ -65,11 +65,11 @@ def test_every_place_is_named(here):
 
 
 def test_a_mutant_is_wherever_its_function_was_imported():
-    right = exec_steps.narrowed
-    mutant = next(iter(mutants("matloom.select.exec_steps", ["narrowed"])))
+    right = exec_steps.limit_steps
+    mutant = next(iter(mutants("matloom.select.exec_steps", ["limit_steps"])))
     with applied(mutant):
-        assert exec_steps.narrowed is tiles.narrowed is not right
-    assert exec_steps.narrowed is tiles.narrowed is right
+        assert exec_steps.limit_steps is tiles.limit_steps is not right
+    assert exec_steps.limit_steps is tiles.limit_steps is right
     input_range = array_tiling.array_input_range
     with applied(
         next(iter(mutants("matloom.schedule.tiling.array_ranges", ["array_input_range"])))
@@ -115,16 +115,14 @@ def test_no_wrong_address_goes_unnoticed(small, function):
 
 
 def test_a_compiler_that_does_not_end_is_stopped(small):
-    text = (
-        "def narrowed(fields, first_step, end_step, array_rows):\n    while True:\n        pass\n"
-    )
+    text = "def limit_steps(*_arguments):\n    while True:\n        pass\n"
     endless = Mutant(
         module="matloom.select.exec_steps",
-        function="narrowed",
+        function="limit_steps",
         rule="as it was",
         place=0,
         line="",
-        texts=(("matloom.select.exec_steps", "narrowed", text),),
+        texts=(("matloom.select.exec_steps", "limit_steps", text),),
     )
     outcome = try_out(endless, *small, seconds=1)
     assert outcome.kind == "refused"

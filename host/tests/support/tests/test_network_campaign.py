@@ -108,7 +108,7 @@ def test_a_defect_of_the_planner_is_found(monkeypatch):
 
 def test_a_wrong_place_is_found(monkeypatch):
     """All parts of a concatenation are written to its first byte."""
-    right = elide_copies._moved
+    right = elide_copies._with_destination
 
     def wrong(maker, copy):
         made = right(maker, copy)
@@ -116,5 +116,5 @@ def test_a_wrong_place_is_found(monkeypatch):
             made, output_layout=elide_copies.replace(made.output_layout, offset=0)
         )
 
-    monkeypatch.setattr(elide_copies, "_moved", wrong)
+    monkeypatch.setattr(elide_copies, "_with_destination", wrong)
     assert failure_of(case_of(SENSITIVE)) is not None
