@@ -16,7 +16,7 @@ from matloom.select.layout.dense import Dense, DenseInput
 from matloom.select.layout.placed import interleaved_layout
 from matloom.select.loop_nest import LoopNest, Walk
 from matloom.select.operand import constant_weights
-from matloom.select.packing import packed
+from matloom.select.packing import pack_positions
 from matloom.select.requantisation import Requantisation
 from matloom.select.stage import ArrayStage
 from matloom.select.used_channels import used_channels
@@ -161,7 +161,7 @@ def convolution_stage(layer: Convolution) -> ArrayStage:
     block = accumulators * config.columns
     single_run = window.dilation_x == 1
     packs = single_run and layer.in_order and not layer.pooled
-    window, pack = packed(window, channels, block, config) if packs else (window, 1)
+    window, pack = pack_positions(window, channels, block, config) if packs else (window, 1)
     shift = window.stride_x * window.depth
     matrices = run_matrices(layer.filters, single_run=single_run, pack=pack, shift=shift)
     loop_nest = LoopNest(

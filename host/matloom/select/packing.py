@@ -10,8 +10,10 @@ from matloom.select.window import Window
 _FILLED_BLOCKS = 0.8
 
 
-def packed(window: Window, channels: int, columns: int, config: Config) -> tuple[Window, int]:
-    """Return how many adjacent output positions should share blocks of the array's columns.
+def pack_positions(
+    window: Window, channels: int, columns: int, config: Config
+) -> tuple[Window, int]:
+    """Return the window to compute, and how many of its positions share blocks of columns.
 
     They must divide the width. Where each output depends on one position alone, rows of the image
     may be joined so that they do; the window then has fewer and longer rows.
@@ -21,7 +23,7 @@ def packed(window: Window, channels: int, columns: int, config: Config) -> tuple
         return window, pack
     for rows in range(2, window.out_height + 1):
         if window.out_height % rows == 0:
-            joined = window.joined(rows)
+            joined = window.join_rows(rows)
             pack = positions_together(joined, channels, columns, config)
             if pack > 1:
                 return joined, pack

@@ -253,18 +253,18 @@ def _layout(producer: ArrayStage, consumer: ArrayStage, config: Config) -> Space
     )
     if max(window.pad_top, window.pad_left) and layout.plane_bytes > _LONGEST_PITCH:
         return None
-    return layout if _saved_cycles(layout, reader) > 0 else None
+    return layout if _saved_cycles(layout, consumer) > 0 else None
 
 
-def _saved_cycles(layout: SpaceToDepth, reader: ArrayStage) -> int:
-    """Return how many cycles fewer the reader takes, less those that more POSTs take.
+def _saved_cycles(layout: SpaceToDepth, consumer: ArrayStage) -> int:
+    """Return how many cycles fewer the consumer takes, less those that more POSTs take.
 
     Each plane has POSTs of its own for even and for odd rows. On small maps they take longer than
     the window, whose vectors are few.
     """
-    grid = reader.grid
+    grid = consumer.grid
     paired = PolyphaseWindow(channels=layout.channels, pad_value=layout.pad_value)
-    nests = reader.loop_nest, paired
+    nests = consumer.loop_nest, paired
     plain, blocks = (nest.vectors(grid.rows, grid.width) for nest in nests)
     return grid.blocks * (plain - blocks) - 2 * (grid.blocks - 1) * _POST_CYCLES
 
