@@ -20,7 +20,7 @@ from matloom.arch.memory import Memory
 from matloom.ir.graph import Graph
 from matloom.passes.choose_modes import Precision
 from matloom.schedule import Choices, CompileOptions
-from matloom.schedule.choices.chosen import from_json, to_json
+from matloom.schedule.choices.record import from_json, to_json
 from matloom.toolchain.cache import chosen_folder
 
 #: The variable that names the folder of winners.

@@ -1,6 +1,6 @@
 """Schedules stages as instructions: tiles, order, scratchpad addresses, waits, predicted cycles."""
 
-from matloom.schedule.choices.chosen import Choices
+from matloom.schedule.choices.record import Choices
 from matloom.schedule.image import ProgramImage
 from matloom.schedule.options import CompileOptions
 from matloom.schedule.plan import DoesNotFit

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from matloom.arch.memory import REFERENCE_MEMORY, Memory
-from matloom.schedule.choices.chosen import Choices
+from matloom.schedule.choices.record import Choices
 
 #: How hard to search for a fast program, in ascending order.
 EFFORTS = (0, 1, 2)

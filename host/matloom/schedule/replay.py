@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from matloom.schedule import tuning
 from matloom.schedule.cache import Cache
-from matloom.schedule.choices.chosen import Choices
 from matloom.schedule.choices.layouts import LAYOUTS
+from matloom.schedule.choices.record import Choices
 from matloom.schedule.params import ORDINARY_START
 from matloom.schedule.pipeline import evaluate, tilings_of
 from matloom.schedule.plan import DoesNotFit, ScheduleParams

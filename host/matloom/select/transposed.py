@@ -71,9 +71,9 @@ def transposed_convolution(context: Context) -> tuple[Stage, ...]:
     stages: list[Stage] = []
     for row in rows:
         size = context.output.size if row is rows[-1] else 0
-        apart = _apart(context, row, columns, size)
+        separate = _phase_stages(context, row, columns, size)
         joined = _joined_stages(context, row, columns, size)
-        stages += joined if joined and _vectors(joined) < _vectors(apart) else apart
+        stages += joined if joined and _vectors(joined) < _vectors(separate) else separate
     return tuple(stages)
 
 
@@ -85,7 +85,9 @@ def _vectors(stages: list[ArrayStage]) -> int:
     )
 
 
-def _apart(context: Context, row: _Phase, columns: list[_Phase], size: int) -> list[ArrayStage]:
+def _phase_stages(
+    context: Context, row: _Phase, columns: list[_Phase], size: int
+) -> list[ArrayStage]:
     """Return a stage for each phase of a row; `size` bytes are complete after the last one."""
     attributes = context.node.attributes_as(TransposeConv)
     outputs = context.filters.shape[0]

@@ -16,7 +16,7 @@ from matloom.arch.config import Config
 from matloom.ir.graph import Graph, Op
 from matloom.ir.text import to_text
 from matloom.schedule import CompileOptions
-from matloom.schedule.choices.chosen import to_json
+from matloom.schedule.choices.record import to_json
 from matloom.toolchain.cache import cache_folder
 
 

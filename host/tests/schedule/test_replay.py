@@ -12,7 +12,7 @@ from matloom.compiler import CompileOptions, Job, run_phases
 from matloom.compiler.values import ScheduledRun
 from matloom.data.digits import NETWORK
 from matloom.schedule import DoesNotFit, Scheduled, tuning
-from matloom.schedule.choices.chosen import Choices, from_json, to_json
+from matloom.schedule.choices.record import Choices, from_json, to_json
 from matloom.schedule.params import First, Last, Order, Prologue, TilingParams, Weights
 from matloom.schedule.plan import ScheduleParams
 from matloom.schedule.replay import choices_of, replay

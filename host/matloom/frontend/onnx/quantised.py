@@ -112,16 +112,16 @@ def layer_of(model: Model, node: Any) -> Layer | None:
 
 
 def _layer(
-    model: Model, node: Any, data: Sequence[str], held: Sequence[str], output: Sequence[str]
+    model: Model, node: Any, data: Sequence[str], constants: Sequence[str], output: Sequence[str]
 ) -> Layer:
-    weights, scale = model.constant(held[0]), model.constant(held[1])
+    weights, scale = model.constant(constants[0]), model.constant(constants[1])
     return Layer(
         node=node,
         data=data[0],
         given=quantisation_of(model, data[1], data[2]),
-        weights=_subtract_zero_points(node, weights, model.constant(held[2])),
+        weights=_subtract_zero_points(node, weights, model.constant(constants[2])),
         weight_scale=scale,
-        bias=model.constant(held[3]) if held[3] else None,
+        bias=model.constant(constants[3]) if constants[3] else None,
         output=node.output[0],
         made=quantisation_of(model, output[0], output[1]),
     )

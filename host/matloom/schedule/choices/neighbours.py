@@ -32,7 +32,7 @@ def by_blocks(segment: Segment, index: int, config: Config) -> bool:
     whole map. So does a tile that reads the plane of its channels alone.
     """
 
-    def small(number: int) -> bool:
+    def is_small(number: int) -> bool:
         stage = segment.stages[number] if 0 <= number < len(segment.stages) else None
         if stage is None or stage.grid.blocks == 1:
             return False
@@ -40,16 +40,16 @@ def by_blocks(segment: Segment, index: int, config: Config) -> bool:
         half = stage.entries(config)
         return positions <= half and positions * stage.grid.blocks > tuning.BLOCK_ENTRIES
 
-    def apart(number: int) -> bool:
+    def is_depthwise(number: int) -> bool:
         stage = segment.stages[number] if 0 <= number < len(segment.stages) else None
         return stage is not None and stage.depthwise
 
-    if not small(index):
+    if not is_small(index):
         return False
-    if apart(index + 1) or _widens(segment, index):
+    if is_depthwise(index + 1) or _widens(segment, index):
         return True
     planes = segment.stages[index].input_layout.plane_bytes > 0
-    return apart(index) and (planes or small(index - 1))
+    return is_depthwise(index) and (planes or is_small(index - 1))
 
 
 def splits_first_tile(segment: Segment, index: int, after_blocks: bool) -> bool:

@@ -11,14 +11,15 @@ def too_large(segment: Segment, plan: Plan) -> list[OutOfScratchpad]:
     failures = []
     for index, (stage, (begin, end)) in enumerate(zip(segment.stages, spans, strict=True)):
         # The addend of an array stage is as large as its results, which are counted already.
-        apart = len(set(stage.streamed_inputs) - plan.tensor_buffers.keys() - stage.repeated_inputs)
+        streamed = set(stage.streamed_inputs) - stage.repeated_inputs
+        tiled_inputs = len(streamed - plan.tensor_buffers.keys())
         staged = stage.output in plan.policy.spilled
         others = sum(
             tensor_buffer.size
             for tensor_buffer in tensor_buffers
             if tensor_buffer.first <= begin and end <= tensor_buffer.last
         )
-        needs = plan.tilings[index].most_bytes(apart, staged=staged)
+        needs = plan.tilings[index].most_bytes(tiled_inputs, staged=staged)
         for kind, size in zip(kinds, needs, strict=True):
             if others + size > segment.config.spad_bytes:
                 failures.append(OutOfScratchpad(slot=begin, stage=index, kind=kind, size=size))

@@ -134,23 +134,23 @@ class BaseTiling(ABC, Generic[_Stage, _Tile]):
         """Return the outputs of a tile from output block `first`, and its end block."""
         raise NotImplementedError(f"{self.stage.name} has no output blocks")
 
-    def most_bytes(self, apart: int, *, staged: bool) -> tuple[int, int, int]:
+    def most_bytes(self, tiled_inputs: int, *, staged: bool) -> tuple[int, int, int]:
         """Return the maximum bytes of any tile: of weights, with inputs, and with outputs.
 
-        `apart` inputs are loaded tile by tile. `staged` outputs have a buffer of their own, and
-        those of the previous tile are counted as well.
+        `tiled_inputs` is the number of inputs that are loaded tile by tile. `staged` outputs have a
+        buffer of their own, and those of the previous tile are counted as well.
         """
-        key = (apart, staged)
+        key = (tiled_inputs, staged)
         if key not in self.needs:
             self.needs[key] = self._most_bytes(*key)
         return self.needs[key]
 
-    def _most_bytes(self, apart: int, staged: bool) -> tuple[int, int, int]:
+    def _most_bytes(self, tiled_inputs: int, staged: bool) -> tuple[int, int, int]:
         most, weights = (0, 0, 0), self.live_chunk_bytes
         before = 0
         for number, complete in enumerate(self.completes):
             output_bytes = self.made_bytes[number] if staged and complete else 0
-            inputs = weights[number] + apart * self.input_ranges[number].size
+            inputs = weights[number] + tiled_inputs * self.input_ranges[number].size
             most = max(most, (inputs + output_bytes + before, inputs, weights[number]))
             before = output_bytes
         return most[2], most[1], most[0]

@@ -122,21 +122,21 @@ def _limits_to_json(limits: TilingParams) -> dict[str, Any]:
     }
 
 
-def _limits_from_json(found: dict[str, Any]) -> TilingParams:
-    first = found["first"]
+def _limits_from_json(data: dict[str, Any]) -> TilingParams:
+    first = data["first"]
     if isinstance(first, str):
         shape: First | Prologue = First[first]
     else:
         rows, blocks, steps = map(int, first)
         shape = Prologue(rows=rows, blocks=blocks, steps=steps)
     return TilingParams(
-        weights=Weights[found["weights"]],
-        chunk_bytes=int(found["chunk_bytes"]),
-        tile_bytes=int(found["tile_bytes"]),
-        tiles=int(found["tiles"]),
+        weights=Weights[data["weights"]],
+        chunk_bytes=int(data["chunk_bytes"]),
+        tile_bytes=int(data["tile_bytes"]),
+        tiles=int(data["tiles"]),
         first=shape,
-        last=Last(found["last"]),
-        order=Order[found["order"]],
-        params_apart=bool(found["params_apart"]),
-        outside=Outside(found["outside"]),
+        last=Last(data["last"]),
+        order=Order[data["order"]],
+        params_apart=bool(data["params_apart"]),
+        outside=Outside(data["outside"]),
     )
