@@ -59,19 +59,8 @@ ROOMS = (
 PARTS = {
     "matloom.schedule": (
         *("tuning", "image", "segment", "params", "tiling", "plan", "memory", "commands"),
-        *(
-            "scheduled",
-            "choices",
-            "options",
-            "cache",
-            "check",
-            "text",
-            "pipeline",
-            "apart",
-            "distinct",
-            "replay",
-        ),
-        "residency",
+        *("scheduled", "choices", "options", "cache", "check", "text", "pipeline"),
+        *("alternatives", "distinct", "replay", "residency"),
         "search",
     ),
     "matloom_rtl.formal": (

@@ -19,7 +19,7 @@ from matloom.schedule.distinct import distinct
 from matloom.schedule.options import CompileOptions
 from matloom.schedule.pipeline import evaluate
 from matloom.schedule.plan import DoesNotFit, ScheduleParams
-from matloom.schedule.scheduled import Scheduled, Tried
+from matloom.schedule.scheduled import Scheduled, TriedCandidate
 from matloom.schedule.segment import Segment
 
 
@@ -41,42 +41,48 @@ class Residency:
     may_pin: bool
     run: Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
     cache: Cache
-    tried: list[Tried]
+    tried: list[TriedCandidate]
 
     def _note(self, candidate: str, cycles: int | None, outcome: str) -> None:
         self.tried.append(
-            Tried(decision="residency", candidate=candidate, cycles=cycles, outcome=outcome)
+            TriedCandidate(
+                decision="residency", candidate=candidate, cycles=cycles, outcome=outcome
+            )
         )
 
-    def keep_all_weights(self, known: Scheduled) -> Scheduled:
+    def keep_all_weights(self, scheduled: Scheduled) -> Scheduled:
         """Return a schedule that keeps all weights on chip, or the known one if that is better."""
-        for number, each in enumerate(self._ways_to_stay(known)):
-            pinned = self._pinned(known.segment, each)
-            if self._takes(known, pinned, f"weights stay on chip, variant {number + 1}"):
+        for number, each in enumerate(self._ways_to_stay(scheduled)):
+            pinned = self._resident_schedule(scheduled.segment, each)
+            if self._is_chosen(scheduled, pinned, f"weights stay on chip, variant {number + 1}"):
                 assert pinned is not None
                 return pinned
-        return known
+        return scheduled
 
-    def keep_part_of_weights(self, known: Scheduled) -> Scheduled:
+    def keep_part_of_weights(self, scheduled: Scheduled) -> Scheduled:
         """Return a schedule that keeps some weights on chip where not all fit, if that is better.
 
         The largest part that does not slow down the first call is kept.
         """
         allowed = self.may_pin and self.options.resident is None
-        if not allowed or known.repeat is not None or weights_fit(known.plan, known.segment.config):
-            return known
-        long = len(known.plan.slots) > tuning.LONG_SLOTS
-        if long or not self._may_gain(known, tuning.PART_FASTER):
+        if (
+            not allowed
+            or scheduled.repeat is not None
+            or weights_fit(scheduled.plan, scheduled.segment.config)
+        ):
+            return scheduled
+        long = len(scheduled.plan.slots) > tuning.LONG_SLOTS
+        if long or not self._may_gain(scheduled, tuning.PART_FASTER):
             self._note("some weights stay", None, "estimated to gain too little")
-            return known
+            return scheduled
         for number in range(tuning.PARTS):
             share = tuning.LARGEST_PART * tuning.PART_RATIO**number
-            params = keep_part(known.segment, known.plan.policy, share)
-            pinned = self._pinned(known.segment, params)
-            if self._takes(known, pinned, f"weights stay in {share:.0%} of the scratchpad"):
+            params = keep_part(scheduled.segment, scheduled.plan.policy, share)
+            pinned = self._resident_schedule(scheduled.segment, params)
+            if self._is_chosen(scheduled, pinned, f"weights stay in {share:.0%} of the scratchpad"):
                 assert pinned is not None
                 return pinned
-        return known
+        return scheduled
 
     def _ways_to_stay(self, scheduled: Scheduled) -> tuple[ScheduleParams, ...]:
         """Return the choices for resident weights that are worth planning."""
@@ -101,7 +107,7 @@ class Residency:
         without = predict(scheduled.instructions, machine, resident=True)
         return without.cycles <= share * scheduled.prediction.cycles
 
-    def _takes(self, scheduled: Scheduled, pinned: Scheduled | None, way: str) -> bool:
+    def _is_chosen(self, scheduled: Scheduled, pinned: Scheduled | None, way: str) -> bool:
         """Return whether to keep weights on chip with these choices."""
         if pinned is None:
             self._note(way, None, "no room")
@@ -110,7 +116,7 @@ class Residency:
         self._note(way, pinned.calls, "chosen" if worthwhile else "gains too little")
         return worthwhile
 
-    def _pinned(self, segment: Segment, params: ScheduleParams) -> Scheduled | None:
+    def _resident_schedule(self, segment: Segment, params: ScheduleParams) -> Scheduled | None:
         """Return a schedule whose weights stay for the next call; None if there is no room."""
         first = evaluate(segment, params, self.cache)
         if isinstance(first, DoesNotFit):

@@ -13,7 +13,7 @@ from operator import attrgetter
 from typing import Any
 
 from matloom.schedule import tuning
-from matloom.schedule.apart import banks_apart, emitted_apart, maps_apart
+from matloom.schedule.alternatives import emit_separated, separate_banks, separate_results
 from matloom.schedule.cache import Cache
 from matloom.schedule.choices.candidates import candidates, is_large
 from matloom.schedule.choices.layouts import LAYOUTS, Layout
@@ -23,13 +23,13 @@ from matloom.schedule.choices.policies import (
     random_params,
 )
 from matloom.schedule.choices.residency import weights_fit
-from matloom.schedule.choices.strips import estimated, in_strips
+from matloom.schedule.choices.strips import estimate, in_strips
 from matloom.schedule.options import CompileOptions
 from matloom.schedule.params import Candidate
 from matloom.schedule.pipeline import evaluate, fitting_plan, tilings_of
 from matloom.schedule.plan import DoesNotFit, Plan, ScheduleParams
 from matloom.schedule.residency import Residency
-from matloom.schedule.scheduled import Scheduled, Tried, outcome_of
+from matloom.schedule.scheduled import Scheduled, TriedCandidate, outcome_of
 from matloom.schedule.segment import Segment
 
 #: A replacement for `map`, which may run in other processes.
@@ -83,7 +83,7 @@ def schedule_segment(
     the result.
     """
     decisions = _Decisions(options=options, may_pin=may_pin, run=run)
-    found = decisions.made(segment)
+    found = decisions.best_schedule(segment)
     if isinstance(found, DoesNotFit):
         return found
     return replace(found, tried=tuple(decisions.tried))
@@ -97,7 +97,7 @@ class _Decisions:
     may_pin: bool
     run: Run
     cache: Cache = field(default_factory=Cache)
-    tried: list[Tried] = field(default_factory=list)
+    tried: list[TriedCandidate] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._residency = Residency(
@@ -108,7 +108,7 @@ class _Decisions:
             tried=self.tried,
         )
 
-    def made(self, segment: Segment) -> Scheduled | DoesNotFit:
+    def best_schedule(self, segment: Segment) -> Scheduled | DoesNotFit:
         """Return the best schedule."""
         best, options = self._best_start(segment), self.options
         if isinstance(best, DoesNotFit):
@@ -119,9 +119,9 @@ class _Decisions:
             if isinstance(plan, DoesNotFit):
                 return plan
             known = self._surely_in_strips(segment, plan)
-            known = known or emitted_apart(segment, plan, self.cache)
+            known = known or emit_separated(segment, plan, self.cache)
         if options.tiling_seed is None and options.effort:
-            known = self._faster("maps apart", known, maps_apart(params, known, self.cache))
+            known = self._faster("maps apart", known, separate_results(params, known, self.cache))
         found = self._with_residency(segment, params, known)
         if isinstance(found, DoesNotFit):
             return found
@@ -131,11 +131,11 @@ class _Decisions:
         for layout in LAYOUTS:
             found = self._with_layout(params.start, found, layout)
         found = self._residency.keep_part_of_weights(found)
-        return self._faster("banks apart", found, banks_apart(found, self.cache))
+        return self._faster("banks apart", found, separate_banks(found, self.cache))
 
     def _note(self, decision: str, candidate: str, cycles: int | None, outcome: str) -> None:
         self.tried.append(
-            Tried(decision=decision, candidate=candidate, cycles=cycles, outcome=outcome)
+            TriedCandidate(decision=decision, candidate=candidate, cycles=cycles, outcome=outcome)
         )
 
     def _first(self, segment: Segment, candidate: Candidate) -> ScheduleParams:
@@ -166,16 +166,16 @@ class _Decisions:
         assert isinstance(chosen, Scheduled)
         return self._first(segment, tried[best]), chosen if start is segment else None
 
-    def _strips(self, segment: Segment, policy: ScheduleParams) -> tuple[ScheduleParams, float]:
+    def _strips(self, segment: Segment, params: ScheduleParams) -> tuple[ScheduleParams, float]:
         """Return the choices with strips, and their estimated cycles relative to those without."""
-        other_way = in_strips(segment, policy)
-        tilings = (tilings_of(segment, each, self.cache) for each in (policy, other_way))
-        return other_way, estimated(segment, policy.spilled, *tilings)
+        other_way = in_strips(segment, params)
+        tilings = (tilings_of(segment, each, self.cache) for each in (params, other_way))
+        return other_way, estimate(segment, params.spilled, *tilings)
 
-    def _may_have_strips(self, policy: ScheduleParams) -> bool:
+    def _may_have_strips(self, params: ScheduleParams) -> bool:
         """Return whether a schedule has an alternative with strips."""
-        fixed = policy.strips or policy.keeps_weights or self.options.tiling_seed is not None
-        return bool(policy.spilled) and not fixed
+        fixed = params.strips or params.keeps_weights or self.options.tiling_seed is not None
+        return bool(params.spilled) and not fixed
 
     def _surely_in_strips(self, segment: Segment, plan: Plan) -> Scheduled | None:
         """Return the schedule with strips if it is surely faster than that of the plan.
@@ -193,53 +193,53 @@ class _Decisions:
         found = fitting_plan(segment, other_way, self.cache)
         if isinstance(found, DoesNotFit):
             return None
-        other = emitted_apart(segment, found, self.cache)
+        other = emit_separated(segment, found, self.cache)
         self._note("memory", _APART, None, "estimated to be slower")
         self._note("memory", _STRIPS, other.calls, "chosen")
         return other
 
-    def _with_strips(self, segment: Segment, known: Scheduled) -> Scheduled:
+    def _with_strips(self, segment: Segment, current: Scheduled) -> Scheduled:
         """Return the faster of a schedule and one with strips of tensors in external memory."""
-        if not self._may_have_strips(known.plan.policy):
-            return known
-        other_way, share = self._strips(segment, known.plan.policy)
+        if not self._may_have_strips(current.plan.policy):
+            return current
+        other_way, share = self._strips(segment, current.plan.policy)
         if self.options.effort <= 1 and share > tuning.STRIPS_FASTER:
             self._note("memory", _STRIPS, None, "estimated to gain too little")
-            return known
+            return current
         other = self._with_residency(segment, other_way, None)
         if isinstance(other, DoesNotFit):
             self._note("memory", _STRIPS, None, other.reason)
-            return known
-        better = other.calls < known.calls
-        self._note("memory", _APART, known.calls, "slower" if better else "chosen")
+            return current
+        better = other.calls < current.calls
+        self._note("memory", _APART, current.calls, "slower" if better else "chosen")
         self._note("memory", _STRIPS, other.calls, "chosen" if better else "not faster")
-        return other if better else known
+        return other if better else current
 
     def _faster(
-        self, what: str, known: Scheduled, other: Scheduled | DoesNotFit | None
+        self, decision: str, current: Scheduled, other: Scheduled | DoesNotFit | None
     ) -> Scheduled:
         """Return the faster of two schedules; the known one if the other does not exist or fit."""
-        better = isinstance(other, Scheduled) and other.calls < known.calls
+        better = isinstance(other, Scheduled) and other.calls < current.calls
         if other is not None:
-            self._note("memory", what, None, "chosen" if better else "not faster")
-        return other if better and isinstance(other, Scheduled) else known
+            self._note("memory", decision, None, "chosen" if better else "not faster")
+        return other if better and isinstance(other, Scheduled) else current
 
-    def _with_layout(self, candidate: Candidate, known: Scheduled, layout: Layout) -> Scheduled:
+    def _with_layout(self, candidate: Candidate, current: Scheduled, layout: Layout) -> Scheduled:
         """Return the faster of a schedule and one of the same segment with another layout."""
-        segment = layout.make(known.segment)
+        segment = layout.make(current.segment)
         if segment is None:
-            return known
+            return current
         # Candidates inside this one concern only its own weights.
         other = self._with_residency(segment, self._first(segment, candidate), None)
         if isinstance(other, DoesNotFit):
             self._note("layout", layout.name, None, other.reason)
-            return known
+            return current
         # Random choices use the layout wherever it is possible.
-        better = self.options.tiling_seed is not None or other.calls < known.calls
+        better = self.options.tiling_seed is not None or other.calls < current.calls
         plain = "slower" if better else "chosen"
-        self._note("layout", layout.without, known.calls, plain)
+        self._note("layout", layout.without, current.calls, plain)
         self._note("layout", layout.name, other.calls, "chosen" if better else "not faster")
-        return other if better else known
+        return other if better else current
 
     def _with_residency(
         self, segment: Segment, params: ScheduleParams, known: Scheduled | None

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from matloom.schedule import tuning
-from matloom.schedule.choices.chosen import Choices
 from matloom.schedule.choices.layouts import LAYOUTS
+from matloom.schedule.choices.record import Choices
 from matloom.schedule.choices.residency import chunk_counts, chunks_in_share, stages_in_part
 from matloom.schedule.params import UNBOUNDED, First, Last, Order, Weights
 from matloom.schedule.plan import ScheduleParams

@@ -12,8 +12,8 @@ from matloom.schedule.choices.neighbours import (
     before_pooling,
     by_blocks,
     ending_by_blocks,
-    followed,
-    splits,
+    is_followed,
+    splits_first_tile,
 )
 from matloom.schedule.choices.strips import in_strips
 from matloom.schedule.params import (
@@ -41,7 +41,7 @@ def first_params(segment: Segment, candidate: Candidate) -> ScheduleParams:
     in_blocks = [by_blocks(segment, index, config) for index in range(len(segment.stages))]
     ending, pooled = ending_by_blocks(segment), before_pooling(segment)
     for index, stage in enumerate(segment.stages):
-        weights = weights_kept(stage, config)
+        weights = weights_lifetime(stage, config)
         streamed = candidate.streamed
         if weights is Weights.ONCE and (_streams(stage, config) if streamed is None else streamed):
             weights = Weights.STREAMED
@@ -49,7 +49,7 @@ def first_params(segment: Segment, candidate: Candidate) -> ScheduleParams:
         chunk_bytes = _chunk_bytes(segment)
         waits = waits_for_weights(stage, segment.machine)
         first, last = stage is segment.stages[0], stage is segment.stages[-1]
-        split = not first and splits(segment, index, in_blocks[index - 1])
+        split = not first and splits_first_tile(segment, index, in_blocks[index - 1])
         if first and small and not waits:
             # Nothing runs yet that could hide a long transfer.
             chunk_bytes = min(chunk_bytes, tuning.FIRST_CHUNK_BYTES)
@@ -87,7 +87,7 @@ def _first(segment: Segment, index: int, *, split: bool) -> First:
     """Return the shape of the first tile of any stage but the first."""
     if not split:
         return First.WHOLE
-    return First.SPLIT if followed(segment, index) else First.SPLIT_LONG
+    return First.SPLIT if is_followed(segment, index) else First.SPLIT_LONG
 
 
 def _any_of(*members: tuple[Last, bool]) -> Last:
@@ -106,7 +106,7 @@ def plain_params(segment: Segment) -> ScheduleParams:
     config = segment.config
     size = min(tuning.CHUNK_BYTES, config.spad_bytes // 8)
     limits = tuple(
-        TilingParams(weights=weights_kept(stage, config), chunk_bytes=size)
+        TilingParams(weights=weights_lifetime(stage, config), chunk_bytes=size)
         for stage in segment.stages
     )
     return ScheduleParams(limits=limits, plain=True)
@@ -142,7 +142,7 @@ def random_params(segment: Segment, seed: int) -> ScheduleParams:
     return in_strips(segment, found) if share else found
 
 
-def weights_kept(stage: Stage, config: Config) -> Weights:
+def weights_lifetime(stage: Stage, config: Config) -> Weights:
     """Return how long the weights of a stage can stay on chip."""
     if not stage.loads_weights or stage.weight_bytes <= config.spad_bytes // 2:
         return Weights.RESIDENT

@@ -23,19 +23,19 @@ def weights_fit(plan: Plan, config: Config) -> bool:
     return sum(sizes) <= config.spad_bytes
 
 
-def resident_params(segment: Segment, policy: ScheduleParams) -> tuple[ScheduleParams, ...]:
+def resident_params(segment: Segment, params: ScheduleParams) -> tuple[ScheduleParams, ...]:
     """Return choices to try for resident weights, the fastest first; none if they cannot stay.
 
     POST reads parameters while EXEC reads weights, which it does in every cycle of repeated calls.
     Keeping them in different banks avoids conflicts but costs one more transfer.
     """
-    if any(limits.weights is Weights.STREAMED for limits in policy.limits):
+    if any(limits.weights is Weights.STREAMED for limits in params.limits):
         return ()
     apart = (
         replace(limits, params_apart=_reads_weights_always(stage, segment.config))
-        for stage, limits in zip(segment.stages, policy.limits, strict=True)
+        for stage, limits in zip(segment.stages, params.limits, strict=True)
     )
-    resident = replace(policy, resident=True)
+    resident = replace(params, resident=True)
     close = replace(resident, avoid_conflicts=False)
     return (
         replace(resident, limits=tuple(apart)),
@@ -124,6 +124,6 @@ def _hides_results(stage: Stage, machine: Machine) -> bool:
     return stage.steps * machine.config.tile_load_cycles >= tuning.RESULT_CYCLES
 
 
-def _with_blocks(last: Last, wanted: bool) -> Last:
+def _with_blocks(last: Last, enabled: bool) -> Last:
     """Return the flags with or without `Last.BLOCKS`."""
-    return last | Last.BLOCKS if wanted else last & ~Last.BLOCKS
+    return last | Last.BLOCKS if enabled else last & ~Last.BLOCKS
