@@ -61,7 +61,7 @@ class Calibration(quantization.CalibrationDataReader):
 
 
 def quantise(path, form):
-    """Return the file of a quantised network, beside the network's."""
+    """Quantise a network; return the path of the result, in the same folder."""
     prepared, made = path.with_suffix(".prepared.onnx"), path.with_suffix(f".{form}.onnx")
     quant_pre_process(path, prepared, skip_symbolic_shape=True)
     quantization.quantize_static(

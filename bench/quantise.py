@@ -1,4 +1,4 @@
-"""Quantised networks compared with their float parents, and with another quantiser's.
+"""Quantised networks compared with the float originals, and with results of another quantiser.
 
     python bench/quantise.py                                   # into docs/results/quantise.json
     python bench/quantise.py --only kws --yardstick ENV/bin/python --rtl

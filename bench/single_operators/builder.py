@@ -38,7 +38,7 @@ class Builder:
         return self.random.random() < share
 
     def scale(self) -> float:
-        """Return a scale: near the network's, or far from it in a network of extremes."""
+        """Return a scale: close to that of the network, or far from it in a network of extremes."""
         if self.extreme and self.chance(0.7):
             ratio = self.random.choice(_RATIOS)
         else:

@@ -44,7 +44,7 @@ class ModelValue:
 
 @dataclass(frozen=True, kw_only=True)
 class CrossingTensor:
-    """A tensor that crosses a part's border: the model's, and its number in the program."""
+    """A tensor that a part reads or writes: its number in the model, and in the program."""
 
     model: ModelValue
     program: int

@@ -40,7 +40,7 @@ def channel_pairs(graph: Graph) -> Iterator[tuple[Node, Node]]:
         second = _reader(graph, first)
         while second is not None and second.op in _BETWEEN and _keeps_channels(graph, second):
             second = _reader(graph, second)
-        if second is None or second.op not in _WEIGHTED or not _fit(graph, first, second):
+        if second is None or second.op not in _WEIGHTED or not _can_equalise(graph, first, second):
             continue
         yield first, second
 
@@ -66,7 +66,7 @@ def _keeps_channels(graph: Graph, node: Node) -> bool:
     return _is_linear(node) and shapes[0][-1:] == shapes[1][-1:]
 
 
-def _fit(graph: Graph, first: Node, second: Node) -> bool:
+def _can_equalise(graph: Graph, first: Node, second: Node) -> bool:
     """Return whether both layers have constant float weights of their own, and match in channels.
 
     The bias of the first layer changes, too, so no other layer may have it.

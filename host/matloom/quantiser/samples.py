@@ -93,15 +93,15 @@ def split_samples(
     _require_memory(graph, len(chosen))
     by_number = {number: given.arrays[graph.tensors[number].name] for number in graph.inputs}
 
-    def part(positions: Array) -> dict[int, Array]:
+    def select(positions: Array) -> dict[int, Array]:
         # Without others, results refer to the calibration samples themselves.
         wanted = positions if len(positions) else chosen
         return {number: array[wanted] for number, array in by_number.items()}
 
     return SampleSplit(
-        calibration=part(chosen),
-        trial=part(trial),
-        test=part(others),
+        calibration=select(chosen),
+        trial=select(trial),
+        test=select(others),
         chosen=chosen,
         tried=trial,
         others=others,

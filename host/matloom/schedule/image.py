@@ -25,7 +25,7 @@ class ProgramImage:
         return copy
 
     def replace_with(self, other: "ProgramImage") -> None:
-        """Replace the contents by another image's."""
+        """Replace the contents by those of another image."""
         self._data, self._known = bytearray(other._data), dict(other._known)
 
     def __bytes__(self) -> bytes:

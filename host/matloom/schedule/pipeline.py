@@ -32,7 +32,7 @@ Failures = tuple[OutOfScratchpad, ...]
 
 @dataclass(kw_only=True)
 class Draft:
-    """A candidate between two steps.
+    """A candidate schedule as far as it is planned: each step adds members.
 
     Members
     -------

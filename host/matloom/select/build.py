@@ -44,7 +44,7 @@ class Convolution:
     name, nodes:
         As in `ArrayStage`.
     tensors:
-        The input's name and the output's.
+        Names of the input and the output.
     window:
         Its depth is in input elements for a depthwise convolution, else in bytes (an int16 element
         has two).

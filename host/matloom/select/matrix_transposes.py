@@ -98,7 +98,7 @@ def _first_window(task: MatrixTranspose, steps: tuple[int, int]) -> Window:
 
 
 def _second_window(window: Window, part: tuple[int, int], row_bytes: int) -> Window:
-    """Return the second step's window: `part[1]` rows of the first's outputs, from `part[0]`."""
+    """Return the window of the second step: `part[1]` output rows of the first from `part[0]`."""
     first, second = window.stride_y, window.stride_x
     return Window(
         images=window.images,

@@ -21,7 +21,7 @@ class CBytes(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class CProgram:
-    """A program in C: the network's, or one of a loop.
+    """A program in C: that of the network, or one of a loop.
 
     Members
     -------
@@ -55,7 +55,7 @@ def emit_loop(
     operands: Sequence[str],
     outputs: Sequence[CBytes],
 ) -> list[str]:
-    """Return the definition of a loop, after those of the buffers for what it carries.
+    """Return the C definition of a loop, preceded by the buffers of its variables.
 
     Parameters
     ----------

@@ -132,7 +132,7 @@ def cycles_of(
 
 @dataclass(kw_only=True)
 class Exploration:
-    """A search for the front, which continues where it stopped.
+    """A search for the Pareto front of designs, which continues where it stopped.
 
     Members
     -------

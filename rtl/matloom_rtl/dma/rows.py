@@ -121,7 +121,7 @@ class Rows(wiring.Component):
         return kind
 
     def _add(self, m: Module, working, external, kind: dict, fill):
-        """Compute an address: the instruction's, or an earlier row's plus a step.
+        """Compute an address: that of the instruction, or that of an earlier row plus a step.
 
         It is registered in the row and stored from there in the next cycle, before it is next read.
         """

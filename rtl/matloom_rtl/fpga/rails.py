@@ -87,7 +87,7 @@ def write_module(
     `ports` are the direction and width of the module's ports; it has a clock `clk` and a reset
     `rst`.
     """
-    checks = _checks(ports)
+    checks = _undefined_outputs(ports)
     text = [f"module {top} ({', '.join(ports)});\n"]
     for name, (direction, width) in ports.items():
         text.append(f"  {direction} [{width - 1}:0] {name};\n".replace(" [0:0]", ""))
@@ -103,8 +103,8 @@ def write_module(
     return "".join(text) + "endmodule\n", tuple(checks)
 
 
-def _checks(ports: Mapping[str, tuple[str, int]]) -> dict[str, str]:
-    """Return when each output is meaningful but undefined."""
+def _undefined_outputs(ports: Mapping[str, tuple[str, int]]) -> dict[str, str]:
+    """Return, for each output, the Verilog condition under which it matters but is undefined."""
     checks: dict[str, str] = {}
     for name, (direction, width) in ports.items():
         if direction != "output":

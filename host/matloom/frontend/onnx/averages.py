@@ -124,7 +124,7 @@ def _convert(values: Values, model: Model, average: _Average, *, floating: bool)
     scale = np.float32(input_scale) / (np.float32(output_scale) * np.float32(count))
     zero = as_int8(average.input_quantisation, values.known[average.source].dtype).zero_point[0]
     reach = count * (-128 - zero), count * (127 - zero)
-    averages = _averages(values, model, average) if floating else None
+    averages = _compute_averages(values, model, average) if floating else None
     data, claim = multipliers_for(
         np.full(1, scale, np.float32),
         (np.array([reach[0]]), np.array([reach[1]])),
@@ -182,7 +182,7 @@ def _windows(
     return (window[0], window[1]), (strides[0], strides[1])
 
 
-def _averages(values: Values, model: Model, average: _Average) -> Array:
+def _compute_averages(values: Values, model: Model, average: _Average) -> Array:
     """Return ONNX Runtime's average for each sum of a window, minus the zero point.
 
     Test windows have elements that are equal or differ by one.

@@ -171,8 +171,8 @@ class _Writer:
         for step in range(lstm.steps):
             again = self._sums(f"step {step}", (hidden, kind), (lstm.batch, 1), recurrence)
             inputs = sums, again, cell, parameters
-            hidden = self._like(f"output {step}", kind)
-            cell = self._like(f"state {step}", cell_kind)
+            hidden = self._tensor_like(f"output {step}", kind)
+            cell = self._tensor_like(f"state {step}", cell_kind)
             attributes = LstmCell(time=step, axis=lstm.axis)
             self._node(Op.LSTM_CELL, inputs, (hidden, cell), attributes)
             results.append(hidden)
@@ -207,7 +207,7 @@ class _Writer:
     def _constant(self, name: str, data: Array, quantisation: Quantisation | None = None) -> int:
         return self._tensor(name, data.shape, data.dtype.name, quantisation, data)
 
-    def _like(self, name: str, like: Tensor) -> int:
+    def _tensor_like(self, name: str, like: Tensor) -> int:
         return self._tensor(name, like.shape, like.dtype, like.quantisation)
 
     def _tensor(

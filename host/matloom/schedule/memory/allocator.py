@@ -153,7 +153,7 @@ class Allocator:
     def place_earliest(
         self,
         size: int,
-        firsts: range,
+        first_slots: range,
         last: int,
         *,
         high: bool,
@@ -161,14 +161,14 @@ class Allocator:
         rest: int = 0,
         boundary: int = 1,
     ) -> PlacedBuffer | None:
-        """Place a buffer from the earliest slot in `firsts` at which there is room.
+        """Place a buffer from the earliest slot in `first_slots` at which there is room.
 
         `rest` prefers bytes that were free for that many slots before, and reserves these slots
         too. Returns None if no slot has room.
         """
-        first, align = firsts.start, max(self._align, boundary)
+        first, align = first_slots.start, max(self._align, boundary)
         quiet = max(0, first - rest)
-        free, around = self._earliest(size, range(quiet, firsts.stop), last, align)
+        free, around = self._earliest(size, range(quiet, first_slots.stop), last, align)
         if free is None:
             return None
         begin = quiet if free <= quiet else max(first, free)

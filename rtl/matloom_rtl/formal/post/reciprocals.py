@@ -198,7 +198,7 @@ def _results(m: Module, unit: Reciprocals, ref: _Row, n) -> None:
 
 
 def _lemmas(m: Module, whitebox: Whitebox, ref: _Row, peeks: dict, numbers) -> None:
-    """Claim registers and memories by the reference's."""
+    """Claim that registers and memories equal those of the reference."""
     last_row, before = numbers
     phase, turn, made = ref.phase, ref.enters, ref.made
     m.d.comb += [

@@ -196,7 +196,7 @@ def _meant(flags):
 
 
 def _lemmas(m: Module, whitebox: Whitebox, order: RowOrder, flags: list, given: list) -> None:
-    """Claim registers by the reference's."""
+    """Claim that registers equal those of the reference."""
     unit, register = whitebox.unit, whitebox.register
     ways, pause = unit._ways, unit.compare_pause(unit._ways)
     if len(unit.bytes) > ways:
