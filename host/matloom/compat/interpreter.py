@@ -105,7 +105,7 @@ class Interpreter:
         return [self._details(tensor) for tensor in self._declared.outputs]
 
     def get_tensor_details(self) -> list[Details]:
-        """Return the same for every tensor that the file numbers."""
+        """Return name, index, shape, type and quantisation of every numbered tensor of the file."""
         return [self._details(tensor) for tensor in self._declared.tensors]
 
     def resize_tensor_input(

@@ -130,7 +130,7 @@ class _Process:
 
     @property
     def ended(self) -> bool:
-        """Whether something else ended it: lack of memory, or an interruption."""
+        """Whether the process ended early, for lack of memory or by an interruption."""
         return self._running.poll() is not None
 
     def ask(self, kind: str, request: object) -> Any:

@@ -48,7 +48,7 @@ class TwoSlopes:
     rounding: Rounding
 
     def sums(self, values: Array) -> tuple[Array, Array]:
-        """Return both sums of bytes."""
+        """Return the sums of bytes under the steep and under the shallow slope."""
         return self.steep * values + self.offset * self.outside, self.shallow * values
 
     def results(self, zero: int) -> Array:

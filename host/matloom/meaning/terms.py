@@ -192,7 +192,7 @@ class RequantisedTerm:
 
     @cached_property
     def _rounded(self) -> Any:
-        """Key of sums that are rounded."""
+        """Key of the requantisation under which rounded sums become probes."""
         scale = self.scale
         limits = () if self.kind == "sum" else (scale.zero, scale.low, scale.high)
         settings = (2, int(scale.rounding), scale.pre_shift)

@@ -95,7 +95,7 @@ def _selection(
     if np.array_equal(channels, channels[0] + np.arange(len(channels))):
         return replace(made, op=Op.SLICE, attributes=neighbours(source.shape, channels))
     weights = max(tensors) + 1
-    tensors[weights] = selecting(source.shape[-1], channels, f"{target.name} channels")
+    tensors[weights] = selection_weights(source.shape[-1], channels, f"{target.name} channels")
     return replace(made, op=Op.CONV_2D, inputs=(chain.source, weights), attributes=UNCHANGED)
 
 
@@ -123,7 +123,7 @@ def neighbours(shape: tuple[int, ...], channels: Array) -> Slice:
     return Slice(begin=begin, size=(*shape[:-1], len(channels)), step=(1,) * len(shape))
 
 
-def selecting(depth: int, channels: Array, name: str) -> Tensor:
+def selection_weights(depth: int, channels: Array, name: str) -> Tensor:
     """Return the weights of a convolution that copies some of `depth` channels, in their order."""
     data = np.zeros((len(channels), 1, 1, depth), np.int8)
     data[np.arange(len(channels)), 0, 0, channels] = 1

@@ -17,7 +17,7 @@ import numpy as np
 from matloom.ir.attributes import Attributes, Axis
 from matloom.ir.graph import Array, Graph, Node, Op, Tensor
 from matloom.ir.shapes import IMAGE_RANK
-from matloom.passes.combine_moves import UNCHANGED, neighbours, selecting
+from matloom.passes.combine_moves import UNCHANGED, neighbours, selection_weights
 from matloom.passes.drop_unused import drop_unused, drop_unused_tensors
 from matloom.passes.fold_selections import MULTIPLIERS, change_constant
 from matloom.passes.moved_channels import Origin, copied_bytes, moved_channels, used_channels
@@ -202,7 +202,7 @@ class _Gathering:
             attributes: Attributes = neighbours(tensor.shape, np.array(channels))
         else:
             attributes = UNCHANGED
-            weights = self._tensor(selecting(tensor.shape[-1], np.array(channels), name))
+            weights = self._tensor(selection_weights(tensor.shape[-1], np.array(channels), name))
             node = replace(node, op=Op.CONV_2D, inputs=(source, weights))
         self._nodes.append(replace(node, attributes=attributes))
         return output, origins

@@ -109,7 +109,7 @@ def _phase_stages(
 def _joined_stages(
     context: Context, row: _Phase, columns: list[_Phase], size: int
 ) -> list[ArrayStage]:
-    """Return the stage that makes all phases of a row as channels of a position, as a list.
+    """Return a list of the one stage that makes all phases of a row as channels of a position.
 
     The list is empty if they have different numbers of outputs, or if the array has too few columns
     for their channels.

@@ -74,7 +74,7 @@ def header(
     sources
         Driver files that a firmware must link.
     preprocessing
-        Declarations of the functions that make inputs of raw data.
+        Declarations of the functions that turn raw data into inputs.
     inside
         Programs of loops.
     """

@@ -149,7 +149,7 @@ def _write_once(
     extent: int,
     byte_distance: int = 1,
 ) -> None:
-    """Reduce counts to 1 until no two rows of `extent` bytes overlap; bytes are `byte_distance`."""
+    """Reduce counts to 1 until no rows of `extent` bytes, `byte_distance` apart, overlap."""
 
     def separate(count: str, step: str, size: int) -> bool:
         between = size == extent and values[step] == 1 and values[count] <= byte_distance

@@ -9,7 +9,7 @@ from matloom.ir.builder import GraphBuilder
 from matloom.ir.graph import Op, Quantisation
 from matloom.ir.verify import verify
 from matloom.kernels.interpreter import interpret
-from matloom.passes.combine_moves import UNCHANGED, selecting
+from matloom.passes.combine_moves import UNCHANGED, selection_weights
 from matloom.passes.fold_selections import fold_selections
 from matloom.passes.gather_channels import gather_channels
 from matloom.passes.moved_channels import copied_bytes, moved_channels, used_channels
@@ -57,7 +57,9 @@ class Shuffled(GraphBuilder):
         return self.add(Op.DEPTHWISE_CONV_2D, [source, weights], DepthwiseConv2D(padding=padding))
 
     def selection(self, source, channels):
-        weights = self.tensor(selecting(self.tensors[source].shape[3], channels, "channels"))
+        weights = self.tensor(
+            selection_weights(self.tensors[source].shape[3], channels, "channels")
+        )
         return self.add(Op.CONV_2D, [source, weights], UNCHANGED)
 
     def join(self, *parts):
