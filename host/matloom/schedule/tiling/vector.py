@@ -78,8 +78,8 @@ class VectorTiling(BaseTiling[VectorStage, VectorTile]):
         size = stage.narrow_bytes
         return InputRange(start=first * size, rows=1, width=(end - first) * size, pitch=0)
 
-    def _moved(self, found: InputRange, start: int) -> InputRange:
-        return found._replace(start=found.start + start) if start else found
+    def _shift(self, input_range: InputRange, start: int) -> InputRange:
+        return input_range._replace(start=input_range.start + start) if start else input_range
 
     def _range(self, start: int, end: int) -> InputRange:
         """Return the input bytes for a range of output bytes."""
@@ -97,7 +97,7 @@ class VectorTiling(BaseTiling[VectorStage, VectorTile]):
             elif name in stage.repeated_inputs:
                 yield name, self._range(0, stage.period)
             else:
-                yield name, self._moved(self.input_ranges[number], stage.start(index))
+                yield name, self._shift(self.input_ranges[number], stage.start(index))
 
     @cached_property
     def made_bytes(self) -> list[int]:
