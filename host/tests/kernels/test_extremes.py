@@ -1,12 +1,16 @@
 """Operators at the ends of their scales, against TensorFlow Lite Micro or else LiteRT."""
 
+import itertools
+
 import numpy as np
 import pytest
 
 pytest.importorskip("tflite_micro", reason="tflite-micro is not installed")
 pytest.importorskip("ai_edge_litert", reason="ai-edge-litert is not installed")
+from single_operators.builder import Builder
 from single_operators.campaign import draw_case, judge
 from single_operators.model_file import FileNetwork, FileOperator, FileTensor, write_file
+from single_operators.operators import OPERATORS
 from single_operators.reference import References
 
 
@@ -60,4 +64,14 @@ def test_roots_that_only_the_largest_number_has(name, references):
 def test_random_scales(operator, seed, references):
     for number in range(10):
         verdict = judge(draw_case(1000 * seed + number, operator, odd=False), references)
+        assert not verdict.failed, str(verdict)
+
+
+@pytest.mark.fast_cases(8)
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_every_operator_with_scales_far_apart(operator, seed, references):
+    """Scales from 1e-37 to 1e37, and zero points at the ends of their types."""
+    extreme = (number for number in itertools.count(1000 * seed) if Builder(number).extreme)
+    for number in itertools.islice(extreme, 3):
+        verdict = judge(draw_case(number, operator, odd=False), references)
         assert not verdict.failed, str(verdict)
