@@ -133,7 +133,6 @@ def copy_program():
     )
 
 
-@pytest.mark.slow
 def test_a_reset_silences_every_channel_in_the_same_cycle():
     """Pulse the wire within each cycle of a run, without a clock edge, and look at the outputs.
 
