@@ -152,7 +152,7 @@ class SocChip:
         """Simulate up to `cycles` cycles, or until a byte has come from the chip."""
         self._library.linked_run(self._handle, cycles)
 
-    def take(self) -> bytes:
+    def receive(self) -> bytes:
         """Return the bytes received from the chip."""
         data = ctypes.create_string_buffer(_CHUNK)
         count = self._library.linked_take(self._handle, data, _CHUNK)
@@ -191,7 +191,7 @@ class SocStream:
     def read(self, timeout: float) -> bytes:
         """Return the bytes received, after `timeout` seconds of the chip at the latest."""
         self._chip.run(round(timeout * SOC_CLOCK_HZ))
-        return self._chip.take()
+        return self._chip.receive()
 
     def now(self) -> float:
         """Return the chip's time in seconds."""

@@ -45,7 +45,7 @@ def clamp_to_relevant(graph: Graph, number: int, arrays: Mapping[int, Array]) ->
 
 
 def _relevant_operand(node: Node, number: int, arrays: Mapping[int, Array]) -> Array:
-    """Return an operand of an addition; unchanged if the other one is not computed before it."""
+    """Return an operand of an addition, clipped if the other operand is known to limit it."""
     values = arrays[number]
     other = [each for each in node.inputs if each != number]
     limits = _LIMITS.get(node.attributes_as(Arithmetic).activation)

@@ -59,7 +59,7 @@ def shorten(name: str, width: int) -> str:
 class NameTable(Table):
     """A table whose first column holds names, which are shortened in the middle to fit.
 
-    So is the title: it has a line to itself, and may be wider than the columns.
+    A title that does not fit is shortened, too. It may be wider than the columns.
 
     If even names of `least` columns do not fit, the columns in `spare` are dropped one by one, in
     order.

@@ -43,7 +43,7 @@ def lines(cpu):
         while not said.endswith(b"\nend\n"):
             assert chip.cycles < started + 1_000_000, said
             chip.run(10_000)
-            said += chip.take()
+            said += chip.receive()
             if said.endswith(b"\nready\n"):
                 chip.send(LETTERS)
     text = [line.split() for line in said.decode().splitlines()]

@@ -38,7 +38,7 @@ def said(chip, data, count):
     while text.count(b"\n") < count:
         assert chip.cycles < begin + 30_000_000, text
         chip.run(10_000)
-        text += chip.take()
+        text += chip.receive()
     return text.decode().splitlines()
 
 

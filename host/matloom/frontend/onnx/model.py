@@ -51,7 +51,7 @@ def open_model(file: ModelFile) -> Any:
         model.ParseFromString(file.content)
     except DecodeError:
         raise ModelError("is truncated or malformed: a message does not end in it") from None
-    if any(isinstance(name, bytes) for name in _names(model.graph)):
+    if any(isinstance(name, bytes) for name in _all_names(model.graph)):
         raise ModelError("is truncated or malformed: a name in it is not UTF-8")
     widen_ends(model.graph)
     outside = [each.name for each in model.graph.initializer if uses_external_data(each)]
@@ -69,7 +69,7 @@ def open_model(file: ModelFile) -> Any:
     return model
 
 
-def _names(graph: Any) -> Iterator[Any]:
+def _all_names(graph: Any) -> Iterator[Any]:
     """Yield the names in a GraphProto; damaged names are bytes."""
     for value in (*graph.input, *graph.output, *graph.value_info):
         yield value.name

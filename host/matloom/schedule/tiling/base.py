@@ -60,7 +60,7 @@ class BaseTiling(ABC, Generic[_Stage, _Tile]):
     @cached_property
     @abstractmethod
     def finished(self) -> list[int]:
-        """Leading output bytes that are complete after each tile; 0 if only a few are."""
+        """Number of leading output bytes complete after each tile, or 0 if only a few are."""
 
     @cached_property
     @abstractmethod
