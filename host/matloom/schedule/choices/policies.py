@@ -96,7 +96,7 @@ def _any_of(*members: tuple[Last, bool]) -> Last:
 
 
 def addends(segment: Segment) -> frozenset[str]:
-    """Return the tensors in external memory whose bytes tiles add to their sums, once each."""
+    """Return the tensors in external memory that stages add to their sums."""
     added = {stage.addend for stage in segment.stages}
     return frozenset(name for name in added if name in segment.sources and name is not None)
 
