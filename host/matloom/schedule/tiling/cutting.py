@@ -43,7 +43,7 @@ def chunks(stage: ArrayStage, limits: TilingParams, config: Config) -> list[Chun
         ]
         tail = [edge for edge in tail if edge > first_block]
         end = max(end, first_block)
-    edges = [*range(first_block, end, blocks), *reversed(tail)]
+    edges = [*(range(first_block, end, blocks) or [first_block]), *reversed(tail)]
     return [
         *prologue,
         *(

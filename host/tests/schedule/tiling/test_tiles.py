@@ -151,14 +151,16 @@ def _product(rows, inner, columns):
     )
 
 
-@pytest.mark.parametrize("prologue", [(16, 2, 1), (50, 3, 4), (500, 9, 100)])
-def test_an_opening_covers_each_step_of_each_output_once(prologue):
+@pytest.mark.parametrize("last", [Last.EVEN, Last.CHUNKS])
+@pytest.mark.parametrize("prologue", [(16, 2, 1), (50, 3, 4), (16, 8, 1), (500, 9, 100)])
+def test_an_opening_covers_each_step_of_each_output_once(prologue, last):
     stage = _product(61, 100, 70)
     rows, blocks, steps = prologue
     limits = TilingParams(
         weights=Weights.RESIDENT,
         chunk_bytes=2000,
         first=Prologue(rows=rows, blocks=blocks, steps=steps),
+        last=last,
     )
     made = np.zeros((stage.grid.rows, stage.grid.blocks, stage.loop_nest.steps), int)
     pinned_at = np.full((2, CONFIG.acc_entries // 2), -1)
