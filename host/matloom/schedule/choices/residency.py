@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import cast
 
 from matloom.arch.config import Config
 from matloom.arch.machine import Machine
@@ -74,11 +75,10 @@ def keep_part(segment: Segment, policy: ScheduleParams, share: float) -> Schedul
 def chunk_counts(segment: Segment, limits: Sequence[TilingParams]) -> dict[int, int]:
     """Return the number of chunks of each stage whose weights may stay, by its index."""
     return {
-        at: len(chunks(stage, each, segment.config))
+        # Only stages of the array load weights.
+        at: len(chunks(cast(ArrayStage, stage), each, segment.config))
         for at, (stage, each) in enumerate(zip(segment.stages, limits, strict=True))
-        if isinstance(stage, ArrayStage)
-        and stage.loads_weights
-        and each.weights is not Weights.STREAMED
+        if stage.loads_weights and each.weights is not Weights.STREAMED
     }
 
 
