@@ -55,7 +55,7 @@ def table_lanes(component=Lanes):
 
 
 def curve_lanes(component=Lanes):
-    return lanes(component(load_config("nano+i16xi8+tables=1+curves=1")))
+    return lanes(component(load_config("nano+lanes=4+i16xi8+curves=1")))
 
 
 def sequences(component=Sequencer):
