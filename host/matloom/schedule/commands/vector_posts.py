@@ -55,7 +55,7 @@ class VectorPosts:
         middle = tile.start + whole * vector
         line = {"height": 1, "oc_blocks": 1}
         if middle < tile.end and whole <= tuning.RAGGED_BLOCKS:
-            blocks = {"height": 1, "width": 1, **self._blocks(tile.end - tile.start, size)}
+            blocks = {"height": 1, "width": 1, **self._blocks(tile.end - tile.start, vector)}
             self._vectors(number, stage, tile, tile.start, blocks, timestamp)
             return
         if whole:
