@@ -161,8 +161,10 @@ def convolution_stage(layer: Convolution) -> ArrayStage:
     channels, accumulators = layer.filters.shape[0], 2 if layer.mode in NARROW_MODES else 1
     block = accumulators * config.columns
     single_run = window.dilation_x == 1
-    packs = single_run and layer.in_order and not layer.pooled
-    window, pack = pack_positions(window, channels, block, config) if packs else (window, 1)
+    pack = 1
+    if single_run and layer.in_order and not layer.pooled:
+        rows_follow = layer.place is None
+        window, pack = pack_positions(window, channels, block, config, rows_follow=rows_follow)
     shift = window.stride_x * window.depth
     matrices = run_matrices(layer.filters, single_run=single_run, pack=pack, shift=shift)
     loop_nest = LoopNest(

@@ -11,15 +11,16 @@ _FILLED_BLOCKS = 0.8
 
 
 def pack_positions(
-    window: Window, channels: int, columns: int, config: Config
+    window: Window, channels: int, columns: int, config: Config, *, rows_follow: bool
 ) -> tuple[Window, int]:
     """Return the window to compute, and how many of its positions share blocks of columns.
 
-    They must divide the width. Where each output depends on one position alone, rows of the image
-    may be joined so that they do; the window then has fewer and longer rows.
+    They must divide the width. Where each output depends on one position alone, and `rows_follow`
+    each other in the output, rows of the image may be joined so that they do; the window then has
+    fewer and longer rows.
     """
     pack = positions_together(window, channels, columns, config)
-    if pack > 1 or not window.is_pointwise:
+    if pack > 1 or not (window.is_pointwise and rows_follow):
         return window, pack
     for rows in range(2, window.out_height + 1):
         if window.out_height % rows == 0:

@@ -42,6 +42,7 @@ def enlarged(channels, *, size=(7, 6), depth=20, taps=(5, 5), stride=(2, 2), out
         {},
         {"taps": (3, 3), "images": 2},
         {"taps": (2, 2)},
+        {"taps": (3, 2), "size": (14, 11), "depth": 1},
         {"taps": (1, 1)},
         {"taps": (4, 3), "stride": (3, 2)},
         {"stride": (1, 3), "taps": (3, 7)},
