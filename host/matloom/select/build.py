@@ -19,7 +19,6 @@ from matloom.select.operand import constant_weights
 from matloom.select.packing import pack_positions
 from matloom.select.requantisation import Requantisation
 from matloom.select.stage import ArrayStage
-from matloom.select.unused_rows import without_unused_rows
 from matloom.select.used_channels import used_channels
 from matloom.select.weights import (
     block_diagonal,
@@ -184,16 +183,16 @@ def convolution_stage(layer: Convolution) -> ArrayStage:
             loop_nest, matrices, config.rows, block, layer.input_element_bytes
         )
     sums = layer.filters.astype(np.int64).sum(axis=(1, 2, 3))
-    weights = weight_tiles(matrices, config, narrow=accumulators > 1)
-    stage = layer.stage(
+    return layer.stage(
         window,
         pack,
         block,
         loop_nest=loop_nest,
-        weights=constant_weights(weights, layer.mode, config),
+        weights=constant_weights(
+            weight_tiles(matrices, config, narrow=accumulators > 1), layer.mode, config
+        ),
         params=layer.params(sums, channels, pack, accumulators),
     )
-    return without_unused_rows(stage, layer.window, config)
 
 
 def depthwise_stage(layer: Convolution) -> ArrayStage:

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 import numpy as np
 
@@ -19,13 +18,9 @@ class Constant:
     -------
     tiles:
         uint8 (output blocks, steps, bytes of a tile), in the order of the loops.
-    unused:
-        Bytes at the end of each output block that only meet inputs of zero, so that no LOAD brings
-        them.
     """
 
     tiles: np.ndarray = field(repr=False)
-    unused: int = 0
 
     @property
     def nbytes(self) -> int:
@@ -51,12 +46,9 @@ class Constant:
         """Return the tile of an output block and a step."""
         return bytes(self.tiles[block, step])
 
-    def chunk(self, blocks: slice, steps: slice, *, whole: bool) -> bytes:
-        """Return the tiles of some blocks and steps, block by block, `whole` or as far as used."""
-        part = self.tiles[blocks, steps]
-        if whole or not self.unused or steps.stop < self.steps:
-            return part.tobytes()
-        return part.reshape(len(part), -1)[:, : -self.unused].tobytes()
+    def chunk(self, blocks: slice, steps: slice) -> bytes:
+        """Return the tiles of some blocks and steps, block by block."""
+        return self.tiles[blocks, steps].tobytes()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,8 +113,6 @@ class Computed:
     corrections: tuple[Correction, ...] = ()
     selections: tuple[Selection, ...] = ()
 
-    unused: ClassVar[int] = 0
-
     @property
     def nbytes(self) -> int:
         """Bytes of the tensor."""
@@ -155,7 +145,7 @@ class Computed:
         at = image * self.layout.image_bytes if self.layout.images > 1 else 0
         return at + block * self.block_bytes + step * self.tile_bytes
 
-    def chunk(self, blocks: slice, steps: slice, *, whole: bool) -> bytes:
+    def chunk(self, blocks: slice, steps: slice) -> bytes:
         """Return the constants: all else is unknown before the network runs."""
         return self.constants
 

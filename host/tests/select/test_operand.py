@@ -17,10 +17,7 @@ def test_tiles_of_a_block_follow_each_other():
     weights = constant_weights(blocks, "i8xi8", NANO)
     assert (weights.steps, weights.tile_bytes, weights.nbytes) == (3, size, 6 * size)
     assert weights.tile(1, 2) == blocks[1, 2 * size :].tobytes()
-    assert weights.chunk(slice(0, 2), slice(1, 3), whole=True) == blocks[:, size:].tobytes()
-    weights = replace(weights, unused=5)
-    assert weights.chunk(slice(0, 2), slice(1, 3), whole=False) == blocks[:, size:-5].tobytes()
-    assert weights.chunk(slice(0, 2), slice(0, 2), whole=False) == blocks[:, : 2 * size].tobytes()
+    assert weights.chunk(slice(0, 2), slice(1, 3)) == blocks[:, size:].tobytes()
 
 
 def test_computed_weights_have_places_and_constants():
@@ -30,6 +27,6 @@ def test_computed_weights_have_places_and_constants():
     )
     assert weights.nbytes == 2 * 2 * 8 * NANO.columns
     assert weights.first_byte(1, 1, 1) == weights.nbytes - NANO.tile_bytes
-    assert weights.chunk(slice(0, 2), slice(0, 2), whole=True) == b"12"
+    assert weights.chunk(slice(0, 2), slice(0, 2)) == b"12"
     shared = replace(weights, layout=replace(panels, images=1))
     assert shared.first_byte(1, 0, 0) == 0

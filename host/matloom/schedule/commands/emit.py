@@ -41,7 +41,7 @@ class _Emitter:
     ):
         self.segment, self.plan, self.config = segment, plan, config
         self.order = DependencyTracker(config, dram_bytes)
-        self.loads = LoadCommands(segment, plan, places, chunk_offsets, self.order)
+        self.loads = LoadCommands(segment, places, chunk_offsets, self.order)
         self.stores = Stores(segment, plan, places, self.order)
         self.accumulators = Accumulators(segment.machine, self.order.instructions)
         self.tables = Tables(plan, config, self.order)

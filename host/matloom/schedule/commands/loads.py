@@ -1,10 +1,8 @@
 """Emits the LOADs of a plan: tensors, weights, parameters and tables."""
 
-import itertools
-
 from matloom.arch.isa import Opcode, Region
 from matloom.schedule.commands.dependencies import DependencyTracker
-from matloom.schedule.plan import Load, Plan
+from matloom.schedule.plan import Load
 from matloom.schedule.segment import Place, Segment
 from matloom.select.layout.dense import DenseInput
 
@@ -18,13 +16,11 @@ class LoadCommands:
     def __init__(
         self,
         segment: Segment,
-        plan: Plan,
         places: dict[str, Place],
         chunk_offsets: dict[tuple[int, int], int],
         tracker: DependencyTracker,
     ):
         self._places, self._chunk_offsets, self._order = places, chunk_offsets, tracker
-        self._plan = plan
         #: Input layouts of tensors that LOADs convert.
         self._layouts = {
             stage.inputs[0]: stage.input_layout
@@ -35,17 +31,13 @@ class LoadCommands:
     def append(self, load: Load) -> None:
         """Emit the LOADs of a transfer."""
         kind, of, start = load.what
-        address = load.buffer.address + load.offset
         if kind == "chunk":
             place = Place(region=Region.PROGRAM, offset=self._chunk_offsets[int(of), start])
-            whole = load.transfer(load.offset, address)
-            transfers = [whole]
-            if not self._plan.policy.keeps_weights:
-                transfers = self._plan.tilings[int(of)].transfers(start, whole)
+            start = load.offset
         else:
-            place, transfers = self._places[str(of)], [load.transfer(start, address)]
-        layout = self._layouts.get(str(of), _DENSE)
-        for fields in itertools.chain.from_iterable(map(layout.loads, transfers)):
+            place = self._places[str(of)]
+        transfer = load.transfer(start, load.buffer.address + load.offset)
+        for fields in self._layouts.get(str(of), _DENSE).loads(transfer):
             offset = place.offset + fields.get("dram_offset", 0)
             where = {**fields, "region": place.region, "dram_offset": offset}
             self._order.append_fields(Opcode.LOAD, where)

@@ -49,9 +49,7 @@ def chunk_offsets(segment: Segment, plan: Plan, image: ProgramImage) -> dict[tup
             offsets[index, TABLE] = image.add(stage.table.tobytes())
         tiling = plan.tilings[index]
         for number in range(len(tiling.chunks)):
-            # A later call checks that it finds all bytes of weights, so these are loaded, too.
-            data = tiling.chunk_data(number, whole=plan.policy.keeps_weights)
-            offsets[index, number] = image.add(data)
+            offsets[index, number] = image.add(tiling.chunk_data(number))
         if index in plan.params:
             offsets[index, PARAMS] = image.add(tiling.params_data())
     return offsets

@@ -12,11 +12,9 @@ from matloom.cost import exec_cycles
 from matloom.schedule.params import TilingParams, Weights
 from matloom.schedule.tiling.array_ranges import addend_range, array_input_range, strip_range
 from matloom.schedule.tiling.base import BaseTiling
-from matloom.schedule.tiling.block_transfers import block_transfers
 from matloom.schedule.tiling.cutting import chunks, cut_array
 from matloom.schedule.tiling.tile_reads import InputRange, Panel, Staged
 from matloom.schedule.tiling.tiles import ArrayTile, input_box, walked_steps
-from matloom.select.layout.base import Transfer
 from matloom.select.layout.dense import staged_writes
 from matloom.select.stage import ArrayStage
 
@@ -157,7 +155,7 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
             sizes.append(size + (params if last and not self.limits.params_apart else 0))
         return sizes
 
-    def chunk_data(self, number: int, *, whole: bool) -> bytes:
+    def chunk_data(self, number: int) -> bytes:
         """Return the bytes of a chunk: weights, block by block, then the parameters of its blocks.
 
         The chunk with the last steps also has the parameters, unless they are loaded separately.
@@ -166,19 +164,10 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
         first, end = chunk.first_block, chunk.end_block
         last = first + 1 if stage.loop_nest.weights_fixed else end
         steps = slice(chunk.first_step, chunk.end_step)
-        weights = stage.weights.chunk(slice(first, last), steps, whole=whole)
+        weights = stage.weights.chunk(slice(first, last), steps)
         if self.limits.params_apart or chunk.end_step < stage.steps:
             return weights
         return weights + self._params(first, end)
-
-    def transfers(self, number: int, whole: Transfer) -> list[Transfer]:
-        """Return the parts of a transfer of a chunk: as in `BaseTiling`."""
-        unused = self.stage.weights.unused
-        if not unused or number < 0 or self.chunks[number].end_step < self.stage.steps:
-            return [whole]
-        chunk = self.chunks[number]
-        size = (chunk.end_step - chunk.first_step) * self.stage.weight_tile_bytes
-        return block_transfers(whole, chunk.end_block - chunk.first_block, size, unused)
 
     def params_data(self) -> bytes:
         """Return the parameters of all output blocks."""

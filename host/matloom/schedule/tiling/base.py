@@ -10,7 +10,6 @@ from matloom.arch.config import Config
 from matloom.schedule.params import TilingParams
 from matloom.schedule.tiling.tile_reads import InputRange, Panel, Staged
 from matloom.schedule.tiling.tiles import ArrayTile, Chunk, VectorTile
-from matloom.select.layout.base import Transfer
 from matloom.select.stage import ArrayStage, VectorStage
 
 _Stage = TypeVar("_Stage", ArrayStage, VectorStage)
@@ -107,13 +106,9 @@ class BaseTiling(ABC, Generic[_Stage, _Tile]):
         """Return the bytes of its weight chunk that a tile waits for."""
         return 0
 
-    def chunk_data(self, number: int, *, whole: bool) -> bytes:
-        """Return the bytes of a chunk: weights, `whole` or without unused ones, and parameters."""
+    def chunk_data(self, number: int) -> bytes:
+        """Return the bytes of a chunk: weights, and its parameters if any."""
         raise NotImplementedError(f"{self.stage.name} has no weights")
-
-    def transfers(self, _number: int, whole: Transfer) -> list[Transfer]:
-        """Return the parts of a transfer of bytes of a chunk."""
-        return [whole]
 
     def params_data(self) -> bytes:
         """Return the parameters of all output blocks."""
