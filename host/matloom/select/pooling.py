@@ -52,7 +52,7 @@ def _by_taps(
     config, word = context.config, context.output.element_bytes
     window = replace(window, depth=word * window.depth)
     block = word * min(config.rows // word, config.columns)
-    taps = 1 if maximum else _taps_together(window, config)
+    taps = 1 if maximum else _taps_together(window, config, word)
     nest = replace(
         tap_loop_nest(window, pad_value, blocks=1, oc_step=block, maximum=maximum, fixed=True),
         kernel_cols=window.kernel_width // taps,
@@ -152,8 +152,13 @@ def _whole_stage(
     return _stage(context, window, grid, nest, regions, weights)
 
 
-def _taps_together(window: Window, config: Config) -> int:
-    """Return how many neighbouring taps fit in one vector; the depth of `window` is in bytes."""
+def _taps_together(window: Window, config: Config, word: int = 1) -> int:
+    """Return how many neighbouring taps of all channels fit in one vector, with a column for each.
+
+    The depth of `window` is in bytes, of which an element has `word`.
+    """
+    if window.depth // word > config.columns:
+        return 1
     kernel, most = window.kernel_width, max(1, config.rows // window.depth)
     return max(taps for taps in range(1, most + 1) if kernel % taps == 0)
 

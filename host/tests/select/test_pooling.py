@@ -62,6 +62,13 @@ def test_one_vector_has_several_taps_of_few_channels():
     assert {(each.kernel_rows, each.kernel_cols) for each in found} == {(2, 2)}
 
 
+@pytest.mark.parametrize("channels", [4, 6, 8])
+def test_taps_of_more_channels_than_columns_are_separate(channels):
+    config = load_config("nano+rows=32+columns=4")
+    found = executed((6, 9, channels), (2, 3), (2, 3), config=config)
+    assert {each.kernel_cols for each in found} == {1 if channels == 4 else 3}
+
+
 @pytest.mark.parametrize(("channels", "part"), [(28, 14), (196, 14), (32, 16), (34, 0)])
 def test_parts_of_a_position_share_a_step(channels, part):
     """Loading a weight tile takes four cycles; two parts of 17 channels would not divide them."""
