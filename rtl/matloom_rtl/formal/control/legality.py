@@ -42,7 +42,8 @@ class Shown:
         before = Signal.like(word, name="word_before")
         shown = Signal(name="shown_before")
         held_before = Signal(2)
-        self.same, self.held = Signal(), Signal(2)
+        self.same = Signal()
+        self.held = Signal(2)
         m.d.comb += [
             self.same.eq(shown & (word == before)),
             self.held.eq(Mux(self.same, held_before + (held_before != 2), 0)),
@@ -74,7 +75,8 @@ def legality(unit: Legality) -> Claim:
     now = Shown(m, unit)
     verdict = Cat(unit.illegal_field, unit.read_only)
     before = Signal.like(verdict, name="verdict_before")
-    settled, settled_before = now.held == 2, Signal()
+    settled = now.held == 2
+    settled_before = Signal()
     m.d.sync += [before.eq(verdict), settled_before.eq(settled)]
     m.d.comb += implies(settled & settled_before, verdict == before)
     for opcode in FORMATS:
