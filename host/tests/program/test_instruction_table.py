@@ -10,6 +10,7 @@ from matloom.arch.instruction import Instruction, IsaError, illegal_field, pack,
 from matloom.arch.isa import FORMATS, Opcode
 from matloom.arch.numerics import Rounding
 from matloom.program.instruction_table import InstructionTable, unpack_all
+from support.rules_between_fields import posts_of_excluding_fields
 
 
 def _drawn(draw, opcode):
@@ -131,29 +132,7 @@ def test_each_rule_of_a_field_makes_suspects(name):
 def test_rules_between_fields_make_suspects():
     """Vary three fields of a POST at a time, of those that exclude each other."""
     config = load_config("nano+i16xi8+tables=1+products=4+curves=1+softmax=1+pooling=1")
-    names = (
-        "source",
-        "destination",
-        "table",
-        "product",
-        "addend",
-        "softmax",
-        "pool",
-        "words",
-        "curve",
-    )
-    fields = {item.name: item for item in FORMATS[Opcode.POST].all_fields}
-    some = [fields[name].allowed_values(config) or fields[name].limits(config) for name in names]
-    some = dict(zip(names, some, strict=True))
-    made = [
-        Instruction(
-            Opcode.POST,
-            dict.fromkeys(("width", "height", "oc_blocks", "tail"), 1)
-            | dict(zip(chosen, values, strict=True)),
-        )
-        for chosen in itertools.combinations(names, 3)
-        for values in itertools.product(*(some[name] for name in chosen))
-    ]
+    made = posts_of_excluding_fields(config)
     problems = [illegal_field(each, config) for each in made]
     wrong = {number for number, problem in enumerate(problems) if problem is not None}
     table = InstructionTable(made)

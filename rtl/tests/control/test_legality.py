@@ -1,6 +1,5 @@
 """Legality: the chip's verdict on fields is that of `illegal_field`, between fields, too."""
 
-import itertools
 import random
 
 import pytest
@@ -10,37 +9,11 @@ from matloom.arch.instruction import Instruction, illegal_field, pack
 from matloom.arch.isa import FORMATS, Opcode
 from matloom_rtl.control.legality import Legality
 from matloom_rtl.testing import simulate
+from support.rules_between_fields import posts_of_excluding_fields
 
 #: With every rule between fields; floating point and SOFTMAX apart, as configurations have them.
 ROWS = load_config("nano+i16xi8+tables=1+products=4+curves=1+softmax=1+pooling=1")
 FLOATS = load_config("nano+i16xi8+fp16+float_rows=2+weight_rows=2+tables=1+products=3")
-
-_BETWEEN = (
-    "source",
-    "destination",
-    "table",
-    "product",
-    "addend",
-    "softmax",
-    "pool",
-    "words",
-    "curve",
-)
-_ONES = ("width", "height", "oc_blocks", "tail")
-
-
-def between(config):
-    """Return POSTs that are legal but for rules between two or three of their fields."""
-    fields = [each for each in FORMATS[Opcode.POST].all_fields if each.name in _BETWEEN]
-    some = {
-        each.name: each.allowed_values(config) or (0, each.limits(config)[1]) for each in fields
-    }
-    made = []
-    for names in itertools.combinations(some, 3):
-        for values in itertools.product(*(some[name] for name in names)):
-            chosen = dict(zip(names, values, strict=True))
-            made.append(Instruction(Opcode.POST, {**dict.fromkeys(_ONES, 1), **chosen}))
-    return made
 
 
 def drawn(config, seed):
@@ -78,7 +51,7 @@ def refused(config, instructions):
 
 @pytest.mark.parametrize("config", [ROWS, FLOATS], ids=["rows", "floats"])
 def test_rules_between_fields_are_those_of_the_instruction_set(config):
-    instructions = between(config)
+    instructions = posts_of_excluding_fields(config)
     problems = [illegal_field(each, config) for each in instructions]
     assert any(problems)
     assert not all(problems)
