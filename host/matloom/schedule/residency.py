@@ -1,5 +1,6 @@
 """Decides whether weights stay on chip between calls: all of them, a part, or none."""
 
+import itertools
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -22,6 +23,9 @@ from matloom.schedule.plan import DoesNotFit, ScheduleParams
 from matloom.schedule.scheduled import Scheduled, TriedCandidate
 from matloom.schedule.segment import Segment
 
+#: A replacement for `map`, which may run in other processes.
+Run = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
+
 
 @dataclass(frozen=True, kw_only=True)
 class Residency:
@@ -39,7 +43,7 @@ class Residency:
 
     options: CompileOptions
     may_pin: bool
-    run: Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
+    run: Run
     cache: Cache
     tried: list[TriedCandidate]
 
@@ -52,36 +56,46 @@ class Residency:
 
     def keep_all_weights(self, scheduled: Scheduled) -> Scheduled:
         """Return a schedule that keeps all weights on chip, or the known one if that is better."""
-        for number, each in enumerate(self._ways_to_stay(scheduled)):
-            pinned = self._resident_schedule(scheduled.segment, each)
-            if self._is_chosen(scheduled, pinned, f"weights stay on chip, variant {number + 1}"):
-                assert pinned is not None
-                return pinned
-        return scheduled
+        ways = self._ways_to_stay(scheduled)
+        names = (f"weights stay on chip, variant {number}" for number in itertools.count(1))
+        return self._first_worthwhile(scheduled, zip(ways, names, strict=False))
 
     def keep_part_of_weights(self, scheduled: Scheduled) -> Scheduled:
         """Return a schedule that keeps some weights on chip where not all fit, if that is better.
 
         The largest part that does not slow down the first call is kept.
         """
+        segment, plan = scheduled.segment, scheduled.plan
         allowed = self.may_pin and self.options.resident is None
-        if (
-            not allowed
-            or scheduled.repeat is not None
-            or weights_fit(scheduled.plan, scheduled.segment.config)
-        ):
+        if not allowed or scheduled.repeat is not None or weights_fit(plan, segment.config):
             return scheduled
-        long = len(scheduled.plan.slots) > tuning.LONG_SLOTS
+        long = len(plan.slots) > tuning.LONG_SLOTS
         if long or not self._may_gain(scheduled, tuning.PART_FASTER):
             self._note("some weights stay", None, "estimated to gain too little")
             return scheduled
-        for number in range(tuning.PARTS):
-            share = tuning.LARGEST_PART * tuning.PART_RATIO**number
-            params = keep_part(scheduled.segment, scheduled.plan.policy, share)
+        shares = [tuning.LARGEST_PART * tuning.PART_RATIO**at for at in range(tuning.PARTS)]
+        ways = (
+            (
+                keep_part(segment, plan.policy, share),
+                f"weights stay in {share:.0%} of the scratchpad",
+            )
+            for share in shares
+        )
+        return self._first_worthwhile(scheduled, ways)
+
+    def _first_worthwhile(
+        self, scheduled: Scheduled, ways: Iterable[tuple[ScheduleParams, str]]
+    ) -> Scheduled:
+        """Return the first schedule with resident weights that is worth it, else the known one."""
+        for params, way in ways:
             pinned = self._resident_schedule(scheduled.segment, params)
-            if self._is_chosen(scheduled, pinned, f"weights stay in {share:.0%} of the scratchpad"):
-                assert pinned is not None
+            if pinned is None:
+                self._note(way, None, "no room")
+                continue
+            if self.options.resident or pinned.worth_keeping(scheduled):
+                self._note(way, pinned.calls, "chosen")
                 return pinned
+            self._note(way, pinned.calls, "gains too little")
         return scheduled
 
     def _ways_to_stay(self, scheduled: Scheduled) -> tuple[ScheduleParams, ...]:
@@ -106,15 +120,6 @@ class Residency:
         machine = scheduled.segment.machine
         without = predict(scheduled.instructions, machine, resident=True)
         return without.cycles <= share * scheduled.prediction.cycles
-
-    def _is_chosen(self, scheduled: Scheduled, pinned: Scheduled | None, way: str) -> bool:
-        """Return whether to keep weights on chip with these choices."""
-        if pinned is None:
-            self._note(way, None, "no room")
-            return False
-        worthwhile = bool(self.options.resident) or pinned.worth_keeping(scheduled)
-        self._note(way, pinned.calls, "chosen" if worthwhile else "gains too little")
-        return worthwhile
 
     def _resident_schedule(self, segment: Segment, params: ScheduleParams) -> Scheduled | None:
         """Return a schedule whose weights stay for the next call; None if there is no room."""

@@ -6,11 +6,10 @@ turn a candidate into a `Scheduled` or into the reason why it does not fit, with
 `tried` lists all candidates.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import attrgetter
-from typing import Any
 
 from matloom.schedule import tuning
 from matloom.schedule.alternatives import emit_separated, separate_banks, separate_results
@@ -28,12 +27,9 @@ from matloom.schedule.options import CompileOptions
 from matloom.schedule.params import Candidate
 from matloom.schedule.pipeline import evaluate, fitting_plan, tilings_of
 from matloom.schedule.plan import DoesNotFit, Plan, ScheduleParams
-from matloom.schedule.residency import Residency
+from matloom.schedule.residency import Residency, Run
 from matloom.schedule.scheduled import Scheduled, TriedCandidate, outcome_of
 from matloom.schedule.segment import Segment
-
-#: A replacement for `map`, which may run in other processes.
-Run = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 
 #: The quantity that a search minimises.
 _CYCLES = attrgetter("prediction.cycles")

@@ -8,7 +8,7 @@ from typing import Any
 from matloom.schedule import tuning
 from matloom.schedule.choices.layouts import LAYOUTS
 from matloom.schedule.choices.record import Choices
-from matloom.schedule.choices.residency import chunk_counts, chunks_in_share, stages_in_part
+from matloom.schedule.choices.residency import chunk_counts, chunks_in_share, resident_chunks
 from matloom.schedule.params import UNBOUNDED, First, Last, Order, Weights
 from matloom.schedule.plan import ScheduleParams
 from matloom.schedule.segment import Segment
@@ -210,20 +210,16 @@ def _residency_move(
     one = rng.choice(sorted(most))
     counts = {at: sum(choices.first.stays(at, n) for n in range(most[at])) for at in most}
     counts[one] = rng.choice([n for n in range(most[one] + 1) if n != counts[one]])
-    return _stay(segment, most, counts)
+    return Move(what="residency", value=resident_chunks(segment, most, counts))
 
 
 def keep_weights(segment: Segment, choices: Choices, share: float) -> Move | None:
     """Return the move that keeps weights in a share of the scratchpad; None if there are none."""
     most = chunk_counts(segment, choices.first.limits)
     counts = chunks_in_share(segment, most, share)
-    return _stay(segment, most, counts) if any(counts.values()) else None
-
-
-def _stay(segment: Segment, most: dict[int, int], counts: dict[int, int]) -> Move:
-    """Return the move that keeps a number of chunks of each stage."""
-    leaving = frozenset(at for at in range(len(segment.stages)) if not counts.get(at))
-    return Move(what="residency", value=(leaving, stages_in_part(most, counts)))
+    if not any(counts.values()):
+        return None
+    return Move(what="residency", value=resident_chunks(segment, most, counts))
 
 
 _Draw = Callable[[Segment, Choices, Sequence[float], random.Random], Move | None]

@@ -64,12 +64,11 @@ def repeat_params(segment: Segment, first: Plan) -> tuple[ScheduleParams, ...]:
     )
 
 
-def keep_part(segment: Segment, policy: ScheduleParams, share: float) -> ScheduleParams:
+def keep_part(segment: Segment, params: ScheduleParams, share: float) -> ScheduleParams:
     """Return choices in which weights that fill a share of the scratchpad stay."""
-    most = chunk_counts(segment, policy.limits)
-    counts = chunks_in_share(segment, most, share)
-    leaving = frozenset(at for at in range(len(segment.stages)) if not counts.get(at))
-    return replace(policy, resident=True, leaving=leaving, partly=stages_in_part(most, counts))
+    most = chunk_counts(segment, params.limits)
+    leaving, partly = resident_chunks(segment, most, chunks_in_share(segment, most, share))
+    return replace(params, resident=True, leaving=leaving, partly=partly)
 
 
 def chunk_counts(segment: Segment, limits: Sequence[TilingParams]) -> dict[int, int]:
@@ -96,11 +95,15 @@ def chunks_in_share(segment: Segment, most: Mapping[int, int], share: float) -> 
     return counts
 
 
-def stages_in_part(
-    most: Mapping[int, int], counts: Mapping[int, int]
-) -> tuple[tuple[int, int], ...]:
-    """Return the stages that keep some of their chunks, and how many (`ScheduleParams.partly`)."""
-    return tuple((at, count) for at, count in sorted(counts.items()) if 0 < count < most[at])
+def resident_chunks(
+    segment: Segment, most: Mapping[int, int], counts: Mapping[int, int]
+) -> tuple[frozenset[int], tuple[tuple[int, int], ...]]:
+    """Return which stages keep `counts` of their chunks, as `leaving` and `partly` of a schedule.
+
+    `most` are the chunks that each stage has.
+    """
+    leaving = frozenset(at for at in range(len(segment.stages)) if not counts.get(at))
+    return leaving, tuple((at, n) for at, n in sorted(counts.items()) if 0 < n < most[at])
 
 
 def _uses(stage: Stage) -> int:
