@@ -129,7 +129,7 @@ class Campaign:
             self._write()
 
     def _compare(self, unit: str, mutant: Mutant) -> dict:
-        """Compare the netlists of a survivor of the unit tests with those of the original."""
+        """Compare the netlists of a mutant that survived the unit tests with the original's."""
         sound = self.report.get("netlists")
         if sound is None or sound["source"] != _digest_of_all():
             sound = {"source": _digest_of_all(), "digests": chip.digests_of(unit, None, {})}

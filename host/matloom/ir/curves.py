@@ -1,4 +1,4 @@
-"""LOGISTIC and TANH of int16: the curve of each, and what scales its argument."""
+"""LOGISTIC and TANH of int16: their curves, and the multipliers of their arguments."""
 
 import math
 

@@ -12,12 +12,11 @@ from matloom.ir.graph import Array, Graph, Node, Op, Quantisation, Tensor
 #: Scales of gates: before and after a curve.
 _BEFORE, _AFTER = 2.0**-12, 2.0**-15
 
-#: The gates, in the order of their channels: those of the input, of the old state, of new values,
-#: and of the output.
+#: Order of the gates among the channels of a convolution.
 _INPUT_GATE, _FORGET, _VALUES, _OUTPUT = range(4)
 _GATES = 4
 _LARGEST = 2**15 - 1
-#: Columns of the parameters: the limit of the state, behind ten pairs and that of the output.
+#: First columns of the parameters of the inputs and of the recurrence, and that of the limits.
 _INPUT, _RECURRENT, _LIMITS = 0, _GATES, 11
 
 
@@ -71,7 +70,7 @@ class _Expansion:
         scales = Quantisation(
             scale=tuple(channels.tolist()), zero_point=(0,) * len(channels), axis=0
         )
-        # Steps share their constants, and this convolution's are like those of the others.
+        # All steps share these weights, so each sets the same scales.
         self._tensors[node.inputs[1]] = replace(weights, quantisation=scales)
         gates = replace(sums, dtype="int16", quantisation=_at_scale(_BEFORE))
         self._tensors[node.output] = gates

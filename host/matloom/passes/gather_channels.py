@@ -1,11 +1,10 @@
 """Stores channels where layers read them, instead of copying them from join to join.
 
-A unit of a ShuffleNet joins two maps, shuffles their channels and splits them. A layer reads one
-half; the other half is copied into the next join, from which another layer reads a part, and so on.
-Here every such layer reads a join of its own: the maps that were made since the last one, each as a
-whole, and the channels that it needs of older maps, copied from the join that has them. Channels
-are thus copied once, when they are read. Convolutions make their channels in an order in which
-those that are read together are neighbours.
+A unit of a ShuffleNet joins two maps, shuffles their channels and splits them. Layers read one
+half, and the other half is copied into the next join. Here each layer gets a join of its own: whole
+maps that no join contains yet, and copies of the channels that the layer needs of older maps. A
+channel is thus copied once, for the layer that reads it. Convolutions make their channels in an
+order in which those that are read together are neighbours.
 """
 
 from collections.abc import Mapping
@@ -26,8 +25,8 @@ from matloom.passes.moved_channels import Origin, copied_bytes, moved_channels, 
 def gather_channels(graph: Graph) -> Graph:
     """Return the graph with joins of the channels that layers read, if that copies fewer bytes."""
     moved = moved_channels(graph)
-    used = {id(node): used_channels(graph, node, moved) for node in graph.nodes}
-    found = {node: channels for node, channels in used.items() if channels is not None}
+    used = {node.outputs[0]: used_channels(graph, node, moved) for node in graph.nodes}
+    found = {output: channels for output, channels in used.items() if channels is not None}
     if not found:
         return graph
     gathered = _Gathering(graph, moved, found).result()
@@ -42,7 +41,7 @@ class _Gathering:
     graph, moved:
         The graph to change, and the origins of its moved tensors.
     used:
-        The channels that a layer reads, by the identity of its node.
+        The channels that a layer reads, by its output.
     """
 
     def __init__(
@@ -53,7 +52,7 @@ class _Gathering:
         self._tensors = dict(graph.tensors)
         #: The tensor that has a channel, and the place there, unless it is still at its origin.
         self._homes: dict[Origin, Origin] = {}
-        readers = (node for node in graph.nodes if id(node) not in used)
+        readers = (node for node in graph.nodes if node.outputs[0] not in used)
         others = (node for node in readers if node.outputs[0] not in moved)
         self._whole = {number for node in others for number in node.inputs} | {*graph.leaving}
         #: The operator that reads a channel first.
@@ -65,7 +64,7 @@ class _Gathering:
     def result(self) -> Graph:
         """Return the changed graph."""
         for node in self._graph.nodes:
-            if id(node) in self._used:
+            if node.outputs[0] in self._used:
                 self._add_layer(node)
             elif node.outputs[0] not in self._moved:
                 self._nodes.append(node)
@@ -77,9 +76,9 @@ class _Gathering:
 
     def _read(self, node: Node) -> list[Origin]:
         """Return the channels that a layer reads, or those of a tensor that is read as a whole."""
-        if id(node) in self._used:
+        if node.outputs[0] in self._used:
             origins = self._moved[node.inputs[0]]
-            return [origins[channel] for channel in self._used[id(node)].tolist()]
+            return [origins[channel] for channel in self._used[node.outputs[0]].tolist()]
         return self._moved.get(node.outputs[0], []) if node.outputs[0] in self._whole else []
 
     def _is_new(self, number: int) -> bool:
@@ -91,7 +90,7 @@ class _Gathering:
         return all(reader.outputs[0] in self._moved for reader in readers)
 
     def _add_layer(self, node: Node) -> None:
-        """Add a layer that reads a join of its own."""
+        """Add a layer, and a CONCATENATION of the channels that it reads."""
         wanted, source = self._read(node), self._graph.tensors[node.inputs[0]]
         new = [number for number in dict.fromkeys(n for n, _ in wanted) if self._is_new(number)]
         parts = [self._ordered(number, rising=at > 0) for at, number in enumerate(new)]
@@ -108,7 +107,9 @@ class _Gathering:
         assert weights.data is not None
         depth = self._tensors[join].shape[-1]
         wider = np.zeros((*weights.data.shape[:-1], depth), np.int8)
-        wider[..., [places[origin] for origin in wanted]] = weights.data[..., self._used[id(node)]]
+        wider[..., [places[origin] for origin in wanted]] = weights.data[
+            ..., self._used[node.outputs[0]]
+        ]
         number = self._tensor(change_constant(weights, lambda _: wider))
         self._nodes.append(replace(node, inputs=(join, number, *node.inputs[2:])))
 
@@ -146,7 +147,7 @@ class _Gathering:
         producers = self._graph.producers
         return (
             self._graph.nodes[producers[node.inputs[0]]].index
-            if id(node) in self._used
+            if node.outputs[0] in self._used
             else node.index
         )
 

@@ -159,7 +159,7 @@ def same_weights(tile: np.ndarray, blocks: int) -> Constant:
 
 
 def side_by_side(weights: Sequence[Constant]) -> Constant:
-    """Return weights whose tiles are those of several, one after another."""
+    """Return weights in which each step has the tiles of all `weights`, in order."""
     return Constant(tiles=np.concatenate([each.tiles for each in weights], axis=2))
 
 

@@ -30,7 +30,7 @@ def halves(shape, axis, join, *, leaves=False):
 
 
 def added(builder, parts):
-    """Halve each part's range, and add both: two stages that each read one tensor."""
+    """Multiply one part, limited by RELU6, by the other: each stage reads one part."""
     limited = builder.add(Op.RELU6, parts[:1], Attributes(), quantisation=SCALE)
     return builder.add(Op.MUL, [limited, parts[1]], Arithmetic(), quantisation=SCALE)
 

@@ -1,4 +1,4 @@
-"""Products: elements times numbers, plus sums, squares; sums that wait for bytes; reset."""
+"""Products, sums and squares of elements and accumulators, early sums, and a reset."""
 
 import random
 from dataclasses import replace

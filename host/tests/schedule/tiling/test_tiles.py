@@ -211,10 +211,10 @@ def test_ranges_of_bytes_follow_each_other(ramp_down):
 @pytest.mark.parametrize(
     ("positions", "tiles"),
     [
-        # One tile: what follows waits for 60 x 2 x 2 vectors, another fill takes 256.
+        # One tile: the next stage waits for 60 x 2 x 2 vectors, and a second fill would take 256.
         (60, 1),
-        # Four: a quarter of 1,024 x 2 x 2 vectors, and four fills; half of the accumulators has
-        # room for 512.
+        # Four tiles, each of a quarter of 1,024 x 2 x 2 vectors; half of the accumulators holds
+        # 512 of them.
         (1024, 4),
     ],
 )
