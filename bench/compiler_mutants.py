@@ -40,7 +40,7 @@ def main() -> None:
                 "place": mutant.place,
                 "line": mutant.line,
                 "outcome": outcome.kind,
-                "changed": list(outcome.with_options),
+                "changed": list(outcome.changed),
                 "refused": list(outcome.refused),
                 "reason": outcome.reason,
                 "caught": {name: text[:160] for name, text in (outcome.caught or {}).items()},

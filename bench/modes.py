@@ -169,7 +169,7 @@ def main() -> None:
         report = {
             "device": DEVICE.name,
             "options": list(DEVICE.options),
-            "clock_site": DEVICE.clock_site,
+            "clock_site": DEVICE.pins["clk"],
             "versions": tool_versions(DEVICE),
             "measured": "Array and Accumulators",
             "results": [known[name] for name in sets if name in known],

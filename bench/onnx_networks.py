@@ -81,7 +81,7 @@ def claims(model: Any, exact: bool) -> dict[str, int]:
     channels = [claim for claim in found if claim.channels]
     return {
         "layers": len(found),
-        "proven": sum(claim.prove for claim in found),
+        "proven": sum(claim.proven for claim in found),
         "channels": sum(claim.channels for claim in channels),
         "repaired": sum(claim.repaired for claim in channels),
         "can_differ": sum(claim.affected for claim in channels),

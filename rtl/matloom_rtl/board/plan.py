@@ -158,7 +158,7 @@ def make_plan(
         verilog=board_verilog(board, engine, pll, link, soc)
         + (cpu_source(soc.cpu).read_text() if soc else ""),
         constraints=constraints(board, device.family, device.margin),
-        device=device.changed(changes),
+        device=device.with_options(changes),
         soft_columns=soft,
         soc=soc,
     )
