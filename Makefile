@@ -76,6 +76,7 @@ lint: $(STAMP) ## Check style, format, types and spelling.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/mypy --config-file rtl/mypy.ini --cache-dir .mypy_cache/names
 	$(BIN)/codespell
 
 docs: $(STAMP) ## Make all that is generated: pages, tables, listings, plots, drawings, C header.

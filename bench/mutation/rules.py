@@ -84,11 +84,11 @@ class _Finder(ast.NodeVisitor):
         begin, end = self._starts[line - 1], self._starts[line]
         return begin + len(self._source[begin:end].encode()[:column].decode())
 
-    def _text(self, node: ast.AST) -> str:
+    def _text(self, node: ast.expr) -> str:
         start = self._place(node.lineno, node.col_offset)
         return self._source[start : self._place(node.end_lineno, node.end_col_offset)]
 
-    def _edit(self, node: ast.AST, rule: str, after: str):
+    def _edit(self, node: ast.expr, rule: str, after: str):
         start = self._place(node.lineno, node.col_offset)
         end = self._place(node.end_lineno, node.end_col_offset)
         self.edits.add((start, end, rule, after))

@@ -25,7 +25,7 @@ _LEFT_OUT = {
 }
 
 #: Tests, other than that of the same name, that notice mutants of a file: of what uses it.
-_USERS = {
+_USERS: dict[str, dict[str, tuple[str, ...]]] = {
     "memory": {
         **dict.fromkeys(("bank", "gather", "scatter", "select"), ("scratchpad",)),
     },

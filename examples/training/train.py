@@ -21,7 +21,7 @@ from torch.nn import functional
 import matloom
 from matloom import frontend
 from matloom.cli.say import say
-from matloom.ir.attributes import Activation
+from matloom.ir.attributes import Activation, Conv2D, Transpose
 from matloom.ir.graph import Node, Op
 
 SIZE, BATCH = 12, 50
@@ -126,7 +126,8 @@ def in_floats(node: Node, inputs: list[Tensor], shape: tuple[int, ...]) -> Tenso
     if node.op in (Op.CONV_2D, Op.DEPTHWISE_CONV_2D):
         return convolution(node, *inputs).reshape(shape)
     if node.op is Op.TRANSPOSE:
-        axes = [0, *(axis + 1 for axis in node.attributes.axes)]
+        assert isinstance(node.attributes, Transpose)
+        axes = [0, *(axis + 1 for axis in node.attributes.permutation)]
         return inputs[0].permute(axes)
     if node.op is Op.RESHAPE:
         return inputs[0].reshape(shape)
@@ -136,6 +137,7 @@ def in_floats(node: Node, inputs: list[Tensor], shape: tuple[int, ...]) -> Tenso
 def convolution(node: Node, images: Tensor, weights: Tensor, bias: Tensor) -> Tensor:
     """Return the sums of a convolution of images (batch, 1, height, width, channels)."""
     attributes = node.attributes
+    assert isinstance(attributes, Conv2D)
     groups = 1 if node.op is Op.CONV_2D else weights.shape[3]
     kernel = weights.permute(0, 3, 1, 2) if groups == 1 else weights.permute(3, 0, 1, 2)
     edges = attributes.padding

@@ -46,6 +46,7 @@ def wheel(tmp_path_factory):
 @pytest.mark.slow
 def test_the_wheel_has_the_sources(wheel):
     with zipfile.ZipFile(wheel) as archive:
+        assert "matloom/py.typed" in archive.namelist()
         held = {name: archive.read(name) for name in archive.namelist() if "/firmware/" in name}
     ours = [path for part in SHIPPED for path in (firmware.FIRMWARE / part).rglob("*")]
     files = {f"matloom/{p.relative_to(firmware.ROOT).as_posix()}": p for p in ours if p.is_file()}

@@ -110,19 +110,15 @@ class SocCore(wiring.Component):
 
     def _peripherals(self, m: Module, unit, target, cpu, core, bus):
         link = self._settings.link
-        parts = {
-            "UART": Uart(link.divisor),
-            "TIMER": Timer(),
-            "INTERRUPTS": Interrupts(),
-            "SYSTEM": System(self._settings),
-        }
+        uart, timer = Uart(link.divisor), Timer()
+        interrupts, system = Interrupts(), System(self._settings)
+        parts = {"UART": uart, "TIMER": timer, "INTERRUPTS": interrupts, "SYSTEM": system}
         bridge = unit(
             "peripherals", PeripheralBridge(tuple(region(name).base >> 12 & 15 for name in parts))
         )
         connect(m, target, bridge.wishbone)
         for index, (name, part) in enumerate(parts.items()):
             connect(m, getattr(bridge, f"peripheral_{index}"), unit(name.lower(), part).port)
-        uart, timer, interrupts, system = parts.values()
         asks = {"engine": core.irq, "uart": uart.irq, "timer": timer.irq}
         m.d.comb += [
             uart.rx.eq(self.rx),

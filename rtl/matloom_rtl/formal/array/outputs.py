@@ -1,5 +1,7 @@
 """EXEC's outputs: which vectors are outputs, and their accumulator entries."""
 
+from typing import Any
+
 from amaranth.hdl import Assert, Assume, Cat, Cover, Module, Mux, Signal
 
 from matloom_rtl.array.outputs import Outputs
@@ -24,7 +26,9 @@ class _Grids:
         shape = unit.grid.shape()
         self._names = [name for name in shape.members if name not in ("start", "resume", "first")]
         self.valid = [None, *unit.valid]
-        self.at, self.before, self.some = [None, unit.grid], [None], [None]
+        # Stage 0 has neither.
+        self.before: list[Any] = [None]
+        self.at, self.some = [None, unit.grid], [None]
         for stage in range(1, _STAGES + 1):
             before = Signal(shape, name=f"before_{stage}", reset_less=True)
             some = Signal(name=f"some_{stage}")

@@ -50,8 +50,14 @@ class Values:
 
     def __init__(self, unit: Parameters, name: str):
         o = unit.o
-        for kind, shown in (("bias", o.biases), ("multiplier", o.multipliers), ("shift", o.shifts)):
-            setattr(self, kind, Signal(len(shown[0]), name=f"{kind}_{name}", reset_less=True))
+        self.bias, self.multiplier, self.shift = (
+            Signal(len(shown[0]), name=f"{kind}_{name}", reset_less=True)
+            for kind, shown in (
+                ("bias", o.biases),
+                ("multiplier", o.multipliers),
+                ("shift", o.shifts),
+            )
+        )
 
 
 class Blocks:

@@ -25,14 +25,19 @@ class _Parts:
 
     def __init__(self, m: Module, whitebox: Whitebox):
         self.ports = []
-        for name in (*_QUEUES, *_OWN):
-            setattr(self, name, whitebox.child(name).unit)
+        units = {name: whitebox.child(name).unit for name in (*_QUEUES, *_OWN)}
+        self.queue, self.responses = units["queue"], units["responses"]
+        self.asked, self.beats = units["asked"], units["beats"]
+        self.unanswered, self.found = units["unanswered"], units["found"]
+        self.head, self.whole = units["head"], units["whole"]
+        self.addresses, self.shown = units["addresses"], units["shown"]
+        for name in units:
             outputs = ("r_data", "r_rdy", "w_rdy") if name in _QUEUES else ()
             self.ports += whitebox.free(name, *outputs)
         self.level = {}
         places = {"responses": BURSTS, "asked": _ASKED, "beats": _ROOM, "found": _READS}
         for name, depth in places.items():
-            queue = getattr(self, name)
+            queue = units[name]
             level = Signal(range(depth + 2), name=f"level_{name}")
             m.d.sync += level.eq(level + queue.w_en - (queue.r_rdy & queue.r_en))
             m.d.comb += [

@@ -38,8 +38,10 @@ class _Parts:
             queue.shows_at_once(m)
         for queue in (self.queue, self.beats):
             queue.shows_soon(m)
-        for name in ("unanswered", "head", "whole", "addresses", "shown"):
-            setattr(self, name, whitebox.child(name).unit)
+        self.unanswered, self.head, self.whole, self.addresses, self.shown = (
+            whitebox.child(name).unit
+            for name in ("unanswered", "head", "whole", "addresses", "shown")
+        )
         self.ports = [*whitebox.free("unanswered")]
         for name in ("queue", "asked", "responses", "beats"):
             self.ports += whitebox.free(name, "r_data", "r_rdy", "w_rdy")

@@ -32,17 +32,23 @@ class Commands:
     """The command at the pins, decoded by the truth table of a data sheet."""
 
     def __init__(self, m: Module, pins):
-        code = Cat(pins.cs, pins.ras, pins.cas, pins.we)
-        names = ("activate", "read", "write", "precharge", "refresh", "mode")
-        codes = (0b0011, 0b0101, 0b1101, 0b1011, 0b0111, 0b1111)
-        for name, each in zip(names, codes, strict=True):
-            given = Signal(name=f"pins_{name}")
-            m.d.comb += given.eq(code == each)
-            setattr(self, name, given)
+        given = []
+
+        def decode(name: str, code: int) -> Signal:
+            given.append(Signal(name=f"pins_{name}"))
+            m.d.comb += given[-1].eq(Cat(pins.cs, pins.ras, pins.cas, pins.we) == code)
+            return given[-1]
+
+        self.activate = decode("activate", 0b0011)
+        self.read = decode("read", 0b0101)
+        self.write = decode("write", 0b1101)
+        self.precharge = decode("precharge", 0b1011)
+        self.refresh = decode("refresh", 0b0111)
+        self.mode = decode("mode", 0b1111)
         self.any = pins.cs
         self.column = self.read | self.write
         m.d.comb += [
-            Assert(~pins.cs | Cat(code == each for each in codes).any()),
+            Assert(~pins.cs | Cat(given).any()),
             Assert(pins.clk_en),
         ]
 
