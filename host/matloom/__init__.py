@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from matloom.kernels.registered import register_operator as register_operator
     from matloom.kernels.registered import unregister_operator as unregister_operator
     from matloom.program import Program as Program
-    from matloom.quantiser import quantise as quantise
+    from matloom.quantiser.quantise import quantise as quantise
     from matloom.runtime import Session as Session
     from matloom.runtime import compile as compile
     from matloom.runtime import load as load
@@ -45,7 +45,7 @@ _HOMES = {
     "open_device": "matloom.device.open",
     "register_operator": "matloom.kernels.registered",
     "unregister_operator": "matloom.kernels.registered",
-    "quantise": "matloom.quantiser",
+    "quantise": "matloom.quantiser.quantise",
     "precision_report": "matloom.tools.precision",
 }
 
