@@ -184,9 +184,9 @@ def _stage_timestamps(staged: StagedRun, timestamps: tuple[int, ...]) -> tuple[i
 
 
 def _with_views(results: dict[str, Place], views: Mapping[str, View]) -> dict[str, Place]:
-    """Return the addresses of results; a view has that of the tensor that contains it.
+    """Return the places of results, with those of views instead of the outputs they are part of.
 
-    Only the view is stored; the address is where the whole tensor would begin.
+    The engine stores only the view. Its address is where the whole tensor would begin.
     """
     places = dict(results)
     for name, (output, start, _end) in views.items():

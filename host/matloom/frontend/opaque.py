@@ -68,7 +68,7 @@ def common_interpreters(items: Sequence[Node | OpaqueOperator]) -> tuple[str, ..
     return min((item.interpreters for item in opaque), key=len, default=INTERPRETERS)
 
 
-def bind(
+def merge_opaque(
     items: Sequence[Node | OpaqueOperator],
     results: Sequence[int],
     file: int,

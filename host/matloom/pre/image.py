@@ -150,7 +150,7 @@ class Image(Preprocessing):
         return self._look_up(raw, self._real())
 
     def prepare(self, raw: Array, info: TensorInfo) -> Array:
-        """Return the resized image through the table of an input."""
+        """Return a raw image as an input: resized, then mapped byte by byte by its table."""
         return self._look_up(raw, self.table(info))
 
     def table(self, info: TensorInfo) -> Array:

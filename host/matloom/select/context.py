@@ -89,7 +89,7 @@ class Context:
         return (self.node.index,)
 
     @property
-    def ends(self) -> tuple[str, str]:
+    def end_buffers(self) -> tuple[str, str]:
         """Buffers of the first input and the first output."""
         return self.sources[0], self.results[0]
 

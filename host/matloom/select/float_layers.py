@@ -138,8 +138,8 @@ def _stage(
     return ArrayStage(
         name=context.name,
         nodes=context.nodes,
-        inputs=context.ends[:1],
-        output=context.ends[1],
+        inputs=context.end_buffers[:1],
+        output=context.end_buffers[1],
         input_layout=DenseInput(rows=window.in_height, row_bytes=window.in_width * pixel),
         output_layout=Dense(grid=grid),
         loop_nest=_loop_nest(window, taps, mode, config),

@@ -87,7 +87,7 @@ def _int16_convolution(
         Convolution(
             name=context.name,
             nodes=context.nodes,
-            tensors=context.ends,
+            tensors=context.end_buffers,
             window=replace(window, depth=2 * window.depth),
             filters=np.repeat(filters, 2, axis=3),
             bias=context.bias(filters.shape[0]),
@@ -170,7 +170,7 @@ def _dense_convolution(
             Convolution(
                 name=context.name,
                 nodes=context.nodes,
-                tensors=(tensor, context.ends[1]),
+                tensors=(tensor, context.end_buffers[1]),
                 window=window,
                 filters=filters,
                 bias=context.bias(filters.shape[0]),
@@ -183,7 +183,7 @@ def _dense_convolution(
             )
         )
 
-    tensor, zero = context.ends[0], context.inputs[0].zero_point
+    tensor, zero = context.end_buffers[0], context.inputs[0].zero_point
     if not context.external:
         return make(window, filters, tensor)
     return fastest(
@@ -209,7 +209,7 @@ def depthwise(context: Context) -> Stage | tuple[Stage, ...]:
     layer = Convolution(
         name=context.name,
         nodes=context.nodes,
-        tensors=context.ends,
+        tensors=context.end_buffers,
         window=window,
         filters=filters,
         bias=context.bias(weights.shape[3]),
@@ -248,7 +248,7 @@ def dense(context: Context) -> Stage | tuple[Stage, ...]:
         Convolution(
             name=context.name,
             nodes=context.nodes,
-            tensors=context.ends,
+            tensors=context.end_buffers,
             window=window,
             filters=filters,
             bias=context.bias(channels),

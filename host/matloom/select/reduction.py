@@ -69,7 +69,7 @@ def _by_weights(context: Context, outer: int, count: int, scale: Requantisation)
         Convolution(
             name=context.name,
             nodes=context.nodes,
-            tensors=context.ends,
+            tensors=context.end_buffers,
             window=dense_window(images, (rows, 1), run),
             filters=np.ones((1, 1, 1, run), np.int8),
             bias=np.zeros(1, np.int32),

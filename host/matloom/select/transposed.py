@@ -169,7 +169,7 @@ def _stage(
         Convolution(
             name=context.name,
             nodes=context.nodes,
-            tensors=context.ends,
+            tensors=context.end_buffers,
             window=window,
             filters=taps,
             bias=np.tile(context.bias(context.filters.shape[0]), sets),

@@ -119,7 +119,10 @@ def _check(failure: Replay) -> Callable[[Pair], object]:
 def _steered_check(
     config: Config, failure: Replay, say: Callable[[str], None]
 ) -> Callable[[Pair], None]:
-    """Draw the directed stream with a number; it depends on what earlier streams reach."""
+    """Return a check of the directed stream that failed.
+
+    What a directed stream contains depends on what earlier ones have covered, so these run first.
+    """
     chip = CoveredTransport(config, memory_bytes(config), check_bus=True, state_seed=failure.seed)
     coverage, pair = Coverage(config), Pair.of(chip, config)
     chip.coverage = coverage

@@ -364,7 +364,7 @@ class Bounds(wiring.Component):
         return self._early.const({"waits": each.waits, "turn": self._turns.index(each.next)})
 
     def _attribute_memory(self) -> Memory:
-        """Return the memory of the remaining attributes; those of step n are at address n + 1."""
+        """Return a memory of the attributes that are not in registers: step n at address n + 1."""
         facts = [self._facts(place - 1) for place in range(len(self._program) + 1)]
         # A block RAM: logic tables would take ten for each bit.
         return Memory(shape=self._late, depth=len(facts), init=facts, attrs={"ram_style": "block"})

@@ -18,7 +18,7 @@ from matloom.frontend.onnx.reorder import reorder
 from matloom.frontend.onnx.shapes import infer_shapes
 from matloom.frontend.onnx.sizes import inputs_of
 from matloom.frontend.onnx.values import FileValue
-from matloom.frontend.opaque import OpaqueOperator, bind, file_tensor
+from matloom.frontend.opaque import OpaqueOperator, file_tensor, merge_opaque
 from matloom.frontend.registered import RegisteredOperatorError
 from matloom.ir.attributes import ONNX_INTERPRETERS, Reference
 from matloom.ir.graph import Graph, Node, Op, Tensor
@@ -95,7 +95,7 @@ class GraphReader:
             mark_exact(model)
         file = values.add(file_tensor(model.SerializeToString(deterministic=True)))
         names = {number: name for name, number in numbers.items()}
-        nodes = bind(
+        nodes = merge_opaque(
             _needed_operators(values.items, outputs),
             outputs,
             file,

@@ -10,10 +10,10 @@ from matloom.frontend.ends import copy_outputs, separate_inputs
 from matloom.frontend.errors import Contradiction, ModelError, Unsupported, error_of
 from matloom.frontend.opaque import (
     OpaqueOperator,
-    bind,
     common_interpreters,
     file_tensor,
     interpreters_of,
+    merge_opaque,
     whole_network_node,
 )
 from matloom.frontend.tflite.additions import Additions, FileItem
@@ -130,7 +130,7 @@ class SubgraphReader:
         for number in (*inputs, *outputs):
             self._use(number)
         results = (*outputs, *self.resources.after.values())
-        nodes = bind(items, results, len(self.known), self.known.is_computed)
+        nodes = merge_opaque(items, results, len(self.known), self.known.is_computed)
         for node in nodes:
             if node.op is Op.REFERENCE and node.inputs[-1] == len(self.known):
                 self.tensors[node.inputs[-1]] = file_tensor(self.content)

@@ -144,10 +144,10 @@ def _asks(m: Module, whitebox: Whitebox, parts: _Parts, kinds) -> None:
         Assert(unit.spad.address == o.payload.address),
         Assert(unit.spad.bank_select == o.payload.bank_select),
     ]
-    _stays(m, whitebox, asking | (part != 0))
+    _assume_constant(m, whitebox, asking | (part != 0))
 
 
-def _stays(m: Module, whitebox: Whitebox, begun) -> None:
+def _assume_constant(m: Module, whitebox: Whitebox, begun) -> None:
     """Assume that command and numbers stay constant while requests or reads are in flight."""
     unit, room = whitebox.unit, whitebox.register(name="room")
     held = Cat(unit.command, unit.numbers)
