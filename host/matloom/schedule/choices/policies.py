@@ -40,13 +40,13 @@ def first_params(segment: Segment, candidate: Candidate) -> ScheduleParams:
     limits: list[TilingParams] = []
     in_blocks = [by_blocks(segment, index, config) for index in range(len(segment.stages))]
     ending, pooled = ending_by_blocks(segment), before_pooling(segment)
+    preferred = _chunk_bytes(segment)
     for index, stage in enumerate(segment.stages):
         weights = weights_lifetime(stage, config)
         streamed = candidate.streamed
         if weights is Weights.ONCE and (_streams(stage, config) if streamed is None else streamed):
             weights = Weights.STREAMED
-        small = weights is Weights.RESIDENT
-        chunk_bytes = _chunk_bytes(segment)
+        small, chunk_bytes = weights is Weights.RESIDENT, preferred
         waits = waits_for_weights(stage, segment.machine)
         first, last = stage is segment.stages[0], stage is segment.stages[-1]
         split = not first and splits_first_tile(segment, index, in_blocks[index - 1])
