@@ -84,9 +84,9 @@ class Builder:
         return _random(self.noise, tuple(shape), dtype, 10.0)
 
     def constant(self, shape: Sequence[int], dtype: str | None = None, **more: Any) -> int:
-        """Return the number of a new constant of random values."""
+        """Return the number of a new constant, of random values unless `data` has others."""
         dtype = dtype or self.dtype
-        return self.tensor(shape, dtype, data=self.values(shape, dtype), **more)
+        return self.tensor(shape, dtype, **{"data": self.values(shape, dtype), **more})
 
     def numbers(self, values: Any, dtype: str = "int32") -> int:
         """Return the number of a new constant of given integers, such as axes and shapes."""

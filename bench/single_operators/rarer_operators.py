@@ -239,17 +239,20 @@ def _filters(builder: Builder, name: str) -> FileNetwork:
     number = units * rank
     state = "int16" if builder.dtype == "int8" and builder.chance(0.6) else builder.dtype
     source = builder.input((batch, size))
-    features = builder.constant((number, size))
-    times = builder.constant((number, memory), state)
+    # Converters write no zero points, and give weights of the memory ten bits.
+    usual = {"zeros": (0,)} if builder.chance(0.8) else {}
+    few = {"data": builder.values((number, memory), "int16") >> 6} if state == "int16" else {}
+    features = builder.constant((number, size), **usual)
+    times = builder.constant((number, memory), state, **usual, **(few if usual else {}))
     scale = 1.0
     if builder.dtype == "int8":
         scale = min(max(builder.tensors[times].scales[0] * builder.scale(), 1e-37), 1e37)
     quantised = {"scales": (scale,), "zeros": (0,)} if builder.dtype == "int8" else {}
     bias = []
-    if builder.chance(0.6):
+    if builder.chance(0.8):
         dtype = "int32" if builder.dtype == "int8" else "float32"
         bias = [builder.constant((units,), dtype, **quantised)]
-    kept = builder.tensor((batch, memory * number), state, variable=True)
+    kept = builder.tensor((batch, memory * number), state, variable=True, **usual)
     output = builder.tensor((batch, units))
     fields = {"rank": rank, "fusedActivationFunction": 1 if builder.dtype == "int8" else 0}
     inputs = (source, features, times, *(bias or [-1]), kept)

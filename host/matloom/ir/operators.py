@@ -124,10 +124,10 @@ _PATTERNS = frozenset(
 _WORDS = frozenset({"int16 int8 int64 -> int16", "int16 int8 -> int16"})
 #: The same with 32-bit sums.
 _SHORT_SUMS = frozenset({"int16 int8 int32 -> int16"})
-#: The same, requantised to one byte, and the sums themselves.
-_SUMS = frozenset(
-    {"int16 int8 int32 -> int8", "int8 int8 int32 -> int32", "int16 int8 int32 -> int32"}
-)
+#: The same, requantised to one byte.
+_NARROWED = frozenset({"int16 int8 int32 -> int8"})
+#: The sums themselves.
+_SUMS = frozenset({"int8 int8 int32 -> int32", "int16 int8 int32 -> int32"})
 #: 8-bit data, requantised to two bytes, as the gates of an LSTM.
 _WIDENED = frozenset({"int8 int8 int32 -> int16"})
 #: Quantised weights with float data.
@@ -178,13 +178,16 @@ OPERATORS = {
     ),
     Op.CONV_2D: Operator(
         attributes=Conv2D,
-        types=_WEIGHTED | _RESCALED | _WORDS | _SHORT_SUMS | _SUMS | _WIDENED | _HYBRID | LOWERED,
+        types=frozenset().union(
+            *(_WEIGHTED, _RESCALED, _WORDS, _SHORT_SUMS, _NARROWED, _SUMS, _WIDENED, _HYBRID),
+            LOWERED,
+        ),
         shape=convolution_shape,
         weight_axis=0,
     ),
     Op.DEPTHWISE_CONV_2D: Operator(
         attributes=DepthwiseConv2D,
-        types=_WEIGHTED | _RESCALED | _WORDS,
+        types=_WEIGHTED | _RESCALED | _WORDS | _NARROWED,
         shape=depthwise_shape,
         weight_axis=3,
     ),

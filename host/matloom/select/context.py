@@ -124,14 +124,18 @@ class Context:
         tensors = (*self.inputs, self.output)
         if all(tensor.dtype == "int8" for tensor in tensors):
             return
-        if not self.config.has_words:
-            built = ", ".join(self.config.mac_modes)
-            raise NotOnEngine(f"the engine is built with {built}, not i16xi8")
+        self.require_words()
         zeros = [tensor.quantisation.zero_point for tensor in tensors if tensor.quantisation]
         if any(tensor.dtype != "int16" for tensor in tensors) or any(map(any, zeros)):
             raise NotOnEngine(
                 "the engine takes numbers of two bytes to such, and without zero points"
             )
+
+    def require_words(self) -> None:
+        """Raise `NotOnEngine` if the engine does not support int16."""
+        if not self.config.has_words:
+            built = ", ".join(self.config.mac_modes)
+            raise NotOnEngine(f"the engine is built with {built}, not i16xi8")
 
     def bias(self, channels: int) -> Array:
         """Return the biases of a layer, zeros if it has none."""

@@ -106,9 +106,7 @@ def _check_int16(context: Context, filters: Array, activation: Activation) -> No
 
     Sums that the reference kernels keep in 32 bits may wrap, as they do in the kernels.
     """
-    built = context.config.mac_modes
-    if "i16xi8" not in built:
-        raise NotOnEngine(f"the engine is built with {', '.join(built)}, not i16xi8")
+    context.require_words()
     wide = sums_are_wide(context.graph, context.node)
     if not wide and context.output.dtype == "int16":
         return
@@ -161,6 +159,8 @@ def _dense_convolution(
 ) -> Stage:
     """Return a convolution over the whole depth; filters (channels, rows, columns, depth)."""
     mode = layer_mode(context, filters, requested)
+    if context.output.dtype == "int16":
+        context.require_words()
     data = context.inputs[0]
     max_abs = max(127 - data.zero_point, data.zero_point + 128)
     limbs = _limb_count(context, filters, max_abs)

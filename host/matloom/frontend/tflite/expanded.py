@@ -5,10 +5,12 @@ from collections.abc import Callable, Mapping
 from matloom.frontend.tflite.additions import Additions, FileItem
 from matloom.frontend.tflite.extremes import EXTREMES, extreme_nodes
 from matloom.frontend.tflite.recurrence import LSTM, lstm_nodes
+from matloom.frontend.tflite.svdf import SVDF, svdf_nodes
 from matloom.ir.graph import Node
 
 #: What reads each; it raises `Unsupported` where an interpreter has to run the operator.
 EXPANDED: Mapping[str, Callable[[FileItem, Additions], list[Node]]] = {
     LSTM: lstm_nodes,
+    SVDF: svdf_nodes,
     **dict.fromkeys(EXTREMES, extreme_nodes),
 }

@@ -5,7 +5,7 @@ step; both leave sums of 32 bits, which LSTM_CELL scales gate by gate.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,8 @@ from matloom.frontend.errors import Unsupported
 from matloom.frontend.tflite.additions import Additions, FileItem
 from matloom.frontend.tflite.flatbuffer import options
 from matloom.frontend.tflite.tensors import FileTensors
-from matloom.ir.attributes import Attributes, Axis, Conv2D, LstmCell
+from matloom.frontend.tflite.writer import NodeWriter, like
+from matloom.ir.attributes import Axis, Conv2D, LstmCell
 from matloom.ir.graph import Array, Node, Op, Quantisation, Tensor
 
 LSTM = "UNIDIRECTIONAL_SEQUENCE_LSTM"
@@ -69,11 +70,11 @@ def lstm_nodes(item: FileItem, additions: Additions) -> list[Node]:
     data, *state = [(at, known[at]) for at in (given[0], given[_HIDDEN], given[_CELL])]
     for number in (given[0], given[_HIDDEN], given[_CELL], output):
         additions.use(number)
-    writer = _Writer(item.index, lstm, known[output].name, additions.add)
-    nodes, after = writer.nodes(data, state, output)
+    writer = _Writer(item, additions, lstm)
+    after = writer.write(data, state, output)
     for (number, tensor), last in zip(state, after, strict=True):
         additions.hold(tensor, number, last)
-    return nodes
+    return writer.made
 
 
 def _read(table: Any, inputs: Mapping[int, Tensor]) -> _Lstm:
@@ -149,21 +150,21 @@ def _kinds(
     }
 
 
-class _Writer:
-    """Writes the nodes of one LSTM, whose tensors are named after its output."""
+class _Writer(NodeWriter):
+    """Writes the nodes of one LSTM."""
 
-    def __init__(self, index: int, lstm: _Lstm, name: str, add: Callable[[Tensor], int]) -> None:
-        self._index, self._lstm, self._name, self._add = index, lstm, name, add
-        self._made: list[Node] = []
+    def __init__(self, item: FileItem, additions: Additions, lstm: _Lstm) -> None:
+        super().__init__(item, additions)
+        self._lstm = lstm
 
-    def nodes(
+    def write(
         self, data: tuple[int, Tensor], state: Sequence[tuple[int, Tensor]], output: int
-    ) -> tuple[list[Node], tuple[int, int]]:
-        """Return the nodes, and the state after the last step: its output and its cells."""
+    ) -> tuple[int, int]:
+        """Write the nodes; return the state after the last step: its output and its cells."""
         lstm = self._lstm
-        layer = self._constants("input", lstm.weights, lstm.biases)
-        recurrence = self._constants("recurrent", lstm.recurrent, np.zeros_like(lstm.biases))
-        parameters = self._constant("scales", lstm.parameters)
+        layer = self._layer("input", lstm.weights, lstm.biases)
+        recurrence = self._layer("recurrent", lstm.recurrent, np.zeros_like(lstm.biases))
+        parameters = self.constant("scales", lstm.parameters)
         lengths = (lstm.steps, lstm.batch) if lstm.axis == 1 else (lstm.batch, lstm.steps)
         sums = self._sums("inputs", data, lengths, layer)
         (hidden, kind), (cell, cell_kind) = state
@@ -171,16 +172,16 @@ class _Writer:
         for step in range(lstm.steps):
             again = self._sums(f"step {step}", (hidden, kind), (lstm.batch, 1), recurrence)
             inputs = sums, again, cell, parameters
-            hidden = self._tensor_like(f"output {step}", kind)
-            cell = self._tensor_like(f"state {step}", cell_kind)
+            hidden = self.tensor(like(kind, f"output {step}"))
+            cell = self.tensor(like(cell_kind, f"state {step}"))
             attributes = LstmCell(time=step, axis=lstm.axis)
-            self._node(Op.LSTM_CELL, inputs, (hidden, cell), attributes)
+            self.node(Op.LSTM_CELL, inputs, (hidden, cell), attributes)
             results.append(hidden)
         if lstm.steps == 1:
-            self._node(Op.RESHAPE, (hidden,), (output,), Attributes())
+            self.node(Op.RESHAPE, (hidden,), (output,))
         else:
-            self._node(Op.PACK, tuple(results), (output,), Axis(axis=lstm.axis - 1))
-        return self._made, (hidden, cell)
+            self.node(Op.PACK, tuple(results), (output,), Axis(axis=lstm.axis - 1))
+        return hidden, cell
 
     def _sums(
         self,
@@ -191,44 +192,14 @@ class _Writer:
     ) -> int:
         """Return the sums (1, *lengths, 4 * cells) of products with all gates' weights."""
         number, tensor = source
-        depth = tensor.shape[-1]
-        image = self._tensor(name, (1, *lengths, depth), "int8", tensor.quantisation)
-        self._node(Op.RESHAPE, (number,), (image,), Attributes())
-        sums = self._tensor(f"sums of {name}", (1, *lengths, len(self._lstm.biases)), "int32", None)
-        self._node(Op.CONV_2D, (image, *layer), (sums,), _POINTWISE)
-        return sums
+        image = like(tensor, name, (1, *lengths, tensor.shape[-1]))
+        shape = (1, *lengths, len(self._lstm.biases))
+        sums = Tensor(name=f"sums of {name}", shape=shape, dtype="int32")
+        row = self.add(Op.RESHAPE, (number,), image)
+        return self.add(Op.CONV_2D, (row, *layer), sums, _POINTWISE)
 
-    def _constants(self, name: str, weights: Array, biases: Array) -> tuple[int, int]:
+    def _layer(self, name: str, weights: Array, biases: Array) -> tuple[int, int]:
         filters = weights.reshape(len(weights), 1, 1, -1)
         unscaled = Quantisation(scale=(1.0,), zero_point=(0,))
-        number = self._constant(f"{name} weights", filters, unscaled)
-        return number, self._constant(f"{name} bias", biases)
-
-    def _constant(self, name: str, data: Array, quantisation: Quantisation | None = None) -> int:
-        return self._tensor(name, data.shape, data.dtype.name, quantisation, data)
-
-    def _tensor_like(self, name: str, like: Tensor) -> int:
-        return self._tensor(name, like.shape, like.dtype, like.quantisation)
-
-    def _tensor(
-        self,
-        name: str,
-        shape: tuple[int, ...],
-        dtype: str,
-        quantisation: Quantisation | None,
-        data: Array | None = None,
-    ) -> int:
-        tensor = Tensor(
-            name=f"{self._name} {name}",
-            shape=shape,
-            dtype=dtype,
-            quantisation=quantisation,
-            data=data,
-        )
-        return self._add(tensor)
-
-    def _node(
-        self, op: Op, inputs: tuple[int, ...], outputs: tuple[int, ...], attributes: Attributes
-    ) -> None:
-        node = Node(op=op, inputs=inputs, outputs=outputs, attributes=attributes, index=self._index)
-        self._made.append(node)
+        number = self.constant(f"{name} weights", filters, unscaled)
+        return number, self.constant(f"{name} bias", biases)

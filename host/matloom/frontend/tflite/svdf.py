@@ -1,0 +1,207 @@
+"""Takes SVDF of int8 apart: a product with the newest input, a shifted memory, and its product.
+
+The memory is a variable with time first, so that a call moves whole rows. Filters are reordered:
+those of one unit, its ranks, become neighbouring columns, and a depthwise convolution over time and
+ranks adds up what a unit remembers.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import tflite
+
+from matloom.arch.numerics import quantize_multiplier
+from matloom.frontend.errors import Unsupported
+from matloom.frontend.tflite.additions import Additions, FileItem
+from matloom.frontend.tflite.flatbuffer import options
+from matloom.frontend.tflite.writer import NodeWriter, like
+from matloom.ir.attributes import Axis, Conv2D, DepthwiseConv2D, Slice
+from matloom.ir.graph import Array, Node, Op, Tensor
+
+SVDF = "SVDF"
+
+#: Places of the inputs.
+_DATA, _FEATURES, _TIME, _BIAS, _STATE = range(5)
+#: Axes of the input and of the weights.
+_RANK = 2
+#: Parts of int8 that weights of the memory may have: each reads the memory once.
+_MOST_PARTS = 8
+#: Rows of a kernel.
+_MOST_ROWS = 255
+#: Difference of scales that TensorFlow Lite Micro allows a bias.
+_NEAR = 1e-5
+
+
+def svdf_nodes(item: FileItem, additions: Additions) -> list[Node]:
+    """Return the nodes of an SVDF, which keep its memory between calls.
+
+    Raises
+    ------
+    Unsupported
+        The SVDF is not of int8, or its weights have more bits than converters give them.
+    """
+    (output,) = item.outputs
+    rank = options(item.table, tflite.SVDFOptions).Rank()
+    inputs, made = _operands(item, additions, rank), additions.known[output]
+    parts = _parts(_by_rank(_data(inputs[_TIME]), rank))
+    for number in (item.inputs[_DATA], output):
+        additions.use(number)
+    writer = NodeWriter(item, additions)
+    memory = _memory(inputs, additions)
+    kept = _shift(writer, memory, _features(writer, inputs, item.inputs[_DATA], rank))
+    additions.hold(memory[1], memory[0], kept)
+    sums = _sums(writer, inputs, (kept, memory[1]), made, parts)
+    writer.node(Op.RESHAPE, (sums,), (output,))
+    return writer.made
+
+
+def _operands(item: FileItem, additions: Additions, rank: int) -> dict[int, Tensor]:
+    """Return the tensors by place; raise `Unsupported` unless all have the usual form."""
+    known, numbers = additions.known, item.inputs
+    # Without a bias, LiteRT alone runs it, whose products of scales are float32.
+    if len(numbers) != _STATE + 1 or min(numbers) < 0:
+        raise Unsupported("must have an input, two weights, a bias and a state")
+    if any(known.is_computed(number) for number in numbers[1:]):
+        raise Unsupported("must have constant weights, and a state of its own")
+    inputs = {at: known[number] for at, number in enumerate(numbers)}
+    output = known[item.outputs[0]]
+    tensors = (*inputs.values(), output)
+    for tensor, kind in zip(tensors, _kinds(inputs, rank), strict=True):
+        if (tensor.dtype, tensor.shape) != kind:
+            raise Unsupported(f"must have {kind[0]} {kind[1]} for {tensor.name!r}")
+        if tensor.dtype != "int32" and len(_scales(tensor)) != 1:
+            raise Unsupported(f"must have one scale for {tensor.name!r}")
+    # Versions of TensorFlow Lite Micro saturate a state with a zero point in different ways.
+    for at in (_FEATURES, _TIME, _STATE):
+        if inputs[at].zero_point:
+            raise Unsupported(f"must have zero point 0 for {inputs[at].name!r}")
+    _check_scales(inputs, output.scale)
+    return inputs
+
+
+def _check_scales(inputs: Mapping[int, Tensor], output: float) -> None:
+    """Raise `Unsupported` if the kernel would not prepare."""
+    state, product = inputs[_STATE].scale, inputs[_STATE].scale * inputs[_TIME].scale
+    if any(abs(scale - product) >= _NEAR for scale in _scales(inputs[_BIAS])):
+        raise Unsupported(f"must have a bias of the scale {product}")
+    try:
+        quantize_multiplier(inputs[_DATA].scale * inputs[_FEATURES].scale / state)
+        quantize_multiplier(product / output)
+    except ValueError as error:
+        raise Unsupported(f"does not fit its scales: {error}") from None
+
+
+def _scales(tensor: Tensor) -> tuple[float, ...]:
+    return () if tensor.quantisation is None else tensor.quantisation.scale
+
+
+def _kinds(inputs: Mapping[int, Tensor], rank: int) -> list[tuple[str, tuple[int, ...]]]:
+    """Return the type and shape that each input and the output must have."""
+    shapes = [inputs[at].shape for at in (_DATA, _FEATURES, _TIME)]
+    if any(len(shape) != _RANK for shape in shapes) or rank < 1 or shapes[_FEATURES][0] % rank:
+        raise Unsupported(f"must have matrices, and a multiple of {rank} filters, not {shapes}")
+    (batch, depth), (filters, _), (_, length) = shapes
+    wide = inputs[_STATE].dtype if inputs[_STATE].dtype == "int16" else "int8"
+    return [
+        ("int8", (batch, depth)),
+        ("int8", (filters, depth)),
+        (wide, (filters, length)),
+        ("int32", (filters // rank,)),
+        (wide, (batch, length * filters)),
+        ("int8", (batch, filters // rank)),
+    ]
+
+
+def _memory(inputs: Mapping[int, Tensor], additions: Additions) -> tuple[int, Tensor]:
+    """Add the memory before a call: (1, time, batch, filters)."""
+    state, (filters, length) = inputs[_STATE], inputs[_TIME].shape
+    shape = (1, length, state.shape[0], filters)
+    tensor = like(state, state.name, shape)
+    return additions.add(tensor), tensor
+
+
+def _by_rank(weights: Array, rank: int) -> Array:
+    """Return weights (units, ranks, n), flat in the first two, as (ranks, units, n)."""
+    return weights.reshape(-1, rank, weights.shape[1]).swapaxes(0, 1)
+
+
+def _data(tensor: Tensor) -> Array:
+    assert tensor.data is not None
+    return tensor.data
+
+
+def _features(writer: NodeWriter, inputs: Mapping[int, Tensor], number: int, rank: int) -> int:
+    """Write the product of the newest input: (1, 1, batch, filters)."""
+    data, state = inputs[_DATA], inputs[_STATE]
+    weights = _by_rank(_data(inputs[_FEATURES]), rank).reshape(-1, 1, 1, data.shape[1])
+    row = like(data, "input", (1, 1, *data.shape))
+    operands = (
+        writer.add(Op.RESHAPE, (number,), row),
+        writer.constant("feature weights", weights, inputs[_FEATURES].quantisation),
+        writer.constant("feature bias", np.zeros(len(weights), np.int32)),
+    )
+    features = like(state, "features", (1, 1, data.shape[0], len(weights)))
+    return writer.add(Op.CONV_2D, operands, features, Conv2D())
+
+
+def _shift(writer: NodeWriter, memory: tuple[int, Tensor], newest: int) -> int:
+    """Write the memory after a call: without its oldest row, and with the newest one."""
+    before, kind = memory
+    one, length, *row = kind.shape
+    if length == 1:
+        return newest
+    rest = (one, length - 1, *row)
+    begin = Slice(begin=(0, 1, 0, 0), size=rest, step=(1, 1, 1, 1))
+    younger = writer.add(Op.SLICE, (before,), like(kind, "younger", rest), begin)
+    kept = like(kind, "memory", kind.shape)
+    return writer.add(Op.CONCATENATION, (younger, newest), kept, Axis(axis=1))
+
+
+def _sums(
+    writer: NodeWriter,
+    inputs: Mapping[int, Tensor],
+    memory: tuple[int, Tensor],
+    output: Tensor,
+    parts: Sequence[Array],
+) -> int:
+    """Write the product of the memory with the parts of its weights: (1, 1, batch, units)."""
+    number, state = memory
+    _one, length, batch, filters = state.shape
+    rank, units, _length = parts[0].shape
+    rows = len(parts) * length
+    if len(parts) > 1:
+        whole = like(state, "memory for each part", (1, rows, batch, filters))
+        number = writer.add(Op.CONCATENATION, (number,) * len(parts), whole, Axis(axis=1))
+    image = like(state, "units", (1, rows, batch * rank, units))
+    weights = np.concatenate([part.transpose(2, 0, 1) for part in parts])[np.newaxis]
+    operands = (
+        writer.add(Op.RESHAPE, (number,), image),
+        writer.constant("time weights", weights, inputs[_TIME].quantisation),
+        writer.constant("bias", _data(inputs[_BIAS])),
+    )
+    made = like(output, "row", (1, 1, batch, units))
+    return writer.add(
+        Op.DEPTHWISE_CONV_2D, operands, made, DepthwiseConv2D(stride=(1, rank), depth_multiplier=1)
+    )
+
+
+def _parts(weights: Array) -> list[Array]:
+    """Return arrays of int8 whose sum is `weights`, (ranks, units, time).
+
+    Raises
+    ------
+    Unsupported
+        There would be too many.
+    """
+    parts: list[Array] = []
+    rest = weights.astype(np.int32)
+    while not parts or rest.any():
+        if len(parts) == _MOST_PARTS:
+            most = 127 * _MOST_PARTS
+            raise Unsupported(f"must have weights of {most} at most, not {abs(weights).max()}")
+        parts.append(np.clip(rest, -128, 127).astype(np.int8))
+        rest = rest - parts[-1]
+    rows = len(parts) * weights.shape[2]
+    if rows > _MOST_ROWS:
+        raise Unsupported(f"must have at most {_MOST_ROWS} rows of weights, not {rows}")
+    return parts

@@ -1,0 +1,67 @@
+"""Writes the nodes that one operator of a file becomes."""
+
+from dataclasses import replace
+
+from matloom.frontend.tflite.additions import Additions, FileItem
+from matloom.ir.attributes import Attributes
+from matloom.ir.graph import Array, Node, Op, Quantisation, Tensor
+
+
+class NodeWriter:
+    """The nodes of one operator, whose new tensors are named after its output.
+
+    Members
+    -------
+    made:
+        The nodes so far, in order.
+    """
+
+    def __init__(self, item: FileItem, additions: Additions) -> None:
+        self.made: list[Node] = []
+        self._index, self._add = item.index, additions.add
+        self._name = additions.known[item.outputs[0]].name
+
+    def node(
+        self,
+        op: Op,
+        inputs: tuple[int, ...],
+        outputs: tuple[int, ...],
+        attributes: Attributes | None = None,
+    ) -> None:
+        """Write an operator, whose tensors exist already."""
+        node = Node(
+            op=op,
+            inputs=inputs,
+            outputs=outputs,
+            attributes=attributes or Attributes(),
+            index=self._index,
+        )
+        self.made.append(node)
+
+    def add(
+        self, op: Op, inputs: tuple[int, ...], output: Tensor, attributes: Attributes | None = None
+    ) -> int:
+        """Write an operator with a new output; return the output's number."""
+        number = self.tensor(output)
+        self.node(op, inputs, (number,), attributes)
+        return number
+
+    def constant(self, name: str, data: Array, quantisation: Quantisation | None = None) -> int:
+        """Add a constant; return its number."""
+        tensor = Tensor(
+            name=name,
+            shape=data.shape,
+            dtype=data.dtype.name,
+            quantisation=quantisation,
+            data=data,
+        )
+        return self.tensor(tensor)
+
+    def tensor(self, tensor: Tensor) -> int:
+        """Add a tensor, its name after the output's; return its number."""
+        return self._add(replace(tensor, name=f"{self._name} {tensor.name}"))
+
+
+def like(tensor: Tensor, name: str, shape: tuple[int, ...] | None = None) -> Tensor:
+    """Return a computed tensor of another's type and scale, and of its shape or another one."""
+    return replace(tensor, name=name, shape=tensor.shape if shape is None else shape, data=None)
