@@ -196,8 +196,8 @@ def _check_values(path: Path, values: dict[str, Any]) -> None:
         gear = memory.get("gear", 1)
         require("memory.gear", gear in (1, 2) and type(gear) is int, "be 1 or 2", gear)
     soc = values.get("soc", {})
-    may = ("config", "clock_hz", "seed")
-    require("soc", set(soc) <= set(may), f"have {', '.join(may)}", sorted(soc))
+    changes = ("config", "clock_hz", "seed")
+    require("soc", set(soc) <= set(changes), f"have {', '.join(changes)}", sorted(soc))
     for name, value in soc.items():
         wanted = type(values.get(name, SEED))
         require(f"soc.{name}", type(value) is wanted, "be as without it", value)

@@ -73,8 +73,8 @@ class Plan:
         """Return 16 hexadecimal digits that identify this plan and the installed tools."""
         tools = [find(tool).__dict__ for tool in self.device.tools]
         parts = (self.verilog, self.constraints, self.device.options, self.soft_columns, tools)
-        parts += (*self.device.blocks.items(), *self.device.settings.items())
-        return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
+        flow = (*self.device.blocks.items(), *self.device.settings.items())
+        return hashlib.sha256(repr((*parts, *flow)).encode()).hexdigest()[:16]
 
     def describe(self) -> dict[str, Any]:
         """Return the plan's entries for a report."""

@@ -97,11 +97,12 @@ def _join(added: Table, carry: Table, wire: int, inner: Table) -> tuple[tuple, i
         return None
     cases = []
     for number in range(1 << len(wires)):
-        values = {each: number >> at & 1 for at, each in enumerate(wires)}
+        values: dict[int | str, int] = {each: number >> at & 1 for at, each in enumerate(wires)}
         values[wire] = inner(values)
         cases.append((values, added(values), carry(values)))
-    for order in permutations([*wires, *["0"] * (places - len(wires))]):
-        table = {}
+    together: list[int | str] = [*wires, *["0"] * (places - len(wires))]
+    for order in permutations(together):
+        table: dict[int, int] = {}
         for values, bit, _carried in cases:
             table[sum(values.get(each, 0) << at for at, each in enumerate(order))] = bit
         low = [

@@ -200,9 +200,9 @@ class _Design:
             return read(wires, int(cell["parameters"]["INIT"], 2))
         low, high = (self._function(each) for each in self._tables(name))
         select = cell["connections"]["C0"][0]
-        wires = dict.fromkeys((select, *low.wires, *high.wires))
+        together = dict.fromkeys((select, *low.wires, *high.wires))
         return tabulate(
-            tuple(wires),
+            tuple(together),
             lambda cases: choice(cases[select], low.over(cases), high.over(cases)),
         )
 

@@ -145,7 +145,14 @@ class _Sites:
         For each site, the sites of the same type of cell, the nearest first.
     """
 
-    def __init__(self, names, cells, blocks: Blocks, dice: random.Random, fixed: dict[str, str]):
+    def __init__(
+        self,
+        names: list[str],
+        cells: dict,
+        blocks: Blocks,
+        dice: random.Random,
+        fixed: dict[str, str],
+    ):
         self._names = [site for sites in blocks.values() for site in sites]
         number = {site: index for index, site in enumerate(self._names)}
         places = np.array([_place(site) for site in self._names], dtype=float)

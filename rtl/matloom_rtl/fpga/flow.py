@@ -276,8 +276,8 @@ def _netlist(
     """
     tools = [find(tool).__dict__ for tool in (YOSYS, device.nextpnr)]
     parts = (wrapped, FAMILIES[device.family], soft_columns, device.options, device.pins, tools)
-    parts += (*device.blocks.items(), *device.settings.items())
-    folder = work / hashlib.sha256(repr(parts).encode()).hexdigest()[:12]
+    flow = (*device.blocks.items(), *device.settings.items())
+    folder = work / hashlib.sha256(repr((*parts, *flow)).encode()).hexdigest()[:12]
     kept, netlist = folder / "synthesised.json", folder / f"{device.family}.json"
     if intact(folder / _SEAL, [kept, netlist]):
         say(f"synthesised already, {folder}")

@@ -70,7 +70,7 @@ def _low(place: int, size: int) -> int:
 
 def _drop_unused_wires(wires: tuple[int, ...], bits: tuple[int, ...]) -> Table:
     """Return a function without the wires that it does not depend on."""
-    kept = []
+    kept: list[int] = []
     for wire in wires:
         # Earlier wires are the lower bits of the index.
         step = 1 << len(kept)
@@ -87,7 +87,7 @@ def _drop_unused_wires(wires: tuple[int, ...], bits: tuple[int, ...]) -> Table:
 
 def users_of(cells: dict, ports: dict) -> dict[int, list]:
     """Return the inputs that each wire drives; None stands for a port of the module."""
-    users = defaultdict(list)
+    users: dict[int, list[tuple[str, str] | None]] = defaultdict(list)
     for name, cell in cells.items():
         for port, wires in cell["connections"].items():
             if cell["port_directions"][port] == "input":

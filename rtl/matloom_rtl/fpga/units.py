@@ -69,7 +69,7 @@ def area_by_unit(cells: dict) -> dict[str, dict[str, float]]:
     through other logic, in equal shares per pin. Totals are exact; cells used by several units are
     split.
     """
-    area: dict[str, Counter[str]] = defaultdict(Counter)
+    area: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
     shares = _shares(cells)
     for name, cell in cells.items():
         for unit, share in shares[name].items():
@@ -127,7 +127,7 @@ def _shares(cells: dict) -> dict[str, dict[str, float]]:
 def _average(parts: list[dict[str, float]]) -> dict[str, float]:
     if not parts:
         return {_OTHER: 1.0}
-    mean: Counter[str] = Counter()
+    mean: dict[str, float] = defaultdict(float)
     for part in parts:
         for unit, share in part.items():
             mean[unit] += share / len(parts)
