@@ -10,6 +10,7 @@ from matloom.passes.drop_identities import drop_identities
 from matloom.passes.drop_unused import drop_unused
 from matloom.passes.fold_constants import fold_constants
 from matloom.passes.fold_selections import fold_selections
+from matloom.passes.fold_transposes import fold_transposes
 from matloom.passes.fuse_padding import fuse_padding
 from matloom.passes.gather_channels import gather_channels
 from matloom.passes.order_branches import order_branches
@@ -21,6 +22,7 @@ PASSES: tuple[Callable[[Graph], Graph], ...] = (
     tabulate,
     fuse_padding,
     drop_identities,
+    fold_transposes,
     combine_moves,
     drop_unused,
     fold_selections,

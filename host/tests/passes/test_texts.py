@@ -5,6 +5,7 @@ import pytest
 
 from matloom.ir.attributes import (
     Arithmetic,
+    BatchMatmul,
     Conv2D,
     FullyConnected,
     Pad,
@@ -21,6 +22,7 @@ from matloom.passes.drop_identities import drop_identities
 from matloom.passes.drop_unused import drop_unused
 from matloom.passes.fold_constants import fold_constants
 from matloom.passes.fold_selections import fold_selections
+from matloom.passes.fold_transposes import fold_transposes
 from matloom.passes.fuse_padding import fuse_padding
 from matloom.passes.lower_precision import lower_precision, widen_weights
 from matloom.passes.narrow_weights import narrow_weights
@@ -119,6 +121,15 @@ def of_widen_weights():
     return network.graph(network.dense(vector, weights))
 
 
+def of_fold_transposes():
+    network = Network()
+    queries, keys = (network.input(name, (1, 4, 5, 2), "int8", SCALE) for name in "qk")
+    heads = network.add(Op.TRANSPOSE, [queries], Transpose(permutation=(0, 2, 1, 3)))
+    columns = network.add(Op.TRANSPOSE, [keys], Transpose(permutation=(0, 2, 3, 1)))
+    product = BatchMatmul(adj_x=False, adj_y=False)
+    return network.graph(network.add(Op.BATCH_MATMUL, [heads, columns], product))
+
+
 #: By pass: the graph, the pass, and what it changes.
 EXAMPLES = {
     # The convolution pads for itself; the PAD is left, for nobody.
@@ -137,6 +148,22 @@ EXAMPLES = {
         [
             "- 0: %1:int8[1x4x4x2] = QUANTIZE(%0:int8[1x4x4x2])",
             "+ 0: %1:int8[1x4x4x2] = RESHAPE(%0:int8[1x4x4x2])",
+        ],
+    ),
+    # Keys of each head as rows; their columns are left, for nobody.
+    "fold_transposes": (
+        of_fold_transposes,
+        fold_transposes,
+        [
+            (
+                "- 2: %4:int8[1x5x4x4] = BATCH_MATMUL(%2:int8[1x5x4x2], %3:int8[1x5x2x4]) "
+                "adj_x=False adj_y=False"
+            ),
+            "+ 1: %5:int8[1x5x4x2] = TRANSPOSE(%1:int8[1x4x5x2]) permutation=0x2x1x3",
+            (
+                "+ 2: %4:int8[1x5x4x4] = BATCH_MATMUL(%2:int8[1x5x4x2], %5:int8[1x5x4x2]) "
+                "adj_x=False adj_y=True"
+            ),
         ],
     ),
     # The last move of a chain becomes a selection of channels; the others are left, for nobody.

@@ -1,0 +1,58 @@
+"""Folds TRANSPOSEs of matrices into the products that read them.
+
+Exporters of attention write a TRANSPOSE that makes columns of the keys of each head, and then a
+product. BATCH_MATMUL with a transposed operand does the same, and what is left of the TRANSPOSE
+moves whole rows, or nothing.
+"""
+
+from dataclasses import replace
+
+from matloom.ir.attributes import BatchMatmul, Transpose
+from matloom.ir.graph import Graph, Node, Op, Tensor
+from matloom.ir.shapes import MATRIX_RANK
+
+
+def fold_transposes(graph: Graph) -> Graph:
+    """Return the graph in which no operand of a BATCH_MATMUL is made by moving single bytes."""
+    makers = {node.output: node for node in graph.nodes if node.op is Op.TRANSPOSE}
+    tensors, nodes = dict(graph.tensors), list[Node]()
+    for node in graph.nodes:
+        if node.op is Op.BATCH_MATMUL:
+            for side in range(MATRIX_RANK):
+                maker = makers.get(node.inputs[side])
+                if maker is not None and _moves_bytes(graph, maker):
+                    node = _turn_operand(tensors, nodes, maker, node, side)
+        nodes.append(node)
+    if tuple(nodes) == graph.nodes:
+        return graph
+    return replace(graph, nodes=tuple(nodes), tensors=tensors)
+
+
+def _moves_bytes(graph: Graph, transpose: Node) -> bool:
+    """Return whether the last axis of its input, of bytes, is the rows of its matrices."""
+    order = transpose.attributes_as(Transpose).permutation
+    single = graph.tensors[transpose.output].dtype == "int8"
+    return single and len(order) >= MATRIX_RANK and order[-2] == len(order) - 1
+
+
+def _turn_operand(
+    tensors: dict[int, Tensor], nodes: list[Node], maker: Node, product: Node, side: int
+) -> Node:
+    """Return the product of the same operand with rows and columns as they lie in its source.
+
+    A TRANSPOSE that is still needed is added to `nodes`, and its result to `tensors`.
+    """
+    *batch, rows, columns = maker.attributes_as(Transpose).permutation
+    order, source = (*batch, columns, rows), maker.inputs[0]
+    if order != tuple(range(len(order))):
+        made, number = tensors[maker.output], max(tensors) + 1
+        shape = (*made.shape[:-2], made.shape[-1], made.shape[-2])
+        tensors[number] = replace(made, name=f"{made.name}, rows", shape=shape)
+        moves = Transpose(permutation=order)
+        nodes.append(replace(maker, attributes=moves, inputs=(source,), outputs=(number,)))
+        source = number
+    attributes = product.attributes_as(BatchMatmul)
+    flags = [attributes.adj_x, attributes.adj_y]
+    flags[side] = not flags[side]
+    inputs = (*product.inputs[:side], source, *product.inputs[side + 1 :])
+    return replace(product, inputs=inputs, attributes=BatchMatmul(adj_x=flags[0], adj_y=flags[1]))
