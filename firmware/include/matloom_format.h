@@ -325,9 +325,10 @@ enum matloom_configuration {
   MATLOOM_CONFIGURATION_POOLING = 29,
   MATLOOM_CONFIGURATION_CHANNEL_TABLES = 30,
   MATLOOM_CONFIGURATION_CURVES = 31,
+  MATLOOM_CONFIGURATION_TRANSPOSED_WEIGHTS = 32,
 };
 #define MATLOOM_CONFIGURATION_FIELDS 23u /* at least */
-#define MATLOOM_CONFIGURATION_ADDED 8u /* more, at most */
+#define MATLOOM_CONFIGURATION_ADDED 9u /* more, at most */
 
 /* Operators of host steps. */
 enum matloom_operator {

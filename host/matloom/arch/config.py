@@ -22,6 +22,7 @@ INTERFACE_VERSION = 8
 ADDED_FIELDS = {
     **{"time_limit": 0, "parity": 0, "element_stride": 1, "softmax": 0},
     **{"broadcast_sums": 0, "pooling": 0, "channel_tables": 0, "curves": 0},
+    "transposed_weights": 0,
 }
 
 #: Taps of a line of the plain sliding windows that a depthwise EXEC uses.
@@ -138,6 +139,10 @@ class Config:
     curves:
         1: with the mode `i16xi8`, POST can compute LOGISTIC and TANH of int16; 0: it cannot, and
         they run on the host.
+    transposed_weights:
+        1: EXEC can exchange the rows and columns of weight tiles, so that a transposed operand of a
+        product of two computed tensors takes no more cycles than any other; needs as many rows as
+        columns; 0: it cannot.
     """
 
     rows: int = 16
@@ -171,6 +176,7 @@ class Config:
     pooling: int = 0
     channel_tables: int = 0
     curves: int = 0
+    transposed_weights: int = 0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "mac_modes", tuple(self.mac_modes))
@@ -232,6 +238,9 @@ class Config:
         self._require("pooling", "0 or 1", self.pooling in (0, 1))
         self._require("channel_tables", "0 or 1", self.channel_tables in (0, 1))
         self._require("curves", "0 or 1", self.curves in (0, 1))
+        self._require("transposed_weights", "0 or 1", self.transposed_weights in (0, 1))
+        square = self.rows == self.columns or not self.transposed_weights
+        self._require("transposed_weights", "0 unless rows and columns are equal", square)
 
     def _check_modes(self) -> None:
         if not self.mac_modes:

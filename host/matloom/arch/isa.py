@@ -452,6 +452,13 @@ _EXEC = (
         plain=True,
         needs="broadcast_sums",
     ),
+    Field(
+        name="weights_transposed",
+        bits=1,
+        doc="1: the rows of a weight tile in memory are the columns of the array",
+        plain=True,
+        needs="transposed_weights",
+    ),
 )
 
 #: Fields of EXEC that must be multiples of `Config.weight_boundary` in paired windows.

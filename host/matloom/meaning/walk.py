@@ -109,7 +109,8 @@ class WeightTiles:
         end = self._first + blocks * steps * config.tile_bytes
         self._constant = constant
         self._bytes = state.spad[self._first : end]
-        self._tiles = self._bytes.reshape(blocks, steps, config.rows, config.columns)
+        tiles = self._bytes.reshape(blocks, steps, config.rows, config.columns)
+        self._tiles = tiles.swapaxes(2, 3) if fields["weights_transposed"] else tiles
 
     def tiles(self) -> _Floats:
         """Return the weights (blocks, steps, rows, columns); (1, 1, ...) if shared."""

@@ -12,6 +12,7 @@ from matloom.arch.isa import Opcode, largest
 from matloom.ir.attributes import Activation, BatchMatmul
 from matloom.ir.scales import layer_rounding, product_multiplier
 from matloom.ir.shapes import MATRIX_RANK
+from matloom.select.bands import copy_panels
 from matloom.select.context import Context, NotOnEngine
 from matloom.select.layout.base import Grid, OutputLayout
 from matloom.select.layout.dense import Dense, DenseInput
@@ -21,7 +22,6 @@ from matloom.select.loop_nest import LoopNest
 from matloom.select.operand import Computed, Correction
 from matloom.select.panel_copies import (
     Product,
-    copy_panels,
     transpose_first_operand,
     transpose_into_panels,
 )
@@ -70,12 +70,18 @@ def _products(
     context: Context, product: Product, left: str, scale: Requantisation, *, adj_y: bool
 ) -> Iterator[ArrayStage]:
     """Yield the stages that copy the second operand into panels, then multiply by them."""
-    groups = _column_groups(product, context.config)
+    transposed = adj_y and bool(context.config.transposed_weights)
+    groups = _column_groups(product, context.config, transposed=transposed)
     for number, (first, columns) in enumerate(groups):
-        panels = product.panels(first, columns, context.config)
+        panels = product.panels(first, columns, context.config, transposed=transposed)
         name = context.buffer_name(f"weights {number}")
-        fill = transpose_into_panels if adj_y else copy_panels
-        yield from fill(context, product, panels, name)
+        if adj_y and not transposed:
+            yield from transpose_into_panels(context, product, panels, name)
+        else:
+            shape = product.inner, product.columns
+            if transposed:
+                shape = product.columns, product.inner
+            yield from copy_panels(context, (context.sources[1], name), shape, panels)
         place = None
         if len(groups) > 1:
             place = partial(
@@ -93,7 +99,7 @@ def _products(
             panels,
             scale,
             place,
-            rows_of=None if adj_y or len(groups) > 1 else context.sources[1],
+            rows_of=None if len(groups) > 1 or adj_y > transposed else context.sources[1],
         )
 
 
@@ -123,11 +129,11 @@ def _check_rows(product: Product) -> None:
         raise NotOnEngine(f"a matrix must have at most {_MOST_ROWS} rows, not {rows}")
 
 
-def _column_groups(product: Product, config: Config) -> list[tuple[int, int]]:
+def _column_groups(product: Product, config: Config, *, transposed: bool) -> list[tuple[int, int]]:
     """Return the first column and the columns of each stage, whose panels fit on chip."""
     most = config.spad_bytes // _SHARE
-    panel = product.panels(0, config.columns, config)
-    count = most // (panel.block_bytes * product.weight_images)
+    panel = product.panels(0, config.columns, config, transposed=transposed)
+    count = most // panel.size
     if not count:
         raise NotOnEngine(f"a panel of weights must have at most {most} bytes, not {panel.size}")
     step = count * config.columns
@@ -153,11 +159,11 @@ def _weights(tensor: str, panels: Panels, zeros: tuple[int, int], config: Config
         constants += np.full(tile, value, np.int8).tobytes()
     for value in _parts(-zeros[0]):
         found.append(Correction(offset=len(constants), replaces_input=True))
-        constants += np.full(panels.inner, value, np.int8).tobytes()
+        constants += np.full(panels.reduction, value, np.int8).tobytes()
     return Computed(
         tensor=tensor,
         layout=panels,
-        steps=panels.depth // config.rows,
+        steps=-(-panels.reduction // config.rows),
         tile_bytes=tile,
         constants=constants,
         corrections=tuple(found),
@@ -187,7 +193,7 @@ def _stage(
         images=product.images,
         rows=product.rows,
         width=1,
-        position_bytes=panels.columns,
+        position_bytes=panels.outputs,
         block_bytes=config.columns,
     )
     layout: OutputLayout = Dense(grid=grid) if place is None else place(grid=grid)
@@ -203,5 +209,5 @@ def _stage(
         regions=(OutputRegion(first_row=0, end_row=product.rows, first_x=0, end_x=1, post=post),),
         weights=weights,
         params=np.zeros((grid.blocks, 0), np.uint8),
-        macs=product.images * product.rows * product.inner * panels.columns,
+        macs=product.images * product.rows * product.inner * panels.outputs,
     )

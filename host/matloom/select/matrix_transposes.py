@@ -18,6 +18,7 @@ from matloom.select.context import SAME_SCALE, Context
 from matloom.select.layout.base import Grid, OutputLayout
 from matloom.select.layout.placed import Placed
 from matloom.select.stage import ArrayStage
+from matloom.select.transposed_tiles import turning_stages
 from matloom.select.window import Window
 
 #: Maximum number of rows, and of positions of a row, of an EXEC.
@@ -118,6 +119,9 @@ def transpose_matrices(
     context: Context, tensors: tuple[str, str], task: MatrixTranspose
 ) -> tuple[ArrayStage, ...]:
     """Return the stages that transpose all rows, densely; none if byte copies are as fast."""
+    turned = tuple(turning_stages(context, tensors, (task.images, task.rows, task.row_bytes)))
+    if turned:
+        return turned
     config, steps, sizes = context.config, task.steps(context.config), (task.rows, task.row_bytes)
     if steps is None or max(sizes) > _MOST:
         return ()

@@ -1,10 +1,9 @@
-"""Copies that make operands of products: panels of the second, and the transposed first."""
+"""Transpositions that make operands of products: panels of the second, and the first."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from matloom.arch.config import Config
-from matloom.arch.isa import Opcode, largest
 from matloom.select.context import Context
 from matloom.select.copies import Copy, copy_stage
 from matloom.select.layout.base import Grid
@@ -17,9 +16,6 @@ from matloom.select.matrix_transposes import (
 )
 from matloom.select.stage import ArrayStage
 
-#: Maximum distance in bytes between positions that POST writes.
-_LONGEST_STEP = largest(Opcode.POST, "x_step")
-
 
 @dataclass(frozen=True, kw_only=True)
 class Product:
@@ -31,15 +27,21 @@ class Product:
     columns: int
     weight_images: int
 
-    def panels(self, first_column: int, columns: int, config: Config) -> Panels:
-        """Return the panels of `columns` columns from `first_column` on."""
+    def panels(self, first: int, columns: int, config: Config, *, transposed: bool) -> Panels:
+        """Return the panels of `columns` columns from the `first` on.
+
+        With `transposed`, these are rows of matrices, whose columns are the inner dimension.
+        """
+        rows, row_bytes = (columns, self.inner) if transposed else (self.inner, columns)
         return Panels(
             images=self.weight_images,
-            inner=self.inner,
-            columns=columns,
-            depth=-(-self.inner // config.rows) * config.rows,
+            inner=rows,
+            columns=row_bytes,
+            depth=-(-rows // config.rows) * config.rows,
             width=config.columns,
-            first_column=first_column,
+            first_row=first if transposed else 0,
+            first_column=0 if transposed else first,
+            transposed=transposed,
         )
 
 
@@ -52,38 +54,6 @@ def _copy(context: Context, source: int, result: str, copy: Copy, **place: int) 
         config=context.config,
         place=lambda grid: Placed(grid=grid, **{"offset": 0, "complete": 0, **place}),
     )
-
-
-def copy_panels(
-    context: Context, product: Product, panels: Panels, name: str
-) -> Iterator[ArrayStage]:
-    """Yield the copies of rows into panels: all full panels at once if POST can step that far."""
-    full, tail = divmod(panels.columns, panels.width)
-    at_once = panels.block_bytes <= _LONGEST_STEP
-    parts = [(0, full, panels.width)] if at_once else [(b, 1, panels.width) for b in range(full)]
-    for block, width, size in [*parts, (full, 1, tail)]:
-        if not width * size:
-            continue
-        copy = Copy(
-            images=panels.images,
-            in_rows=panels.inner,
-            in_row_bytes=product.columns,
-            out_rows=panels.inner,
-            width=width,
-            position_bytes=size,
-            x_step=size if width > 1 else panels.width,
-            first_byte=panels.first_column + block * panels.width,
-        )
-        yield _copy(
-            context,
-            1,
-            name,
-            copy,
-            offset=block * panels.block_bytes,
-            x_step=panels.block_bytes if width > 1 else panels.width,
-            row_step=panels.width,
-            image_step=panels.image_bytes,
-        )
 
 
 def transpose_into_panels(

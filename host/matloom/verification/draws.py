@@ -208,9 +208,16 @@ def _exec(generator: random.Random, config: Config) -> dict[str, int]:
             values |= _paired_window(generator, config, row_bytes)
     if config.has_wide_windows:
         values["window_shape"] = generator.randrange(len(config.window_shapes))
-    if config.broadcast_sums:
-        values["broadcast_sums"] = generator.randint(0, 1)
-    return values
+    return values | _flags_of_products(generator, config)
+
+
+def _flags_of_products(generator: random.Random, config: Config) -> dict[str, int]:
+    """Draw the fields for products of computed tensors that a configuration has."""
+    built = {
+        "broadcast_sums": config.broadcast_sums,
+        "weights_transposed": config.transposed_weights,
+    }
+    return {name: generator.randint(0, 1) for name, there in built.items() if there}
 
 
 def _channels(generator: random.Random, config: Config) -> dict[str, int]:

@@ -23,6 +23,11 @@ RULES = [
     ({"pooling": 2}, "pooling must be 0 or 1, not 2"),
     ({"channel_tables": 2}, "channel_tables must be 0 or 1, not 2"),
     ({"curves": 2}, "curves must be 0 or 1, not 2"),
+    ({"transposed_weights": 2}, "transposed_weights must be 0 or 1, not 2"),
+    (
+        {"transposed_weights": 1, "rows": 8},
+        "transposed_weights must be 0 unless rows and columns are equal, not 1",
+    ),
     (
         {"broadcast_sums": 1, "mac_modes": ("i8xi8", "i8xi4")},
         "broadcast_sums must be 0 with modes of 4 bits, not 1",
@@ -128,6 +133,7 @@ def test_every_field_changes_the_digest():
         "broadcast_sums": 1,
         "pooling": 1,
         "channel_tables": 1,
+        "transposed_weights": 1,
     }
     base = Config()
     names = {item.name for item in dataclasses.fields(Config)} - {"mac_modes"}

@@ -10,7 +10,7 @@ from matloom.arch.machine import Machine
 from matloom.compiler import CompileOptions, compile_network
 from matloom.device.open import open_device
 from matloom.frontend.tflite.write import write_tflite
-from matloom.ir.attributes import Activation, BatchMatmul, FullyConnected
+from matloom.ir.attributes import Activation, BatchMatmul, FullyConnected, Transpose
 from matloom.ir.builder import GraphBuilder
 from matloom.ir.graph import Op, Quantisation
 from matloom.program.disassemble import disassemble
@@ -22,6 +22,8 @@ from matloom.verification.random_operators import Instances
 
 NANO = PRESETS["nano"]
 SHARING = replace(NANO, broadcast_sums=1)
+#: Knobs with which a product of two computed tensors takes hardly longer than one of constants.
+PRODUCTS = "+transposed_weights=1+broadcast_sums=1"
 DEFAULTS = CompileOptions()
 
 
@@ -124,20 +126,77 @@ def test_either_operand_may_be_transposed(preset):
         check(graph, "model", PRESETS[preset], calls=1)
 
 
-@pytest.mark.parametrize("more_readers", [False, True])
-def test_a_layer_writes_panels_itself(more_readers):
-    """Its results become weights without a copy, unless something else reads them, too."""
+@pytest.mark.parametrize("preset", ["nano", "small", "reference"])
+def test_the_array_transposes_weights(preset):
+    """Without copies byte by byte: bands that are adjacent, in part, of several images, groups."""
+    config = load_config(preset + PRODUCTS)
+    for left, right, zeros in (
+        ((2, 17, 19), (2, 37, 19), (0, 0)),
+        ((2, 3, 20), (2, 32, 20), (1, -2)),
+        ((33, 21), (50, 21), (-128, 3)),
+        ((5, 300), (700, 300), (3, 0)),
+    ):
+        program = check(product(left, right, zeros, adj_y=True), "model", config, calls=1)
+        assert "weights_transposed=1" in disassemble(program)
+
+
+def layer_and_product(keys, adj_y, *, units=37, more_readers=False):
+    """Return the network of a layer that makes (keys, units), and a product by its results."""
     scale = Quantisation(scale=(0.02,), zero_point=(0,))
     generator = np.random.default_rng(3)
     builder = GraphBuilder("values")
-    given = builder.input("a", (1, 21, 30), "int8", scale)
-    weights = builder.constant(generator.integers(-127, 128, (37, 30), np.int8), scale)
+    given = builder.input("a", (1, keys, 30), "int8", scale)
+    weights = builder.constant(generator.integers(-127, 128, (units, 30), np.int8), scale)
     dense = FullyConnected(keep_num_dims=True)
     values = builder.add(Op.FULLY_CONNECTED, [given, weights], dense, quantisation=scale)
-    scores = builder.input("b", (1, 18, 21), "int8", scale)
-    plain = BatchMatmul(adj_x=False, adj_y=False)
+    scores = builder.input("b", (1, 18, units if adj_y else keys), "int8", scale)
+    plain = BatchMatmul(adj_x=False, adj_y=adj_y)
     last = builder.add(Op.BATCH_MATMUL, [scores, values], plain, quantisation=scale)
-    graph = builder.graph(*((last, values) if more_readers else (last,)))
+    return builder.graph(*((last, values) if more_readers else (last,)))
+
+
+@pytest.mark.parametrize("keys", [32, 21])
+def test_a_layer_writes_transposed_panels_itself(keys):
+    """If its rows fill bands; copies move them otherwise."""
+    config = load_config("reference" + PRODUCTS)
+    for seed in (None, 1, 2):
+        options = CompileOptions(tiling_seed=seed)
+        program = check(layer_and_product(keys, True), "model", config, options=options)
+        listing = disassemble(program)
+        assert "weights_transposed=1" in listing
+        assert ("weights_fixed=1" in listing) == (keys % config.columns > 0)
+
+
+@pytest.mark.parametrize("preset", ["nano", "small", "reference"])
+def test_the_array_transposes_tensors(preset):
+    """In rows, columns and images that fill tiles, or not; fewer cycles than by convolutions."""
+    config = load_config(preset + PRODUCTS)
+    for shape in ((64, 64), (3, 32, 48), (37, 21), (2, 21, 37), (12, 100)):
+        builder, order = GraphBuilder("turn"), (*range(len(shape) - 2), len(shape) - 1, -2)
+        given = builder.input("a", shape, "int8", Quantisation(scale=(0.1,), zero_point=(2,)))
+        attributes = Transpose(permutation=tuple(axis % len(shape) for axis in order))
+        graph = builder.graph(builder.add(Op.TRANSPOSE, [given], attributes))
+        program = check(graph, "model", config)
+        assert "weights_transposed=1" in disassemble(program)
+        before = compile_network(graph, PRESETS[preset]).predicted_cycles
+        assert program.predicted_cycles < before
+    check(product((40, 33), (40, 21), (3, -4), adj_x=True), "model", config)
+
+
+def test_transposed_products_take_no_more_cycles():
+    """Of what a layer makes; a product of the same size whose operand is not transposed."""
+    config = load_config("reference" + PRODUCTS)
+    straight, transposed = (
+        compile_network(layer_and_product(64, adj_y, units=64), config).predicted_cycles
+        for adj_y in (False, True)
+    )
+    assert transposed < 1.02 * straight
+
+
+@pytest.mark.parametrize("more_readers", [False, True])
+def test_a_layer_writes_panels_itself(more_readers):
+    """Its results become weights without a copy, unless something else reads them, too."""
+    graph = layer_and_product(21, False, more_readers=more_readers)
     for seed in (None, 1, 2):
         program = check(
             graph, "model", PRESETS["reference"], options=CompileOptions(tiling_seed=seed)
@@ -163,14 +222,16 @@ def test_weights_of_a_dense_layer_may_be_computed(left, zeros, activation):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["nano", "small", "reference", "reference+broadcast_sums=1"])
-def test_chip_equals_the_reference(name, seed):
-    config = load_config(name)
+@pytest.mark.parametrize("knobs", ["", PRODUCTS])
+@pytest.mark.parametrize("name", ["nano", "small", "reference"])
+def test_chip_equals_the_reference(name, knobs, seed):
+    config = load_config(name + knobs)
     driver = open_device("rtl", config)
     try:
         for number in range(12):
             graph = Instances([seed, number], engine=True).make(Op.BATCH_MATMUL)
             check(graph, driver, config)
         check(product((64, 64), (64, 64), (-128, 5)), driver, config)
+        check(layer_and_product(64, True), driver, config)
     finally:
         driver.close()

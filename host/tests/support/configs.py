@@ -90,4 +90,5 @@ def _draw(generator: random.Random) -> Config:
         broadcast_sums=int(generator.random() < 0.3),
         pooling=generator.randint(0, 1),
         curves=generator.randint(0, 1),
+        transposed_weights=int(rows == columns and generator.random() < 0.5),
     )

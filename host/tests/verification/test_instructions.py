@@ -236,6 +236,7 @@ def test_configurations_are_of_every_kind():
         "softmax",
         "broadcast_sums",
         "channel_tables",
+        "transposed_weights",
         "has_curves",
         "has_word_products",
     ):

@@ -60,6 +60,9 @@ class Array(wiring.Component):
     weight_writes, weight_data: in
         Weights for the group of `weight_rows` rows whose bit is set (at most one), row by row,
         column 0 lowest.
+    weight_transposed: in
+        They are for that group of columns instead, column by column, row 0 lowest. Only with
+        `Config.transposed_weights`.
     weight_narrow: in
         Each byte holds two weights. Only with narrow modes.
     weight_format: in
@@ -96,6 +99,7 @@ class Array(wiring.Component):
                 "next_tag": Out(tag),
                 "o_sums": Out(data.ArrayLayout(signed(sum_bits), config.columns)),
                 **({"flags": In(flags_layout(config))} if flags_layout(config).size else {}),
+                **({"weight_transposed": In(1)} if config.transposed_weights else {}),
                 **(narrow if config.has_narrow else {}),
                 **(floating if config.has_float else {}),
             }
@@ -124,6 +128,7 @@ class Array(wiring.Component):
         words = flags.words if config.has_words else None
         vector = [cells.operand(byte, flags) for byte in _bytes(self.vector)]
         writes = list(self.weight_writes)
+        transposed = self.weight_transposed if config.transposed_weights else None
         weights = [cells.weight(byte, weight_narrow) for byte in _bytes(self.weight_data)]
         slide, position = self.slide, self.position
         last_flags = self._last_flags(m)
@@ -145,7 +150,7 @@ class Array(wiring.Component):
                     m.d.sync += held_words.eq(words)
             for index in range(config.broadcast_group):
                 column = group * config.broadcast_group + index
-                active = self._weights(m, column, writes, weights, switch)
+                active = self._weights(m, column, (writes, transposed), weights, switch)
                 operands = [*windows[index], *activations[len(windows[index]) :]]
                 products = cells.products(m, column, operands, active, held_words)
                 totals = cells.totals(m, column, products)
@@ -164,13 +169,19 @@ class Array(wiring.Component):
                 words = held_words
                 writes = [delay(m, write, reset=True) for write in writes]
                 weights = [
-                    delay(m, byte)
-                    if index % config.columns >= (group + 1) * config.broadcast_group
-                    else None
+                    delay(m, byte) if self._goes_on(index, group) else None
                     for index, byte in enumerate(weights)
                 ]
+                if transposed is not None:
+                    transposed = delay(m, transposed)
         self._follow(m)
         return m
+
+    def _goes_on(self, index: int, group: int) -> bool:
+        """Return whether columns behind a broadcast group need a byte of the weights."""
+        config = self._config
+        beyond = index % config.columns >= (group + 1) * config.broadcast_group
+        return beyond or bool(config.transposed_weights)
 
     def _windows(self, m: Module, group: int, valid, vector, slide, position, weights):
         """Return the operands of the window rows, for each column of a group.
@@ -204,15 +215,20 @@ class Array(wiring.Component):
         ]
 
     def _weights(self, m: Module, column: int, writes, weights, switch):
-        """Return the active weights of a column."""
+        """Return the active weights of a column; `writes` are for rows, or columns if flagged."""
         config, bits = self._config, self._cells.weight_bits
-        actives = []
+        (writes, transposed), actives = writes, []
         for row in range(config.rows):
             group, index = divmod(row, config.weight_rows)
             shadow = Signal(signed(bits), name=f"shadow_{column}_{row}", reset_less=True)
             active = Signal(signed(bits), name=f"active_{column}_{row}", reset_less=True)
-            with m.If(writes[group]):
-                m.d.sync += shadow.eq(weights[index * config.columns + column])
+            write, weight = writes[group], weights[index * config.columns + column]
+            if transposed is not None:
+                group, index = divmod(column, config.weight_rows)
+                write = Mux(transposed, writes[group], write)
+                weight = Mux(transposed, weights[index * config.rows + row], weight)
+            with m.If(write):
+                m.d.sync += shadow.eq(weight)
             with m.If(switch):
                 m.d.sync += active.eq(shadow)
             actives.append(active)

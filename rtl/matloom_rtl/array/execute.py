@@ -138,6 +138,8 @@ class Execute(wiring.Component):
             array.weight_writes.eq(loader.weight_writes),
             array.weight_data.eq(loader.weight_data),
         ]
+        if self._config.transposed_weights:
+            m.d.comb += array.weight_transposed.eq(loader.weight_transposed)
         if self._config.has_narrow:
             m.d.comb += array.weight_narrow.eq(loader.weight_narrow)
         if self._config.has_float:

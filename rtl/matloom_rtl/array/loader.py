@@ -49,6 +49,8 @@ class Loader(wiring.Component):
     weight_writes, weight_data: out
         Rows for the array: one bit for each group of rows, and the bytes of the group whose bit
         is set. If none is set, the bytes of a block.
+    weight_transposed: out
+        The rows are columns of the array. Only with `Config.transposed_weights`.
     weight_narrow: out
         Each byte holds two weights. Only with narrow modes.
     weight_format: out
@@ -69,6 +71,7 @@ class Loader(wiring.Component):
                 "weight_writes": Out(config.tile_load_cycles),
                 "weight_data": Out(8 * width),
                 **(paired if config.has_paired_windows else {}),
+                **({"weight_transposed": Out(1)} if config.transposed_weights else {}),
                 **({"weight_narrow": Out(1)} if config.has_narrow else {}),
                 **(
                     {"weight_format": Out(range(len(config.float_modes)))}
@@ -107,10 +110,14 @@ class Loader(wiring.Component):
         with m.Elif(self.release):
             m.d.sync += self.full.eq(0)
         self._deliver(m, fire, group)
+        flags = decode_flags(self.i.payload.mode, config)
         if config.has_narrow:
-            self._follow_mode(m, begin, requests, "narrow", self.weight_narrow)
+            self._follow(m, begin, requests, "narrow", flags["narrow"], self.weight_narrow)
         if len(config.float_modes) > 1:
-            self._follow_mode(m, begin, requests, "format", self.weight_format)
+            self._follow(m, begin, requests, "format", flags["format"], self.weight_format)
+        if config.transposed_weights:
+            transposed = self.i.payload.weights_transposed
+            self._follow(m, begin, requests, "transposed", transposed, self.weight_transposed)
         return m
 
     def _request_layout(self) -> data.StructLayout:
@@ -121,6 +128,7 @@ class Loader(wiring.Component):
                 "bank_select": config.spad_banks,
                 **({"narrow": 1} if config.has_narrow else {}),
                 **({"format": len(self.weight_format)} if config.has_float else {}),
+                **({"transposed": 1} if config.transposed_weights else {}),
             }
         )
 
@@ -154,12 +162,12 @@ class Loader(wiring.Component):
             m.d.sync += following.eq(align_down(self.i.payload.weight_addr, config.weight_boundary))
         return begin
 
-    def _follow_mode(self, m: Module, begin, requests, name: str, port):
-        """Delay a mode flag in step with the rows of a request, like `_deliver`."""
+    def _follow(self, m: Module, begin, requests, name: str, value, port):
+        """Delay a value of a command in step with its rows, like `_deliver`."""
         following = Signal.like(port, name=f"following_{name}", reset_less=True)
         flag = Signal.like(port, name=name, reset_less=True)
         with m.If(self.i.ready):
-            m.d.sync += following.eq(decode_flags(self.i.payload.mode, self._config)[name])
+            m.d.sync += following.eq(value)
         with m.If(begin):
             m.d.sync += flag.eq(following)
         m.d.comb += requests.i.payload[name].eq(flag)

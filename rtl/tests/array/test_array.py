@@ -25,6 +25,10 @@ CONFIGS = {
     ),
     "wide": Config(columns=8, broadcast_group=4, lanes=4, windows=2, **MEMORIES),
     "8x16": Config(rows=8, columns=16, broadcast_group=8, bus_bits=128),
+    "transposed": Config(
+        rows=8, columns=8, broadcast_group=2, weight_rows=4, lanes=4, transposed_weights=1,
+        **MEMORIES,
+    ),
 }  # fmt: skip
 
 
@@ -49,9 +53,10 @@ class Oracle:
                 self._slide(operands, **window)
             sums = (operands.astype(np.int64) * self.active).sum(axis=0)
         if write is not None:
-            group, rows = write
+            group, rows, *transposed = write
             first = group * self.config.weight_rows
-            self.shadow[first : first + self.config.weight_rows] = rows
+            shadow = self.shadow.T if any(transposed) else self.shadow
+            shadow[first : first + self.config.weight_rows] = rows
         return sums
 
     def _slide(self, operands, number, line, pad, paired, shape=0):
@@ -91,10 +96,12 @@ def draw(config, rng, cycles, vector_rate, write_rate):
         return np.where(rng.random(shape) < 0.2, rng.choice([-128, 127], shape), values)
 
     def write(group):
-        return group, numbers(config.weight_rows, config.columns)
+        rows = numbers(config.weight_rows, config.columns)
+        transposed = (bool(rng.integers(2)),) if config.transposed_weights else ()
+        return group, rows, *transposed
 
     # A whole tile first, so that no sum depends on registers never written.
-    events = [{"write": write(group)} for group in range(groups)]
+    events = [{"write": write(group)[:2]} for group in range(groups)]
     events.append({"vector": numbers(config.rows), "switch": True})
     for _cycle in range(cycles):
         event = {}
@@ -154,6 +161,8 @@ def present(ctx, dut, event, tag):
     ctx.set(dut.weight_writes, 0 if write is None else 1 << write[0])
     if write is not None:
         ctx.set(dut.weight_data, int.from_bytes(write[1].astype(np.int8).tobytes(), "little"))
+        if hasattr(dut, "weight_transposed"):
+            ctx.set(dut.weight_transposed, any(write[2:]))
     if block is not None:
         ctx.set(dut.weight_data, int.from_bytes(block.astype(np.int8).tobytes(), "little"))
 

@@ -196,6 +196,15 @@ MODES = Config(
     mac_modes=("i8xi8", "i8xi4"),
 )
 FLOATS = dataclasses.replace(MODES, mac_modes=("i8xi8", "bf16", "fp8_e5m2"), float_rows=2)
+#: Tiles may be transposed.
+TRANSPOSED = Config(
+    broadcast_group=4, weight_rows=4, lanes=16, acc_bytes=16384, transposed_weights=1
+)
+
+
+def carrying(name):
+    """Return the field that makes a flag of a command: its mode, or that its tiles are turned."""
+    return {"mode": MAC_MODES.index(name)} if name in MAC_MODES else {"weights_transposed": name}
 
 
 @pytest.mark.parametrize(
@@ -204,8 +213,9 @@ FLOATS = dataclasses.replace(MODES, mac_modes=("i8xi8", "bf16", "fp8_e5m2"), flo
         (MODES, "weight_narrow", {"i8xi8": 0, "i8xi4": 1}),
         # Of bytes the format does not count.
         (FLOATS, "weight_format", {"i8xi8": None, "bf16": 0, "fp8_e5m2": 1}),
+        (TRANSPOSED, "weight_transposed", {0: 0, 1: 1}),
     ],
-    ids=["narrow", "formats"],
+    ids=["narrow", "formats", "transposed"],
 )
 def test_rows_and_blocks_share_the_port(seed, config, flag, flags):
     """Rows carry the flag of their own instruction; blocks have none, and full padding."""
@@ -213,8 +223,7 @@ def test_rows_and_blocks_share_the_port(seed, config, flag, flags):
     width = config.weight_rows * config.columns
     order = [*flags, *reversed(flags)]
     commands = [
-        command(1024 * number, (1, 1, 1, 3)) | {"mode": MAC_MODES.index(name)}
-        for number, name in enumerate(order)
+        command(1024 * number, (1, 1, 1, 3)) | carrying(name) for number, name in enumerate(order)
     ]
     addresses, rows = expected(config, commands)
     names = [order[address // 1024] for address in addresses]

@@ -60,6 +60,10 @@ def narrow_weights(component=Loader):
     return loader(component(load_config("reference+i8xi4")))
 
 
+def transposed_weights(component=Loader):
+    return loader(component(load_config("nano+transposed_weights=1")))
+
+
 def float_weights(component=Loader):
     return loader(component(load_config("small+bf16+fp16+fp8_e5m2+weight_rows=2")))
 
@@ -146,12 +150,13 @@ MUTANTS = {
     "weights are of the mode of the instruction that comes": (
         *(
             Loader,
-            (
-                "flag.eq(following)",
-                "flag.eq(decode_flags(self.i.payload.mode, self._config)[name])",
-            ),
+            ("flag.eq(following)", "flag.eq(value)"),
         ),
         *(narrow_weights, 14),
+    ),
+    "tiles are transposed as those of the instruction that comes": (
+        *(Loader, ("flag.eq(following)", "flag.eq(value)")),
+        *(transposed_weights, 14),
     ),
     "a format reaches the array after its weights": (
         *(Loader, ("range(SPAD_READ_LATENCY + 1)", "range(SPAD_READ_LATENCY + 2)")),
@@ -217,6 +222,7 @@ def test_loops_are_those_of_the_page(prove, claim):
 
 
 @pytest.mark.slow
-def test_weights_of_two_a_byte_are_proven(prove):
-    """No configuration in the report has such modes."""
-    assert prove(narrow_weights, depth=SPAD_READ_LATENCY + 3, cover_depth=30).verdict == PROVEN
+@pytest.mark.parametrize("weights", [narrow_weights, transposed_weights])
+def test_flags_of_weights_are_proven(prove, weights):
+    """No configuration in the report has them."""
+    assert prove(weights, depth=SPAD_READ_LATENCY + 3, cover_depth=30).verdict == PROVEN

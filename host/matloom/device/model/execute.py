@@ -161,12 +161,15 @@ def _weights(
     fields: dict[str, int], block: int, steps: int, signed: NDArray[np.int8], config: Config
 ) -> NDArray[np.int8]:
     """Return the weights (steps x rows, columns) of an output block."""
-    tile = config.tile_bytes
-    if fields["weights_fixed"]:
-        one = signed[fields["weight_addr"] : fields["weight_addr"] + tile]
-        return np.tile(one.reshape(config.rows, config.columns), (steps, 1))
-    start = fields["weight_addr"] + block * steps * tile
-    return signed[start : start + steps * tile].reshape(-1, config.columns)
+    fixed = fields["weights_fixed"]
+    first, count = (0, 1) if fixed else (block * steps, steps)
+    start = fields["weight_addr"] + first * config.tile_bytes
+    tiles = signed[start : start + count * config.tile_bytes]
+    tiles = tiles.reshape(count, config.rows, config.columns)
+    if fields["weights_transposed"]:
+        tiles = tiles.swapaxes(1, 2)
+    matrix = tiles.reshape(-1, config.columns)
+    return np.tile(matrix, (steps, 1)) if fixed else matrix
 
 
 def _slide(

@@ -125,13 +125,15 @@ class _Emitter:
     def _exec_fields(
         self, number: int, stage: ArrayStage, tile: ArrayTile, entry: int, weights: int
     ) -> Fields:
+        computed = stage.computed
         return {
             "mode": MAC_MODES.index(stage.mode),
             "accumulate": int(tile.first_step > 0),
             "oc_blocks": tile.end_block - tile.first_block,
             "weight_addr": weights,
             "acc_addr": entry,
-            "weights_wait_post": int(stage.computed is not None),
+            "weights_wait_post": int(computed is not None),
+            "weights_transposed": int(computed is not None and computed.layout.transposed),
             **self._input(number, stage, tile),
         }
 

@@ -15,14 +15,19 @@ class Panels:
     are never written; they do not matter, because such rows are multiplied by zeros and POST drops
     such columns.
 
+    Panels that EXEC reads transposed are cut into bands of `width` rows: the first rows of all
+    panels come first, so that the tiles of an output block are adjacent.
+
     Members
     -------
     images:
         Number of matrices.
     inner, columns:
         Rows of a matrix, and columns of all its panels.
-    first_column:
-        The column of the whole matrix with which the panels begin.
+    first_row, first_column:
+        The row and the column of the whole matrix with which the panels begin.
+    transposed:
+        Whether EXEC exchanges rows and columns.
     """
 
     images: int
@@ -30,7 +35,9 @@ class Panels:
     columns: int
     depth: int
     width: int
+    first_row: int = 0
     first_column: int = 0
+    transposed: bool = False
 
     @property
     def blocks(self) -> int:
@@ -38,14 +45,34 @@ class Panels:
         return -(-self.columns // self.width)
 
     @property
+    def band(self) -> int:
+        """Rows of a panel that follow each other."""
+        return self.width if self.transposed else self.depth
+
+    @property
     def block_bytes(self) -> int:
-        """Bytes of a panel."""
-        return self.depth * self.width
+        """Bytes from a panel to the next."""
+        return self.band * self.width
+
+    @property
+    def band_bytes(self) -> int:
+        """Bytes of a band."""
+        return self.blocks * self.block_bytes
 
     @property
     def image_bytes(self) -> int:
         """Bytes of all panels of a matrix."""
-        return self.blocks * self.block_bytes
+        return self.blocks * self.depth * self.width
+
+    @property
+    def reduction(self) -> int:
+        """Elements of a sum: rows of a matrix, or columns if it is transposed."""
+        return self.columns if self.transposed else self.inner
+
+    @property
+    def outputs(self) -> int:
+        """Outputs of a position: columns of a matrix, or rows if it is transposed."""
+        return self.inner if self.transposed else self.columns
 
     @property
     def size(self) -> int:
@@ -67,7 +94,9 @@ class InPanels(OnChipLayout):
     @property
     def strides(self) -> tuple[int, int]:
         """Bytes between positions, and between rows."""
-        return self.panels.width, self.grid.width * self.panels.width
+        panels = self.panels
+        band = panels.band_bytes if panels.transposed else self.grid.width * panels.width
+        return panels.width, band
 
     @property
     def text(self) -> str:
@@ -79,8 +108,9 @@ class InPanels(OnChipLayout):
         grid, panels = self.grid, self.panels
         position = (image * grid.rows + row) * grid.width + x
         matrix, inner = divmod(position, panels.inner)
-        first = matrix * panels.image_bytes + block * panels.block_bytes
-        return first + inner * panels.width
+        number, inside = divmod(inner, panels.band)
+        first = matrix * panels.image_bytes + number * panels.band_bytes
+        return first + block * panels.block_bytes + inside * panels.width
 
     def writes(self, tile: Outputs) -> Iterator[Write]:
         """Yield a write for each output block."""
@@ -98,6 +128,7 @@ def in_panels(layout: OutputLayout, panels: Panels) -> InPanels | None:
     # All rows of an image are in one matrix.
     aligned = image_rows == panels.inner or panels.images == 1
     fits = whole and aligned and grid.images * image_rows == panels.images * panels.inner
+    fits = fits and (not panels.transposed or grid.width == panels.band)
     if not fits or not isinstance(layout, Dense) or layout.limbs > 1:
         return None
     return InPanels(grid=grid, panels=panels)

@@ -6,6 +6,8 @@ from dataclasses import replace
 
 from matloom.select.layout.panels import in_panels
 from matloom.select.layout.placed import Placed
+from matloom.select.operand import Computed
+from matloom.select.rewrites.regrid import in_rows_of
 from matloom.select.rewrites.staged_run import StagedRun
 from matloom.select.stage import ArrayStage, Stage
 
@@ -46,11 +48,21 @@ def elide_panel_copies(staged: StagedRun) -> StagedRun:
         copies = all(stage.output == weights.tensor for stage in readers)
         if name is None or name in kept or len(makers) != 1 or not copies:
             continue
-        layout = in_panels(makers[0].output_layout, weights.layout)
-        if layout is not None and isinstance(makers[0], ArrayStage) and makers[0].makes_dense_bytes:
-            maker = replace(makers[0], output=weights.tensor, output_layout=layout)
+        maker = _with_panels(makers[0], weights)
+        if maker is not None:
             changed |= {id(makers[0]): maker, **dict.fromkeys(map(id, readers))}
     return staged.with_stages(_apply_changes(stages, changed)) if changed else staged
+
+
+def _with_panels(maker: Stage, weights: Computed) -> ArrayStage | None:
+    """Return the producer, writing panels; None if it cannot."""
+    if not isinstance(maker, ArrayStage) or not maker.makes_dense_bytes:
+        return None
+    panels = weights.layout
+    if panels.transposed:
+        maker = in_rows_of(maker, panels.band) or maker
+    layout = in_panels(maker.output_layout, panels)
+    return None if layout is None else replace(maker, output=weights.tensor, output_layout=layout)
 
 
 def _apply_changes(groups: Iterable[Iterable[Stage]], changed: _Changed) -> list[list[Stage]]:

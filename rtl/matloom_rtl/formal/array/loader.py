@@ -25,8 +25,10 @@ class _Rows:
         Another command waits; address of its first row.
     whole:
         All rows of a tile have been read, and it has not been released.
-    mode, following_mode:
+    modes:
         Number formats of both commands, if there are several formats.
+    transposed:
+        Whether their tiles are transposed, if they can be.
     """
 
     def __init__(self, m: Module, unit: Loader):
@@ -62,17 +64,22 @@ class _Rows:
         # Only complete tiles are released, and the last of a command is marked.
         m.d.comb += Assume(~unit.release | self.whole)
         if _flags(unit):
-            self._follow_mode(m, unit, begins)
+            self.modes = _follow(m, unit, begins, "mode", unit.i.payload.mode)
+        if config.transposed_weights:
+            exchanged = unit.i.payload.weights_transposed
+            self.transposed = _follow(m, unit, begins, "transposed", exchanged)
 
-    def _follow_mode(self, m: Module, unit: Loader, begins) -> None:
-        mode = unit.i.payload.mode
-        self.mode, self.following_mode = (
-            Signal.like(mode, name=name, reset_less=True) for name in ("mode", "following_mode")
-        )
-        with m.If(begins):
-            m.d.sync += self.mode.eq(self.following_mode)
-        with m.If(unit.i.valid & unit.i.ready):
-            m.d.sync += self.following_mode.eq(mode)
+
+def _follow(m: Module, unit: Loader, begins, name: str, value) -> tuple[Signal, Signal]:
+    """Return a field of the present command, and of the one that waits."""
+    now, following = (
+        Signal.like(value, name=each, reset_less=True) for each in (name, f"following_{name}")
+    )
+    with m.If(begins):
+        m.d.sync += now.eq(following)
+    with m.If(unit.i.valid & unit.i.ready):
+        m.d.sync += following.eq(value)
+    return now, following
 
 
 def _flags(unit: Loader) -> dict:
@@ -115,7 +122,9 @@ def loader(unit: Loader) -> Claim:
     _lemmas(m, whitebox, rows)
     if _flags(unit):
         _format_claim(m, unit, rows)
-        _flag_lemmas(m, whitebox, rows)
+    if config.transposed_weights:
+        _transposed_claim(m, unit, rows)
+    _flag_lemmas(m, whitebox, rows)
     return Claim(module=m, ports=inputs_of(unit))
 
 
@@ -138,7 +147,7 @@ def _delivers(m: Module, unit: Loader, rows: _Rows) -> None:
 
 def _format_claim(m: Module, unit: Loader, rows: _Rows) -> None:
     """Claim that a row reaches the array with its command's format, and blocks with none."""
-    config, there, mode = unit._config, rows.reads, rows.mode
+    config, there, mode = unit._config, rows.reads, rows.modes[0]
     block = unit.taken if config.has_paired_windows else Const(0)
     for cycle in range(SPAD_READ_LATENCY + 1):
         then = [Signal.like(each, name=f"told_{cycle}_{n}") for n, each in enumerate((mode, block))]
@@ -159,6 +168,19 @@ def _format_claim(m: Module, unit: Loader, rows: _Rows) -> None:
         m.d.comb += Cover(rows.end & there & unit.weight_format.all())
 
 
+def _transposed_claim(m: Module, unit: Loader, rows: _Rows) -> None:
+    """Claim that a row reaches the array as a column if its command's tiles are transposed."""
+    there, transposed = rows.reads, rows.transposed[0]
+    for cycle in range(SPAD_READ_LATENCY + 1):
+        row, then = Signal(name=f"either_{cycle}"), Signal(name=f"across_{cycle}")
+        m.d.sync += [row.eq(there), then.eq(transposed)]
+        there, transposed = row, then
+    m.d.comb += [
+        implies(there, unit.weight_transposed == transposed),
+        Cover(rows.end & there & unit.weight_transposed),
+    ]
+
+
 def _flag_lemmas(m: Module, whitebox: Whitebox, rows: _Rows) -> None:
     """Claim that flags wait with their command, and accompany the requested rows."""
     unit, requests = whitebox.unit, whitebox.child("requests")
@@ -166,10 +188,13 @@ def _flag_lemmas(m: Module, whitebox: Whitebox, rows: _Rows) -> None:
     at, _free = requests.addresses("storage")
     stored = [requests.peek("storage", place) for place in (at, ~at)]
     first = len(requests.unit.o.payload.address)
-    for name, flag in _flags(unit).items():
-        now, then = (
-            decode_flags(mode, unit._config)[name] for mode in (rows.mode, rows.following_mode)
-        )
+    flags = {
+        name: (flag, *(decode_flags(mode, unit._config)[name] for mode in rows.modes))
+        for name, flag in _flags(unit).items()
+    }
+    if unit._config.transposed_weights:
+        flags["transposed"] = unit.weight_transposed, *rows.transposed
+    for name, (flag, now, then) in flags.items():
         after = first + len(flag)
         m.d.comb += [
             implies(rows.waiting, whitebox.register(name=f"following_{name}") == then),
@@ -217,7 +242,8 @@ def loader_proofs(units: list) -> list[Proof]:
             unit="Loader",
             statement="the rows of an instruction's weights are read in order, each once, none "
             "before the previous tile is released nor after the last tile, and reach the array at "
-            "their index in the tile, with the number format of their instruction",
+            "their index in the tile, with the number format of their instruction, and as columns "
+            "if its tiles are transposed",
             build=lambda unit=unit: loader(unit),
             depth=SPAD_READ_LATENCY + 3,
             cover_depth=30,
