@@ -40,7 +40,7 @@ from matloom import frontend
 from matloom.ir.graph import Array, Graph, Op
 from matloom.passes.drop_unused import drop_unused_tensors
 from matloom.passes.lower_precision import numbers
-from matloom.quantiser.build import integers_of, real
+from matloom.quantiser.integers import integers_of, real
 from matloom.quantiser.judge import watched_tensors
 from matloom.quantiser.measure import mcnemar, sqnr_db
 from matloom.quantiser.prepare import prepare

@@ -10,7 +10,7 @@ import numpy as np
 
 from matloom.ir.graph import Array, Graph, Node
 from matloom.ir.operators import OPERATORS
-from matloom.quantiser.build import integers_of, real
+from matloom.quantiser.integers import integers_of, real
 from matloom.quantiser.precisions import NARROW
 from matloom.quantiser.sweep import sweep
 

@@ -12,14 +12,13 @@ from matloom.ir.graph import Array, Graph, Node, Op, Quantisation, Tensor
 from matloom.ir.operators import OPERATORS
 from matloom.ir.verify import verify
 from matloom.passes.drop_unused import drop_unused_tensors
-from matloom.program import Quantised, TensorInfo
-from matloom.program.quantise import quantise
-from matloom.quantiser.layer import quantise_layer
+from matloom.quantiser.integers import integers_of, real
+from matloom.quantiser.layer import RoundedLayer, bias_tensor, round_layer, weights_tensor
 from matloom.quantiser.options import Options
 from matloom.quantiser.ranges import Range
 from matloom.quantiser.relevant_values import clamp_to_relevant
 from matloom.quantiser.scales import SAME_SCALE, quantisation_of
-from matloom.quantiser.sweep import last_uses, run_on_samples
+from matloom.quantiser.sweep import inputs_of_layers, last_uses, run_on_samples
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -68,14 +67,6 @@ class BuildStep:
     rounded: Array
 
 
-def real(tensor: Tensor, integers: Array) -> Array:
-    """Return the float32 numbers that integers of a tensor represent."""
-    if tensor.quantisation is None:
-        return integers
-    centred = integers.astype(np.float32) - np.float32(tensor.zero_point)
-    return centred * np.float32(tensor.scale)
-
-
 class _Builder:
     """The quantised network under construction; tensor numbers are those of the float network."""
 
@@ -86,6 +77,8 @@ class _Builder:
         self._exact: dict[int, Array] = dict(inputs)
         self._known: dict[int, Array] = dict(inputs)
         self._converted: dict[tuple[int, str, Quantisation | None], int] = {}
+        self._layers: dict[object, tuple[RoundedLayer, int]] = {}
+        self._biases: dict[object, int] = {}
         self._random = np.random.default_rng(plan.options.seed)
         for number in graph.inputs:
             self._begin(number)
@@ -219,30 +212,38 @@ class _Builder:
         return replace(attributes, value=int(value))
 
     def _layer(self, index: int, node: Node, kind: str) -> Node:
-        """Return a layer with quantised weights and bias, which become new tensors."""
-        data = self._convert(node.inputs[0], kind, None, node.index)
-        made = quantise_layer(
-            self.source,
-            node,
-            self._tensors[data],
-            (self._exact[node.inputs[0]], real(self._tensors[data], self._known[data])),
-            bits=self._plan.bits.get(index, 8),
-            options=self._plan.options,
-            random=self._random,
-        )
-        return replace(node, inputs=(data, *map(self._new, made)))
+        """Return a layer with quantised weights and bias; layers that share theirs still do."""
+        number = self._convert(node.inputs[0], kind, None, node.index)
+        data, key = self._tensors[number], self._key(index)
+        if key not in self._layers:
+            inputs = self._exact[node.inputs[0]], real(data, self._known[number])
+            sharing = self._sharing(index)
+            if len(sharing) > 1:
+                exact = inputs_of_layers(self.source, index, sharing, self._exact)
+                inputs = exact, real(data, integers_of(data, exact))
+            layer = round_layer(
+                *(self.source, node, data, inputs),
+                bits=self._plan.bits.get(index, 8),
+                options=self._plan.options,
+                random=self._random,
+            )
+            self._layers[key] = layer, self._new(weights_tensor(self.source, node, layer))
+        layer, weights = self._layers[key]
+        place = (key, data.quantisation)
+        if place not in self._biases:
+            self._biases[place] = self._new(bias_tensor(self.source, node, data, layer))
+        return replace(node, inputs=(number, weights, self._biases[place]))
 
+    def _key(self, index: int) -> object:
+        """Return what layers have in common if they can share integers."""
+        node = self.source.nodes[index]
+        shape = self.source.tensors[node.inputs[0]].shape
+        return node.op, node.inputs[1:], self._plan.kinds[index], self._plan.bits.get(index), shape
 
-def integers_of(tensor: Tensor, values: Array) -> Array:
-    """Return real numbers as the integers of a tensor, rounded as QUANTIZE does.
-
-    Those of a tensor without a scale are returned unchanged.
-    """
-    if tensor.quantisation is None:
-        return values
-    scale = Quantised(scale=tensor.scale, zero_point=tensor.zero_point)
-    info = TensorInfo(name=tensor.name, shape=tensor.shape, dtype=tensor.dtype, quantised=scale)
-    return quantise(info, values)
+    def _sharing(self, index: int) -> list[int]:
+        """Return the layers from `index` on that can share integers with it, itself first."""
+        readers = self.source.consumers[self.source.nodes[index].inputs[1]]
+        return [at for at in readers if at >= index and self._key(at) == self._key(index)]
 
 
 def build(

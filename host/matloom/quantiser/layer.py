@@ -1,6 +1,6 @@
 """Quantises the weights and the bias of a layer."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,15 @@ _LEAST_SCALE = 2.0**-60
 _Numbers = npt.NDArray[np.float64]
 
 
-def quantise_layer(
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RoundedLayer:
+    """Integer weights of a layer with their scales, and its bias in real numbers."""
+
+    weights: Rounded
+    bias: _Numbers
+
+
+def round_layer(
     graph: Graph,
     node: Node,
     data: Tensor,
@@ -30,8 +38,8 @@ def quantise_layer(
     bits: int,
     options: Options,
     random: np.random.Generator,
-) -> tuple[Tensor, Tensor]:
-    """Return the weights and the bias of a layer as quantised tensors.
+) -> RoundedLayer:
+    """Return the weights and the bias of a layer, rounded and corrected.
 
     Parameters
     ----------
@@ -42,8 +50,7 @@ def quantise_layer(
     bits:
         Bits of a weight, 8 or 4.
     """
-    weights = graph.tensors[node.inputs[1]]
-    values = weights.data
+    values = graph.tensors[node.inputs[1]].data
     assert values is not None
     channels = as_channels(node, values).astype(np.float64)
     bias = layer_bias(graph, node, len(channels))
@@ -59,7 +66,31 @@ def quantise_layer(
     rounded = _representable(rounded, bias, data)
     if options.correct_bias and moments is not None:
         bias = _corrected_bias(rounded, moments)
-    return _weights(node, weights, rounded), _bias_tensor(graph, node, bias, data, rounded)
+    return RoundedLayer(weights=rounded, bias=bias)
+
+
+def weights_tensor(graph: Graph, node: Node, layer: RoundedLayer) -> Tensor:
+    """Return the weights of a layer as a quantised tensor."""
+    weights, rounded = graph.tensors[node.inputs[1]], layer.weights
+    integers = as_weights(node, rounded.integers.astype(np.int8), weights.shape)
+    scales, axis = rounded.scales.tolist(), OPERATORS[node.op].weight_axis
+    if len(set(scales)) == 1:
+        scales, axis = scales[:1], None
+    quantisation = Quantisation(scale=tuple(scales), zero_point=(0,) * len(scales), axis=axis)
+    return replace(weights, dtype="int8", quantisation=quantisation, data=integers)
+
+
+def bias_tensor(graph: Graph, node: Node, data: Tensor, layer: RoundedLayer) -> Tensor:
+    """Return the bias of a layer that reads `data` as integers."""
+    dtype = BIAS_TYPES[data.dtype]
+    integers = np.rint(layer.bias / (data.scale * layer.weights.scales))
+    most = _MOST_BIAS[data.dtype] * 1.5
+    made = np.clip(integers, -most, most).astype(dtype)
+    if len(node.inputs) > BIAS:
+        given = graph.tensors[node.inputs[BIAS]]
+        return replace(given, dtype=dtype, data=made.reshape(given.shape))
+    name = f"{graph.tensors[node.output].name}:bias"
+    return Tensor(name=name, shape=made.shape, dtype=dtype, data=made)
 
 
 def layer_bias(graph: Graph, node: Node, channels: int) -> _Numbers:
@@ -86,26 +117,3 @@ def _corrected_bias(rounded: Rounded, moments: Moments) -> _Numbers:
     """Return biases with which each channel keeps its mean from the float network."""
     weights = rounded.integers * rounded.scales[:, np.newaxis]
     return np.asarray(moments.expected - (weights * moments.mean).sum(axis=1))
-
-
-def _weights(node: Node, weights: Tensor, rounded: Rounded) -> Tensor:
-    integers = as_weights(node, rounded.integers.astype(np.int8), weights.shape)
-    scales, axis = rounded.scales.tolist(), OPERATORS[node.op].weight_axis
-    if len(set(scales)) == 1:
-        scales, axis = scales[:1], None
-    quantisation = Quantisation(scale=tuple(scales), zero_point=(0,) * len(scales), axis=axis)
-    return replace(weights, dtype="int8", quantisation=quantisation, data=integers)
-
-
-def _bias_tensor(
-    graph: Graph, node: Node, bias: _Numbers, data: Tensor, rounded: Rounded
-) -> Tensor:
-    dtype = BIAS_TYPES[data.dtype]
-    integers = np.rint(bias / (data.scale * rounded.scales))
-    most = _MOST_BIAS[data.dtype] * 1.5
-    made = np.clip(integers, -most, most).astype(dtype)
-    if len(node.inputs) > BIAS:
-        given = graph.tensors[node.inputs[BIAS]]
-        return replace(given, dtype=dtype, data=made.reshape(given.shape))
-    name = f"{graph.tensors[node.output].name}:bias"
-    return Tensor(name=name, shape=made.shape, dtype=dtype, data=made)

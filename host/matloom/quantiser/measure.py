@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from matloom.ir.graph import Array, Graph
-from matloom.quantiser.build import integers_of, real
+from matloom.quantiser.integers import integers_of, real
 from matloom.quantiser.sweep import outputs_of
 from matloom.tools.metrics import ranks, wilson
 

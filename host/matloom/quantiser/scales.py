@@ -10,11 +10,14 @@ from matloom.quantiser.ranges import Range
 #: Range of integers of each type; int16 is symmetric about zero.
 LEVELS = {"int8": 256, "int16": 65535}
 
-#: Outputs whose scale and zero point int8 kernels assume, as ranges.
-FIXED: Mapping[Op, Range] = {
-    Op.LOGISTIC: (0.0, 255 / 256),
-    Op.SOFTMAX: (0.0, 255 / 256),
-    Op.TANH: (-1.0, 127 / 128),
+_WORDS = (1 / 2**15 - 1, 1 - 1 / 2**15)
+#: Outputs whose scale and zero point kernels of a type assume, as ranges.
+FIXED: Mapping[tuple[Op, str], Range] = {
+    (Op.LOGISTIC, "int8"): (0.0, 255 / 256),
+    (Op.LOGISTIC, "int16"): _WORDS,
+    (Op.SOFTMAX, "int8"): (0.0, 255 / 256),
+    (Op.TANH, "int8"): (-1.0, 127 / 128),
+    (Op.TANH, "int16"): _WORDS,
 }
 
 #: Operators that copy or compare integers, so that inputs and outputs share a scale.
@@ -74,8 +77,8 @@ def shared_ranges(
     for at, node in enumerate(graph.nodes):
         if kinds[at] == "float32":
             continue
-        if node.op in FIXED:
-            fixed[node.output] = FIXED[node.op]
+        if (node.op, kinds[at]) in FIXED:
+            fixed[node.output] = FIXED[node.op, kinds[at]]
         if node.op in SAME_SCALE:
             members = [number for number in (*node.inputs, *node.outputs) if number in owner]
             for number in members[1:]:

@@ -8,7 +8,7 @@ import numpy as np
 from matloom.ir.graph import Array, Graph, Node, Op
 from matloom.ir.verify import verify
 from matloom.kernels.interpreter import initial_state, interpret, next_state
-from matloom.quantiser.build import integers_of
+from matloom.quantiser.integers import integers_of
 from matloom.tools.samples import graph_samples
 
 

@@ -50,6 +50,26 @@ def sweep(
             values.pop(number, None)
 
 
+def inputs_of_layers(
+    graph: Graph, index: int, layers: Sequence[int], values: Mapping[int, Array]
+) -> Array:
+    """Return the inputs of several layers, (samples of all, *shape).
+
+    Parameters
+    ----------
+    index:
+        The node that was run last.
+    layers:
+        Indices of layers whose inputs have one shape, from `index` on.
+    values:
+        All tensors alive after that node.
+    """
+    known = dict(values)
+    for node in graph.nodes[index + 1 : layers[-1]]:
+        known.update(run_on_samples(graph, node, known))
+    return np.concatenate([known[graph.nodes[at].inputs[0]] for at in layers])
+
+
 def outputs_of(graph: Graph, inputs: Mapping[int, Array]) -> Sequence[Array]:
     """Return the graph's outputs for all samples."""
     values = dict(inputs)

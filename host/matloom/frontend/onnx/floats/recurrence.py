@@ -1,0 +1,282 @@
+"""LSTM, GRU and RNN as products, sums and functions of each step.
+
+All steps of a direction share the weights of the recurrence; the products of the inputs of all
+steps are one operator.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from matloom.frontend.errors import Unsupported
+from matloom.frontend.onnx.file_node import FileNode
+from matloom.frontend.onnx.floats.values import FloatValues
+from matloom.ir.attributes import Arithmetic, Attributes, Axis, FullyConnected, Slice
+from matloom.ir.graph import Array, Op
+
+#: Functions that an operator applies unless the file has others: to gates, and to cells.
+_FUNCTIONS = {"GRU": ("Sigmoid", "Tanh"), "LSTM": ("Sigmoid", "Tanh", "Tanh"), "RNN": ("Tanh",)}
+_OPERATORS = {"Relu": Op.RELU, "Sigmoid": Op.LOGISTIC, "Tanh": Op.TANH}
+#: Places of inputs.
+_WEIGHTS, _RECURRENT, _BIAS, _LENGTHS, _HIDDEN, _CELL, _PEEPHOLES = range(1, 8)
+#: Steps that are written out: more would make programs long.
+_MOST_STEPS = 128
+#: By `layout`: axes of input and states with time or direction first, and of the first output.
+_ORDERS = (((0, 1, 2), (0, 1, 2, 3)), ((1, 0, 2), (1, 2, 0, 3)))
+_PLAIN = Arithmetic()
+_DENSE = FullyConnected(keep_num_dims=True)
+
+
+def _recurrence(values: FloatValues, node: FileNode) -> None:
+    """Convert LSTM, GRU or RNN."""
+    order, sequences = _ORDERS[int(node.options.get("layout", 0))]
+    number = values.in_order(node.source, order)
+    _check(values, node, values.builder.tensors[number].shape[0])
+    rows, states = [], []
+    for direction, reverse in enumerate(_directions(node)):
+        cell = _KINDS[node.op](values, node, direction)
+        state = [_initial(values, node.input(at), order, direction) for at in cell.places]
+        made, after = cell.run(number, state, reverse=reverse)
+        rows.append(values.add(Op.RESHAPE, [made], shape=_with_direction(values, made)))
+        states.append(after)
+    ends = [_join(values, each, 0) for each in zip(*states, strict=True)]
+    outputs = zip(node.outputs, (_join(values, rows, 1), *ends), strict=False)
+    for (name, made), axes in zip(outputs, (sequences, order, order), strict=False):
+        if name:
+            values.hold(name, axes, made)
+
+
+def _check(values: FloatValues, node: FileNode, steps: int) -> None:
+    """Raise `Unsupported` for what is not written out."""
+    if steps > _MOST_STEPS:
+        raise Unsupported(f"has {steps} steps, more than {_MOST_STEPS}")
+    for option in ("clip", "input_forget"):
+        if node.options.get(option, 0):
+            raise Unsupported(f"has {option}")
+    if node.input(_LENGTHS) and np.any(values.constant(node.input(_LENGTHS)) != steps):
+        raise Unsupported("has sequences of different lengths")
+    if node.input(_PEEPHOLES) and np.any(values.constant(node.input(_PEEPHOLES))):
+        raise Unsupported("has peepholes")
+
+
+def _directions(node: FileNode) -> tuple[bool, ...]:
+    """Return for each direction whether it goes from the last step to the first."""
+    kind = node.options.get("direction", b"forward").decode()
+    return {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}[kind]
+
+
+def _functions(node: FileNode, direction: int) -> list[Op]:
+    usual = _FUNCTIONS[node.op]
+    given = [each.decode() for each in node.options.get("activations", ())]
+    names = given[direction * len(usual) :][: len(usual)] or usual
+    unknown = [name for name in names if name not in _OPERATORS]
+    if unknown:
+        raise Unsupported(f"has the function {unknown[0]}, not {', '.join(_OPERATORS)}")
+    return [_OPERATORS[name] for name in names]
+
+
+def _initial(values: FloatValues, name: str, order: tuple[int, ...], direction: int) -> int | None:
+    """Return the state (1, batch, cells) before the first step; None if it is zero."""
+    if not name:
+        return None
+    if values.is_constant(name):
+        data = values.constant(name).transpose(order)[direction]
+        return values.builder.constant(data[np.newaxis]) if np.any(data) else None
+    return _part(values, values.in_order(name, order), 0, direction, 1)
+
+
+def _part(values: FloatValues, number: int, axis: int, begin: int, size: int) -> int:
+    """Return a range of a tensor along an axis."""
+    shape = values.builder.tensors[number].shape
+    if shape[axis] == size:
+        return number
+    begins = tuple(begin if at == axis else 0 for at in range(len(shape)))
+    sizes = tuple(size if at == axis else length for at, length in enumerate(shape))
+    attributes = Slice(begin=begins, size=sizes, step=(1,) * len(shape))
+    return values.add(Op.SLICE, [number], attributes)
+
+
+def _join(values: FloatValues, parts: Sequence[int], axis: int) -> int:
+    if len(parts) == 1:
+        return parts[0]
+    return values.add(Op.CONCATENATION, parts, Axis(axis=axis))
+
+
+def _with_direction(values: FloatValues, number: int) -> tuple[int, ...]:
+    steps, *rest = values.builder.tensors[number].shape
+    return (steps, 1, *rest)
+
+
+class _Kind:
+    """The steps of one direction; `places` are the inputs with the state before the first."""
+
+    places: tuple[int, ...] = (_HIDDEN,)
+    gates: int
+
+    def __init__(self, values: FloatValues, node: FileNode, direction: int) -> None:
+        self._values, self._functions = values, _functions(node, direction)
+        self._node = node
+        name = next((each for each in node.outputs if each), node.op)
+        self._output = self._name = f"{name}/{direction}" if direction else name
+        weights, recurrent = (
+            values.constant(node.input(at))[direction] for at in (_WEIGHTS, _RECURRENT)
+        )
+        self._cells = recurrent.shape[1]
+        self._shapes(weights, recurrent)
+        name = node.input(_BIAS)
+        biases = values.constant(name)[direction] if name else np.zeros(2 * len(weights))
+        self._prepare((weights, recurrent), np.split(biases.astype(np.float32), 2))
+
+    def _shapes(self, weights: Array, recurrent: Array) -> None:
+        if not len(weights) == len(recurrent) == self.gates * self._cells:
+            raise Unsupported(f"has weights of {weights.shape} and {recurrent.shape}")
+
+    def _prepare(self, weights: Sequence[Array], biases: Sequence[Array]) -> None:
+        """Add the constants of all steps: both products have the sum of the biases in one."""
+        self._data = self._layer(weights[0], biases[0] + biases[1])
+        self._recurrent = self._layer(weights[1])
+
+    def _layer(self, weights: Array, bias: Array | None = None) -> list[int]:
+        """Return the numbers of constant weights (outputs, inputs), and of a bias."""
+        return [self._constant(each) for each in ([weights] if bias is None else [weights, bias])]
+
+    def _constant(self, data: Array) -> int:
+        return self._values.builder.constant(np.ascontiguousarray(data, np.float32))
+
+    def run(
+        self, number: int, state: Sequence[int | None], *, reverse: bool
+    ) -> tuple[int, Sequence[int]]:
+        """Write all steps for data (steps, batch, inputs).
+
+        Returns what all steps put out, (steps, batch, cells), and the state after the last.
+        """
+        products = self._product(number, self._data)
+        steps = self._values.builder.tensors[number].shape[0]
+        places = range(steps)[::-1] if reverse else range(steps)
+        after: list[tuple[int, ...]] = []
+        for step in places:
+            self._name = f"{self._output}/{step}"
+            row = _part(self._values, products, 0, step, 1)
+            after.append(self.step(row, *(after[-1] if after else state)))
+        rows = [row for row, *_ in (after[::-1] if reverse else after)]
+        return _join(self._values, rows, 0), after[-1]
+
+    def step(self, row: int, *state: int | None) -> tuple[int, ...]:
+        """Return the state after a step, from its products of the input (1, batch, gates)."""
+        raise NotImplementedError
+
+    def _product(self, number: int, layer: Sequence[int]) -> int:
+        return self._add(Op.FULLY_CONNECTED, [number, *layer], _DENSE)
+
+    def _sum(self, first: int, second: int | None) -> int:
+        """Return a sum; an operand that is absent is zero."""
+        return first if second is None else self._add(Op.ADD, [first, second], _PLAIN)
+
+    def _multiply(self, first: int, second: int) -> int:
+        return self._add(Op.MUL, [first, second], _PLAIN)
+
+    def _add(self, op: Op, inputs: list[int], attributes: Attributes | None = None) -> int:
+        count = len(self._values.builder.tensors)
+        return self._values.add(op, inputs, attributes, name=f"{self._name}/{op.lower()}_{count}")
+
+    def _scale(self, first: int, second: int | None) -> int | None:
+        """Return a product, which is zero if an operand is."""
+        return None if second is None else self._multiply(first, second)
+
+    def _gates(self, row: int, hidden: int | None) -> int:
+        """Return the sums of all gates."""
+        return self._sum(row, None if hidden is None else self._product(hidden, self._recurrent))
+
+    def _apply(self, function: int, number: int) -> int:
+        return self._add(self._functions[function], [number])
+
+    def _gate(self, gates: int, first: int, count: int = 1) -> int:
+        """Return neighbouring gates of several."""
+        return _part(self._values, gates, 2, first * self._cells, count * self._cells)
+
+
+class _Rnn(_Kind):
+    """f(x W + h R + b)."""
+
+    gates = 1
+
+    def step(self, row: int, *state: int | None) -> tuple[int, ...]:
+        """Return the state after a step: its output."""
+        return (self._apply(0, self._gates(row, state[0])),)
+
+
+class _Lstm(_Kind):
+    """Gates in the order input, output, forget, cell; the state is the output and the cell."""
+
+    places = (_HIDDEN, _CELL)
+    gates = 4
+
+    def step(self, row: int, *state: int | None) -> tuple[int, ...]:
+        """Return the state after a step: its output and its cell."""
+        hidden, before = state
+        gates = self._gates(row, hidden)
+        opened = self._apply(0, self._gate(gates, 0, 3))
+        new = self._multiply(self._gate(opened, 0), self._apply(1, self._gate(gates, 3)))
+        cell = self._sum(new, self._scale(self._gate(opened, 2), before))
+        return self._multiply(self._gate(opened, 1), self._apply(2, cell)), cell
+
+
+class _Gru(_Kind):
+    """Gates in the order update, reset, hidden; then the complement of update.
+
+    The complement, 1 - f(x), is f(-x) for the sigmoid, so that it needs no subtraction.
+    """
+
+    gates = 3
+
+    def _prepare(self, weights: Sequence[Array], biases: Sequence[Array]) -> None:
+        if self._functions[0] is not Op.LOGISTIC:
+            raise Unsupported("has gates of another function than Sigmoid")
+        (data, again), (bias, inner) = (
+            [self._order(each) for each in pair] for pair in (weights, biases)
+        )
+        # The reset gate multiplies the state, or the state's product and its bias.
+        early = not self._node.options.get("linear_before_reset", 0)
+        kept = np.zeros_like(inner[3]) if early else inner[3]
+        summed = [one + two for one, two in zip(bias[:3], inner[:3], strict=True)]
+        self._data = self._layer(
+            np.concatenate(data), np.concatenate([*summed, bias[3] + inner[3] - kept])
+        )
+        self._kept = self._constant(kept.reshape(1, 1, -1)) if np.any(kept) else None
+        self._early = self._layer(again[3]) if early else None
+        inside = np.concatenate([np.zeros(3 * self._cells, np.float32), kept])
+        self._recurrent = (
+            self._layer(np.concatenate(again[:3]))
+            if early
+            else self._layer(np.concatenate(again), inside)
+        )
+
+    def _order(self, each: Array) -> list[Array]:
+        """Return update, reset, the complement of update, and hidden."""
+        update, reset, hidden = np.split(each, 3)
+        return [update, reset, -update, hidden]
+
+    def step(self, row: int, *state: int | None) -> tuple[int, ...]:
+        """Return the state after a step: its output."""
+        (hidden,) = state
+        again = None if hidden is None else self._product(hidden, self._recurrent)
+        outer = again if again is None or self._early else self._gate(again, 0, 3)
+        opened = self._apply(0, self._sum(self._gate(row, 0, 3), outer))
+        reset = self._gate(opened, 1)
+        inner = self._kept if again is None or self._early else self._gate(again, 3)
+        inner = self._scale(reset, hidden if self._early else inner)
+        if inner is not None and self._early:
+            inner = self._product(inner, self._early)
+        new = self._apply(1, self._sum(self._gate(row, 3), inner))
+        return (
+            self._sum(
+                self._multiply(self._gate(opened, 2), new),
+                self._scale(self._gate(opened, 0), hidden),
+            ),
+        )
+
+
+_KINDS: dict[str, type[_Kind]] = {"GRU": _Gru, "LSTM": _Lstm, "RNN": _Rnn}
+
+#: By the operator's name.
+RECURRENCES = dict.fromkeys(_KINDS, _recurrence)
