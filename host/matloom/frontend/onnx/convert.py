@@ -11,6 +11,7 @@ from matloom.frontend.onnx.bytewise import convert_function, convert_move
 from matloom.frontend.onnx.claims import Claim
 from matloom.frontend.onnx.host_parts import run_channels_last, split_channels
 from matloom.frontend.onnx.host_transposes import transpose_on_host
+from matloom.frontend.onnx.integer_products import convert_integer_product
 from matloom.frontend.onnx.joins import convert_join
 from matloom.frontend.onnx.moves import MOVES
 from matloom.frontend.onnx.pair_products import convert_pair_product
@@ -130,6 +131,10 @@ class Conversion:
         """Convert an operator if the graph supports it; return whether it does."""
         if node.op_type in _INTEGERS:
             self._integer(node)
+            return True
+        if node.op_type == "MatMulInteger":
+            exact = convert_integer_product(self.values, self.model, node)
+            self.claims[self.values.items[-1].index] = exact
             return True
         if node.op_type == "QuantizeLinear":
             claim = convert_function(self.values, self.model, index)

@@ -10,6 +10,7 @@ from matloom.frontend.onnx.bodies import with_loop_shapes
 from matloom.frontend.onnx.claims import Claim
 from matloom.frontend.onnx.control import unroll_control_flow
 from matloom.frontend.onnx.convert import Conversion, operator_name
+from matloom.frontend.onnx.integer_products import split_zero_points
 from matloom.frontend.onnx.loop_layout import with_channels_last
 from matloom.frontend.onnx.model import DTYPES, mark_exact
 from matloom.frontend.onnx.optimised import is_quantised, to_integer_operators
@@ -72,7 +73,8 @@ class GraphReader:
         if not is_quantised(self.proto) and not any(map(registered_node, self.proto.node)):
             raise Unsupported("has no quantised operator")
         model, floating = to_integer_operators(self.model, self.exact)
-        model = with_channels_last(infer_shapes(reorder(unroll_control_flow(model))))
+        model = split_zero_points(unroll_control_flow(model))
+        model = with_channels_last(infer_shapes(reorder(model)))
         model = with_loop_shapes(model)
         numbers = value_numbers(model.graph)
         known = {

@@ -11,7 +11,7 @@ from matloom.frontend.onnx.shapes import infer_shapes
 from matloom.kernels.onnx_model import memory_of, subgraphs
 from matloom.kernels.probe import optimise
 
-_MARKS = ("QuantizeLinear", "DequantizeLinear", "QGemm")
+_MARKS = ("QuantizeLinear", "DequantizeLinear", "QGemm", "MatMulInteger")
 
 
 def is_integer(name: str) -> bool:

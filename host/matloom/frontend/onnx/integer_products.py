@@ -1,0 +1,124 @@
+"""Runs MatMulInteger with constant weights on the engine, as a convolution that leaves its sums.
+
+Dynamic quantisation gives the first operand a zero point in each run, which the compiler cannot
+know. The product does not need it: (x - zero)(w) = x w - zero w, and the second term is a number
+for each column, which ONNX Runtime subtracts.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from matloom.frontend.errors import Unsupported
+from matloom.frontend.onnx.claims import Claim
+from matloom.frontend.onnx.quantised import Model
+from matloom.frontend.onnx.values import Values, in_file_order
+from matloom.ir.attributes import Conv2D
+from matloom.ir.graph import Array, Op, Quantisation, Tensor
+from matloom.ir.shapes import MATRIX_RANK
+
+#: ONNX's number of int32.
+_INT32 = 6
+#: Inputs: data, weights, and their zero points.
+_INPUTS = 4
+
+
+def split_zero_points(proto: Any) -> Any:
+    """Return a ModelProto whose products with constants have no computed zero point of the data."""
+    import onnx
+
+    model, made = Model(proto), list[Any]()
+    for node in proto.graph.node:
+        made += _split(model, node, len(made)) or [node]
+    if len(made) == len(proto.graph.node):
+        return proto
+    changed = onnx.ModelProto()
+    changed.CopyFrom(proto)
+    del changed.graph.node[:]
+    changed.graph.node.extend(made)
+    return changed
+
+
+def _split(model: Model, node: Any, number: int) -> list[Any]:
+    """Return the operators instead of a product; none if it stays as it is."""
+    from onnx import helper, numpy_helper
+
+    if not _is_product(node):
+        return []
+    data, name, zero, weight_zero = [*node.input, "", ""][:_INPUTS]
+    if not zero or zero in model.constants:
+        return []
+    try:
+        columns = _weights(model, name, weight_zero).astype(np.int64).sum(axis=0)
+    except Unsupported:
+        return []
+    # Sums wrap around, as do ONNX Runtime's.
+    wrapped = columns.astype(np.uint64).astype(np.uint32).view(np.int32)
+    own = [f"{node.output[0]} {what} {number}" for what in ("sums", "zero", "columns", "rest")]
+    sums, wide, totals, rest = own
+    return [
+        helper.make_node("MatMulInteger", [data, name, "", weight_zero], [sums]),
+        helper.make_node("Cast", [zero], [wide], to=_INT32),
+        helper.make_node("Constant", [], [totals], value=numpy_helper.from_array(wrapped)),
+        helper.make_node("Mul", [wide, totals], [rest]),
+        helper.make_node("Sub", [sums, rest], list(node.output)),
+    ]
+
+
+def _is_product(node: Any) -> bool:
+    return node.op_type == "MatMulInteger" and node.domain in ("", "ai.onnx")
+
+
+def _weights(model: Model, name: str, zero: str) -> Array:
+    """Return the weights (inner, columns) of a product, less their zero points, as int8.
+
+    Raises
+    ------
+    Unsupported
+        They are computed, have other dimensions, or do not fit int8.
+    """
+    held = model.constant(name)
+    zeros = model.constant(zero) if zero else np.zeros(1, held.dtype)
+    if held.ndim != MATRIX_RANK or zeros.size not in (1, held.shape[1]):
+        raise Unsupported(f"has weights of {held.ndim} dimensions and {zeros.size} zero points")
+    wide = held.astype(np.int16) - zeros.reshape(-1).astype(np.int16)
+    narrow: Array = wide.astype(np.int8)
+    if not np.array_equal(narrow, wide):
+        raise Unsupported("has weights that do not fit int8 less their zero point")
+    return narrow
+
+
+def convert_integer_product(values: Values, model: Model, node: Any) -> Claim:
+    """Add the operator of a MatMulInteger, whose sums are exact.
+
+    Raises
+    ------
+    Unsupported
+        Its weights or the zero point of its data are computed, or its weights do not fit int8.
+    """
+    data, name, zero, weight_zero = [*node.input, "", ""][:_INPUTS]
+    weights = _weights(model, name, weight_zero)
+    zeros = model.constant(zero) if zero else np.zeros(1, np.uint8)
+    given, made = values.known.get(data), values.known.get(node.output[0])
+    if given is None or made is None or given.dtype not in ("int8", "uint8"):
+        raise Unsupported(f"has {data!r}, whose shape is known only at run time")
+    if zeros.size != 1 or len(given.shape) < MATRIX_RANK:
+        raise Unsupported(f"has data of {len(given.shape)} dimensions and {zeros.size} zero points")
+    inner, columns = weights.shape
+    rows = int(np.prod(given.shape[:-1]))
+    scale = Quantisation(scale=(1.0,), zero_point=(int(zeros.item()),))
+    number = values.bytes_of(data, in_file_order(len(given.shape)), scale)
+    result = node.output[0]
+    held = values.tensors[number].quantisation
+    image = values.add_operator(Op.RESHAPE, [number], (1, 1, rows, inner), held, f"{data} rows")
+    filters = np.ascontiguousarray(weights.T).reshape(columns, 1, 1, inner)
+    unscaled = Quantisation(scale=(1.0,), zero_point=(0,))
+    inputs = [
+        image,
+        values.constant(filters, f"{result} weights", unscaled),
+        values.constant(np.zeros(columns, np.int32), f"{result} bias"),
+    ]
+    sums = values.add(Tensor(name=f"{result} sums", shape=(1, 1, rows, columns), dtype="int32"))
+    values.node(Op.CONV_2D, inputs, [sums], Conv2D())
+    values.node(Op.RESHAPE, [sums], [values.provide(result)])
+    return Claim(unit="sums", reachable=1, differing=0, channels=columns)
