@@ -21,12 +21,14 @@ from matloom.frontend.onnx.move_options import integers
 from matloom.frontend.onnx.quantised import Model, attribute, quantisation_of
 from matloom.frontend.onnx.values import LAST, Values, as_int8, in_file_order
 from matloom.frontend.onnx.weighted import multipliers_for
-from matloom.ir.attributes import DepthwiseConv2D
+from matloom.ir.attributes import Conv2D, DepthwiseConv2D
 from matloom.ir.graph import Array, Op, Quantisation
 
 #: Relative rounding error of float32.
 _ROUNDING = 2.0**-24
-#: Largest window of a ReduceMean: ONNX Runtime tries every sum.
+#: Operators of float32 that sum along axes.
+_REDUCTIONS = ("ReduceMean", "ReduceSum")
+#: Largest window of such an operator: ONNX Runtime tries every sum.
 _LARGEST = 256
 
 
@@ -42,6 +44,11 @@ class _Average:
         Quantisations of both, in the file's types.
     window, strides:
         Sizes of the windows, and distances between them.
+    axes:
+        Neighbouring axes over which a ReduceMean averages in the file's order, not over windows
+        of an image; none for such windows.
+    adds:
+        Whether it is a sum, not an average.
     """
 
     nodes: Sequence[Any]
@@ -51,6 +58,8 @@ class _Average:
     output_quantisation: Quantisation
     window: tuple[int, int]
     strides: tuple[int, int] = (1, 1)
+    axes: tuple[int, ...] = ()
+    adds: bool = False
 
 
 def convert_average(values: Values, model: Model, node: Any) -> Claim:
@@ -81,26 +90,27 @@ def convert_average(values: Values, model: Model, node: Any) -> Claim:
 
 
 def convert_mean(values: Values, model: Model, index: int) -> Claim | None:
-    """Add a ReduceMean of images between DequantizeLinear and QuantizeLinear; None for others.
+    """Add a ReduceMean or ReduceSum between DequantizeLinear and QuantizeLinear; None for others.
 
-    `index` is the index of QuantizeLinear.
+    Its axes must be neighbours, and not all axes. `index` is the index of QuantizeLinear.
     """
     last = model.proto.graph.node[index]
     mean = model.producer(last.input[0])
     first = None if mean is None else model.producer(mean.input[0])
-    if mean is None or mean.op_type != "ReduceMean":
+    if mean is None or mean.op_type not in _REDUCTIONS:
         return None
     if first is None or first.op_type != "DequantizeLinear" or not values.is_bytes(first.input[0]):
         return None
     source, made = first.input[0], last.output[0]
     shape, node = values.known[source].shape, FileNode.of(mean, model.opset)
-    axes = node.parameter("axes", 1, model.constant, [])
-    if len(shape) != 4 or not values.is_bytes(made, declared=False):
+    given_axes = integers(node.parameter("axes", 1, model.constant, []), "axes")
+    axes = tuple(sorted({axis % len(shape) for axis in given_axes}))
+    count = math.prod(shape[axis] for axis in axes)
+    if not axes or not values.is_bytes(made, declared=False) or count > _LARGEST:
         return None
-    if {axis % len(shape) for axis in integers(axes, "axes")} != {2, 3}:
+    if axes != tuple(range(axes[0], axes[-1] + 1)) or len(axes) == len(shape):
         return None
-    if shape[2] * shape[3] > _LARGEST:
-        return None
+    image = len(shape) == len(LAST) and axes == (2, 3)
     ends = ([*each.input[1:], ""][:2] for each in (first, last))
     given, result = (quantisation_of(model, *each) for each in ends)
     average = _Average(
@@ -109,19 +119,22 @@ def convert_mean(values: Values, model: Model, index: int) -> Claim | None:
         output=made,
         input_quantisation=given,
         output_quantisation=result,
-        window=(shape[2], shape[3]),
+        window=(shape[2], shape[3]) if image else (count, 1),
+        axes=() if image else axes,
+        adds=mean.op_type == "ReduceSum",
     )
     return _convert(values, model, average, floating=True)
 
 
 def _convert(values: Values, model: Model, average: _Average, *, floating: bool) -> Claim:
     """Add the operator of an average, which ONNX Runtime computes in float32 if `floating`."""
-    count, channels = math.prod(average.window), values.known[average.source].shape[1]
+    count = math.prod(average.window)
     (input_scale,), (output_scale,) = (
         average.input_quantisation.scale,
         average.output_quantisation.scale,
     )
-    scale = np.float32(input_scale) / (np.float32(output_scale) * np.float32(count))
+    divisor = np.float32(1 if average.adds else count)
+    scale = np.float32(input_scale) / (np.float32(output_scale) * divisor)
     zero = as_int8(average.input_quantisation, values.known[average.source].dtype).zero_point[0]
     reach = count * (-128 - zero), count * (127 - zero)
     averages = _compute_averages(values, model, average) if floating else None
@@ -133,21 +146,59 @@ def _convert(values: Values, model: Model, average: _Average, *, floating: bool)
         averages,
     )
     uncertain = _uncertain_sums(reach, float(scale), count) if floating else 0
-    inputs = [
-        values.bytes_of(average.source, LAST, average.input_quantisation),
-        _ones(values, (1, *average.window, channels), average.output),
-        values.constant(np.zeros(channels, np.int32), f"{average.output} bias"),
-        values.constant(np.repeat(data, channels, axis=1), f"{average.output} multipliers"),
-    ]
-    _hold_sums(values, inputs, average)
+    (_hold_means if average.axes else _hold_sums)(values, data, average)
     differing = max(uncertain, claim.differing)
     return Claim(unit="sums", reachable=claim.reachable, differing=differing)
 
 
-def _hold_sums(values: Values, inputs: list[int], average: _Average) -> None:
+def _operands(
+    values: Values, number: int, data: Array, average: _Average, channels: int
+) -> list[int]:
+    """Return the inputs of an operator that sums windows of bytes for each of some channels."""
+    name = average.output
+    return [
+        number,
+        _ones(values, (1, *average.window, channels), name),
+        values.constant(np.zeros(channels, np.int32), f"{name} bias"),
+        values.constant(np.repeat(data, channels, axis=1), f"{name} multipliers"),
+    ]
+
+
+def _hold_means(values: Values, data: Array, average: _Average) -> None:
+    """Add the operator of sums over axes in the file's order, and register its output.
+
+    If they are the last axes, they are the depth of a convolution of one channel.
+    """
+    shape, name = values.known[average.source].shape, average.output
+    order = in_file_order(len(shape))
+    number = values.bytes_of(average.source, order, average.input_quantisation)
+    outer, inner = math.prod(shape[: average.axes[0]]), math.prod(shape[average.axes[-1] + 1 :])
+    count, signed = (
+        average.window[0],
+        as_int8(average.output_quantisation, values.known[name].dtype),
+    )
+    kind, attributes, places = Op.CONV_2D, Conv2D(), (1, outer, 1)
+    if inner > 1:
+        kind, attributes, places = Op.DEPTHWISE_CONV_2D, DepthwiseConv2D(), (outer, 1, 1)
+    held = values.tensors[number].quantisation
+    image = (1, outer, 1, count) if inner == 1 else (outer, count, 1, inner)
+    rows = values.add_operator(Op.RESHAPE, [number], image, held, average.source)
+    inputs = _operands(values, rows, data, average, inner)
+    if inner == 1:
+        inputs[1] = _ones(values, (1, 1, 1, count), name)
+    sums = values.add_operator(kind, inputs, (*places, inner), signed, name, attributes)
+    made = values.known[name].shape
+    values.hold(
+        name, in_file_order(len(made)), values.add_operator(Op.RESHAPE, [sums], made, signed, name)
+    )
+
+
+def _hold_sums(values: Values, data: Array, average: _Average) -> None:
     """Add the operator of sums, and register its output as the value that is made."""
     name = average.output
-    wanted = values.known[name]
+    wanted, channels = values.known[name], values.known[average.source].shape[1]
+    number = values.bytes_of(average.source, LAST, average.input_quantisation)
+    inputs = _operands(values, number, data, average, channels)
     attributes = DepthwiseConv2D(stride=average.strides)
     signed = as_int8(average.output_quantisation, wanted.dtype)
     if len(wanted.shape) == len(LAST):
@@ -192,12 +243,23 @@ def _compute_averages(values: Values, model: Model, average: _Average) -> Array:
     sums = np.arange(255 * count + 1)[:, np.newaxis]
     elements = (sums // count + least).astype(np.int16) + (np.arange(count) < sums % count)
     images = elements.astype(kind).reshape(-1, 1, *average.window)
+    if average.axes:
+        images = _spread(elements.astype(kind), average, values.known[average.source].shape)
     dtype = values.known[average.output].dtype
     outputs = run_alone(model.proto, average.nodes, {average.source: images}, average.output, dtype)
     averages: Array = (
         outputs.reshape(-1).astype(np.int64) - average.output_quantisation.zero_point[0]
     )
     return averages
+
+
+def _spread(elements: Array, average: _Average, shape: tuple[int, ...]) -> Array:
+    """Return windows (cases, elements) along the axes of an average, cases along another one."""
+    reduced = [shape[axis] for axis in average.axes]
+    before, after = average.axes[0], len(shape) - average.axes[-1] - 1
+    if before:
+        return elements.reshape(-1, *[1] * (before - 1), *reduced, *[1] * after)
+    return elements.T.reshape(*reduced, -1, *[1] * (after - 1))
 
 
 def _ones(values: Values, shape: tuple[int, ...], name: str) -> int:

@@ -165,6 +165,28 @@ def test_means_of_floats_are_on_the_engine(kept, dtype):
         check_results(session, content, inputs((1, 4, 7, 5), 5), expected)
 
 
+@pytest.mark.parametrize(
+    ("shape", "axes", "kept"),
+    [((5, 12), [-1], 1), ((2, 5, 12), [1], 0), ((2, 3, 5, 4), [2, 3], 1), ((7, 3, 4), [0], 1)],
+)
+@pytest.mark.parametrize(("op", "opset"), [("ReduceMean", 17), ("ReduceSum", 12)])
+def test_sums_over_other_axes_are_on_the_engine(shape, axes, kept, op, opset):
+    """Of rows, as in a normalisation, of tokens, and over the first axis."""
+    network = QuantisedFile(list(shape), np.int8)
+    network.weighted("QLinearMatMul", (shape[-1], shape[-1]), 0.0171137, (0.1127391, -3))
+    real = network.add("DequantizeLinear", [network.last, *network.quantised])
+    mean = network.add(op, [real], axes=axes, keepdims=kept)
+    network.quantised = network.quantisation(0.0517131 * (1 if op == "ReduceMean" else 9), 4)
+    network.last = network.add("QuantizeLinear", [mean, *network.quantised])
+    content = network.content(opset)
+    program = matloom.compile(content, "nano")
+    layers = {layer.operator: layer for layer in program.layers}
+    assert op not in layers
+    assert all(layer.where == "engine" for layer in program.layers if layer.macs)
+    with matloom.load(program, device="model") as session:
+        check_results(session, content, inputs(shape, 5), expected)
+
+
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8])
 def test_joins_and_functions_of_bytes_are_equal(dtype):
     network = QuantisedFile([1, 4, 6, 5], dtype)
