@@ -237,5 +237,6 @@ def _swap_copy(context: Context, before: int, sizes: tuple[int, int], inner: int
         row_step=inner,
         image_step=rows * inner if before == 1 else high * low * inner,
         complete=context.output.size_bytes,
+        swap=(high, low, inner),
     )
     return _copy(context, copy, place=place)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from matloom.arch.config import Config
 from matloom.select.context import Context
@@ -45,7 +46,7 @@ class Product:
         )
 
 
-def _copy(context: Context, source: int, result: str, copy: Copy, **place: int) -> ArrayStage:
+def _copy(context: Context, source: int, result: str, copy: Copy, **place: Any) -> ArrayStage:
     return copy_stage(
         name=context.name,
         nodes=context.nodes,

@@ -167,6 +167,45 @@ def test_a_layer_writes_transposed_panels_itself(keys):
         assert ("weights_fixed=1" in listing) == (keys % config.columns > 0)
 
 
+def heads_of_attention(tokens, heads, depth):
+    """Return the network of the products of attention, whose operands a TRANSPOSE takes apart."""
+    scale, width = Quantisation(scale=(0.05,), zero_point=(0,)), heads * depth
+    builder, draw = GraphBuilder("heads"), np.random.default_rng(3)
+    given = builder.input("a", (1, tokens, width), "int8", scale)
+    split, parts = Transpose(permutation=(0, 2, 1, 3)), []
+    for _part in "qkv":
+        weights = builder.constant(draw.integers(-127, 128, (width, width), np.int8), scale)
+        dense = FullyConnected(keep_num_dims=True)
+        made = builder.add(Op.FULLY_CONNECTED, [given, weights], dense, quantisation=scale)
+        rows = builder.add(Op.RESHAPE, [made], shape=(1, tokens, heads, depth))
+        parts.append(builder.add(Op.TRANSPOSE, [rows], split))
+    queries, keys, values = parts
+    for other, adj_y in ((keys, True), (values, False)):
+        product = BatchMatmul(adj_x=False, adj_y=adj_y)
+        wide = Quantisation(scale=(2.0,), zero_point=(0,))
+        queries = builder.add(Op.BATCH_MATMUL, [queries, other], product, quantisation=wide)
+    return builder.graph(queries)
+
+
+@pytest.mark.parametrize(
+    ("preset", "tokens", "heads", "depth", "moves"),
+    [
+        ("nano", 12, 3, 8, 1),
+        ("nano", 12, 3, 6, 3),
+        ("small", 13, 2, 8, 2),
+        ("reference", 32, 2, 32, 1),
+    ],
+)
+def test_layers_write_the_weights_of_heads(preset, tokens, heads, depth, moves):
+    """Where heads are whole blocks; transposed ones in whole bands."""
+    graph, config = heads_of_attention(tokens, heads, depth), load_config(preset + PRODUCTS)
+    compile_network(graph, config, check="full")
+    for seed in (None, 1):
+        program = check(graph, "model", config, options=CompileOptions(tiling_seed=seed))
+        split = [layer for layer in program.layers if layer.operator == "TRANSPOSE"]
+        assert sum(layer.predicted_cycles > 0 for layer in split) == moves
+
+
 @pytest.mark.parametrize("preset", ["nano", "small", "reference"])
 def test_the_array_transposes_tensors(preset):
     """In rows, columns and images that fill tiles, or not; fewer cycles than by convolutions."""

@@ -82,9 +82,13 @@ class Panels:
 
 @dataclass(frozen=True, kw_only=True)
 class InPanels(OnChipLayout):
-    """Panels of matrices whose rows are the positions of a stage's outputs, one after another."""
+    """Panels of matrices whose rows are the positions of a stage's outputs, one after another.
+
+    `heads` matrices lie side by side in a position, each of whole output blocks.
+    """
 
     panels: Panels
+    heads: int = 1
 
     @property
     def size(self) -> int:
@@ -107,7 +111,9 @@ class InPanels(OnChipLayout):
         """Return the byte at which an output block of a position begins."""
         grid, panels = self.grid, self.panels
         position = (image * grid.rows + row) * grid.width + x
-        matrix, inner = divmod(position, panels.inner)
+        group, inner = divmod(position, panels.inner)
+        head, block = divmod(block, panels.blocks)
+        matrix = group * self.heads + head
         number, inside = divmod(inner, panels.band)
         first = matrix * panels.image_bytes + number * panels.band_bytes
         return first + block * panels.block_bytes + inside * panels.width
@@ -120,15 +126,19 @@ class InPanels(OnChipLayout):
             yield Write(first, *self.strides, size, block=number)
 
 
-def in_panels(layout: OutputLayout, panels: Panels) -> InPanels | None:
-    """Return the layout in which a stage writes panels of its outputs; None if it cannot."""
+def in_panels(layout: OutputLayout, panels: Panels, heads: int = 1) -> InPanels | None:
+    """Return the layout in which a stage writes panels of its outputs; None if it cannot.
+
+    `heads` matrices lie side by side in a position of the outputs.
+    """
     grid = layout.grid
     image_rows = grid.rows * grid.width
-    whole = (grid.position_bytes, grid.block_bytes) == (panels.columns, panels.width)
+    whole = (grid.position_bytes, grid.block_bytes) == (heads * panels.columns, panels.width)
+    whole = whole and (heads == 1 or panels.columns % panels.width == 0)
     # All rows of an image are in one matrix.
-    aligned = image_rows == panels.inner or panels.images == 1
-    fits = whole and aligned and grid.images * image_rows == panels.images * panels.inner
+    aligned = image_rows == panels.inner or panels.images == heads
+    fits = whole and aligned and grid.images * image_rows * heads == panels.images * panels.inner
     fits = fits and (not panels.transposed or grid.width == panels.band)
     if not fits or not isinstance(layout, Dense) or layout.limbs > 1:
         return None
-    return InPanels(grid=grid, panels=panels)
+    return InPanels(grid=grid, panels=panels, heads=heads)

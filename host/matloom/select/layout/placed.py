@@ -29,6 +29,9 @@ class Placed(OutputLayout):
     line:
         For a stage that only copies its input in order: contiguous bytes of a line; lines are
         `row_step` apart. 0 for any other stage.
+    swap:
+        For a stage that only swaps two axes of its input, all of it: their lengths, and the bytes
+        of an element, in the order of the input. None for any other stage.
     """
 
     offset: int
@@ -37,6 +40,7 @@ class Placed(OutputLayout):
     image_step: int
     complete: int
     line: int = 0
+    swap: tuple[int, int, int] | None = None
 
     shared: ClassVar[bool] = True
 

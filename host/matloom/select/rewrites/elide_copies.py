@@ -1,10 +1,10 @@
 """Copy elision: a producer writes its part of a joined tensor, or panels of weights, itself."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from matloom.select.layout.panels import in_panels
+from matloom.select.layout.panels import Panels, in_panels
 from matloom.select.layout.placed import Placed
 from matloom.select.operand import Computed
 from matloom.select.rewrites.regrid import in_rows_of
@@ -42,26 +42,39 @@ def elide_panel_copies(staged: StagedRun) -> StagedRun:
     every = [stage for group in stages for stage in group]
     changed: _Changed = {}
     for weights in (stage.computed for stage in every if stage.computed is not None):
-        name = weights.rows_of
+        name, heads, between = weights.rows_of, 1, list[Stage]()
         makers = [stage for stage in every if stage.output == name]
-        readers = [stage for stage in every if name in stage.inputs]
-        copies = all(stage.output == weights.tensor for stage in readers)
+        swap = _swap_of(makers, weights.layout)
+        if swap is not None and name not in kept:
+            between, heads, (name,) = makers, swap, makers[0].inputs
+            makers = [stage for stage in every if stage.output == name]
+        readers = [stage for stage in every if {name, weights.rows_of} & {*stage.inputs}]
+        copies = all(stage.output == weights.tensor or stage in between for stage in readers)
         if name is None or name in kept or len(makers) != 1 or not copies:
             continue
-        maker = _with_panels(makers[0], weights)
+        maker = _with_panels(makers[0], weights, heads)
         if maker is not None:
             changed |= {id(makers[0]): maker, **dict.fromkeys(map(id, readers))}
     return staged.with_stages(_apply_changes(stages, changed)) if changed else staged
 
 
-def _with_panels(maker: Stage, weights: Computed) -> ArrayStage | None:
-    """Return the producer, writing panels; None if it cannot."""
+def _swap_of(makers: Sequence[Stage], panels: Panels) -> int | None:
+    """Return how many matrices a TRANSPOSE takes apart that lay side by side; None for others."""
+    layout = makers[0].output_layout if len(makers) == 1 else None
+    if not isinstance(layout, Placed) or layout.swap is None:
+        return None
+    rows, heads, columns = layout.swap
+    return heads if (rows, columns) == (panels.inner, panels.columns) else None
+
+
+def _with_panels(maker: Stage, weights: Computed, heads: int) -> ArrayStage | None:
+    """Return the producer of `heads` matrices side by side, writing panels; None if it cannot."""
     if not isinstance(maker, ArrayStage) or not maker.makes_dense_bytes:
         return None
     panels = weights.layout
     if panels.transposed:
         maker = in_rows_of(maker, panels.band) or maker
-    layout = in_panels(maker.output_layout, panels)
+    layout = in_panels(maker.output_layout, panels, heads)
     return None if layout is None else replace(maker, output=weights.tensor, output_layout=layout)
 
 
