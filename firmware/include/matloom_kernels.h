@@ -54,6 +54,11 @@ void matloom_dequantize(float* output, const void* input, uint32_t dtype, uint32
 void matloom_pick(int32_t* output, const void* input, uint32_t dtype, bool largest, uint32_t outer,
                   uint32_t length, uint32_t inner);
 
+/* LOGISTIC of int16, or TANH where `tangent` is true; outputs have scale 2**-15. Arguments are
+ * products with `multiplier`, shifted right by `right` bits, over 3 * 2**12. */
+void matloom_curve(int16_t* output, const int16_t* input, uint32_t elements, bool tangent,
+                   int32_t multiplier, int32_t right);
+
 /* One step of an LSTM: rows of the batch, cells, index of the step's first sum of the inputs and
  * distance to the next row's, and the zero point of the output. */
 struct matloom_lstm {

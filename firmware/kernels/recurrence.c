@@ -1,4 +1,5 @@
-/* What a step of an LSTM of int8 does after its products, as TensorFlow Lite Micro's kernel. */
+/* LOGISTIC and TANH of int16, and what a step of an LSTM of int8 does after its products, as
+ * TensorFlow Lite Micro's kernels. */
 #include "fixed_point.h"
 
 enum gate { INPUT, FORGET, CELL, OUTPUT, GATES };
@@ -47,20 +48,34 @@ static int32_t interpolated(uint32_t magnitude, uint32_t bits, int32_t last) {
 
 static uint32_t magnitude_of(int32_t x) { return (uint32_t)(x < 0 ? -x : x); }
 
-/* Q0.15 of Q3.12. */
-static int64_t logistic(int64_t given) {
-  const int32_t x = 3 * (int32_t)given;
+/* Q0.15 of a number over 3 * 2**12. */
+static int32_t sigmoid_of(int32_t x) {
   const int32_t result = interpolated(magnitude_of(x), 9, 65534);
   return (x < 0 ? (1 << 25) - result + 511 : result + 512) >> 10;
 }
+
+static int32_t tangent_of(int32_t x) {
+  const int32_t result = interpolated(magnitude_of(x), 8, 65535) - (1 << 23);
+  return (x < 0 ? 127 - result : result + 128) >> 8;
+}
+
+/* Q0.15 of Q3.12. */
+static int64_t logistic(int64_t given) { return sigmoid_of(3 * (int32_t)given); }
 
 /* Q0.15 of Q3.12 that is shifted left by `shift`, or right. */
 static int64_t hyperbolic(int64_t given, int32_t shift) {
   const int32_t right = shift < 0 ? -shift : 0;
   const int32_t factor = 3 * (1 << (shift < 0 ? 0 : shift));
-  const int32_t x = ((int32_t)given * factor + ((1 << right) >> 1)) >> right;
-  const int32_t result = interpolated(magnitude_of(x), 8, 65535) - (1 << 23);
-  return (x < 0 ? 127 - result : result + 128) >> 8;
+  return tangent_of(((int32_t)given * factor + ((1 << right) >> 1)) >> right);
+}
+
+void matloom_curve(int16_t* output, const int16_t* input, uint32_t elements, bool tangent,
+                   int32_t multiplier, int32_t right) {
+  for (uint32_t i = 0; i < elements; ++i) {
+    const int64_t product = (int64_t)input[i] * multiplier + (((int64_t)1 << right) >> 1);
+    const int32_t x = (int32_t)(product >> right);
+    output[i] = (int16_t)(tangent ? tangent_of(x) : sigmoid_of(x));
+  }
 }
 
 static int64_t scaled_by(int64_t x, const int32_t* scales, int column) {

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable
 
 from matloom.ir.attributes import Axis, LstmCell, Reference
+from matloom.ir.curves import curve_scale
 from matloom.ir.graph import Graph, Node, Op, Tensor
 from matloom.ir.scales import rescale_multiplier, softmax_scale
 from matloom.select.lookup import table_of
@@ -88,6 +89,16 @@ def _lookup(graph: Graph, node: Node) -> _Arguments | None:
     return "matloom_lookup", (f'(const uint8_t*)"{table}"', _elements(data))
 
 
+def _function(graph: Graph, node: Node) -> _Arguments | None:
+    """Return a curve of words, or a table of bytes."""
+    data = graph.tensors[node.inputs[0]]
+    if data.dtype != "int16":
+        return _lookup(graph, node)
+    multiplier, right = curve_scale(graph, node)
+    tangent = "true" if node.op is Op.TANH else "false"
+    return "matloom_curve", (_elements(data), tangent, str(multiplier), str(right))
+
+
 def _quantize(graph: Graph, node: Node) -> _Arguments | None:
     data, result = graph.tensors[node.inputs[0]], graph.tensors[node.outputs[0]]
     if result.dtype not in _INTEGERS or not _has_one_scale(result):
@@ -151,5 +162,6 @@ _KERNELS: dict[Op, Callable[[Graph, Node], _Arguments | None]] = {
     Op.ARG_MAX: _pick,
     Op.ARG_MIN: _pick,
     Op.LSTM_CELL: _lstm_cell,
-    **dict.fromkeys((Op.HARD_SWISH, Op.LEAKY_RELU, Op.LOGISTIC, Op.LOOKUP, Op.TANH), _lookup),
+    **dict.fromkeys((Op.HARD_SWISH, Op.LEAKY_RELU, Op.LOOKUP), _lookup),
+    **dict.fromkeys((Op.LOGISTIC, Op.TANH), _function),
 }

@@ -226,6 +226,28 @@ def test_tables_are_those_of_tflite_micro(op, scale, zero, build, tmp_path):
     assert run(build, tmp_path, program, every.tobytes()) == wanted.tobytes()
 
 
+@pytest.mark.fast_cases(1)
+@pytest.mark.parametrize("op", [Op.LOGISTIC, Op.TANH])
+@pytest.mark.parametrize("scale", [2**-12, 2**-11, 0.0061, 0.00003])
+def test_curves_are_those_of_tflite_micro(op, scale, build, tmp_path):
+    """Compare all words."""
+    runtime = pytest.importorskip(
+        "tflite_micro.python.tflite_micro.runtime", reason="tflite-micro is not installed"
+    )
+    shape = (1, 2**16)
+    made = tensor("y", shape, "int16", 2**-15, 0)
+    graph = one_node(op, Attributes(), tensor("x", shape, "int16", scale, 0), made)
+    every = np.arange(-(2**15), 2**15).astype(np.int16).reshape(shape)
+    interpreter = runtime.Interpreter.from_bytes(write_tflite(graph), arena_size=2**20)
+    interpreter.set_input(every, 0)
+    interpreter.invoke()
+    wanted = interpreter.get_output(0)
+    assert len(np.unique(wanted)) > 1000
+    program = compile_network(graph, "nano", check="none")
+    assert [step.kind for step in program.steps] == ["host"]
+    assert run(build, tmp_path, program, every.tobytes()) == wanted.tobytes()
+
+
 def test_digits_on_the_chip(build, tmp_path):
     """Run the whole network, including SOFTMAX, from images to probabilities."""
     graph = frontend.load(NETWORK)
