@@ -37,7 +37,7 @@ FEW_OF_WORDS, MANY_OF_WORDS = range(20), range(20, 340)
 CONFIGS = (
     replace(PRESETS["nano"], tables=1, products=3, softmax=1),
     PRESETS["small"],
-    replace(PRESETS["reference"], products=3, softmax=1),
+    replace(PRESETS["reference"], products=3, softmax=1, transposed_weights=1),
 )
 
 #: For words of two bytes.

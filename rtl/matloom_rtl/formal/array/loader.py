@@ -242,8 +242,7 @@ def loader_proofs(units: list) -> list[Proof]:
             unit="Loader",
             statement="the rows of an instruction's weights are read in order, each once, none "
             "before the previous tile is released nor after the last tile, and reach the array at "
-            "their index in the tile, with the number format of their instruction, and as columns "
-            "if its tiles are transposed",
+            "their index in the tile, with the number format of their instruction",
             build=lambda unit=unit: loader(unit),
             depth=SPAD_READ_LATENCY + 3,
             cover_depth=30,
