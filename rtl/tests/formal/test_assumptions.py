@@ -96,7 +96,7 @@ UNPROVEN = {
     "post.positions:held": (1, "post/test_post.py: the geometry stays"),
     "post.positions:advances": (2, "post/test_post.py: only what runs advances"),
     "memory.queues:credit_queue": (2, "array/test_execute.py: the walk begins with room"),
-    "post.reader:_stays": (1, "post/test_post.py: a command stays while it is inside"),
+    "post.reader:_assume_constant": (1, "post/test_post.py: a command stays while it is inside"),
     "post.sequencer:sequencer": (
         2,
         "post/test_sequencer.py: the last comes after the first",
