@@ -1,10 +1,14 @@
 """LSTM, GRU and RNN quantised: shared weights, noise, and the engine against the interpreter."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import matloom
 from matloom.ir.graph import Op
+from matloom.kernels.interpreter import interpret
+from matloom.kernels.interpreters import LIBRARIES, Cut
 from matloom.program import EngineStep
 from matloom.quantiser import quantise
 from support.oracles import micro
@@ -27,6 +31,20 @@ ENGINES = {
 
 def samples(count):
     return np.random.default_rng(2).normal(0, 1, (count, 4, 1, 3)).astype(np.float32)
+
+
+def test_micro_runs_many_steps():
+    """Its CONCATENATION takes ten inputs at most."""
+    file = replace(FILES["RNN"], steps=101)
+    samples = np.random.default_rng(4).normal(0, 1, (4, 101, 1, 3)).astype(np.float32)
+    made = quantise(file.content(), samples, samples=2, equalise=False)
+    array = np.zeros((101, 1, 3), np.int8)
+    results = interpret(made.graph, {made.graph.inputs[0]: array})
+    arena = Cut(content=made.content, arena=2**22, inputs=1, outputs=2)
+    for number, wanted in zip(
+        made.graph.outputs, LIBRARIES["tflite-micro"](arena).run([array]), strict=True
+    ):
+        assert np.array_equal(results[number], wanted)
 
 
 @pytest.mark.parametrize("precision", ENGINES)

@@ -23,6 +23,8 @@ _WEIGHTS, _RECURRENT, _BIAS, _LENGTHS, _HIDDEN, _CELL, _PEEPHOLES = range(1, 8)
 _MOST_STEPS = 128
 #: By `layout`: axes of input and states with time or direction first, and of the first output.
 _ORDERS = (((0, 1, 2), (0, 1, 2, 3)), ((1, 0, 2), (1, 2, 0, 3)))
+#: Inputs of a CONCATENATION that TensorFlow Lite Micro takes.
+_MOST_JOINED = 10
 _PLAIN = Arithmetic()
 _DENSE = FullyConnected(keep_num_dims=True)
 
@@ -97,9 +99,14 @@ def _part(values: FloatValues, number: int, axis: int, begin: int, size: int) ->
 
 
 def _join(values: FloatValues, parts: Sequence[int], axis: int) -> int:
-    if len(parts) == 1:
-        return parts[0]
-    return values.add(Op.CONCATENATION, parts, Axis(axis=axis))
+    """Return the concatenation of tensors."""
+    while len(parts) > 1:
+        groups = [parts[at : at + _MOST_JOINED] for at in range(0, len(parts), _MOST_JOINED)]
+        parts = [
+            values.add(Op.CONCATENATION, group, Axis(axis=axis)) if len(group) > 1 else group[0]
+            for group in groups
+        ]
+    return parts[0]
 
 
 def _with_direction(values: FloatValues, number: int) -> tuple[int, ...]:
