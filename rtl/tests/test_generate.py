@@ -28,7 +28,9 @@ def test_no_warnings_and_no_unused_waivers(nano, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [*(sorted({*PRESETS} - {"nano"})), "nano+softmax=1"])
+@pytest.mark.parametrize(
+    "name", [*(sorted({*PRESETS} - {"nano"})), "nano+softmax=1+transposed_weights=1"]
+)
 def test_no_configuration_has_warnings(name, tmp_path):
     assert complaints(generate(load_config(name)), tmp_path) == set()
 
@@ -66,7 +68,7 @@ def test_every_signal_of_nano_has_a_name(nano):
 
 #: Together they have every unit, and lack every unit that can be left out.
 KNOBS = (
-    "nano+i8xi4+tables=2+products=1+parity=1+time_limit=1",
+    "nano+i8xi4+tables=2+products=1+parity=1+time_limit=1+transposed_weights=1",
     "nano+i16xi8+counters=0+timestamps=0+checks=0+windows=0+address_first=1+bus_bits=64+tables=1",
     "nano+float_rows=2+weight_rows=2+bf16+fp8_e4m3+element_stride=0+paired_windows=0",
     "small+columns=16+bus_bits=128",
