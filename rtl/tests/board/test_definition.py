@@ -1,6 +1,7 @@
 """Board files: all that come with Matloom are valid, and mistakes are named."""
 
 import json
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -19,6 +20,9 @@ from matloom_rtl.fpga.vivado import BOARD_DEVICES
 from matloom_rtl.sdram.pins import ControllerPlan
 
 LINES = (BOARD_FOLDER / "ulx3s-85f.toml").read_text()
+
+#: Its engine beside a processor.
+WITH_PROCESSOR = "nano+tables=2+pooling=1"
 
 #: The memory of that board, and block RAM in its place.
 SDRAM = 'kind = "sdram"\npart = "IS42S16160"\npins = "sdram"\ngear = 2'
@@ -113,7 +117,11 @@ def test_the_part_is_that_of_the_definition():
         ('clk = "clk25"', "clk = 7", r"pins.clk in .* must be a resource or have a site, not 7"),
         ("[pins]", "[pins", "must be TOML: "),
         ("[soc]", "[soc]\nbaud = 7", "soc in .* must have config, clock_hz, seed, not .'baud', "),
-        ('config = "nano"', "config = 7", "soc.config in .* must be as without it, not 7"),
+        (
+            f'config = "{WITH_PROCESSOR}"',
+            "config = 7",
+            "soc.config in .* must be as without it, not 7",
+        ),
     ],
 )
 def test_mistakes_are_reported(old, new, message, tmp_path):
@@ -235,7 +243,7 @@ def test_a_board_with_a_processor_may_be_slower():
     board = load_board("ulx3s-85f")
     system = board.with_processor()
     assert (board.config, board.clock_hz) == ("medium+windows=1", 71_000_000)
-    assert (system.config, system.clock_hz, system.seed) == ("nano", 62_500_000, 8)
+    assert (system.config, system.clock_hz, system.seed) == (WITH_PROCESSOR, 62_500_000, 8)
     assert system.memory == board.memory
     assert load_board("ulx3s-25f").with_processor() == load_board("ulx3s-25f")
 
@@ -408,3 +416,12 @@ def test_network_cycles_of_a_report_match_its_board(path):
         assert found.get("needs_bytes", board.memory.bytes + 1) > board.memory.bytes
         for call in set(found) & {"first", "later"}:
             assert found[call]["predicted"] == pytest.approx(found[call]["cycles"], rel=0.05)
+
+
+def test_commands_of_the_page_name_the_engine_of_a_board():
+    """A program for another engine is refused by the board."""
+    page = (Path(__file__).resolve().parents[3] / "docs" / "boards.md").read_text()
+    boards = [load_board(name) for name in board_names()]
+    engines = {each.config for board in boards for each in (board, board.with_processor())}
+    used = set(re.findall(r"--config (\S+?)`?(?=\s)", page)) - {"CONFIG"}
+    assert used <= engines
