@@ -11,7 +11,7 @@ from matloom.arch.isa import Region
 from matloom.cost.predict import predict
 from matloom.schedule import tuning
 from matloom.schedule.cache import Cache
-from matloom.schedule.choices.tighten import tighten_failed, widest
+from matloom.schedule.choices.tighten import store_one_by_one, tighten_failed, widest
 from matloom.schedule.commands.emit import emit_instructions
 from matloom.schedule.memory.allocator import Allocator
 from matloom.schedule.memory.buffers import Builder, tensor_buffers_of
@@ -146,7 +146,7 @@ def allocate(draft: Draft) -> Failures:
     placements = draft.cache.placements
     failures = place_others(draft.segment, plan, builder.transient, space, placements)
     plan.loads.sort(key=lambda load: load.slot)
-    return tuple(failures)
+    return tuple(replace(each, joint=plan.joint_at(each.slot)) for each in failures)
 
 
 def emit(draft: Draft) -> Failures:
@@ -207,6 +207,7 @@ def fitting_plan(segment: Segment, params: ScheduleParams, cache: Cache) -> Plan
         if isinstance(found, Plan):
             return found
         tighter = None if params.keeps_weights else tighten_failed(segment, params, found, wide)
+        tighter = tighter or store_one_by_one(params, found)
         if tighter is None:
             return _refusal(segment, found[0])
         params, failures = tighter, found

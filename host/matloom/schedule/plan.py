@@ -1,5 +1,6 @@
 """Plans: buffers, transfers and choices, and reasons why a plan does not fit."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -88,7 +89,8 @@ class ScheduleParams:
     the same size: always, never, or (None) where tensors do not fit otherwise. `results_first`
     places results that are stored tile by tile before buffers filled by LOADs, which may arrive
     later. `strips` lets tiles share rows of tensors in external memory (`tiling.sizes`), and lets a
-    LOAD follow the tiles that make its bytes rather than all tiles that make the tensor. `resident`
+    LOAD follow the tiles that make its bytes rather than all tiles that make the tensor. The stages
+    in `one_by_one` store the results of each tile by themselves. `resident`
     gives all weights addresses that nothing else uses, except for the stages in `leaving`, whose
     weights each call loads; for a stage in `partly`, only that many first chunks stay. `pinned_at`
     holds the addresses, by stage and chunk, of weights that are on chip before the segment starts
@@ -105,6 +107,7 @@ class ScheduleParams:
     over_inputs: bool | None = None
     results_first: bool = False
     strips: bool = False
+    one_by_one: frozenset[int] = frozenset()
     resident: bool = False
     leaving: frozenset[int] = frozenset()
     partly: tuple[tuple[int, int], ...] = ()
@@ -128,12 +131,16 @@ class ScheduleParams:
 
 @dataclass(frozen=True, kw_only=True)
 class OutOfScratchpad:
-    """Failure to place a buffer: its kind, stage, slot and bytes."""
+    """Failure to place a buffer: its kind, stage, slot and bytes.
+
+    `joint` are the stages that hold results of several tiles at that slot, to store them together.
+    """
 
     slot: int
     stage: int
     kind: str
     size: int
+    joint: frozenset[int] = frozenset()
 
     @classmethod
     def of(cls, buffer: "Buffer", slot: int, kind: str) -> "OutOfScratchpad":
@@ -175,6 +182,21 @@ class Plan:
     def slots(self) -> list[Slot]:
         """All tiles in program order."""
         return self.order.slots
+
+    def stored_together(self, slot: Slot) -> range:
+        """Return the tiles of a stage whose results share the staging buffer of a slot."""
+        if slot.stage in self.policy.one_by_one:
+            return range(slot.number, slot.number + 1)
+        return self.tilings[slot.stage].stored_together(slot.number)
+
+    def joint_at(self, slot: int) -> frozenset[int]:
+        """Return the stages that hold results of several tiles at a slot."""
+        tiles = Counter(self.stagings.values())
+        return frozenset(
+            buffer.stage
+            for buffer, count in tiles.items()
+            if count > 1 and buffer.first <= slot <= buffer.last
+        )
 
     def address(self, tensor: str) -> int:
         """Return the address of a tensor on chip."""

@@ -56,6 +56,8 @@ STORED_BEATS = 4
 
 #: Order and addresses.
 STORED_TILES = 2
+JOINT_SHARE = 16
+JOINT_BEATS = 2
 REST_SLOTS = 2
 INPUT_CONFLICT = 16
 SHARED_PART = 0.4
@@ -203,6 +205,20 @@ TABLE: dict[str, TuningConstant] = {
         "arithmetic of the tiles between hides STORE and LOAD.",
         chosen="commit 115aa0c, what reads a stored tile stays behind it",
         sensitivity="none",
+    ),
+    "JOINT_SHARE": TuningConstant(
+        unit="1 / scratchpad",
+        reason="Largest share of the scratchpad for results that several tiles store together: two "
+        "are on chip at a time, next to inputs and weights.",
+        chosen="decision 0043, mobilenetv2_160_035 at nano: an eighth takes 4,946,962 cycles, a "
+        "sixteenth 4,922,306",
+    ),
+    "JOINT_BEATS": TuningConstant(
+        unit="beats",
+        reason="Longest rows of results that tiles hold to store them together with those of the "
+        "next tiles. Longer ones are stored fast enough, and would leave less room for weights.",
+        chosen="decision 0043, palm_detection_256 at nano: rows of three beats made its layers of "
+        "128 channels 8 % slower",
     ),
     "REST_SLOTS": TuningConstant(
         unit="slots",

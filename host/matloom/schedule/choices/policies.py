@@ -138,7 +138,9 @@ def random_params(segment: Segment, seed: int) -> ScheduleParams:
     found = ScheduleParams(limits=tuple(limits), spilled=spilled, seed=seed, in_place=sometimes())
     share = random.Random(f"strips of {seed}").random() < _SHARE_OF_SHAPES
     over_inputs = random.Random(f"over inputs of {seed}").random() < _SHARE_OF_SHAPES
-    found = replace(found, over_inputs=over_inputs)
+    stored = random.Random(f"stores of {seed}")
+    one_by_one = [at for at in range(len(limits)) if stored.random() < _SHARE_OF_SHAPES]
+    found = replace(found, over_inputs=over_inputs, one_by_one=frozenset(one_by_one))
     return in_strips(segment, found) if share else found
 
 

@@ -84,6 +84,7 @@ def from_json(data: dict[str, Any]) -> Choices:
 def _params_to_json(params: ScheduleParams) -> dict[str, Any]:
     return {
         "spilled": sorted(params.spilled),
+        "one_by_one": sorted(params.one_by_one),
         "leaving": sorted(params.leaving),
         "partly": [list(each) for each in params.partly],
         "limits": [_limits_to_json(each) for each in params.limits],
@@ -97,6 +98,7 @@ def _params_from_json(data: dict[str, Any]) -> ScheduleParams:
     }
     return ScheduleParams(
         spilled=frozenset(map(str, data["spilled"])),
+        one_by_one=frozenset(map(int, data["one_by_one"])),
         leaving=frozenset(map(int, data["leaving"])),
         partly=tuple((int(stage), int(chunks)) for stage, chunks in data["partly"]),
         limits=tuple(_limits_from_json(each) for each in data["limits"]),

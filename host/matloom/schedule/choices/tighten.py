@@ -29,6 +29,17 @@ def widest(segment: Segment, params: ScheduleParams) -> Widest:
     return choices
 
 
+def store_one_by_one(
+    params: ScheduleParams, failures: tuple[OutOfScratchpad, ...]
+) -> ScheduleParams | None:
+    """Return the choices with less held to be stored together where buffers did not fit.
+
+    None if nothing was held there. No other choice changes, since the plan may fit then.
+    """
+    joint = frozenset[int]().union(*(each.joint for each in failures))
+    return replace(params, one_by_one=params.one_by_one | joint) if joint else None
+
+
 def tighten_failed(
     segment: Segment,
     params: ScheduleParams,

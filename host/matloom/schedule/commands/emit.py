@@ -22,7 +22,6 @@ from matloom.schedule.segment import Place, Segment
 from matloom.schedule.tiling.sequence import Slot
 from matloom.schedule.tiling.tiles import ArrayTile, exec_fields, input_box
 from matloom.select.layout.base import Fields, Write
-from matloom.select.layout.dense import staged_writes
 from matloom.select.requantisation import limb_fields
 from matloom.select.stage import ArrayStage, Stage, VectorStage
 
@@ -192,7 +191,10 @@ class _Emitter:
         borders: Iterable[Fields] = ()
         copies: Iterable[Fields] = ()
         if number in self.plan.stagings:
-            address, writes = self.plan.stagings[number].address, staged_writes(layout, tile)
+            slot, address = self.plan.slots[number], self.plan.stagings[number].address
+            # The tiling is of the kind of its stage.
+            tiling: Any = self.plan.tilings[slot.stage]
+            writes = tiling.staged_writes(slot.number, self.plan.stored_together(slot))
         else:
             address, writes = self.plan.address(stage.output), layout.writes(tile)
             if stage.output not in self.bordered:

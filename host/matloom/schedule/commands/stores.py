@@ -25,7 +25,8 @@ class Stores:
         """Return whether a slot completes bytes that must be stored."""
         stage = self.segment.stages[slot.stage]
         if number in self.plan.stagings:
-            return stage.output not in self.plan.order.handed
+            last = slot.number + 1 == self.plan.stored_together(slot).stop
+            return last and stage.output not in self.plan.order.handed
         if self._completes_last_blocks(slot):
             return True
         if stage.output not in self.segment.results:
@@ -111,9 +112,9 @@ class Stores:
             self.order.append_fields(Opcode.STORE, fields)
 
     def _store_staged(self, slot: Slot, address: int, timestamp: int) -> None:
-        """Store a staged tile from an address."""
+        """Store staged tiles from an address."""
         name = self.segment.stages[slot.stage].output
-        parts = self.plan.tilings[slot.stage].staged_results(slot.number)
+        parts = self.plan.tilings[slot.stage].staged_results(self.plan.stored_together(slot))
         for part in parts:
             mark = timestamp if part is parts[-1] else 0
             self._store_part(name, part, address + part.offset, mark)

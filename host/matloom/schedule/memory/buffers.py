@@ -78,6 +78,8 @@ class Builder:
         self._chunk: dict[tuple[int, int], Buffer] = {}
         self._latest: dict[int, int] = {}
         self._input_range: dict[str, tuple[int, InputRange, Buffer]] = {}
+        #: Buffers of results by stage and first tile that stores them.
+        self._staged: dict[tuple[int, int], Buffer] = {}
         #: Of tensors that are handed over, what the last tile made, and where it is.
         self._made: dict[str, tuple[InputRange, Buffer]] = {}
         self._loaded = dict.fromkeys(segment.sources, 0)
@@ -118,9 +120,15 @@ class Builder:
             self.plan.stagings[number], _range = self.plan.input_ranges[number, addend]
             self.plan.stagings[number].last = number + 1
             return
-        output_bytes = self.plan.tilings[slot.stage].made_bytes[slot.number]
+        cut, together = self._tilings[slot.stage], self.plan.stored_together(slot)
+        key = slot.stage, together.start
+        if key in self._staged:
+            self.plan.stagings[number] = staging = self._staged[key]
+            staging.last = number + 1
+            return
+        output_bytes = sum(cut.made_bytes[tile] for tile in together if cut.completes[tile])
         staging = Buffer(output_bytes, number, number + 1, slot.stage)
-        self.plan.stagings[number] = staging
+        self.plan.stagings[number] = self._staged[key] = staging
         name = self.segment.stages[slot.stage].output
         if name in self.plan.order.handed:
             ends = self._tilings[slot.stage].flat_ends

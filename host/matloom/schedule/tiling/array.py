@@ -13,9 +13,10 @@ from matloom.schedule.params import TilingParams, Weights
 from matloom.schedule.tiling.array_ranges import addend_range, array_input_range, strip_range
 from matloom.schedule.tiling.base import BaseTiling
 from matloom.schedule.tiling.cutting import chunks, cut_array
+from matloom.schedule.tiling.joint_stores import joint_results, joint_writes, stored_together
 from matloom.schedule.tiling.tile_reads import InputRange, Panel, Staged
 from matloom.schedule.tiling.tiles import ArrayTile, input_box, walked_steps
-from matloom.select.layout.dense import staged_writes
+from matloom.select.layout.base import Write
 from matloom.select.stage import ArrayStage
 
 #: Bytes up to which the last rows are stored at once: parts would take as long.
@@ -234,13 +235,21 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
         every = (0, self.stage.loop_nest.steps)
         return any((tile.first_step, tile.end_step) != every for tile in self.tiles)
 
-    def staged_results(self, number: int) -> list[Staged]:
-        """Return the results of a staged tile, for each limb."""
-        tile, layout = self.tiles[number], self.stage.output_layout
-        return [
-            Staged(home, here.first_byte, height=tile.height, width=tile.end_x - tile.first_x)
-            for home, here in zip(layout.writes(tile), staged_writes(layout, tile), strict=True)
-        ]
+    def stored_together(self, number: int) -> range:
+        """As in `BaseTiling`."""
+        return self._stored_together[number]
+
+    @cached_property
+    def _stored_together(self) -> list[range]:
+        return stored_together(self.stage, self.tiles, self.made_bytes, self.config)
+
+    def staged_results(self, tiles: range) -> list[Staged]:
+        """Return the results of staged tiles that share a buffer, for each limb."""
+        return joint_results(self.stage, self.tiles[tiles.start : tiles.stop])
+
+    def staged_writes(self, number: int, tiles: range) -> Iterator[Write]:
+        """Yield what a tile writes to the buffer that it shares with others, for each limb."""
+        return joint_writes(self.stage, self.tiles[number], self.tiles[tiles.start : tiles.stop])
 
     def ends_in_blocks(self, number: int) -> bool:
         """Return whether a tile completes some blocks of the last rows but not all.

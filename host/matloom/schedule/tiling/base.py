@@ -122,9 +122,13 @@ class BaseTiling(ABC, Generic[_Stage, _Tile]):
     def reads(self, number: int) -> Iterator[tuple[str, InputRange]]:
         """Yield the range that a tile reads of each input, in the order of first use."""
 
+    def stored_together(self, number: int) -> range:
+        """Return the tiles whose results may share a buffer and a STORE, the tile among them."""
+        return range(number, number + 1)
+
     @abstractmethod
-    def staged_results(self, number: int) -> list[Staged]:
-        """Return the results of a staged tile."""
+    def staged_results(self, tiles: range) -> list[Staged]:
+        """Return the results of staged tiles that share a buffer."""
 
     def ends_in_blocks(self, number: int) -> bool:
         """Return whether a tile completes some blocks of the last rows but not all."""

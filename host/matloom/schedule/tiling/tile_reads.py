@@ -32,14 +32,14 @@ class Panel(NamedTuple):
 
 
 class Staged(NamedTuple):
-    """Results of a staged tile, which has a buffer of its own until it is stored.
+    """Results of staged tiles, which have a buffer of their own until they are stored.
 
     Members
     -------
     home:
         Position in the tensor.
     offset:
-        Offset from the first byte of the tile.
+        Offset from the first byte of the buffer.
     height, width:
         Rows, and contiguous positions per row.
     """

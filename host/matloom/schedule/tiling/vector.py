@@ -144,7 +144,8 @@ class VectorTiling(BaseTiling[VectorStage, VectorTile]):
         """There are no reductions."""
         return False
 
-    def staged_results(self, number: int) -> list[Staged]:
+    def staged_results(self, tiles: range) -> list[Staged]:
         """Return the results of a staged tile: one row of bytes."""
+        (number,) = tiles
         tile, size = self.tiles[number], self.made_bytes[number]
         return [Staged(Write(tile.start, size, size, size), offset=0, height=1, width=1)]

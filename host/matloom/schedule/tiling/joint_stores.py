@@ -1,0 +1,69 @@
+"""Tiles of a few channels each, whose results share a buffer and a STORE."""
+
+import itertools
+import operator
+from collections.abc import Iterator, Sequence
+
+from matloom.arch.config import Config
+from matloom.schedule import tuning
+from matloom.schedule.tiling.tile_reads import Staged
+from matloom.schedule.tiling.tiles import ArrayTile
+from matloom.select.layout.base import Write
+from matloom.select.layout.dense import staged_writes
+from matloom.select.stage import ArrayStage
+
+#: The fields of a tile with its positions.
+_POSITIONS = operator.attrgetter("image", "first_row", "end_row", "first_x", "end_x", "row_step")
+
+
+def stored_together(
+    stage: ArrayStage, tiles: Sequence[ArrayTile], made_bytes: Sequence[int], config: Config
+) -> list[range]:
+    """Return for each tile the numbers of those that it is stored with, itself among them.
+
+    Together they have longer rows. Parts of a reduction make the same results, and are not parted.
+
+    Parameters
+    ----------
+    made_bytes:
+        Bytes of output of each tile.
+    """
+    if stage.addend is not None or stage.output_layout.limbs > 1:
+        return [range(number, number + 1) for number in range(len(tiles))]
+    most = config.spad_bytes // tuning.JOINT_SHARE
+    row_bytes = tuning.JOINT_BEATS * config.bus_bytes
+    begins, size = [0], 0
+    for number, (before, tile) in enumerate(itertools.pairwise(tiles), 1):
+        same = _POSITIONS(before) == _POSITIONS(tile)
+        if same and before.first_block == tile.first_block:
+            continue
+        size += made_bytes[number - 1]
+        follows = same and before.end_block == tile.first_block
+        narrow = max(map(stage.grid.bytes_in, (before, tile))) <= row_bytes
+        if not (follows and narrow) or size + made_bytes[number] > most:
+            begins.append(number)
+            size = 0
+    groups = itertools.starmap(range, itertools.pairwise([*begins, len(tiles)]))
+    return [group for group in groups for _tile in group]
+
+
+def _joint_tile(tiles: Sequence[ArrayTile]) -> ArrayTile:
+    """Return a tile of all outputs of tiles that are stored together."""
+    return tiles[0]._replace(end_block=tiles[-1].end_block)
+
+
+def joint_results(stage: ArrayStage, tiles: Sequence[ArrayTile]) -> list[Staged]:
+    """Return the results of tiles that are stored together, for each limb."""
+    tile, layout = _joint_tile(tiles), stage.output_layout
+    return [
+        Staged(home, here.first_byte, height=tile.height, width=tile.end_x - tile.first_x)
+        for home, here in zip(layout.writes(tile), staged_writes(layout, tile), strict=True)
+    ]
+
+
+def joint_writes(stage: ArrayStage, tile: ArrayTile, tiles: Sequence[ArrayTile]) -> Iterator[Write]:
+    """Yield what one of several tiles writes to their buffer, for each limb."""
+    joint, grid = _joint_tile(tiles), stage.grid
+    first = (tile.first_block - joint.first_block) * grid.block_bytes
+    for write in staged_writes(stage.output_layout, joint):
+        yield write._replace(first_byte=write.first_byte + first, size=grid.bytes_in(tile))
