@@ -42,6 +42,8 @@ CHANGES = (
     "softmax=2",
     "broadcast_sums=1",
     "pooling=1",
+    "columns=16+lanes=16+tables=1+products=2",
+    "columns=16+lanes=16+tables=1+products=2+result_sums=1",
     "lanes=4+tables=1",
     "lanes=4+tables=1+channel_tables=1",
     "lanes=1",

@@ -326,9 +326,10 @@ enum matloom_configuration {
   MATLOOM_CONFIGURATION_CHANNEL_TABLES = 30,
   MATLOOM_CONFIGURATION_CURVES = 31,
   MATLOOM_CONFIGURATION_TRANSPOSED_WEIGHTS = 32,
+  MATLOOM_CONFIGURATION_RESULT_SUMS = 33,
 };
 #define MATLOOM_CONFIGURATION_FIELDS 23u /* at least */
-#define MATLOOM_CONFIGURATION_ADDED 9u /* more, at most */
+#define MATLOOM_CONFIGURATION_ADDED 10u /* more, at most */
 
 /* Operators of host steps. */
 enum matloom_operator {

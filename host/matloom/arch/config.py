@@ -22,7 +22,7 @@ INTERFACE_VERSION = 8
 ADDED_FIELDS = {
     **{"time_limit": 0, "parity": 0, "element_stride": 1, "softmax": 0},
     **{"broadcast_sums": 0, "pooling": 0, "channel_tables": 0, "curves": 0},
-    "transposed_weights": 0,
+    **{"transposed_weights": 0, "result_sums": 0},
 }
 
 #: Taps of a line of the plain sliding windows that a depthwise EXEC uses.
@@ -143,6 +143,10 @@ class Config:
         1: EXEC can exchange the rows and columns of weight tiles, so that a transposed operand of a
         product of two computed tensors takes no more cycles than any other; needs as many rows as
         columns; 0: it cannot.
+    result_sums:
+        1: POST can add bytes of another tensor to its results, so that an ADD of int8 tensors
+        behind a convolution takes no cycles; no effect unless `tables` is 1, `products` at least 2,
+        and there are at least 16 columns with a lane for each; 0: it cannot.
     """
 
     rows: int = 16
@@ -177,6 +181,7 @@ class Config:
     channel_tables: int = 0
     curves: int = 0
     transposed_weights: int = 0
+    result_sums: int = 0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "mac_modes", tuple(self.mac_modes))
@@ -241,6 +246,7 @@ class Config:
         self._require("transposed_weights", "0 or 1", self.transposed_weights in (0, 1))
         square = self.rows == self.columns or not self.transposed_weights
         self._require("transposed_weights", "0 unless rows and columns are equal", square)
+        self._require("result_sums", "0 or 1", self.result_sums in (0, 1))
 
     def _check_modes(self) -> None:
         if not self.mac_modes:
@@ -501,6 +507,12 @@ class Config:
         return self.products > 2
 
     @property
+    def has_result_sums(self) -> bool:
+        """Whether POST adds bytes of another tensor to its results."""
+        each = self.tables == 1 and self.lanes == self.columns and self.table_row_bytes == 16
+        return bool(self.result_sums and each and self.has_addends)
+
+    @property
     def has_word_products(self) -> bool:
         """Whether POST multiplies words by accumulators."""
         return self.products > 3 and self.has_words
@@ -511,9 +523,20 @@ class Config:
         return bool(self.curves) and self.has_words
 
     @property
+    def addends(self) -> tuple[int, ...]:
+        """Values of POST's field `addend`: none, add, square the difference, add to results."""
+        uses = (True, self.has_addends, self.has_squares, self.has_result_sums)
+        return tuple(value for value, there in enumerate(uses) if there)
+
+    @property
     def last_addend(self) -> int:
         """Largest value of POST's field `addend`."""
-        return int(self.has_addends) + int(self.has_squares)
+        return self.addends[-1]
+
+    @property
+    def apart_addends(self) -> tuple[int, ...] | None:
+        """Values of the field `addend` of POST if they are not consecutive, else None."""
+        return self.addends if self.last_addend >= len(self.addends) else None
 
     @property
     def has_words(self) -> bool:
@@ -697,7 +720,7 @@ PRESETS = {
         acc_bytes=64 * 1024,
         timestamps=16,
     ),
-    "reference": Config(pooling=1, channel_tables=1),
+    "reference": Config(pooling=1, channel_tables=1, result_sums=1),
     "large": Config(
         rows=32,
         columns=32,
@@ -708,6 +731,7 @@ PRESETS = {
         lanes=32,
         pooling=1,
         channel_tables=1,
+        result_sums=1,
         bus_bits=128,
     ),
 }

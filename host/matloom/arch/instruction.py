@@ -14,7 +14,9 @@ from matloom.arch.isa import (
     OF_ROWS,
     WITH_CURVE,
     WITH_POOL,
+    WITH_RESULT,
     WITH_SOFTMAX,
+    Addend,
     Extent,
     Field,
     Opcode,
@@ -198,6 +200,7 @@ def _post_fault(instruction: Instruction, config: Config) -> str | None:
         (instruction.curve, "a curve", WITH_CURVE),
         (instruction.softmax, "softmax", WITH_SOFTMAX | (OF_ROWS if makes_rows else {})),
         (instruction.pool, "pool", WITH_POOL),
+        (instruction.addend == Addend.RESULT, "addend 3", WITH_RESULT),
     ):
         fault = _fault_with(name, rules, instruction) if used else None
         if fault:

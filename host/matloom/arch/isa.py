@@ -91,12 +91,14 @@ class Table(enum.IntEnum):
 class Addend(enum.IntEnum):
     """Combination of a source byte with its accumulator, besides products.
 
-    Nothing, their sum, or the square of their difference.
+    Nothing, their sum, the square of their difference, or the sum of the accumulator's result and
+    the byte by the tables (`arch.result_sums`).
     """
 
     NONE = 0
     ADD = 1
     SQUARE = 2
+    RESULT = 3
 
 
 class RowFunction(enum.IntEnum):
@@ -626,11 +628,13 @@ _POST = (
     Field(
         name="addend",
         bits=2,
-        high="last_addend",
         doc="1: a source byte minus `factor_zero`, shifted left by 19, is added to its "
         "accumulator, which stays as it is; 2: the same, shifted left by 6, is subtracted, and the "
-        "low 16 bits of the difference, as a signed number, are squared; 0 with `product`, with "
+        "low 16 bits of the difference, as a signed number, are squared; 3: the accumulator makes "
+        "a byte, and the tables make the sum of this and the source byte; 0 with `product`, with "
         "words and under FLOAT",
+        high="last_addend",
+        choices="apart_addends",
         needs="has_addends",
     ),
     Field(
@@ -694,6 +698,13 @@ WITH_SOFTMAX = {
     "addend": 0,
 }
 OF_ROWS = {"width": 1}
+
+#: Required values of other fields if `addend` is `Addend.RESULT`.
+WITH_RESULT = {
+    "source": int(Source.SPAD),
+    "destination": int(Destination.SPAD),
+    "table": int(Table.NONE),
+}
 
 #: Required values of other fields if `curve` is not 0.
 WITH_CURVE = {"destination": int(Destination.SPAD), "words": 1}
@@ -797,7 +808,7 @@ _POST_EXTENTS = (
         only=(("source", (Source.ACC,)), ("pool", (1,))),
     ),
     *_post_entries(False, (("source", (Source.SPAD,)), ("product", (1,)))),
-    *_post_entries(False, (("source", (Source.SPAD,)), ("addend", (Addend.ADD, Addend.SQUARE)))),
+    *_post_entries(False, (("source", (Source.SPAD,)), ("addend", tuple(Addend)[1:]))),
     *_post_entries(True, (("destination", (Destination.ACC_SET, Destination.ACC_ADD)),)),
     Extent(
         memory=AddressSpace.SPAD,
@@ -863,7 +874,7 @@ def extents_of(opcode: Opcode, config: Config) -> tuple[Extent, ...]:
         "rounding": set(config.roundings),
         # A condition on it implies the rule FLOAT.
         "pre_shift": set(config.post_formats),
-        "addend": set(range(config.last_addend + 1)),
+        "addend": set(config.addends),
     }
     known |= {item.name: {0} for item in FORMATS[opcode].fields if not item.exists(config)}
     found = []

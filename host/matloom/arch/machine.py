@@ -9,11 +9,10 @@ from math import lcm
 
 from matloom.arch.bursts import Channel, Rows, stream_cycles
 from matloom.arch.config import Config
-from matloom.arch.curves import Curve
 from matloom.arch.instruction import Instruction
-from matloom.arch.isa import Opcode, RowFunction, Source, Table, post_element_bytes, post_vectors
+from matloom.arch.isa import Opcode, Table, post_element_bytes, post_vectors
 from matloom.arch.memory import REFERENCE_MEMORY, Memory
-from matloom.arch.numerics import Rounding
+from matloom.arch.post_latency import post_latency
 from matloom.arch.softmax_cycles import softmax_cycles
 
 #: Cycles of a LOAD in addition to the memory's latency: from its start to its first beat, plus from
@@ -48,16 +47,8 @@ _EXEC_LATENCY = 20
 #: Additional cycles of floating-point modes: for unpacking, product and sum; per tree level.
 _FLOAT_LATENCY, _FLOAT_LEVEL = 9, 7
 
-#: Cycles of a POST in addition to its results and the latency of an update: always; with a table;
-#: in floating point; if it reads bytes; and between output blocks.
-_POST_LATENCY = 20
-_POST_LOOK_UP = 1
-_POST_FLOAT = 3
-_POST_BYTES = 5
+#: Cycles of a POST between output blocks.
 _POST_BLOCK = 1
-
-#: Additional latency of a POST with SOFTMAX, and with a curve.
-_POST_SOFTMAX, _POST_CURVE = 3, 5
 
 #: Reads of a block's biases, and of its multipliers and shifts; additional cycles to fetch them;
 #: minimum cycles to replicate values that apply to all channels.
@@ -227,12 +218,7 @@ class Machine:
         return biases + _POST_SCALE * values.get("channel_scale", 0)
 
     def _post_duration(self, values: dict[str, int]) -> int:
-        cycles = self.post_cycles(values) + _POST_LATENCY + self._update_latency
-        cycles += _POST_LOOK_UP * (values.get("table", 0) == Table.LOOK_UP)
-        cycles += _POST_SOFTMAX * (values.get("softmax", 0) == RowFunction.SOFTMAX)
-        cycles += _POST_CURVE * (values.get("curve", 0) != Curve.NONE)
-        cycles += _POST_FLOAT * (values.get("rounding") == Rounding.FLOAT)
-        return cycles + _POST_BYTES * (values.get("source", 0) == Source.SPAD)
+        return self.post_cycles(values) + post_latency(values) + self._update_latency
 
     @cached_property
     def offset_period(self) -> int:

@@ -696,7 +696,7 @@ _NUMBERS = (
     *("queue_depth", "timestamps", "address_first", "counters"),
     *("windows", "paired_windows", "maximum", "checks"),
     *("time_limit", "parity", "element_stride", "softmax", "broadcast_sums", "pooling"),
-    *("channel_tables", "curves", "transposed_weights"),
+    *("channel_tables", "curves", "transposed_weights", "result_sums"),
 )
 CONFIGURATION = (
     Attribute(

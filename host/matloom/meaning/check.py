@@ -16,6 +16,7 @@ from matloom.meaning.errors import MeaningError
 from matloom.meaning.machine import name_of, new_state, run, unwritten
 from matloom.meaning.network import Expected, expected_bytes
 from matloom.meaning.places import Places
+from matloom.meaning.result_sums import ResultSums
 from matloom.meaning.state import State
 from matloom.meaning.terms import Integers, is_known, split_words
 from matloom.program import Binding, EngineStep, HostStep, Program, Repeat
@@ -88,7 +89,14 @@ def _check_graph(
     """Return how many engine nodes are proved, and how many there are."""
     if observer is not None:
         observer.begin(expected.bytes_of)
-    check = _Check(graph=graph, program=program, names=names, expected=expected, observer=observer)
+    check = _Check(
+        graph=graph,
+        program=program,
+        names=names,
+        expected=expected,
+        sums=ResultSums(graph=graph),
+        observer=observer,
+    )
     reached: set[int] = set()
     for step in program.steps:
         if isinstance(step, EngineStep):
@@ -117,6 +125,8 @@ class _Check:
     program: Program
     names: Mapping[int, str]
     expected: Expected
+    #: What tables make of results and other bytes.
+    sums: ResultSums
     observer: Observer | None = None
     #: Fresh engines, by the number of the call.
     blank: dict[int, State] = field(default_factory=dict)
@@ -152,7 +162,7 @@ class _Check:
         for region, size in self.program.region_bytes.items():
             if region is not Region.PROGRAM:
                 regions[region] = unwritten(size, 4, int(region), call)
-        return new_state(self.program.config, regions, call)
+        return new_state(self.program.config, regions, self.sums, call)
 
     def _state_for_repeat(
         self, step: EngineStep, repeat: Repeat, spad: NDArray[np.float64]

@@ -13,6 +13,7 @@ from matloom.meaning.errors import MeaningError
 from matloom.meaning.hashing import mix
 from matloom.meaning.post import Post
 from matloom.meaning.products import prepare_exec
+from matloom.meaning.result_sums import ResultSums
 from matloom.meaning.state import State, view
 from matloom.meaning.terms import FREE
 from matloom.program.extent_table import beyond_memory
@@ -29,7 +30,10 @@ def unwritten(count: int, *keys: int) -> NDArray[np.float64]:
 
 
 def new_state(
-    config: Config, regions: Mapping[Region, NDArray[np.float64]], call: int = 0
+    config: Config,
+    regions: Mapping[Region, NDArray[np.float64]],
+    sums: ResultSums,
+    call: int = 0,
 ) -> State:
     """Return an engine that has not run yet; `regions` hold bytes or probes.
 
@@ -43,6 +47,7 @@ def new_state(
         table=_unwritten_tables(config, call),
         exponentials=unwritten(EXPONENTIALS * EXPONENTIAL_BYTES, 4, call).astype(np.int64),
         regions=dict(regions),
+        sums=sums,
     )
 
 

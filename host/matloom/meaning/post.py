@@ -85,9 +85,8 @@ class Post:
         results = self._results(self._values())
         if fields["destination"] != Destination.SPAD:
             if fields["destination"] == Destination.ACC_ADD:
-                self._entries.set_sums(wrap(results + self._entries.sums(self._channels)))
-            else:
-                self._entries.set_sums(results)
+                results = wrap(results + self._entries.sums(self._channels)).astype(np.int64)
+            self._entries.set_sums(results)
             return
         table = fields["table"]
         if table in FILLS:
@@ -101,13 +100,15 @@ class Post:
             results = look_up(state.table, results)
         if fields["pool"]:
             results = pool_maximum(results)
+        if fields["addend"] == Addend.RESULT:
+            results = state.sums.apply(state.table, results, self._read())
         state.written = results
         self._write(results)
 
     def _values(self) -> Integers:
         """Return the values to requantise: sums, source elements, or both combined."""
         fields = self._fields
-        if fields["source"] == Source.ACC:
+        if fields["source"] == Source.ACC or fields["addend"] == Addend.RESULT:
             return self._entries.sums(self._channels)
         values = self._read()
         if fields["product"]:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from matloom.arch.config import Config
 from matloom.arch.instruction import Instruction
 from matloom.arch.isa import Region
+from matloom.meaning.result_sums import ResultSums
 from matloom.meaning.terms import Integers
 
 
@@ -26,6 +27,8 @@ class State:
         (tables, 256): the entry for each unsigned byte, alike for all columns or by column.
     exponentials:
         (1024,): the bytes of SOFTMAX's table of exponentials.
+    sums:
+        What tables make of results and other bytes.
     written:
         Result of the last POST in the scratchpad.
     watch:
@@ -40,6 +43,7 @@ class State:
     table: Integers
     exponentials: Integers
     regions: dict[Region, NDArray[np.float64]]
+    sums: ResultSums
     written: Integers | None = None
     watch: Callable[[int, Instruction], None] | None = None
     observe: "Observe | None" = None
@@ -56,6 +60,7 @@ class State:
                 region: held if region is Region.PROGRAM else held.copy()
                 for region, held in self.regions.items()
             },
+            sums=self.sums,
         )
 
 

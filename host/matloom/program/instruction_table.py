@@ -19,7 +19,7 @@ from matloom.arch.instruction import (
     pack,
     unpack,
 )
-from matloom.arch.isa import FORMATS, INSTRUCTION_WORD_BYTES, Opcode
+from matloom.arch.isa import FORMATS, INSTRUCTION_WORD_BYTES, Addend, Opcode
 from matloom.arch.numerics import Rounding
 
 _Rows = NDArray[np.int64]
@@ -164,7 +164,7 @@ class InstructionTable:
                 wrong |= (columns["rounding"] == int(Rounding.FLOAT)) | (columns["words"] != 0)
                 wrong |= columns["curve"] != 0
                 wrong |= (columns["softmax"] != 0) | (columns["addend"] * columns["product"] != 0)
-                wrong |= columns["pool"] != 0
+                wrong |= (columns["pool"] != 0) | (columns["addend"] == int(Addend.RESULT))
             found += numbers[wrong].tolist()
         return sorted(found)
 

@@ -67,6 +67,9 @@ class ArrayStage:
         input, in the layout of the output, to the sums. With `ACC_SET` it sets the accumulators to
         the second input, or to the only one, and EXEC keeps the larger of them and its sums; a
         parameter block then has those of results, followed by those of this POST.
+    adds_results:
+        Whether POST adds the second input, in the layout of the output, to results, and `table`
+        makes their sums; only for dense outputs.
     """
 
     name: str
@@ -84,6 +87,7 @@ class ArrayStage:
     element_bytes: int = 1
     table: np.ndarray | None = field(default=None, repr=False)
     accumulator_post: dict[str, int] | None = None
+    adds_results: bool = False
 
     #: Whether it computes elements of flat tensors, whatever their shapes.
     elementwise = False
@@ -182,8 +186,9 @@ class ArrayStage:
 
     @property
     def addend(self) -> str | None:
-        """The tensor in the layout of the output that POST adds to the sums or limits them by."""
-        return self.inputs[1] if self.accumulator_post and len(self.inputs) > 1 else None
+        """The tensor in the layout of the output that POST adds to sums, limits, or results."""
+        used = self.accumulator_post or self.adds_results
+        return self.inputs[1] if used and len(self.inputs) > 1 else None
 
     @property
     def limited(self) -> bool:

@@ -87,6 +87,7 @@ class VectorStage:
     block_bytes: ClassVar[int] = 0
     used_modes: ClassVar[frozenset[str]] = frozenset()
     addend: ClassVar[str | None] = None
+    adds_results: ClassVar[bool] = False
     computed: ClassVar[Computed | None] = None
 
     @property

@@ -13,6 +13,7 @@ from matloom.arch.isa import (
     OF_ROWS,
     WITH_CURVE,
     WITH_POOL,
+    WITH_RESULT,
     WITH_SOFTMAX,
     WRITABLE_REGIONS,
     Addend,
@@ -318,6 +319,8 @@ def _post_functions(generator: random.Random, config: Config) -> dict[str, int]:
         values["addend"] = int(not values["product"] and generator.random() < 0.5)
     if config.has_squares:
         values["addend"] *= generator.choice((Addend.ADD, Addend.SQUARE))
+    if config.has_result_sums and values["addend"]:
+        values["addend"] = generator.choice((values["addend"], Addend.RESULT))
     if config.softmax:
         values["softmax"] = generator.choice((RowFunction.NONE, *RowFunction))
     if config.has_curves:
@@ -341,6 +344,8 @@ def _settle_post(
         values["product" if "addend" in pinned else "addend"] = 0
     _settle_softmax(values, pinned)
     _settle(values, pinned, "pool", WITH_POOL)
+    if values.get("addend") == Addend.RESULT:
+        _settle(values, pinned, "addend", WITH_RESULT)
     fills = values.get("table") in FILLS or values.get("softmax") == RowFunction.FILL
     if values["destination"] == Destination.SPAD and fills:
         _settle_filling(generator, config, values)

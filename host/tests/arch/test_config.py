@@ -28,6 +28,7 @@ RULES = [
         {"transposed_weights": 1, "rows": 8},
         "transposed_weights must be 0 unless rows and columns are equal, not 1",
     ),
+    ({"result_sums": 2}, "result_sums must be 0 or 1, not 2"),
     (
         {"broadcast_sums": 1, "mac_modes": ("i8xi8", "i8xi4")},
         "broadcast_sums must be 0 with modes of 4 bits, not 1",
@@ -130,6 +131,7 @@ def test_every_field_changes_the_digest():
         "element_stride": 0,
         "softmax": 1,
         "curves": 1,
+        "result_sums": 1,
         "broadcast_sums": 1,
         "pooling": 1,
         "channel_tables": 1,

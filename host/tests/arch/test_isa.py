@@ -79,6 +79,21 @@ def test_bytes_are_added_multiplied_or_squared_in_place():
         assert illegal_field(Instruction(Opcode.POST, post | values), config) == sentence
 
 
+def test_bytes_are_added_to_results_where_this_is_built():
+    sums = dataclasses.replace(Config(), result_sums=1)
+    post = {**legal(Opcode.POST), "source": Source.SPAD, "addend": 3}
+    assert not illegal_field(Instruction(Opcode.POST, post), sums)
+    for values, config, sentence in (
+        ({}, Config(), "POST.addend must be 0 to 1, not 3"),
+        ({"addend": 2}, sums, "POST.addend must be one of 0, 1, 3, not 2"),
+        ({"source": 0}, sums, "POST.source must be 1 with addend 3, not 0"),
+        ({"destination": 1}, sums, "POST.destination must be 0 with addend 3, not 1"),
+        ({"table": 1}, sums, "POST.table must be 0 with addend 3, not 1"),
+        ({"product": 1}, sums, "POST.addend must be 0 with a product, not 3"),
+    ):
+        assert illegal_field(Instruction(Opcode.POST, post | values), config) == sentence
+
+
 def test_words_are_multiplied_where_this_is_built():
     modes = {"mac_modes": ("i8xi8", "i16xi8")}
     bytes_alone, words = (dataclasses.replace(CONFIG, products=each, **modes) for each in (3, 4))
@@ -253,7 +268,7 @@ def test_extents_of_a_configuration_have_no_condition_that_always_holds():
     assert [each for each in conditions if each] == [(0,), (1,)]
     assert len(plain) == len(conditions) - 1
     every = dataclasses.replace(Config(), mac_modes=("i8xi8", "i8xi4"), products=3, softmax=1)
-    every = dataclasses.replace(every, pooling=1)
+    every = dataclasses.replace(every, pooling=1, result_sums=1)
     integers = [
         dataclasses.replace(
             extent, only=tuple(item for item in extent.only if item[0] not in ("rounding", "words"))

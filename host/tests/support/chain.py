@@ -12,8 +12,16 @@ from matloom.arch.isa import Opcode
 from matloom.compiler import CompileOptions, compile_network
 from matloom.device.model.transport import ModelTransport
 from matloom.device.open import open_device
-from matloom.ir.attributes import Activation, Axis, Conv2D, DepthwiseConv2D, Padding, Pool2D
-from matloom.ir.graph import Graph, Node, Op, Tensor
+from matloom.ir.attributes import (
+    Activation,
+    Arithmetic,
+    Axis,
+    Conv2D,
+    DepthwiseConv2D,
+    Padding,
+    Pool2D,
+)
+from matloom.ir.graph import Graph, Node, Op, Quantisation, Tensor
 from matloom.ir.shapes import same_padding
 from matloom.kernels.interpreter import interpret
 from matloom.program import EngineStep, Program
@@ -102,6 +110,34 @@ class Chain:
                 inputs=(self.last, other),
                 outputs=(number,),
                 attributes=Axis(axis=3),
+                index=len(self.nodes),
+            )
+        )
+        self.last = number
+        return self
+
+    def add(
+        self, before: int = 2, ratio: float = 1.3, activation: Activation = Activation.NONE
+    ) -> Self:
+        """Add an earlier tensor of the same shape to the last one.
+
+        `before` is the number of operators between them; the input comes before the first.
+        `ratio` is the scale of the sum divided by the larger scale of the operands.
+        """
+        number, zero = len(self.tensors), -128 if activation is Activation.RELU else 3
+        made = (0, *(node.output for node in self.nodes))
+        other = made[-1 - before]
+        larger = max(self.tensors[each].scale for each in (other, self.last))
+        quantisation = Quantisation(scale=(ratio * larger,), zero_point=(zero,))
+        self.tensors[number] = replace(
+            self.tensors[self.last], name=f"tensor_{number}", quantisation=quantisation
+        )
+        self.nodes.append(
+            Node(
+                op=Op.ADD,
+                inputs=(other, self.last),
+                outputs=(number,),
+                attributes=Arithmetic(activation=activation),
                 index=len(self.nodes),
             )
         )

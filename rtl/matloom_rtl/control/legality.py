@@ -14,8 +14,10 @@ from matloom.arch.isa import (
     OF_ROWS,
     WITH_CURVE,
     WITH_POOL,
+    WITH_RESULT,
     WITH_SOFTMAX,
     WRITABLE_REGIONS,
+    Addend,
     Field,
     Opcode,
     RowFunction,
@@ -103,6 +105,9 @@ class Legality(wiring.Component):
         if opcode is Opcode.POST and self._config.pooling:
             pool = slice_field(self.word, opcode, "pool").any()
             faults += self._fixed_faults(opcode, pool, WITH_POOL)
+        if opcode is Opcode.POST and self._config.has_result_sums:
+            sums = slice_field(self.word, opcode, "addend") == Addend.RESULT
+            faults += self._fixed_faults(opcode, sums, WITH_RESULT)
         return faults
 
     def _blocks_faults(self, opcode: Opcode) -> list[Value]:

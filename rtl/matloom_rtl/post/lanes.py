@@ -6,12 +6,13 @@ from amaranth.lib.wiring import In, Out
 
 from matloom.arch.config import Config
 from matloom.arch.curves import Curve
-from matloom.arch.isa import Destination, Opcode, RowFunction, Source, Table
+from matloom.arch.isa import Addend, Destination, Opcode, RowFunction, Source, Table
 from matloom.arch.numerics import Rounding
 from matloom_rtl.ports import body_layout
 from matloom_rtl.post.curves import Curves
 from matloom_rtl.post.float_lane import FloatLane
 from matloom_rtl.post.lane import Lane
+from matloom_rtl.post.lane_tables import add_tables, add_waiting
 from matloom_rtl.post.layouts import ParametersSignature, table_row_signature, vector_layout
 from matloom_rtl.post.numbers import numbers_layout
 from matloom_rtl.post.softmax import Softmax
@@ -30,10 +31,10 @@ class Lanes(wiring.Component):
     A vector that has entered is never stalled. It enters when one of `PLACES` is free for its
     result and the parameters of its block are available.
 
-    Latency: that of a lane from a beat to its results, plus one cycle with a table look-up, or five
-    with a curve; none from `vectors.valid` to the first beat. Throughput: one beat per cycle.
-    Stalls: before the first beat only, for `parameters.ready` and a free place. Reset discards all
-    vectors inside.
+    Latency: that of a lane from a beat to its results, plus one cycle with a table look-up, two
+    with sums of results, or five with a curve; none from `vectors.valid` to the first beat.
+    Throughput: one beat per cycle. Stalls: before the first beat only, for `parameters.ready` and a
+    free place. Reset discards all vectors inside.
 
     With `config.softmax`, `Softmax` takes the vectors of such commands, which have no parameters,
     and borrows as many lanes.
@@ -50,6 +51,9 @@ class Lanes(wiring.Component):
         Taken with the last beat.
     parameters: ParametersSignature, out
         Released with the last beat of a block.
+    bytes_arrive, bytes: in
+        Bytes to add to the results of a vector that comes at least three cycles later. Only with
+        `config.has_result_sums`.
     written: in
         A result has left, and its place is free.
     kept: in
@@ -73,6 +77,11 @@ class Lanes(wiring.Component):
                 "parameters": Out(ParametersSignature(config)),
                 "written": In(1),
                 **({"kept": In(1)} if config.pooling else {}),
+                **(
+                    {"bytes_arrive": In(1), "bytes": In(8 * config.columns)}
+                    if config.has_result_sums
+                    else {}
+                ),
                 "emerges": Out(self._beats),
                 "results": Out(data.ArrayLayout(32, config.lanes)),
                 **({"rows": In(table_row_signature(config))} if config.fills_tables else {}),
@@ -226,6 +235,7 @@ class Lanes(wiring.Component):
         config = self._config
         floats = FloatLane.LATENCY if config.has_float else 0
         behind = max(bool(config.tables) * Tables.LATENCY, config.has_curves * Curves.LATENCY)
+        behind = max(behind, config.has_result_sums * Tables.SUM_LATENCY)
         return max(Lane.LATENCY + behind, floats)
 
     def _emerge(self, m: Module, lanes, floats, inside, softmax: Softmax | None):
@@ -237,9 +247,17 @@ class Lanes(wiring.Component):
         if config.tables:
             looks_up = to_spad & (command.table == Table.LOOK_UP)
             emerging = Mux(looks_up, inside[Lane.LATENCY + Tables.LATENCY - 1], emerging)
-            for index, entry in enumerate(self._tables(m, lanes, softmax)):
+            tables = add_tables(m, self, lanes, softmax)
+            for index, entry in enumerate(tables.value):
                 byte, rest = results[index][:8], results[index][8:]
                 results[index] = Cat(Mux(looks_up, entry, byte), rest)
+            if config.has_result_sums:
+                adds = command.addend == Addend.RESULT
+                emerging = Mux(adds, inside[Lane.LATENCY + Tables.SUM_LATENCY - 1], emerging)
+                add_waiting(m, self, tables, takes=adds & inside[Lane.LATENCY])
+                for index, total in enumerate(tables.total):
+                    byte, rest = results[index][:8], results[index][8:]
+                    results[index] = Cat(Mux(adds, total, byte), rest)
         if config.has_curves:
             curved, behind = command.curve != Curve.NONE, Lane.LATENCY + Curves.LATENCY
             emerging = Mux(curved, inside[behind - 1], emerging)
@@ -277,20 +295,3 @@ class Lanes(wiring.Component):
             *(curves.values[number].eq(lane.result) for number, lane in enumerate(lanes)),
         ]
         return [curves.results[number] for number in range(len(lanes))]
-
-    def _tables(self, m: Module, lanes, softmax: Softmax | None):
-        """Look up the lanes' bytes; return each lane's entry."""
-        m.submodules.tables = tables = Tables(self._config)
-        m.d.comb += [
-            tables.start.eq(self.start),
-            tables.fill.eq(self.rows.valid),
-            tables.row.eq(self.rows.payload),
-            self.rows.ready.eq(tables.ready),
-        ]
-        if self._config.has_channel_tables:
-            m.d.comb += tables.each.eq(self.command.table == Table.FILL_EACH)
-        if softmax is not None:
-            with m.If(self.command.softmax == RowFunction.FILL):
-                m.d.comb += [tables.fill.eq(0), self.rows.ready.eq(softmax.rows.ready)]
-        m.d.comb += [tables.index[number].eq(lane.result[:8]) for number, lane in enumerate(lanes)]
-        return [tables.value[number] for number in range(self._config.lanes)]

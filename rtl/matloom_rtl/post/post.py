@@ -43,16 +43,17 @@ class Post(wiring.Component):
     instruction as soon as `fetch` allows.
 
     Latency: the sum of parameters (4 to 19 cycles, if not prefetched), source (4 or 8), products
-    (2), lanes (13), tables (1), curves (5), and splitting results (1). `done` comes when the last
-    write is visible.
+    (2), lanes (13), tables (1 or 2), curves (5), and splitting results (1). `done` comes when the
+    last write is visible.
     Throughput: one vector per ``columns / lanes`` cycles, with one idle cycle between blocks, or
     more if a block is shorter than the fetch of the next one's parameters. Instructions do not
     overlap, except for their parameters.
 
     With `config.tables` bytes may be replaced by table entries, or written to the table instead of
     to memory. With `config.products` bytes may first be multiplied by accumulators; both are read
-    in the same cycle. With `config.has_curves`, words may be LOGISTIC or TANH of results
-    (`Curves`). With `config.pooling`, a result may be the maximum of four vectors in a row
+    in the same cycle. With `config.has_result_sums` the bytes wait instead until results leave the
+    lanes, and the tables add them. With `config.has_curves`, words may be LOGISTIC or TANH of
+    results (`Curves`). With `config.pooling`, a result may be the maximum of four vectors in a row
     (`Maxima`). With `config.softmax`, rows of bytes pass through `Softmax` instead of the lanes,
     and come three times.
 
@@ -119,6 +120,8 @@ class Post(wiring.Component):
             m.d.comb += sources.pooled.eq(command.pool)
         if config.fills_tables:
             wiring.connect(m, writer.rows, lanes.rows)
+        if config.has_result_sums:
+            m.d.comb += [lanes.bytes_arrive.eq(reader.bytes_arrive), lanes.bytes.eq(reader.bytes)]
         m.d.comb += [
             sequencer.fetched.eq(self._fetch(m, parameters)),
             sequencer.asked_all.eq(reader.advance & sources.position.end),

@@ -25,12 +25,12 @@ class Products(wiring.Component):
     """Multiply each byte, minus `zero`, by the low 9 bits (signed) of an earlier sum.
 
     If `adds` is set (only with addends), the byte minus `zero` is shifted left by `ADDEND_SHIFT`
-    and added to all 32 bits of the sum, modulo 2**32. If `squares` is set (only with squares), it
-    is shifted left by `SQUARE_SHIFT` and subtracted from the sum, and the low 16 bits (signed) of
-    the difference are squared by the same multiplier. If `words` is set (only with word products),
-    elements have 16 bits instead of 8, and are multiplied by the low 16 bits (signed) of the sum.
-    Sums are requested together with the bytes and arrive earlier: up to `depth` wait here, with 9
-    bits each, or 32 with addends.
+    and added to all 32 bits of the sum, modulo 2**32, or with `keeps` the sum stays as it is. If
+    `squares` is set (only with squares), it is shifted left by `SQUARE_SHIFT` and subtracted from
+    the sum, and the low 16 bits (signed) of the difference are squared by the same multiplier. If
+    `words` is set (only with word products), elements have 16 bits instead of 8, and are multiplied
+    by the low 16 bits (signed) of the sum. Sums are requested together with the bytes and arrive
+    earlier: up to `depth` wait here, with 9 bits each, or 32 with addends.
 
     Latency: two cycles from bytes to results. Throughput: one vector per cycle. Never stalls. Reset
     discards everything inside.
@@ -41,6 +41,8 @@ class Products(wiring.Component):
         Zero point of the bytes. Constant from the first byte until its results are out.
     adds: in
         Add instead of multiplying; constant like `zero`. Only with addends.
+    keeps: in
+        Do not change sums; only with `adds`, and constant like it. Only with sums of results.
     squares: in
         Square the difference instead; constant like `zero`, and not with `adds`. Only with squares.
     words: in
@@ -61,12 +63,13 @@ class Products(wiring.Component):
     def __init__(self, config: Config, depth: int):
         self._columns, self._depth = config.columns, depth
         self._addends, self._squares = config.has_addends, config.has_squares
-        self._words = config.has_word_products
+        self._words, self._keeps = config.has_word_products, config.has_result_sums
         self._element_bits = _WORD_BITS if self._words else 8
         super().__init__(
             {
                 "zero": In(signed(8)),
                 **({"adds": In(1)} if config.has_addends else {}),
+                **({"keeps": In(1)} if config.has_result_sums else {}),
                 **({"squares": In(1)} if config.has_squares else {}),
                 **({"words": In(1)} if config.has_word_products else {}),
                 "sums_arrived": In(1),
@@ -140,8 +143,9 @@ class Products(wiring.Component):
         """Return the sum of a column and its byte, two cycles after both arrived."""
         waited = Signal(32, name=f"total_{index}", reset_less=True)
         added = Signal(32, name=f"added_{index}", reset_less=True)
+        shifted = Mux(self.keeps, 0, byte) if self._keeps else byte
         m.d.sync += [
             waited.eq(total),
-            added.eq(Cat(waited[:ADDEND_SHIFT], waited[ADDEND_SHIFT:] + byte)),
+            added.eq(Cat(waited[:ADDEND_SHIFT], waited[ADDEND_SHIFT:] + shifted)),
         ]
         return added

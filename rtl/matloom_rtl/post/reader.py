@@ -5,7 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from matloom.arch.config import Config
-from matloom.arch.isa import Opcode, Source
+from matloom.arch.isa import Addend, Opcode, Source
 from matloom_rtl.memory.bank_select import bank_select_of
 from matloom_rtl.memory.skid_buffer import SkidBuffer
 from matloom_rtl.memory.unchecked_fifo import UncheckedFIFO
@@ -65,6 +65,8 @@ class Reader(wiring.Component):
     parameters_arriving: out
         The data of the oldest of these reads is valid in the next cycle.
     vectors: stream of `vector_layout`, out
+    bytes_arrive, bytes: out
+        Bytes to add to the result of a vector that comes later. Only with sums of results.
     acc, spad: AccReadSignature, SpadReadSignature, out
         Reads of an entry, and of `columns` bytes.
     """
@@ -82,6 +84,11 @@ class Reader(wiring.Component):
                 "parameters": In(spad),
                 "parameters_arriving": Out(1),
                 "vectors": Out(stream.Signature(vector_layout(config))),
+                **(
+                    {"bytes_arrive": Out(1), "bytes": Out(8 * config.columns)}
+                    if config.has_result_sums
+                    else {}
+                ),
                 "acc": Out(AccReadSignature(config)),
                 "spad": Out(spad),
             }
@@ -223,7 +230,7 @@ class Reader(wiring.Component):
         m.d.comb += [
             products.zero.eq(self.command.factor_zero),
             *([products.adds.eq(self.command.addend[0])] if self._config.has_addends else []),
-            *([products.squares.eq(self.command.addend[1])] if self._config.has_squares else []),
+            *([products.squares.eq(self._squares())] if self._config.has_squares else []),
             *([products.words.eq(self.command.words)] if self._config.has_word_products else []),
             products.sums_arrived.eq(acc_arrived & multiplies),
             products.sums.eq(self.acc.data),
@@ -231,14 +238,27 @@ class Reader(wiring.Component):
             products.bytes.eq(elements),
             products.ends.eq(spad_end),
         ]
+        if self._config.has_result_sums:
+            keeps = self.command.addend == Addend.RESULT
+            m.d.comb += [
+                products.keeps.eq(keeps),
+                self.bytes_arrive.eq(spad_arrived & multiplies & keeps),
+                self.bytes.eq(self.spad.data),
+            ]
         return products
+
+    def _squares(self):
+        """Return whether the command squares differences."""
+        if self._config.has_result_sums:
+            return self.command.addend == Addend.SQUARE
+        return self.command.addend[1]
 
     def _multiplies(self):
         """Return whether the command's values are products, or sums with bytes."""
         command = self.command
         both = command.product
         if self._config.has_addends:
-            both |= command.addend.any() if self._config.has_squares else command.addend
+            both |= command.addend.any() if self._config.last_addend > 1 else command.addend
         return both & (command.source == Source.SPAD)
 
 

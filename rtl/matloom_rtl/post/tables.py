@@ -1,11 +1,12 @@
 """Look-up tables of 256 bytes, one per lane: any function of a byte."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from matloom.arch.config import Config
+from matloom.arch.result_sums import FRACTION_BITS, WORDS
 
 __all__ = ["Tables"]
 
@@ -22,8 +23,12 @@ class Tables(wiring.Component):
     With 2 they are in block RAM shared by two lanes each, and a row takes one cycle per byte,
     during which look-ups are undefined.
 
-    Latency: one cycle from `index` to `value`. A row is visible to look-ups in the cycle after it
-    is written, or after `ready` has returned. Stalls: only `ready`. Reset aborts a row in progress.
+    With `config.has_result_sums`, an entry can instead be the sum of two bytes, as
+    `arch.result_sums` defines it.
+
+    Latency: one cycle from `index` to `value`, two to `total`. A row is visible to look-ups in the
+    cycle after it is written, or after `ready` has returned. Stalls: only `ready`. Reset aborts a
+    row in progress.
 
     Members
     -------
@@ -38,14 +43,20 @@ class Tables(wiring.Component):
         Constant from `start` on. Only with `config.has_channel_tables`.
     index, value: in, out
         A byte, and its entry.
+    adds: in
+        Entries are sums: `value` is undefined. Constant from the first byte to the last entry. Only
+        with `config.has_result_sums`, like the following.
+    other, total: in, out
+        Another byte, in the cycle of `index`, and the sum of both; undefined unless `adds`.
     """
 
-    #: Cycles from a byte to its entry.
-    LATENCY = 1
+    #: Cycles from a byte to its entry, and to a sum.
+    LATENCY, SUM_LATENCY = 1, 2
 
     def __init__(self, config: Config):
         self._row_bytes, self._lanes = config.table_row_bytes, config.lanes
         self._in_blocks, self._by_lane = config.tables > 1, bool(config.has_channel_tables)
+        self._has_sums = config.has_result_sums
         bytes_of_lanes = data.ArrayLayout(8, config.lanes)
         super().__init__(
             {
@@ -56,6 +67,11 @@ class Tables(wiring.Component):
                 **({"each": In(1)} if config.has_channel_tables else {}),
                 "index": In(bytes_of_lanes),
                 "value": Out(bytes_of_lanes),
+                **(
+                    {"adds": In(1), "other": In(bytes_of_lanes), "total": Out(bytes_of_lanes)}
+                    if config.has_result_sums
+                    else {}
+                ),
             }
         )
 
@@ -78,19 +94,61 @@ class Tables(wiring.Component):
             m.d.sync += at.eq(at + 1)
         written = self._written_lanes(m, at == rows - 1) if self._by_lane else None
         for lane in range(self._lanes):
-            memory = Memory(shape=8 * self._row_bytes, depth=rows, init=[])
-            m.submodules[f"table_{lane}"] = memory
-            # Combinational read: the entry selected from the row is registered instead, which is
-            # narrower.
-            write, read = memory.write_port(), memory.read_port(domain="comb")
+            fill = self.fill if written is None else self.fill & written[lane]
             place = self.index[lane][:place_bits]
-            m.d.comb += [
-                write.en.eq(self.fill if written is None else self.fill & written[lane]),
-                write.addr.eq(at),
-                write.data.eq(self.row),
-                read.addr.eq(self.index[lane][place_bits:]),
-            ]
-            m.d.sync += self.value[lane].eq(read.data.word_select(place, 8))
+            row = self._row_of(m, lane, fill, at)
+            m.d.sync += self.value[lane].eq(row.word_select(place, 8))
+
+    def _row_of(self, m: Module, lane: int, fill, at):
+        """Return the row of a lane's table that has its entry; write rows at `at`.
+
+        Combinational reads: the entry selected from the row is registered instead, which is
+        narrower.
+        """
+        high = self.index[lane][(self._row_bytes - 1).bit_length() :]
+        if not self._has_sums:
+            return self._read_rows(m, f"table_{lane}", fill, at, self.row, high)
+        index, other = self.index[lane], self.other[lane]
+        rows = (index[:4], high, other[:4], other[4:])
+        words = [
+            self._read_rows(
+                m,
+                f"table_{lane}_{number}",
+                fill,
+                at,
+                self.row.word_select(number, 32),
+                high if number == 1 else Mux(self.adds, row, high),
+            )
+            for number, row in enumerate(rows)
+        ]
+        self._add(m, lane, words)
+        return Cat(words)
+
+    def _read_rows(self, m: Module, name: str, fill, at, row, address):
+        """Return a row of a memory of rows, and write a row at `at` when `fill` is set."""
+        memory = Memory(shape=len(row), depth=256 // self._row_bytes, init=[])
+        m.submodules[name] = memory
+        write, read = memory.write_port(), memory.read_port(domain="comb")
+        m.d.comb += [
+            write.en.eq(fill),
+            write.addr.eq(at),
+            write.data.eq(row),
+            read.addr.eq(address),
+        ]
+        return read.data
+
+    def _add(self, m: Module, lane: int, words):
+        """Add the words of a sum in two stages; limit what is above the fraction to int8."""
+        halves = []
+        for first in range(0, WORDS, 2):
+            half = Signal(32, name=f"half_{lane}_{first}", reset_less=True)
+            m.d.sync += half.eq(words[first] + words[first + 1])
+            halves.append(half)
+        total = (halves[0] + halves[1])[FRACTION_BITS:32]
+        sign, rest = total[-1], total[7:]
+        fits = rest.all() | ~rest.any()
+        limit = Cat((~sign).replicate(7), sign)
+        m.d.sync += self.total[lane].eq(Mux(fits, total[:8], limit))
 
     def _written_lanes(self, m: Module, last_row):
         """Return the lanes whose tables take the next row."""

@@ -9,7 +9,16 @@ import pytest
 from matloom.arch.config import Config
 from matloom.arch.curves import Curve
 from matloom.arch.instruction import Instruction
-from matloom.arch.isa import FORMATS, Destination, Opcode, RowFunction, Source, Table
+from matloom.arch.isa import (
+    FORMATS,
+    WITH_RESULT,
+    Addend,
+    Destination,
+    Opcode,
+    RowFunction,
+    Source,
+    Table,
+)
 from matloom.arch.numerics import SUPPORTED_ROUNDINGS, Rounding
 from matloom.arch.softmax_cycles import rows_cycles
 from matloom.device.model.post import TableContents, post
@@ -126,7 +135,8 @@ def draw(generator, config, **fixed):
         values["curve"] = generator.choice(tuple(Curve))
     bytes_only = not words and drawn["rounding"] != Rounding.FLOAT
     if config.has_addends and bytes_only and not drawn["product"]:
-        values["addend"] = generator.randint(0, config.last_addend)
+        others = set(config.addends) - {Addend.RESULT}
+        values["addend"] = generator.choice(sorted(others))
     if values["pairs"]:
         # Some of either bank.
         values["acc_addr"] = generator.randint(0, config.acc_pairs - width * height * 2)
@@ -425,6 +435,59 @@ def test_products_come_at_full_rate(seed, name):
     drawn = [draw(generator, config, **fixed) for _ in range(2)]
     first, second = check(config, drawn, seed)
     assert second - first == 60 * beats + Lane.LATENCY + 18
+
+
+RESULT_SUMS = {
+    "16_by_16": Config(rows=4, columns=16, acc_bytes=4096, result_sums=1),
+    "with_squares": Config(
+        rows=4, columns=16, acc_bytes=4096, products=3, channel_tables=1, pooling=1, result_sums=1
+    ),
+}
+
+
+def draw_sum(generator, config, **fixed):
+    """Return the fields of a POST that adds bytes to its results."""
+    fixed |= {**WITH_RESULT, "product": 0, "addend": Addend.RESULT}
+    return draw(generator, config, **fixed)
+
+
+@pytest.mark.fast_cases(2)
+@pytest.mark.parametrize("name", RESULT_SUMS)
+def test_sums_of_results(seed, name):
+    """Sums and other instructions in turn, with refused grants and gaps between them."""
+    config, generator = RESULT_SUMS[name], random.Random(seed)
+    fixed = {"param_addr": PARAMETERS, "oc_blocks": 2, "channel_bias": 1, "channel_scale": 1}
+    instructions = [fill(config, 2000)]
+    for _ in range(3):
+        instructions.append(draw_sum(generator, config, **fixed))
+        instructions.append(draw(generator, config, **fixed, table=Table.LOOK_UP))
+        instructions.append(draw_sum(generator, config, **fixed))
+    check(config, instructions, seed, refuse=generator.choice((0.0, 0.4)), gaps=0.3)
+
+
+def test_each_lane_adds_with_its_own_table(seed):
+    config, generator = RESULT_SUMS["with_squares"], random.Random(seed)
+    rows = config.columns * 256 // config.table_row_bytes
+    filled = {**fill(config, 0, rows=rows // 2), "table": Table.FILL_EACH}
+    check(config, [filled, *(draw_sum(generator, config) for _ in range(3))], seed)
+
+
+@pytest.mark.parametrize("name", RESULT_SUMS)
+def test_sums_of_results_come_at_full_rate(seed, name):
+    config, generator = RESULT_SUMS[name], random.Random(seed)
+    fixed = steady(config, 60)
+    drawn = [draw_sum(generator, config, **fixed) for _ in range(2)]
+    first, second = check(config, drawn, seed)
+    assert second - first == 60 + Lane.LATENCY + 23
+
+
+@pytest.mark.fast_cases(1)
+@pytest.mark.parametrize("name", RESULT_SUMS)
+def test_reset_amid_sums_of_results(seed, name):
+    config, generator = RESULT_SUMS[name], random.Random(seed)
+    drawn = [draw_sum(generator, config, width=5, height=3) for _ in range(2)]
+    for cycle in (20, 24, 28, 33, 37, 41):
+        check(config, [*drawn, *drawn], seed, reset_at=cycle)
 
 
 def pooling(name):

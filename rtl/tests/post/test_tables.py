@@ -182,3 +182,37 @@ def test_a_reset_keeps_entries_and_restarts_the_rows(seed, name):
         await look_up(ctx, dut, config, contents, generator)
 
     simulate(ResetInserter(reset)(dut), bench, cycles=1000)
+
+
+@pytest.mark.fast_cases(1)
+def test_sums_of_bytes(seed):
+    """Of any tables, two cycles after the bytes, at full rate; then entries again."""
+    config, generator = Config(result_sums=1), random.Random(seed)
+    dut, contents = Tables(config), generator.randbytes(256)
+
+    def total(byte, other):
+        rows = (byte & 15, byte >> 4, other & 15, other >> 4)
+        words = (
+            int.from_bytes(contents[16 * row + 4 * number :][:4], "little")
+            for number, row in enumerate(rows)
+        )
+        value = (sum(words) + 2**31) % 2**32 - 2**31
+        return min(max(value >> 22, -128), 127) & 255
+
+    async def bench(ctx):
+        await fill(ctx, dut, config, contents, generator)
+        ctx.set(dut.adds, 1)
+        expected = [None]
+        for _ in range(200):
+            pairs = [(generator.randrange(256), generator.randrange(256)) for _ in range(16)]
+            for lane, (byte, other) in enumerate(pairs):
+                ctx.set(dut.index[lane], byte)
+                ctx.set(dut.other[lane], other)
+            expected.append([total(*pair) for pair in pairs])
+            await ctx.tick()
+            before = expected[-2]
+            assert before is None or [ctx.get(each) for each in dut.total] == before
+        ctx.set(dut.adds, 0)
+        await look_up(ctx, dut, config, contents, generator)
+
+    simulate(dut, bench, cycles=1000)

@@ -33,6 +33,7 @@ from matloom.arch.softmax import EXPONENTIAL_BYTES, EXPONENTIALS
 from matloom.device.model.floating import elements_of, post_results, written_bytes
 from matloom.device.model.parameters import parameters_of
 from matloom.device.model.softmax import softmax_rows
+from matloom.kernels.result_sums import sum_bytes
 
 #: Low bits of an accumulator that multiply a byte, and a word.
 FACTOR_BITS, WORD_FACTOR_BITS = 9, 16
@@ -100,6 +101,9 @@ def post(
             factors = accumulators[entries].astype(np.int64).reshape(shape)
             bits = WORD_FACTOR_BITS if fields["words"] else FACTOR_BITS
             values = (values - fields["factor_zero"]) * _low_bits(factors, bits)
+        elif fields["addend"] == Addend.RESULT:
+            others = (values & 255).astype(np.uint8)
+            values = accumulators[entries].astype(np.int64).reshape(shape)
         elif fields["addend"]:
             kept = accumulators[entries].astype(np.int64).reshape(shape)
             values = _combine(kept, values - fields["factor_zero"], Addend(fields["addend"]))
@@ -120,6 +124,8 @@ def post(
         written = (results & 255).astype(np.uint8)
         if fields["table"] == Table.LOOK_UP:
             written = tables.bytes[np.arange(columns) % len(tables.bytes), written]
+        if fields["addend"] == Addend.RESULT:
+            written = sum_bytes(tables.bytes, written, others)
         if fields["pool"]:
             written = _pool_maximum(written)
         if fields["table"] in FILLS or fields["softmax"] == RowFunction.FILL:

@@ -13,7 +13,7 @@ from matloom.schedule.commands.dependencies import DependencyTracker
 from matloom.schedule.commands.limited_sums import limit_post
 from matloom.schedule.commands.loads import LoadCommands
 from matloom.schedule.commands.products import product_executes
-from matloom.schedule.commands.second_inputs import second_input
+from matloom.schedule.commands.second_inputs import second_input, with_addend
 from matloom.schedule.commands.stores import Stores
 from matloom.schedule.commands.tables import Tables
 from matloom.schedule.commands.vector_posts import VectorPosts
@@ -145,7 +145,7 @@ class _Emitter:
         if tile.end_step < stage.loop_nest.steps:
             return
         source = {"acc_addr": entry, "param_addr": params, **self.tables.look_up(number, stage)}
-        if stage.addend is not None:
+        if stage.addend is not None and not stage.adds_results:
             post = second_input(self.plan, number, stage, tile, entry)
             self.order.append_fields(Opcode.POST, post)
         self._write(number, stage, tile, source, timestamp)
@@ -201,9 +201,10 @@ class _Emitter:
                 borders = layout.borders()
                 self.bordered.add(stage.output)
             copies = layout.copies(tile)
+        made = (self._post(stage, tile, source, each, address) for each in writes)
         posts = [
             *(_at_address(fields, address) for fields in borders),
-            *(self._post(stage, tile, source, each, address) for each in writes),
+            *(each for post in made for each in with_addend(self.plan, number, stage, tile, post)),
             *(_at_address(fields, address) for fields in copies),
         ]
         posts[-1]["timestamp"] = timestamp

@@ -1,6 +1,11 @@
 """Instructions that copy the second input of an array stage to the accumulators."""
 
+from collections.abc import Iterator
+from typing import Any
+
+from matloom.arch.isa import Source
 from matloom.schedule.plan import Plan
+from matloom.schedule.tiling.array_ranges import reads_whole_positions
 from matloom.schedule.tiling.tiles import ArrayTile
 from matloom.select.layout.base import Fields
 from matloom.select.stage import ArrayStage
@@ -25,9 +30,13 @@ def second_input(plan: Plan, number: int, stage: ArrayStage, part: ArrayTile, en
         ((first, x_step, *_),) = stage.output_layout.writes(part)
         address, row = plan.address(name) + first, grid.width
     else:
+        # The tiles of an array stage are of its kind.
+        tile: Any = plan.slots[number].tile
         x_step, row = size, width
         address = plan.input_ranges[number, name][0].address
-        address += (part.first_row - plan.slots[number].tile.first_row) * row * x_step
+        if reads_whole_positions(stage, tile):
+            x_step, address = grid.position_bytes, address + tile.first_block * grid.block_bytes
+        address += (part.first_row - tile.first_row) * row * x_step
     blocks = part.end_block - part.first_block
     return {
         "width": width,
@@ -40,3 +49,46 @@ def second_input(plan: Plan, number: int, stage: ArrayStage, part: ArrayTile, en
         "source_pitch": x_step * row,
         **(stage.accumulator_post or {}),
     }
+
+
+def with_addend(
+    plan: Plan, number: int, stage: ArrayStage, tile: ArrayTile, post: Fields
+) -> Iterator[Fields]:
+    """Yield the fields of a POST of results, or of those that also add the second input to them.
+
+    A POST has one step between positions. Where those of the results and of the second input
+    differ, positions are rows.
+    """
+    if not stage.adds_results:
+        yield post
+        return
+    other = second_input(plan, number, stage, tile, post["acc_addr"])
+    names = ("source_addr", "source_pitch")
+    added = {**post, "source": Source.SPAD, **{name: other[name] for name in names}}
+    together, apart, width = post["x_step"], other["x_step"], post["width"]
+    if together == apart or width == 1:
+        yield added
+        return
+    rows = {"width": 1, "source_pitch": apart, "dest_pitch": together}
+    even = (added["dest_pitch"], added["source_pitch"]) == (width * together, width * apart)
+    if even or post["height"] == 1:
+        yield {**added, **rows, "height": width * post["height"]}
+        return
+    last = post["oc_blocks"] - 1
+    for block in range(last + 1):
+        for row in range(post["height"]):
+            yield {
+                **added,
+                **rows,
+                "height": width,
+                "oc_blocks": 1,
+                "tail": post["tail"] if block == last else stage.grid.block_bytes,
+                "acc_addr": post["acc_addr"] + (block * post["height"] + row) * width,
+                "param_addr": post["param_addr"] + block * stage.params.shape[1],
+                **{
+                    f"{side}_addr": added[f"{side}_addr"]
+                    + block * stage.grid.block_bytes
+                    + row * added[f"{side}_pitch"]
+                    for side in ("source", "dest")
+                },
+            }

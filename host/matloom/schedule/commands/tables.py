@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from matloom.arch.config import Config
-from matloom.arch.isa import Destination, Opcode, RowFunction, Source, Table
+from matloom.arch.isa import Addend, Destination, Opcode, RowFunction, Source, Table
 from matloom.schedule.commands.dependencies import DependencyTracker
 from matloom.schedule.plan import Plan
 from matloom.select.context import add_bias_only
@@ -64,4 +64,4 @@ class Tables:
                 **add_bias_only(),
                 **{name: Table.FILL_EACH if by_channel else fills},
             )
-        return {name: uses}
+        return {"addend": Addend.RESULT} if stage.adds_results else {name: uses}

@@ -115,12 +115,13 @@ class Builder:
 
     def _add_output(self, number: int, slot: Slot, addend: str | None) -> None:
         """Record the buffer of results that are stored in external memory tile by tile."""
-        if addend is not None and (number, addend) in self.plan.input_ranges:
+        cut, together = self._tilings[slot.stage], self.plan.stored_together(slot)
+        held = self.plan.input_ranges.get((number, addend)) if addend is not None else None
+        if held is not None and held[0].size == cut.made_bytes[slot.number]:
             # The results overwrite their addend, which has the same layout.
-            self.plan.stagings[number], _range = self.plan.input_ranges[number, addend]
+            self.plan.stagings[number] = held[0]
             self.plan.stagings[number].last = number + 1
             return
-        cut, together = self._tilings[slot.stage], self.plan.stored_together(slot)
         key = slot.stage, together.start
         if key in self._staged:
             self.plan.stagings[number] = staging = self._staged[key]

@@ -1,27 +1,54 @@
-"""Chooses the tile before which POST fills each table of exponentials."""
+"""Chooses the tile before which POST fills tables of exponentials, and of sums of results."""
 
+from matloom.arch.config import Config
 from matloom.arch.softmax_cycles import fill_cycles
 from matloom.schedule.plan import Plan
 from matloom.schedule.segment import Segment
+from matloom.select.stage import Stage
+
+#: Cycles of a POST that fills a table of bytes, besides its rows.
+_FILL = 29
 
 
 def early_fills(segment: Segment, plan: Plan) -> dict[int, int]:
-    """Return, by slot, the stage of SOFTMAX whose table is filled before that slot's tile.
+    """Return, by slot, the stage whose table is filled before that slot's tile.
 
-    The array works meanwhile: enough tiles follow to cover the fill, none of them of a SOFTMAX.
+    The array works meanwhile: enough tiles follow to cover the fill, none of which uses the same
+    table.
     """
     firsts: dict[int, int] = {}
     for number, slot in enumerate(plan.slots):
-        if segment.stages[slot.stage].whole_rows:
+        stage = segment.stages[slot.stage]
+        if stage.whole_rows or stage.adds_results:
             firsts.setdefault(slot.stage, number)
     found = {}
     for index, at in firsts.items():
-        left = fill_cycles(segment.config)
+        stage = segment.stages[index]
+        left = _cycles(stage, segment.config)
+        if stage.adds_results and _covers(segment, plan, at, left):
+            continue
         while at > 0 and left > 0:
             before = plan.slots[at - 1]
-            if segment.stages[before.stage].whole_rows:
+            if _uses_same(segment.stages[before.stage], stage):
                 break
             at -= 1
             left -= plan.tilings[before.stage].cycles[before.number]
         found[at] = index
     return found
+
+
+def _covers(segment: Segment, plan: Plan, number: int, fill: int) -> bool:
+    """Return whether the array works at a tile until POST has made the one before and a fill."""
+    slot, before = plan.slots[number], plan.slots[max(0, number - 1)]
+    vectors = plan.tilings[before.stage].made_bytes[before.number] // segment.config.columns
+    return plan.tilings[slot.stage].cycles[slot.number] > vectors + fill
+
+
+def _cycles(stage: Stage, config: Config) -> int:
+    """Return the cycles in which POST fills the table of a stage."""
+    return fill_cycles(config) if stage.whole_rows else config.table_rows + _FILL
+
+
+def _uses_same(before: Stage, stage: Stage) -> bool:
+    """Return whether two stages use the same table: that of exponentials, or that of bytes."""
+    return before.table is not None and before.whole_rows == stage.whole_rows

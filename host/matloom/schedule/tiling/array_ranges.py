@@ -28,10 +28,19 @@ def strip_range(
     return InputRange(start=start, rows=1, width=(box.high - box.low) * pitch, pitch=0)
 
 
+def reads_whole_positions(stage: ArrayStage, tile: ArrayTile) -> bool:
+    """Return whether a tile reads all channels of the second input: parts of rows have one step."""
+    part = tile.end_x - tile.first_x < stage.grid.width
+    return tile.height > 1 and part and stage.grid.bytes_in(tile) < stage.grid.position_bytes
+
+
 def addend_range(stage: ArrayStage, tile: ArrayTile) -> InputRange:
     """Return the positions of a tile in a tensor with the same layout as the output."""
     assert stage.output_layout.contiguous
     ((start, pitch, row_step, width, *_),) = stage.output_layout.writes(tile)
+    if reads_whole_positions(stage, tile):
+        start -= tile.first_block * stage.grid.block_bytes
+        width = pitch
     if tile.height > 1 and tile.end_x - tile.first_x < stage.grid.width:
         size = (tile.end_x - tile.first_x) * width
         return InputRange(start=start, rows=tile.height, width=size, pitch=row_step)

@@ -250,7 +250,7 @@ def _takes_bands(consumer: ArrayStage, layout: RowBands, config: Config) -> bool
     single = nest.steps == nest.y_step == consumer.grid.images == len(consumer.regions) == 1
     dense = nest.x_step == layout.channels and nest.oc_step == nest.pad_top == 0
     rows = consumer.input_layout.rows == consumer.grid.rows == layout.grid.rows
-    bytes_alone = consumer.addend is None and consumer.weights.steps == 1
+    bytes_alone = (consumer.addend is None or consumer.adds_results) and consumer.weights.steps == 1
     if not (single and dense and rows and bytes_alone) or nest.pad_left_bytes:
         return False
     if not isinstance(consumer.weights, Constant):

@@ -16,6 +16,7 @@ from matloom.select.rewrites.padded_sums import padded_sums
 from matloom.select.rewrites.pooled_results import pooled_results
 from matloom.select.rewrites.read_parts import read_parts
 from matloom.select.rewrites.rescaled_maxima import rescaled_maxima
+from matloom.select.rewrites.result_sums import result_sums
 from matloom.select.rewrites.scaled_maxima import scaled_maxima
 from matloom.select.rewrites.staged_run import StagedRun
 from matloom.select.rewrites.store_slices import store_slices
@@ -25,6 +26,7 @@ STAGE_PASSES: tuple[Callable[[StagedRun], StagedRun], ...] = (
     scaled_maxima,
     rescaled_maxima,
     padded_sums,
+    result_sums,
     image_planes,
     fuse_tables,
     copy_tables,

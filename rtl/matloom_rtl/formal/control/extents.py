@@ -114,7 +114,7 @@ def _post(f: _Fields) -> list:
             destination <= 2,
             table <= config.table_uses[-1],
             ~(floats & f("words").any()),
-            addend <= config.last_addend,
+            Cat(addend == value for value in config.addends).any(),
         ),
         ~(product.any() & addend.any()),
         ~pool | ~Cat(source, destination, pairs, floats, f("words")).any(),

@@ -10,8 +10,10 @@ from matloom.arch.isa import (
     OF_ROWS,
     WITH_CURVE,
     WITH_POOL,
+    WITH_RESULT,
     WITH_SOFTMAX,
     WRITABLE_REGIONS,
+    Addend,
     Field,
     Opcode,
     RowFunction,
@@ -142,6 +144,7 @@ def _of_post(fields: _Fields, config: Config) -> list:
         (softmax.any(), WITH_SOFTMAX),
         (softmax == RowFunction.SOFTMAX, OF_ROWS),
         (fields["pool"].any(), WITH_POOL),
+        (fields["addend"] == Addend.RESULT, WITH_RESULT),
     ):
         rules += [~used | (fields[name] == value) for name, value in fixed.items()]
     return rules

@@ -3,9 +3,10 @@
 from amaranth.hdl import Assert, Assume, Cat, Const, Cover, Module, Mux, Signal
 
 from matloom.arch.curves import Curve
-from matloom.arch.isa import Destination, RowFunction, Table
+from matloom.arch.isa import Addend, Destination, RowFunction, Table
 from matloom_rtl.formal.parts.channel import assume_stays, implies
 from matloom_rtl.formal.parts.whitebox import Whitebox, inputs_of
+from matloom_rtl.formal.post.added_bytes import adds_bytes
 from matloom_rtl.formal.post.borrowed_lanes import borrows
 from matloom_rtl.formal.proof import Claim, Proof
 from matloom_rtl.post.curves import Curves
@@ -84,9 +85,10 @@ class _Beats:
 def lanes(unit: Lanes) -> Claim:
     """Claim where each column goes, when its result is shown, and that there is room for it.
 
-    The lanes themselves, the tables and SOFTMAX are removed. Assumes that a shown vector stays,
-    that command and numbers stay while anything is inside, that only complete vectors are written,
-    and that SOFTMAX takes vectors, and begins and shows results, as it is proven to.
+    The lanes themselves, the tables, the bytes that wait and SOFTMAX are removed. Assumes that a
+    shown vector stays, that command and numbers stay while anything is inside, that only complete
+    vectors are written, and that SOFTMAX takes vectors, and begins and shows results, as it is
+    proven to.
     """
     m = Module()
     whitebox = Whitebox(unit)
@@ -101,10 +103,15 @@ def lanes(unit: Lanes) -> Claim:
     if config.has_curves:
         curves = command.curve != Curve.NONE
         m.d.comb += Assume(~curves | (to_spad & ~floating & ~looks_up))
+    adds = Const(0)
+    if config.has_result_sums:
+        adds = command.addend == Addend.RESULT
+        m.d.comb += Assume(~adds | (to_spad & ~floating & ~looks_up & ~curves))
     #: For each kind of result, its latency, and whether it is requested.
-    kinds = [(Lane.LATENCY, ~floating & ~looks_up & ~curves)]
+    kinds = [(Lane.LATENCY, ~floating & ~looks_up & ~curves & ~adds)]
     kinds += [(Lane.LATENCY + Tables.LATENCY, looks_up)] if config.tables else []
     kinds += [(Lane.LATENCY + Curves.LATENCY, curves)] if config.has_curves else []
+    kinds += [(Lane.LATENCY + Tables.SUM_LATENCY, adds)] if config.has_result_sums else []
     kinds += [(FloatLane.LATENCY, floating)] if config.has_float else []
     longest = max(cycles for cycles, _asked in kinds)
     beats = _Beats(m, unit, longest, parts.get("softmax"))
@@ -130,6 +137,7 @@ def _parts(whitebox: Whitebox) -> tuple[dict, list]:
         for each in names:
             free += whitebox.free(each)
     optional = {"tables": config.tables, "softmax": config.softmax, "curves": config.has_curves}
+    optional["waiting"] = config.has_result_sums
     for name, built in optional.items():
         if built:
             parts[name] = whitebox.child(name).unit
@@ -228,6 +236,8 @@ def _leaves(m: Module, unit: Lanes, beats: _Beats, asked, parts: dict) -> None:
             implies(of_bytes, rows.ready == tables.ready),
             Assert((tables.row == rows.payload) & (tables.start == unit.start)),
         ]
+        if config.has_result_sums:
+            adds_bytes(m, unit, beats, parts)
         if unit._config.has_channel_tables:
             m.d.comb += Assert(tables.each == (unit.command.table == Table.FILL_EACH))
 

@@ -34,6 +34,9 @@ def products(unit: Products) -> Claim:
     if unit._squares:
         pipeline.constant(unit.adds, unit.squares)
         m.d.comb += Assume(~(unit.adds & unit.squares))
+    if unit._keeps:
+        pipeline.constant(unit.adds, unit.keeps)
+        m.d.comb += Assume(~unit.keeps | unit.adds)
     if unit._words:
         pipeline.constant(unit.words)
         m.d.comb += Assume(~(unit.words & (unit.adds | unit.squares)))
@@ -61,7 +64,8 @@ def products(unit: Products) -> Claim:
             pipeline.claim(factor == pipeline.before(given, 1))
         result = pipeline.before(factors[0] * factors[1], 1)
         if unit._addends:
-            added = (whole + (byte << _SHIFT))[:_COLUMN_BITS].as_signed()
+            more = Mux(unit.keeps, 0, byte << _SHIFT) if unit._keeps else byte << _SHIFT
+            added = (whole + more)[:_COLUMN_BITS].as_signed()
             result = Mux(unit.adds, pipeline.before(added), result)
         pipeline.claim(value == result)
     # The largest product: smallest byte, largest zero point, smallest sum.

@@ -2,7 +2,7 @@
 
 from amaranth.hdl import Assert, Assume, Cat, Const, Cover, Module, Mux, Signal
 
-from matloom.arch.isa import Source
+from matloom.arch.isa import Addend, Source
 from matloom_rtl.formal.parts.channel import implies
 from matloom_rtl.formal.parts.whitebox import Whitebox, inputs_of
 from matloom_rtl.formal.post.positions import touched
@@ -193,13 +193,24 @@ def _arrives(m: Module, whitebox: Whitebox, parts: _Parts, on_way, multiplies) -
                 else []
             ),
             *(
-                [implies(multiplies, products.squares == unit.command.addend[1])]
+                [implies(multiplies, products.squares == (unit.command.addend == Addend.SQUARE))]
                 if unit._config.has_squares
                 else []
             ),
+            *(_kept(unit, products, read & multiplies) if unit._config.has_result_sums else []),
             implies(multiplies, queue.w_en == products.valid),
             implies(multiplies, queue.w_data == Cat(products.values, products.ended)),
         ]
+
+
+def _kept(unit: Reader, products, read) -> list:
+    """Return claims that sums stay as they are while their bytes leave for the lanes."""
+    keeps = unit.command.addend == Addend.RESULT
+    return [
+        implies(products.bytes_arrived, products.keeps == keeps),
+        Assert(unit.bytes_arrive == (read & keeps)),
+        Assert(unit.bytes == unit.spad.data),
+    ]
 
 
 def _elements(m: Module, whitebox: Whitebox, arrives: list):

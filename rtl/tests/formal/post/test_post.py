@@ -35,6 +35,7 @@ ROWS = load_config("nano+softmax=1")
 POOLS = load_config("nano+pooling=1")
 WORDS = load_config("nano+i16xi8+tables=1")
 WORD_PRODUCTS = load_config("nano+i16xi8+products=4")
+RESULT_SUMS = load_config("nano+columns=16+lanes=16+tables=1+products=2+result_sums=1")
 FORMATS = load_config("small+i16xi8+bf16+fp8_e4m3+fp8_e5m2+weight_rows=2")
 
 
@@ -104,6 +105,18 @@ def post_squares(component=Products):
 
 def word_products(component=Products):
     return products(component(WORD_PRODUCTS, 8))
+
+
+def sum_lanes(component=Lanes):
+    return lanes(component(RESULT_SUMS))
+
+
+def sum_products(component=Products):
+    return products(component(RESULT_SUMS, 8))
+
+
+def sum_reader(component=Reader):
+    return reader(component(RESULT_SUMS))
 
 
 def word_reader(component=Reader):
@@ -271,6 +284,22 @@ MUTANTS = {
         *(Reader, ("bytes_valid &= ~multiplies | acc.ready", "bytes_valid &= 1")),
         *(word_reader, 8),
     ),
+    "a byte is added to the sum whose result it waits for": (
+        *(Products, ("Mux(self.keeps, 0, byte) if self._keeps else byte", "byte")),
+        *(sum_products, 6),
+    ),
+    "bytes of other sums wait for results": (
+        *(Reader, ("spad_arrived & multiplies & keeps", "spad_arrived & multiplies")),
+        *(sum_reader, 12),
+    ),
+    "bytes are taken a cycle early": (
+        *(Lanes, ("takes=adds & inside[Lane.LATENCY])", "takes=adds & inside[Lane.LATENCY - 1])")),
+        *(sum_lanes, 24),
+    ),
+    "a sum is shown with its look-up": (
+        *(Lanes, ("Tables.SUM_LATENCY - 1], emerging)", "Tables.LATENCY - 1], emerging)")),
+        *(sum_lanes, 24),
+    ),
     "a word of one column is kept for another": (
         *(Parameters, ("writes.groups[slot // self._words]", "writes.groups[0]")),
         *(contents, 14),
@@ -340,6 +369,13 @@ def test_squares_are_proven(prove):
 def test_products_of_words_are_proven(prove, claim, depth):
     """No configuration in the report has them."""
     assert prove(claim, depth=depth, cover_depth=20).verdict == PROVEN
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("claim", "depth"), [(sum_lanes, 2), (sum_products, 4), (sum_reader, 7)])
+def test_sums_of_results_are_proven(prove, claim, depth):
+    """No configuration in the report has them."""
+    assert prove(claim, depth=depth, cover_depth=30).verdict == PROVEN
 
 
 @pytest.mark.slow

@@ -1,0 +1,108 @@
+"""Sums of two bytes by the tables of POST: what tables make, and tables for the results of ADD."""
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from matloom.arch.result_sums import FRACTION_BITS, ROWS, WORDS
+from matloom.ir.graph import Array, Graph, Node
+from matloom.kernels.elementwise import add
+
+_BYTES = np.arange(-128, 128)
+#: Factors around the exact one that are tried.
+_TRIED = 4
+#: Sums of words, and below and above which they are limited.
+_SMALLEST, _LARGEST = -(1 << 31), (1 << 31) - 1
+_LOW, _HIGH = -127 << FRACTION_BITS, (127 << FRACTION_BITS) - 1
+
+
+def sum_bytes(
+    tables: NDArray[np.uint8], results: NDArray[np.uint8], others: NDArray[np.uint8]
+) -> NDArray[np.uint8]:
+    """Return the sums of two arrays of bytes (..., columns), as `arch.result_sums` defines them.
+
+    `tables` are (n, 256): that of a column is the one of its number modulo n.
+    """
+    words = np.ascontiguousarray(tables).view("<u4").reshape(-1, ROWS, WORDS)
+    columns = np.arange(results.shape[-1]) % len(words)
+    rows = (results & 15, results >> 4, others & 15, others >> 4)
+    total = np.zeros(results.shape, np.uint32)
+    for number, row in enumerate(rows):
+        total += words[columns, row, number]
+    sums = total.view(np.int32) >> FRACTION_BITS
+    limited: NDArray[np.int8] = np.clip(sums, -128, 127).astype(np.int8)
+    return limited.view(np.uint8)
+
+
+def sums_of(graph: Graph, node: Node) -> Array:
+    """Return what an ADD makes of all int8 (256, 256), of its first operand and its second."""
+    every = _BYTES.astype(np.int8)
+    return add(graph, node, (every.reshape(-1, 1), every.reshape(1, -1)))
+
+
+def every_sum(table: NDArray[np.uint8]) -> NDArray[np.int8]:
+    """Return the sums of all bytes (-128 to 127) and all others (256, 256), by a table (256,)."""
+    results, others = np.meshgrid(_BYTES.astype(np.int8), _BYTES.astype(np.int8), indexing="ij")
+    flat = (each.reshape(-1, 1).view(np.uint8) for each in (results, others))
+    return sum_bytes(table.reshape(1, -1), *flat).view(np.int8).reshape(256, 256)
+
+
+def sum_table(sums: NDArray[np.int8], slopes: tuple[float, float]) -> NDArray[np.uint8] | None:
+    """Return a table (256,) that makes the given sums; None if none is found, or words overflow.
+
+    A sum is linear but for rounding and limits: ``floor(first * byte + second * other + constant)``
+    in units of 2**-22. The factors are the slopes, or a little more or less; each pair leaves a
+    range of constants, or none.
+
+    Parameters
+    ----------
+    sums:
+        int8 (256, 256): for each byte and each other byte, from -128 on.
+    slopes:
+        Scales of the byte and of the other, divided by that of the sum.
+    """
+    wanted = sums.astype(np.int64) << FRACTION_BITS
+    first, second = (round(slope * 2**FRACTION_BITS) for slope in slopes)
+    for more, also in _deviations():
+        factors = first + more, second + also
+        made = factors[0] * _BYTES[:, None] + factors[1] * _BYTES
+        # A limit is also reached from beyond.
+        lowest = (wanted - made)[sums > _BYTES[0]].max(initial=-(1 << 31))
+        highest = (wanted + (1 << FRACTION_BITS) - 1 - made)[sums < _BYTES[-1]].min(
+            initial=(1 << 31) - 1
+        )
+        if lowest <= highest:
+            table = _table(factors, int(lowest + highest) // 2)
+            return table if np.array_equal(every_sum(table), sums) else None
+    return None
+
+
+def _deviations() -> Iterator[tuple[int, int]]:
+    """Yield how much more than the exact factors are tried, the least first."""
+    near = range(-_TRIED, _TRIED + 1)
+    yield from sorted(((a, b) for a in near for b in near), key=lambda pair: sum(map(abs, pair)))
+
+
+def _table(factors: tuple[int, int], constant: int) -> NDArray[np.uint8]:
+    """Return the table of two factors and a constant."""
+    low = np.arange(ROWS)
+    # High bits are those of a signed byte.
+    high = 16 * ((low ^ 8) - 8)
+    words = [factor * part for factor in factors for part in (low, high)]
+    words[0] = words[0] + constant
+    for at in (1, 3):
+        others = [word for number, word in enumerate(words) if number != at]
+        words[at] = words[at] + _correction(words[at], others)
+    return np.stack(words, axis=1).astype(np.uint32).astype("<u4").view(np.uint8).reshape(-1)
+
+
+def _correction(words: NDArray[np.int64], others: list[NDArray[np.int64]]) -> NDArray[np.int64]:
+    """Return what keeps sums of these words and any others in 32 bits, if they are limited anyway.
+
+    It is zero where a sum would no longer be limited.
+    """
+    lowest = words + sum(int(each.min()) for each in others)
+    highest = words + sum(int(each.max()) for each in others)
+    more, less = np.maximum(_SMALLEST - lowest, 0), np.maximum(highest - _LARGEST, 0)
+    return np.where(highest + more < _LOW, more, 0) - np.where(lowest - less > _HIGH, less, 0)

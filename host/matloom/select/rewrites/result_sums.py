@@ -1,0 +1,103 @@
+"""ADD behind a layer: POST adds the other tensor to the layer's results, by its tables."""
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+
+from matloom.ir.graph import Node, Op
+from matloom.kernels.result_sums import sum_table, sums_of
+from matloom.select.rewrites.staged_run import StagedRun
+from matloom.select.stage import ArrayStage, Stage, VectorStage
+
+
+def result_sums(staged: StagedRun) -> StagedRun:
+    """Return a run whose stages add another tensor to results that only an ADD reads.
+
+    The stage that does is the maker of the operand that is made last, in the place of the ADD.
+    """
+    if not staged.config.has_result_sums:
+        return staged
+    groups: list[tuple[Stage, ...]] = list(staged.stages)
+    filled = _filled_once(groups)
+    readers = Counter(name for group in groups for stage in group for name in stage.inputs)
+    producers = Counter(stage.output for group in groups for stage in group)
+    places: dict[str, int] = {}
+    for at, (node, group) in enumerate(zip(staged.run.nodes, staged.stages, strict=True)):
+        places |= {stage.output: at for stage in group[-1:]}
+        if node.op is not Op.ADD or len(group) != 1 or not _adds_tensors(group[0]):
+            continue
+        if group[0].output in filled:
+            continue
+        for name in sorted(group[0].inputs, key=lambda name: -places.get(name, -1)):
+            if name not in places or name in staged.kept:
+                continue
+            *first, maker = groups[places[name]] or (None,)
+            if not (readers[name] == producers[name] == 1 and _makes_results(maker)):
+                continue
+            assert isinstance(maker, ArrayStage)
+            if not set(maker.inputs).isdisjoint(group[0].inputs):
+                # It would read two ranges of the same tensor.
+                continue
+            summed = _with_sum(staged, node, maker, group[0])
+            if summed is not None:
+                groups[places[name]] = tuple(each for each in first if each is not None)
+                groups[at] = (summed,)
+                break
+    return staged if groups == list(staged.stages) else staged.with_stages(groups)
+
+
+def _filled_once(groups: list[tuple[Stage, ...]]) -> set[str]:
+    """Return the tensors of one block of channels that lookups by channel read.
+
+    Their tables are filled once, if they are the only ones.
+    """
+    stages = [stage for group in groups for stage in group]
+    return {
+        stage.inputs[0]
+        for stage in stages
+        if stage.is_lookup_only and stage.table is not None and len(stage.table) == 1
+    }
+
+
+def _adds_tensors(stage: Stage) -> bool:
+    """Return whether the stage of an ADD adds two tensors of bytes of equal shape."""
+    if not isinstance(stage, VectorStage) or stage.table is not None:
+        return False
+    plain = not (stage.period or stage.starts) and stage.narrow is None
+    return plain and stage.element_bytes == 1 and len(set(stage.inputs)) == 2  # noqa: PLR2004
+
+
+def _makes_results(stage: Stage | None) -> bool:
+    """Return whether POST can add bytes to the results of a stage."""
+    if not isinstance(stage, ArrayStage) or stage.accumulator_post is not None:
+        return False
+    plain = stage.makes_dense_bytes and stage.sums_per_output == 1
+    return plain and stage.table is None and stage.computed is None
+
+
+def _with_sum(staged: StagedRun, node: Node, maker: ArrayStage, stage: Stage) -> ArrayStage | None:
+    """Return a layer's stage that adds the other operand of an ADD; None if no table does."""
+    first = staged.names[node.inputs[0]] == maker.output
+    table = _table(staged, node, first)
+    if table is None:
+        return None
+    (other,) = (name for name in stage.inputs if name != maker.output)
+    return replace(
+        maker,
+        nodes=(*maker.nodes, *stage.nodes),
+        inputs=(*maker.inputs, other),
+        output=stage.output,
+        table=table,
+        adds_results=True,
+    )
+
+
+def _table(staged: StagedRun, node: Node, first: bool) -> np.ndarray | None:
+    """Return the table for the sums of an ADD; `first` says whether its first operand is made."""
+    sums = sums_of(staged.graph, node)
+    tensors = [staged.graph.tensors[number] for number in (*node.inputs, node.output)]
+    slopes = tuple(tensor.scale / tensors[2].scale for tensor in tensors[:2])
+    if not first:
+        sums, slopes = sums.T, slopes[::-1]
+    return sum_table(sums, (slopes[0], slopes[1]))
