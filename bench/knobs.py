@@ -41,6 +41,7 @@ CHANGES = (
     "softmax=1",
     "softmax=2",
     "broadcast_sums=1",
+    "transposed_weights=1",
     "pooling=1",
     "columns=16+lanes=16+tables=1+products=2",
     "columns=16+lanes=16+tables=1+products=2+result_sums=1",
