@@ -100,9 +100,11 @@ def _check_array(stage: ArrayStage, config: Config, phase: str) -> None:
     name, nest = stage.name, stage.loop_nest
     _require(stage.mode in config.mac_modes, phase, name, "have a mode of the engine", stage.mode)
     steps = 1 if nest.weights_fixed else nest.steps
-    expected = (stage.grid.blocks, steps, MODES[stage.mode].weight_tile_bytes(config))
+    tile_bytes = MODES[stage.mode].weight_tile_bytes(config)
     if isinstance(stage.weights, Constant):
         shape = stage.weights.tiles.shape
+        # A step has one tile, or one for each row of a group (`select.grouped_rows`).
+        expected = (stage.grid.blocks, steps, max(shape[-1] // tile_bytes, 1) * tile_bytes)
         _require(shape == expected, phase, name, f"have weights of shape {expected}", shape)
     blocks = stage.params.shape[0]
     _require(blocks == stage.grid.blocks, phase, name, "have parameters for each block", blocks)

@@ -197,7 +197,8 @@ def test_rows_of_outputs_share_folded_rows():
 
 @pytest.mark.parametrize("kernel", [(3, 3), (2, 2), (2, 3)])
 @pytest.mark.parametrize("config", ["small", "reference", "reference+pooling=0"])
-def test_groups_of_any_kernel_are_exact(config, kernel):
+def test_groups_of_any_kernel_are_exact(config, kernel, monkeypatch):
+    monkeypatch.setenv("MATLOOM_VERIFY", "1")
     height, width = kernel
     for channels in (7, 20):
         chain = Chain((1, 19, 18, 1)).convolve(channels, height, width=width)
