@@ -297,11 +297,13 @@ def test_driver_alone(tmp_path):
 
 def test_a_board_brings_its_engine(tmp_path):
     pytest.importorskip("amaranth_boards", reason="needs the definitions of boards: extra boards")
+    from matloom_rtl.board.definition import load_board
+
     result = matloom(NETWORK, "--board", "ulx3s-85f", "-o", tmp_path / "out")
     assert result.exit_code == 0, result.output
     text = (tmp_path / "out" / "src" / "digits.h").read_text()
-    # Its system on chip has `nano`.
-    plain = matloom(NETWORK, "--config", "nano", "-o", tmp_path / "plain")
+    engine = load_board("ulx3s-85f").with_processor().config
+    plain = matloom(NETWORK, "--config", engine, "-o", tmp_path / "plain")
     assert plain.exit_code == 0
     digest = re.compile("configuration (0x[0-9a-f]{8})")
     other = (tmp_path / "plain" / "src" / "digits.h").read_text()

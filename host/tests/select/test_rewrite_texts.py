@@ -30,6 +30,7 @@ from matloom.select.rewrites.padded_sums import padded_sums
 from matloom.select.rewrites.pooled_results import pooled_results
 from matloom.select.rewrites.read_parts import read_parts
 from matloom.select.rewrites.rescaled_maxima import rescaled_maxima
+from matloom.select.rewrites.result_sums import result_sums
 from matloom.select.rewrites.scaled_maxima import scaled_maxima
 from matloom.select.rewrites.stage_passes import STAGE_PASSES
 from matloom.select.rewrites.staged_run import StagedRun
@@ -265,6 +266,20 @@ def test_post_writes_maxima_of_what_a_convolution_makes():
     ]
 
 
+def test_post_adds_another_tensor_to_the_results_of_a_layer():
+    network = Network()
+    image = network.input("x", (1, 2, 4, 16), "int8", SCALE)
+    first = network.convolution(image, 16, "first")
+    third = network.convolution(network.convolution(first, 16, "second"), 16, "third")
+    made = network.add(Op.ADD, [third, first], Arithmetic(), quantisation=SCALE, name="y")
+    lines = changed(result_sums, staged(network.graph(made)))
+    made = "1 x 2 x 4 x 16 bytes, i8xi8, looked up in a table"
+    assert [line for line in lines if line.startswith("+")] == [
+        "+ 2 CONV_2D third: nothing",
+        f"+ CONV_2D_2: y = second, first; LoopNest of 1 steps, 1 output blocks, {made}",
+    ]
+
+
 def test_post_reads_a_part_of_a_tensor_where_it_lies():
     network = Network()
     image = network.input("x", (1, 2, 4, 16), "int8", SCALE)
@@ -289,6 +304,7 @@ def test_each_stage_pass_has_an_example():
         fuse_tables,
         copy_tables,
         pooled_results,
+        result_sums,
         read_parts,
         elide_copies,
         elide_panel_copies,
