@@ -24,6 +24,7 @@ from matloom.ir.graph import Graph, Node, Op, Quantisation, Tensor
 from matloom.kernels.interpreter import interpret
 from matloom.tools.emit_c import EmitError, emit_c, write_c
 from matloom.verification.random_operators import Instances
+from support.oracles import micro
 from support.quantised_onnx import QuantisedFile, expected
 
 #: Runs a network for each of its inputs on standard input.
@@ -204,48 +205,36 @@ TABLES = {
 }
 
 
+def check_all_integers(graph, dtype, distinct, build, tmp_path):
+    """Compare all inputs of a function, which has more than `distinct` results, with Micro."""
+    limits = np.iinfo(dtype)
+    every = np.arange(limits.min, limits.max + 1).astype(dtype)[np.newaxis]
+    (wanted,) = micro(write_tflite(graph), [every], 1)
+    assert len(np.unique(wanted)) > distinct
+    program = compile_network(graph, "nano", check="none")
+    assert [step.kind for step in program.steps] == ["host"]
+    assert run(build, tmp_path, program, every.tobytes()) == wanted.tobytes()
+
+
 @pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("op", TABLES)
 @pytest.mark.parametrize(("scale", "zero"), [(0.047, 3), (0.011, -128)])
 def test_tables_are_those_of_tflite_micro(op, scale, zero, build, tmp_path):
-    """Compare all bytes; the kernel itself is derived from our own definitions."""
-    runtime = pytest.importorskip(
-        "tflite_micro.python.tflite_micro.runtime", reason="tflite-micro is not installed"
-    )
+    """The kernel itself is derived from our own definitions."""
     attributes, made_scale, made_zero = TABLES[op]
     given = tensor("x", (1, 256), "int8", scale, zero)
     graph = one_node(op, attributes, given, tensor("y", (1, 256), "int8", made_scale, made_zero))
-    every = np.arange(-128, 128).astype(np.int8).reshape(1, 256)
-    interpreter = runtime.Interpreter.from_bytes(write_tflite(graph))
-    interpreter.set_input(every, 0)
-    interpreter.invoke()
-    wanted = interpreter.get_output(0)
-    assert len(np.unique(wanted)) > 20
-    program = compile_network(graph, "nano", check="none")
-    assert [step.kind for step in program.steps] == ["host"]
-    assert run(build, tmp_path, program, every.tobytes()) == wanted.tobytes()
+    check_all_integers(graph, np.int8, 20, build, tmp_path)
 
 
 @pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("op", [Op.LOGISTIC, Op.TANH])
 @pytest.mark.parametrize("scale", [2**-12, 2**-11, 0.0061, 0.00003])
 def test_curves_are_those_of_tflite_micro(op, scale, build, tmp_path):
-    """Compare all words."""
-    runtime = pytest.importorskip(
-        "tflite_micro.python.tflite_micro.runtime", reason="tflite-micro is not installed"
-    )
     shape = (1, 2**16)
     made = tensor("y", shape, "int16", 2**-15, 0)
     graph = one_node(op, Attributes(), tensor("x", shape, "int16", scale, 0), made)
-    every = np.arange(-(2**15), 2**15).astype(np.int16).reshape(shape)
-    interpreter = runtime.Interpreter.from_bytes(write_tflite(graph), arena_size=2**20)
-    interpreter.set_input(every, 0)
-    interpreter.invoke()
-    wanted = interpreter.get_output(0)
-    assert len(np.unique(wanted)) > 1000
-    program = compile_network(graph, "nano", check="none")
-    assert [step.kind for step in program.steps] == ["host"]
-    assert run(build, tmp_path, program, every.tobytes()) == wanted.tobytes()
+    check_all_integers(graph, np.int16, 1000, build, tmp_path)
 
 
 def test_digits_on_the_chip(build, tmp_path):

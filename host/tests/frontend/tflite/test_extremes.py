@@ -8,7 +8,7 @@ import matloom
 from matloom import frontend
 from matloom.ir.graph import Op
 from matloom.kernels.interpreter import interpret
-from matloom.kernels.interpreters import LIBRARIES, Cut
+from support.oracles import micro
 
 CASES = {
     "image": ((2, 5, 6, 7), (1, 2)),
@@ -47,9 +47,7 @@ def test_equals_micro(name, case, keep):
     graph = frontend.load(file)
     assert Op.REFERENCE not in {node.op for node in graph.nodes}
     array = np.random.default_rng(4).integers(-128, 128, shape, np.int8)
-    (wanted,) = LIBRARIES["tflite-micro"](Cut(content=file, arena=10**5, inputs=1, outputs=1)).run(
-        [array]
-    )
+    (wanted,) = micro(file, [array], 1)
     assert np.array_equal(interpret(graph, {0: array})[graph.outputs[0]], wanted)
 
 

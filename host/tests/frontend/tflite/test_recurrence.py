@@ -11,9 +11,9 @@ import matloom
 from matloom import frontend
 from matloom.ir.graph import Op
 from matloom.kernels.interpreter import initial_state, interpret, next_state
-from matloom.kernels.interpreters import LIBRARIES, Cut
 from matloom.kernels.recurrence import logistic_of_words, tanh_of_words
 from matloom.program import EngineStep
+from support.oracles import micro, micro_session
 
 FORMS = {
     "usual": LstmFile(),
@@ -33,25 +33,18 @@ OTHERS = {
 }
 
 
-def micro(content):
-    """Return a function that runs a file of one operator on TensorFlow Lite Micro."""
-    pytest.importorskip("tflite_micro", reason="tflite-micro is not installed")
-    library = LIBRARIES["tflite-micro"](Cut(content=content, arena=10**6, inputs=1, outputs=1))
-    return lambda array: library.run([array])[0]
-
-
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("seed", range(2))
 def test_equals_micro(form, seed):
     content = FORMS[form].content(seed)
     graph = frontend.load(content)
     assert Op.REFERENCE not in {node.op for node in graph.nodes}
-    random, run, state = np.random.default_rng(seed), micro(content), initial_state(graph)
+    random, run, state = np.random.default_rng(seed), micro_session(content), initial_state(graph)
     (given,), (made,) = graph.inputs, graph.outputs
     for _ in range(3):
         array = random.integers(-128, 128, graph.tensors[given].shape, np.int8)
         results = interpret(graph, {given: array, **state})
-        state, wanted = next_state(graph, results), run(array)
+        state, wanted = next_state(graph, results), run(array)[0]
         assert len(np.unique(wanted)) > 10
         assert np.array_equal(results[made], wanted)
 
@@ -63,7 +56,7 @@ def test_scales_are_multiplied_in_float64():
     array = np.random.default_rng(43).integers(-128, 128, (4, 25, 200), np.int8)
     graph = frontend.load(content)
     found = interpret(graph, {graph.inputs[0]: array})[graph.outputs[0]]
-    assert np.array_equal(found, micro(content)(array))
+    assert np.array_equal(found, micro(content, [array], 1)[0])
 
 
 @pytest.mark.parametrize("form", OTHERS)
@@ -76,30 +69,30 @@ def test_other_forms_are_an_interpreters(form):
 
 def test_the_engine_has_all_products():
     content = FORMS["batch first"].content(5)
-    graph, run = frontend.load(content), micro(content)
+    graph, run = frontend.load(content), micro_session(content)
     random = np.random.default_rng(5)
     with matloom.load(content, device="model", config="nano", check="none") as session:
         assert session.program.macs == session.program.engine_macs == 2 * 4 * 28 * (5 + 7)
         for _ in range(3):
             array = random.integers(-128, 128, graph.tensors[graph.inputs[0]].shape, np.int8)
-            assert np.array_equal(session.run(array), run(array))
+            assert np.array_equal(session.run(array), run(array)[0])
         session.reset()
-        assert np.array_equal(session.run(array), micro(content)(array))
+        assert np.array_equal(session.run(array), micro(content, [array], 1)[0])
 
 
 @pytest.mark.parametrize("form", ["usual", "batch first", "low limit", "narrow state"])
 def test_the_engine_has_whole_steps_with_products_and_curves_of_words(form):
     content = FORMS[form].content(5)
-    graph, run = frontend.load(content), micro(content)
+    graph, run = frontend.load(content), micro_session(content)
     random = np.random.default_rng(5)
     config = "nano+i16xi8+products=4+curves=1"
     with matloom.load(content, device="model", config=config, check="full") as session:
         assert [type(step) for step in session.program.steps] == [EngineStep]
         for _ in range(3):
             array = random.integers(-128, 128, graph.tensors[graph.inputs[0]].shape, np.int8)
-            assert np.array_equal(session.run(array), run(array))
+            assert np.array_equal(session.run(array), run(array)[0])
         session.reset()
-        assert np.array_equal(session.run(array), micro(content)(array))
+        assert np.array_equal(session.run(array), micro(content, [array], 1)[0])
 
 
 @pytest.mark.parametrize(
@@ -115,4 +108,5 @@ def test_functions_of_words(name, function):
     ]
     operator = FileOperator(name=name, inputs=(0,), outputs=(1,))
     network = FileNetwork(tensors=tuple(tensors), operators=(operator,), inputs=(0,), outputs=(1,))
-    assert np.array_equal(function(every.astype(np.int64)), micro(write_file(network))(every))
+    (wanted,) = micro(write_file(network), [every], 1)
+    assert np.array_equal(function(every.astype(np.int64)), wanted)

@@ -11,8 +11,8 @@ import matloom
 from matloom import frontend
 from matloom.ir.graph import Op
 from matloom.kernels.interpreter import initial_state, interpret, next_state
-from matloom.kernels.interpreters import LIBRARIES, Cut
 from matloom.program import EngineStep
+from support.oracles import micro, micro_session
 
 USUAL = SvdfFile()
 BYTES = replace(USUAL, state="int8", bits=8)
@@ -37,13 +37,6 @@ OTHERS = {
 CALLS = 8
 
 
-def micro(content):
-    """Return a function that runs a file of one operator on TensorFlow Lite Micro."""
-    pytest.importorskip("tflite_micro", reason="tflite-micro is not installed")
-    library = LIBRARIES["tflite-micro"](Cut(content=content, arena=10**6, inputs=1, outputs=1))
-    return lambda array: library.run([array])[0]
-
-
 def inputs(form, seed):
     """Return the inputs of consecutive calls."""
     shape = (CALLS, form.batch, form.depth)
@@ -56,11 +49,11 @@ def test_equals_micro(form, seed):
     content = FORMS[form].content(seed)
     graph = frontend.load(content)
     assert Op.REFERENCE not in {node.op for node in graph.nodes}
-    run, state, seen = micro(content), initial_state(graph), set()
+    run, state, seen = micro_session(content), initial_state(graph), set()
     (given,), (made,) = graph.inputs, graph.outputs
     for array in inputs(FORMS[form], seed):
         results = interpret(graph, {given: array, **state})
-        state, wanted = next_state(graph, results), run(array)
+        state, wanted = next_state(graph, results), run(array)[0]
         seen.update(wanted.ravel().tolist())
         assert np.array_equal(results[made], wanted)
     assert len(seen) > 20
@@ -97,7 +90,7 @@ def test_scales_are_multiplied_in_float64():
         content, array = revealed(random)
         graph = frontend.load(content)
         found = interpret(graph, {graph.inputs[0]: array, **initial_state(graph)})
-        assert np.array_equal(found[graph.outputs[0]], micro(content)(array))
+        assert np.array_equal(found[graph.outputs[0]], micro(content, [array], 1)[0])
 
 
 @pytest.mark.parametrize("form", OTHERS)
@@ -120,13 +113,13 @@ def test_other_forms_are_an_interpreters(form):
 def test_the_engine_has_all_of_it(config, form):
     """One command buffer a call, whose memory stays with the engine until a reset."""
     content = FORMS[form].content(5)
-    run, given = micro(content), inputs(FORMS[form], 5)
+    run, given = micro_session(content), inputs(FORMS[form], 5)
     with matloom.load(content, device="model", config=config, check="full") as session:
         assert [type(step) for step in session.program.steps] == [EngineStep]
         for array in given:
-            assert np.array_equal(session.run(array), run(array))
+            assert np.array_equal(session.run(array), run(array)[0])
         session.reset()
-        assert np.array_equal(session.run(given[0]), micro(content)(given[0]))
+        assert np.array_equal(session.run(given[0]), micro(content, [given[0]], 1)[0])
 
 
 @pytest.mark.slow
@@ -134,17 +127,17 @@ def test_the_engine_has_all_of_it(config, form):
 @pytest.mark.parametrize("form", ["usual", "bytes"])
 def test_on_the_simulated_chip(preset, form):
     content, config = FORMS[form].content(6), preset if form == "bytes" else f"{preset}+i16xi8"
-    run = micro(content)
+    run = micro_session(content)
     with matloom.load(content, device="rtl", config=config) as session:
         for array in inputs(FORMS[form], 6):
-            assert np.array_equal(session.run(array), run(array))
+            assert np.array_equal(session.run(array), run(array)[0])
 
 
 def test_an_engine_without_words_leaves_it_to_the_host():
     content = USUAL.content(7)
-    run = micro(content)
+    run = micro_session(content)
     with matloom.load(content, device="model", config="nano") as session:
         (row,) = [each for each in session.program.layers if each.operator == "DEPTHWISE_CONV_2D"]
         assert row.reason == "the engine is built with i8xi8, not i16xi8"
         for array in inputs(USUAL, 7):
-            assert np.array_equal(session.run(array), run(array))
+            assert np.array_equal(session.run(array), run(array)[0])
