@@ -27,7 +27,7 @@ def test_each_public_name_is_imported_for_type_checkers():
     for item in guarded.body:
         assert isinstance(item, ast.ImportFrom)
         for alias in item.names:
-            # Without `as`, a type checker takes the import for private.
+            # Type checkers export `import f as f`, but treat `import f` as private.
             assert alias.name == alias.asname
             homes[alias.name] = item.module
     modules = dict.fromkeys(matloom._MODULES, "matloom")

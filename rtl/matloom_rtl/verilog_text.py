@@ -11,10 +11,6 @@ from matloom_rtl.xilinx import vivado_interface
 
 __all__ = ["dress"]
 
-#: Fields that came after boards were routed, unset: without them, the Verilog of these boards, and
-#: with it what is kept of their synthesis, stays the same.
-_UNSET = {"transposed_weights": 0}
-
 
 def dress(text: str, top: str, config: Config, ports: list[dict], units: dict[str, type]) -> str:
     """Return the Verilog with a header, grouped ports, and waivers for Verilator."""
@@ -32,8 +28,7 @@ def _comment(lines: list[str]) -> list[str]:
 
 
 def _header(top: str, config: Config, ports: list[dict]) -> list[str]:
-    fields = config.as_dict().items()
-    settings = " ".join(f"{name}={value}" for name, value in fields if _UNSET.get(name) != value)
+    settings = " ".join(f"{name}={value}" for name, value in config.as_dict().items())
     names = [port["name"] for _doc, members, _told in _groups(ports) for port in members]
     return [
         f"{top}: a Matloom matrix engine, generated. Do not edit.",

@@ -509,8 +509,9 @@ class Config:
     @property
     def has_result_sums(self) -> bool:
         """Whether POST adds bytes of another tensor to its results."""
-        each = self.tables == 1 and self.lanes == self.columns and self.table_row_bytes == 16
-        return bool(self.result_sums and each and self.has_addends)
+        # A table in each lane, whose rows have the four words of a sum.
+        fit = self.tables == 1 and self.lanes == self.columns and self.table_row_bytes == 16
+        return bool(self.result_sums and fit and self.has_addends)
 
     @property
     def has_word_products(self) -> bool:
@@ -527,16 +528,6 @@ class Config:
         """Values of POST's field `addend`: none, add, square the difference, add to results."""
         uses = (True, self.has_addends, self.has_squares, self.has_result_sums)
         return tuple(value for value, there in enumerate(uses) if there)
-
-    @property
-    def last_addend(self) -> int:
-        """Largest value of POST's field `addend`."""
-        return self.addends[-1]
-
-    @property
-    def apart_addends(self) -> tuple[int, ...] | None:
-        """Values of the field `addend` of POST if they are not consecutive, else None."""
-        return self.addends if self.last_addend >= len(self.addends) else None
 
     @property
     def has_words(self) -> bool:

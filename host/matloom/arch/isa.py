@@ -633,8 +633,7 @@ _POST = (
         "low 16 bits of the difference, as a signed number, are squared; 3: the accumulator makes "
         "a byte, and the tables make the sum of this and the source byte; 0 with `product`, with "
         "words and under FLOAT",
-        high="last_addend",
-        choices="apart_addends",
+        choices="addends",
         needs="has_addends",
     ),
     Field(

@@ -87,7 +87,7 @@ def _deviations() -> Iterator[tuple[int, int]]:
 def _table(factors: tuple[int, int], constant: int) -> NDArray[np.uint8]:
     """Return the table of two factors and a constant."""
     low = np.arange(ROWS)
-    # High bits are those of a signed byte.
+    # The high half of a byte has its sign.
     high = 16 * ((low ^ 8) - 8)
     words = [factor * part for factor in factors for part in (low, high)]
     words[0] = words[0] + constant

@@ -18,7 +18,7 @@ def real(tensor: Tensor, integers: Array) -> Array:
 def integers_of(tensor: Tensor, values: Array) -> Array:
     """Return real numbers as the integers of a tensor, rounded as QUANTIZE does.
 
-    Those of a tensor without a scale are returned unchanged.
+    If the tensor has no scale, the values are returned unchanged.
     """
     if tensor.quantisation is None:
         return values

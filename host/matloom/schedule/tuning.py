@@ -208,15 +208,15 @@ TABLE: dict[str, TuningConstant] = {
     ),
     "JOINT_SHARE": TuningConstant(
         unit="1 / scratchpad",
-        reason="Largest share of the scratchpad for results that several tiles store together: two "
-        "are on chip at a time, next to inputs and weights.",
+        reason="Share of the scratchpad that tiles with a common STORE may fill with their "
+        "results. Two such buffers are on chip at a time, next to inputs and weights.",
         chosen="decision 0043, mobilenetv2_160_035 at nano: an eighth takes 4,946,962 cycles, a "
         "sixteenth 4,922,306",
     ),
     "JOINT_BEATS": TuningConstant(
         unit="beats",
-        reason="Longest rows of results that tiles hold to store them together with those of the "
-        "next tiles. Longer ones are stored fast enough, and would leave less room for weights.",
+        reason="Tiles share a STORE if the rows of their results are no longer than this. Longer "
+        "rows are stored fast enough by themselves, and would leave less room for weights.",
         chosen="decision 0043, palm_detection_256 at nano: rows of three beats made its layers of "
         "128 channels 8 % slower",
     ),

@@ -72,9 +72,9 @@ def test_bytes_are_added_multiplied_or_squared_in_place():
     for values, config, sentence in (
         ({}, CONFIG, "POST.addend must be 0 in a configuration without has_addends, not 1"),
         ({"product": 1}, adds, "POST.addend must be 0 with a product, not 1"),
-        ({"addend": 2}, adds, "POST.addend must be 0 to 1, not 2"),
+        ({"addend": 2}, adds, "POST.addend must be one of 0, 1, not 2"),
         ({"addend": 2, "product": 1}, squares, "POST.addend must be 0 with a product, not 2"),
-        ({"addend": 3}, squares, "POST.addend must be 0 to 2, not 3"),
+        ({"addend": 3}, squares, "POST.addend must be one of 0, 1, 2, not 3"),
     ):
         assert illegal_field(Instruction(Opcode.POST, post | values), config) == sentence
 
@@ -84,7 +84,7 @@ def test_bytes_are_added_to_results_where_this_is_built():
     post = {**legal(Opcode.POST), "source": Source.SPAD, "addend": 3}
     assert not illegal_field(Instruction(Opcode.POST, post), sums)
     for values, config, sentence in (
-        ({}, Config(), "POST.addend must be 0 to 1, not 3"),
+        ({}, Config(), "POST.addend must be one of 0, 1, not 3"),
         ({"addend": 2}, sums, "POST.addend must be one of 0, 1, 3, not 2"),
         ({"source": 0}, sums, "POST.source must be 1 with addend 3, not 0"),
         ({"destination": 1}, sums, "POST.destination must be 0 with addend 3, not 1"),

@@ -1,4 +1,4 @@
-"""TRANSPOSEs of matrices become part of the products that read them."""
+"""TRANSPOSE of an operand becomes a flag of the product that reads it."""
 
 import numpy as np
 import pytest

@@ -16,7 +16,6 @@ OTHERS = {
     *("choices.policies._SHARE_OF_SHAPES", "choices.policies._SHARE_SPILLED"),
     *("commands.dependencies._NEVER", "commands.dependencies._DRAM_LINE"),
     *("memory.allocator._SHORT", "memory.allocator._FEW", "memory.external._ARENA_LIMIT"),
-    "memory.early_fills._FILL",
     *("memory.live_ranges._LEVEL_BITS", "memory.placing._GROUP", "memory.placing._AROUND"),
     *(
         "tiling.array._FEW",

@@ -230,7 +230,11 @@ class Reader(wiring.Component):
         m.d.comb += [
             products.zero.eq(self.command.factor_zero),
             *([products.adds.eq(self.command.addend[0])] if self._config.has_addends else []),
-            *([products.squares.eq(self._squares())] if self._config.has_squares else []),
+            *(
+                [products.squares.eq(self.command.addend == Addend.SQUARE)]
+                if self._config.has_squares
+                else []
+            ),
             *([products.words.eq(self.command.words)] if self._config.has_word_products else []),
             products.sums_arrived.eq(acc_arrived & multiplies),
             products.sums.eq(self.acc.data),
@@ -247,18 +251,12 @@ class Reader(wiring.Component):
             ]
         return products
 
-    def _squares(self):
-        """Return whether the command squares differences."""
-        if self._config.has_result_sums:
-            return self.command.addend == Addend.SQUARE
-        return self.command.addend[1]
-
     def _multiplies(self):
         """Return whether the command's values are products, or sums with bytes."""
         command = self.command
         both = command.product
         if self._config.has_addends:
-            both |= command.addend.any() if self._config.last_addend > 1 else command.addend
+            both |= command.addend.any()
         return both & (command.source == Source.SPAD)
 
 

@@ -6,6 +6,9 @@ from collections import deque
 import pytest
 
 from matloom.arch.config import Config
+from matloom_rtl.post import reader
+from matloom_rtl.post.lane import Lane
+from matloom_rtl.post.products import Products
 from matloom_rtl.post.waiting_bytes import WaitingBytes
 from matloom_rtl.testing import simulate, with_reset
 
@@ -48,3 +51,9 @@ def test_vectors_come_in_order(seed, rate):
 
     simulate(wrapped, main, cycles=1000)
     assert takes > arrives or arrives == takes or most == WaitingBytes.PLACES
+
+
+def test_there_is_room_for_all_vectors_on_their_way():
+    """Those that are read ahead, and one in each stage of a lane."""
+    ahead = reader._READ_AHEAD + Products.LATENCY
+    assert ahead + Lane.LATENCY < WaitingBytes.PLACES

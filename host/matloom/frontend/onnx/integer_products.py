@@ -40,7 +40,7 @@ def split_zero_points(proto: Any) -> Any:
 
 
 def _split(model: Model, node: Any, number: int) -> list[Any]:
-    """Return the operators instead of a product; none if it stays as it is."""
+    """Return the operators that replace a product; none if it stays as it is."""
     from onnx import helper, numpy_helper
 
     if not _is_product(node):

@@ -54,10 +54,10 @@ def second_input(plan: Plan, number: int, stage: ArrayStage, part: ArrayTile, en
 def with_addend(
     plan: Plan, number: int, stage: ArrayStage, tile: ArrayTile, post: Fields
 ) -> Iterator[Fields]:
-    """Yield the fields of a POST of results, or of those that also add the second input to them.
+    """Yield a POST of results, or the POSTs that also add the second input to them.
 
-    A POST has one step between positions. Where those of the results and of the second input
-    differ, positions are rows.
+    POST has a single field for the step between positions. If the second input has another step
+    than the results, each position becomes a row, since rows have a step on either side.
     """
     if not stage.adds_results:
         yield post
@@ -65,13 +65,13 @@ def with_addend(
     other = second_input(plan, number, stage, tile, post["acc_addr"])
     names = ("source_addr", "source_pitch")
     added = {**post, "source": Source.SPAD, **{name: other[name] for name in names}}
-    together, apart, width = post["x_step"], other["x_step"], post["width"]
-    if together == apart or width == 1:
+    written, read, width = post["x_step"], other["x_step"], post["width"]
+    if written == read or width == 1:
         yield added
         return
-    rows = {"width": 1, "source_pitch": apart, "dest_pitch": together}
-    even = (added["dest_pitch"], added["source_pitch"]) == (width * together, width * apart)
-    if even or post["height"] == 1:
+    rows = {"width": 1, "source_pitch": read, "dest_pitch": written}
+    gapless = (added["dest_pitch"], added["source_pitch"]) == (width * written, width * read)
+    if gapless or post["height"] == 1:
         yield {**added, **rows, "height": width * post["height"]}
         return
     last = post["oc_blocks"] - 1

@@ -1,13 +1,12 @@
 """Chooses the tile before which POST fills tables of exponentials, and of sums of results."""
 
 from matloom.arch.config import Config
+from matloom.arch.isa import Source
+from matloom.arch.post_latency import post_latency
 from matloom.arch.softmax_cycles import fill_cycles
 from matloom.schedule.plan import Plan
 from matloom.schedule.segment import Segment
 from matloom.select.stage import Stage
-
-#: Cycles of a POST that fills a table of bytes, besides its rows.
-_FILL = 29
 
 
 def early_fills(segment: Segment, plan: Plan) -> dict[int, int]:
@@ -46,7 +45,9 @@ def _covers(segment: Segment, plan: Plan, number: int, fill: int) -> bool:
 
 def _cycles(stage: Stage, config: Config) -> int:
     """Return the cycles in which POST fills the table of a stage."""
-    return fill_cycles(config) if stage.whole_rows else config.table_rows + _FILL
+    if stage.whole_rows:
+        return fill_cycles(config)
+    return config.table_rows + post_latency({"source": Source.SPAD}) + config.acc_update_latency
 
 
 def _uses_same(before: Stage, stage: Stage) -> bool:

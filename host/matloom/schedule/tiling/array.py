@@ -244,7 +244,7 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
         return stored_together(self.stage, self.tiles, self.made_bytes, self.config)
 
     def staged_results(self, tiles: range) -> list[Staged]:
-        """Return the results of staged tiles that share a buffer, for each limb."""
+        """Return what STORE reads from the buffer that tiles share, for each limb."""
         return joint_results(self.stage, self.tiles[tiles.start : tiles.stop])
 
     def staged_writes(self, number: int, tiles: range) -> Iterator[Write]:

@@ -128,7 +128,7 @@ class BaseTiling(ABC, Generic[_Stage, _Tile]):
 
     @abstractmethod
     def staged_results(self, tiles: range) -> list[Staged]:
-        """Return the results of staged tiles that share a buffer."""
+        """Return what STORE reads from the buffer that tiles share."""
 
     def ends_in_blocks(self, number: int) -> bool:
         """Return whether a tile completes some blocks of the last rows but not all."""

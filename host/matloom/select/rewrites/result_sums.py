@@ -65,7 +65,7 @@ def _adds_tensors(stage: Stage) -> bool:
     if not isinstance(stage, VectorStage) or stage.table is not None:
         return False
     plain = not (stage.period or stage.starts) and stage.narrow is None
-    return plain and stage.element_bytes == 1 and len(set(stage.inputs)) == 2  # noqa: PLR2004
+    return plain and stage.element_bytes == 1 and len(set(stage.inputs)) > 1
 
 
 def _makes_results(stage: Stage | None) -> bool:

@@ -30,7 +30,7 @@ def model(nodes, given, made, constants):
 
 
 def dynamic(shape, columns, dtype=np.int8, zero=None, layers=1):
-    """Return a network of dense layers, quantised dynamically by `onnxruntime.quantization`."""
+    """Return dense layers that `onnxruntime.quantization` has quantised dynamically."""
     from onnx import TensorProto
     from onnx.helper import make_node
 

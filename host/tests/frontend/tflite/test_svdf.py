@@ -1,4 +1,4 @@
-"""SVDFs of int8: their nodes against TensorFlow Lite Micro's kernel, over calls that keep state."""
+"""SVDF of int8, written out, equals TensorFlow Lite Micro's kernel in consecutive calls."""
 
 from dataclasses import replace
 

@@ -172,9 +172,10 @@ def _transposed_claim(m: Module, unit: Loader, rows: _Rows) -> None:
     """Claim that a row reaches the array as a column if its command's tiles are transposed."""
     there, transposed = rows.reads, rows.transposed[0]
     for cycle in range(SPAD_READ_LATENCY + 1):
-        row, then = Signal(name=f"either_{cycle}"), Signal(name=f"across_{cycle}")
-        m.d.sync += [row.eq(there), then.eq(transposed)]
-        there, transposed = row, then
+        row_then = Signal(name=f"any_row_{cycle}")
+        transposed_then = Signal(name=f"transposed_{cycle}")
+        m.d.sync += [row_then.eq(there), transposed_then.eq(transposed)]
+        there, transposed = row_then, transposed_then
     m.d.comb += [
         implies(there, unit.weight_transposed == transposed),
         Cover(rows.end & there & unit.weight_transposed),

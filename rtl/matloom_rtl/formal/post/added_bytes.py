@@ -1,4 +1,4 @@
-"""Results to which POST adds bytes of another tensor: the bytes that wait the longest."""
+"""Bytes of another tensor that POST adds to results: the oldest ones that wait."""
 
 from amaranth.hdl import Assert, Module
 
@@ -11,7 +11,7 @@ __all__ = ["adds_bytes"]
 
 
 def adds_bytes(m: Module, unit: Lanes, beats, parts: dict) -> None:
-    """Claim that results are added to the bytes that wait the longest, which are then taken."""
+    """Claim that the oldest waiting bytes are added to the results that leave, and then taken."""
     adds, tables, waiting = unit.command.addend == Addend.RESULT, parts["tables"], parts["waiting"]
     m.d.comb += [
         Assert((waiting.arrives == unit.bytes_arrive) & (waiting.arriving == unit.bytes)),

@@ -30,7 +30,7 @@ _DENSE = FullyConnected(keep_num_dims=True)
 
 
 def _recurrence(values: FloatValues, node: FileNode) -> None:
-    """Convert LSTM, GRU or RNN."""
+    """Write an LSTM, GRU or RNN out as simple operators, step by step."""
     order, sequences = _ORDERS[int(node.options.get("layout", 0))]
     number = values.in_order(node.source, order)
     _check(values, node, values.builder.tensors[number].shape[0])
@@ -198,7 +198,7 @@ class _Kind:
         return self._add(self._functions[function], [number])
 
     def _gate(self, gates: int, first: int, count: int = 1) -> int:
-        """Return neighbouring gates of several."""
+        """Return `count` gates from `first` on, out of the sums of all."""
         return _part(self._values, gates, 2, first * self._cells, count * self._cells)
 
 
