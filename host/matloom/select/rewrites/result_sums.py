@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import replace
+from typing import TypeGuard
 
 import numpy as np
 
@@ -29,19 +30,17 @@ def result_sums(staged: StagedRun) -> StagedRun:
             continue
         if group[0].output in filled:
             continue
-        for name in sorted(group[0].inputs, key=lambda name: -places.get(name, -1)):
-            if name not in places or name in staged.kept:
-                continue
-            *first, maker = groups[places[name]] or (None,)
+        inputs = [name for name in group[0].inputs if name in places and name not in staged.kept]
+        for name in sorted(inputs, key=lambda name: -places[name]):
+            *before, maker = groups[places[name]]
             if not (readers[name] == producers[name] == 1 and _makes_results(maker)):
                 continue
-            assert isinstance(maker, ArrayStage)
             if not set(maker.inputs).isdisjoint(group[0].inputs):
                 # It would read two ranges of the same tensor.
                 continue
             summed = _with_sum(staged, node, maker, group[0])
             if summed is not None:
-                groups[places[name]] = tuple(each for each in first if each is not None)
+                groups[places[name]] = tuple(before)
                 groups[at] = (summed,)
                 break
     return staged if groups == list(staged.stages) else staged.with_stages(groups)
@@ -68,7 +67,7 @@ def _adds_tensors(stage: Stage) -> bool:
     return plain and stage.element_bytes == 1 and len(set(stage.inputs)) > 1
 
 
-def _makes_results(stage: Stage | None) -> bool:
+def _makes_results(stage: Stage) -> TypeGuard[ArrayStage]:
     """Return whether POST can add bytes to the results of a stage."""
     if not isinstance(stage, ArrayStage) or stage.accumulator_post is not None:
         return False
