@@ -46,7 +46,9 @@ class Confirmation:
     ) -> list[ExploredPoint]:
         """Return points with measurements added to `measured`."""
         known = self._read()
-        texts = [each.text for each in points if self._key(each.text) not in known]
+        # The smallest engines first: an interrupted run has then measured most of them.
+        by_size = sorted(points, key=lambda point: point.tables)
+        texts = [each.text for each in by_size if self._key(each.text) not in known]
         done = len(points) - len(texts)
         note(done)
         with self.journal.open("a", encoding="utf-8") as journal:
