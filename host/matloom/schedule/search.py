@@ -146,6 +146,8 @@ class _Decisions:
         if options.tiling_seed is not None or options.plain or not options.effort:
             return self._first(segment, Candidate()), None
         tried = candidates(segment, effort=options.effort)
+        if len(tried) == 1 and self._takes_long(segment, tried[0]):
+            return self._first(segment, tried[0]), None
         whole = options.effort > 1 or is_large(segment)
         start = segment if whole else segment.first_stages(tuning.STAGES_TRIED)
         space = [self._first(start, each) for each in tried]
@@ -161,6 +163,11 @@ class _Decisions:
         chosen = found[best]
         assert isinstance(chosen, Scheduled)
         return self._first(segment, tried[best]), chosen if start is segment else None
+
+    def _takes_long(self, segment: Segment, start: Candidate) -> bool:
+        """Return whether a plan is too long to be emitted twice, for a comparison of banks."""
+        plan = fitting_plan(segment, self._first(segment, start), self.cache)
+        return isinstance(plan, Plan) and len(plan.slots) > tuning.VERY_LONG_SLOTS
 
     def _strips(self, segment: Segment, params: ScheduleParams) -> tuple[ScheduleParams, float]:
         """Return the choices with strips, and their estimated cycles relative to those without."""

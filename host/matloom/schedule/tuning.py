@@ -85,6 +85,7 @@ BUSY = 0.85
 ATTEMPTS = 400
 MANY_SLOTS = 8000
 LONG_SLOTS = 2000
+VERY_LONG_SLOTS = 50_000
 
 TABLE: dict[str, TuningConstant] = {
     "CHUNK_BYTES": TuningConstant(
@@ -352,6 +353,12 @@ TABLE: dict[str, TuningConstant] = {
         unit="slots",
         reason="Size from which different banks are used if they fit, without a comparison.",
         chosen="decision 0043: palm_detection_256 (3,549 slots) compiles in 2.3 s instead of 3.2",
+    ),
+    "VERY_LONG_SLOTS": TuningConstant(
+        unit="slots",
+        reason="Size from which the only start of a search is not emitted by itself.",
+        chosen="decision 0043: bisenetv2_256 (103,143 slots) compiles in 47 s instead of 59",
+        sensitivity="2,000 slots: yolo_person_detect at nano takes 3.5 % more cycles",
     ),
 }
 

@@ -32,3 +32,19 @@ def test_a_long_plan_is_emitted_only_with_banks_apart():
             exact_programs(graph, SMALL, (None,))
         known[slots] = run.scheduled.plan.policy.avoid_conflicts
     assert known == {1 << 20: False, 1: True}
+
+
+def test_a_very_long_plan_without_alternatives_is_emitted_only_once():
+    chain = Chain((1, 40, 40, 8), seed=1).convolve(24).convolve(24, 3).convolve(8)
+    graph = chain.convolve(64, 3).convolve(128, 3).graph()
+    known = {}
+    for slots in (1 << 20, 1):
+        constants = {"VERY_LONG_SLOTS": slots, "LONG_SLOTS": 1, "BANK_WAITS": 1.0, "FEW_STAGES": 1}
+        with tuning.override(constants):
+            job = Job(config=SMALL, options=CompileOptions(tuned=False))
+            (run,) = run_phases(graph, job, "schedule").values["schedule"].runs
+            exact_programs(graph, SMALL, (None,))
+        assert run.scheduled.plan.policy.over_inputs
+        starts = [each for each in run.scheduled.tried if each.decision.startswith("start")]
+        known[slots] = (len(starts), run.scheduled.plan.policy.avoid_conflicts)
+    assert known == {1 << 20: (1, False), 1: (0, True)}
