@@ -218,7 +218,8 @@ class Machine:
         return biases + _POST_SCALE * values.get("channel_scale", 0)
 
     def _post_duration(self, values: dict[str, int]) -> int:
-        return self.post_cycles(values) + post_latency(values) + self._update_latency
+        latency = post_latency(values, self.config) + self._update_latency
+        return self.post_cycles(values) + latency
 
     @cached_property
     def offset_period(self) -> int:

@@ -5,6 +5,8 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from matloom.arch.config import Config
+from matloom.arch.post_latency import maxima_latency
+from matloom_rtl.arith.stages import register
 
 
 class Maxima(wiring.Component):
@@ -13,24 +15,28 @@ class Maxima(wiring.Component):
     Only while `pools`; else results pass unchanged. A command that pools makes a multiple of four
     vectors.
 
-    Latency: none; the first three results of a group are kept. Throughput: one beat per cycle.
-    Never stalls. Reset forgets the results that are kept.
+    Latency: while `pools`, `maxima_latency` cycles; results that pass unchanged take none. The one
+    cycle is a register of each lane's byte, so that reading a table in block RAM and comparing are
+    not one path. The first three results of a group are kept. Throughput: one beat per cycle. Never
+    stalls: a beat in a register moves on in the next cycle, whether another follows or not. Reset
+    forgets the results that are kept or in a register.
 
     Members
     -------
     pools: in
-        Constant from the first result of a command to the last.
+        Constant from the first result of a command to the last that leaves.
     emerges, results: in
         One-hot: the beat of a vector whose results are valid; 32 bits per lane.
     kept: out
-        The last beat of a vector that is kept: it needs no place in a queue.
+        The last beat of a vector that is kept arrives: it needs no place in a queue.
     maxima_emerge, maxima: out
-        Like `emerges` and `results`, for the maxima.
+        Like `emerges` and `results`, for the maxima. While `pools`, only their bytes are defined.
     """
 
     def __init__(self, config: Config):
         self._config = config
         self._beats = config.columns // config.lanes
+        self._registered = maxima_latency(config) > 0
         results = data.ArrayLayout(32, config.lanes)
         super().__init__(
             {
@@ -50,30 +56,47 @@ class Maxima(wiring.Component):
         passes = last | ~self.pools
         with m.If(self.emerges[-1] & self.pools):
             m.d.sync += number.eq(number + 1)
+        emerges, first, leaving = self.emerges, number == 0, Mux(passes, self.emerges, 0)
+        if self._registered:
+            emerges, first, leaving = self._register(m, first, last)
         m.d.comb += [
             self.kept.eq(self.emerges[-1] & ~passes),
-            self.maxima_emerge.eq(Mux(passes, self.emerges, 0)),
+            self.maxima_emerge.eq(leaving),
         ]
         for lane in range(self._config.lanes):
             byte = self.results[lane][:8]
-            larger = self._larger(m, lane, byte, number == 0)
+            compared = register(m, byte, f"byte_{lane}") if self._registered else byte
+            larger = self._larger(m, lane, compared, (emerges, first))
             chosen = Mux(self.pools, larger, byte)
             m.d.comb += self.maxima[lane].eq(self.results[lane])
             m.d.comb += self.maxima[lane][:8].eq(chosen)
         return m
 
-    def _larger(self, m: Module, lane: int, byte, first):
-        """Return the larger one of a lane's byte and what is kept of its column; keep it."""
+    def _register(self, m: Module, first, last):
+        """Return what belongs to the registered bytes: their beat, whether first, and if shown."""
+        emerged = Signal.like(self.emerges)
+        # Beats of a command that does not pool have been shown already.
+        m.d.sync += emerged.eq(Mux(self.pools, self.emerges, 0))
+        first, last = register(m, first, "first"), register(m, last, "last")
+        maxima = Mux(last, emerged, 0)
+        return emerged, first, Mux(self.pools, maxima, self.emerges)
+
+    def _larger(self, m: Module, lane: int, byte, of_group):
+        """Return the larger one of a lane's byte and what is kept of its column; keep it.
+
+        `of_group`: the beat, and whether it belongs to the first vector of a group.
+        """
+        emerges, first = of_group
         held = [
             Signal(8, name=f"held_{lane}_{beat}", reset_less=True) for beat in range(self._beats)
         ]
         before = held[0]
         for beat in range(1, self._beats):
-            before = Mux(self.emerges[beat], held[beat], before)
+            before = Mux(emerges[beat], held[beat], before)
         larger = Signal(8, name=f"larger_{lane}")
         is_larger = first | (byte.as_signed() > before.as_signed())
         m.d.comb += larger.eq(Mux(is_larger, byte, before))
         for beat in range(self._beats):
-            with m.If(self.emerges[beat]):
+            with m.If(emerges[beat]):
                 m.d.sync += held[beat].eq(larger)
         return larger

@@ -43,8 +43,8 @@ class Post(wiring.Component):
     instruction as soon as `fetch` allows.
 
     Latency: the sum of parameters (4 to 19 cycles, if not prefetched), source (4 or 8), products
-    (2), lanes (13), tables (1 or 2), curves (5), and splitting results (1). `done` comes when the
-    last write is visible.
+    (2), lanes (13), tables (1 or 2), curves (5), maxima (`maxima_latency`), and splitting results
+    (1). `done` comes when the last write is visible.
     Throughput: one vector per ``columns / lanes`` cycles, with one idle cycle between blocks, or
     more if a block is shorter than the fetch of the next one's parameters. Instructions do not
     overlap, except for their parameters.

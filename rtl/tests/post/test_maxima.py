@@ -1,4 +1,4 @@
-"""Maxima, compared with NumPy: groups of four vectors, plain vectors in between, reset."""
+"""Maxima, compared with NumPy: groups of four vectors, plain ones in between; cycles; reset."""
 
 import random
 
@@ -6,12 +6,15 @@ import numpy as np
 import pytest
 
 from matloom.arch.config import Config
+from matloom.arch.post_latency import maxima_latency
 from matloom_rtl.post.maxima import Maxima
 from matloom_rtl.testing import simulate, with_reset
 
 CONFIGS = {
     "a beat a vector": Config(rows=8, columns=8, broadcast_group=8, lanes=8, pooling=1),
     "four beats": Config(rows=4, columns=4, broadcast_group=4, lanes=1, pooling=1),
+    "a beat a vector, registered": Config(rows=8, columns=8, lanes=8, tables=2, pooling=1),
+    "four beats, registered": Config(rows=4, columns=4, lanes=1, tables=2, pooling=1),
 }
 
 
@@ -30,52 +33,67 @@ def maxima_of(words):
 
 
 def run(config, commands, *, gaps, seed, reset_at=None):
-    """Feed (pools, words) one after another; return what leaves, and the number kept."""
+    """Feed (pools, words) one after another; return what leaves, and the number kept.
+
+    Each beat that leaves must be the one that entered `maxima_latency` cycles before, or in this
+    cycle if the command does not pool. After `reset_at` beats of a command that pools, a reset.
+    """
     dut, chance = Maxima(config), random.Random(seed)
     wrapped, reset = with_reset(dut)
-    beats, lanes, found, kept = config.columns // config.lanes, config.lanes, [], 0
+    beats, lanes, found, kept = config.columns // config.lanes, config.lanes, [], []
+    #: The beats that entered in this cycle and in those before.
+    entered = [0] * (1 + maxima_latency(config))
 
-    async def beat(ctx, words, number):
-        nonlocal kept
-        while chance.random() < gaps:
-            ctx.set(dut.emerges, 0)
-            await ctx.tick()
-        ctx.set(dut.emerges, 1 << number)
-        for lane in range(lanes):
-            ctx.set(dut.results[lane], int(words[number * lanes + lane]))
+    async def cycle(ctx, pools, one_hot):
+        """Spend a cycle, in which a beat enters or none, whose results are noise."""
+        if not one_hot:
+            for lane in range(lanes):
+                ctx.set(dut.results[lane], chance.getrandbits(32))
+        ctx.set(dut.emerges, one_hot)
+        entered.insert(0, one_hot)
+        entered.pop()
         shown = ctx.get(dut.maxima_emerge)
-        kept += ctx.get(dut.kept)
-        assert shown in (0, 1 << number)
+        assert shown in (0, entered[-1 if pools else 0])
+        kept.append(ctx.get(dut.kept))
         if shown:
             found.extend(ctx.get(dut.maxima[lane]) for lane in range(lanes))
         await ctx.tick()
         ctx.set(dut.emerges, 0)
 
+    async def feed(ctx, pools, every, leave_out=0):
+        ctx.set(dut.pools, pools)
+        numbers = [(words, number) for words in every for number in range(beats)]
+        for words, number in numbers[: len(numbers) - leave_out]:
+            while chance.random() < gaps:
+                await cycle(ctx, pools, 0)
+            for lane in range(lanes):
+                ctx.set(dut.results[lane], int(words[number * lanes + lane]))
+            await cycle(ctx, pools, 1 << number)
+
     async def main(ctx):
-        nonlocal kept
         if reset_at is not None:
-            ctx.set(dut.pools, 1)
-            for words in vectors(seed + 1, reset_at, config.columns):
-                for number in range(beats):
-                    await beat(ctx, words, number)
+            words = vectors(seed + 1, -(-reset_at // beats), config.columns)
+            await feed(ctx, 1, words, leave_out=-reset_at % beats)
             ctx.set(reset, 1)
             await ctx.tick()
             ctx.set(reset, 0)
+            assert not ctx.get(dut.maxima_emerge)
             found.clear()
-            kept = 0
+            kept.clear()
+            entered[:] = [0] * len(entered)
         for pools, every in commands:
-            ctx.set(dut.pools, pools)
-            for words in every:
-                for number in range(beats):
-                    await beat(ctx, words, number)
+            await feed(ctx, pools, every)
+            # A command lasts until its results have left.
+            for _ in range(maxima_latency(config) if pools else 0):
+                await cycle(ctx, pools, 0)
 
     simulate(wrapped, main, cycles=20000)
-    return np.reshape(found, (-1, config.columns)), kept
+    return np.reshape(found, (-1, config.columns)), sum(kept)
 
 
 @pytest.mark.parametrize("name", CONFIGS)
 @pytest.mark.parametrize("gaps", [0.0, 0.5])
-@pytest.mark.parametrize("reset_at", [None, 1, 2, 3])
+@pytest.mark.parametrize("reset_at", [None, 1, 2, 3, 4, 9, 16])
 def test_the_fourth_result_has_the_largest_bytes(seed, name, gaps, reset_at):
     config = CONFIGS[name]
     pooled = [vectors(seed + number, 4 * number, config.columns) for number in (1, 3)]

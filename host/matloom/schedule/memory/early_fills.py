@@ -47,7 +47,8 @@ def _cycles(stage: Stage, config: Config) -> int:
     """Return the cycles in which POST fills the table of a stage."""
     if stage.whole_rows:
         return fill_cycles(config)
-    return config.table_rows + post_latency({"source": Source.SPAD}) + config.acc_update_latency
+    latency = post_latency({"source": Source.SPAD}, config) + config.acc_update_latency
+    return config.table_rows + latency
 
 
 def _uses_same(before: Stage, stage: Stage) -> bool:

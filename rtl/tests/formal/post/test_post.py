@@ -33,6 +33,7 @@ from matloom_rtl.post.writer import Writer
 NANO = load_config("nano")
 ROWS = load_config("nano+softmax=1")
 POOLS = load_config("nano+pooling=1")
+POOLS_REGISTERED = load_config("nano+tables=2+pooling=1")
 WORDS = load_config("nano+i16xi8+tables=1")
 WORD_PRODUCTS = load_config("nano+i16xi8+products=4")
 RESULT_SUMS = load_config("nano+columns=16+lanes=16+tables=1+products=2+result_sums=1")
@@ -81,6 +82,10 @@ def pooled_lanes(component=Lanes):
 
 def pooled_maxima(component=Maxima):
     return maxima(component(POOLS))
+
+
+def registered_maxima(component=Maxima):
+    return maxima(component(POOLS_REGISTERED))
 
 
 def row_order(component=Softmax):
@@ -209,8 +214,20 @@ MUTANTS = {
         *(pooled_maxima, 16),
     ),
     "a beat is compared with another column's": (
-        *(Maxima, ("Mux(self.emerges[beat], held[beat], before)", "before")),
+        *(Maxima, ("Mux(emerges[beat], held[beat], before)", "before")),
         *(pooled_maxima, 10),
+    ),
+    "what leaves is the first of a group": (
+        *(Maxima, ("Mux(last, emerged, 0)", "Mux(first, emerged, 0)")),
+        *(registered_maxima, 16),
+    ),
+    "a byte is compared before its register": (
+        *(Maxima, ("lane, compared, (", "lane, byte, (")),
+        *(registered_maxima, 16),
+    ),
+    "a result that passed unchanged leaves again": (
+        *(Maxima, ("Mux(self.pools, self.emerges, 0)", "self.emerges")),
+        *(registered_maxima, 8),
     ),
     "a row begins with the largest byte of the one before": (
         *(Softmax, ("here.first | (found > before)", "found > before")),
@@ -352,7 +369,7 @@ def test_mutants_are_not_proven(refuted, mutated, name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("claim", [pooled_walk, pooled_lanes, pooled_maxima])
+@pytest.mark.parametrize("claim", [pooled_walk, pooled_lanes, pooled_maxima, registered_maxima])
 def test_maxima_are_proven(prove, claim):
     """No preset of the report pools at so small a size."""
     assert prove(claim, depth=3, cover_depth=30).verdict == PROVEN
