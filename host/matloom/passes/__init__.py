@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from matloom.ir.graph import Graph
 from matloom.ir.verify import verify
+from matloom.passes.clip_windows import clip_windows
 from matloom.passes.combine_moves import combine_moves
 from matloom.passes.drop_identities import drop_identities
 from matloom.passes.drop_unused import drop_unused
@@ -21,6 +22,7 @@ __all__ = ["PASSES", "run_passes"]
 PASSES: tuple[Callable[[Graph], Graph], ...] = (
     tabulate,
     fuse_padding,
+    clip_windows,
     drop_identities,
     fold_transposes,
     combine_moves,

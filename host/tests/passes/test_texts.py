@@ -10,6 +10,7 @@ from matloom.ir.attributes import (
     FullyConnected,
     Pad,
     Padding,
+    Pool2D,
     Slice,
     Transpose,
 )
@@ -17,6 +18,7 @@ from matloom.ir.builder import GraphBuilder
 from matloom.ir.graph import Op, Quantisation
 from matloom.ir.text import to_text
 from matloom.passes import PASSES
+from matloom.passes.clip_windows import clip_windows
 from matloom.passes.combine_moves import combine_moves
 from matloom.passes.drop_identities import drop_identities
 from matloom.passes.drop_unused import drop_unused
@@ -61,6 +63,12 @@ class Network(GraphBuilder):
 def of_fuse_padding():
     network = Network()
     return network.graph(network.convolution(network.padded(network.image()), 3))
+
+
+def of_clip_windows():
+    network = Network()
+    window = Pool2D(window=(11, 3), padding=Padding(top=5, bottom=5))
+    return network.graph(network.add(Op.MAX_POOL_2D, [network.image()], window))
 
 
 def of_drop_unused():
@@ -139,6 +147,15 @@ EXAMPLES = {
         [
             "- 1: %3:int8[1x4x4x3] = CONV_2D(%1:int8[1x6x6x2], #2:int8[3x3x3x2]) padding=0x0x0x0",
             "+ 1: %3:int8[1x4x4x3] = CONV_2D(%0:int8[1x4x4x2], #2:int8[3x3x3x2]) padding=1x1x1x1",
+        ],
+    ),
+    # Only the middle rows of the window meet the image.
+    "clip_windows": (
+        of_clip_windows,
+        clip_windows,
+        [
+            ("- 0: %1:int8[1x4x2x2] = MAX_POOL_2D(%0:int8[1x4x4x2]) window=11x3 padding=5x5x0x0"),
+            "+ 0: %1:int8[1x4x2x2] = MAX_POOL_2D(%0:int8[1x4x4x2]) window=7x3 padding=3x3x0x0",
         ],
     ),
     # Bytes of one scale as the same bytes.
