@@ -14,6 +14,7 @@ from matloom.passes.fold_selections import fold_selections
 from matloom.passes.fold_transposes import fold_transposes
 from matloom.passes.fuse_padding import fuse_padding
 from matloom.passes.gather_channels import gather_channels
+from matloom.passes.merge_equal import merge_equal
 from matloom.passes.order_branches import order_branches
 from matloom.passes.tabulate import tabulate
 
@@ -23,6 +24,7 @@ PASSES: tuple[Callable[[Graph], Graph], ...] = (
     tabulate,
     fuse_padding,
     clip_windows,
+    merge_equal,
     drop_identities,
     fold_transposes,
     combine_moves,

@@ -27,6 +27,7 @@ from matloom.passes.fold_selections import fold_selections
 from matloom.passes.fold_transposes import fold_transposes
 from matloom.passes.fuse_padding import fuse_padding
 from matloom.passes.lower_precision import lower_precision, widen_weights
+from matloom.passes.merge_equal import merge_equal
 from matloom.passes.narrow_weights import narrow_weights
 from matloom.passes.order_branches import order_branches
 from support.text_changes import changes
@@ -69,6 +70,12 @@ def of_clip_windows():
     network = Network()
     window = Pool2D(window=(11, 3), padding=Padding(top=5, bottom=5))
     return network.graph(network.add(Op.MAX_POOL_2D, [network.image()], window))
+
+
+def of_merge_equal():
+    network = Network()
+    padded = [network.padded(image) for image in [network.image()] * 2]
+    return network.graph(network.add(Op.ADD, padded, Arithmetic()))
 
 
 def of_drop_unused():
@@ -156,6 +163,16 @@ EXAMPLES = {
         [
             ("- 0: %1:int8[1x4x2x2] = MAX_POOL_2D(%0:int8[1x4x4x2]) window=11x3 padding=5x5x0x0"),
             "+ 0: %1:int8[1x4x2x2] = MAX_POOL_2D(%0:int8[1x4x4x2]) window=7x3 padding=3x3x0x0",
+        ],
+    ),
+    # Both operands of the sum are the same.
+    "merge_equal": (
+        of_merge_equal,
+        merge_equal,
+        [
+            "- 1: %2:int8[1x6x6x2] = PAD(%0:int8[1x4x4x2]) before=0x1x1x0 after=0x1x1x0 value=None",
+            "- 2: %3:int8[1x6x6x2] = ADD(%1:int8[1x6x6x2], %2:int8[1x6x6x2])",
+            "+ 2: %3:int8[1x6x6x2] = ADD(%1:int8[1x6x6x2], %1:int8[1x6x6x2])",
         ],
     ),
     # Bytes of one scale as the same bytes.

@@ -1,0 +1,36 @@
+"""Computes equal results once."""
+
+from dataclasses import replace
+
+from matloom.ir.graph import Graph, Node, Op, Tensor
+
+
+def merge_equal(graph: Graph) -> Graph:
+    """Return the graph without operators that repeat an earlier one on the same inputs."""
+    known: dict[tuple[object, ...], Node] = {}
+    same: dict[int, int] = {}
+    nodes: list[Node] = []
+    for node in graph.nodes:
+        if not same.keys().isdisjoint(node.inputs):
+            node = replace(node, inputs=tuple(same.get(each, each) for each in node.inputs))
+        key = (node.op, node.inputs, node.attributes, *map(_kind, _results(graph, node)))
+        before = known.setdefault(key, node)
+        if before is node or node.op is Op.REFERENCE or not _may_go(graph, node):
+            nodes.append(node)
+        else:
+            same |= dict(zip(node.outputs, before.outputs, strict=True))
+    return replace(graph, nodes=tuple(nodes)) if same else graph
+
+
+def _results(graph: Graph, node: Node) -> list[Tensor]:
+    return [graph.tensors[number] for number in node.outputs]
+
+
+def _kind(tensor: Tensor) -> tuple[object, ...]:
+    """Return what says which bytes an operator makes of the same inputs."""
+    return tensor.shape, tensor.dtype, tensor.quantisation, tensor.number_format
+
+
+def _may_go(graph: Graph, node: Node) -> bool:
+    """Return whether no result has to exist under its own number."""
+    return set(graph.leaving).isdisjoint(node.outputs)
