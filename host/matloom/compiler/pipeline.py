@@ -44,6 +44,7 @@ from matloom.ir.names import unique_names
 from matloom.passes import run_passes
 from matloom.passes.choose_modes import Precision
 from matloom.passes.expand_cells import expand_cells
+from matloom.passes.widen_channels import widen_channels
 from matloom.schedule import CompileError, CompileOptions, DoesNotFit
 from matloom.select.partition import partition
 
@@ -55,7 +56,7 @@ def read(source: str | Path | Graph, job: Job) -> Graph:
 
 def prepare(meaning: Graph, job: Job) -> Prepared:
     """Return the graph after all passes; its tensors have unique names."""
-    graph = run_passes(expand_cells(meaning, job.config))
+    graph = widen_channels(run_passes(expand_cells(meaning, job.config)), job.config)
     return Prepared(meaning=meaning, graph=graph, names=unique_names(graph))
 
 

@@ -1,0 +1,219 @@
+"""Makes maps with the channels that a PAD would add, where the engine makes them for nothing.
+
+Networks such as BlazeFace add a map to one of more channels, through a PAD. The array makes whole
+blocks of channels, so a layer of 24 channels makes 32 in the same time. The maps around such an
+ADD all get the channels of the widest; those added are at the zero point.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from matloom.arch.config import Config
+from matloom.ir.attributes import DepthwiseConv2D, Pad
+from matloom.ir.graph import Array, Graph, Node, Op, Quantisation, Tensor
+from matloom.ir.shapes import IMAGE_RANK
+from matloom.passes.drop_unused import drop_unused_tensors
+
+#: Operators whose inputs and output have the same channels.
+_CHANNEL_BY_CHANNEL = (Op.ADD, Op.DEPTHWISE_CONV_2D, Op.MAX_POOL_2D)
+#: Operators that read all channels for each of their own.
+_MIXING = (Op.CONV_2D,)
+
+
+def widen_channels(graph: Graph, config: Config) -> Graph:
+    """Return the graph without PADs of channels that add no block of channels.
+
+    A group of maps is widened if layers with constant weights, sums and maxima alone make and read
+    them. Without sums of results, POST takes several passes over each map that is added, and each
+    would take longer.
+    """
+    pads = [node for node in graph.nodes if _widens(graph, node, config.columns)]
+    if not pads or not config.has_result_sums:
+        return graph
+    group_of = _groups(graph, pads)
+    widths: dict[int, int] = defaultdict(int)
+    for number, group in group_of.items():
+        widths[group] = max(widths[group], _channels(graph, number))
+    fixed = {group_of[number] for number in _other_maps(graph, group_of)}
+    wide = {
+        number: widths[group]
+        for number, group in group_of.items()
+        if group not in fixed and any(group_of[pad.output] == group for pad in pads)
+    }
+    return _Widening(graph, wide).result() if wide else graph
+
+
+def _channels(graph: Graph, number: int) -> int:
+    return graph.tensors[number].shape[-1]
+
+
+def pads_channels(graph: Graph, node: Node) -> bool:
+    """Return whether an operator only adds channels of zero after those of an int8 image."""
+    if node.op not in (Op.PAD, Op.PADV2):
+        return False
+    data, output = graph.tensors[node.inputs[0]], graph.tensors[node.output]
+    edges = node.attributes_as(Pad)
+    if output.dtype != "int8" or data.quantisation != output.quantisation:
+        return False
+    last = not any(edges.before) and not any(edges.after[:-1])
+    return last and len(edges.after) == IMAGE_RANK and edges.value in (None, output.zero_point)
+
+
+def _widens(graph: Graph, node: Node, columns: int) -> bool:
+    """Return whether a PAD adds channels, but no block of `columns` channels."""
+    if not pads_channels(graph, node):
+        return False
+    blocks = {-(-_channels(graph, each) // columns) for each in (node.inputs[0], node.output)}
+    return len(blocks) == 1
+
+
+def _images(graph: Graph, node: Node) -> list[int]:
+    """Return the computed inputs and the output of an operator on channels one by one."""
+    return [each for each in (*node.inputs, node.output) if graph.tensors[each].data is None]
+
+
+def _groups(graph: Graph, pads: Iterable[Node]) -> Mapping[int, int]:
+    """Return the group of each map, by number: maps in a group have the same channels."""
+    group_of = {number: number for number in graph.tensors}
+    members = {number: [number] for number in graph.tensors}
+    joined = [node for node in graph.nodes if node.op in _CHANNEL_BY_CHANNEL]
+    for node in (*joined, *pads):
+        first, *others = [group_of[number] for number in _images(graph, node)]
+        for other in set(others) - {first}:
+            for number in members[other]:
+                group_of[number] = first
+            members[first] += members.pop(other)
+    return group_of
+
+
+def _other_maps(graph: Graph, group_of: Mapping[int, int]) -> set[int]:
+    """Return the maps that cannot have more channels."""
+    fixed = {*graph.entering, *graph.leaving}
+    for node in graph.nodes:
+        if node.op in _MIXING and _has_plain_weights(graph, node):
+            continue
+        if node.op in _CHANNEL_BY_CHANNEL and _is_plain(graph, node):
+            continue
+        if pads_channels(graph, node):
+            continue
+        fixed |= {*node.inputs, *node.outputs}
+    return fixed & group_of.keys()
+
+
+def _is_plain(graph: Graph, node: Node) -> bool:
+    """Return whether an operator makes zero of zero in channels that it gets in addition."""
+    if node.op is Op.DEPTHWISE_CONV_2D:
+        single = node.attributes_as(DepthwiseConv2D).depth_multiplier == 1
+        return single and _has_plain_weights(graph, node)
+    images = [graph.tensors[number] for number in _images(graph, node)]
+    shapes = {tensor.shape for tensor in images} if node.op is Op.ADD else {images[-1].shape}
+    every = len(images) == len(node.inputs) + 1
+    return every and len(shapes) == 1 and all(tensor.dtype == "int8" for tensor in images)
+
+
+def _has_plain_weights(graph: Graph, node: Node) -> bool:
+    data, *constants = (graph.tensors[number] for number in node.inputs)
+    output = graph.tensors[node.output]
+    types = {data.dtype, output.dtype, constants[0].dtype}
+    return types == {"int8"} and all(each.data is not None for each in constants)
+
+
+class _Widening:
+    """A graph under construction whose maps in `wide` get that many channels."""
+
+    def __init__(self, graph: Graph, wide: Mapping[int, int]) -> None:
+        self._graph, self._wide = graph, wide
+        self._tensors, self._nodes = dict(graph.tensors), list[Node]()
+        self._same: dict[int, int] = {}
+        for number, channels in wide.items():
+            tensor = graph.tensors[number]
+            self._same[number] = self._add(replace(tensor, shape=(*tensor.shape[:-1], channels)))
+
+    def _add(self, tensor: Tensor) -> int:
+        number = max(self._tensors) + 1
+        self._tensors[number] = tensor
+        return number
+
+    def result(self) -> Graph:
+        """Return the graph with wide maps."""
+        for node in self._graph.nodes:
+            if pads_channels(self._graph, node):
+                self._pad(node)
+            elif {*node.inputs, *node.outputs}.isdisjoint(self._wide):
+                self._nodes.append(node)
+            else:
+                self._append(node)
+        nodes = tuple(self._nodes)
+        return drop_unused_tensors(replace(self._graph, tensors=self._tensors, nodes=nodes))
+
+    def _append(self, node: Node) -> None:
+        """Append an operator with wide maps, and constants for their channels."""
+        inputs = tuple(self._same.get(number, number) for number in node.inputs)
+        outputs = tuple(self._same.get(number, number) for number in node.outputs)
+        if node.op in (*_MIXING, Op.DEPTHWISE_CONV_2D):
+            changes: list[tuple[int, int]] = [(inputs[0], -1), (outputs[0], 0)]
+            if node.op is Op.DEPTHWISE_CONV_2D:
+                changes = [(outputs[0], -1)]
+            inputs = (inputs[0], *self._constants(node, changes))
+        self._nodes.append(replace(node, inputs=inputs, outputs=outputs))
+
+    def _constants(self, node: Node, changes: list[tuple[int, int]]) -> list[int]:
+        """Return the constants of a layer; `changes` are maps and their axes in its weights."""
+        weights, *others = node.inputs[1:]
+        changed = weights
+        for number, axis in changes:
+            changed = self._longer(changed, axis, self._tensors[number].shape[-1], np.pad)
+        outputs = self._tensors[self._same.get(node.output, node.output)].shape[-1]
+        # Biases are zero in new channels, multipliers and shifts those of the last one.
+        rules: tuple[Callable[..., Array], ...] = (np.pad, partial(np.pad, mode="edge"))
+        return [
+            changed,
+            *(
+                self._longer(number, -1, outputs, rule)
+                for number, rule in zip(others, rules, strict=False)
+            ),
+        ]
+
+    def _longer(self, number: int, axis: int, length: int, pad: Callable[..., Array]) -> int:
+        """Return a constant with more elements along an axis, and scales for them."""
+        tensor = self._tensors[number]
+        assert tensor.data is not None
+        axis %= tensor.data.ndim
+        more = length - tensor.shape[axis]
+        if not more:
+            return number
+        edges = [(0, more if at == axis else 0) for at in range(tensor.data.ndim)]
+        data = pad(tensor.data, edges)
+        scales = tensor.quantisation
+        if scales is not None and scales.axis == axis and len(scales.scale) > 1:
+            scales = _longer_scales(scales, more)
+        return self._add(replace(tensor, data=data, shape=data.shape, quantisation=scales))
+
+    def _pad(self, node: Node) -> None:
+        """Append a PAD of what wide maps still lack; drop one that adds nothing."""
+        source, output = (self._same.get(each, each) for each in (node.inputs[0], node.output))
+        more = self._tensors[output].shape[-1] - self._tensors[source].shape[-1]
+        if not more:
+            self._same[node.output] = source
+            return
+        edges = node.attributes_as(Pad)
+        attributes = replace(edges, after=(*edges.after[:-1], more))
+        self._nodes.append(
+            replace(
+                node,
+                inputs=(source, *node.inputs[1:]),
+                outputs=(output,),
+                attributes=attributes,
+            )
+        )
+
+
+def _longer_scales(scales: Quantisation, more: int) -> Quantisation:
+    """Return scales by channel with the last one repeated for more channels."""
+    pairs = (scales.scale, scales.zero_point)
+    scale, zero_point = ((*each, *each[-1:] * more) for each in pairs)
+    return replace(scales, scale=scale, zero_point=zero_point)
