@@ -54,19 +54,71 @@ def _stage_slots(tiling: Tiling, index: int) -> Iterator[Slot]:
         yield Slot(stage=index, number=number, tile=tile, last=last, pending=pending)
 
 
-def _can_interleave(segment: Segment, index: int, finished: dict[str, int]) -> bool:
+def _can_interleave(
+    segment: Segment, index: int, tilings: list[Tiling], finished: dict[str, int]
+) -> bool:
     """Return whether a next stage exists whose tiles can interleave with those of this one."""
     if index == len(segment.stages):
         return False
     consumer, output = segment.stages[index], segment.stages[index - 1].output
     if not consumer.elementwise or output not in consumer.inputs:
         return False
-    if output in consumer.uneven_inputs:
+    if output in consumer.uneven_inputs or _waits_for_reader(segment, index, tilings):
         return False
     return all(
         name == output or finished.get(name, segment.sizes[name]) >= segment.sizes[name]
         for name in consumer.inputs
     )
+
+
+def _waits_for_reader(segment: Segment, index: int, tilings: list[Tiling]) -> bool:
+    """Return whether a stage has its tiles just before those that read them.
+
+    Otherwise they follow those of its maker. POST fills tables by channel in hundreds of cycles,
+    and again for each tile if the maker uses a table, too.
+    """
+    if index + 1 >= len(segment.stages) or not index:
+        return False
+    maker, stage, reader = segment.stages[index - 1 : index + 2]
+    if not stage.is_lookup_only or stage.table is None or stage.table.ndim == 1:
+        return False
+    follows = maker.adds_results and maker.output in stage.inputs
+    reads = not reader.elementwise and reader.table is None and reader.inputs[0] == stage.output
+    if not (follows and reads):
+        return False
+    columns = segment.config.columns
+    making, looking_up, reading = (-(-each.size // columns) for each in (maker, stage, reader))
+    first, last = (sum(tilings[at].cycles) for at in (index - 1, index + 1))
+    fills = len(tilings[index].tiles) * segment.config.table_rows * columns
+    blocks = len(stage.table)
+    with_maker = max(first, making + looking_up + blocks * fills) + max(last, reading)
+    with_reader = max(first, making) + max(last, reading + looking_up + (blocks - 1) * fills)
+    # Nothing hides what the first two tiles of the reader need.
+    with_reader += min(looking_up, 2 * looking_up // len(tilings[index + 1].tiles))
+    return with_reader < with_maker
+
+
+def _just_in_time(index: int, maker: Tiling, reader: Tiling) -> Iterator[Slot]:
+    """Yield the slots of two stages: tiles of the first before those of the second that read them.
+
+    The first is one tile of the second ahead, so that POST makes the next tile meanwhile.
+    """
+    waiting, made = deque(_stage_slots(maker, index)), 0
+    tiles: list[list[Slot]] = [[]]
+    for slot in _stage_slots(reader, index + 1):
+        tiles[-1].append(slot)
+        if not slot.pending:
+            tiles.append([])
+    ends = [
+        max((reader.input_ranges[slot.number].end for slot in tile), default=0) for tile in tiles
+    ]
+    for tile, *needs in zip(tiles, ends, ends[1:], strict=False):
+        while waiting and made < max(needs):
+            slot = waiting.popleft()
+            made = maker.finished[slot.number]
+            yield slot
+        yield from tile
+    yield from waiting
 
 
 def _interleave(
@@ -119,18 +171,24 @@ def sequence(
     first = 0
     while first < len(segment.stages):
         distances: list[int] = []
-        while interleaved and _can_interleave(segment, first + len(distances) + 1, produced):
+        while interleaved:
             index = first + len(distances)
+            if not _can_interleave(segment, index + 1, tilings, produced):
+                break
             name = segment.stages[index].output
             if name in spilled & segment.followed_tensors and _matches(*tilings[index : index + 2]):
                 handed.add(name)
             distances.append(tuning.STORED_TILES if name in spilled - handed else 0)
-        group = _group(segment, first, tilings, tuple(distances))
+        ahead = interleaved and segment.stages[first].output not in spilled
+        if ahead and _waits_for_reader(segment, first, tilings):
+            group = _looked_up_ahead(segment, first, tilings)
+        else:
+            group = _group(segment, first, tilings, tuple(distances))
         spans += [(len(slots) + begin, len(slots) + end) for begin, end in group.spans]
         slots += group.slots
         for name, finished_bytes in group.finished.items():
             produced[name] = max(produced[name], finished_bytes)
-        first += 1 + len(distances)
+        first += len(group.spans)
     return Sequence(slots=slots, spans=spans, finished=produced, handed=frozenset(handed))
 
 
@@ -163,6 +221,12 @@ def _group(
     found = known[key]
     assert isinstance(found, Sequence)
     return found
+
+
+def _looked_up_ahead(segment: Segment, first: int, tilings: list[Tiling]) -> Sequence:
+    """Return the slots of a stage and of the one that reads it, whose tiles it is just ahead of."""
+    group = tilings[first : first + 2]
+    return _with_spans(segment, first, group, list(_just_in_time(first, *group)))
 
 
 def _with_spans(segment: Segment, first: int, tilings: list[Tiling], slots: list[Slot]) -> Sequence:

@@ -4,7 +4,7 @@ from matloom.arch.config import PRESETS
 from matloom.arch.machine import Machine
 from matloom.schedule.params import UNBOUNDED, TilingParams, Weights
 from matloom.schedule.segment import Segment
-from matloom.schedule.tiling.sequence import _interleave, _stage_slots, sequence
+from matloom.schedule.tiling.sequence import _interleave, _just_in_time, _stage_slots, sequence
 from matloom.schedule.tiling.tiles import VectorTile
 from matloom.schedule.tiling.vector import VectorTiling
 from matloom.select.stage import VectorStage
@@ -87,6 +87,24 @@ def test_tiles_that_read_back_keep_pace_with_their_producer():
     assert [each.start for each in reader.input_ranges[:4]] == [0, 0, 8, 8]
     stages = [slot.stage for slot in _interleave(0, _stage_slots(maker, 0), maker, reader, 1)]
     assert stages == [0, 0, 0, *(1, 0) * 13, 1, 1, 1]
+
+
+def test_tiles_just_ahead_of_their_reader():
+    """When a tile of the reader starts, what the next one reads is already made."""
+    maker, reader = (
+        _tiling(_stage(inputs, output), [VectorTile(start=at, end=at + size) for at in starts])
+        for inputs, output, size, starts in (
+            (("x",), "a", 4, range(0, 24, 4)),
+            (("a",), "b", 6, range(0, 24, 6)),
+        )
+    )
+    order = [(slot.stage, slot.number) for slot in _just_in_time(0, maker, reader)]
+    assert order == [
+        *((0, 0), (0, 1), (0, 2)),
+        *((1, 0), (0, 3), (0, 4)),
+        *((1, 1), (0, 5), (1, 2)),
+        (1, 3),
+    ]
 
 
 @pytest.mark.parametrize(
