@@ -1,7 +1,7 @@
 """Stages: operators as the engine runs them, before they are cut into tiles."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
@@ -10,6 +10,7 @@ from matloom.arch.config import Config
 from matloom.arch.isa import Destination
 from matloom.arch.modes import NARROW_MODES
 from matloom.select.layout.base import Grid, InputLayout, OutputLayout
+from matloom.select.layout.dense import Dense
 from matloom.select.loop_nest import Walk
 from matloom.select.operand import Computed, Operand
 from matloom.select.vector_stage import Posts, VectorStage
@@ -70,6 +71,9 @@ class ArrayStage:
     adds_results:
         Whether POST adds the second input, in the layout of the output, to results, and `table`
         makes their sums; only for dense outputs.
+    addend_bytes, missing:
+        If that input has fewer blocks of channels, bytes of its positions, and what POST adds in
+        the other blocks; 0 and none if it has as many.
     """
 
     name: str
@@ -88,6 +92,8 @@ class ArrayStage:
     table: np.ndarray | None = field(default=None, repr=False)
     accumulator_post: dict[str, int] | None = None
     adds_results: bool = False
+    addend_bytes: int = 0
+    missing: bytes = b""
 
     #: Whether it computes elements of flat tensors, whatever their shapes.
     elementwise = False
@@ -189,6 +195,13 @@ class ArrayStage:
         """The tensor in the layout of the output that POST adds to sums, limits, or results."""
         used = self.accumulator_post or self.adds_results
         return self.inputs[1] if used and len(self.inputs) > 1 else None
+
+    @property
+    def addend_layout(self) -> OutputLayout:
+        """Layout of the tensor that POST adds."""
+        if not self.addend_bytes:
+            return self.output_layout
+        return Dense(grid=replace(self.grid, position_bytes=self.addend_bytes))
 
     @property
     def limited(self) -> bool:

@@ -88,6 +88,7 @@ class VectorStage:
     used_modes: ClassVar[frozenset[str]] = frozenset()
     addend: ClassVar[str | None] = None
     adds_results: ClassVar[bool] = False
+    missing: ClassVar[bytes] = b""
     computed: ClassVar[Computed | None] = None
 
     @property

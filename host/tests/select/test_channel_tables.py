@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from matloom.arch.config import load_config
-from matloom.arch.isa import Opcode, Table
+from matloom.arch.isa import Addend, Opcode, Table
 from matloom.compiler import CheckError, CompileOptions, compile_unchecked
 from matloom.ir.attributes import Arithmetic, Conv2D, Pad
 from matloom.ir.builder import GraphBuilder
@@ -126,6 +126,27 @@ def test_a_sum_of_unequal_depths_looks_its_results_up(narrow, scale):
         # The block whose tables are filled comes first, and a mixed one is written twice.
         assert 0 < fills < lookups
         assert all(post.width == 1 for post in posts(program) if post.table == Table.LOOK_UP)
+
+
+@pytest.mark.parametrize("channels", [16, 32])
+def test_lookups_behind_a_sum_of_results_precede_what_reads_them(channels):
+    """The sum needs a table, too, which would be filled again for each tile."""
+    network = Network((1, 40, 36, channels))
+    first = network.convolution(network.first)
+    total = network.sum(first, network.convolution(network.convolution(first)))
+    graph = network.graph(network.convolution(network.prelu(total)))
+    ordinary, *_others = exact_programs(graph, load_config("reference"), (None, 1, 2))
+    made = posts(ordinary)
+    summed = [at for at, post in enumerate(made) if post.addend == Addend.RESULT]
+    fills, lookups = (
+        [at for at, post in enumerate(made) if post.table == table]
+        for table in (Table.FILL_EACH, Table.LOOK_UP)
+    )
+    assert max(summed) < min(lookups) < max(lookups) < len(made) - 1
+    # Blocks of channels take turns.
+    assert len(fills) == (1 if channels == 16 else len(lookups) // 2 + 1)
+    # Results of the last layer lie between lookups.
+    assert max(lookups) - min(lookups) > len(lookups) + len(fills) - 2
 
 
 def test_inputs_and_tensors_read_elsewhere_are_looked_up_by_a_stage_of_its_own():

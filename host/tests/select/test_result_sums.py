@@ -33,6 +33,10 @@ def layers(name):
         "looked up": lambda: unit((1, 12, 12, 8), 8).convolve(8).add().look_up(),
         "two sums": lambda: unit((1, 8, 8, 16), 16).convolve(16).add().convolve(16).add(),
         "wide map": lambda: unit((1, 6, 300, 16), 48).convolve(48).add(),
+        "fewer channels": lambda: unit((1, 12, 12, 16), 16).convolve(48).add(),
+        "fewer channels of an input": lambda: unit((1, 9, 8, 32), 24).convolve(40).add(3),
+        "fewer channels of images": lambda: unit((3, 4, 9, 8), 16).convolve(36, 3).add(),
+        "fewer channels of a wide map": lambda: unit((1, 6, 300, 4), 16).convolve(35).add(),
         "halved": lambda: unit((1, 16, 16, 24), 24).convolve(24).add().halve(),
     }
     return chains[name]() if name else tuple(chains)

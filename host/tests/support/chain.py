@@ -18,6 +18,7 @@ from matloom.ir.attributes import (
     Axis,
     Conv2D,
     DepthwiseConv2D,
+    Pad,
     Padding,
     Pool2D,
 )
@@ -119,14 +120,15 @@ class Chain:
     def add(
         self, before: int = 2, ratio: float = 1.3, activation: Activation = Activation.NONE
     ) -> Self:
-        """Add an earlier tensor of the same shape to the last one.
+        """Add an earlier tensor to the last one; a PAD gives it channels that it lacks.
 
         `before` is the number of operators between them; the input comes before the first.
         `ratio` is the scale of the sum divided by the larger scale of the operands.
         """
-        number, zero = len(self.tensors), -128 if activation is Activation.RELU else 3
+        zero = -128 if activation is Activation.RELU else 3
         made = (0, *(node.output for node in self.nodes))
-        other = made[-1 - before]
+        other = self._padded(made[-1 - before])
+        number = len(self.tensors)
         larger = max(self.tensors[each].scale for each in (other, self.last))
         quantisation = Quantisation(scale=(ratio * larger,), zero_point=(zero,))
         self.tensors[number] = replace(
@@ -143,6 +145,26 @@ class Chain:
         )
         self.last = number
         return self
+
+    def _padded(self, source: int) -> int:
+        """Return a tensor with as many channels as the last one: this, or what a PAD makes."""
+        number, shape = len(self.tensors), self.tensors[source].shape
+        more = self.shape[3] - shape[3]
+        if not more:
+            return source
+        attributes = Pad(before=(0,) * 4, after=(0, 0, 0, more))
+        self.tensors[number] = replace(
+            self.tensors[source], name=f"tensor_{number}", shape=self.shape, data=None
+        )
+        node = Node(
+            op=Op.PAD,
+            inputs=(source,),
+            outputs=(number,),
+            attributes=attributes,
+            index=len(self.nodes),
+        )
+        self.nodes.append(node)
+        return number
 
     @property
     def shape(self) -> tuple[int, ...]:

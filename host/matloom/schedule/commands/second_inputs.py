@@ -5,7 +5,7 @@ from typing import Any
 
 from matloom.arch.isa import Source
 from matloom.schedule.plan import Plan
-from matloom.schedule.tiling.array_ranges import reads_whole_positions
+from matloom.schedule.tiling.array_ranges import added_part, reads_whole_positions
 from matloom.schedule.tiling.tiles import ArrayTile
 from matloom.select.layout.base import Fields
 from matloom.select.stage import ArrayStage
@@ -23,11 +23,11 @@ def second_input(plan: Plan, number: int, stage: ArrayStage, part: ArrayTile, en
     entry:
         First accumulator entry of the part.
     """
-    name, size, grid = stage.addend, stage.grid.bytes_in(part), stage.grid
+    name, grid = stage.addend, stage.addend_layout.grid
     assert name is not None
-    width = part.end_x - part.first_x
+    size, width = grid.bytes_in(part), part.end_x - part.first_x
     if name in plan.tensor_buffers:
-        ((first, x_step, *_),) = stage.output_layout.writes(part)
+        ((first, x_step, *_),) = stage.addend_layout.writes(part)
         address, row = plan.address(name) + first, grid.width
     else:
         # The tiles of an array stage are of its kind.
@@ -56,13 +56,45 @@ def with_addend(
 ) -> Iterator[Fields]:
     """Yield a POST of results, or the POSTs that also add the second input to them.
 
-    POST has a single field for the step between positions. If the second input has another step
-    than the results, each position becomes a row, since rows have a step on either side.
+    Where the second input lacks channels, they add constants that follow the table.
     """
     if not stage.adds_results:
         yield post
         return
-    other = second_input(plan, number, stage, tile, post["acc_addr"])
+    part = added_part(stage, tile)
+    count = 0 if part is None else part.end_block - part.first_block
+    if part is not None:
+        added = second_input(plan, number, stage, part, post["acc_addr"])
+        blocks = stage.grid.block_bytes
+        some = post if count == post["oc_blocks"] else {**post, "oc_blocks": count, "tail": blocks}
+        yield from _sums(stage, some, added)
+    if count < post["oc_blocks"]:
+        first = tile.first_block + count - stage.addend_layout.grid.blocks
+        constants = plan.tables[plan.slots[number].stage].address
+        if stage.table is not None:
+            constants += stage.table.nbytes
+        constants += first * stage.grid.block_bytes
+        nowhere = {"source_addr": constants, "source_pitch": 0, "x_step": 0}
+        yield from _sums(stage, _from_block(stage, post, count), nowhere)
+
+
+def _from_block(stage: ArrayStage, post: Fields, count: int) -> Fields:
+    """Return a POST of results without its first blocks."""
+    return {
+        **post,
+        "oc_blocks": post["oc_blocks"] - count,
+        "acc_addr": post["acc_addr"] + count * post["width"] * post["height"],
+        "param_addr": post["param_addr"] + count * stage.params.shape[1],
+        "dest_addr": post["dest_addr"] + count * stage.grid.block_bytes,
+    }
+
+
+def _sums(stage: ArrayStage, post: Fields, other: Fields) -> Iterator[Fields]:
+    """Yield the POSTs that add other bytes to results.
+
+    POST has a single field for the step between positions. If the second input has another step
+    than the results, each position becomes a row, since rows have a step on either side.
+    """
     names = ("source_addr", "source_pitch")
     added = {**post, "source": Source.SPAD, **{name: other[name] for name in names}}
     written, read, width = post["x_step"], other["x_step"], post["width"]

@@ -109,9 +109,10 @@ class Builder:
 
     def _add_table(self, number: int, index: int) -> None:
         """Record the table of a stage, if it has one."""
-        table = self.segment.stages[index].table
-        if table is not None:
-            self.plan.tables[index] = self._constants(number, index, TABLE, table.nbytes)
+        stage = self.segment.stages[index]
+        if stage.table is not None:
+            size = stage.table.nbytes + len(stage.missing)
+            self.plan.tables[index] = self._constants(number, index, TABLE, size)
 
     def _add_output(self, number: int, slot: Slot, addend: str | None) -> None:
         """Record the buffer of results that are stored in external memory tile by tile."""

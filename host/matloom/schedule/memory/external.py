@@ -46,7 +46,7 @@ def chunk_offsets(segment: Segment, plan: Plan, image: ProgramImage) -> dict[tup
     offsets = {}
     for index, stage in enumerate(segment.stages):
         if stage.table is not None:
-            offsets[index, TABLE] = image.add(stage.table.tobytes())
+            offsets[index, TABLE] = image.add(stage.table.tobytes() + stage.missing)
         tiling = plan.tilings[index]
         for number in range(len(tiling.chunks)):
             offsets[index, number] = image.add(tiling.chunk_data(number))

@@ -64,7 +64,7 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
         return [self._input_range(tile) for tile in self.tiles]
 
     @cached_property
-    def addend_ranges(self) -> list[InputRange]:
+    def addend_ranges(self) -> list[InputRange | None]:
         """Part of the second input that each tile adds to its sums."""
         return [addend_range(self.stage, tile) for tile in self.tiles]
 
@@ -74,7 +74,9 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
         addend = self.stage.addend
         if addend is not None and self.completes[number]:
             # After the input, because POST needs the addend only when EXEC has finished.
-            yield addend, self.addend_ranges[number]
+            part = self.addend_ranges[number]
+            if part is not None:
+                yield addend, part
 
     @cached_property
     def made_bytes(self) -> list[int]:

@@ -28,23 +28,32 @@ def strip_range(
     return InputRange(start=start, rows=1, width=(box.high - box.low) * pitch, pitch=0)
 
 
+def added_part(stage: ArrayStage, tile: ArrayTile) -> ArrayTile | None:
+    """Return the blocks of a tile that the second input has; None if there are none."""
+    end = min(tile.end_block, stage.addend_layout.grid.blocks)
+    return tile._replace(end_block=end) if tile.first_block < end else None
+
+
 def reads_whole_positions(stage: ArrayStage, tile: ArrayTile) -> bool:
     """Return whether a tile reads all channels of the second input: parts of rows have one step."""
-    part = tile.end_x - tile.first_x < stage.grid.width
-    return tile.height > 1 and part and stage.grid.bytes_in(tile) < stage.grid.position_bytes
+    grid, part = stage.addend_layout.grid, tile.end_x - tile.first_x < stage.grid.width
+    return tile.height > 1 and part and grid.bytes_in(tile) < grid.position_bytes
 
 
-def addend_range(stage: ArrayStage, tile: ArrayTile) -> InputRange:
-    """Return the positions of a tile in a tensor with the same layout as the output."""
-    assert stage.output_layout.contiguous
-    ((start, pitch, row_step, width, *_),) = stage.output_layout.writes(tile)
-    if reads_whole_positions(stage, tile):
-        start -= tile.first_block * stage.grid.block_bytes
+def addend_range(stage: ArrayStage, tile: ArrayTile) -> InputRange | None:
+    """Return the positions of a tile in the second input; None if it lacks the tile's channels."""
+    layout, part = stage.addend_layout, added_part(stage, tile)
+    assert layout.contiguous
+    if part is None:
+        return None
+    ((start, pitch, row_step, width, *_),) = layout.writes(part)
+    if reads_whole_positions(stage, part):
+        start -= part.first_block * layout.grid.block_bytes
         width = pitch
-    if tile.height > 1 and tile.end_x - tile.first_x < stage.grid.width:
-        size = (tile.end_x - tile.first_x) * width
-        return InputRange(start=start, rows=tile.height, width=size, pitch=row_step)
+    if part.height > 1 and part.end_x - part.first_x < layout.grid.width:
+        size = (part.end_x - part.first_x) * width
+        return InputRange(start=start, rows=part.height, width=size, pitch=row_step)
     # Positions have the same distance across rows as within a row.
     if width == pitch:
-        return InputRange(start=start, rows=1, width=tile.positions * width, pitch=0)
-    return InputRange(start=start, rows=tile.positions, width=width, pitch=pitch)
+        return InputRange(start=start, rows=1, width=part.positions * width, pitch=0)
+    return InputRange(start=start, rows=part.positions, width=width, pitch=pitch)

@@ -20,20 +20,21 @@ def result_sums(staged: StagedRun) -> StagedRun:
     if not staged.config.has_result_sums:
         return staged
     groups: list[tuple[Stage, ...]] = list(staged.stages)
-    filled = _filled_once(groups)
     readers = Counter(name for group in groups for stage in group for name in stage.inputs)
     producers = Counter(stage.output for group in groups for stage in group)
     places: dict[str, int] = {}
     for at, (node, group) in enumerate(zip(staged.run.nodes, staged.stages, strict=True)):
         places |= {stage.output: at for stage in group[-1:]}
-        if node.op is not Op.ADD or len(group) != 1 or not _adds_tensors(group[0]):
+        if node.op is not Op.ADD or len(group) != 1:
             continue
-        if group[0].output in filled:
+        if not _adds_tensors(group[0], staged.config.columns):
             continue
         inputs = [name for name in group[0].inputs if name in places and name not in staged.kept]
         for name in sorted(inputs, key=lambda name: -places[name]):
             *before, maker = groups[places[name]]
             if not (readers[name] == producers[name] == 1 and _makes_results(maker)):
+                continue
+            if name == _narrow_input(group[0]):
                 continue
             if not set(maker.inputs).isdisjoint(group[0].inputs):
                 # It would read two ranges of the same tensor.
@@ -46,25 +47,21 @@ def result_sums(staged: StagedRun) -> StagedRun:
     return staged if groups == list(staged.stages) else staged.with_stages(groups)
 
 
-def _filled_once(groups: list[tuple[Stage, ...]]) -> set[str]:
-    """Return the tensors of one block of channels that lookups by channel read.
+def _adds_tensors(stage: Stage, columns: int) -> bool:
+    """Return whether the stage of an ADD adds two tensors of bytes.
 
-    Their tables are filled once, if they are the only ones.
+    They have equal shapes, but one may have fewer blocks of channels.
     """
-    stages = [stage for group in groups for stage in group]
-    return {
-        stage.inputs[0]
-        for stage in stages
-        if stage.is_lookup_only and stage.table is not None and len(stage.table) == 1
-    }
-
-
-def _adds_tensors(stage: Stage) -> bool:
-    """Return whether the stage of an ADD adds two tensors of bytes of equal shape."""
-    if not isinstance(stage, VectorStage) or stage.table is not None:
+    if not isinstance(stage, VectorStage) or stage.table is not None or stage.starts:
         return False
-    plain = not (stage.period or stage.starts) and stage.narrow is None
+    plain = not stage.period if stage.narrow is None else stage.narrow_bytes % columns == 0
     return plain and stage.element_bytes == 1 and len(set(stage.inputs)) > 1
+
+
+def _narrow_input(stage: Stage) -> str | None:
+    """Return the input of an ADD that has fewer channels."""
+    narrow = stage.narrow if isinstance(stage, VectorStage) else None
+    return None if narrow is None else stage.inputs[narrow]
 
 
 def _makes_results(stage: Stage) -> TypeGuard[ArrayStage]:
@@ -82,7 +79,7 @@ def _with_sum(staged: StagedRun, node: Node, maker: ArrayStage, stage: Stage) ->
     if table is None:
         return None
     (other,) = (name for name in stage.inputs if name != maker.output)
-    return replace(
+    summed = replace(
         maker,
         nodes=(*maker.nodes, *stage.nodes),
         inputs=(*maker.inputs, other),
@@ -90,6 +87,12 @@ def _with_sum(staged: StagedRun, node: Node, maker: ArrayStage, stage: Stage) ->
         table=table,
         adds_results=True,
     )
+    if not isinstance(stage, VectorStage) or stage.narrow is None:
+        return summed
+    zero = staged.graph.tensors[node.inputs[first]].zero_point
+    channels, block = stage.narrow_bytes, maker.grid.block_bytes
+    missing = bytes([zero % 256]) * ((maker.grid.blocks - channels // block) * block)
+    return replace(summed, addend_bytes=channels, missing=missing)
 
 
 def _table(staged: StagedRun, node: Node, first: bool) -> np.ndarray | None:
