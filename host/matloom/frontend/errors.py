@@ -12,6 +12,12 @@ class ModelError(UserError):
     hint = "download it again, or convert the network again"
 
 
+class ShapeError(ModelError):
+    """A shape that a model's input cannot have; the file itself is fine."""
+
+    hint = "matloom explain NET lists the inputs and their shapes"
+
+
 class Unsupported(ModelError):
     """An operator that only a reference interpreter can run; the message is the reason."""
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from matloom.errors import did_you_mean
-from matloom.frontend.errors import ModelError
+from matloom.frontend.errors import ModelError, ShapeError
 from matloom.frontend.onnx.model import DTYPES
 
 Shape = tuple[int, ...]
@@ -107,7 +107,7 @@ def _bind_sizes(value: Any, shape: Shape, sizes: Mapping[str, int]) -> dict[str,
             found[have] = size
     if not fits:
         listed = ", ".join(map(str, wanted))
-        raise ModelError(f"must have an input {value.name!r} of shape ({listed}), not {shape}")
+        raise ShapeError(f"must have an input {value.name!r} of shape ({listed}), not {shape}")
     for dim, size in zip(_dims(value), shape, strict=True):
         if not dim.dim_param:
             dim.dim_value = size

@@ -11,7 +11,7 @@ import tflite
 
 from matloom.arch.program_file import TENSOR_LIMIT
 from matloom.errors import MissingPackageError, did_you_mean
-from matloom.frontend.errors import ModelError
+from matloom.frontend.errors import ShapeError
 from matloom.frontend.tflite.flatbuffer import enum_name, numbers, operator_number, records, text
 from matloom.ir.graph import Array
 from matloom.ir.names import distinct_ends
@@ -31,7 +31,7 @@ def resize(content: bytes, shapes: Mapping[str, Sequence[int]]) -> bytes:
 
     Raises
     ------
-    ModelError
+    ShapeError
         No input has this name, the input cannot have this rank or size, or the network does not
         work with these shapes.
     MissingPackageError
@@ -52,7 +52,7 @@ def resize(content: bytes, shapes: Mapping[str, Sequence[int]]) -> bytes:
         found, values = tensor_shapes(serialise(objects), new_shapes, produced)
     except ValueError as error:
         listed = ", ".join(f"{name} {tuple(shape)}" for name, shape in shapes.items())
-        raise ModelError(f"inputs of {listed} do not fit the network: {error}") from None
+        raise ShapeError(f"inputs of {listed} do not fit the network: {error}") from None
     _set_shapes(objects, found, values)
     graph = objects.subgraphs[0]
     graph.operators = [item for at, item in enumerate(graph.operators) if at not in follows]
@@ -71,7 +71,7 @@ def _shapes_to_change(
     known = {name: number for number, name in distinct_ends(names, (inputs,)).items()}
     for name, shape in shapes.items():
         if name not in known:
-            raise ModelError(
+            raise ShapeError(
                 f"a shape must be of an input ({', '.join(known)}), not {name!r}",
                 hint=did_you_mean(name, known),
             )
@@ -83,25 +83,25 @@ def _check_shape(name: str, shape: Sequence[int], tensor: Any) -> Shape:
     try:
         sizes = tuple(operator.index(length) for length in shape)
     except TypeError:
-        raise ModelError(
+        raise ShapeError(
             f"the shape of input {name!r} must be of whole numbers, not {shape}"
         ) from None
     declared = numbers(tensor, "ShapeSignature").tolist() or numbers(tensor, "Shape").tolist()
     if len(sizes) != len(declared):
-        raise ModelError(
+        raise ShapeError(
             f"the shape of input {name!r} must have {len(declared)} dimensions, not {sizes}"
         )
     if any(length < 1 for length in sizes):
-        raise ModelError(
+        raise ShapeError(
             f"the shape of input {name!r} must have dimensions of at least 1, not {sizes}"
         )
     if math.prod(sizes) > TENSOR_LIMIT:
-        raise ModelError(
+        raise ShapeError(
             f"the shape of input {name!r} must have at most {TENSOR_LIMIT} elements, not {sizes}"
         )
     # Weights fix the channels of an image; LiteRT would take twice the number for two groups.
     if len(sizes) == IMAGE_RANK and declared[3] not in (-1, sizes[3]):
-        raise ModelError(f"input {name!r} must have {declared[3]} channels, not {sizes[3]}")
+        raise ShapeError(f"input {name!r} must have {declared[3]} channels, not {sizes[3]}")
     return sizes
 
 

@@ -190,6 +190,7 @@ def test_wrong_shapes(shapes, sentence):
     with pytest.raises(ModelError) as error:
         frontend.load(left_open(convolutional()), shapes)
     assert str(error.value) == sentence
+    assert error.value.hint == "matloom explain NET lists the inputs and their shapes"
 
 
 def test_shapes_that_the_network_cannot_have():
