@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from matloom.cli import boards, cli
 from matloom.toolchain import soc_firmware
 from matloom_rtl.board import plan
+from matloom_rtl.board.definition import load_board
 from matloom_rtl.fpga.progress import FlowError
 
 PROGRAM = str(Path(sys.executable).with_name("matloom"))
@@ -68,6 +69,11 @@ def test_list():
         "tang-nano-20k",
     }
     assert wanted <= set(names)
+    # Columns are straight, however long the engines' texts are.
+    described = dict(zip(names, done.stdout.splitlines(), strict=True))
+    known = {name: load_board(name) for name in wanted}
+    assert len({described[name].index(board.title) for name, board in known.items()}) == 1
+    assert all(described[name].endswith(f" {board.config}") for name, board in known.items())
 
 
 @pytest.mark.fast_cases(1)
@@ -83,6 +89,7 @@ def test_list():
         (["fit", "ulx3s-85f", "--network", "none.tflite"], "none.tflite"),
         (["fit", "ulx3s-85f", "--network", __file__], "not a TensorFlow Lite or ONNX file"),
         (["fit", "ulx3s-25f", "--freq", "399"], "no engine fits ulx3s-25f at 4"),
+        (["fit", "arty-a7-35t"], "of the families ecp5, gowin, not xilinx"),
         (["program", "ulx3s-85f", "none.bit"], "cannot read none.bit: no such file"),
         (["check-board", "rtl"], "a board must be at uart:PORT[@BAUD], not 'rtl'"),
         (["boot", "tty9"], "a board must be at uart:PORT[@BAUD], not 'tty9'"),

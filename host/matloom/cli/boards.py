@@ -24,7 +24,8 @@ def _list_boards(context: click.Context, _parameter: click.Parameter, requested:
         kind = {"block": "block RAM", "sdram": "SDRAM"}[board.memory.kind]
         memory = f"{board.memory.bytes // 1024} KiB of {kind}"
         clock = f"{board.clock_hz / 1e6:.4g} MHz"
-        say(f"{board.name:18} {board.config:8} {clock:9} {memory:22} {board.title}")
+        # The engine is last, because its text can be as long as a line.
+        say(f"{board.name:18} {clock:9} {memory:22} {board.title:40} {board.config}")
     context.exit()
 
 

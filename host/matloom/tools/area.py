@@ -15,6 +15,7 @@ import numpy as np
 
 from matloom.arch.blocks import columns_in_tables, multiplier_blocks, own_block_rams
 from matloom.arch.config import Config, load_config
+from matloom.errors import UserError
 
 #: File of the syntheses to which the model is fitted.
 SAMPLES = Path(__file__).resolve().parents[1] / "data" / "area.json"
@@ -146,10 +147,13 @@ class AreaModel:
         return predicted / item.total[RESOURCES[number]] - 1
 
     def predict(self, config: Config, family: str, soft_columns: int = 0) -> Area:
-        """Return the area of an engine; raise ValueError if no sample has this family."""
+        """Return the area of an engine; raise UserError if no sample has this family."""
         if family not in self._ratios:
             known = ", ".join(sorted(self._ratios))
-            raise ValueError(f"the family must be one with syntheses ({known}): {family}")
+            raise UserError(
+                f"areas are known only of devices of the families {known}, not {family}",
+                hint="take a board with another device: matloom build --list",
+            )
         row = _features(config, soft_columns)
         tables, flip_flops = (
             ratio * float(np.dot(row, weights))

@@ -51,7 +51,7 @@ def test_other_families_are_in_proportion():
     config = load_config("small")
     doubled = 2 * model.predict(config, "ecp5").tables
     assert model.predict(config, "gowin").tables == pytest.approx(doubled, rel=0.02)
-    with pytest.raises(ValueError, match="the family must be one with syntheses"):
+    with pytest.raises(ValueError, match="of the families ecp5, gowin, not ice40"):
         model.predict(config, "ice40")
 
 
