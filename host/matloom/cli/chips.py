@@ -241,13 +241,13 @@ def bench(config: str, check: bool, output: Path | None, memory: str | None) -> 
     if not check:
         require_folder("--output", path.parent)
         require_place("--output", path)
-    kept_report = path.read_text() if check else ""
+    kept = benchmark.kept_cycles(path) if check else {}
     results, skipped = benchmark.run_bench(
         chosen, name, say=lambda line: say(line, err=True), memory=outside
     )
     show((benchmark.table(results, name), *benchmark.peer_lines(results), *skipped))
     if check:
-        problems = benchmark.check(results, kept_report)
+        problems = benchmark.check(results, kept)
         for line in problems:
             say(line, err=True)
         sys.exit(1 if problems else 0)

@@ -20,6 +20,7 @@ from matloom.arch.memory import REFERENCE_MEMORY, Memory
 from matloom.compiler import CompileOptions, compile_network
 from matloom.data.digits import NETWORK
 from matloom.data.matrix_products import product_graph
+from matloom.errors import UserError, reason
 from matloom.ir.graph import Graph
 from matloom.program import Program
 from matloom.runtime import load
@@ -366,16 +367,29 @@ def _faults(result: Result) -> list[str]:
     return problems
 
 
-def check(results: list[Result], stored: str) -> list[str]:
-    """Return a sentence for each result that is faulty, or worse than in the kept report."""
-    before = {item["name"]: item for item in json.loads(stored)["results"]}
+def kept_cycles(path: Path) -> dict[str, int]:
+    """Return the cycles of each network in a kept report; raise UserError if it is none."""
+    try:
+        return {item["name"]: item["cycles"] for item in json.loads(path.read_text())["results"]}
+    except OSError as error:
+        raise UserError(
+            f"there is no kept report {path}: {reason(error)}", hint="leave --check out to make one"
+        ) from None
+    except (ValueError, KeyError, TypeError):
+        raise UserError(
+            f"{path} must be a report of matloom bench", hint="leave --check out to make one"
+        ) from None
+
+
+def check(results: list[Result], kept: dict[str, int]) -> list[str]:
+    """Return a sentence for each result that is faulty, or worse than `kept_cycles`."""
     problems = []
     for item in results:
         problems += _faults(item)
-        known = before.get(item.name)
-        if known is not None and item.cycles > known["cycles"] * (1 + _TOLERANCE):
+        known = kept.get(item.name)
+        if known is not None and item.cycles > known * (1 + _TOLERANCE):
             problems.append(
-                f"{item.name}: cycles must be at most {known['cycles']:,} + {_TOLERANCE:.0%}, "
+                f"{item.name}: cycles must be at most {known:,} + {_TOLERANCE:.0%}, "
                 f"not {item.cycles:,}"
             )
     return problems

@@ -8,16 +8,28 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from rich.console import Console
 
 import matloom
 from matloom.arch.config import PRESETS, Config
 from matloom.arch.csr import COUNTERS, EXEC_CAUSES
+from matloom.cli import cli
 from matloom.data.digits import NETWORK
 from matloom.data.matrix_products import product_graph
+from matloom.errors import UserError
 from matloom.runtime import compile
 from matloom.tools import bench
-from matloom.tools.bench import CASES, Result, check, graph_of, peer_lines, table, to_json
+from matloom.tools.bench import (
+    CASES,
+    Result,
+    check,
+    graph_of,
+    kept_cycles,
+    peer_lines,
+    table,
+    to_json,
+)
 
 ROOT = Path(__file__).resolve().parents[3]
 REPORTS = sorted((ROOT / "docs" / "results").glob("bench_*.json"))
@@ -46,7 +58,7 @@ RESULT = Result(
 
 
 def kept(result):
-    return to_json([result], PRESETS["nano"], "nano")
+    return {result.name: result.cycles}
 
 
 def taking(cycles):
@@ -92,6 +104,25 @@ def test_a_cycle_without_a_cause_fails():
     counters = RESULT.counters | {"exec_wait_input": 2}
     (problem,) = check([dataclasses.replace(RESULT, counters=counters)], kept(RESULT))
     assert problem == "ic: the causes must sum to the 100 cycles, not 99"
+
+
+def test_a_kept_report_is_read(tmp_path):
+    path = tmp_path / "bench_nano.json"
+    path.write_text(to_json([RESULT], PRESETS["nano"], "nano"))
+    assert kept_cycles(path) == {"ic": 100}
+
+
+@pytest.mark.parametrize("text", [None, "", "[]", "{}", '{"results": [{"name": "ic"}]}'])
+def test_what_is_no_report_is_refused_before_measuring(text, tmp_path, monkeypatch):
+    path = tmp_path / "bench_nano.json"
+    if text is not None:
+        path.write_text(text)
+    monkeypatch.setattr(bench, "run_bench", lambda *_, **__: pytest.fail("the work began"))
+    words = ["bench", "--config", "nano", "--output", str(path), "--check"]
+    error = CliRunner().invoke(cli, words).exception
+    assert isinstance(error, UserError)
+    assert str(path) in str(error)
+    assert error.hint == "leave --check out to make one"
 
 
 def test_new_cases_pass():
