@@ -194,6 +194,15 @@ def test_compile_writes_or_prints(tmp_path, monkeypatch, capsys):
         assert "either --output or --stop-after must be given" in capsys.readouterr().err
 
 
+def test_a_program_is_not_written_as_c(tmp_path, monkeypatch, capsys):
+    path = tmp_path / "net.c"
+    assert run_main(monkeypatch, "compile", str(NETWORK), "-o", str(path)) == 2
+    error = capsys.readouterr().err
+    assert "--output must be a program file (.mloom) without --emit c, not 'net.c'" in error
+    assert "hint: add --emit c to write C source" in error
+    assert not path.exists()
+
+
 def test_compile_refuses_unknown_phases_and_lists_all(monkeypatch, capsys):
     assert run_main(monkeypatch, "compile", str(NETWORK), "--stop-after", "link") == 2
     error = capsys.readouterr().err
@@ -207,6 +216,8 @@ def test_options_incompatible_with_stop_after(tmp_path, monkeypatch, capsys):
     stop = ("--stop-after", "read")
     assert run_main(monkeypatch, "compile", str(NETWORK), *stop, "--check", "full") == 2
     assert "--check must go with --output" in capsys.readouterr().err
+    assert run_main(monkeypatch, "compile", str(NETWORK), *stop, "--emit", "c") == 2
+    assert "--emit must go with --output" in capsys.readouterr().err
     assert run_main(monkeypatch, "compile", str(tmp_path / "a.mloom"), *stop) == 2
     assert "--stop-after must go with a network" in capsys.readouterr().err
 

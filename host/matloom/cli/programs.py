@@ -83,9 +83,19 @@ def compile_verb(
                 "--check must go with --output, not with --stop-after",
                 hint="leave --check out: only programs that are written are checked",
             )
+        if emit is not None:
+            raise UserError(
+                "--emit must go with --output, not with --stop-after",
+                hint="leave --stop-after out to write files",
+            )
         say_text(describe_phases(network, options, str(stop), "--stop-after"))
         return
     require_place("--output", output)
+    if output.suffix == ".c" and emit is None:
+        raise UserError(
+            f"--output must be a program file (.mloom) without --emit c, not {output.name!r}",
+            hint="add --emit c to write C source",
+        )
     program = _compile(network, options)
     if emit == "c":
         write_c(program, output)
