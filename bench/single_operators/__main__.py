@@ -38,6 +38,8 @@ def main(
 
     Each line is a failure; its seed repeats it: --first SEED --count 1.
     """
+    if save is not None:  # Before hours of work, not at the first failure.
+        save.mkdir(parents=True, exist_ok=True)
     begin, kinds = time.monotonic(), Counter[str]()
     failed = False
     starts = range(first, first + count, _CHUNK)
