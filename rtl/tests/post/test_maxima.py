@@ -41,14 +41,15 @@ def run(config, commands, *, gaps, seed, reset_at=None):
     dut, chance = Maxima(config), random.Random(seed)
     wrapped, reset = with_reset(dut)
     beats, lanes, found, kept = config.columns // config.lanes, config.lanes, [], []
+    #: Words of 32 bits side by side, as the lanes and the writer see them.
+    given, shown_words = dut.results.as_value(), dut.maxima.as_value()
     #: The beats that entered in this cycle and in those before.
     entered = [0] * (1 + maxima_latency(config))
 
     async def cycle(ctx, pools, one_hot):
         """Spend a cycle, in which a beat enters or none, whose results are noise."""
         if not one_hot:
-            for lane in range(lanes):
-                ctx.set(dut.results[lane], chance.getrandbits(32))
+            ctx.set(given, chance.getrandbits(32 * lanes))
         ctx.set(dut.emerges, one_hot)
         entered.insert(0, one_hot)
         entered.pop()
@@ -56,7 +57,8 @@ def run(config, commands, *, gaps, seed, reset_at=None):
         assert shown in (0, entered[-1 if pools else 0])
         kept.append(ctx.get(dut.kept))
         if shown:
-            found.extend(ctx.get(dut.maxima[lane]) for lane in range(lanes))
+            words = ctx.get(shown_words)
+            found.extend(words >> 32 * lane & 0xFFFFFFFF for lane in range(lanes))
         await ctx.tick()
         ctx.set(dut.emerges, 0)
 
@@ -66,8 +68,8 @@ def run(config, commands, *, gaps, seed, reset_at=None):
         for words, number in numbers[: len(numbers) - leave_out]:
             while chance.random() < gaps:
                 await cycle(ctx, pools, 0)
-            for lane in range(lanes):
-                ctx.set(dut.results[lane], int(words[number * lanes + lane]))
+            here = words[number * lanes : (number + 1) * lanes]
+            ctx.set(given, int.from_bytes(here.astype("<u4").tobytes(), "little"))
             await cycle(ctx, pools, 1 << number)
 
     async def main(ctx):
