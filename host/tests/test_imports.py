@@ -59,7 +59,7 @@ ROOMS = (
 PARTS = {
     "matloom.schedule": (
         *("tuning", "image", "segment", "params", "tiling", "plan", "memory", "commands"),
-        *("scheduled", "choices", "options", "cache", "check", "text", "pipeline"),
+        *("scheduled", "choices", "options", "cache", "cut", "check", "text", "pipeline"),
         *("alternatives", "distinct", "replay", "residency"),
         "search",
     ),

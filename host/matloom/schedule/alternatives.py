@@ -5,9 +5,12 @@ only then makes tiles smaller. The first two cost waits, which can be worse than
 """
 
 from dataclasses import replace
+from itertools import pairwise
 
 from matloom.schedule import tuning
 from matloom.schedule.cache import Cache
+from matloom.schedule.choices.turns import saved_cycles
+from matloom.schedule.cut import tilings_of
 from matloom.schedule.pipeline import emit_plan, evaluate, make_plan
 from matloom.schedule.plan import DoesNotFit, Plan, ScheduleParams
 from matloom.schedule.scheduled import Scheduled
@@ -37,6 +40,36 @@ def separate_banks(current: Scheduled, cache: Cache) -> Scheduled | DoesNotFit |
     if prediction.bank_waits < tuning.BANK_WAITS * prediction.cycles:
         return None
     return evaluate(current.segment, replace(policy, avoid_conflicts=True), cache)
+
+
+def take_turns(
+    params: ScheduleParams, current: Scheduled, cache: Cache
+) -> Scheduled | DoesNotFit | None:
+    """Return a schedule in which stages take turns, or the reason why it does not fit.
+
+    `params` are the choices before any is tightened.
+
+    None if no stages can, or if that is estimated to gain little.
+    """
+    policy, segment = current.plan.policy, current.segment
+    if policy.turns or policy.keeps_weights or not policy.spilled & segment.turned_tensors:
+        return None
+    other = replace(policy, turns=True)
+    gain = sum(
+        saved_cycles(segment, policy, turns, apart)
+        for turns, apart in zip(
+            *(pairwise(tilings_of(segment, each, cache)) for each in (other, policy)), strict=True
+        )
+        if turns != apart
+    )
+    if gain < tuning.TURNS_GAIN * current.prediction.cycles:
+        return None
+    # Results of turns would find no room behind what LOADs fill early.
+    found = evaluate(segment, replace(params, turns=True, results_first=True), cache)
+    if isinstance(found, DoesNotFit):
+        return found
+    apart = separate_banks(found, cache)
+    return apart if isinstance(apart, Scheduled) and apart.calls < found.calls else found
 
 
 def separate_results(

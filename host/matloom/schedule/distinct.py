@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from matloom.schedule.cache import Cache
-from matloom.schedule.pipeline import tilings_of
+from matloom.schedule.cut import tilings_of
 from matloom.schedule.plan import ScheduleParams
 from matloom.schedule.segment import Segment
 from matloom.schedule.tiling.stages import Tiling

@@ -116,6 +116,9 @@ class TilingParams:
     cuts:
         Where tiles of an element-wise stage must end: bytes of an input, of which each tile of its
         maker makes those up to the next. None if it does not matter.
+    turn_rows:
+        Output rows that it makes in its turn, if it takes turns with the stage that makes its input
+        or reads its results; otherwise 0.
     """
 
     weights: Weights
@@ -128,6 +131,7 @@ class TilingParams:
     params_apart: bool = False
     outside: Outside = Outside.NOTHING
     cuts: tuple[int, ...] = ()
+    turn_rows: int = 0
 
     @property
     def prologue(self) -> Prologue | None:

@@ -13,13 +13,14 @@ from matloom.schedule import tuning
 from matloom.schedule.cache import Cache
 from matloom.schedule.choices.tighten import store_one_by_one, tighten_failed, widest
 from matloom.schedule.commands.emit import emit_instructions
+from matloom.schedule.cut import tilings_of
 from matloom.schedule.memory.allocator import Allocator
 from matloom.schedule.memory.buffers import Builder, tensor_buffers_of
 from matloom.schedule.memory.external import arena_places, chunk_offsets
 from matloom.schedule.memory.load_times import time_loads
 from matloom.schedule.memory.placement_checks import too_large
 from matloom.schedule.memory.placing import place_others, place_pinned, place_tensors, reserve
-from matloom.schedule.params import ORDINARY_START, First, Last
+from matloom.schedule.params import ORDINARY_START
 from matloom.schedule.plan import DoesNotFit, OutOfScratchpad, Plan, ScheduleParams
 from matloom.schedule.scheduled import Scheduled
 from matloom.schedule.segment import Segment
@@ -258,21 +259,6 @@ def make_plan(segment: Segment, params: ScheduleParams, cache: Cache) -> Plan | 
     found = found or draft.planned
     if key is not None:
         cache.keep(key, found)
-    return found
-
-
-def tilings_of(segment: Segment, params: ScheduleParams, cache: Cache) -> list[Tiling]:
-    """Return how each stage is cut."""
-    found: list[Tiling] = []
-    handed = params.spilled & segment.followed_tensors
-    for index, (stage, limits) in enumerate(zip(segment.stages, params.limits, strict=True)):
-        seed = None if params.seed is None else params.seed + index
-        if not handed.isdisjoint(stage.inputs):
-            limits = replace(limits, cuts=found[-1].flat_ends)
-        if stage.output in handed:
-            # Each tile has all channels.
-            limits = replace(limits, first=First.WHOLE, last=Last.EVEN)
-        found.append(cache.tilings.of(stage, limits, segment.config, seed))
     return found
 
 

@@ -88,14 +88,14 @@ class ScheduleParams:
     lets element-wise results overwrite their input, `over_inputs` those of other stages an input of
     the same size: always, never, or (None) where tensors do not fit otherwise. `results_first`
     places results that are stored tile by tile before buffers filled by LOADs, which may arrive
-    later. `strips` lets tiles share rows of tensors in external memory (`tiling.sizes`), and lets a
-    LOAD follow the tiles that make its bytes rather than all tiles that make the tensor. The stages
-    in `one_by_one` store the results of each tile by themselves. `resident`
-    gives all weights addresses that nothing else uses, except for the stages in `leaving`, whose
-    weights each call loads; for a stage in `partly`, only that many first chunks stay. `pinned_at`
-    holds the addresses, by stage and chunk, of weights that are on chip before the segment starts
-    and must be intact when it ends; None if there are none. `plain` runs one stage after another
-    and gives each tensor its own bytes.
+    later. `strips` lets tiles share rows of tensors in external memory (`tiling.sizes`). The stages
+    in `one_by_one` store the results of each tile by themselves. `turns` lets a depthwise layer and
+    the one that reads its results make some rows in turn (`choices.turns`). `resident` gives all
+    weights addresses that nothing else uses, except for the stages in `leaving`, whose weights each
+    call loads; for a stage in `partly`, only that many first chunks stay. `pinned_at` holds the
+    addresses, by stage and chunk, of weights that are on chip before the segment starts and must be
+    intact when it ends; None if there are none. `plain` runs one stage after another and gives each
+    tensor its own bytes.
     `start` is the choices before tightening, to which some stages are reset when others are
     tightened.
     """
@@ -108,6 +108,7 @@ class ScheduleParams:
     results_first: bool = False
     strips: bool = False
     one_by_one: frozenset[int] = frozenset()
+    turns: bool = False
     resident: bool = False
     leaving: frozenset[int] = frozenset()
     partly: tuple[tuple[int, int], ...] = ()
@@ -185,9 +186,12 @@ class Plan:
 
     def stored_together(self, slot: Slot) -> range:
         """Return the tiles of a stage whose results share the staging buffer of a slot."""
+        tiling = self.tilings[slot.stage]
+        if slot.stage in self.order.in_turns:
+            return tiling.turns[slot.number]
         if slot.stage in self.policy.one_by_one:
             return range(slot.number, slot.number + 1)
-        return self.tilings[slot.stage].stored_together(slot.number)
+        return tiling.stored_together(slot.number)
 
     def joint_at(self, slot: int) -> frozenset[int]:
         """Return the stages that hold results of several tiles at a slot."""
@@ -195,7 +199,9 @@ class Plan:
         return frozenset(
             buffer.stage
             for buffer, count in tiles.items()
-            if count > 1 and buffer.first <= slot <= buffer.last
+            if count > 1
+            and buffer.first <= slot <= buffer.last
+            and buffer.stage not in self.order.in_turns
         )
 
     def address(self, tensor: str) -> int:

@@ -6,8 +6,9 @@ from matloom.schedule import tuning
 from matloom.schedule.cache import Cache
 from matloom.schedule.choices.layouts import LAYOUTS
 from matloom.schedule.choices.record import Choices
+from matloom.schedule.cut import tilings_of
 from matloom.schedule.params import ORDINARY_START
-from matloom.schedule.pipeline import evaluate, tilings_of
+from matloom.schedule.pipeline import evaluate
 from matloom.schedule.plan import DoesNotFit, ScheduleParams
 from matloom.schedule.scheduled import Scheduled
 from matloom.schedule.segment import Segment

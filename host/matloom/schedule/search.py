@@ -12,7 +12,12 @@ from functools import partial
 from operator import attrgetter
 
 from matloom.schedule import tuning
-from matloom.schedule.alternatives import emit_separated, separate_banks, separate_results
+from matloom.schedule.alternatives import (
+    emit_separated,
+    separate_banks,
+    separate_results,
+    take_turns,
+)
 from matloom.schedule.cache import Cache
 from matloom.schedule.choices.candidates import candidates, is_large
 from matloom.schedule.choices.layouts import LAYOUTS, Layout
@@ -23,9 +28,10 @@ from matloom.schedule.choices.policies import (
 )
 from matloom.schedule.choices.residency import weights_fit
 from matloom.schedule.choices.strips import estimate, in_strips
+from matloom.schedule.cut import tilings_of
 from matloom.schedule.options import CompileOptions
 from matloom.schedule.params import Candidate
-from matloom.schedule.pipeline import evaluate, fitting_plan, tilings_of
+from matloom.schedule.pipeline import evaluate, fitting_plan
 from matloom.schedule.plan import DoesNotFit, Plan, ScheduleParams
 from matloom.schedule.residency import Residency, Run
 from matloom.schedule.scheduled import Scheduled, TriedCandidate, outcome_of
@@ -127,7 +133,9 @@ class _Decisions:
         for layout in LAYOUTS:
             found = self._with_layout(params.start, found, layout)
         found = self._residency.keep_part_of_weights(found)
-        return self._faster("banks apart", found, separate_banks(found, self.cache))
+        found = self._faster("banks apart", found, separate_banks(found, self.cache))
+        start = self._first(found.segment, params.start)
+        return self._faster("stages in turns", found, take_turns(start, found, self.cache))
 
     def _note(self, decision: str, candidate: str, cycles: int | None, outcome: str) -> None:
         self.tried.append(

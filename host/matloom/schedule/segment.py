@@ -10,7 +10,7 @@ from matloom.arch.isa import Region
 from matloom.arch.machine import Machine
 from matloom.schedule import tuning
 from matloom.schedule.image import ProgramImage
-from matloom.select.stage import Stage
+from matloom.select.stage import ArrayStage, Stage
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,6 +78,31 @@ class Segment:
             and self.sizes[maker.output] >= least
             and reads[maker.output] == 1
             and maker.output in set(reader.inputs) - reader.uneven_inputs - kept
+        )
+
+    @cached_property
+    def turned_tensors(self) -> frozenset[str]:
+        """Results of depthwise layers that only the next stage reads, each row for one of its own.
+
+        Both stages can take turns, a few rows at a time.
+        """
+        reads = Counter(name for stage in self.stages for name in stage.inputs)
+        kept = self.results.keys() | self.on_chip | self.views.keys()
+        return frozenset(
+            maker.output
+            for maker, reader in pairwise(self.stages)
+            if isinstance(maker, ArrayStage)
+            and isinstance(reader, ArrayStage)
+            and maker.depthwise
+            and maker.makes_dense_bytes
+            and maker.output_layout.row_stride == 1
+            and reads[maker.output] == 1
+            and reader.inputs[0] == maker.output
+            and reader.reads_row_by_row
+            and maker.grid.images == reader.grid.images
+            and (maker.grid.rows, maker.grid.row_bytes)
+            == (reader.input_layout.rows, reader.input_layout.row_bytes)
+            and maker.output not in kept
         )
 
     def first_stages(self, count: int) -> "Segment":

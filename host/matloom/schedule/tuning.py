@@ -63,6 +63,10 @@ INPUT_CONFLICT = 16
 SHARED_PART = 0.4
 SHARED_BYTES = 1.5
 SHARED_POSITIONS = 4
+SHARED_READS = 2
+TURN_TILES = 1
+PARTS_AHEAD = 3
+STRIPS_AHEAD = 1
 
 #: Comparison of candidates.
 STREAMED_BYTES = 1.4
@@ -77,6 +81,7 @@ LARGEST_PART = 0.5
 PART_RATIO = 0.66
 PARTS = 4
 STRIPS_FASTER = 0.98
+TURNS_GAIN = 0.05
 STRIPS_SURE = 0.95
 BANK_WAITS = 0.06
 BUSY = 0.85
@@ -251,6 +256,31 @@ TABLE: dict[str, TuningConstant] = {
         chosen="decision 0034: a transformer of 64 tokens at nano 795,680 cycles, 803,840 with 6",
         sensitivity="half or twice: none of the networks known has it",
     ),
+    "SHARED_READS": TuningConstant(
+        unit="times the bytes that a tile reads",
+        reason="Limit on the bytes of all channels that depthwise tiles of the same positions load "
+        "together; more would leave too little room for other tiles.",
+        chosen="decision 0062: mobilenet_v2 at nano 30,898,708 cycles with 1.5, 27,081,700 with 2",
+    ),
+    "PARTS_AHEAD": TuningConstant(
+        unit="parts of an input",
+        reason="Parts that are loaded ahead of the one that tiles read: more would take space from "
+        "the results, and plans that do not fit have smaller tiles.",
+        chosen="decision 0062: depthwise 3x3 on 50x28x96 in strips 58,062 cycles, 70,713 without a "
+        "limit; with rows apart 65,302 with 1, 61,650 with 3",
+    ),
+    "STRIPS_AHEAD": TuningConstant(
+        unit="strips",
+        reason="The same for strips of rows, which are larger.",
+        chosen="decision 0030",
+    ),
+    "TURN_TILES": TuningConstant(
+        unit="tiles",
+        reason="Distance between stages that take turns, so that the arithmetic of the tiles "
+        "between hides POST.",
+        chosen="decision 0062: palm_detection_256 at reference 3,921,003 cycles with 1, 4,028,889 "
+        "with 2",
+    ),
     "STREAMED_BYTES": TuningConstant(
         unit="times",
         reason="Limit on the bytes loaded if weights are reloaded for each tile, relative to "
@@ -320,6 +350,13 @@ TABLE: dict[str, TuningConstant] = {
         reason="Estimated cycles with strips of rows relative to those without, below which "
         "strips are planned, which takes as long as the first plan.",
         chosen="decision 0030: networks that gain by strips are estimated to gain 5 % and more",
+    ),
+    "TURNS_GAIN": TuningConstant(
+        unit="of the predicted cycles",
+        reason="Estimated gain of stages in turns from which they are planned, which takes as long "
+        "as the first plan.",
+        chosen="decision 0062: networks that gain are estimated at 0.06 and 0.20, one that does "
+        "not at 0.04",
     ),
     "STRIPS_SURE": TuningConstant(
         unit="times",

@@ -135,6 +135,15 @@ class ArrayStage:
         return self.loop_nest.slides or self.steps == 1
 
     @property
+    def reads_row_by_row(self) -> bool:
+        """Whether each output row reads one input row, that of its own number."""
+        nest, layout = self.loop_nest, self.input_layout
+        dense = layout.source is None and not layout.plane_bytes
+        single = nest.kernel_rows == nest.y_step == 1
+        constant = not nest.weights_fixed and self.computed is None
+        return single and dense and constant and layout.rows == self.grid.rows
+
+    @property
     def streamed_inputs(self) -> tuple[str, ...]:
         """The input that tiles stream through the array, without the tensor added to sums."""
         return self.inputs[:1]

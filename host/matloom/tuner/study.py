@@ -19,7 +19,7 @@ from matloom.passes.choose_modes import Precision
 from matloom.schedule import Choices, CompileOptions, ProgramImage, Scheduled, Segment, tuning
 from matloom.schedule.cache import Cache
 from matloom.schedule.choices.record import to_json
-from matloom.schedule.pipeline import tilings_of
+from matloom.schedule.cut import tilings_of
 from matloom.schedule.replay import apply_layouts, choices_of, replay
 
 #: As in `Choices`.

@@ -140,7 +140,8 @@ def random_params(segment: Segment, seed: int) -> ScheduleParams:
     over_inputs = random.Random(f"over inputs of {seed}").random() < _SHARE_OF_SHAPES
     stored = random.Random(f"stores of {seed}")
     one_by_one = [at for at in range(len(limits)) if stored.random() < _SHARE_OF_SHAPES]
-    found = replace(found, over_inputs=over_inputs, one_by_one=frozenset(one_by_one))
+    turns = random.Random(f"turns of {seed}").random() < _SHARE_OF_SHAPES
+    found = replace(found, over_inputs=over_inputs, one_by_one=frozenset(one_by_one), turns=turns)
     return in_strips(segment, found) if share else found
 
 

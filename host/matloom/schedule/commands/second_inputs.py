@@ -33,10 +33,18 @@ def second_input(plan: Plan, number: int, stage: ArrayStage, part: ArrayTile, en
         # The tiles of an array stage are of its kind.
         tile: Any = plan.slots[number].tile
         x_step, row = size, width
-        address = plan.input_ranges[number, name][0].address
-        if reads_whole_positions(stage, tile):
-            x_step, address = grid.position_bytes, address + tile.first_block * grid.block_bytes
-        address += (part.first_row - tile.first_row) * row * x_step
+        held, read = plan.input_ranges[number, name]
+        address = held.address
+        whole = grid.position_bytes
+        if read.rows == 1 and not (read.start % whole or read.width % whole):
+            x_step, row = whole, grid.width
+            output = part.image, part.first_row, part.first_x, part.first_block
+            address += stage.addend_layout.byte(*output) - read.start
+        elif reads_whole_positions(stage, tile):
+            x_step, address = whole, address + tile.first_block * grid.block_bytes
+            address += (part.first_row - tile.first_row) * row * x_step
+        else:
+            address += (part.first_row - tile.first_row) * row * x_step
     blocks = part.end_block - part.first_block
     return {
         "width": width,

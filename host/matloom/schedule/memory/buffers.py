@@ -1,9 +1,12 @@
 """Finds the buffers that the tiles of a segment need, their live ranges, and their LOADs."""
 
 from bisect import bisect_left
+from collections import deque
 
 from matloom.arch.config import Config
+from matloom.schedule import tuning
 from matloom.schedule.memory.early_fills import early_fills
+from matloom.schedule.memory.ranges import Held, RangesOnChip
 from matloom.schedule.memory.sharing import share
 from matloom.schedule.params import Weights
 from matloom.schedule.plan import PARAMS, TABLE, Buffer, Load, Plan, ScheduleParams
@@ -11,6 +14,7 @@ from matloom.schedule.segment import Segment
 from matloom.schedule.tiling.sequence import Sequence, Slot
 from matloom.schedule.tiling.stages import Tiling
 from matloom.schedule.tiling.tile_reads import InputRange, Panel
+from matloom.schedule.tiling.tiles import VectorTile
 
 
 def tensor_buffers_of(
@@ -77,15 +81,14 @@ class Builder:
         self.transient: list[tuple[str, Buffer]] = []
         self._chunk: dict[tuple[int, int], Buffer] = {}
         self._latest: dict[int, int] = {}
-        self._input_range: dict[str, tuple[int, InputRange, Buffer]] = {}
+        self._ranges = RangesOnChip(plan.order.in_turns)
         #: Buffers of results by stage and first tile that stores them.
         self._staged: dict[tuple[int, int], Buffer] = {}
-        #: Of tensors that are handed over, what the last tile made, and where it is.
-        self._made: dict[str, tuple[InputRange, Buffer]] = {}
         self._loaded = dict.fromkeys(segment.sources, 0)
         self._prologue_loaded: dict[tuple[str, int], int] = {}
         self._arrived: dict[tuple[int, int], int] = {}
-        self._strip_begins: dict[int, int] = {}
+        #: The latest slots of each stage for which a LOAD brings a part of an input.
+        self._begins: dict[int, deque[int]] = {}
         plan.early_fills = early_fills(segment, plan)
 
     def add(self, number: int, slot: Slot) -> None:
@@ -118,7 +121,7 @@ class Builder:
         """Record the buffer of results that are stored in external memory tile by tile."""
         cut, together = self._tilings[slot.stage], self.plan.stored_together(slot)
         held = self.plan.input_ranges.get((number, addend)) if addend is not None else None
-        if held is not None and held[0].size == cut.made_bytes[slot.number]:
+        if held is not None and held[1].size == cut.made_bytes[slot.number]:
             # The results overwrite their addend, which has the same layout.
             self.plan.stagings[number] = held[0]
             self.plan.stagings[number].last = number + 1
@@ -133,11 +136,17 @@ class Builder:
         self.plan.stagings[number] = self._staged[key] = staging
         name = self.segment.stages[slot.stage].output
         if name in self.plan.order.handed:
-            ends = self._tilings[slot.stage].flat_ends
-            start = ends[slot.number] - output_bytes
+            start = self._made_from(slot, output_bytes)
             made = InputRange(start=start, rows=1, width=output_bytes, pitch=0)
-            self._made[name] = made, staging
+            self._ranges.hand_over(name, made, staging)
         self.transient.append(("output tile", staging))
+
+    def _made_from(self, slot: Slot, size: int) -> int:
+        """Return the first of the bytes that a tile, or all tiles of its turn, hand over."""
+        cut = self._tilings[slot.stage]
+        if slot.stage in self.plan.order.in_turns:
+            return cut.turn_start(slot.number)
+        return cut.flat_ends[slot.number] - size
 
     def _add_weights(self, number: int, slot: Slot) -> None:
         """Record the weights that a tile uses, and its parameters if they are separate."""
@@ -226,38 +235,36 @@ class Builder:
                 self.plan.loads.append(Load(home, what, done, input_range.end - done, number))
                 self._loaded[name] = input_range.end
             return
-        if name in self._made:
-            made, staging = self._made[name]
-            staging.last = max(staging.last, number)
-            self.plan.input_ranges[number, name] = (staging, made)
-            return
-        known = self._input_range.get(name)
-        if known is None or known[0] != index or known[1] != input_range:
-            buffer = Buffer(input_range.size, number, number, index)
-            self._input_range[name] = known = (index, input_range, buffer)
-            self.transient.append(("input tile", buffer))
-            what = ("tensor", name, input_range.start)
-            load = Load(
-                buffer,
-                what,
-                0,
-                input_range.width,
-                number,
-                rows=input_range.rows,
-                row_step=input_range.pitch,
-                earliest=self._strip_before(number, slot),
-            )
-            self.plan.loads.append(load)
-        known[2].last = number
-        self.plan.input_ranges[number, name] = (known[2], input_range)
+        held = self._ranges.find(index, name, input_range)
+        held = held or self._load_range(number, slot, name, input_range)
+        held[0].last = max(held[0].last, number)
+        self.plan.input_ranges[number, name] = held
 
-    def _strip_before(self, number: int, slot: Slot) -> int:
-        """Return the slot at which tiles begin to read the strip before that of a slot.
+    def _load_range(self, number: int, slot: Slot, name: str, part: InputRange) -> Held:
+        """Load a part of a tensor for a tile, and others that read the same."""
+        buffer = Buffer(part.size, number, number, slot.stage)
+        self.transient.append(("input tile", buffer))
+        load = Load(
+            buffer,
+            ("tensor", name, part.start),
+            0,
+            part.width,
+            number,
+            rows=part.rows,
+            row_step=part.pitch,
+            earliest=self._earliest(number, slot),
+        )
+        self.plan.loads.append(load)
+        return self._ranges.load(slot.stage, name, part, buffer)
 
-        No more than two strips are on chip: a third would take space from the results.
+    def _earliest(self, number: int, slot: Slot) -> int:
+        """Return the slot at which a LOAD for a tile of the array may be issued.
+
+        Only few parts of an input are on chip: more would take space from the results.
         """
-        if slot.tile.strip is None:
+        if isinstance(slot.tile, VectorTile):
             return 0
-        before = self._strip_begins.get(slot.stage, 0)
-        self._strip_begins[slot.stage] = number
-        return before
+        ahead = tuning.PARTS_AHEAD if slot.tile.strip is None else tuning.STRIPS_AHEAD
+        begins = self._begins.setdefault(slot.stage, deque([0], maxlen=tuning.PARTS_AHEAD + 1))
+        begins.append(number)
+        return begins[-1 - ahead] if len(begins) > ahead else 0

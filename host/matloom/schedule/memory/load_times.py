@@ -87,10 +87,9 @@ def _follow_stores(segment: Segment, plan: Plan) -> None:
         if load.what[0] == "tensor" and load.what[1] in written:
             name = str(load.what[1])
             producers = written[name]
-            # Leading bytes are complete first, so the first tiles may be enough.
+            # Leading bytes are complete first, so the first tiles may be enough. More tiles run
+            # during their STORE: a waiting LOAD would block the LOADs behind it.
             last = bisect_left(producers, load.use) - 1
-            if plan.policy.strips:
-                # More tiles run during their STORE: a waiting LOAD would block the LOADs behind it.
-                last = min(last, bisect_left(complete[name], load.source_end) + tuning.STORED_TILES)
+            last = min(last, bisect_left(complete[name], load.source_end) + tuning.STORED_TILES)
             earliest = max(earliest, producers[last] + 1) if last >= 0 else earliest
         load.slot = earliest = min(max(load.slot, earliest), load.use)

@@ -10,10 +10,16 @@ import numpy as np
 from matloom.arch.config import Config
 from matloom.cost import exec_cycles
 from matloom.schedule.params import TilingParams, Weights
-from matloom.schedule.tiling.array_ranges import addend_range, array_input_range, strip_range
+from matloom.schedule.tiling.array_ranges import addend_range, shares_channels, tile_range
 from matloom.schedule.tiling.base import BaseTiling
 from matloom.schedule.tiling.cutting import chunks, cut_array
-from matloom.schedule.tiling.joint_stores import joint_results, joint_writes, stored_together
+from matloom.schedule.tiling.joint_stores import (
+    joint_results,
+    joint_writes,
+    made_in_turns,
+    stored_together,
+)
+from matloom.schedule.tiling.split_k import unfinished_after
 from matloom.schedule.tiling.tile_reads import InputRange, Panel, Staged
 from matloom.schedule.tiling.tiles import ArrayTile, input_box, walked_steps
 from matloom.select.layout.base import Write
@@ -93,22 +99,7 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
     @cached_property
     def pending(self) -> list[bool]:
         """Whether accumulators hold sums of unfinished tiles after each tile."""
-        if all(self.completes):
-            return [False] * len(self.tiles)
-        unfinished: set[tuple[int, ...]] = set()
-        found = []
-        for tile, complete in zip(self.tiles, self.completes, strict=True):
-            # Parts of a reduction may have different blocks, but not different rows or positions.
-            outputs = {
-                (tile.image, tile.first_row, tile.first_x, block)
-                for block in range(tile.first_block, tile.end_block)
-            }
-            if complete:
-                unfinished -= outputs
-            else:
-                unfinished |= outputs
-            found.append(bool(unfinished))
-        return found
+        return unfinished_after(self.tiles, self.completes)
 
     @cached_property
     def finished(self) -> list[int]:
@@ -132,6 +123,17 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
             end += size
             ends.append(end)
         return tuple(ends)
+
+    @cached_property
+    def turns(self) -> list[range]:
+        """As in `BaseTiling`."""
+        return made_in_turns(self.tiles) if all(self.completes) else []
+
+    def turn_start(self, number: int) -> int:
+        """As in `BaseTiling`."""
+        tile = self.tiles[number]
+        assert tile.strip is not None
+        return self.stage.output_layout.byte(tile.image, tile.strip[0], 0, 0)
 
     def _complete_bytes(self, tile: ArrayTile) -> int:
         grid, layout = self.stage.grid, self.stage.output_layout
@@ -280,20 +282,11 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
         part = InputRange(start=start, rows=tile.positions, width=width, pitch=pitch)
         return part, tile.end_block
 
+    @cached_property
+    def _shares_channels(self) -> bool:
+        return shares_channels(self.stage, self.tiles, self.config)
+
     def _input_range(self, tile: ArrayTile) -> InputRange:
-        stage = self.stage
-        if stage.computed is not None and stage.computed.selections:
-            return InputRange(
-                start=0,
-                rows=1,
-                width=stage.input_layout.rows * stage.input_layout.row_bytes,
-                pitch=0,
-            )
-        if tile.strip is not None:
-            return strip_range(stage, tile, tile.strip, self.config)
-        whole = input_box(stage, tile, self.config)
-        if (tile.first_step, tile.end_step) != (0, stage.loop_nest.steps):
-            every = tile._replace(first_step=0, end_step=stage.loop_nest.steps)
-            box = input_box(stage, every, self.config)
-            whole = box if box.size <= self.limits.tile_bytes else whole
-        return array_input_range(stage, tile, whole)
+        if self._shares_channels:
+            tile = tile._replace(first_block=0, end_block=self.stage.grid.blocks)
+        return tile_range(self.stage, tile, self.limits.tile_bytes, self.config)

@@ -1,11 +1,43 @@
 """Parts of inputs that tiles of array stages read."""
 
+from collections.abc import Sequence
+
 from matloom.arch.config import Config
 from matloom.schedule import tuning
+from matloom.schedule.tiling.joint_stores import positions_of
 from matloom.schedule.tiling.tile_reads import InputRange
 from matloom.schedule.tiling.tiles import ArrayTile, input_box
 from matloom.select.exec_steps import Box
 from matloom.select.stage import ArrayStage
+
+
+def shares_channels(stage: ArrayStage, tiles: Sequence[ArrayTile], config: Config) -> bool:
+    """Return whether tiles of different channels read the same bytes, loaded once for all of them.
+
+    In rows of a depthwise layer, all channels of a position lie side by side, so that those of one
+    tile are hardly fewer bytes.
+    """
+    first, *following = tiles[:2]
+    if not stage.depthwise or [positions_of(first)] != list(map(positions_of, following)):
+        return False
+    every = first._replace(first_block=0, end_block=stage.grid.blocks)
+    own, shared = (input_box(stage, tile, config).size for tile in (first, every))
+    return shared <= tuning.SHARED_READS * own
+
+
+def tile_range(stage: ArrayStage, tile: ArrayTile, tile_bytes: int, config: Config) -> InputRange:
+    """Return the part of the first input that a tile reads, for all steps if they fit."""
+    if stage.computed is not None and stage.computed.selections:
+        size = stage.input_layout.rows * stage.input_layout.row_bytes
+        return InputRange(start=0, rows=1, width=size, pitch=0)
+    if tile.strip is not None:
+        return strip_range(stage, tile, tile.strip, config)
+    whole = input_box(stage, tile, config)
+    if (tile.first_step, tile.end_step) != (0, stage.loop_nest.steps):
+        every = tile._replace(first_step=0, end_step=stage.loop_nest.steps)
+        box = input_box(stage, every, config)
+        whole = box if box.size <= tile_bytes else whole
+    return array_input_range(stage, tile, whole)
 
 
 def array_input_range(stage: ArrayStage, tile: ArrayTile, box: Box) -> InputRange:

@@ -118,6 +118,15 @@ class BaseTiling(ABC, Generic[_Stage, _Tile]):
         """Return the input range that a prologue tile reads for its rows from `first_row`."""
         raise NotImplementedError(f"{self.stage.name} has no prologue")
 
+    @property
+    def turns(self) -> list[range]:
+        """For each tile, the tiles of the same strip of rows; none if they are not made in turn."""
+        return []
+
+    def turn_start(self, number: int) -> int:
+        """Return the first byte of the results that are made in the turn of a tile."""
+        raise NotImplementedError(f"{self.stage.name} takes no turns")
+
     @abstractmethod
     def reads(self, number: int) -> Iterator[tuple[str, InputRange]]:
         """Yield the range that a tile reads of each input, in the order of first use."""

@@ -12,8 +12,8 @@ from matloom.select.layout.base import Write
 from matloom.select.layout.dense import staged_writes
 from matloom.select.stage import ArrayStage
 
-#: The fields of a tile with its positions.
-_POSITIONS = operator.attrgetter("image", "first_row", "end_row", "first_x", "end_x", "row_step")
+#: The fields of a tile that say which positions it has.
+positions_of = operator.attrgetter("image", "first_row", "end_row", "first_x", "end_x", "row_step")
 
 
 def stored_together(
@@ -34,7 +34,7 @@ def stored_together(
     row_bytes = tuning.JOINT_BEATS * config.bus_bytes
     begins, size = [0], 0
     for number, (before, tile) in enumerate(itertools.pairwise(tiles), 1):
-        same = _POSITIONS(before) == _POSITIONS(tile)
+        same = positions_of(before) == positions_of(tile)
         if same and before.first_block == tile.first_block:
             continue
         size += made_bytes[number - 1]
@@ -47,9 +47,27 @@ def stored_together(
     return [group for group in groups for _tile in group]
 
 
+def made_in_turns(tiles: Sequence[ArrayTile]) -> list[range]:
+    """Return for each tile the numbers of those of its strip, itself among them.
+
+    None if some tiles have no strip, or if those of a strip do not follow each other.
+    """
+    if any(tile.strip is None for tile in tiles):
+        return []
+    numbers = range(len(tiles))
+    groups = itertools.groupby(numbers, lambda number: (tiles[number].image, tiles[number].strip))
+    found = {turn: [*group] for turn, group in groups}
+    turns = [range(group[0], group[-1] + 1) for group in found.values()]
+    return [turn for turn in turns for _tile in turn] if sum(map(len, turns)) == len(tiles) else []
+
+
 def _joint_tile(tiles: Sequence[ArrayTile]) -> ArrayTile:
     """Return a tile of all outputs of tiles that are stored together."""
-    return tiles[0]._replace(end_block=tiles[-1].end_block)
+    return tiles[0]._replace(
+        end_row=max(tile.end_row for tile in tiles),
+        end_x=max(tile.end_x for tile in tiles),
+        end_block=max(tile.end_block for tile in tiles),
+    )
 
 
 def joint_results(stage: ArrayStage, tiles: Sequence[ArrayTile]) -> list[Staged]:
@@ -66,4 +84,7 @@ def joint_writes(stage: ArrayStage, tile: ArrayTile, tiles: Sequence[ArrayTile])
     joint, grid = _joint_tile(tiles), stage.grid
     first = (tile.first_block - joint.first_block) * grid.block_bytes
     for write in staged_writes(stage.output_layout, joint):
-        yield write._replace(first_byte=write.first_byte + first, size=grid.bytes_in(tile))
+        begin = write.first_byte + first
+        begin += (tile.first_row - joint.first_row) * write.row_step
+        begin += (tile.first_x - joint.first_x) * write.x_step
+        yield write._replace(first_byte=begin, size=grid.bytes_in(tile))

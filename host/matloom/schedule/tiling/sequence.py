@@ -5,7 +5,7 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from matloom.schedule import tuning
 from matloom.schedule.segment import Segment
@@ -30,20 +30,21 @@ class Slot(NamedTuple):
     pending: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Sequence:
     """Slots in program order, and the first and the last slot of each stage.
 
     It may cover only some consecutive stages, with slots counted from the first of them. `finished`
     gives the leading bytes of each output that are complete at the end. `handed` are the tensors
     outside the scratchpad that the next stage reads where their tiles were made: none of their
-    bytes leave the chip.
+    bytes leave the chip. `in_turns` are the stages that hand over some rows at a time.
     """
 
     slots: list[Slot]
     spans: list[tuple[int, int]]
     finished: dict[str, int]
     handed: frozenset[str] = frozenset()
+    in_turns: frozenset[int] = frozenset()
 
 
 def _stage_slots(tiling: Tiling, index: int) -> Iterator[Slot]:
@@ -168,17 +169,22 @@ def sequence(
     spans: list[tuple[int, int]] = []
     produced = {stage.output: 0 for stage in segment.stages}
     handed: set[str] = set()
+    in_turns: set[int] = set()
     first = 0
     while first < len(segment.stages):
         distances: list[int] = []
         while interleaved:
             index = first + len(distances)
-            if not _can_interleave(segment, index + 1, tilings, produced):
+            name, pair = segment.stages[index].output, tilings[index : index + 2]
+            turns = name in spilled & segment.turned_tensors and _take_turns(*pair)
+            if not turns and not _can_interleave(segment, index + 1, tilings, produced):
                 break
-            name = segment.stages[index].output
-            if name in spilled & segment.followed_tensors and _matches(*tilings[index : index + 2]):
+            if turns:
+                in_turns.add(index)
+            if turns or (name in spilled & segment.followed_tensors and _matches(*pair)):
                 handed.add(name)
-            distances.append(tuning.STORED_TILES if name in spilled - handed else 0)
+            stored = tuning.STORED_TILES if name in spilled - handed else 0
+            distances.append(tuning.TURN_TILES if turns else stored)
         ahead = interleaved and segment.stages[first].output not in spilled
         if ahead and _waits_for_reader(segment, first, tilings):
             group = _looked_up_ahead(segment, first, tilings)
@@ -189,7 +195,19 @@ def sequence(
         for name, finished_bytes in group.finished.items():
             produced[name] = max(produced[name], finished_bytes)
         first += len(group.spans)
-    return Sequence(slots=slots, spans=spans, finished=produced, handed=frozenset(handed))
+    return Sequence(slots, spans, produced, frozenset(handed), frozenset(in_turns))
+
+
+def _take_turns(maker: Tiling, reader: Tiling) -> bool:
+    """Return whether two stages make the same rows in turn."""
+    return bool(_turns(maker)) and _turns(maker) == _turns(reader)
+
+
+def _turns(tiling: Tiling) -> list[tuple[int, object]]:
+    """Return the image and rows of all turns of a stage, in order."""
+    # Tiles with turns are of the array.
+    firsts: list[Any] = [tiling.tiles[turn.start] for turn in dict.fromkeys(tiling.turns)]
+    return [(tile.image, tile.strip) for tile in firsts]
 
 
 def _matches(maker: Tiling, reader: Tiling) -> bool:

@@ -6,8 +6,8 @@ from matloom.arch.config import Config
 from matloom.arch.isa import Opcode, largest
 from matloom.schedule import tuning
 from matloom.schedule.params import UNBOUNDED, Order, Outside, TilingParams, Weights
-from matloom.schedule.tiling.split_k import long_rows, shortest
-from matloom.select.exec_steps import read_bytes
+from matloom.schedule.tiling.split_k import long_rows, shortest, step_parts
+from matloom.select.exec_steps import limit_steps, read_bytes
 from matloom.select.layout.dense import DenseInput
 from matloom.select.stage import ArrayStage, OutputRegion
 
@@ -61,7 +61,8 @@ class Sizes:
         if limits.order is Order.BY_ROWS and not self.strip:
             self._cut_rows(limits.tiles // height, shortest(config))
         if draw is not None:
-            self._draw(draw, half, min(fit, height), 1 if single else blocks)
+            limit = min(fit, height), 1 if single else blocks
+            self._draw(draw, half, limit, strips=not limits.turn_rows)
 
     def _reshape(
         self, stage: ArrayStage, limits: TilingParams, wanted: int, most: tuple[int, int]
@@ -81,7 +82,10 @@ class Sizes:
             self.blocks = min(self.blocks, least, self._half // positions)
         self.strip = 0
         whole = all(each.end_x - each.first_x == width for each in stage.regions)
-        if whole and _has_strips(stage, limits):
+        if whole and limits.turn_rows:
+            self.strip = min(limits.turn_rows, height)
+            self._fill_strips(stage, height)
+        elif whole and _has_strips(stage, limits):
             self._cut_strips(stage, limits, height)
 
     def _take_planes(self, stage: ArrayStage, tiles: int, height: int, fit: int) -> None:
@@ -104,13 +108,15 @@ class Sizes:
         if pieces > 1:
             self.width = -(-self.width // pieces)
 
-    def _draw(self, draw: random.Random, half: int, rows: int, blocks: int) -> None:
+    def _draw(self, draw: random.Random, half: int, most: tuple[int, int], *, strips: bool) -> None:
         """Draw sizes at random, with at most this many rows and blocks."""
+        rows, blocks = most
         self.width = draw.randint(1, self.width)
         self.height = draw.randint(1, max(1, min(half // self.width, rows)))
-        most = half // (self.width * self.height)
-        self.blocks = 1 if blocks == 1 else draw.randint(1, max(1, min(blocks, most)))
-        self.strip = self.strip and draw.randint(self.height, max(self.height, 2 * rows))
+        blocks = min(blocks, half // (self.width * self.height))
+        self.blocks = draw.randint(1, blocks) if blocks > 1 else 1
+        if strips:
+            self.strip = self.strip and draw.randint(self.height, max(self.height, 2 * rows))
 
     def _cut_strips(self, stage: ArrayStage, limits: TilingParams, height: int) -> None:
         """Make strips as tall as the bytes of a tile allow, besides its results."""
@@ -119,7 +125,11 @@ class Sizes:
         room = limits.tile_bytes - halo - self._half * stage.grid.block_bytes
         rows = min(max(room // (row_bytes * max(1, nest.y_step)), self.height), height)
         self.strip = -(-height // -(-height // rows))
-        if nest.slides:
+        self._fill_strips(stage, height)
+
+    def _fill_strips(self, stage: ArrayStage, height: int) -> None:
+        """Make tiles as tall as strips allow."""
+        if stage.loop_nest.slides:
             self._make_taller(stage, self.strip, self.strip)
         else:
             most = min(self._half // (self.width * self.blocks), LARGEST_FIELD)
@@ -194,8 +204,7 @@ def _fitting_width(
     limit is only a fraction of the scratchpad.
     """
     one, two = (
-        read_bytes(stage.loop_nest.fields((0, 1), (0, count), 0), config.rows)
-        + count * stage.grid.position_bytes
+        _read_bytes(stage, limits, config, count) + count * stage.grid.position_bytes
         for count in (1, 2)
     )
 
@@ -213,3 +222,16 @@ def _fitting_width(
     most = fitting(int(tuning.WIDER_TILES * limits.tile_bytes))
     wider = -(-width // -(-width // most))
     return wider if wider > fits and tiles(wider) < tiles(fits) else fits
+
+
+def _read_bytes(stage: ArrayStage, limits: TilingParams, config: Config, count: int) -> int:
+    """Return the bytes that `count` positions of a row read at a time.
+
+    Where a tile has not even room for what one position reads, pooling adds its taps part by part.
+    """
+    fields = stage.loop_nest.fields((0, 1), (0, count), 0)
+    every = read_bytes(fields, config.rows)
+    if every <= limits.tile_bytes or not stage.loop_nest.weights_fixed:
+        return every
+    parts = step_parts(stage, limits, config)
+    return max(read_bytes(limit_steps(fields, *part, config.rows), config.rows) for part in parts)

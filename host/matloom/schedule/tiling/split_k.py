@@ -1,7 +1,10 @@
 """Split-K: divides reductions into parts of steps, and chooses the rows of their tiles."""
 
+from collections.abc import Sequence
+
 from matloom.arch.config import Config
 from matloom.schedule.params import TilingParams
+from matloom.schedule.tiling.tiles import ArrayTile
 from matloom.select.exec_steps import split_k_parts
 from matloom.select.loop_nest import MAX_TAPS
 from matloom.select.stage import ArrayStage
@@ -26,3 +29,23 @@ def shortest(config: Config) -> int:
 def long_rows(stage: ArrayStage, config: Config) -> int:
     """Return the rows of a tile of a long reduction, when whole rows do not fit a tile."""
     return min(stage.grid.rows, -(-shortest(config) // stage.grid.width))
+
+
+def unfinished_after(tiles: Sequence[ArrayTile], completes: Sequence[bool]) -> list[bool]:
+    """Return whether accumulators hold unfinished sums after each tile."""
+    if all(completes):
+        return [False] * len(tiles)
+    unfinished: set[tuple[int, ...]] = set()
+    found = []
+    for tile, complete in zip(tiles, completes, strict=True):
+        # Parts of a reduction may have different blocks, but not different rows or positions.
+        outputs = {
+            (tile.image, tile.first_row, tile.first_x, block)
+            for block in range(tile.first_block, tile.end_block)
+        }
+        if complete:
+            unfinished -= outputs
+        else:
+            unfinished |= outputs
+        found.append(bool(unfinished))
+    return found

@@ -8,7 +8,7 @@ from matloom.arch.config import PRESETS
 from matloom.arch.isa import Opcode, Region
 from matloom.compiler import CompileOptions, compile_network
 from matloom.program.instruction_table import unpack_all
-from matloom.schedule import search
+from matloom.schedule import search, tuning
 from support.chain import Chain, exact_programs
 
 #: Two fifths of the scratchpad that `reference` has, and too little for the maps below.
@@ -32,8 +32,12 @@ def loaded(program):
 
 
 def test_strips_are_exact_and_save_reads(monkeypatch):
-    """Tiles of one or two rows read each row two or three times; strips rarely do."""
+    """Tiles of one or two rows read each row two or three times; strips rarely do.
+
+    Stages do not take turns, as those of other networks cannot.
+    """
     graph = chain()
+    monkeypatch.setattr(tuning, "TURNS_GAIN", 1)
     monkeypatch.setattr(search, "estimate", lambda *_arguments: 1)
     plain = compile_network(graph, SMALL, CompileOptions())
     monkeypatch.setattr(search, "estimate", lambda *_arguments: 0.97)

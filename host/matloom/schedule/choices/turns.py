@@ -1,0 +1,69 @@
+"""Stages that take turns: some rows of a depthwise layer, then the same rows of its reader."""
+
+import itertools
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import cast
+
+from matloom.schedule.params import First, Last, Outside, TilingParams
+from matloom.schedule.plan import ScheduleParams
+from matloom.schedule.segment import Segment
+from matloom.schedule.tiling.array import ArrayTiling
+from matloom.schedule.tiling.stages import Tiling
+from matloom.schedule.tiling.tile_reads import InputRange
+from matloom.select.stage import ArrayStage
+
+
+def in_turns(
+    maker: ArrayStage, first: TilingParams, second: TilingParams
+) -> tuple[TilingParams, TilingParams]:
+    """Return the limits of a stage and of its reader with which they take turns.
+
+    A turn has as many rows as the input and the output of the maker may have bytes.
+    """
+    nest, in_row_bytes = maker.loop_nest, maker.input_layout.row_bytes
+    halo = (nest.kernel_rows - 1) * nest.kernel_row_step * in_row_bytes
+    reads = in_row_bytes * max(1, nest.y_step)
+    most = min((first.tile_bytes - halo) // reads, first.tile_bytes // 2 // maker.grid.row_bytes)
+    turns = -(-maker.grid.rows // min(max(1, most), maker.grid.rows))
+    rows = -(-maker.grid.rows // turns)
+    outside = first.outside & ~Outside.OUTPUT
+    begin = First.WHOLE if second.splits else second.first
+    return (
+        replace(first, first=First.WHOLE, last=Last.EVEN, outside=outside, turn_rows=rows),
+        replace(second, first=begin, outside=second.outside & ~Outside.INPUT, turn_rows=rows),
+    )
+
+
+def saved_cycles(
+    segment: Segment,
+    params: ScheduleParams,
+    turns: tuple[Tiling, Tiling],
+    apart: tuple[Tiling, Tiling],
+) -> float:
+    """Return the estimated cycles that two stages save in turns; 0 if they do not take turns.
+
+    Arithmetic then hides the transfers of both. Turns of few rows repeat more of them.
+    """
+    if not (turns[0].turns and turns[1].turns):
+        return 0
+    # Stages with turns are of the array.
+    maker, reader = (cast(ArrayTiling, each) for each in turns)
+    transfer_cycles = segment.machine.transfer_cycles
+    outside = params.spilled | segment.sources.keys()
+    works = [sum(each.cycles) for each in (*turns, *apart)]
+    name, addend = maker.stage.inputs[0], reader.stage.addend
+    ranges = reader.addend_ranges if addend in outside else []
+    added = sum(each.size for each in ranges if each is not None)
+    loads = [_bytes_of(each.input_ranges) if name in outside else 0 for each in (maker, apart[0])]
+    # What both read is loaded once.
+    loads[0] += 0 if addend == name else added
+    together = max(works[0] + works[1], transfer_cycles(loads[0]))
+    first = max(works[2], transfer_cycles(loads[1]))
+    second = max(works[3], transfer_cycles(_bytes_of(apart[1].input_ranges) + added))
+    return first + second - together
+
+
+def _bytes_of(ranges: Iterable[InputRange]) -> int:
+    """Return the bytes of ranges that tiles read one after another."""
+    return sum(each.size for each, _same in itertools.groupby(ranges))

@@ -1,0 +1,41 @@
+"""Cuts all stages of a segment into tiles; stages that hand results over are cut alike."""
+
+from dataclasses import replace
+from typing import cast
+
+from matloom.schedule.cache import Cache
+from matloom.schedule.choices.turns import in_turns, saved_cycles
+from matloom.schedule.params import First, Last, TilingParams
+from matloom.schedule.plan import ScheduleParams
+from matloom.schedule.segment import Segment
+from matloom.schedule.tiling.stages import Tiling
+from matloom.select.stage import ArrayStage
+
+
+def tilings_of(segment: Segment, params: ScheduleParams, cache: Cache) -> list[Tiling]:
+    """Return how each stage is cut."""
+    found: list[Tiling] = []
+    handed = params.spilled & segment.followed_tensors
+    turned = params.spilled & segment.turned_tensors if params.turns else frozenset()
+
+    def cut(index: int, limits: TilingParams) -> Tiling:
+        stage, seed = segment.stages[index], None if params.seed is None else params.seed + index
+        if not handed.isdisjoint(stage.inputs):
+            limits = replace(limits, cuts=found[index - 1].flat_ends)
+        if stage.output in handed:
+            # Each tile has all channels.
+            limits = replace(limits, first=First.WHOLE, last=Last.EVEN)
+        return cache.tilings.of(stage, limits, segment.config, seed)
+
+    for index, limits in enumerate(params.limits):
+        if index < len(found):
+            continue
+        found.append(cut(index, limits))
+        if segment.stages[index].output in turned:
+            both = params.limits[index : index + 2]
+            apart = found[index], cut(index + 1, both[1])
+            # Tensors of turns are made by the array.
+            first, second = in_turns(cast(ArrayStage, segment.stages[index]), *both)
+            turns = cut(index, first), cut(index + 1, second)
+            found[index:] = turns if saved_cycles(segment, params, turns, apart) > 0 else apart
+    return found

@@ -1,0 +1,92 @@
+"""Depthwise layers that take turns with the layers that read them: exact, with fewer transfers."""
+
+from dataclasses import replace
+
+import pytest
+
+from matloom.arch.config import PRESETS
+from matloom.arch.isa import Opcode, Region
+from matloom.compiler import CompileOptions, compile_network
+from matloom.program.instruction_table import unpack_all
+from matloom.schedule import tuning
+from matloom.schedule.choices import policies
+from support.chain import Chain, exact_programs
+
+#: Two fifths of the scratchpad that `reference` has, and too little for the maps below.
+SMALL = replace(PRESETS["reference"], spad_bytes=131072, spad_banks=4)
+
+#: Bytes of a map.
+MAP = 50 * 28 * 96
+
+
+def pair(*, kernel=1, stride=(1, 1), channels=96, others=0):
+    """Return a depthwise layer between two others; more of them may read its results, too."""
+    network = Chain((1, 50, 28, 8), seed=channels).convolve(channels)
+    depthwise = network.halve(stride=stride).last
+    network.convolve(8, kernel)
+    return network.graph(*[depthwise] * others)
+
+
+def residual():
+    """Return a block whose sum adds the input of its depthwise layer."""
+    network = Chain((1, 80, 64, 8), seed=1).convolve(32)
+    return network.halve(stride=(1, 1)).convolve(32).add(2).convolve(8).graph()
+
+
+def moved(program, opcode, *regions):
+    """Return the bytes that LOADs or STOREs move from or to regions, by default ARENA."""
+    (step,) = program.steps
+    return sum(
+        each.row_bytes * each.rows * each.planes
+        for each in unpack_all(program.commands(step))
+        if each.opcode is opcode and each.region in (regions or (Region.ARENA,))
+    )
+
+
+def test_a_map_between_two_layers_in_turns_stays_on_chip(monkeypatch):
+    graph = pair()
+    (turns,) = exact_programs(graph, SMALL, (None,))
+    monkeypatch.setattr(tuning, "TURNS_GAIN", 1)
+    apart = compile_network(graph, SMALL, CompileOptions())
+    assert moved(apart, Opcode.STORE) == 2 * MAP
+    assert moved(turns, Opcode.STORE) == MAP
+    # The first and last rows of a turn are read twice.
+    assert MAP <= moved(turns, Opcode.LOAD) <= 1.5 * MAP
+    assert turns.predicted_cycles < 0.9 * apart.predicted_cycles
+
+
+def test_what_both_layers_read_is_loaded_once(monkeypatch):
+    graph = residual()
+    (turns,) = exact_programs(graph, SMALL, (None,))
+    monkeypatch.setattr(tuning, "TURNS_GAIN", 1)
+    apart = compile_network(graph, SMALL, CompileOptions())
+    # The last layer reads the sum.
+    size = 80 * 64 * 32
+    assert moved(turns, Opcode.LOAD) <= 2.5 * size
+    assert moved(apart, Opcode.LOAD) >= 4 * size
+    assert turns.predicted_cycles < apart.predicted_cycles
+
+
+@pytest.mark.parametrize("network", [pair(kernel=3), pair(others=1)], ids=["rows", "output"])
+def test_maps_that_are_read_otherwise_are_stored(network):
+    """A 3x3 layer reads rows of two turns, and the host reads an output."""
+    (program,) = exact_programs(network, SMALL, (None,))
+    assert moved(program, Opcode.STORE, Region.ARENA, Region.OUTPUT) >= 2 * MAP
+
+
+@pytest.mark.fast_cases(2)
+@pytest.mark.parametrize("seed", range(1, 7))
+@pytest.mark.parametrize(
+    "network",
+    [pair(channels=24), pair(channels=24, stride=(2, 2)), residual()],
+    ids=["pair", "stride", "residual"],
+)
+def test_turns_in_any_tiles(network, seed, monkeypatch):
+    monkeypatch.setattr(policies, "_SHARE_OF_SHAPES", 0.7)
+    exact_programs(network, SMALL, (seed,))
+
+
+@pytest.mark.parametrize("tiles", [2, 9])
+def test_readers_may_be_several_turns_behind(tiles, monkeypatch):
+    monkeypatch.setattr(tuning, "TURN_TILES", tiles)
+    exact_programs(residual(), SMALL, (None,))
