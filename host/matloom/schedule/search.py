@@ -20,7 +20,7 @@ from matloom.schedule.alternatives import (
 )
 from matloom.schedule.cache import Cache
 from matloom.schedule.choices.candidates import candidates, is_large
-from matloom.schedule.choices.layouts import LAYOUTS, Layout
+from matloom.schedule.choices.layouts import LAYOUTS, Layout, RowTurns
 from matloom.schedule.choices.policies import (
     first_params,
     plain_params,
@@ -235,9 +235,14 @@ class _Decisions:
             self._note("memory", decision, None, "chosen" if better else "not faster")
         return other if better and isinstance(other, Scheduled) else current
 
-    def _with_layout(self, candidate: Candidate, current: Scheduled, layout: Layout) -> Scheduled:
+    def _with_layout(
+        self, candidate: Candidate, current: Scheduled, layout: Layout | RowTurns
+    ) -> Scheduled:
         """Return the faster of a schedule and one of the same segment with another layout."""
-        segment = layout.make(current.segment)
+        only = None
+        if isinstance(layout, RowTurns) and self.options.tiling_seed is None:
+            only = layout.faster_maps(current)
+        segment = layout.make(current.segment, only)
         if segment is None:
             return current
         # Candidates inside this one concern only its own weights.

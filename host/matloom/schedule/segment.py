@@ -75,6 +75,7 @@ class Segment:
             for maker, reader in pairwise(self.stages)
             if reader.elementwise
             and maker.loads_weights
+            and not maker.output_layout.shared
             and self.sizes[maker.output] >= least
             and reads[maker.output] == 1
             and maker.output in set(reader.inputs) - reader.uneven_inputs - kept

@@ -68,6 +68,11 @@ TURN_TILES = 1
 PARTS_AHEAD = 3
 STRIPS_AHEAD = 1
 
+TURN_MAPS = 0.4
+TURN_BYTES = 0.5
+TURN_ROWS = 2
+TURNS_FASTER = 1.0
+
 #: Comparison of candidates.
 STREAMED_BYTES = 1.4
 FEW_STAGES = 8
@@ -280,6 +285,32 @@ TABLE: dict[str, TuningConstant] = {
         "between hides POST.",
         chosen="decision 0062: palm_detection_256 at reference 3,921,003 cycles with 1, 4,028,889 "
         "with 2",
+    ),
+    "TURN_MAPS": TuningConstant(
+        unit="of the scratchpad",
+        reason="Minimum size of a map around which layers take turns. Smaller ones stay on chip.",
+        chosen="decision 0061: mobilenet_v2 of 224 x 224 at reference 1,680,474 cycles with 0.5, "
+        "1,647,538 with 0.3",
+    ),
+    "TURN_BYTES": TuningConstant(
+        unit="of the scratchpad",
+        reason="Maximum bytes of the maps that a turn makes for itself: shorter turns make more "
+        "rows twice, and longer ones leave no room for weights and for the next turn.",
+        chosen="decision 0061: mobilenet_v2 of 224 x 224 at reference 1,731,790 cycles with 0.25, "
+        "1,680,474 with 0.4, 1,669,591 with 0.55",
+    ),
+    "TURN_ROWS": TuningConstant(
+        unit="rows",
+        reason="Minimum rows that the last layer of a turn makes: of fewer rows, kernels of three "
+        "rows read most of the map again.",
+        chosen="no measurement: a bound that few networks reach",
+    ),
+    "TURNS_FASTER": TuningConstant(
+        unit="times",
+        reason="Estimated cycles of layers that take turns relative to those of the schedule "
+        "without, below which turns are planned, which takes as long as the first plan.",
+        chosen="decision 0061: with 1.1, detection at small takes 3.1 % less, and "
+        "mobilenetv2_160_035 at nano 0.5 % more",
     ),
     "STREAMED_BYTES": TuningConstant(
         unit="times",

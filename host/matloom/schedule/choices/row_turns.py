@@ -1,0 +1,215 @@
+"""Layers that take turns: each makes some rows of its map, and the next one reads them at once.
+
+A map that exceeds the scratchpad is stored, and loaded again by the layer that reads it. If the
+layers around it make their rows in turn, a few at a time, none of it leaves the chip. Rows that two
+turns read are made twice.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+
+from matloom.arch.config import WINDOW_TAPS, Config
+from matloom.cost import exec_cycles
+from matloom.ir.names import derived_name
+from matloom.schedule import tuning
+from matloom.schedule.scheduled import Scheduled
+from matloom.schedule.segment import Segment
+from matloom.schedule.tiling.ramps import split_evenly
+from matloom.select.layout.dense import Dense, DenseInput
+from matloom.select.layout.row_range import RowRange
+from matloom.select.loop_nest import LoopNest
+from matloom.select.sliding import SlidingWindow
+from matloom.select.stage import ArrayStage, OutputRegion, Stage
+
+#: Rows of a map, half open.
+_Rows = tuple[int, int]
+
+
+def in_row_turns(segment: Segment, private: Collection[str]) -> Segment | None:
+    """Return the segment with large maps made and read in turns of some rows; None without any.
+
+    Parameters
+    ----------
+    private:
+        Tensors with one producer and one consumer within the segment.
+    """
+    stages, timestamps = list[Stage](), list[int]()
+    sizes, made = dict(segment.sizes), set[str]()
+    for first, chain in _chains(segment, private):
+        times = segment.timestamps[first : first + len(chain)]
+        turns = _turns(chain, segment.config)
+        for number, parts in enumerate(turns):
+            last = number + 1 == len(turns)
+            stages += parts
+            timestamps += times if last else (0,) * len(parts)
+            sizes |= {part.output: part.size for part in parts[:-1]}
+        if turns:
+            made |= {stage.output for stage in chain[:-1]}
+        else:
+            stages += chain
+            timestamps += times
+    if not made:
+        return None
+    return replace(
+        segment,
+        stages=tuple(stages),
+        timestamps=tuple(timestamps),
+        sizes={name: size for name, size in sizes.items() if name not in made},
+    )
+
+
+def maps_for_turns(
+    segment: Segment, private: Collection[str], scheduled: Scheduled
+) -> frozenset[str]:
+    """Return the large maps around which turns are estimated to be faster than a schedule."""
+    least = tuning.TURN_MAPS * segment.config.spad_bytes
+    if len(scheduled.plan.slots) > tuning.MANY_SLOTS:
+        return frozenset()
+    large = {name for name in private if segment.sizes[name] >= least}
+    found = set[str]()
+    for first, chain in _chains(segment, large):
+        maps = {stage.output for stage in chain[:-1]}
+        turns = _turns(chain, segment.config)
+        if not turns or maps.isdisjoint(scheduled.plan.policy.spilled):
+            continue
+        parts = [part for turn in turns for part in turn]
+        after = sum(_cycles(part, segment.config) + tuning.RESULT_LATENCY for part in parts)
+        before = _duration(segment, first, first + len(chain), scheduled)
+        if after < tuning.TURNS_FASTER * before:
+            found |= maps
+    return frozenset(found)
+
+
+def _duration(segment: Segment, first: int, end: int, scheduled: Scheduled) -> int:
+    """Return the predicted cycles in which a schedule completes some stages."""
+    times = scheduled.prediction.timestamps
+    edges = (segment.timestamps[:first], segment.timestamps[first:end])
+    begin, done = (max((times.get(mark, 0) for mark in marks), default=0) for marks in edges)
+    return done - begin
+
+
+def _chains(segment: Segment, private: Collection[str]) -> Iterator[tuple[int, Sequence[Stage]]]:
+    """Yield all stages in order, those that may take turns together, and the first's index."""
+    first = 0
+    while first < len(segment.stages):
+        chain = _chain(segment, first, private)
+        yield first, chain
+        first += len(chain)
+
+
+def _chain(segment: Segment, first: int, private: Collection[str]) -> Sequence[Stage]:
+    """Return a stage, and those after it with which it may take turns."""
+    end = first + 1
+    while end < len(segment.stages):
+        maker, reader = segment.stages[end - 1 : end + 1]
+        if not (_takes_turns(maker) and _takes_turns(reader)):
+            break
+        name = maker.output
+        # What POST adds lies in the layout of the output, which is not that of a turn.
+        if maker.addend is not None or name not in private or reader.inputs[0] != name:
+            break
+        end += 1
+    return segment.stages[first:end]
+
+
+def _takes_turns(stage: Stage) -> bool:
+    """Return whether a stage can make some rows from some rows."""
+    if not isinstance(stage, ArrayStage) or type(stage.loop_nest) not in (LoopNest, SlidingWindow):
+        return False
+    dense = isinstance(stage.input_layout, DenseInput) and type(stage.output_layout) is Dense
+    single = stage.grid.images == len(stage.regions) == stage.output_layout.limbs == 1
+    return dense and single and stage.computed is None and not stage.limited
+
+
+def _rows_read(stage: Stage, rows: _Rows) -> _Rows:
+    """Return the rows of the input that some rows of outputs read."""
+    assert isinstance(stage, ArrayStage)
+    nest = stage.loop_nest
+    assert isinstance(nest, LoopNest | SlidingWindow)
+    first = rows[0] * nest.y_step - nest.pad_top
+    end = (rows[1] - 1) * nest.y_step - nest.pad_top + 1
+    end += (nest.kernel_rows - 1) * nest.kernel_row_step
+    return max(0, first), min(stage.input_layout.rows, end)
+
+
+def _rows_for(chain: Sequence[Stage], rows: _Rows) -> list[_Rows]:
+    """Return the rows that each stage makes, for some rows of the last one."""
+    found = [rows]
+    for stage in reversed(chain[1:]):
+        found.append(_rows_read(stage, found[-1]))
+    return found[::-1]
+
+
+def _turns(chain: Sequence[Stage], config: Config) -> list[list[ArrayStage]]:
+    """Return the stages of each turn; none for a single turn, or if turns are too short."""
+    height, most = chain[-1].grid.rows, tuning.TURN_BYTES * config.spad_bytes
+    rows = height
+    while rows > 1 and _bytes(chain, (0, rows)) > most:
+        rows -= 1
+    if rows == height or rows < tuning.TURN_ROWS:
+        return []
+    turns = split_evenly(0, height, rows)
+    if any(first >= end for turn in turns for first, end in _rows_for(chain, turn)):
+        # Some rows are made of padding alone.
+        return []
+    return [list(_parts(chain, turn)) for turn in turns]
+
+
+def _cycles(stage: ArrayStage, config: Config) -> int:
+    """Return the cycles that a stage of a turn keeps EXEC or POST busy, whichever is longer."""
+    nest, grid = stage.loop_nest, stage.grid
+    vectors = nest.vectors(grid.rows, grid.width)
+    if config.has_paired_windows and isinstance(nest, SlidingWindow):
+        kernel = (nest.kernel_rows, nest.kernel_width, nest.stride_x, nest.y_step)
+        if kernel == (WINDOW_TAPS, WINDOW_TAPS, 2, 2):
+            # The input may be in 2 x 2 blocks.
+            vectors = min(vectors, (grid.rows + 1) * (grid.width + 1))
+    steps, results = grid.blocks * stage.steps, grid.rows * grid.width * grid.blocks
+    return exec_cycles(vectors, steps, results, config, weights_fixed=nest.weights_fixed)
+
+
+def _bytes(chain: Sequence[Stage], rows: _Rows) -> int:
+    """Return the bytes of the maps between stages in a turn."""
+    rows_of_stages = _rows_for(chain, rows)
+    return sum(
+        (end - first) * stage.grid.row_bytes
+        for stage, (first, end) in zip(chain[:-1], rows_of_stages, strict=False)
+    )
+
+
+def _parts(chain: Sequence[Stage], turn: _Rows) -> Iterator[ArrayStage]:
+    """Yield the stages of a turn."""
+    before: _Rows | None = None
+    source = ""
+    for stage, rows in zip(chain, _rows_for(chain, turn), strict=True):
+        assert isinstance(stage, ArrayStage)
+        part = _part(stage, rows, before)
+        if before is not None:
+            part = replace(part, inputs=(source, *part.inputs[1:]))
+        if stage is chain[-1]:
+            layout = RowRange(grid=part.grid, first_row=rows[0])
+            yield replace(part, output=stage.output, output_layout=layout)
+            return
+        before, source = rows, part.output
+        yield part
+
+
+def _part(stage: ArrayStage, rows: _Rows, made: _Rows | None) -> ArrayStage:
+    """Return the stage that makes some rows; of its input, only the rows `made` exist."""
+    nest, height = stage.loop_nest, rows[1] - rows[0]
+    assert isinstance(nest, LoopNest | SlidingWindow)
+    (region,) = stage.regions
+    source, above = stage.input_layout, nest.pad_top - rows[0] * nest.y_step
+    if made is not None:
+        source = DenseInput(rows=made[1] - made[0], row_bytes=source.row_bytes)
+        above += made[0]
+    grid = replace(stage.grid, rows=height)
+    return replace(
+        stage,
+        output=derived_name(stage.output, f"rows from {rows[0]}"),
+        input_layout=source,
+        output_layout=Dense(grid=grid),
+        loop_nest=replace(nest, pad_top=above),
+        regions=(OutputRegion.whole(grid, region.post),),
+        macs=stage.macs * height // stage.grid.rows,
+    )

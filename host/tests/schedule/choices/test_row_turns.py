@@ -1,0 +1,95 @@
+"""Layers around maps larger than the scratchpad make rows in turn: exact, and with fewer bytes."""
+
+from dataclasses import replace
+
+import pytest
+
+from matloom.arch.config import PRESETS
+from matloom.arch.isa import Opcode, Region
+from matloom.compiler import CompileOptions, compile_network
+from matloom.ir.attributes import Padding
+from matloom.program.instruction_table import unpack_all
+from matloom.schedule import search
+from support.chain import Chain, exact_programs
+
+#: A tenth of the scratchpad that `reference` has, and too little for the maps below.
+SMALL = replace(PRESETS["reference"], spad_bytes=32 * 1024, spad_banks=4)
+AROUND = Padding(top=1, bottom=1, left=1, right=1)
+
+
+def chain(stride=(2, 2), padding=None, size=(44, 36), taps=(3, 3)):
+    """Return the layers of a MobileNetV2, of which the second and the third make large maps."""
+    made = Chain((1, *size, 3)).convolve(8, 3).convolve(48)
+    return made.halve(stride=stride, padding=padding, taps=taps).convolve(8)
+
+
+def without_turns(monkeypatch, graph, config=SMALL):
+    """Return the program of a graph if no layers take turns."""
+    with monkeypatch.context() as patch:
+        patch.setattr(search, "LAYOUTS", search.LAYOUTS[1:])
+        return compile_network(graph, config, CompileOptions(), check="none")
+
+
+def stored(program):
+    """Return the bytes of maps that STOREs write to external memory, but for outputs."""
+    (step,) = program.steps
+    return sum(
+        each.row_bytes * each.rows * each.planes
+        for each in unpack_all(program.commands(step))
+        if each.opcode is Opcode.STORE and each.region == Region.ARENA
+    )
+
+
+@pytest.mark.parametrize("stride", [(1, 1), (2, 2)], ids=str)
+def test_maps_stay_on_chip(monkeypatch, stride):
+    graph = chain(stride).graph()
+    (turns,) = exact_programs(graph, SMALL, (None,))
+    whole = without_turns(monkeypatch, graph)
+    assert stored(whole) >= 44 * 36 * 48
+    assert stored(turns) <= 44 * 36 * 8
+    assert turns.predicted_cycles < whole.predicted_cycles
+
+
+@pytest.mark.fast_cases(3)
+@pytest.mark.parametrize("padding", [None, AROUND], ids=str)
+@pytest.mark.parametrize("size", [(44, 36), (45, 35)], ids=str)
+@pytest.mark.parametrize("stride", [(1, 1), (2, 2)], ids=str)
+@pytest.mark.parametrize("taps", [(3, 3), (5, 5)], ids=str)
+def test_turns_in_any_tiles(taps, stride, size, padding):
+    exact_programs(chain(stride, padding, size, taps).graph(), SMALL, (None, 1, 2, 3))
+
+
+def test_the_last_layer_may_add():
+    graph = chain((1, 1)).add(3).graph()
+    exact_programs(graph, SMALL, (None, 1, 2))
+
+
+def test_a_layer_that_adds_may_be_the_last_alone():
+    """Those behind it read another map."""
+    made = Chain((1, 44, 36, 3)).convolve(24, 3).halve(stride=(1, 1)).convolve(24).add(1)
+    exact_programs(made.convolve(48).convolve(8).graph(), SMALL, (None, 1, 2))
+
+
+def test_what_follows_reads_rows_of_all_turns():
+    graph = chain((1, 1)).convolve(16, 3).pool().graph()
+    exact_programs(graph, SMALL, (None, 1, 2))
+
+
+@pytest.mark.parametrize("reader", ["output", "layer"])
+def test_maps_with_other_readers_stay_whole(monkeypatch, reader):
+    made = chain((1, 1))
+    wide = made.nodes[1].output
+    outputs = [wide] if reader == "output" else []
+    if reader == "layer":
+        outputs, made.last = [made.last], wide
+        made = made.convolve(8)
+    graph = made.graph(*outputs)
+    (program,) = exact_programs(graph, SMALL, (None,))
+    whole = without_turns(monkeypatch, graph)
+    assert program.predicted_cycles <= whole.predicted_cycles
+
+
+def test_small_maps_have_no_turns(monkeypatch):
+    graph = chain(size=(12, 10)).graph()
+    (program,) = exact_programs(graph, SMALL, (None,))
+    assert program.predicted_cycles == without_turns(monkeypatch, graph).predicted_cycles
