@@ -5,13 +5,13 @@ from typing import NamedTuple
 
 from matloom.arch.instruction import Instruction
 from matloom.arch.isa import (
-    FILLS,
     FORMATS,
     INSTRUCTION_WORD_BYTES,
     UNITS,
     Destination,
     Opcode,
     Source,
+    Table,
     post_vectors,
 )
 from matloom.arch.machine import Machine
@@ -69,8 +69,8 @@ class Timing(NamedTuple):
     params, param_reads, fetch:
         Where a POST's parameters are, and how many reads and cycles one block of them takes.
     blocks, vectors, fills:
-        Blocks of a POST, cycles of each; whether it fills a table, or is a SOFTMAX: it reads too
-        seldom to wait for banks.
+        Blocks of a POST, cycles of each; whether it fills a table for each lane, or is a SOFTMAX:
+        it reads too seldom to wait for banks.
     """
 
     opcode: Opcode
@@ -148,7 +148,7 @@ class Timings:
             fetch=machine.post_fetch(values),
             blocks=blocks,
             vectors=post_vectors(values) * machine.post_beats(values),
-            fills=values.get("table", 0) in FILLS or values.get("softmax", 0) > 0,
+            fills=values.get("table", 0) == Table.FILL_EACH or values.get("softmax", 0) > 0,
         )
 
 

@@ -2,7 +2,7 @@ import pytest
 
 from matloom.arch.config import PRESETS, load_config
 from matloom.arch.instruction import Instruction
-from matloom.arch.isa import Destination, Opcode, Region, Source
+from matloom.arch.isa import Destination, Opcode, Region, Source, Table
 from matloom.arch.machine import Machine
 from matloom.arch.numerics import Rounding
 from matloom.cost.predict import predict
@@ -59,6 +59,22 @@ def test_weights_in_the_bank_of_the_input_take_its_cycles():
     half = CONFIG.bank_bytes - 10 * CONFIG.tile_bytes
     between = _cycles(Instruction(Opcode.EXEC, _exec(9, 20, weight_addr=half)))
     assert between - apart == 10 * CONFIG.tile_load_cycles
+
+
+def test_fills_of_a_table_wait_for_the_bank_that_the_array_reads():
+    stream = _exec(500, 1, x_step=CONFIG.rows, input_row_bytes=500 * CONFIG.rows)
+    shape = {"width": 16, "height": 1, "oc_blocks": 1, "tail": 16, "x_step": 16}
+    sides = {"source": Source.SPAD, "destination": Destination.SPAD}
+    same, other = (
+        _cycles(
+            Instruction(Opcode.EXEC, stream),
+            Instruction(
+                Opcode.POST, {**shape, **sides, "table": Table.FILL, "source_addr": address}
+            ),
+        )
+        for address in (0, 2 * CONFIG.bank_bytes)
+    )
+    assert same > other
 
 
 def test_tiles_of_paired_windows_come_between_steps():
