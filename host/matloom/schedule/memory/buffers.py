@@ -163,6 +163,15 @@ class Builder:
         if limits.params_apart and cut.completes[slot.number]:
             self.plan.params[index] = self._constants(number, index, PARAMS, cut.param_bytes)
 
+    def _is_apart(self, index: int) -> bool:
+        """Return whether the table of a stage lies with weights, far from maps.
+
+        POST reads a table in every cycle, unless there is one for each lane, and would wait for an
+        EXEC that reads its bank. Where maps leave the chip, all room is theirs.
+        """
+        table = self.segment.stages[index].table
+        return table is not None and table.ndim == 1 and not self.plan.policy.spilled
+
     def _constants(
         self,
         number: int,
@@ -180,7 +189,8 @@ class Builder:
         key = (index, chunk)
         policy, held = self.plan.policy, self._chunk.get(key)
         if again or held is None:
-            held = buffer = Buffer(size, number, number, index, high=chunk >= 0, first_read=number)
+            high = chunk >= 0 or (chunk == TABLE and self._is_apart(index))
+            held = buffer = Buffer(size, number, number, index, high=high, first_read=number)
             buffer.boundary = self.config.weight_boundary if chunk >= 0 else 1
             buffer.pinned = policy.keeps_weights and policy.stays(index, chunk)
             self._chunk[key] = buffer

@@ -1,7 +1,7 @@
 import numpy as np
 
 from matloom.arch.config import PRESETS
-from matloom.arch.isa import AddressSpace
+from matloom.arch.isa import AddressSpace, Opcode, Table
 from matloom.compiler import CompileOptions, compile_network, compile_unchecked
 from matloom.program import EngineStep
 from matloom.program.accesses import accesses
@@ -9,6 +9,7 @@ from matloom.program.instruction_table import unpack_all
 from matloom.schedule.memory import placing
 from matloom.tuner.moves import apply_move, keep_weights
 from matloom.tuner.study import runs_of, study_of
+from support.chain import Chain
 from support.mobilenet import mobilenet
 
 
@@ -59,3 +60,23 @@ def test_weights_that_stay_leave_their_bytes_to_others_until_they_arrive():
     kept = np.concatenate([writes[start:end] for start, end in program.repeat.kept])
     assert (kept >= 1).all()
     assert (kept > 1).any()
+
+
+def test_tables_lie_in_no_bank_of_a_map():
+    """POST reads a table in every cycle, and EXEC would be first."""
+    config = PRESETS["reference"]
+    chain = Chain((1, 24, 24, 16)).convolve(16).look_up().convolve(32, 3).look_up().convolve(8)
+    program = compile_network(chain.graph(), config, CompileOptions(), check="none")
+    (step,) = program.steps
+    assert isinstance(step, EngineStep)
+    instructions = list(unpack_all(program.commands(step)))
+    banks = {
+        each.input_addr // config.bank_bytes for each in instructions if each.opcode is Opcode.EXEC
+    }
+    fills = [
+        each.source_addr // config.bank_bytes
+        for each in instructions
+        if each.opcode is Opcode.POST and each.table == Table.FILL
+    ]
+    assert fills
+    assert banks.isdisjoint(fills)
