@@ -20,7 +20,7 @@ from matloom.schedule.alternatives import (
 )
 from matloom.schedule.cache import Cache
 from matloom.schedule.choices.candidates import candidates, is_large
-from matloom.schedule.choices.layouts import LAYOUTS, Layout, RowTurns
+from matloom.schedule.choices.layouts import LAYOUTS, FusedLayers, Layout
 from matloom.schedule.choices.policies import (
     first_params,
     plain_params,
@@ -236,11 +236,11 @@ class _Decisions:
         return other if better and isinstance(other, Scheduled) else current
 
     def _with_layout(
-        self, candidate: Candidate, current: Scheduled, layout: Layout | RowTurns
+        self, candidate: Candidate, current: Scheduled, layout: Layout | FusedLayers
     ) -> Scheduled:
         """Return the faster of a schedule and one of the same segment with another layout."""
         only = None
-        if isinstance(layout, RowTurns) and self.options.tiling_seed is None:
+        if isinstance(layout, FusedLayers) and self.options.tiling_seed is None:
             only = layout.faster_maps(current)
         segment = layout.make(current.segment, only)
         if segment is None:

@@ -68,10 +68,10 @@ TURN_TILES = 1
 PARTS_AHEAD = 3
 STRIPS_AHEAD = 1
 
-TURN_MAPS = 0.4
-TURN_BYTES = 0.5
-TURN_ROWS = 2
-TURNS_FASTER = 1.0
+FUSED_MAPS = 0.4
+FUSED_BYTES = 0.5
+FUSED_ROWS = 2
+FUSED_FASTER = 1.0
 
 #: Comparison of candidates.
 STREAMED_BYTES = 1.4
@@ -286,29 +286,29 @@ TABLE: dict[str, TuningConstant] = {
         chosen="decision 0062: palm_detection_256 at reference 3,921,003 cycles with 1, 4,028,889 "
         "with 2",
     ),
-    "TURN_MAPS": TuningConstant(
+    "FUSED_MAPS": TuningConstant(
         unit="of the scratchpad",
-        reason="Minimum size of a map around which layers take turns. Smaller ones stay on chip.",
+        reason="Minimum size of a map around which layers are fused. Smaller ones stay on chip.",
         chosen="decision 0061: mobilenet_v2 of 224 x 224 at reference 1,680,474 cycles with 0.5, "
         "1,647,538 with 0.3",
     ),
-    "TURN_BYTES": TuningConstant(
+    "FUSED_BYTES": TuningConstant(
         unit="of the scratchpad",
-        reason="Maximum bytes of the maps that a turn makes for itself: shorter turns make more "
-        "rows twice, and longer ones leave no room for weights and for the next turn.",
+        reason="Maximum bytes of the maps that a round of fused layers makes for itself: shorter "
+        "ones make more rows twice, longer ones leave no room for weights and the next round.",
         chosen="decision 0061: mobilenet_v2 of 224 x 224 at reference 1,731,790 cycles with 0.25, "
         "1,680,474 with 0.4, 1,669,591 with 0.55",
     ),
-    "TURN_ROWS": TuningConstant(
+    "FUSED_ROWS": TuningConstant(
         unit="rows",
-        reason="Minimum rows that the last layer of a turn makes: of fewer rows, kernels of three "
-        "rows read most of the map again.",
+        reason="Minimum rows that the last of fused layers makes in a round: of fewer rows, "
+        "kernels of three rows read most of the map again.",
         chosen="no measurement: a bound that few networks reach",
     ),
-    "TURNS_FASTER": TuningConstant(
+    "FUSED_FASTER": TuningConstant(
         unit="times",
-        reason="Estimated cycles of layers that take turns relative to those of the schedule "
-        "without, below which turns are planned, which takes as long as the first plan.",
+        reason="Estimated cycles of fused layers relative to those of the schedule without, "
+        "below which they are planned, which takes as long as the first plan.",
         chosen="decision 0061: with 1.1, detection at small takes 3.1 % less, and "
         "mobilenetv2_160_035 at nano 0.5 % more",
     ),

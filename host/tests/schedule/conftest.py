@@ -6,6 +6,6 @@ from matloom.schedule import search
 
 
 @pytest.fixture
-def no_row_turns(monkeypatch):
-    """Keep maps whole that leave the chip: no layers around them make rows in turn."""
+def no_fused_layers(monkeypatch):
+    """Keep maps whole that leave the chip: no layers around them are fused."""
     monkeypatch.setattr(search, "LAYOUTS", search.LAYOUTS[1:])

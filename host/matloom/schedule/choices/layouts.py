@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
 from matloom.arch.config import Config
-from matloom.schedule.choices.row_turns import in_row_turns, maps_for_turns
+from matloom.schedule.choices.fused_layers import fuse_layers, maps_to_fuse
 from matloom.schedule.scheduled import Scheduled
 from matloom.schedule.segment import Segment
 from matloom.select.layout.row_bands import in_bands
@@ -61,28 +61,28 @@ def _private(segment: Segment) -> frozenset[str]:
     )
 
 
-class RowTurns:
-    """Layers around large maps that make rows in turn, with the interface of a `Layout`."""
+class FusedLayers:
+    """Fused layers around large maps, with the interface of a `Layout`."""
 
-    name, without = "rows in turn", "whole maps"
+    name, without = "fused layers", "whole maps"
 
     def make(self, segment: Segment, only: frozenset[str] | None = None) -> Segment | None:
-        """Return the segment with turns instead of whole maps, all or some; None if none may."""
+        """Return the segment with fused layers around maps, all or some; None if none may be."""
         private = _private(segment)
-        found = in_row_turns(segment, private if only is None else private & only)
+        found = fuse_layers(segment, private if only is None else private & only)
         if found is None:
             return None
         tensors = frozenset(segment.sizes.keys() - found.sizes.keys())
         return replace(found, layouts=(*segment.layouts, (self.name, tensors)))
 
     def faster_maps(self, scheduled: Scheduled) -> frozenset[str]:
-        """Return the maps of a schedule for which turns are estimated to be faster."""
-        return maps_for_turns(scheduled.segment, _private(scheduled.segment), scheduled)
+        """Return the maps of a schedule around which fused layers are estimated to be faster."""
+        return maps_to_fuse(scheduled.segment, _private(scheduled.segment), scheduled)
 
 
 #: Each layout is tried on top of the best so far: a stage that reads bands may write blocks.
-LAYOUTS: tuple[Layout | RowTurns, ...] = (
-    RowTurns(),
+LAYOUTS: tuple[Layout | FusedLayers, ...] = (
+    FusedLayers(),
     Layout(name="2 x 2 blocks", without="rows", rewrite=in_blocks),
     Layout(name="bands of rows", without="whole images", rewrite=in_bands),
 )

@@ -11,7 +11,7 @@ from matloom.program.instruction_table import unpack_all
 from matloom.schedule import search, tuning
 from support.chain import Chain, exact_programs
 
-pytestmark = pytest.mark.usefixtures("no_row_turns")
+pytestmark = pytest.mark.usefixtures("no_fused_layers")
 
 #: Two fifths of the scratchpad that `reference` has, and too little for the maps below.
 SMALL = replace(PRESETS["reference"], spad_bytes=131072, spad_banks=4)

@@ -13,7 +13,7 @@ from matloom.schedule.choices.tighten import store_one_by_one
 from matloom.schedule.plan import OutOfScratchpad, ScheduleParams
 from support.chain import Chain, exact_programs
 
-pytestmark = pytest.mark.usefixtures("no_row_turns")
+pytestmark = pytest.mark.usefixtures("no_fused_layers")
 
 #: Room for fewer bytes than a map has; a tile of a row has eight channels.
 SMALL = PRESETS["nano"]

@@ -1,8 +1,8 @@
-"""Layers that take turns: each makes some rows of its map, and the next one reads them at once.
+"""Fused layers: each makes some rows of its map, and the next one reads them at once.
 
 A map that exceeds the scratchpad is stored, and loaded again by the layer that reads it. If the
-layers around it make their rows in turn, a few at a time, none of it leaves the chip. Rows that two
-turns read are made twice.
+layers around it are fused, a few rows at a time, none of it leaves the chip. Rows that two rounds
+read are made twice (M. Alwani et al., "Fused-Layer CNN Accelerators", MICRO 2016).
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -25,8 +25,8 @@ from matloom.select.stage import ArrayStage, OutputRegion, Stage
 _Rows = tuple[int, int]
 
 
-def in_row_turns(segment: Segment, private: Collection[str]) -> Segment | None:
-    """Return the segment with large maps made and read in turns of some rows; None without any.
+def fuse_layers(segment: Segment, private: Collection[str]) -> Segment | None:
+    """Return the segment with the layers around large maps fused; None if there are none.
 
     Parameters
     ----------
@@ -37,13 +37,13 @@ def in_row_turns(segment: Segment, private: Collection[str]) -> Segment | None:
     sizes, made = dict(segment.sizes), set[str]()
     for first, chain in _chains(segment, private):
         times = segment.timestamps[first : first + len(chain)]
-        turns = _turns(chain, segment.config)
-        for number, parts in enumerate(turns):
-            last = number + 1 == len(turns)
+        rounds = _rounds(chain, segment.config)
+        for number, parts in enumerate(rounds):
+            last = number + 1 == len(rounds)
             stages += parts
             timestamps += times if last else (0,) * len(parts)
             sizes |= {part.output: part.size for part in parts[:-1]}
-        if turns:
+        if rounds:
             made |= {stage.output for stage in chain[:-1]}
         else:
             stages += chain
@@ -58,24 +58,24 @@ def in_row_turns(segment: Segment, private: Collection[str]) -> Segment | None:
     )
 
 
-def maps_for_turns(
+def maps_to_fuse(
     segment: Segment, private: Collection[str], scheduled: Scheduled
 ) -> frozenset[str]:
-    """Return the large maps around which turns are estimated to be faster than a schedule."""
-    least = tuning.TURN_MAPS * segment.config.spad_bytes
+    """Return the large maps around which fused layers should be faster than a schedule."""
+    least = tuning.FUSED_MAPS * segment.config.spad_bytes
     if len(scheduled.plan.slots) > tuning.MANY_SLOTS:
         return frozenset()
     large = {name for name in private if segment.sizes[name] >= least}
     found = set[str]()
     for first, chain in _chains(segment, large):
         maps = {stage.output for stage in chain[:-1]}
-        turns = _turns(chain, segment.config)
-        if not turns or maps.isdisjoint(scheduled.plan.policy.spilled):
+        rounds = _rounds(chain, segment.config)
+        if not rounds or maps.isdisjoint(scheduled.plan.policy.spilled):
             continue
-        parts = [part for turn in turns for part in turn]
+        parts = [part for each in rounds for part in each]
         after = sum(_cycles(part, segment.config) + tuning.RESULT_LATENCY for part in parts)
         before = _duration(segment, first, first + len(chain), scheduled)
-        if after < tuning.TURNS_FASTER * before:
+        if after < tuning.FUSED_FASTER * before:
             found |= maps
     return frozenset(found)
 
@@ -89,7 +89,7 @@ def _duration(segment: Segment, first: int, end: int, scheduled: Scheduled) -> i
 
 
 def _chains(segment: Segment, private: Collection[str]) -> Iterator[tuple[int, Sequence[Stage]]]:
-    """Yield all stages in order, those that may take turns together, and the first's index."""
+    """Yield all stages in order, those that may be fused together, and the index of the first."""
     first = 0
     while first < len(segment.stages):
         chain = _chain(segment, first, private)
@@ -98,21 +98,21 @@ def _chains(segment: Segment, private: Collection[str]) -> Iterator[tuple[int, S
 
 
 def _chain(segment: Segment, first: int, private: Collection[str]) -> Sequence[Stage]:
-    """Return a stage, and those after it with which it may take turns."""
+    """Return a stage, and those after it with which it may be fused."""
     end = first + 1
     while end < len(segment.stages):
         maker, reader = segment.stages[end - 1 : end + 1]
-        if not (_takes_turns(maker) and _takes_turns(reader)):
+        if not (_may_be_fused(maker) and _may_be_fused(reader)):
             break
         name = maker.output
-        # What POST adds lies in the layout of the output, which is not that of a turn.
+        # What POST adds lies in the layout of the output, which a round does not have.
         if maker.addend is not None or name not in private or reader.inputs[0] != name:
             break
         end += 1
     return segment.stages[first:end]
 
 
-def _takes_turns(stage: Stage) -> bool:
+def _may_be_fused(stage: Stage) -> bool:
     """Return whether a stage can make some rows from some rows."""
     if not isinstance(stage, ArrayStage) or type(stage.loop_nest) not in (LoopNest, SlidingWindow):
         return False
@@ -140,23 +140,23 @@ def _rows_for(chain: Sequence[Stage], rows: _Rows) -> list[_Rows]:
     return found[::-1]
 
 
-def _turns(chain: Sequence[Stage], config: Config) -> list[list[ArrayStage]]:
-    """Return the stages of each turn; none for a single turn, or if turns are too short."""
-    height, most = chain[-1].grid.rows, tuning.TURN_BYTES * config.spad_bytes
+def _rounds(chain: Sequence[Stage], config: Config) -> list[list[ArrayStage]]:
+    """Return the stages of each round; none for a single round, or if rounds are too short."""
+    height, most = chain[-1].grid.rows, tuning.FUSED_BYTES * config.spad_bytes
     rows = height
     while rows > 1 and _bytes(chain, (0, rows)) > most:
         rows -= 1
-    if rows == height or rows < tuning.TURN_ROWS:
+    if rows == height or rows < tuning.FUSED_ROWS:
         return []
-    turns = split_evenly(0, height, rows)
-    if any(first >= end for turn in turns for first, end in _rows_for(chain, turn)):
+    rounds = split_evenly(0, height, rows)
+    if any(first >= end for made in rounds for first, end in _rows_for(chain, made)):
         # Some rows are made of padding alone.
         return []
-    return [list(_parts(chain, turn)) for turn in turns]
+    return [list(_parts(chain, made)) for made in rounds]
 
 
 def _cycles(stage: ArrayStage, config: Config) -> int:
-    """Return the cycles that a stage of a turn keeps EXEC or POST busy, whichever is longer."""
+    """Return the cycles that a stage of a round keeps EXEC or POST busy, whichever is longer."""
     nest, grid = stage.loop_nest, stage.grid
     vectors = nest.vectors(grid.rows, grid.width)
     if config.has_paired_windows and isinstance(nest, SlidingWindow):
@@ -169,7 +169,7 @@ def _cycles(stage: ArrayStage, config: Config) -> int:
 
 
 def _bytes(chain: Sequence[Stage], rows: _Rows) -> int:
-    """Return the bytes of the maps between stages in a turn."""
+    """Return the bytes of the maps between stages in a round."""
     rows_of_stages = _rows_for(chain, rows)
     return sum(
         (end - first) * stage.grid.row_bytes
@@ -177,11 +177,11 @@ def _bytes(chain: Sequence[Stage], rows: _Rows) -> int:
     )
 
 
-def _parts(chain: Sequence[Stage], turn: _Rows) -> Iterator[ArrayStage]:
-    """Yield the stages of a turn."""
+def _parts(chain: Sequence[Stage], made: _Rows) -> Iterator[ArrayStage]:
+    """Yield the stages of the round that makes some rows of the last map."""
     before: _Rows | None = None
     source = ""
-    for stage, rows in zip(chain, _rows_for(chain, turn), strict=True):
+    for stage, rows in zip(chain, _rows_for(chain, made), strict=True):
         assert isinstance(stage, ArrayStage)
         part = _part(stage, rows, before)
         if before is not None:

@@ -1,4 +1,4 @@
-"""Layers around maps larger than the scratchpad make rows in turn: exact, and with fewer bytes."""
+"""Fused layers around maps larger than the scratchpad: exact, and with fewer bytes."""
 
 from dataclasses import replace
 
@@ -23,7 +23,7 @@ def chain(stride=(2, 2), padding=None, size=(44, 36), taps=(3, 3)):
     return made.halve(stride=stride, padding=padding, taps=taps).convolve(8)
 
 
-def without_turns(monkeypatch, graph, config=SMALL):
+def without_fusion(monkeypatch, graph, config=SMALL):
     """Return the program of a graph if no layers take turns."""
     with monkeypatch.context() as patch:
         patch.setattr(search, "LAYOUTS", search.LAYOUTS[1:])
@@ -43,11 +43,11 @@ def stored(program):
 @pytest.mark.parametrize("stride", [(1, 1), (2, 2)], ids=str)
 def test_maps_stay_on_chip(monkeypatch, stride):
     graph = chain(stride).graph()
-    (turns,) = exact_programs(graph, SMALL, (None,))
-    whole = without_turns(monkeypatch, graph)
+    (fused,) = exact_programs(graph, SMALL, (None,))
+    whole = without_fusion(monkeypatch, graph)
     assert stored(whole) >= 44 * 36 * 48
-    assert stored(turns) <= 44 * 36 * 8
-    assert turns.predicted_cycles < whole.predicted_cycles
+    assert stored(fused) <= 44 * 36 * 8
+    assert fused.predicted_cycles < whole.predicted_cycles
 
 
 @pytest.mark.fast_cases(3)
@@ -55,7 +55,7 @@ def test_maps_stay_on_chip(monkeypatch, stride):
 @pytest.mark.parametrize("size", [(44, 36), (45, 35)], ids=str)
 @pytest.mark.parametrize("stride", [(1, 1), (2, 2)], ids=str)
 @pytest.mark.parametrize("taps", [(3, 3), (5, 5)], ids=str)
-def test_turns_in_any_tiles(taps, stride, size, padding):
+def test_fused_layers_in_any_tiles(taps, stride, size, padding):
     exact_programs(chain(stride, padding, size, taps).graph(), SMALL, (None, 1, 2, 3))
 
 
@@ -70,7 +70,7 @@ def test_a_layer_that_adds_may_be_the_last_alone():
     exact_programs(made.convolve(48).convolve(8).graph(), SMALL, (None, 1, 2))
 
 
-def test_what_follows_reads_rows_of_all_turns():
+def test_what_follows_reads_rows_of_all_rounds():
     graph = chain((1, 1)).convolve(16, 3).pool().graph()
     exact_programs(graph, SMALL, (None, 1, 2))
 
@@ -85,11 +85,11 @@ def test_maps_with_other_readers_stay_whole(monkeypatch, reader):
         made = made.convolve(8)
     graph = made.graph(*outputs)
     (program,) = exact_programs(graph, SMALL, (None,))
-    whole = without_turns(monkeypatch, graph)
+    whole = without_fusion(monkeypatch, graph)
     assert program.predicted_cycles <= whole.predicted_cycles
 
 
-def test_small_maps_have_no_turns(monkeypatch):
+def test_layers_around_small_maps_are_not_fused(monkeypatch):
     graph = chain(size=(12, 10)).graph()
     (program,) = exact_programs(graph, SMALL, (None,))
-    assert program.predicted_cycles == without_turns(monkeypatch, graph).predicted_cycles
+    assert program.predicted_cycles == without_fusion(monkeypatch, graph).predicted_cycles
