@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from functools import partial
+from operator import attrgetter
 
 import pytest
 
@@ -115,11 +116,14 @@ def test_measurements_go_on_where_they_stopped(exploration, tmp_path):
     journal = tmp_path / "synthesis.jsonl"
     found = Confirmation(exploration=one, kind="synthesis", tool=tool, journal=journal)
     measured = found.of(best[:2], SERIAL)
-    assert asked == [each.text for each in best[:2]]
+    # The smallest engines first.
+    order = sorted(best[:2], key=attrgetter("tables"))
+    order += sorted(best[2:], key=attrgetter("tables"))
+    assert asked == [each.text for each in order[:2]]
     with journal.open("a") as lines:
         lines.write('{"key": 3}\n[')
     measured = found.of(best, SERIAL)
-    assert asked == [each.text for each in best]
+    assert asked == [each.text for each in order]
     for each in measured[:-1]:
         board = one.fit.whole_board(0)
         expected = (each.tables - board) * 1.1 + board

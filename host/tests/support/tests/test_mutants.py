@@ -70,11 +70,9 @@ def test_a_mutant_is_wherever_its_function_was_imported():
     with applied(mutant):
         assert exec_steps.limit_steps is tiles.limit_steps is not right
     assert exec_steps.limit_steps is tiles.limit_steps is right
-    input_range = array_tiling.array_input_range
-    with applied(
-        next(iter(mutants("matloom.schedule.tiling.array_ranges", ["array_input_range"])))
-    ):
-        assert array_tiling.array_input_range is not input_range
+    addend_range = array_tiling.addend_range
+    with applied(next(iter(mutants("matloom.schedule.tiling.array_ranges", ["addend_range"])))):
+        assert array_tiling.addend_range is not addend_range
 
 
 def test_there_are_mutants_of_every_function():
