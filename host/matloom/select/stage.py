@@ -264,7 +264,7 @@ class ArrayStage:
         return self.makes_dense_bytes and self.grid.blocks == blocks == 1
 
     def entries(self, config: Config) -> int:
-        """Return for how many outputs of a block a half of the accumulators has entries."""
+        """Return how many outputs of a block fit half of the accumulators."""
         return config.acc_entries // 2 // self.accumulators_per_block // self.sums_per_output
 
     @property

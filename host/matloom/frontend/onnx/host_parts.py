@@ -1,8 +1,8 @@
 """Parts of quantised layers that ONNX Runtime runs, with channels last as on the engine.
 
 They become operators appended to the model, from which a part is cut for ONNX Runtime; no operator
-of the file is changed. A Transpose that never runs gives a value from the engine its name and
-order.
+of the file is changed. A value from the engine appears as the output of a Transpose, which declares
+its name and its order of axes but never runs.
 """
 
 from collections.abc import Sequence
