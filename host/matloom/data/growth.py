@@ -27,6 +27,9 @@ _FREE = frozenset(
 )
 
 
+#: Layers of weights.
+_LAYERS = (Op.CONV_2D, Op.DEPTHWISE_CONV_2D, Op.FULLY_CONNECTED, Op.TRANSPOSE_CONV)
+
 #: Scales of outputs lie between these; those of words between a 256th of them.
 _LEAST, _MOST = 2.0**-14, 16.0
 
@@ -172,11 +175,20 @@ class Growth:
         scale = float(np.float32(reach / (2**15 if words else 128)))
         least = self.tensors[node.inputs[0]].scale / 50 if node.op is Op.HARD_SWISH else _LEAST
         scale = min(_MOST, max(scale, least / 256 if words else least))
+        scale = max(scale, self._finest(node) if words else 0.0)
         zero = round(-float(found.mean()) / scale) + self.integer(-20, 20)
         zero = 0 if words else min(127, max(-128, zero))
         self.tensors[number] = replace(
             tensor, quantisation=Quantisation(scale=(scale,), zero_point=(zero,))
         )
+
+    def _finest(self, node: Node) -> float:
+        """Return the finest scale that 64-bit sums of a layer may be rescaled to; 0 for others."""
+        if node.op not in _LAYERS:
+            return 0.0
+        data, weights = (self.tensors[number] for number in node.inputs[:2])
+        assert weights.quantisation is not None
+        return float(np.float32(data.scale * max(weights.quantisation.scale) / 100))
 
     def _coarse(self, node: Node) -> float:
         """Return a scale at which the output does not saturate."""
@@ -184,7 +196,7 @@ class Growth:
         scale = max(
             max(tensor.quantisation.scale) for tensor in operands if tensor.quantisation is not None
         )
-        if node.op in (Op.CONV_2D, Op.DEPTHWISE_CONV_2D, Op.FULLY_CONNECTED, Op.TRANSPOSE_CONV):
+        if node.op in _LAYERS:
             weights = operands[1]
             assert weights.quantisation is not None
             size = weights.size if node.op is not Op.DEPTHWISE_CONV_2D else weights.size * 4

@@ -18,6 +18,7 @@ from matloom.ir.attributes import (
     Axis,
     Conv2D,
     DepthwiseConv2D,
+    FullyConnected,
     Pad,
     Padding,
     Pool2D,
@@ -50,6 +51,11 @@ class Chain:
         attributes = Conv2D(stride=(stride, stride), padding=padding, activation=Activation.RELU)
         weights = self.instances._weights((outputs, *taps, self.shape[3]), 0)
         return self._add(Op.CONV_2D, attributes, weights)
+
+    def dense(self, units: int) -> Self:
+        """Add a dense layer of the channels of each position."""
+        weights = self.instances._weights((units, self.shape[3]), 0)
+        return self._add(Op.FULLY_CONNECTED, FullyConnected(keep_num_dims=True), weights)
 
     def halve(
         self,
@@ -176,7 +182,9 @@ class Chain:
         _images, height, width, _channels = self.shape
         return height, width
 
-    def _add(self, op: Op, attributes: Conv2D | DepthwiseConv2D, weights: Tensor) -> Self:
+    def _add(
+        self, op: Op, attributes: Conv2D | DepthwiseConv2D | FullyConnected, weights: Tensor
+    ) -> Self:
         bias = self.instances._bias(weights.shape[3 if weights.shape[0] == 1 else 0])
         data = replace(self.tensors[self.last], data=None)
         given = [replace(each, name=f"t{at}") for at, each in enumerate((data, weights, *bias))]

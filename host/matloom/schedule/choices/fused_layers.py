@@ -108,8 +108,16 @@ def _chain(segment: Segment, first: int, private: Collection[str]) -> Sequence[S
         # What POST adds lies in the layout of the output, which a round does not have.
         if maker.addend is not None or name not in private or reader.inputs[0] != name:
             break
+        if not _same_rows(maker, reader):
+            break
         end += 1
     return segment.stages[first:end]
+
+
+def _same_rows(maker: Stage, reader: Stage) -> bool:
+    """Return whether a stage reads the rows that another makes: a dense layer may make only one."""
+    read = reader.input_layout
+    return (maker.grid.rows, maker.grid.row_bytes) == (read.rows, read.row_bytes)
 
 
 def _may_be_fused(stage: Stage) -> bool:

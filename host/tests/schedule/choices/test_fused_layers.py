@@ -93,3 +93,9 @@ def test_layers_around_small_maps_are_not_fused(monkeypatch):
     graph = chain(size=(12, 10)).graph()
     (program,) = exact_programs(graph, SMALL, (None,))
     assert program.predicted_cycles == without_fusion(monkeypatch, graph).predicted_cycles
+
+
+def test_a_dense_layer_makes_one_row_of_all_positions():
+    """What reads its map finds other rows, so that the two are not fused."""
+    graph = Chain((1, 18, 22, 32)).dense(4).convolve(8, 5, 3).graph()
+    exact_programs(graph, SMALL, (None, 1, 2))
