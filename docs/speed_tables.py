@@ -255,8 +255,10 @@ def _firmware() -> str:
 
 
 def _rate(row: dict[str, Any]) -> str:
-    if row["cycles"] == 0:
+    if row.get("host"):
         return "on the host"
+    if row.get("fused"):
+        return "with the layer before"
     # The few products of squeeze and excite are not what it is there for.
     multiplies = row["macs"] > row["bytes"]
     done, unit = (row["macs"], "MAC") if multiplies else (row["bytes"], "bytes")
@@ -280,7 +282,7 @@ def _shapes() -> str:
 
 def _streaming(row: dict[str, Any]) -> float | None:
     """Return the share of the layer's cycles in which a vector enters the array."""
-    return min(1, row["streaming"]) if "streaming" in row else None
+    return max(0, min(1, row["streaming"])) if "streaming" in row else None
 
 
 def _longest_wait(row: dict[str, Any]) -> str | None:
