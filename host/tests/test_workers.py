@@ -69,3 +69,13 @@ def test_a_dying_worker_changes_no_result(tmp_path):
 def test_workers_that_always_die_end_the_work():
     with pytest.raises(LostWorkersError, match="3 times in a row with 2 tasks left"):
         ordered(dies, [1, 2], partial(processes, 2))
+
+
+def test_without_processes_each_result_comes_before_the_next_task():
+    """What is written down after each result survives an interruption."""
+    begun = []
+    results = run_as_completed(begun.append, [1, 2, 3], partial(processes, 1))
+    for done in (1, 2, 3):
+        assert next(results) == (done - 1, None)
+        assert begun == [1, 2, 3][:done]
+    assert next(results, "none") == "none"

@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import BrokenExecutor, Executor, as_completed
+from concurrent.futures import BrokenExecutor, Executor, Future, as_completed
 from dataclasses import dataclass
 from itertools import islice
 from typing import TypeVar
@@ -68,7 +68,16 @@ def _batch(
     ahead: int,
 ) -> Iterator[tuple[int, _Result]]:
     """Run the next tasks; take those that are done out of `left`."""
-    batch = {executor.submit(function, tasks[at]): at for at in left[:ahead]}
+    batch: dict[Future[_Result], int] = {}
+    for at in left[:ahead]:
+        future = executor.submit(function, tasks[at])
+        if future.done():
+            # Without processes, a task runs when it is submitted: the next one has to wait.
+            result = future.result()
+            left.remove(at)
+            yield at, result
+        else:
+            batch[future] = at
     for future in as_completed(batch):
         result = future.result()
         left.remove(batch[future])
