@@ -48,15 +48,21 @@ def reported():
             yield path.stem, json.loads(path.read_text())
 
 
+WITH_DIGEST = {name: report for name, report in reported() if "netlist_digest" in report}
+
+
 def test_each_report_with_a_digest_is_compared():
-    with_digest = {name for name, report in reported() if "netlist_digest" in report}
-    assert json.loads(netlists.NETLISTS.read_text()).keys() == with_digest
+    assert json.loads(netlists.NETLISTS.read_text()).keys() == WITH_DIGEST.keys()
 
 
 @pytest.mark.slow
-def test_digests_are_those_of_today():
-    folder = netlists.NETLISTS.parent / "reports"
-    assert netlists.digests(folder) == json.loads(netlists.NETLISTS.read_text())
+@pytest.mark.parametrize("name", WITH_DIGEST)
+def test_digests_are_those_of_today(name):
+    report = WITH_DIGEST[name]
+    if "cpu" in report:
+        pytest.importorskip("ziglang", reason="its ROM needs a compiler: extra firmware")
+    kept = json.loads(netlists.NETLISTS.read_text())[name]
+    assert netlist_digest(netlists.verilog_of(report)) == kept
 
 
 @pytest.mark.slow

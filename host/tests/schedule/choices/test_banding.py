@@ -33,9 +33,12 @@ def banded(graph, config=REFERENCE, seeds=(1, 2)):
 
 
 @pytest.mark.fast_cases(3)
-@pytest.mark.parametrize("image", [(12, 10), (4, 2), (6, 7)], ids=str)
+@pytest.mark.parametrize(
+    ("first", "image"),
+    [(first, image) for first in (1, 3) for image in ((12, 10), (4, 2))] + [(3, (6, 7))],
+    ids=str,
+)
 @pytest.mark.parametrize("channels", [8, 5])
-@pytest.mark.parametrize("first", [1, 3])
 def test_bands_in_any_tiles(image, channels, first):
     graph = chain(channels, image, first=first).graph()
     assert banded(graph)
@@ -78,6 +81,7 @@ def refused():
     yield "two rows above", chain(padding=around)
     yield "a stride", chain(stride=(1, 2))
     yield "too many channels", chain(9)
+    yield "columns shared across rows", chain(image=(6, 7), first=1)
     yield "three positions in the columns", chain(5, (12, 9))
     narrow = Chain((1, 12, 10, 3)).convolve(8).halve(stride=(1, 1))
     yield "a reader of several taps", narrow.convolve(16, 3)
