@@ -20,7 +20,7 @@ from matloom.schedule.alternatives import (
 )
 from matloom.schedule.cache import Cache
 from matloom.schedule.choices.candidates import candidates, is_large
-from matloom.schedule.choices.layouts import LAYOUTS, FusedLayers, Layout
+from matloom.schedule.choices.layouts import LAYOUTS, Layout
 from matloom.schedule.choices.policies import (
     first_params,
     plain_params,
@@ -235,14 +235,11 @@ class _Decisions:
             self._note("memory", decision, None, "chosen" if better else "not faster")
         return other if better and isinstance(other, Scheduled) else current
 
-    def _with_layout(
-        self, candidate: Candidate, current: Scheduled, layout: Layout | FusedLayers
-    ) -> Scheduled:
+    def _with_layout(self, candidate: Candidate, current: Scheduled, layout: Layout) -> Scheduled:
         """Return the faster of a schedule and one of the same segment with another layout."""
-        only = None
-        if isinstance(layout, FusedLayers) and self.options.tiling_seed is None:
-            only = layout.faster_maps(current)
-        segment = layout.make(current.segment, only)
+        # Random choices use the layout wherever it is possible.
+        random = self.options.tiling_seed is not None
+        segment = layout.make(current.segment, None if random else layout.choice(current))
         if segment is None:
             return current
         # Candidates inside this one concern only its own weights.
@@ -250,8 +247,7 @@ class _Decisions:
         if isinstance(other, DoesNotFit):
             self._note("layout", layout.name, None, other.reason)
             return current
-        # Random choices use the layout wherever it is possible.
-        better = self.options.tiling_seed is not None or other.calls < current.calls
+        better = random or other.calls < current.calls
         plain = "slower" if better else "chosen"
         self._note("layout", layout.without, current.calls, plain)
         self._note("layout", layout.name, other.calls, "chosen" if better else "not faster")

@@ -98,11 +98,9 @@ class Segment:
             and maker.makes_dense_bytes
             and maker.output_layout.row_stride == 1
             and reads[maker.output] == 1
-            and reader.inputs[0] == maker.output
+            and reader.reads_rows_of(maker)
             and reader.reads_row_by_row
             and maker.grid.images == reader.grid.images
-            and (maker.grid.rows, maker.grid.row_bytes)
-            == (reader.input_layout.rows, reader.input_layout.row_bytes)
             and maker.output not in kept
         )
 

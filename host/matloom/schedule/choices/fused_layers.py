@@ -7,6 +7,7 @@ read are made twice (M. Alwani et al., "Fused-Layer CNN Accelerators", MICRO 201
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
+from typing import TypeGuard
 
 from matloom.arch.config import WINDOW_TAPS, Config
 from matloom.cost import exec_cycles
@@ -25,8 +26,8 @@ from matloom.select.stage import ArrayStage, OutputRegion, Stage
 _Rows = tuple[int, int]
 
 
-def fuse_layers(segment: Segment, private: Collection[str]) -> Segment | None:
-    """Return the segment with the layers around large maps fused; None if there are none.
+def fuse_layers(segment: Segment, private: Collection[str]) -> tuple[Segment, Collection[str]]:
+    """Return the segment with the layers around large maps fused, and these maps.
 
     Parameters
     ----------
@@ -48,20 +49,18 @@ def fuse_layers(segment: Segment, private: Collection[str]) -> Segment | None:
         else:
             stages += chain
             timestamps += times
-    if not made:
-        return None
-    return replace(
+    fused = replace(
         segment,
         stages=tuple(stages),
         timestamps=tuple(timestamps),
         sizes={name: size for name, size in sizes.items() if name not in made},
     )
+    return fused, made
 
 
-def maps_to_fuse(
-    segment: Segment, private: Collection[str], scheduled: Scheduled
-) -> frozenset[str]:
-    """Return the large maps around which fused layers should be faster than a schedule."""
+def maps_to_fuse(scheduled: Scheduled, private: Collection[str]) -> frozenset[str]:
+    """Return the large maps of a schedule around which fused layers should be faster."""
+    segment = scheduled.segment
     least = tuning.FUSED_MAPS * segment.config.spad_bytes
     if len(scheduled.plan.slots) > tuning.MANY_SLOTS:
         return frozenset()
@@ -104,23 +103,16 @@ def _chain(segment: Segment, first: int, private: Collection[str]) -> Sequence[S
         maker, reader = segment.stages[end - 1 : end + 1]
         if not (_may_be_fused(maker) and _may_be_fused(reader)):
             break
-        name = maker.output
         # What POST adds lies in the layout of the output, which a round does not have.
-        if maker.addend is not None or name not in private or reader.inputs[0] != name:
+        if maker.addend is not None or maker.output not in private:
             break
-        if not _same_rows(maker, reader):
+        if not reader.reads_rows_of(maker):
             break
         end += 1
     return segment.stages[first:end]
 
 
-def _same_rows(maker: Stage, reader: Stage) -> bool:
-    """Return whether a stage reads the rows that another makes: a dense layer may make only one."""
-    read = reader.input_layout
-    return (maker.grid.rows, maker.grid.row_bytes) == (read.rows, read.row_bytes)
-
-
-def _may_be_fused(stage: Stage) -> bool:
+def _may_be_fused(stage: Stage) -> TypeGuard[ArrayStage]:
     """Return whether a stage can make some rows from some rows."""
     if not isinstance(stage, ArrayStage) or type(stage.loop_nest) not in (LoopNest, SlidingWindow):
         return False

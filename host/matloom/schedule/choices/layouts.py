@@ -12,6 +12,10 @@ from matloom.select.layout.row_bands import in_bands
 from matloom.select.layout.space_to_depth import in_blocks
 from matloom.select.stage import Stage
 
+#: Returns a segment with another layout of some tensors, and those that have it. It takes the
+#: tensors that may: each has one producer and one consumer within the segment.
+_Rewrite = Callable[[Segment, Collection[str]], tuple[Segment, Collection[str]]]
+
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
@@ -22,15 +26,15 @@ class Layout:
     name, without:
         Its name, and the name of the layout that it replaces.
     rewrite:
-        Returns the stages rewritten to use this layout, and the new sizes of tensors. It takes the
-        tensors that have a single producer and a single consumer.
+        Returns a segment with this layout, and the tensors that have it.
+    choose:
+        Returns the tensors of a schedule for which this layout is worth a try; by default, all.
     """
 
     name: str
     without: str
-    rewrite: Callable[
-        [Sequence[Stage], Collection[str], Config], tuple[list[Stage], dict[str, int]]
-    ]
+    rewrite: _Rewrite
+    choose: Callable[[Scheduled, Collection[str]], frozenset[str]] | None = None
 
     def make(self, segment: Segment, only: frozenset[str] | None = None) -> Segment | None:
         """Return the segment with this layout wherever it applies; None if it applies nowhere.
@@ -38,17 +42,14 @@ class Layout:
         `only` names the tensors that may have it.
         """
         private = _private(segment)
-        allowed = private if only is None else private & only
-        stages, sizes = self.rewrite(segment.stages, allowed, segment.config)
-        if not sizes:
+        found, tensors = self.rewrite(segment, private if only is None else private & only)
+        if not tensors:
             return None
-        return replace(
-            segment,
-            stages=tuple(stages),
-            sizes={**segment.sizes, **sizes},
-            on_chip=segment.on_chip | sizes.keys(),
-            layouts=(*segment.layouts, (self.name, frozenset(sizes))),
-        )
+        return replace(found, layouts=(*segment.layouts, (self.name, frozenset(tensors))))
+
+    def choice(self, scheduled: Scheduled) -> frozenset[str] | None:
+        """Return the tensors of a schedule that should have this layout; None for all it can."""
+        return self.choose and self.choose(scheduled, _private(scheduled.segment))
 
 
 def _private(segment: Segment) -> frozenset[str]:
@@ -61,28 +62,34 @@ def _private(segment: Segment) -> frozenset[str]:
     )
 
 
-class FusedLayers:
-    """Fused layers around large maps, with the interface of a `Layout`."""
+def _on_chip(
+    rewrite: Callable[
+        [Sequence[Stage], Collection[str], Config], tuple[list[Stage], dict[str, int]]
+    ],
+) -> _Rewrite:
+    """Return the rewrite of a segment whose tensors in the new layout must stay on chip.
 
-    name, without = "fused layers", "whole maps"
+    `rewrite` returns the new stages, and the new sizes of tensors.
+    """
 
-    def make(self, segment: Segment, only: frozenset[str] | None = None) -> Segment | None:
-        """Return the segment with fused layers around maps, all or some; None if none may be."""
-        private = _private(segment)
-        found = fuse_layers(segment, private if only is None else private & only)
-        if found is None:
-            return None
-        tensors = frozenset(segment.sizes.keys() - found.sizes.keys())
-        return replace(found, layouts=(*segment.layouts, (self.name, tensors)))
+    def rewrite_segment(
+        segment: Segment, allowed: Collection[str]
+    ) -> tuple[Segment, Collection[str]]:
+        stages, sizes = rewrite(segment.stages, allowed, segment.config)
+        found = replace(
+            segment,
+            stages=tuple(stages),
+            sizes={**segment.sizes, **sizes},
+            on_chip=segment.on_chip | sizes.keys(),
+        )
+        return found, sizes.keys()
 
-    def faster_maps(self, scheduled: Scheduled) -> frozenset[str]:
-        """Return the maps of a schedule around which fused layers are estimated to be faster."""
-        return maps_to_fuse(scheduled.segment, _private(scheduled.segment), scheduled)
+    return rewrite_segment
 
 
 #: Each layout is tried on top of the best so far: a stage that reads bands may write blocks.
-LAYOUTS: tuple[Layout | FusedLayers, ...] = (
-    FusedLayers(),
-    Layout(name="2 x 2 blocks", without="rows", rewrite=in_blocks),
-    Layout(name="bands of rows", without="whole images", rewrite=in_bands),
+LAYOUTS: tuple[Layout, ...] = (
+    Layout(name="fused layers", without="whole maps", rewrite=fuse_layers, choose=maps_to_fuse),
+    Layout(name="2 x 2 blocks", without="rows", rewrite=_on_chip(in_blocks)),
+    Layout(name="bands of rows", without="whole images", rewrite=_on_chip(in_bands)),
 )

@@ -9,7 +9,7 @@ from matloom.arch.isa import Opcode, Region
 from matloom.compiler import CompileOptions, compile_network
 from matloom.ir.attributes import Padding
 from matloom.program.instruction_table import unpack_all
-from matloom.schedule import search
+from matloom.schedule import tuning
 from support.chain import Chain, exact_programs
 
 #: A tenth of the scratchpad that `reference` has, and too little for the maps below.
@@ -23,10 +23,9 @@ def chain(stride=(2, 2), padding=None, size=(44, 36), taps=(3, 3)):
     return made.halve(stride=stride, padding=padding, taps=taps).convolve(8)
 
 
-def without_fusion(monkeypatch, graph, config=SMALL):
-    """Return the program of a graph if no layers take turns."""
-    with monkeypatch.context() as patch:
-        patch.setattr(search, "LAYOUTS", search.LAYOUTS[1:])
+def without_fusion(graph, config=SMALL):
+    """Return the program of a graph if no map is large enough for fused layers."""
+    with tuning.override({"FUSED_MAPS": 1e9}):
         return compile_network(graph, config, CompileOptions(), check="none")
 
 
@@ -41,10 +40,10 @@ def stored(program):
 
 
 @pytest.mark.parametrize("stride", [(1, 1), (2, 2)], ids=str)
-def test_maps_stay_on_chip(monkeypatch, stride):
+def test_maps_stay_on_chip(stride):
     graph = chain(stride).graph()
     (fused,) = exact_programs(graph, SMALL, (None,))
-    whole = without_fusion(monkeypatch, graph)
+    whole = without_fusion(graph)
     assert stored(whole) >= 44 * 36 * 48
     assert stored(fused) <= 44 * 36 * 8
     assert fused.predicted_cycles < whole.predicted_cycles
@@ -76,7 +75,7 @@ def test_what_follows_reads_rows_of_all_rounds():
 
 
 @pytest.mark.parametrize("reader", ["output", "layer"])
-def test_maps_with_other_readers_stay_whole(monkeypatch, reader):
+def test_maps_with_other_readers_stay_whole(reader):
     made = chain((1, 1))
     wide = made.nodes[1].output
     outputs = [wide] if reader == "output" else []
@@ -85,14 +84,14 @@ def test_maps_with_other_readers_stay_whole(monkeypatch, reader):
         made = made.convolve(8)
     graph = made.graph(*outputs)
     (program,) = exact_programs(graph, SMALL, (None,))
-    whole = without_fusion(monkeypatch, graph)
+    whole = without_fusion(graph)
     assert program.predicted_cycles <= whole.predicted_cycles
 
 
-def test_layers_around_small_maps_are_not_fused(monkeypatch):
+def test_layers_around_small_maps_are_not_fused():
     graph = chain(size=(12, 10)).graph()
     (program,) = exact_programs(graph, SMALL, (None,))
-    assert program.predicted_cycles == without_fusion(monkeypatch, graph).predicted_cycles
+    assert program.predicted_cycles == without_fusion(graph).predicted_cycles
 
 
 def test_a_dense_layer_makes_one_row_of_all_positions():
