@@ -47,9 +47,8 @@ def take_turns(
 ) -> Scheduled | DoesNotFit | None:
     """Return a schedule in which stages take turns, or the reason why it does not fit.
 
-    `params` are the choices before any is tightened.
-
-    None if no stages can, or if that is estimated to gain little.
+    None if no stages can, or if that is estimated to gain little. `params` are the choices before
+    any is tightened.
     """
     policy, segment = current.plan.policy, current.segment
     if policy.turns or policy.keeps_weights or not policy.spilled & segment.turned_tensors:
@@ -65,11 +64,7 @@ def take_turns(
     if gain < tuning.TURNS_GAIN * current.prediction.cycles:
         return None
     # Results of turns would find no room behind what LOADs fill early.
-    found = evaluate(segment, replace(params, turns=True, results_first=True), cache)
-    if isinstance(found, DoesNotFit):
-        return found
-    apart = separate_banks(found, cache)
-    return apart if isinstance(apart, Scheduled) and apart.calls < found.calls else found
+    return evaluate(segment, replace(params, turns=True, results_first=True), cache)
 
 
 def separate_results(

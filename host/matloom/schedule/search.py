@@ -133,9 +133,9 @@ class _Decisions:
         for layout in LAYOUTS:
             found = self._with_layout(params.start, found, layout)
         found = self._residency.keep_part_of_weights(found)
-        found = self._faster("banks apart", found, separate_banks(found, self.cache))
         start = self._first(found.segment, params.start)
-        return self._faster("stages in turns", found, take_turns(start, found, self.cache))
+        found = self._faster("stages in turns", found, take_turns(start, found, self.cache))
+        return self._faster("banks apart", found, separate_banks(found, self.cache))
 
     def _note(self, decision: str, candidate: str, cycles: int | None, outcome: str) -> None:
         self.tried.append(
