@@ -185,9 +185,9 @@ class OutputLayout(ABC):
         return ""
 
     @property
-    @abstractmethod
     def size(self) -> int:
-        """Bytes of the tensor, per limb."""
+        """Bytes of the outputs, per limb, with those that the layout adds."""
+        return self.grid.size
 
     @property
     def end(self) -> int:

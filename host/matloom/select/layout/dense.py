@@ -46,11 +46,6 @@ class Dense(OutputLayout):
     contiguous: ClassVar[bool] = True
 
     @property
-    def size(self) -> int:
-        """Bytes of the tensor, per limb."""
-        return self.grid.size
-
-    @property
     def strides(self) -> tuple[int, int]:
         """Bytes between positions, and between rows."""
         return self.grid.position_bytes, self.grid.row_bytes

@@ -45,11 +45,6 @@ class Placed(OutputLayout):
     shared: ClassVar[bool] = True
 
     @property
-    def size(self) -> int:
-        """Bytes of this stage's outputs, which are not contiguous."""
-        return self.grid.size
-
-    @property
     def end(self) -> int:
         """End of these outputs, in bytes of the tensor."""
         grid = self.grid

@@ -16,11 +16,6 @@ class RowRange(OutputLayout):
     shared: ClassVar[bool] = True
 
     @property
-    def size(self) -> int:
-        """Bytes of this stage's outputs."""
-        return self.grid.size
-
-    @property
     def end(self) -> int:
         """End of these outputs, in bytes of the tensor."""
         return (self.first_row + self.grid.rows) * self.grid.row_bytes
