@@ -9,9 +9,9 @@ from matloom.compiler import CheckError, CompileOptions, compile_unchecked
 from matloom.ir.attributes import Arithmetic, Conv2D, Pad
 from matloom.ir.builder import GraphBuilder
 from matloom.ir.graph import Op, Quantisation
-from matloom.program.instruction_table import unpack_all
 from matloom.schedule.commands.tables import Tables
 from support.chain import exact_programs
+from support.instructions import instructions
 
 CONFIG = load_config("nano+lanes=4+tables=1+products=2+channel_tables=1")
 X, Y = (
@@ -63,20 +63,13 @@ class Network(GraphBuilder):
         return self.add(Op.ADD, [product, self.constants()], Arithmetic(), quantisation=Y)
 
 
-def posts(program):
-    return [
-        each
-        for step in program.steps
-        if step.kind == "engine"
-        for each in unpack_all(program.commands(step))
-        if each.opcode is Opcode.POST
-    ]
+def posts_with(program, table):
+    return [post for post in instructions(program, Opcode.POST) if post.table == table]
 
 
 def uses(program):
     """Return the number of POSTs that fill tables by channel, and that look up."""
-    found = [post.table for post in posts(program)]
-    return found.count(Table.FILL_EACH), found.count(Table.LOOK_UP)
+    return tuple(len(posts_with(program, each)) for each in (Table.FILL_EACH, Table.LOOK_UP))
 
 
 FUNCTIONS = ("maximum", "rescaled_maximum", "prelu", "line")
@@ -91,7 +84,7 @@ def test_a_convolution_looks_its_results_up(name, channels):
     for program in exact_programs(graph, CONFIG, (None, 1)):
         fills, lookups = uses(program)
         assert fills == 1
-        assert lookups == len(posts(program)) - 1
+        assert lookups == len(instructions(program, Opcode.POST)) - 1
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -104,7 +97,7 @@ def test_a_sum_looks_its_results_up(name):
     for program in exact_programs(graph, CONFIG, (None, 1, 2)):
         fills, lookups = uses(program)
         assert fills == lookups // 2 + 1
-        assert {post.x_step for post in posts(program) if post.table == Table.LOOK_UP} == {8}
+        assert {post.x_step for post in posts_with(program, Table.LOOK_UP)} == {8}
 
 
 @pytest.mark.parametrize("scale", [0.03, 0.08])
@@ -125,7 +118,7 @@ def test_a_sum_of_unequal_depths_looks_its_results_up(narrow, scale):
         fills, lookups = uses(program)
         # The block whose tables are filled comes first, and a mixed one is written twice.
         assert 0 < fills < lookups
-        assert all(post.width == 1 for post in posts(program) if post.table == Table.LOOK_UP)
+        assert all(post.width == 1 for post in posts_with(program, Table.LOOK_UP))
 
 
 @pytest.mark.parametrize("channels", [16, 32])
@@ -136,7 +129,7 @@ def test_lookups_behind_a_sum_of_results_precede_what_reads_them(channels):
     total = network.sum(first, network.convolution(network.convolution(first)))
     graph = network.graph(network.convolution(network.prelu(total)))
     ordinary, *_others = exact_programs(graph, load_config("reference"), (None, 1, 2))
-    made = posts(ordinary)
+    made = instructions(ordinary, Opcode.POST)
     summed = [at for at, post in enumerate(made) if post.addend == Addend.RESULT]
     fills, lookups = (
         [at for at, post in enumerate(made) if post.table == table]

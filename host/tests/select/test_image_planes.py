@@ -11,10 +11,10 @@ from matloom.arch.isa import Opcode
 from matloom.ir.attributes import Activation, Conv2D, Padding, Transpose
 from matloom.ir.builder import GraphBuilder
 from matloom.ir.graph import Op, Quantisation
-from matloom.program.instruction_table import unpack_all
 from matloom.select.layout.base import Transfer
 from matloom.select.layout.image_planes import ImagePlanes
 from support.chain import exact_programs, executes
+from support.instructions import instructions
 
 SCALE = Quantisation(scale=(0.05,), zero_point=(-9,))
 
@@ -98,9 +98,7 @@ def network(planes, kernel=3, stride=2, *, again=False):
 
 def spreads(program):
     """Return whether LOADs interleave planes in a program; EXEC then copies nothing."""
-    (step,) = program.steps
-    commands = unpack_all(program.commands(step))
-    found = any(each.spread for each in commands if each.opcode is Opcode.LOAD)
+    found = any(each.spread for each in instructions(program, Opcode.LOAD))
     assert not (found and any(each.weights_fixed for each in executes(program)))
     return found
 

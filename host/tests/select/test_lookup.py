@@ -12,10 +12,10 @@ from matloom.ir.attributes import Activation, Arithmetic, Conv2D
 from matloom.ir.builder import GraphBuilder
 from matloom.ir.graph import Op, Quantisation
 from matloom.kernels.interpreter import interpret
-from matloom.program.instruction_table import unpack_all
 from matloom.runtime import load
 from matloom.select.lookup import table_of
 from matloom.verification.random_operators import Instances
+from support.instructions import instructions
 
 CONFIG = PRESETS["reference"]
 SHAPE = (1, 9, 7, 20)
@@ -53,8 +53,7 @@ def posts(graph, config=CONFIG, seed=None):
     found = load(program, device="model").run({"input": given})
     for number, array in interpret(graph, {0: given}).items():
         np.testing.assert_array_equal(found[graph.tensors[number].name], array)
-    (step,) = program.steps
-    return [each for each in unpack_all(program.commands(step)) if each.opcode is Opcode.POST]
+    return instructions(program, Opcode.POST)
 
 
 def kinds(found):

@@ -7,8 +7,8 @@ from matloom.arch.isa import Opcode
 from matloom.ir.attributes import Arithmetic, Attributes, Slice
 from matloom.ir.builder import GraphBuilder
 from matloom.ir.graph import Op, Quantisation
-from matloom.program.instruction_table import unpack_all
 from support.chain import exact_programs
+from support.instructions import instructions
 
 REFERENCE = PRESETS["reference"]
 SCALE = Quantisation(scale=(0.05,), zero_point=(3,))
@@ -41,8 +41,7 @@ def both(builder, parts):
 
 def copies(program):
     """Return the number of EXECs, all of which copy."""
-    (step,) = program.steps
-    return sum(each.opcode is Opcode.EXEC for each in unpack_all(program.commands(step)))
+    return len(instructions(program, Opcode.EXEC))
 
 
 @pytest.mark.parametrize("shape", [(1, 2, 9, 7), (2, 35), (1, 1, 1, 160)], ids=str)

@@ -9,9 +9,9 @@ from matloom.ir.attributes import Arithmetic
 from matloom.ir.builder import GraphBuilder
 from matloom.ir.graph import Op, Quantisation
 from matloom.kernels.interpreter import interpret
-from matloom.program.instruction_table import unpack_all
 from matloom.select.rewrites.rescaled_maxima import comparison
 from support.chain import exact_programs
+from support.instructions import instructions
 
 REFERENCE, NANO = PRESETS["reference"], PRESETS["nano"]
 
@@ -41,8 +41,7 @@ def prelu(shape, scales=(0.193, 0.063, 0.132), zeros=(-5, 5, -65), seed=0):
 
 def posts(program):
     """Return the POSTs of a program with one command buffer."""
-    (step,) = program.steps
-    return [each for each in unpack_all(program.commands(step)) if each.opcode is Opcode.POST]
+    return instructions(program, Opcode.POST)
 
 
 @pytest.mark.parametrize("config", [REFERENCE, NANO], ids=["reference", "nano"])

@@ -26,11 +26,11 @@ from matloom.ir.attributes import (
 from matloom.ir.graph import Graph, Node, Op, Quantisation, Tensor
 from matloom.ir.shapes import same_padding
 from matloom.kernels.interpreter import interpret
-from matloom.program import EngineStep, Program
-from matloom.program.instruction_table import unpack_all
+from matloom.program import Program
 from matloom.program.verify import verify_program
 from matloom.runtime import load
 from matloom.verification.random_operators import Instances
+from support.instructions import instructions
 
 __all__ = ["Chain", "exact_programs", "executes"]
 
@@ -218,9 +218,7 @@ class Chain:
 
 def executes(program: Program) -> list[Instruction]:
     """Return the EXECs of a program."""
-    (step,) = program.steps
-    assert isinstance(step, EngineStep)
-    return [each for each in unpack_all(program.commands(step)) if each.opcode is Opcode.EXEC]
+    return instructions(program, Opcode.EXEC)
 
 
 def exact_programs(graph: Graph, config: Config, seeds: Iterable[int | None]) -> list[Program]:

@@ -5,12 +5,11 @@ from dataclasses import replace
 import pytest
 
 from matloom.arch.config import PRESETS
-from matloom.arch.isa import Opcode, Region
 from matloom.compiler import CompileOptions, compile_network
 from matloom.ir.attributes import Padding
-from matloom.program.instruction_table import unpack_all
 from matloom.schedule import tuning
 from support.chain import Chain, exact_programs
+from support.instructions import stored
 
 #: A tenth of the scratchpad that `reference` has, and too little for the maps below.
 SMALL = replace(PRESETS["reference"], spad_bytes=32 * 1024, spad_banks=4)
@@ -27,16 +26,6 @@ def without_fusion(graph, config=SMALL):
     """Return the program of a graph if no map is large enough for fused layers."""
     with tuning.override({"FUSED_MAPS": 1e9}):
         return compile_network(graph, config, CompileOptions(), check="none")
-
-
-def stored(program):
-    """Return the bytes of maps that STOREs write to external memory, but for outputs."""
-    (step,) = program.steps
-    return sum(
-        each.row_bytes * each.rows * each.planes
-        for each in unpack_all(program.commands(step))
-        if each.opcode is Opcode.STORE and each.region == Region.ARENA
-    )
 
 
 @pytest.mark.parametrize("stride", [(1, 1), (2, 2)], ids=str)

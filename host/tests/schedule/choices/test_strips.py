@@ -5,11 +5,10 @@ from dataclasses import replace
 import pytest
 
 from matloom.arch.config import PRESETS
-from matloom.arch.isa import Opcode, Region
 from matloom.compiler import CompileOptions, compile_network
-from matloom.program.instruction_table import unpack_all
 from matloom.schedule import search, tuning
 from support.chain import Chain, exact_programs
+from support.instructions import loaded
 
 pytestmark = pytest.mark.usefixtures("no_fused_layers")
 
@@ -21,16 +20,6 @@ def chain(*, taps=(3, 3), stride=(1, 1), channels=96):
     """Return a depthwise layer whose input and output stay in external memory."""
     made = Chain((1, 50, 28, 8), seed=channels).convolve(channels)
     return made.halve(taps=taps, stride=stride).convolve(8).graph()
-
-
-def loaded(program):
-    """Return the bytes of maps that LOADs read from external memory."""
-    (step,) = program.steps
-    return sum(
-        each.row_bytes * each.rows * each.planes
-        for each in unpack_all(program.commands(step))
-        if each.opcode is Opcode.LOAD and each.region == Region.ARENA
-    )
 
 
 def test_strips_are_exact_and_save_reads(monkeypatch):

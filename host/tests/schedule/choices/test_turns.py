@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 
 from matloom.arch.config import PRESETS
-from matloom.arch.isa import Opcode, Region
+from matloom.arch.isa import Region
 from matloom.compiler import CompileOptions, compile_network
-from matloom.program.instruction_table import unpack_all
 from matloom.schedule import tuning
 from matloom.schedule.choices import policies
 from support.chain import Chain, exact_programs
+from support.instructions import loaded, stored
 
 pytestmark = pytest.mark.usefixtures("no_fused_layers")
 
@@ -35,25 +35,15 @@ def residual():
     return network.halve(stride=(1, 1)).convolve(32).add(2).convolve(8).graph()
 
 
-def moved(program, opcode, *regions):
-    """Return the bytes that LOADs or STOREs move from or to regions, by default ARENA."""
-    (step,) = program.steps
-    return sum(
-        each.row_bytes * each.rows * each.planes
-        for each in unpack_all(program.commands(step))
-        if each.opcode is opcode and each.region in (regions or (Region.ARENA,))
-    )
-
-
 def test_a_map_between_two_layers_in_turns_stays_on_chip(monkeypatch):
     graph = pair()
     (turns,) = exact_programs(graph, SMALL, (None,))
     monkeypatch.setattr(tuning, "TURNS_GAIN", 1)
     apart = compile_network(graph, SMALL, CompileOptions())
-    assert moved(apart, Opcode.STORE) == 2 * MAP
-    assert moved(turns, Opcode.STORE) == MAP
+    assert stored(apart) == 2 * MAP
+    assert stored(turns) == MAP
     # The first and last rows of a turn are read twice.
-    assert MAP <= moved(turns, Opcode.LOAD) <= 1.5 * MAP
+    assert MAP <= loaded(turns) <= 1.5 * MAP
     assert turns.predicted_cycles < 0.9 * apart.predicted_cycles
 
 
@@ -64,8 +54,8 @@ def test_what_both_layers_read_is_loaded_once(monkeypatch):
     apart = compile_network(graph, SMALL, CompileOptions())
     # The last layer reads the sum.
     size = 80 * 64 * 32
-    assert moved(turns, Opcode.LOAD) <= 2.5 * size
-    assert moved(apart, Opcode.LOAD) >= 4 * size
+    assert loaded(turns) <= 2.5 * size
+    assert loaded(apart) >= 4 * size
     assert turns.predicted_cycles < apart.predicted_cycles
 
 
@@ -73,7 +63,7 @@ def test_what_both_layers_read_is_loaded_once(monkeypatch):
 def test_maps_that_are_read_otherwise_are_stored(network):
     """A 3x3 layer reads rows of two turns, and the host reads an output."""
     (program,) = exact_programs(network, SMALL, (None,))
-    assert moved(program, Opcode.STORE, Region.ARENA, Region.OUTPUT) >= 2 * MAP
+    assert stored(program, Region.ARENA, Region.OUTPUT) >= 2 * MAP
 
 
 @pytest.mark.fast_cases(2)

@@ -7,16 +7,14 @@ from matloom.arch.config import PRESETS
 from matloom.arch.isa import Opcode
 from matloom.compiler import compile_network
 from matloom.data.matrix_products import product_graph
-from matloom.program.instruction_table import unpack_all
 from matloom.schedule.options import CompileOptions
+from support.instructions import instructions
 
 CONFIG = PRESETS["small"]
 
 
 def _stores(program):
-    (step,) = program.steps
-    commands = unpack_all(program.commands(step))
-    return [item.values for item in commands if item.opcode is Opcode.STORE]
+    return [item.values for item in instructions(program, Opcode.STORE)]
 
 
 @pytest.mark.fast_cases(11)

@@ -7,8 +7,8 @@ from matloom.arch.isa import Destination, Opcode
 from matloom.ir.attributes import Arithmetic, Reduce
 from matloom.ir.builder import GraphBuilder
 from matloom.ir.graph import Op, Quantisation
-from matloom.program.instruction_table import unpack_all
 from support.chain import exact_programs
+from support.instructions import instructions
 
 REFERENCE, NANO = PRESETS["reference"], PRESETS["nano"]
 
@@ -27,13 +27,10 @@ def scaled(shape, *, swapped=False, op=Op.MUL):
 
 def fills(program):
     """Return the POSTs of several rows that set accumulators."""
-    (step,) = program.steps
     return [
         each
-        for each in unpack_all(program.commands(step))
-        if each.opcode is Opcode.POST
-        and each.destination == Destination.ACC_SET
-        and each.height > 1
+        for each in instructions(program, Opcode.POST)
+        if each.destination == Destination.ACC_SET and each.height > 1
     ]
 
 
@@ -61,6 +58,4 @@ def test_few_whole_vectors_and_the_rest_are_one_post(size, posts):
     row = builder.input("row", (1, size), "int8", quantisation)
     limited = builder.graph(builder.add(Op.RELU6, [row], quantisation=quantisation))
     (program,) = exact_programs(limited, REFERENCE, (None,))
-    (step,) = program.steps
-    every = unpack_all(program.commands(step))
-    assert sum(each.opcode is Opcode.POST for each in every) == posts
+    assert len(instructions(program, Opcode.POST)) == posts

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from matloom.arch.config import PRESETS
-from matloom.arch.isa import Opcode, Region
+from matloom.arch.isa import Region
 from matloom.ir.attributes import Arithmetic, Conv2D
 from matloom.ir.builder import GraphBuilder
 from matloom.ir.graph import Op, Quantisation
-from matloom.program.instruction_table import unpack_all
 from support.chain import exact_programs
+from support.instructions import loaded, stored
 
 #: Room for fewer bytes than a map has.
 SMALL = replace(PRESETS["reference"], spad_bytes=32768, spad_banks=4)
@@ -34,28 +34,18 @@ def residual(op, *more):
     return builder.graph(result, *(made[each] for each in more))
 
 
-def moved(program, opcode):
-    """Return the bytes of maps that LOADs or STOREs move, by region."""
-    (step,) = program.steps
-    found = dict.fromkeys((Region.ARENA, Region.OUTPUT), 0)
-    for each in unpack_all(program.commands(step)):
-        if each.opcode is opcode and each.region in found:
-            found[each.region] += each.row_bytes * each.rows * each.planes
-    return found
-
-
 @pytest.mark.parametrize("op", [Op.ADD, Op.MUL])
 def test_what_only_the_next_stage_reads_is_not_stored(op):
     """The other input is, for it is complete long before."""
     (program,) = exact_programs(residual(op), SMALL, (None,))
     size = 36 * 36 * 32
-    assert moved(program, Opcode.STORE) == {Region.ARENA: size, Region.OUTPUT: size}
-    assert moved(program, Opcode.LOAD) == {Region.ARENA: size, Region.OUTPUT: 0}
+    assert (stored(program), stored(program, Region.OUTPUT)) == (size, size)
+    assert (loaded(program), loaded(program, Region.OUTPUT)) == (size, 0)
 
 
 def test_what_is_an_output_is_stored():
     (program,) = exact_programs(residual(Op.ADD, 1), SMALL, (None,))
-    assert moved(program, Opcode.STORE)[Region.OUTPUT] == 2 * 36 * 36 * 32
+    assert stored(program, Region.OUTPUT) == 2 * 36 * 36 * 32
 
 
 @pytest.mark.fast_cases(2)

@@ -5,13 +5,12 @@ from dataclasses import replace
 import pytest
 
 from matloom.arch.config import PRESETS
-from matloom.arch.isa import Opcode, Region
 from matloom.compiler import CompileOptions, Job, compile_network, run_phases
-from matloom.program.instruction_table import unpack_all
 from matloom.schedule.memory.sharing import lead
 from matloom.schedule.params import Order, TilingParams, Weights
 from matloom.schedule.tiling.array import ArrayTiling
 from support.chain import Chain, exact_programs
+from support.instructions import stored
 
 #: Room for one and a half of the maps below.
 SMALL = replace(PRESETS["reference"], spad_bytes=65536, spad_banks=4)
@@ -22,16 +21,6 @@ def chain(channels=32):
     made = Chain((1, 36, 36, 4), seed=channels).convolve(channels)
     made.halve(stride=(1, 1)).convolve(channels).convolve(channels)
     return made.convolve(4).graph()
-
-
-def stored(program):
-    """Return the bytes of maps that STOREs write to external memory."""
-    (step,) = program.steps
-    return sum(
-        each.row_bytes * each.rows * each.planes
-        for each in unpack_all(program.commands(step))
-        if each.opcode is Opcode.STORE and each.region == Region.ARENA
-    )
 
 
 def test_maps_of_one_size_stay_on_chip():

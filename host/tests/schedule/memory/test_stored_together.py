@@ -7,11 +7,11 @@ import pytest
 
 from matloom.arch.config import PRESETS
 from matloom.arch.isa import Opcode, Region
-from matloom.program.instruction_table import unpack_all
 from matloom.schedule import tuning
 from matloom.schedule.choices.tighten import store_one_by_one
 from matloom.schedule.plan import OutOfScratchpad, ScheduleParams
 from support.chain import Chain, exact_programs
+from support.instructions import instructions
 
 pytestmark = pytest.mark.usefixtures("no_fused_layers")
 
@@ -26,9 +26,7 @@ def maps(channels):
 
 def stores(program, region):
     """Return the STOREs to a region."""
-    (step,) = program.steps
-    commands = unpack_all(program.commands(step))
-    return [each for each in commands if each.opcode is Opcode.STORE and each.region == region]
+    return [each for each in instructions(program, Opcode.STORE) if each.region == region]
 
 
 def times_stored(program, size):

@@ -1,24 +1,14 @@
 """Bytes that LOADs bring for tiles of maps in external memory: hardly more than the map has."""
 
 from matloom.arch.config import PRESETS
-from matloom.arch.isa import Opcode, Region
+from matloom.arch.isa import Region
 from matloom.ir.attributes import Pool2D
 from matloom.ir.builder import GraphBuilder
 from matloom.ir.graph import Op, Quantisation
-from matloom.program.instruction_table import unpack_all
 from support.chain import Chain, exact_programs
+from support.instructions import loaded
 
 NANO = PRESETS["nano"]
-
-
-def loaded(program, region):
-    """Return the bytes that LOADs read from a region."""
-    (step,) = program.steps
-    return sum(
-        each.row_bytes * each.rows * each.planes
-        for each in unpack_all(program.commands(step))
-        if each.opcode is Opcode.LOAD and each.region == region
-    )
 
 
 def test_tiles_of_different_channels_share_their_reads():

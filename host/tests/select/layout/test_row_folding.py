@@ -13,7 +13,6 @@ from matloom.compiler import CompileOptions, compile_network
 from matloom.device.model import Engine
 from matloom.ir.graph import Op
 from matloom.kernels.interpreter import interpret
-from matloom.program.instruction_table import unpack_all
 from matloom.program.verify import verify_program
 from matloom.select import row_folds
 from matloom.select.build import Convolution, convolution_stage
@@ -24,6 +23,7 @@ from matloom.select.row_folds import fastest, fold_filters
 from matloom.select.window import Window
 from matloom.verification.random_layers import random_layer
 from support.chain import Chain, exact_programs, executes
+from support.instructions import instructions
 
 KEYWORDS = Window(
     images=1,
@@ -252,9 +252,7 @@ def test_layers_equal_the_interpreter(config, seed, monkeypatch):
             continue
         options = CompileOptions(tiling_seed=number if number % 4 else None)
         program = compile_network(graph, PRESETS[config], options)
-        (step,) = program.steps
-        commands = unpack_all(program.commands(step))
-        if not any(each.opcode is Opcode.LOAD and each.spread for each in commands):
+        if not any(each.spread for each in instructions(program, Opcode.LOAD)):
             continue
         verify_program(program)
         expected = interpret(graph, inputs)[graph.outputs[0]]
