@@ -4,7 +4,7 @@ import itertools
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from matloom.schedule import tuning
@@ -172,30 +172,57 @@ def sequence(
     in_turns: set[int] = set()
     first = 0
     while first < len(segment.stages):
-        distances: list[int] = []
-        while interleaved:
-            index = first + len(distances)
-            name, pair = segment.stages[index].output, tilings[index : index + 2]
-            turns = name in spilled & segment.turned_tensors and _take_turns(*pair)
-            if not turns and not _can_interleave(segment, index + 1, tilings, produced):
-                break
-            if turns:
-                in_turns.add(index)
-            if turns or (name in spilled & segment.followed_tensors and _matches(*pair)):
-                handed.add(name)
-            stored = tuning.STORED_TILES if name in spilled - handed else 0
-            distances.append(tuning.TURN_TILES if turns else stored)
+        followers = _Followers()
+        if interleaved:
+            followers = _followers(segment, first, tilings, spilled, produced)
+        handed |= followers.handed
+        in_turns |= followers.in_turns
         ahead = interleaved and segment.stages[first].output not in spilled
         if ahead and _waits_for_reader(segment, first, tilings):
             group = _looked_up_ahead(segment, first, tilings)
         else:
-            group = _group(segment, first, tilings, tuple(distances))
+            group = _group(segment, first, tilings, tuple(followers.distances))
         spans += [(len(slots) + begin, len(slots) + end) for begin, end in group.spans]
         slots += group.slots
         for name, finished_bytes in group.finished.items():
             produced[name] = max(produced[name], finished_bytes)
         first += len(group.spans)
     return Sequence(slots, spans, produced, frozenset(handed), frozenset(in_turns))
+
+
+@dataclass
+class _Followers:
+    """The stages that follow one tile by tile: each stays some tiles behind the one before.
+
+    The other members are those of `Sequence`.
+    """
+
+    distances: list[int] = field(default_factory=list)
+    handed: set[str] = field(default_factory=set)
+    in_turns: set[int] = field(default_factory=set)
+
+
+def _followers(
+    segment: Segment,
+    first: int,
+    tilings: list[Tiling],
+    spilled: frozenset[str],
+    finished: dict[str, int],
+) -> _Followers:
+    """Return the stages whose tiles interleave with those of a stage."""
+    found = _Followers()
+    while True:
+        index = first + len(found.distances)
+        name, pair = segment.stages[index].output, tilings[index : index + 2]
+        turns = name in spilled & segment.turned_tensors and _take_turns(*pair)
+        if not turns and not _can_interleave(segment, index + 1, tilings, finished):
+            return found
+        if turns:
+            found.in_turns.add(index)
+        if turns or (name in spilled & segment.followed_tensors and _matches(*pair)):
+            found.handed.add(name)
+        stored = tuning.STORED_TILES if name in spilled - found.handed else 0
+        found.distances.append(tuning.TURN_TILES if turns else stored)
 
 
 def _take_turns(maker: Tiling, reader: Tiling) -> bool:
