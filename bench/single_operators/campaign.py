@@ -16,11 +16,12 @@ from single_operators.reference import Answer, References
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """A random file, identified by its seed."""
+    """A random file, identified by its seed; `plain` is its network before oddities."""
 
     seed: int
     operator: str
     oddities: tuple[str, ...]
+    plain: FileNetwork
     network: FileNetwork
     content: bytes
     calls: list[list[NDArray[Any]]]
@@ -57,6 +58,7 @@ def draw_case(seed: int, operator: str | None = None, *, odd: bool = True) -> Ca
     """Return the case of a seed."""
     builder = Builder(seed)
     name, network = draw_operator(builder, operator)
+    plain = network
     oddities: tuple[str, ...] = ()
     if odd:
         oddities, network = make_odd(network, builder.random)
@@ -64,6 +66,7 @@ def draw_case(seed: int, operator: str | None = None, *, odd: bool = True) -> Ca
         seed=seed,
         operator=name,
         oddities=oddities,
+        plain=plain,
         network=network,
         content=write_file(network),
         calls=input_arrays(network, seed),
@@ -80,19 +83,19 @@ def judge(case: Case, references: References, config: str = "nano") -> Verdict:
         "litert": references.ask("litert", case.content, case.calls),
     }
     ran = {name: each for name, each in answers.items() if each.ran and not _limits_unset(case)}
+    misread = _scales_ignored(case) or _axes_misread(case, answers, references)
+    if misread and "litert" not in ran:
+        ran = {}
     if not ours.ran:
         if ran:
             return Verdict(case=case, kind="refuses", detail=f"{ours.refusal} [{', '.join(ran)}]")
         return Verdict(case=case, kind="refused", detail=ours.refusal)
     if not ran:
-        why = "; ".join(f"{name}: {answer.refusal}" for name, answer in answers.items())
+        why = "; ".join(f"{name}: {each.refusal or 'misreads'}" for name, each in answers.items())
         return Verdict(case=case, kind="alone", detail=why)
     magnitudes = [_limited_magnitude(case, arrays) for arrays in case.calls]
     differences = {name: _difference(ours, answer, magnitudes) for name, answer in ran.items()}
-    misread = _scales_ignored(case) or _axes_misread(case, answers, references)
     wanted = "litert" if misread or "tflm" not in ran else "tflm"
-    if wanted not in ran:
-        return Verdict(case=case, kind="alone", detail="TensorFlow Lite Micro misreads the file")
     if not differences[wanted]:
         return Verdict(case=case, kind="equal")
     shown = "; ".join(f"{name}: {text or 'equal'}" for name, text in differences.items())
@@ -126,15 +129,21 @@ def _axes_misread(case: Case, answers: dict[str, Answer], references: References
     """Return whether the shapes that a file declares for outputs mislead TensorFlow Lite Micro.
 
     It locates elements by the declared shape, where LiteRT computes shapes from the inputs. It is
-    not misled if it gives the same bytes for a file that declares the shapes that LiteRT computes.
+    not misled if it gives the same bytes for a file that declares the shapes that LiteRT computes,
+    or those before an oddity if LiteRT refuses the file.
     """
     network, micro, litert = case.network, answers["tflm"], answers["litert"]
     declared = [network.tensors[number].shape for number in network.outputs]
-    if not (micro.ran and litert.ran) or [each.shape for each in litert.calls[0]] == declared:
+    shapes = [case.plain.tensors[number].shape for number in network.outputs]
+    if litert.ran:
+        shapes = [each.shape for each in litert.calls[0]]
+    if not micro.ran or shapes == declared:
+        return False
+    if not litert.ran and list(map(math.prod, shapes)) != list(map(math.prod, declared)):
         return False
     tensors = list(network.tensors)
-    for number, array in zip(network.outputs, litert.calls[0], strict=True):
-        tensors[number] = replace(tensors[number], shape=array.shape)
+    for number, shape in zip(network.outputs, shapes, strict=True):
+        tensors[number] = replace(tensors[number], shape=shape)
     right = write_file(replace(network, tensors=tuple(tensors), outside=False))
     answer = references.ask("tflm", right, case.calls)
     return not answer.ran or bool(_difference(micro, answer, [0.0] * len(case.calls)))

@@ -12,13 +12,21 @@ from matloom.ir.graph import Node, Op, Tensor
 #: uninitialised multipliers, so that results differ from run to run.
 _UNSET_IN_MICRO = frozenset({("GREATER", "int16")})
 
+#: Operators whose TensorFlow Lite Micro kernel writes as many elements as a computed size says,
+#: beyond the end of its output.
+_UNBOUND_IN_MICRO = frozenset({"SLICE"})
 
-def interpreters_of(name: str, dtype: str, contradicts: bool) -> tuple[str, ...]:
+
+def interpreters_of(name: str, dtype: str, *, contradicts: bool, sized: bool) -> tuple[str, ...]:
     """Return the interpreters that can run an operator, by the type of its first input.
 
-    Only LiteRT may run an operator whose tensors contradict each other, because it checks them.
+    Only LiteRT may run an operator whose tensors contradict each other, because it checks them. So
+    it does for an operator that TensorFlow Lite Micro runs with sizes beyond its output; `sized`
+    says that values decide the output's shape.
     """
-    return INTERPRETERS[1:] if contradicts or (name, dtype) in _UNSET_IN_MICRO else INTERPRETERS
+    unbound = sized and name in _UNBOUND_IN_MICRO
+    checked = contradicts or unbound or (name, dtype) in _UNSET_IN_MICRO
+    return INTERPRETERS[1:] if checked else INTERPRETERS
 
 
 @dataclass(frozen=True, kw_only=True)

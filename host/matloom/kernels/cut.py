@@ -11,6 +11,7 @@ import numpy as np
 
 from matloom.ir.attributes import Reference
 from matloom.kernels.interpreters import Cut
+from matloom.kernels.run_time_shapes import has_run_time_shape
 
 #: The largest arena that TensorFlow Lite Micro can address.
 _LARGEST_ARENA = 2**31 - 1
@@ -112,6 +113,7 @@ def _cut_cached(file: _File, attributes: Reference, package: str) -> Cut:
         arena=_arena(model),
         inputs=len(subgraph.inputs),
         outputs=len(subgraph.outputs),
+        sized=_is_sized(_schema(package), model),
     )
 
 
@@ -208,13 +210,33 @@ def _as_litert_checks(quantisation: Any) -> Any:
     return valid
 
 
+def _is_sized(schema: Any, model: Any) -> bool:
+    """Return whether some operator's output shapes are known only at run time."""
+    names = {number: name for name, number in vars(schema.BuiltinOperator).items()}
+    codes = (max(code.builtinCode, code.deprecatedBuiltinCode) for code in model.operatorCodes)
+    operators = [names.get(code, "") for code in codes]
+    graph = model.subgraphs[0]
+    computed = [_is_computed(model, tensor) for tensor in graph.tensors]
+    return any(
+        has_run_time_shape(
+            operators[item.opcodeIndex], item.inputs, lambda at: at >= 0 and computed[at]
+        )
+        for item in graph.operators
+    )
+
+
+def _is_computed(model: Any, tensor: Any) -> bool:
+    data = model.buffers[tensor.buffer].data
+    return data is None or len(data) == 0
+
+
 def _arena(model: Any) -> int:
     """Return enough arena bytes for all tensors at once, twice, and for kernels' tables."""
     elements = sum(
         math.prod(int(length) for length in ([] if tensor.shape is None else tensor.shape))
         for subgraph in model.subgraphs
         for tensor in subgraph.tensors
-        if model.buffers[tensor.buffer].data is None or len(model.buffers[tensor.buffer].data) == 0
+        if _is_computed(model, tensor)
     )
     tables = 1024 * sum(len(graph.tensors) for graph in model.subgraphs)
     return int(min(16 * elements + tables + 2**20, _LARGEST_ARENA))

@@ -26,12 +26,16 @@ class Cut:
         Bytes of memory for its tensors; for ONNX's libraries, the bytes allowed for values.
     inputs, outputs:
         Their numbers.
+    sized:
+        Whether values among the inputs decide the shape of a tensor, so that a run may fail for
+        them although the interpreter supports the operators.
     """
 
     content: bytes
     arena: int
     inputs: int
     outputs: int
+    sized: bool = False
 
 
 class Library:

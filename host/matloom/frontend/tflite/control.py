@@ -7,7 +7,7 @@ import tflite
 
 from matloom.frontend.tflite.flatbuffer import enum_name, numbers, operator_number, records
 from matloom.frontend.tflite.tensors import FileTensors
-from matloom.frontend.tflite.values import has_run_time_shape
+from matloom.kernels.run_time_shapes import has_run_time_shape
 
 CONTROL = frozenset({"IF", "WHILE"})
 

@@ -27,7 +27,6 @@ from matloom.frontend.tflite.options import READERS, Reader
 from matloom.frontend.tflite.order import repeated_writer, require_provided
 from matloom.frontend.tflite.parameters import OPERANDS, gather
 from matloom.frontend.tflite.tensors import FileTensors
-from matloom.frontend.tflite.values import has_run_time_shape
 from matloom.frontend.tflite.variables import VARIABLE_OPERATORS, Resources
 from matloom.frontend.tflite.whole_networks import reason_to_stay_whole
 from matloom.ir.attributes import INTERPRETERS
@@ -38,6 +37,7 @@ from matloom.ir.operators import OPERATORS
 from matloom.ir.scales import STATED
 from matloom.ir.verify import verify
 from matloom.kernels.interpreter import interpret
+from matloom.kernels.run_time_shapes import has_run_time_shape
 
 GRAPH_OPERATORS = frozenset(Op) - {Op.REFERENCE, Op.MATRIX_PRODUCT, Op.LOOKUP, Op.LSTM_CELL}
 
@@ -190,10 +190,8 @@ class SubgraphReader:
         inputs, outputs = (numbers(operator, side).tolist() for side in ("Inputs", "Outputs"))
         ends = inputs, outputs
         try:
-            for number in inputs:
-                if number in self.unsized:
-                    shape = "whose shape is known only at run time"
-                    raise Contradiction(f"reads tensor {number}, {shape}")
+            for number in self.unsized.intersection(inputs):
+                raise Contradiction(f"reads tensor {number}, whose shape is known only at run time")
             if name in VARIABLE_OPERATORS:
                 return self._variable(name, index, operator, *ends)
             if name == "GATHER":
@@ -208,15 +206,17 @@ class SubgraphReader:
             if name in VARIABLE_OPERATORS:
                 raise Unsupported(f"{name} {unsupported}") from None
             checked = isinstance(unsupported, Contradiction)
-            if checked or has_run_time_shape(name, inputs, self.known.is_computed):
+            sized = has_run_time_shape(name, inputs, self.known.is_computed)
+            if checked or sized:
                 self.unsized.update(outputs)
+            dtype = self.known.dtype(inputs)
             opaque = OpaqueOperator(
                 name=name,
                 index=index,
                 inputs=tuple(inputs),
                 outputs=tuple(outputs),
                 reason=f"{name} {unsupported}",
-                interpreters=interpreters_of(name, self.known.dtype(inputs), checked),
+                interpreters=interpreters_of(name, dtype, contradicts=checked, sized=sized),
                 alone=is_layered_loop(self.known, name, operator),
             )
             return [opaque]
