@@ -136,7 +136,7 @@ def fold_normalisations(network: nn.Module) -> nn.Module:
 
 
 def figures(report: QuantisationReport) -> dict:
-    """Return what is kept of a report."""
+    """Return the figures of a report that are stored."""
     (output,) = report.outputs
     return {
         "accuracy": output.accuracy.value,

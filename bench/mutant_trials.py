@@ -78,7 +78,7 @@ def _child(config: Config, library: Path, number: int, streams: tuple[int, int],
 
 
 def what_noticed(config: Config, library: Path, number: int, streams: tuple[int, int]) -> str:
-    """Return what noticed a mutant; empty if nothing did."""
+    """Return the name of the check that noticed a mutant; empty if none did."""
     here, there = multiprocessing.Pipe(duplex=False)
     child = multiprocessing.Process(target=_child, args=(config, library, number, streams, there))
     child.start()

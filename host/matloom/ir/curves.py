@@ -15,7 +15,7 @@ _POWER_TOLERANCE, _MOST_CURVE_SHIFT = 1e-3, 30
 
 
 def sigmoid_ratio(graph: Graph, node: Node) -> Multiplier:
-    """Return what scales inputs of LOGISTIC and TANH, of bytes or words; raise if nothing does."""
+    """Return the multiplier for inputs of LOGISTIC and TANH, int8 or int16; raise without one."""
     words = graph.tensors[node.inputs[0]].dtype == "int16"
     return curve_scale(graph, node) if words else sigmoid_scale(graph, node)
 

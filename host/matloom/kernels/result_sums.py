@@ -36,13 +36,13 @@ def sum_bytes(
 
 
 def sums_of(graph: Graph, node: Node) -> Array:
-    """Return what an ADD makes of all int8 (256, 256), of its first operand and its second."""
+    """Return the results of an ADD for all pairs of int8: (first operand, second operand)."""
     every = _BYTES.astype(np.int8)
     return add(graph, node, (every.reshape(-1, 1), every.reshape(1, -1)))
 
 
 def every_sum(table: NDArray[np.uint8]) -> NDArray[np.int8]:
-    """Return the sums of all bytes (-128 to 127) and all others (256, 256), by a table (256,)."""
+    """Return the sums of all pairs of int8, computed with a table (256,): int8 (256, 256)."""
     results, others = np.meshgrid(_BYTES.astype(np.int8), _BYTES.astype(np.int8), indexing="ij")
     flat = (each.reshape(-1, 1).view(np.uint8) for each in (results, others))
     return sum_bytes(table.reshape(1, -1), *flat).view(np.int8).reshape(256, 256)
@@ -79,7 +79,7 @@ def sum_table(sums: NDArray[np.int8], slopes: tuple[float, float]) -> NDArray[np
 
 
 def _deviations() -> Iterator[tuple[int, int]]:
-    """Yield how much more than the exact factors are tried, the least first."""
+    """Yield the deviations from the exact factors to try, the smallest first."""
     near = range(-_TRIED, _TRIED + 1)
     yield from sorted(((a, b) for a in near for b in near), key=lambda pair: sum(map(abs, pair)))
 
@@ -98,9 +98,9 @@ def _table(factors: tuple[int, int], constant: int) -> NDArray[np.uint8]:
 
 
 def _correction(words: NDArray[np.int64], others: list[NDArray[np.int64]]) -> NDArray[np.int64]:
-    """Return what keeps sums of these words and any others in 32 bits, if they are limited anyway.
+    """Return numbers that keep sums of these words and any others within 32 bits.
 
-    It is zero where a sum would no longer be limited.
+    Only sums that are clamped to int8 in any case are changed, and they must still be clamped.
     """
     lowest = words + sum(int(each.min()) for each in others)
     highest = words + sum(int(each.max()) for each in others)

@@ -95,7 +95,7 @@ def _is_whole(number: float) -> bool:
 def _choices(
     expected: Array, weights: tuple[int, int], zeros: tuple[int, int], scale: Multiplier
 ) -> Iterator[TwoSlopes]:
-    """Yield the numbers with which both sides of the zero point are right.
+    """Yield the numbers that give the expected results on both sides of the zero point.
 
     The reference kernel rounds twice, so sums of each side may need an addend of their own.
     """
@@ -124,9 +124,9 @@ def _choices(
 def _addends(
     sums: Array, expected: Array, scale: Multiplier, rounding: Rounding, most: int
 ) -> list[int]:
-    """Return what may be added to sums so that results are right, the smallest first.
+    """Return the addends of sums that give the expected results, the smallest first.
 
-    Results at the end of their range may be beyond it.
+    Results are clamped to the range of the expected ones before they are compared.
     """
     tried = np.arange(-most, most + 1).reshape(-1, 1)
     results = requantize(wrap32(sums + tried), *scale, rounding)

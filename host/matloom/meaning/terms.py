@@ -153,13 +153,13 @@ class RequantisedTerm:
 
     @cached_property
     def _scaled_away(self) -> Any:
-        """Whether the scale makes every sum zero, for each channel; None for nowhere."""
+        """Whether the scale makes every sum zero, by channel; None if it does for no channel."""
         zero = np.equal(self.scale.multiplier, 0)
         return zero if zero.any() else None
 
     @cached_property
     def _stays(self) -> Any:
-        """Whether nothing is added after rounding, for each channel; None for everywhere."""
+        """Whether nothing is added after rounding, by channel; None if true for all channels."""
         stays = np.equal(self._away, 0)
         return None if stays.all() else stays
 

@@ -28,7 +28,7 @@ class Column:
 
     @property
     def style(self) -> str | None:
-        """Classes of its cells; None for no classes."""
+        """Classes of its cells, if any."""
         return " ".join(["number"] * self.numeric + ["wide"] * self.wide) or None
 
 

@@ -79,7 +79,7 @@ def _selection(
     tensors: dict[int, Tensor],
     node: Node,
 ) -> Node | None:
-    """Return the node that selects channels for a tensor, adding constants; None to leave it."""
+    """Return the node that selects channels for a tensor, adding constants; None for no change."""
     chain = chains.get(number)
     if chain is None or not chain.transposes or not _is_used(graph, number):
         return None

@@ -13,7 +13,7 @@ from matloom.ir.shapes import MATRIX_RANK
 
 
 def fold_transposes(graph: Graph) -> Graph:
-    """Return the graph in which no operand of a BATCH_MATMUL is made by moving single bytes."""
+    """Return the graph with TRANSPOSEs that move single bytes folded into each BATCH_MATMUL."""
     makers = {node.output: node for node in graph.nodes if node.op is Op.TRANSPOSE}
     tensors, nodes = dict(graph.tensors), list[Node]()
     for node in graph.nodes:
@@ -29,7 +29,7 @@ def fold_transposes(graph: Graph) -> Graph:
 
 
 def _moves_bytes(graph: Graph, transpose: Node) -> bool:
-    """Return whether the last axis of its input, of bytes, is the rows of its matrices."""
+    """Return whether a TRANSPOSE moves single bytes: its input's last axis becomes the rows."""
     order = transpose.attributes_as(Transpose).permutation
     single = graph.tensors[transpose.output].dtype == "int8"
     return single and len(order) >= MATRIX_RANK and order[-2] == len(order) - 1
@@ -38,7 +38,7 @@ def _moves_bytes(graph: Graph, transpose: Node) -> bool:
 def _turn_operand(
     tensors: dict[int, Tensor], nodes: list[Node], maker: Node, product: Node, side: int
 ) -> Node:
-    """Return the product of the same operand with rows and columns as they lie in its source.
+    """Return the product with one operand transposed: its rows and columns lie as in the source.
 
     A TRANSPOSE that is still needed is added to `nodes`, and its result to `tensors`.
     """

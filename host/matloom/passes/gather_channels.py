@@ -75,7 +75,7 @@ class _Gathering:
         return drop_unused_tensors(drop_unused(graph))
 
     def _read(self, node: Node) -> list[Origin]:
-        """Return the channels that a layer reads, or those of a tensor that is read as a whole."""
+        """Return the channels that a layer uses, or all of a tensor that is read as a whole."""
         if node.outputs[0] in self._used:
             origins = self._moved[node.inputs[0]]
             return [origins[channel] for channel in self._used[node.outputs[0]].tolist()]
@@ -143,7 +143,7 @@ class _Gathering:
         self._join(node, parts, self._graph.tensors[node.output], node.output)
 
     def _index(self, node: Node) -> int:
-        """Return the index of the move that made what a layer reads, or of a move."""
+        """Return the index of a move, or of the one that makes the input of a layer."""
         producers = self._graph.producers
         return (
             self._graph.nodes[producers[node.inputs[0]]].index
@@ -155,11 +155,11 @@ class _Gathering:
         return [(number, channel) for channel in range(self._graph.tensors[number].shape[-1])]
 
     def _home(self, origin: Origin) -> Origin:
-        """Return the tensor that has a channel, and the place there."""
+        """Return the tensor that contains a channel, and the channel's index in it."""
         return self._homes.get(origin, origin)
 
     def _ordered(self, number: int, *, rising: bool) -> "_Part":
-        """Return a new tensor, its channels in the order in which they are read, or the reverse."""
+        """Return a tensor with its channels in the order in which they are read, or the reverse."""
         origins, never = self._natural(number), len(self._graph.nodes)
         at = next(at for at, node in enumerate(self._nodes) if number in node.outputs)
         maker = self._nodes[at]

@@ -27,10 +27,10 @@ def _results(graph: Graph, node: Node) -> list[Tensor]:
 
 
 def _kind(tensor: Tensor) -> tuple[object, ...]:
-    """Return what says which bytes an operator makes of the same inputs."""
+    """Return the properties of an output that determine its bytes, for equal inputs."""
     return tensor.shape, tensor.dtype, tensor.quantisation, tensor.number_format
 
 
 def _may_go(graph: Graph, node: Node) -> bool:
-    """Return whether no result has to exist under its own number."""
+    """Return whether all results of an operator may be replaced by equal tensors."""
     return set(graph.leaving).isdisjoint(node.outputs)

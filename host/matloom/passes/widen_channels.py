@@ -64,7 +64,7 @@ def pads_channels(graph: Graph, node: Node) -> bool:
 
 
 def _widens(graph: Graph, node: Node, columns: int) -> bool:
-    """Return whether a PAD adds channels, but no block of `columns` channels."""
+    """Return whether a PAD adds channels without adding a block of `columns` channels."""
     if not pads_channels(graph, node):
         return False
     blocks = {-(-_channels(graph, each) // columns) for each in (node.inputs[0], node.output)}
@@ -194,7 +194,7 @@ class _Widening:
         return self._add(replace(tensor, data=data, shape=data.shape, quantisation=scales))
 
     def _pad(self, node: Node) -> None:
-        """Append a PAD of what wide maps still lack; drop one that adds nothing."""
+        """Append a PAD of the channels that wide maps still lack; drop one that adds nothing."""
         source, output = (self._same.get(each, each) for each in (node.inputs[0], node.output))
         more = self._tensors[output].shape[-1] - self._tensors[source].shape[-1]
         if not more:

@@ -96,7 +96,7 @@ class Hazards:
         self._starts[unit] = start
 
     def _start(self, unit: int, instruction: Instruction) -> _Clock:
-        """Return what is complete when it starts; advance the clock of prefetched operands."""
+        """Return which instructions are complete when one starts; advance its prefetch clock."""
         # A POST begins when the previous one is complete; instructions of other units overlap.
         post = instruction.opcode is Opcode.POST
         start = self._completions[unit][-1] if post else self._starts[unit]

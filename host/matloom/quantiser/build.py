@@ -235,7 +235,7 @@ class _Builder:
         return replace(node, inputs=(number, weights, self._biases[place]))
 
     def _key(self, index: int) -> object:
-        """Return what layers have in common if they can share integers."""
+        """Return a key, equal for layers that can share integers."""
         node = self.source.nodes[index]
         shape = self.source.tensors[node.inputs[0]].shape
         return node.op, node.inputs[1:], self._plan.kinds[index], self._plan.bits.get(index), shape

@@ -83,7 +83,7 @@ class Segment:
 
     @cached_property
     def turned_tensors(self) -> frozenset[str]:
-        """Results of depthwise layers that only the next stage reads, each row for one of its own.
+        """Results of depthwise layers that only the next stage reads, one row for each of its rows.
 
         Both stages can take turns, a few rows at a time.
         """

@@ -108,7 +108,7 @@ def _turn(
 
 
 def _weights_of(tensor: str, panels: Panels, part: _Part, config: Config) -> Computed:
-    """Return panels as weights that vectors with a single 1 select, each of an image its own."""
+    """Return panels as weights, whose rows are selected by vectors with a single 1."""
     several = part.images > panels.images
     layout = replace(
         panels,

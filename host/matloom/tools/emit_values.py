@@ -96,7 +96,7 @@ def copy(source: CValue, target: CValue) -> str:
 def combination(
     operation: str, *, swapped: bool = False
 ) -> Callable[[Sequence[CValue], CValue], str | None]:
-    """Return what calls the kernel of two tensors of integers; it returns None for others."""
+    """Return a function that emits the call of a binary operation, or None without a kernel."""
 
     def emit(sources: Sequence[CValue], target: CValue) -> str | None:
         if any(each.dtype not in _INTEGERS for each in (*sources, target)):

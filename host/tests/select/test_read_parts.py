@@ -1,4 +1,4 @@
-"""Slices that element-wise stages alone read need no copy; all other slices keep theirs."""
+"""Slices that only element-wise stages read need no copy; all other slices keep theirs."""
 
 import pytest
 

@@ -178,7 +178,7 @@ class Array(wiring.Component):
         return m
 
     def _goes_on(self, index: int, group: int) -> bool:
-        """Return whether columns behind a broadcast group need a byte of the weights."""
+        """Return whether columns after a broadcast group need a weight byte."""
         config = self._config
         beyond = index % config.columns >= (group + 1) * config.broadcast_group
         return beyond or bool(config.transposed_weights)

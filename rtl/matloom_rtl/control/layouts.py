@@ -54,9 +54,9 @@ def count_bits(config: Config) -> int:
 
 
 def issued_unread(config: Config, words: int) -> int:
-    """Return the most instructions that can be issued after one of `words` that is still unread.
+    """Return how many instructions may be issued after one of `words` words, before it is read.
 
-    All their words are in the instruction memory, behind its own.
+    Until then, the words of all of them share the instruction memory.
     """
     return ((1 << place_bits(config)) - words) // SHORTEST
 

@@ -10,16 +10,16 @@ from matloom_rtl.arith.stages import register
 
 
 class Maxima(wiring.Component):
-    """Replace every four vectors of results by one, of the larger signed byte in each column.
+    """Replace every four vectors of results by one: the largest signed byte in each column.
 
-    Only while `pools`; else results pass unchanged. A command that pools makes a multiple of four
-    vectors.
+    This applies only while `pools` is set; otherwise, results pass unchanged. A command that pools
+    makes a multiple of four vectors.
 
-    Latency: while `pools`, `maxima_latency` cycles; results that pass unchanged take none. The one
-    cycle is a register of each lane's byte, so that reading a table in block RAM and comparing are
-    not one path. The first three results of a group are kept. Throughput: one beat per cycle. Never
-    stalls: a beat in a register moves on in the next cycle, whether another follows or not. Reset
-    forgets the results that are kept or in a register.
+    Latency: `maxima_latency` cycles while `pools`, else none. If it is one cycle, a register of
+    each lane's byte separates the table in block RAM from the comparison. Running maxima are kept
+    for the first three results of a group. Throughput: one beat per cycle. Never stalls: a
+    registered beat moves on in the next cycle, whether or not another follows. Reset discards all
+    results inside.
 
     Members
     -------
@@ -28,7 +28,7 @@ class Maxima(wiring.Component):
     emerges, results: in
         One-hot: the beat of a vector whose results are valid; 32 bits per lane.
     kept: out
-        The last beat of a vector that is kept arrives: it needs no place in a queue.
+        The last beat of a vector arrives that is only kept, not shown, so it needs no queue place.
     maxima_emerge, maxima: out
         Like `emerges` and `results`, for the maxima. While `pools`, only their bytes are defined.
     """
@@ -73,7 +73,7 @@ class Maxima(wiring.Component):
         return m
 
     def _register(self, m: Module, first, last):
-        """Return what belongs to the registered bytes: their beat, whether first, and if shown."""
+        """Return flags of the registered bytes: beat, first of a group, and the beat if shown."""
         emerged = Signal.like(self.emerges)
         # Beats of a command that does not pool have been shown already.
         m.d.sync += emerged.eq(Mux(self.pools, self.emerges, 0))
@@ -82,9 +82,9 @@ class Maxima(wiring.Component):
         return emerged, first, Mux(self.pools, maxima, self.emerges)
 
     def _larger(self, m: Module, lane: int, byte, of_group):
-        """Return the larger one of a lane's byte and what is kept of its column; keep it.
+        """Keep and return the larger of a lane's byte and the maximum of its column so far.
 
-        `of_group`: the beat, and whether it belongs to the first vector of a group.
+        `of_group` is the beat, and whether it belongs to the first vector of a group.
         """
         emerges, first = of_group
         held = [

@@ -178,7 +178,7 @@ class Positions(wiring.Component):
         return Mux(self.whole_rows, batch_end, block_end) if self._config.softmax else block_end
 
     def _batches(self, m: Module, row_end, row: dict):
-        """Return whether the row comes again, is its batch's last, and precedes its first."""
+        """Return whether a row repeats later, ends its batch, and precedes its first row."""
         if not self._config.softmax:
             return Const(0), Const(0), Const(0)
         of_batch = Signal(range(BATCH))

@@ -146,7 +146,7 @@ class Post(wiring.Component):
         ]
 
     def _results(self, m: Module, command, lanes, writer):
-        """Return what connects results to the writer, through `Maxima` if it is built."""
+        """Return the connections from results to the writer, through `Maxima` if it is built."""
         if not self._config.pooling:
             return [writer.emerges.eq(lanes.emerges), writer.results.eq(lanes.results)]
         m.submodules.maxima = maxima = Maxima(self._config)

@@ -113,7 +113,7 @@ class Products(wiring.Component):
         return m
 
     def _product(self, m: Module, index: int, total):
-        """Return a column's centred element a cycle after it arrived, its product another later."""
+        """Return a column's centred element after one cycle, and its product after two."""
         width = _DIFFERENCE_BITS if self._squares else _FACTOR_BITS
         wide = _CENTRED_BITS if self._words else width
         byte, factor, product = (

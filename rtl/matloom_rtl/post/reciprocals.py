@@ -152,7 +152,7 @@ class Reciprocals(wiring.Component):
         return m
 
     def _add(self, m: Module):
-        """Add; return whether a sum is to be written, its row, the sum, and if it is the last."""
+        """Add exponentials; return when to write a sum, its row, the sum, and if it is the last."""
         terms = []
         for way in range(self._ways):
             term = Signal(EXPONENTIAL_BITS - SUM_BITS + 1, name=f"term_{way}", reset_less=True)
@@ -177,7 +177,7 @@ class Reciprocals(wiring.Component):
         return adds, row, following, last
 
     def _earlier(self, m: Module, count, cycles: int):
-        """Return round and row of some cycles earlier; none is a round of before."""
+        """Return the round and row some cycles earlier."""
         earlier = Signal(data.StructLayout({"row": _ROW_BITS, "round": len(count) - _ROW_BITS}))
         m.d.comb += earlier.eq(count - cycles)
         return earlier
@@ -202,7 +202,7 @@ class Reciprocals(wiring.Component):
         ]
 
     def _improve(self, m: Module, product, of_product, count):
-        """Make the next operand of a row: its estimate, or that one's error. Keep estimates."""
+        """Compute the next operand of a row: its estimate, or the error of it. Store estimates."""
         estimates = self._memory(m, "estimates", EXPONENTIAL_BITS)
         before = estimates.memory.read_port(domain="comb")
         following = Signal(signed(32), reset_less=True)
@@ -220,7 +220,7 @@ class Reciprocals(wiring.Component):
         return delay(m, following, BATCH - _TO_OPERAND, "operand"), estimates
 
     def _choose_multiplier(self, m: Module, of_multiplier, half, estimates):
-        """Multiply by half the sum and by the estimate in turn; results by the reciprocal."""
+        """Select the multiplier: half the sum or the estimate; for results, the reciprocal."""
         busy = delay(m, self.busy, Lane.MULTIPLIER_DELAY, "busy")
         row = delay(m, self.row, Lane.MULTIPLIER_DELAY, "row_of_multiplier")
         estimate = estimates.read.data

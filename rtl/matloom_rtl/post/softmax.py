@@ -186,14 +186,14 @@ class Softmax(wiring.Component):
         return given, flags
 
     def _flags(self) -> data.StructLayout:
-        """Return what goes with elements: their pass, place and row, and which of them count."""
+        """Return the layout of elements' flags: their pass, place and row, and which are valid."""
         names = ("largest", "sums", "results", "first", "ends")
         return data.StructLayout(
             {**dict.fromkeys(names, 1), "row": range(BATCH), "counts": self._ways}
         )
 
     def _below(self, m: Module, given, flags: list) -> list:
-        """Keep the largest byte of each row; return how far bytes lie below it, a cycle later."""
+        """Store the largest byte of each row; return each byte's distance below it, registered."""
         counting = [
             Mux(flags[1].counts[way], given[way], -128).as_signed() for way in range(self._ways)
         ]
@@ -221,7 +221,7 @@ class Softmax(wiring.Component):
         return below
 
     def _gather(self, m: Module, arrives):
-        """Make bytes of the lanes' results, and beats of these."""
+        """Convert the lanes' results to bytes, and collect these into beats."""
         beats = self._config.lanes // self._ways
         count = Signal(range(max(2, beats)))
         last = count == beats - 1

@@ -90,7 +90,7 @@ class ControllerPlan:
 
     @property
     def activate_distance(self) -> int:
-        """Minimum cycles between two ACTIVATEs of the opener: pass, take, look."""
+        """Minimum cycles between the opener's ACTIVATEs: it passes, takes and examines a chunk."""
         return 4
 
     @property

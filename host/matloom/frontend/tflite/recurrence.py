@@ -1,7 +1,7 @@
-"""Takes UNIDIRECTIONAL_SEQUENCE_LSTM of int8 apart: products for the engine, the rest of a step.
+"""Decomposes UNIDIRECTIONAL_SEQUENCE_LSTM of int8: products for the engine, then cells.
 
-The products of the inputs of all steps are one CONV_2D, and those of the recurrence one for each
-step; both leave sums of 32 bits, which LSTM_CELL scales gate by gate.
+The products of the inputs of all steps are one CONV_2D, and those of the recurrence are one for
+each step; both leave sums of 32 bits, which LSTM_CELL scales gate by gate.
 """
 
 import math
@@ -108,7 +108,7 @@ def _concatenate(tensors: Sequence[Tensor]) -> Array:
 
 
 def _operands(table: Any, numbers: Sequence[int], tensors: FileTensors) -> dict[int, Tensor]:
-    """Return the tensors by place; raise `Unsupported` unless all have the usual form."""
+    """Return the tensors by position; raise `Unsupported` unless all have the usual form."""
     wanted = (0, *_WEIGHTS, *_RECURRENT, *_BIASES, _HIDDEN, _CELL)
     there = [at for at, number in enumerate(numbers) if number >= 0]
     if there != sorted(wanted):
@@ -138,7 +138,7 @@ def _operands(table: Any, numbers: Sequence[int], tensors: FileTensors) -> dict[
 def _kinds(
     inputs: Mapping[int, Tensor], shape: tuple[int, ...], batch: int
 ) -> dict[int, tuple[str, tuple[int, ...], bool]]:
-    """Return by place the type and shape that an input must have, and whether it is computed."""
+    """Return, by position, the required type and shape of inputs, and whether they are computed."""
     cells = inputs[_CELL].shape[-1]
     return {
         0: ("int8", shape, True),

@@ -1,4 +1,4 @@
-"""Takes SVDF of int8 apart: a product with the newest input, a shifted memory, and its product.
+"""Decomposes SVDF of int8: a product with the newest input, a shifted memory, and its product.
 
 The memory is a variable with time first, so that a call moves whole rows. Filters are reordered:
 those of one unit, its ranks, become neighbouring columns, and a depthwise convolution over time and
@@ -56,7 +56,7 @@ def svdf_nodes(item: FileItem, additions: Additions) -> list[Node]:
 
 
 def _operands(item: FileItem, additions: Additions, rank: int) -> dict[int, Tensor]:
-    """Return the tensors by place; raise `Unsupported` unless all have the usual form."""
+    """Return the tensors by position; raise `Unsupported` unless all have the usual form."""
     known, numbers = additions.known, item.inputs
     # Without a bias, LiteRT alone runs it, whose products of scales are float32.
     if len(numbers) != _STATE + 1 or min(numbers) < 0:

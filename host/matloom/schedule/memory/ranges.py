@@ -22,7 +22,7 @@ class RangesOnChip:
         self._loaded: dict[tuple[int, str], list[Held]] = {}
 
     def hand_over(self, name: str, made: InputRange, buffer: Buffer) -> None:
-        """Record what tiles make for the next stage."""
+        """Record a part of a tensor that tiles make for the next stage."""
         self._made.setdefault(name, []).append((buffer, made))
 
     def load(self, stage: int, name: str, part: InputRange, buffer: Buffer) -> Held:
@@ -34,9 +34,9 @@ class RangesOnChip:
         return parts[-1]
 
     def find(self, stage: int, name: str, wanted: InputRange) -> Held | None:
-        """Return what holds a part that a tile of a stage reads; None if it must be loaded.
+        """Return the buffer and range that hold a part for a tile; None if it must be loaded.
 
-        Stages in turns share what both read.
+        Stages that take turns share the parts that both read.
         """
         if name in self._made:
             latest = reversed(self._made[name])

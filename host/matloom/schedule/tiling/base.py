@@ -75,7 +75,7 @@ class BaseTiling(ABC, Generic[_Stage, _Tile]):
     @cached_property
     @abstractmethod
     def used_chunks(self) -> list[int | None]:
-        """The weight chunk of each tile; None for none."""
+        """The weight chunk of each tile; None for a tile without weights."""
 
     @cached_property
     @abstractmethod

@@ -44,9 +44,9 @@ def _tables_in_turn(stage: VectorStage, most: int, config: Config) -> int:
 
 
 def _equal_step(stage: VectorStage, most: int, least: int, config: Config) -> int:
-    """Return the bytes of equal tiles, multiples of `least`, of a stage whose tiles all fill.
+    """Return the bytes per tile, from `least` to `most`, of a stage whose tiles all fill something.
 
-    They have at most `most` bytes. 0 if tiles fill nothing.
+    Each tile fills tables or accumulators; 0 if none does. The result is a multiple of `least`.
     """
     if stage.channel_blocks > 1:
         return _tables_in_turn(stage, most // least, config) * least
@@ -76,9 +76,9 @@ def _match_producer(
 
 
 def _room(stage: VectorStage, limits: TilingParams, config: Config) -> tuple[int, int, int]:
-    """Return the most bytes of a tile, the bytes of its shortest part, and its most repetitions.
+    """Return a tile's maximum bytes, the bytes of its shortest part, and its maximum repetitions.
 
-    There are 0 repetitions if tiles lie within one, or nothing repeats.
+    The latter are 0 if a tile lies within one repetition, or nothing repeats.
     """
     blocks = max(1, stage.channel_blocks)
     half, least = config.acc_entries // 2, config.columns * stage.element_bytes * blocks

@@ -85,7 +85,7 @@ def _positions(
 
 
 def _strip_around(rows: tuple[int, int], strips: list[tuple[int, int]]) -> tuple[int, int] | None:
-    """Return the strip in which rows lie, None for none."""
+    """Return the strip that contains rows; None if there are no strips."""
     return next((strip for strip in strips if strip[0] <= rows[0] and rows[1] <= strip[1]), None)
 
 

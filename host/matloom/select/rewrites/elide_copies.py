@@ -59,7 +59,7 @@ def elide_panel_copies(staged: StagedRun) -> StagedRun:
 
 
 def _swap_of(makers: Sequence[Stage], panels: Panels) -> int | None:
-    """Return how many matrices a TRANSPOSE takes apart that lay side by side; None for others."""
+    """Return the number of adjacent matrices that a TRANSPOSE separates; None for other moves."""
     layout = makers[0].output_layout if len(makers) == 1 else None
     if not isinstance(layout, Placed) or layout.swap is None:
         return None

@@ -8,7 +8,7 @@ from matloom.select.stage import Stage
 
 
 def read_parts(staged: StagedRun) -> StagedRun:
-    """Return a run without slices of contiguous bytes that element-wise stages alone read.
+    """Return a run without slices of contiguous bytes that only element-wise stages read.
 
     The sliced tensor is another stage's, in its usual layout, and no reader has inputs that repeat.
     """

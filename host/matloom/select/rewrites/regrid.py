@@ -1,4 +1,4 @@
-"""Rows of another length, for stages whose positions read the same place of their input alone."""
+"""Rows of another length, for stages in which each position reads only the same input position."""
 
 from dataclasses import replace
 
@@ -9,7 +9,7 @@ from matloom.select.stage import ArrayStage, OutputRegion
 
 
 def in_rows_of(stage: ArrayStage, width: int) -> ArrayStage | None:
-    """Return the stage with `width` positions a row; None if it cannot be cut into such rows.
+    """Return the stage with `width` positions per row; None if it cannot be cut into such rows.
 
     Weights must be constant: a step may read beyond its position, where they are zero.
     """

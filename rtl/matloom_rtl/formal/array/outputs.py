@@ -112,7 +112,7 @@ def outputs(unit: Outputs) -> Claim:
 
 
 def _lines(m: Module, whitebox: Whitebox, grids: _Grids):
-    """Count vectors of a step in lines; return whether the one in stage 2 is late enough."""
+    """Count the vectors of a step by line; return whether stage 2 has reached the first output."""
     unit, there, grid, before = whitebox.unit, grids.valid[1], grids.at[1], grids.before[1]
     bits = len(grid.first_output) + 1
     number = _Count(m, "number", bits, there, grid.first)

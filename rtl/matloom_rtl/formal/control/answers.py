@@ -168,9 +168,9 @@ def answers(unit: Dispatch) -> Claim:
 
 
 def _in_time(m: Module, unit: Dispatch, checks: _Answers, instruction) -> None:
-    """Claim that it is issued or refused in the cycle after its checks are done.
+    """Claim that an instruction is issued or refused in the cycle after its checks are done.
 
-    Unless it waits for its queue to have it, or is halted.
+    The exceptions: its queue does not have it yet, or the unit is halted.
     """
     followed, now = instruction
     waits = now.whole & ~followed.ended & (unit.fault == 0) & followed.opcodes.any()

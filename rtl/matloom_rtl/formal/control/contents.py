@@ -29,7 +29,7 @@ class _ArbitraryRegister(Arbitrary):
         self.place = self.of(lambda item: place_of(item.offset) if item in STORED else 0)
 
     def of(self, property_):
-        """Return a property of the chosen register, given as an integer for each."""
+        """Return a property of the chosen register; `property_` gives it for each as an integer."""
         return self.choose([int(property_(item)) for item in self.items])
 
     def is_(self, name: str):

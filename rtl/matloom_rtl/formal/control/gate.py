@@ -235,7 +235,7 @@ def _claim_bounds(m: Module, unit: UnitQueue, item: _MarkedInstruction, issue) -
 
 
 def unit_places(unit: UnitQueue) -> int:
-    """Return the most instructions ahead of a new one: a full queue and a head."""
+    """Return the maximum number of instructions ahead of a new one: a full queue and a head."""
     return queue_places(unit._config)
 
 

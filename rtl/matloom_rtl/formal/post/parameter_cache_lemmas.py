@@ -164,9 +164,9 @@ def _arrives(m: Module, unit: Parameters, state: _State, followed, grants) -> No
 
 
 def _due(unit: Parameters, state: _State, column, blocks) -> list:
-    """Return for bias and multiplier whether it is missing in memory: of any block, of a new one.
+    """Return whether bias and multiplier are missing in memory: for any block, and for a new one.
 
-    It is still to come, or is being written.
+    A missing one has not arrived yet, or is being written.
     """
     found = []
     own = (blocks.task.channel_bias, blocks.task.channel_scale)
@@ -181,7 +181,7 @@ def _due(unit: Parameters, state: _State, column, blocks) -> list:
 
 
 def _same(m: Module, whitebox: Whitebox, state: _State, blocks) -> None:
-    """Claim that an instruction's own values are those of its blocks, as long as they matter."""
+    """Claim that blocks use the instruction's common values while they matter."""
     task, kept = blocks.task, blocks.task.shape()(whitebox.register(name="task"))
     names = ("bias", "multiplier", "shift")
     for name in names:

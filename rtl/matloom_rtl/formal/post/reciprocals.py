@@ -96,20 +96,20 @@ class _Row:
                 m.d.sync += self.ready.eq(self.enters & (self.number == _ROUNDS - 1))
 
     def operand(self):
-        """Return what enters the lane in this round."""
+        """Return the lane's input in this round."""
         # An even number of 32 bits, whose half is exact.
         even = Mux(self.word[31], self.word & ~1, self.word)
         return Mux(self.number == 0, even, Mux(self.number == 1, FIRST_SLOPE, self.made))
 
     def multiplier(self):
-        """Return what the lane multiplies by in this round."""
+        """Return the lane's multiplier in this round."""
         by_estimate = self.number[0] & (self.number != 1)
         half = self.word[:EXPONENTIAL_BITS]
         return Mux(self.number == 0, 1 << 30, Mux(by_estimate, self.estimate, half))
 
 
 def reciprocals(unit: Reciprocals) -> Claim:
-    """Claim what one arbitrary row multiplies, when, and the reciprocal that comes of it.
+    """Claim the products of one arbitrary row, when it makes them, and its reciprocal.
 
     Products are free. Assumes that nothing is added before the last reciprocal is complete.
     """

@@ -20,7 +20,7 @@ _APART = 6
 
 
 def softmax(unit: Softmax) -> Claim:
-    """Claim when elements enter, what goes with them, and where they go.
+    """Claim when elements enter, with which flags, and where they go.
 
     The table and the reciprocals are removed. Assumes that a vector stays until it is taken, that
     a command stays while it has begun, and that reciprocals are done once, later than their sums.
@@ -85,7 +85,7 @@ def softmax(unit: Softmax) -> Claim:
 
 
 def _assume(m: Module, unit: Softmax, order: RowOrder, flags: list, done):
-    """Assume what holds of vectors, commands and reciprocals; return if a command has begun."""
+    """Assume the rules for vectors, commands, reciprocals; return whether a command has begun."""
     held = Cat(unit.command, unit.active)
     before = Signal.like(held, reset_less=True)
     waited = Signal()
@@ -189,7 +189,7 @@ def _entered(flags):
 
 
 def _meant(flags):
-    """Return the flags, but zero for what goes with no elements."""
+    """Return the flags, with zero for those that are undefined without elements."""
     rest = Cat(flags.first, flags.row, flags.counts)
     passes = Cat(flags.largest, flags.sums, flags.results, flags.ends)
     return Cat(passes, Mux(_entered(flags), rest, 0))
