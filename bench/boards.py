@@ -106,9 +106,13 @@ def measure_board(name: str, report: dict[str, Any]) -> dict[str, Any]:
 def main() -> None:
     """Measure the boards that are named, or all that have a report."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("boards", nargs="*")
+    parser.add_argument("boards", nargs="*", metavar="BOARD")
     reported = [name for name in BOARD_MEMORIES if (REPORTS / f"{name}.json").is_file()]
-    for name in parser.parse_args().boards or reported:
+    chosen = parser.parse_args().boards
+    for name in chosen:
+        if name not in reported:
+            parser.error(f"BOARD must be one of {', '.join(reported)}, not {name!r}")
+    for name in chosen or reported:
         path = REPORTS / f"{name}.json"
         report = measure_board(name, json.loads(path.read_text()))
         path.write_text(json.dumps(report, indent=2) + "\n")

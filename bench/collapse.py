@@ -21,6 +21,7 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval
 import matloom
 from matloom import frontend
 from matloom.quantiser import QuantisationReport
+from support.reports import parse_with_report, write_report
 
 REPORT = Path(__file__).resolve().parents[1] / "docs" / "results" / "collapse.json"
 CALIBRATION = 100
@@ -155,8 +156,8 @@ def main() -> None:
     parser.add_argument("--train", type=int, default=3000, help="letters to train on")
     parser.add_argument("--test", type=int, default=1000, help="letters to measure on")
     parser.add_argument("--spread", type=float, default=1.5, help="of the logarithms of gains")
-    parser.add_argument("--report", type=Path, default=REPORT)
-    options = parser.parse_args()
+    part = ("epochs", "train", "test", "spread")
+    options = parse_with_report(parser, REPORT, part)
     known, held_out = letters(max(options.train, options.test + CALIBRATION))
     images = known.x.transpose(0, 3, 1, 2)
     network = train(images, known.y, epochs=options.epochs, spread=options.spread)
@@ -169,7 +170,7 @@ def main() -> None:
         quantised = matloom.quantise(graph, samples, labels=labels, samples=CALIBRATION, **choices)
         report["rows"][name] = figures(quantised.report)
         print(name, report["rows"][name], flush=True)
-        options.report.write_text(json.dumps(report, indent=1) + "\n")
+        write_report(options.report, json.dumps(report, indent=1) + "\n")
 
 
 if __name__ == "__main__":

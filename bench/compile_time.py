@@ -1,7 +1,7 @@
 """Measures the time to compile MobileNetV2's blocks, 10 to 160 layers, 48x48 to 224x224.
 
     python bench/compile_time.py                   # all, into docs/results/compile_time.json
-    python bench/compile_time.py --presets nano    # adds to the report, or replaces in it
+    python bench/compile_time.py --presets nano    # printed; with --report FILE also written
 
 Seconds are of processor time, in one process: of the compilation alone, then of the checks of the
 program (`matloom.compiler.Compiled.check`, mode sample) that `compile_network` makes by default.
@@ -21,6 +21,7 @@ from matloom.compiler import CompileOptions, compile_unchecked
 from matloom.program import EngineStep
 from matloom.program.instruction_table import unpack_all
 from support.mobilenet import mobilenet
+from support.reports import parse_with_report, read_report, write_report
 
 ROOT = Path(__file__).resolve().parents[1]
 REPORT = ROOT / "docs" / "results" / "compile_time.json"
@@ -76,11 +77,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--presets", default="nano,reference", help="separated by commas")
     parser.add_argument("--limit", type=float, default=60, help="seconds of processor time")
-    arguments = parser.parse_args()
-    points: dict[tuple[str, str, int, int], Point] = {}
-    if REPORT.exists():
-        known = [Point(**item) for item in json.loads(REPORT.read_text())["points"]]
-        points = {(item.sweep, item.preset, item.layers, item.size): item for item in known}
+    arguments = parse_with_report(parser, REPORT, ("presets", "limit"))
+    known = [Point(**item) for item in read_report(arguments.report).get("points", [])]
+    points = {(item.sweep, item.preset, item.layers, item.size): item for item in known}
     sweeps = [("layers", layers, SIZE) for layers in LAYERS]
     sweeps += [("size", DEPTH, size) for size in SIZES]
     signal.signal(signal.SIGPROF, _stop)
@@ -96,7 +95,7 @@ def main() -> None:
                 signal.setitimer(signal.ITIMER_PROF, 0)
             print(points[key], flush=True)
             report = {"points": [asdict(item) for _, item in sorted(points.items())]}
-            REPORT.write_text(json.dumps(report, indent=1) + "\n")
+            write_report(arguments.report, json.dumps(report, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from support.mutant_cases import cases, chosen
 from support.mutants import baseline, try_out
+from support.reports import parse_with_report, write_report
 
 REPORT = Path(__file__).resolve().parents[1] / "docs" / "results" / "compiler_mutants.json"
 
@@ -24,8 +25,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--of-each", type=int, default=4, help="mutants of each function")
     parser.add_argument("--seed", type=int, default=0, help="of the choice")
-    parser.add_argument("--report", type=Path, default=REPORT)
-    arguments = parser.parse_args()
+    arguments = parse_with_report(parser, REPORT, ("of_each", "seed"))
     networks = cases()
     right = baseline(networks)
     results, count = [], Counter[str]()
@@ -56,7 +56,7 @@ def main() -> None:
         }
         # Partial results of an interrupted campaign are representative: mutants come in random
         # order.
-        arguments.report.write_text(json.dumps(report, indent=1) + "\n")
+        write_report(arguments.report, json.dumps(report, indent=1) + "\n")
     print(dict(count))
 
 

@@ -28,6 +28,7 @@ from onnxruntime.quantization.shape_inference import quant_pre_process
 
 import matloom
 from matloom.kernels.onnx_sessions import onnx_session
+from support.reports import read_report, report_path, write_report
 
 #: Presets that the networks are compiled for.
 CONFIGS = ("nano", "small", "reference")
@@ -141,12 +142,17 @@ def measure(name, configs=CONFIGS):
 @click.command()
 @click.argument("names", nargs=-1)
 @click.option("--config", "configs", multiple=True, default=CONFIGS, show_default=True)
+@click.option("--report", "given", type=click.Path(path_type=Path), help="The JSON to renew.")
 @click.option("--again", is_flag=True, help="Measure again what the report already has.")
-def main(names, configs, *, again):
-    """Measure networks by name, or all of them, and write each row into the report."""
+def main(names, configs, given, *, again):
+    """Measure networks by name, or all of them, and write each row into the report.
+
+    Without --report, a part of them is only printed.
+    """
     logging.disable(logging.WARNING)
     versions = {"torch": torch.__version__, "onnxruntime": onnxruntime.__version__}
-    report = json.loads(REPORT.read_text()) if REPORT.exists() else {}
+    path = report_path(given, REPORT, whole=not names and configs == CONFIGS)
+    report = read_report(path)
     if not report.items() >= versions.items():
         report = {**versions, "rows": {}}
     for name in names or NETWORKS:
@@ -154,9 +160,7 @@ def main(names, configs, *, again):
         if missing := [config for config in configs if again or config not in row]:
             row |= measure(name, missing)
             print(name, json.dumps(row), flush=True)
-            partial = REPORT.with_suffix(".part")
-            partial.write_text(json.dumps(report, indent=1) + "\n")
-            partial.replace(REPORT)
+            write_report(path, json.dumps(report, indent=1) + "\n")
 
 
 if __name__ == "__main__":

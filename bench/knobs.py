@@ -1,7 +1,7 @@
 """Measures the cost of each field of a configuration: `nano` with one field changed at a time.
 
     python bench/knobs.py                      # all, into docs/results/knobs.json
-    python bench/knobs.py --only windows=0     # keeps the others of the report
+    python bench/knobs.py --only windows=0     # printed; --report FILE renews a part
 
 Each takes a minute or two. `python -m matloom.arch.generate` puts the differences into
 docs/configuration.md.
@@ -16,6 +16,7 @@ from matloom.arch.config import load_config
 from matloom_rtl.fpga.devices import DEVICES
 from matloom_rtl.fpga.size import measure
 from matloom_rtl.generate import generate
+from support.reports import parse_with_report, read_report, write_report
 
 REPORT = Path(__file__).resolve().parents[1] / "docs" / "results" / "knobs.json"
 
@@ -70,8 +71,8 @@ def main() -> None:
     """Measure the chosen changes, and write the report after each."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", nargs="+", choices=CHANGES, default=CHANGES, metavar="CHANGE")
-    arguments = parser.parse_args()
-    kept = json.loads(REPORT.read_text()) if REPORT.is_file() else {"changes": {}}
+    arguments = parse_with_report(parser, REPORT, ("only",))
+    kept = read_report(arguments.report) or {"changes": {}}
     found = {"preset": PRESET, "device": DEVICE, "base": measure_config(PRESET)}
     # What is kept was measured against the preset of then.
     changes = {
@@ -82,7 +83,8 @@ def main() -> None:
     for change in arguments.only:
         changes[change] = measure_config(f"{PRESET}+{change}")
         ordered = {name: changes[name] for name in CHANGES if name in changes}
-        REPORT.write_text(json.dumps({**found, "changes": ordered}, indent=2) + "\n")
+        print(change, json.dumps(changes[change]), flush=True)
+        write_report(arguments.report, json.dumps({**found, "changes": ordered}, indent=2) + "\n")
 
 
 if __name__ == "__main__":

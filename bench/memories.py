@@ -24,6 +24,7 @@ from matloom.device.rtl import MemoryTiming
 from matloom.ir.graph import Graph
 from matloom.runtime import Session
 from matloom.tools.bench import CASES, graph_of
+from support.reports import parse_with_report, read_report, write_report
 
 RESULTS = Path(__file__).resolve().parents[1] / "docs" / "results" / "memories.json"
 
@@ -106,9 +107,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--config", choices=CONFIGS, action="append")
     parser.add_argument("--quick", action="store_true", help="two rates and two latencies each")
-    chosen = parser.parse_args()
+    chosen = parse_with_report(parser, RESULTS, ("config", "quick"))
     configs = chosen.config or CONFIGS
-    kept = json.loads(RESULTS.read_text())["results"] if RESULTS.exists() else []
+    kept = read_report(chosen.report).get("results", [])
     results = [row for row in kept if row["config"] not in configs]
     graphs = {case.name: graph_of(case) for case in CASES if case.name in NETWORKS}
     for name in configs:
@@ -123,7 +124,7 @@ def main() -> None:
                 results.append(row)
         driver.close()
         lines = ",\n".join(f"  {json.dumps(row)}" for row in results)
-        RESULTS.write_text(f'{{"results": [\n{lines}\n]}}\n')
+        write_report(chosen.report, f'{{"results": [\n{lines}\n]}}\n')
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Measures the cost of each mode: an 8x8 array with accumulators, routed on an ECP5.
 
     python bench/modes.py                            # all, into docs/results/modes.json
-    python bench/modes.py --only i8xi8 i8xi8+bf16    # keeps the others of the report
+    python bench/modes.py --only i8xi8 i8xi8+bf16    # printed; --report FILE renews a part
 
 The array with the accumulators that it updates stands alone, reached through four pins
 (`matloom_rtl.fpga.pinsaver`); the rest of the chip is missing. Each set takes minutes.
@@ -29,6 +29,7 @@ from matloom_rtl.fpga.flow import DEVICES, SEED, Effort, build, tool_versions
 from matloom_rtl.fpga.pinsaver import wrap
 from matloom_rtl.fpga.tools import FlowError
 from matloom_rtl.ports import ACC_ADDRESS_BITS, AccReadSignature, AccUpdateSignature
+from support.reports import parse_with_report, read_report, write_report
 
 REPORT = Path(__file__).resolve().parents[1] / "docs" / "results" / "modes.json"
 
@@ -154,8 +155,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="What each mode costs on an ECP5.")
     parser.add_argument("--only", nargs="+", choices=sets, default=sets, metavar="MODES")
     parser.add_argument("--seed", type=int, default=SEED, help="Of the placement.")
-    arguments = parser.parse_args()
-    found = json.loads(REPORT.read_text())["results"] if REPORT.is_file() else []
+    arguments = parse_with_report(parser, REPORT, ("only", "seed"))
+    found = read_report(arguments.report).get("results", [])
     known = {"+".join(item["modes"]): item for item in found}
     for name in arguments.only:
         print(name, flush=True)
@@ -174,7 +175,7 @@ def main() -> None:
             "measured": "Array and Accumulators",
             "results": [known[name] for name in sets if name in known],
         }
-        REPORT.write_text(json.dumps(report, indent=1) + "\n")
+        write_report(arguments.report, json.dumps(report, indent=1) + "\n")
 
 
 if __name__ == "__main__":

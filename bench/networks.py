@@ -21,6 +21,7 @@ from matloom.device.open import open_device
 from matloom.program import EngineStep, Program
 from matloom.runtime import Session, compile
 from matloom.tools.bench import collection
+from support.reports import parse_with_report, write_report
 
 ROOT = Path(__file__).resolve().parents[1]
 REPORT = ROOT / "docs" / "results" / "networks.json"
@@ -105,7 +106,7 @@ def main() -> None:
     """Measure and write the report."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", default="", help="networks whose name contains this")
-    chosen = parser.parse_args()
+    chosen = parse_with_report(parser, REPORT, ("only",))
     models = collection()
     if models is None:
         raise SystemExit("the model collection is absent: set MATLOOM_MODELS")
@@ -117,10 +118,9 @@ def main() -> None:
     devices = {device: open_device(device, CONFIG) for device in ("model", "rtl")}
     results = [measure(models, name, devices) for name in names if chosen.only in name]
     text = json.dumps({"config": CONFIG, "results": results}, indent=2) + "\n"
-    if chosen.only:
+    if chosen.report is None:
         print(text)
-    else:
-        REPORT.write_text(text)
+    write_report(chosen.report, text)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Runs ONNX networks on the engine: the share that runs there, and whether outputs are equal.
 
     python bench/onnx_networks.py ../shared                   # all, for nano, on the model
-    python bench/onnx_networks.py ../shared --only kws        # those whose name contains this
+    python bench/onnx_networks.py ../shared --only kws        # printed: names that contain this
     python bench/onnx_networks.py ../shared --config reference --device rtl --samples 3
 
 The folder has collections of models with outputs recorded from ONNX Runtime. Each network is
@@ -9,8 +9,9 @@ compiled by default and with `exact`, and runs on the recorded inputs, then on r
 which ONNX Runtime runs here. Integers behind outputs must be equal in every bit; floats are
 compared relative to the largest output.
 
-Each row is written to docs/results/onnx_networks.json at once. Rows with as many samples and the
-same packages are kept; --again measures them again.
+Each row is written to docs/results/onnx_networks.json at once, those of a part of the networks only
+to the file of --report. Rows with as many samples and the same packages are kept; --again measures
+them again.
 """
 
 import argparse
@@ -32,6 +33,7 @@ from matloom.frontend.source import read_file
 from matloom.ir.graph import Op
 from matloom.kernels.onnx_sessions import onnx_session
 from matloom.program import Program
+from support.reports import parse_with_report, read_report, write_report
 
 ROOT = Path(__file__).resolve().parents[1]
 REPORT = ROOT / "docs" / "results" / "onnx_networks.json"
@@ -154,20 +156,18 @@ def row(path: Path, golden: Path, exact: bool, options: argparse.Namespace) -> d
     }
 
 
-def load_report() -> dict[str, Any]:
-    """Return the report so far; an empty one if it was made with other packages."""
+def load_report(path: Path | None, only: str) -> dict[str, Any]:
+    """Return the report so far; an empty one if it was made with other packages.
+
+    Some of the networks do not replace a report of all.
+    """
     versions = {"onnx": onnx.__version__, "onnxruntime": onnxruntime.__version__}
-    found: dict[str, Any] = json.loads(REPORT.read_text()) if REPORT.exists() else {}
+    found: dict[str, Any] = read_report(path)
     if "runs" not in found or any(found[name] != each for name, each in versions.items()):
+        if found and only:
+            raise SystemExit(f"{path} is of other packages: measure all, or name another file")
         return {**versions, "runs": {}}
     return found
-
-
-def write(report: dict[str, Any]) -> None:
-    """Write the report, completely or not at all."""
-    partial = REPORT.with_suffix(".part")
-    partial.write_text(json.dumps(report, indent=1) + "\n")
-    partial.replace(REPORT)
 
 
 def main() -> None:
@@ -181,8 +181,9 @@ def main() -> None:
     parser.add_argument("--device", default="model", help="what runs the programs")
     parser.add_argument("--samples", type=int, default=100, help="how many inputs")
     parser.add_argument("--again", action="store_true", help="measure rows that are there, too")
-    arguments = parser.parse_args()
-    report = load_report()
+    part = ("only", "config", "device", "samples")
+    arguments = parse_with_report(parser, REPORT, part)
+    report = load_report(arguments.report, arguments.only)
     rows = report["runs"].setdefault(f"{arguments.config} {arguments.device}", {})
     for name, path, golden in networks(arguments.folder, arguments.only):
         known = rows.get(name, {}).get("exact", {}).get("samples") == arguments.samples
@@ -192,7 +193,7 @@ def main() -> None:
             kind: row(path, golden, kind == "exact", arguments) for kind in ("default", "exact")
         }
         print(name, json.dumps(rows[name]), flush=True)
-        write(report)
+        write_report(arguments.report, json.dumps(report, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ import matloom
 from matloom.errors import UserError, UserTypeError
 from matloom.frontend.onnx.model import DTYPES
 from matloom.kernels.probe import keep_processes
+from support.reports import parse_with_report, write_report
 
 ROOT = Path(__file__).resolve().parents[1]
 REPORT = ROOT / "docs" / "results" / "onnx_nodes.json"
@@ -228,16 +229,16 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--only", default="", help="part of a test's name")
-    only = parser.parse_args().only
+    chosen = parse_with_report(parser, REPORT, ("only",))
+    only = chosen.only
     report: dict[str, Any] = {"onnx": onnx.__version__, "onnxruntime": onnxruntime.__version__}
     with keep_processes():
         report |= summary({case.name: outcome(case) for case in node_cases(only)})
         report["models"] = summary({case.name: outcome(case) for case in model_cases(only)})
     text = json.dumps(report, indent=1) + "\n"
-    if only:
+    if chosen.report is None:
         print(text)
-    else:
-        REPORT.write_text(text)
+    write_report(chosen.report, text)
 
 
 if __name__ == "__main__":

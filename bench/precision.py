@@ -1,7 +1,7 @@
 """Measures the loss of networks in bf16, fp16 and i8xi4: differences, and labelled accuracy.
 
     python bench/precision.py                 # into docs/results/precision.json
-    python bench/precision.py --only i8xi4    # or float; keeps the others of the report
+    python bench/precision.py --only i8xi4    # or float: printed; --report FILE renews a part
 
 In float networks, weights that a file stores as int8 are dequantised, for float32 too. A float
 network takes the labelled samples of its quantised sibling. Everything runs on the functional
@@ -28,6 +28,7 @@ from matloom.passes.lower_precision import widen_weights
 from matloom.runtime import compile, load
 from matloom.tools.bench import collection
 from matloom.tools.precision import precision_report
+from support.reports import parse_with_report, read_report, write_report
 
 ROOT = Path(__file__).resolve().parents[1]
 REPORT = ROOT / "docs" / "results" / "precision.json"
@@ -160,10 +161,12 @@ def main() -> None:
         raise SystemExit("the model collection is absent: set MATLOOM_MODELS")
     parser = argparse.ArgumentParser(description="What networks lose in other precisions.")
     parser.add_argument("--only", choices=PARTS, nargs="+", default=PARTS)
-    report = json.loads(REPORT.read_text()) if REPORT.is_file() else {}
-    for part in parser.parse_args().only:
+    chosen = parse_with_report(parser, REPORT, ("only",))
+    report = read_report(chosen.report)
+    for part in chosen.only:
         report[part] = PARTS[part](models)
-        REPORT.write_text(json.dumps(report, indent=2) + "\n")
+        print(part, json.dumps(report[part]), flush=True)
+        write_report(chosen.report, json.dumps(report, indent=2) + "\n")
 
 
 if __name__ == "__main__":

@@ -49,6 +49,7 @@ from matloom.quantiser.samples import split_samples
 from matloom.quantiser.sweep import sweep
 from matloom.tools.bench import collection
 from matloom.tools.metrics import wilson
+from support.reports import parse_with_report, read_report, write_report
 
 ROOT = Path(__file__).resolve().parents[1]
 REPORT = ROOT / "docs" / "results" / "quantise.json"
@@ -351,13 +352,13 @@ def main() -> None:
     parser.add_argument("--yardstick", help="Python of an environment with ai-edge-quantizer")
     parser.add_argument("--rtl", action="store_true", help="also count cycles on the chip")
     parser.add_argument("--way", choices=WAYS, action="append")
-    parser.add_argument("--report", type=Path, default=REPORT)
-    options = parser.parse_args()
-    report = json.loads(options.report.read_text()) if options.report.exists() else {}
+    options = parse_with_report(parser, REPORT, ("only", "way"))
+    report = read_report(options.report)
     for name in options.only or NETWORKS:
         ways = options.way or list(WAYS)
         report[name] = measure(name, options.yardstick, ways, rtl=options.rtl)
-        options.report.write_text(json.dumps(report, indent=1) + "\n")
+        print(name, json.dumps(report[name]), flush=True)
+        write_report(options.report, json.dumps(report, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Simulates the same layers on the same array in SCALE-Sim 3, weight- and output-stationary.
 
-    python bench/scalesim.py    # writes docs/results/scalesim.json
+    python bench/scalesim.py    # all, into docs/results/scalesim.json
 
 SCALE-Sim is installed in an environment of its own, build/scalesim, at the first run. It models the
 array and ideal memories, without requantisation, dependencies between layers or a bus. It gives
@@ -22,6 +22,7 @@ from matloom.arch.config import PRESETS, Config
 from matloom.ir.attributes import Conv2D
 from matloom.ir.graph import Graph, Node, Op
 from matloom.tools.bench import CASES, Workload, graph_of
+from support.reports import parse_with_report, write_report
 
 ROOT = Path(__file__).resolve().parents[1]
 ENVIRONMENT = ROOT / "build" / "scalesim"
@@ -188,7 +189,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="The same layers in SCALE-Sim 3.")
     parser.add_argument("--config", choices=PRESETS, default="reference")
     parser.add_argument("--largest", type=int, default=256, help="largest side of a product")
-    chosen = parser.parse_args()
+    chosen = parse_with_report(parser, REPORT, ("config", "largest"))
     config = PRESETS[chosen.config]
     work: dict[str, list[tuple[Layer, int]]] = {}
     for case in cases(chosen.largest):
@@ -209,8 +210,7 @@ def main() -> None:
     for name, totals in results.items():
         print(name, *(f"{kind} {total:,}" for kind, total in totals.items()), sep="  ")
     report = {"scalesim": VERSION, "config": chosen.config, "results": results}
-    REPORT.write_text(json.dumps(report, indent=2) + "\n")
-    print(REPORT.name)
+    write_report(chosen.report, json.dumps(report, indent=2) + "\n")
 
 
 if __name__ == "__main__":

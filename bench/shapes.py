@@ -23,6 +23,7 @@ from shape_layers import SHAPES, Shape
 from matloom.arch.config import PRESETS
 from matloom.arch.csr import EXEC_CAUSES
 from matloom.runtime import load
+from support.reports import parse_with_report, read_report, write_report
 
 REPORT = Path(__file__).resolve().parents[1] / "docs" / "results" / "shapes.json"
 REFERENCE = PRESETS["reference"]
@@ -92,10 +93,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", nargs="+", default=[""], help="beginnings of layers' names")
     parser.add_argument("--check", action="store_true", help="compare with the report")
-    chosen = parser.parse_args()
-    kept = {}
-    if REPORT.is_file():
-        kept = {key(row): row for row in json.loads(REPORT.read_text())["layers"]}
+    chosen = parse_with_report(parser, REPORT, ("only",))
+    known = read_report(REPORT if chosen.check else chosen.report).get("layers", [])
+    kept = {key(row): row for row in known}
     problems = []
     for shape in SHAPES:
         if not shape.name.startswith(tuple(chosen.only)):
@@ -113,8 +113,8 @@ def main() -> int:
         return bool(found)
     order = [(shape.name, shape.map) for shape in SHAPES]
     layers = [kept[each] for each in order if each in kept]
-    REPORT.write_text(json.dumps({"config": "reference", "layers": layers}, indent=1) + "\n")
-    print(REPORT.name)
+    report = {"config": "reference", "layers": layers}
+    write_report(chosen.report, json.dumps(report, indent=1) + "\n")
     return 0
 
 

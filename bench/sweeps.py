@@ -23,6 +23,7 @@ from matloom.device.rtl import MemoryTiming
 from matloom.ir.graph import Graph
 from matloom.runtime import load
 from matloom.tools.bench import CASES, graph_of
+from support.reports import parse_with_report, read_report, write_report
 
 REPORT = Path(__file__).resolve().parents[1] / "docs" / "results" / "sweeps.json"
 REFERENCE = PRESETS["reference"]
@@ -133,7 +134,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="How cost grows.")
     parser.add_argument("--only", nargs="+", choices=sweeps, default=sweeps)
     parser.add_argument("--values", nargs="+", type=int, help="only these values of each sweep")
-    chosen = parser.parse_args()
+    chosen = parse_with_report(parser, REPORT, ("only", "values"))
     done = []
     for sweep in chosen.only:
         for point in points(sweep):
@@ -141,12 +142,11 @@ def main() -> None:
                 done.append(measure(point))
                 print(f"{sweep} {point.value}, {point.name}: {done[-1]['cycles']:,} cycles")
     measured = {(item["sweep"], item["value"], item["name"]) for item in done}
-    old = json.loads(REPORT.read_text())["points"] if REPORT.is_file() else []
+    old = read_report(chosen.report).get("points", [])
     kept = [item for item in old if (item["sweep"], item["value"], item["name"]) not in measured]
     order = {sweep: index for index, sweep in enumerate(sweeps)}
     kept = sorted(kept + done, key=lambda item: (order[item["sweep"]], item["name"], item["value"]))
-    REPORT.write_text(json.dumps({"points": kept}, indent=1) + "\n")
-    print(REPORT.name)
+    write_report(chosen.report, json.dumps({"points": kept}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ from matloom.tools.interface import random_arrays
 from matloom.tuner.study import runs_of, study_of
 from matloom.tuner.tune import Budget, tune
 from matloom.workers import kept
+from support.reports import parse_with_report, read_report, write_report
 
 ROOT = Path(__file__).resolve().parents[1]
 REPORT = ROOT / "docs" / "results" / "tune.json"
@@ -88,11 +89,11 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=1000)
     parser.add_argument("--measured", type=int, default=2)
     parser.add_argument("--cycles", type=int, default=1_000_000)
-    parser.add_argument("--report", type=Path, default=REPORT)
     add_workers(parser)
     parser.add_argument("--table", action="store_true")
-    arguments = parser.parse_args()
-    report = json.loads(arguments.report.read_text()) if arguments.report.is_file() else []
+    part = ("only", "seconds", "trials", "measured", "cycles")
+    arguments = parse_with_report(parser, REPORT, part)
+    report = read_report(arguments.report) or []
     known = {(each["network"], each["config"]) for each in report}
     if arguments.folder is not None:
         paths = sorted(arguments.folder.rglob("*.tflite"), key=lambda each: each.stat().st_size)
@@ -102,7 +103,7 @@ def main() -> None:
                 if made is not None:
                     print(json.dumps(made), flush=True)
                     report.append(made)
-                    arguments.report.write_text(json.dumps(report, indent=1) + "\n")
+                    write_report(arguments.report, json.dumps(report, indent=1) + "\n")
     chosen = [each for each in report if each["config"] == arguments.config]
     for each in chosen:
         saved = [

@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from matloom.tools.bench import collection
+from support.reports import parse_with_report, write_report
 
 ROOT = Path(__file__).resolve().parents[1]
 REPORT = ROOT / "docs" / "results" / "vela.json"
@@ -127,7 +128,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", default="", help="networks whose name contains this")
     parser.add_argument("--vela", help="the command of Arm's compiler, where it is elsewhere")
-    chosen = parser.parse_args()
+    chosen = parse_with_report(parser, REPORT, ("only",))
     vela = command_of(chosen.vela)
     results = []
     for group, name, path in networks(chosen.only):
@@ -136,7 +137,7 @@ def main() -> None:
         entry["matloom_seconds"] = {check: compile_seconds(path, check) for check in CHECKS}
         print(json.dumps(entry), flush=True)
         results.append(entry)
-    if not chosen.only:
+    if chosen.report is not None:
         report = {
             "vela": vela_version(vela),
             "systems": SYSTEMS,
@@ -144,7 +145,7 @@ def main() -> None:
             "config": CONFIG,
             "results": results,
         }
-        REPORT.write_text(json.dumps(report, indent=1) + "\n")
+        write_report(chosen.report, json.dumps(report, indent=1) + "\n")
 
 
 if __name__ == "__main__":

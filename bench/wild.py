@@ -25,6 +25,7 @@ from matloom.device.open import open_device
 from matloom.program import Program
 from matloom.runtime import Session, compile
 from matloom.tools.bench import collection
+from support.reports import parse_with_report, read_report, write_report
 
 ROOT = Path(__file__).resolve().parents[1]
 REPORT = ROOT / "docs" / "results" / "wild.json"
@@ -121,9 +122,10 @@ def main() -> None:
     parser.add_argument("--collections", nargs="+", default=COLLECTIONS, choices=COLLECTIONS)
     parser.add_argument("--rtl", action="store_true", help="run on the simulated chip, too")
     parser.add_argument("--limit", type=float, default=600.0, help="seconds of a compilation")
-    chosen = parser.parse_args()
+    part = ("only", "presets", "collections", "limit")
+    chosen = parse_with_report(parser, REPORT, part)
     signal.signal(signal.SIGPROF, _give_up)
-    results = json.loads(REPORT.read_text())["results"] if REPORT.is_file() else []
+    results = read_report(chosen.report).get("results", [])
     entries = {(item["collection"], item["name"], item["preset"]): item for item in results}
     for preset in chosen.presets:
         for group in chosen.collections:
@@ -139,7 +141,7 @@ def main() -> None:
                 print(json.dumps(entry), flush=True)
                 entries[group, name, preset] = entry
                 ordered = [entries[key] for key in sorted(entries)]
-                REPORT.write_text(json.dumps({"results": ordered}, indent=1) + "\n")
+                write_report(chosen.report, json.dumps({"results": ordered}, indent=1) + "\n")
 
 
 if __name__ == "__main__":
