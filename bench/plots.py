@@ -25,10 +25,7 @@ mpl.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "matloom", "font.si
 
 @dataclass(frozen=True, kw_only=True)
 class Plot:
-    """A drawing.
-
-    Its file, its report, the function that draws it, and the position of its legend.
-    """
+    """A drawing: its file, its report, its function, and the position of its legend."""
 
     name: str
     source: Path

@@ -66,8 +66,10 @@ class LoopRun:
 
     Members
     -------
-    iterations, cost:
-        Number of iterations of the last run, and their total cost; None without an iteration.
+    iterations:
+        Number of iterations of the last run.
+    cost:
+        Total cost of these iterations; None if there were none.
     name:
         The name of its operator.
     """

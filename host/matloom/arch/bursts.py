@@ -18,8 +18,10 @@ class Channel:
 
     Members
     -------
-    bus_bytes, burst_beats:
-        Bytes of a beat; beats of the longest burst, at multiples of which rows are split.
+    bus_bytes:
+        Bytes of a beat.
+    burst_beats:
+        Beats of the longest burst; rows are split at multiples of it.
     outstanding:
         Bursts that may be outstanding.
     beat_cycles:

@@ -431,7 +431,7 @@ class Config:
 
     @property
     def table_rows(self) -> int:
-        """Rows of `table_row_bytes` entries that a table of bytes consists of."""
+        """Number of rows in a table of bytes, each of `table_row_bytes` entries."""
         return 256 // self.table_row_bytes
 
     @property

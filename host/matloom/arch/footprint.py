@@ -74,7 +74,7 @@ def _moved_rows(values: Mapping[str, int]) -> StridedRange | None:
 
 
 def _read_input(values: Mapping[str, int], config: Config) -> StridedRange | None:
-    """Return the input of EXEC: the same channels of some positions, or a part of each row."""
+    """Return the lines that EXEC reads as input: channels of positions, or parts of rows."""
     get = values.get
     run = (get("oc_blocks", 0) - 1) * get("oc_step", 0) + get("blocks", 0) * config.rows
     if get("window", 0) and get("paired", 0):

@@ -58,8 +58,10 @@ class _RunningInstruction:
 
     Members
     -------
-    work, end:
-        Cycles that it takes without waits; when it leaves its unit, as currently known.
+    work:
+        Cycles that it takes without waits.
+    end:
+        Cycle in which it leaves its unit, as currently known.
     fetched:
         When the parameters of a POST's first block were fetched.
     held:

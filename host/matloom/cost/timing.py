@@ -68,9 +68,13 @@ class Timing(NamedTuple):
         streams.
     params, param_reads, fetch:
         Where a POST's parameters are, and how many reads and cycles one block of them takes.
-    blocks, vectors, fills:
-        Blocks of a POST, cycles of each; whether it fills a table for each lane, or is a SOFTMAX:
-        it reads too seldom to wait for banks.
+    blocks:
+        Blocks of a POST.
+    vectors:
+        Cycles of each block.
+    fills:
+        Whether it fills a table for each lane, or is a SOFTMAX: it reads too seldom to wait for
+        banks.
     """
 
     opcode: Opcode

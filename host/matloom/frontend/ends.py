@@ -37,8 +37,8 @@ def copy_outputs(
     copies = []
     for number in outputs:
         if number in separate:
-            makers = [node for node in nodes if number in node.outputs]
-            read = [at for node in makers if node.op is Op.REFERENCE for at in node.inputs]
+            producers = [node for node in nodes if number in node.outputs]
+            read = [at for node in producers if node.op is Op.REFERENCE for at in node.inputs]
             if any(tensors[at].size == 0 for at in (number, *read)):
                 raise Unsupported(f"output {number} has no elements and occurs more than once")
             tensors[free] = replace(tensors[number], data=None)

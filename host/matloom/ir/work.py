@@ -35,7 +35,7 @@ _COUNTED = frozenset(OPERATORS) | {
 
 
 def is_counted(operator: str) -> bool:
-    """Return whether the multiply-accumulates of an operator, by its name, are known."""
+    """Return whether the number of multiply-accumulates is known for operators of this name."""
     return operator in _COUNTED
 
 

@@ -250,15 +250,15 @@ def _taps_of(
     # Vectors beyond the end of a line are not outputs.
     kept = numbers[:, columns < line].reshape(-1)
     outputs = kept[kept < count]
-    back, firsts = [], []
+    distances, firsts = [], []
     for y, x in ((y, x) for y, taps in enumerate(lines) for x in range(taps)):
         if paired:
-            back.append((1 - y // 2) * line + 1 - x // 2)
+            distances.append((1 - y // 2) * line + 1 - x // 2)
             firsts.append((2 * (x % 2) + y % 2) * paired)
         else:
-            back.append((len(lines) - 1 - y) * line + lines[y] - 1 - x)
+            distances.append((len(lines) - 1 - y) * line + lines[y] - 1 - x)
             firsts.append(0)
-    vectors = np.subtract.outer(outputs, back)
+    vectors = np.subtract.outer(outputs, distances)
     return _Taps(np.where(vectors < 0, count, vectors), tuple(firsts), outputs)
 
 

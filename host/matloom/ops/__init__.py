@@ -93,9 +93,10 @@ def matmul(
         floating-point mode.
     input_zero_point:
         The number in `a` that represents zero.
-    residual, limits:
-        In a floating-point mode only: an array to add to the product, with the dtype `output`; the
-        smallest and largest result, as float8_e5m2 numbers.
+    residual:
+        Array to add to the product, with the dtype `output`; only in a floating-point mode.
+    limits:
+        Smallest and largest result, as float8_e5m2 numbers; only in a floating-point mode.
     output:
         The result's dtype. In a floating-point mode float32, if it is None, or that of a mode.
         Else int32 for sums, and with a multiplier int8, if it is None, or, in the mode ``i16xi8``

@@ -52,10 +52,10 @@ def _fold_into_producer(graph: Graph, selection: Node, channels: Array) -> Graph
     (source, _), at = selection.inputs, graph.producers.get(selection.inputs[0])
     if at is None or source in graph.leaving or len(graph.consumers[source]) > 1:
         return graph
-    maker = graph.nodes[at]
-    if maker.op is not Op.CONV_2D or graph.tensors[maker.output].dtype != "int8":
+    producer = graph.nodes[at]
+    if producer.op is not Op.CONV_2D or graph.tensors[producer.output].dtype != "int8":
         return graph
-    if any(graph.tensors[number].data is None for number in maker.inputs[1:]):
+    if any(graph.tensors[number].data is None for number in producer.inputs[1:]):
         return graph
     selected = [
         change_constant(
@@ -63,9 +63,9 @@ def _fold_into_producer(graph: Graph, selection: Node, channels: Array) -> Graph
             partial(np.take, indices=channels, axis=int(place == MULTIPLIERS)),
             channels,
         )
-        for place, number in enumerate(maker.inputs[1:], start=1)
+        for place, number in enumerate(producer.inputs[1:], start=1)
     ]
-    return _replace_pair(graph, maker, selection, selected)
+    return _replace_pair(graph, producer, selection, selected)
 
 
 def _fold_into_consumer(graph: Graph, selection: Node, channels: Array) -> Graph:

@@ -14,14 +14,14 @@ from matloom.ir.shapes import MATRIX_RANK
 
 def fold_transposes(graph: Graph) -> Graph:
     """Return the graph with TRANSPOSEs that move single bytes folded into each BATCH_MATMUL."""
-    makers = {node.output: node for node in graph.nodes if node.op is Op.TRANSPOSE}
+    producers = {node.output: node for node in graph.nodes if node.op is Op.TRANSPOSE}
     tensors, nodes = dict(graph.tensors), list[Node]()
     for node in graph.nodes:
         if node.op is Op.BATCH_MATMUL:
             for side in range(MATRIX_RANK):
-                maker = makers.get(node.inputs[side])
-                if maker is not None and _moves_bytes(graph, maker):
-                    node = _turn_operand(tensors, nodes, maker, node, side)
+                producer = producers.get(node.inputs[side])
+                if producer is not None and _moves_bytes(graph, producer):
+                    node = _turn_operand(tensors, nodes, producer, node, side)
         nodes.append(node)
     if tuple(nodes) == graph.nodes:
         return graph
@@ -36,20 +36,20 @@ def _moves_bytes(graph: Graph, transpose: Node) -> bool:
 
 
 def _turn_operand(
-    tensors: dict[int, Tensor], nodes: list[Node], maker: Node, product: Node, side: int
+    tensors: dict[int, Tensor], nodes: list[Node], producer: Node, product: Node, side: int
 ) -> Node:
     """Return the product with one operand transposed: its rows and columns lie as in the source.
 
     A TRANSPOSE that is still needed is added to `nodes`, and its result to `tensors`.
     """
-    *batch, rows, columns = maker.attributes_as(Transpose).permutation
-    order, source = (*batch, columns, rows), maker.inputs[0]
+    *batch, rows, columns = producer.attributes_as(Transpose).permutation
+    order, source = (*batch, columns, rows), producer.inputs[0]
     if order != tuple(range(len(order))):
-        made, number = tensors[maker.output], max(tensors) + 1
+        made, number = tensors[producer.output], max(tensors) + 1
         shape = (*made.shape[:-2], made.shape[-1], made.shape[-2])
         tensors[number] = replace(made, name=f"{made.name}, rows", shape=shape)
         moves = Transpose(permutation=order)
-        nodes.append(replace(maker, attributes=moves, inputs=(source,), outputs=(number,)))
+        nodes.append(replace(producer, attributes=moves, inputs=(source,), outputs=(number,)))
         source = number
     attributes = product.attributes_as(BatchMatmul)
     flags = [attributes.adj_x, attributes.adj_y]

@@ -162,18 +162,18 @@ class _Gathering:
         """Return a tensor with its channels in the order in which they are read, or the reverse."""
         origins, never = self._natural(number), len(self._graph.nodes)
         at = next(at for at, node in enumerate(self._nodes) if number in node.outputs)
-        maker = self._nodes[at]
-        constants = [self._tensors[each] for each in maker.inputs[1:]]
-        if maker.op is not Op.CONV_2D or any(each.data is None for each in constants):
+        producer = self._nodes[at]
+        constants = [self._tensors[each] for each in producer.inputs[1:]]
+        if producer.op is not Op.CONV_2D or any(each.data is None for each in constants):
             return number, origins
         sign = 1 if rising else -1
         origins.sort(key=lambda origin: sign * self._first.get(origin, never))
         channels = np.array([channel for _, channel in origins])
-        inputs = [maker.inputs[0]]
+        inputs = [producer.inputs[0]]
         for place, constant in enumerate(constants, start=1):
             take = partial(np.take, indices=channels, axis=int(place == MULTIPLIERS))
             inputs.append(self._tensor(change_constant(constant, take, channels)))
-        self._nodes[at] = replace(maker, inputs=tuple(inputs))
+        self._nodes[at] = replace(producer, inputs=tuple(inputs))
         return number, origins
 
     def _in_order(self, node: Node, origins: list[Origin]) -> "list[_Part]":

@@ -157,18 +157,18 @@ def _operators_between(
     model: Wiring, inputs: set[int], outputs: Sequence[int], number: int
 ) -> tuple[int, ...]:
     """Return the operators that compute `outputs` from `inputs`."""
-    makers = {tensor: at for at, each in enumerate(model.operators) for tensor in each.outputs}
+    producers = {tensor: at for at, each in enumerate(model.operators) for tensor in each.outputs}
     found: set[int] = set()
     wanted = list(outputs)
     while wanted:
         tensor = wanted.pop()
         if tensor in inputs or tensor in model.constants or tensor < 0:
             continue
-        if tensor not in makers:
+        if tensor not in producers:
             raise _CutError(f"step {number} does not read tensor {tensor}, on which it depends")
-        if makers[tensor] not in found:
-            found.add(makers[tensor])
-            wanted += model.operators[makers[tensor]].inputs
+        if producers[tensor] not in found:
+            found.add(producers[tensor])
+            wanted += model.operators[producers[tensor]].inputs
     return tuple(sorted(found))
 
 

@@ -128,7 +128,7 @@ class LogMel(MelSound):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Frames and features of each."""
+        """Number of frames, and of features in each."""
         return self.frames, self.mels if self.coefficients is None else self.coefficients
 
     @property
@@ -157,7 +157,7 @@ class Mfcc(MelSound):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Frames and coefficients of each."""
+        """Number of frames, and of coefficients in each."""
         return self.frames, self.coefficients
 
     @property

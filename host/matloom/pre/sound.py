@@ -53,7 +53,7 @@ class Sound(Preprocessing):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Frames and features of each."""
+        """Number of frames, and of features in each."""
         return self.frames, self.mels
 
     @property

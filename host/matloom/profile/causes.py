@@ -70,7 +70,7 @@ _Change = tuple[int, str]
 def cycles_by_cause(timeline: Timeline, machine: Machine) -> dict[int, dict[str, int]]:
     """Return the cycles of each operator by cause; they add up to the timeline's cycles.
 
-    Causes within an operator are predicted, and stretched to the chip's times like the timeline.
+    Causes within an operator are predicted, and scaled to the chip's times, as the timeline is.
     """
     changes = [(timeline.measured_time(time), cause) for time, cause in _changes(timeline, machine)]
     times = [time for time, _ in changes]

@@ -145,7 +145,7 @@ class Quantiser:
 
 
 def four_bit_layers(point: MixedPoint) -> dict[str, str]:
-    """Return the precisions of a mixture by layer."""
+    """Return the precision of each layer with 4-bit weights, by name."""
     return dict.fromkeys(point.layers, NARROW_MODE)
 
 

@@ -26,8 +26,10 @@ class LayerQuality:
 
     Members
     -------
-    kind, bits:
-        Type of its data, and bits of its weights; None without weights.
+    kind:
+        Type of its data.
+    bits:
+        Bits of its weights; None without weights.
     low, high:
         Range that its integers represent; zeros for floats.
     least, largest:

@@ -115,7 +115,7 @@ class TilingParams:
         The tensors of the stage that stay in external memory; `tile_bytes` is then limited.
     cuts:
         Where tiles of an element-wise stage must end: bytes of an input, of which each tile of its
-        maker makes those up to the next. None if it does not matter.
+        producer makes those up to the next. None if it does not matter.
     turn_rows:
         Output rows that it makes in its turn, if it takes turns with the stage that makes its input
         or reads its results; otherwise 0.

@@ -71,14 +71,14 @@ class Segment:
         kept = self.results.keys() | self.on_chip | self.views.keys()
         least = tuning.SHARED_PART * self.config.spad_bytes
         return frozenset(
-            maker.output
-            for maker, reader in pairwise(self.stages)
+            producer.output
+            for producer, reader in pairwise(self.stages)
             if reader.elementwise
-            and maker.loads_weights
-            and not maker.output_layout.shared
-            and self.sizes[maker.output] >= least
-            and reads[maker.output] == 1
-            and maker.output in set(reader.inputs) - reader.uneven_inputs - kept
+            and producer.loads_weights
+            and not producer.output_layout.shared
+            and self.sizes[producer.output] >= least
+            and reads[producer.output] == 1
+            and producer.output in set(reader.inputs) - reader.uneven_inputs - kept
         )
 
     @cached_property
@@ -90,18 +90,18 @@ class Segment:
         reads = Counter(name for stage in self.stages for name in stage.inputs)
         kept = self.results.keys() | self.on_chip | self.views.keys()
         return frozenset(
-            maker.output
-            for maker, reader in pairwise(self.stages)
-            if isinstance(maker, ArrayStage)
+            producer.output
+            for producer, reader in pairwise(self.stages)
+            if isinstance(producer, ArrayStage)
             and isinstance(reader, ArrayStage)
-            and maker.depthwise
-            and maker.makes_dense_bytes
-            and maker.output_layout.row_stride == 1
-            and reads[maker.output] == 1
-            and reader.reads_rows_of(maker)
+            and producer.depthwise
+            and producer.makes_dense_bytes
+            and producer.output_layout.row_stride == 1
+            and reads[producer.output] == 1
+            and reader.reads_rows_of(producer)
             and reader.reads_row_by_row
-            and maker.grid.images == reader.grid.images
-            and maker.output not in kept
+            and producer.grid.images == reader.grid.images
+            and producer.output not in kept
         )
 
     def first_stages(self, count: int) -> "Segment":

@@ -59,8 +59,10 @@ def copy_panels(
 
     Parameters
     ----------
-    tensors, shape:
-        Names of the matrices and of the panels; rows of a matrix, and bytes of a row.
+    tensors:
+        Names of the matrices and of the panels.
+    shape:
+        Rows of a matrix, and bytes of a row.
     """
     full, tail = divmod(panels.columns, panels.width)
     at_once = panels.block_bytes <= _LONGEST_STEP

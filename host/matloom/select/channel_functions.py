@@ -40,13 +40,13 @@ class ChannelFunction:
 
 
 def channel_function(
-    graph: Graph, last: Node, makers: Mapping[int, Node], private: frozenset[int]
+    graph: Graph, last: Node, producers: Mapping[int, Node], private: frozenset[int]
 ) -> ChannelFunction | None:
     """Return the longest function that ends with an operator; None if there is none.
 
     Parameters
     ----------
-    makers:
+    producers:
         The operators that may be part of it, by the number of their result.
     private:
         Numbers of the tensors that may be left out if nothing else reads them.
@@ -58,7 +58,7 @@ def channel_function(
         outer = _sources(graph, nodes)
         if len(outer) == 1:
             found = tuple(reversed(nodes)), next(iter(outer))
-        before = _next(graph, nodes, {number: makers.get(number) for number in outer}, private)
+        before = _next(graph, nodes, {number: producers.get(number) for number in outer}, private)
         if before is None:
             break
         nodes.append(before)
@@ -108,12 +108,12 @@ def _next(
     """Return the latest operator that only the given ones read, and that can join them."""
     inside = {id(node) for node in nodes}
     able = [
-        maker
-        for number, maker in outer.items()
-        if maker is not None
+        producer
+        for number, producer in outer.items()
+        if producer is not None
         and number in private
         and all(id(graph.nodes[at]) in inside for at in graph.consumers[number])
-        and _is_elementwise(graph, maker)
+        and _is_elementwise(graph, producer)
     ]
     return max(able, key=lambda node: node.index, default=None)
 

@@ -18,8 +18,8 @@ def _check(context: Context) -> None:
     if NUMBER_FORMATS.get(dtype) not in context.config.post_formats:
         raise NotOnEngine(f"the engine has no {op} of float32 to {dtype}")
     graph, node = context.graph, context.node
-    makers = [graph.producers[number] for number in node.inputs if number in graph.producers]
-    neighbours = (*makers, *graph.consumers[node.output])
+    producers = [graph.producers[number] for number in node.inputs if number in graph.producers]
+    neighbours = (*producers, *graph.consumers[node.output])
     if not any(_keeps_format(context, graph.nodes[at]) for at in neighbours):
         raise NotOnEngine(f"the engine has {op} of float32 only next to layers in bf16 or fp16")
 

@@ -143,14 +143,14 @@ class ArrayStage:
         constant = not nest.weights_fixed and self.computed is None
         return single and dense and constant and layout.rows == self.grid.rows
 
-    def reads_rows_of(self, maker: "ArrayStage") -> bool:
+    def reads_rows_of(self, producer: "ArrayStage") -> bool:
         """Return whether this stage streams the rows of another as they were made.
 
         A dense layer, for example, makes one row of a tensor that its reader may cut into many.
         """
-        source, made = self.input_layout, maker.grid
+        source, made = self.input_layout, producer.grid
         same = (made.rows, made.row_bytes) == (source.rows, source.row_bytes)
-        return same and self.inputs[0] == maker.output
+        return same and self.inputs[0] == producer.output
 
     @property
     def streamed_inputs(self) -> tuple[str, ...]:

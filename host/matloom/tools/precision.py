@@ -70,8 +70,10 @@ class PrecisionReport:
     -------
     cycles_before, cycles_after:
         Predicted cycles of the engine; host operators count 0.
-    samples, outputs:
-        Number of samples, and change of each output; empty without inputs.
+    samples:
+        Number of samples.
+    outputs:
+        Change of each output; empty without inputs.
     accuracy_before, accuracy_after:
         Share of labels that the first output predicts; None without labels.
     """

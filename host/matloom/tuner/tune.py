@@ -195,17 +195,17 @@ def _measure(
     after, winner = before, None
     left, slow = list(candidates), math.inf
     for number in range(1, min(count, len(left)) + 1):
-        bests = next((each for each in left if _first_of(each) < slow), left[0])
-        left.remove(bests)
+        combination = next((each for each in left if _first_of(each) < slow), left[0])
+        left.remove(combination)
         note(f"counting {number} of {count} on the simulated chip")
-        program = _program(study, bests)
+        program = _program(study, combination)
         if program is None:
             continue
         cost = count_cycles(program)
         if cost.first > _FIRST_SLOWER * before.first:
-            slow = _first_of(bests)
+            slow = _first_of(combination)
         elif cost.later <= before.later and cost.both < after.both:
-            after, winner = cost, _winner(study, bests, before, cost, counted=True)
+            after, winner = cost, _winner(study, combination, before, cost, counted=True)
     return TuningResult(
         winner=winner,
         before=before,
@@ -216,15 +216,15 @@ def _measure(
     )
 
 
-def _first_of(bests: list[Best]) -> int:
-    return _total(each.cost for each in bests).first
+def _first_of(combination: list[Best]) -> int:
+    return _total(each.cost for each in combination).first
 
 
-def _program(study: Study, bests: list[Best] | None) -> Program | None:
+def _program(study: Study, combination: list[Best] | None) -> Program | None:
     """Return the program of choices, or of the default; None if it fails its check."""
     options = replace(study.options, tuned=False)
-    if bests is not None:
-        options = replace(options, choices=_choices(bests), left_out=study.left_out)
+    if combination is not None:
+        options = replace(options, choices=_choices(combination), left_out=study.left_out)
     made = compile_unchecked(study.network(), study.config, options, study.job.precision)
     try:
         return replace(made.program, verdict=made.check("sample"))
@@ -232,13 +232,15 @@ def _program(study: Study, bests: list[Best] | None) -> Program | None:
         return None
 
 
-def _choices(bests: list[Best]) -> tuple[Choices | None, ...]:
-    return tuple(each.choices for each in bests)
+def _choices(combination: list[Best]) -> tuple[Choices | None, ...]:
+    return tuple(each.choices for each in combination)
 
 
-def _winner(study: Study, bests: list[Best], before: Cost, after: Cost, *, counted: bool) -> Winner:
+def _winner(
+    study: Study, combination: list[Best], before: Cost, after: Cost, *, counted: bool
+) -> Winner:
     return Winner(
-        choices=_choices(bests),
+        choices=_choices(combination),
         left_out=study.left_out,
         before=before,
         after=after,

@@ -112,7 +112,7 @@ def test_a_copy_looks_up_what_it_copies():
 
 
 def test_a_maximum_compares_what_a_quantize_reads():
-    """Two operators read it, so its maker cannot look up the bytes."""
+    """Two operators read it, so its producer cannot look up the bytes."""
     network, other = Network(), Quantisation(scale=(0.25,), zero_point=(3,))
     image = network.input("x", (1, 4, 4, 16), "int8", SCALE)
     second = network.input("z", (1, 4, 4, 16), "int8", other)

@@ -51,8 +51,8 @@ def test_a_wrong_table(monkeypatch, branches, config):
     """The producer of a tensor uses the wrong table; a plain schedule does not fuse it."""
     right = fuse_tables._with_table
 
-    def wrong(maker, stage):
-        made = right(maker, stage)
+    def wrong(producer, stage):
+        made = right(producer, stage)
         return dataclasses.replace(made, table=np.roll(made.table, 1))
 
     monkeypatch.setattr(fuse_tables, "_with_table", wrong)
@@ -64,8 +64,8 @@ def test_a_wrong_table(monkeypatch, branches, config):
 def test_a_wrong_place_in_a_concatenation(monkeypatch, branches, config):
     right = elide_copies._with_destination
 
-    def wrong(maker, copy):
-        made = right(maker, copy)
+    def wrong(producer, copy):
+        made = right(producer, copy)
         if made is None:
             return None
         layout = made.output_layout
@@ -87,7 +87,7 @@ def test_operators_that_every_schedule_breaks_run_on_the_host(monkeypatch, branc
         return {**fields, "first_byte": fields["first_byte"] + (stage.output == "left")}
 
     monkeypatch.setattr(emit, "exec_fields", wrong)
-    monkeypatch.setattr(elide_copies, "_with_destination", lambda maker, copy: None)
+    monkeypatch.setattr(elide_copies, "_with_destination", lambda producer, copy: None)
     program = compile_with_warning(branches, config)
     where = {layer.name: layer.where for layer in program.layers}
     assert where["left"] == "host"
@@ -127,8 +127,8 @@ def test_faults_that_only_the_proof_of_meaning_finds(monkeypatch, branches, conf
 
     right = elide_copies._with_destination
 
-    def wrong(maker, copy):
-        made = right(maker, copy)
+    def wrong(producer, copy):
+        made = right(producer, copy)
         if made is None:
             return None
         layout = made.output_layout

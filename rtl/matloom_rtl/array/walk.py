@@ -134,16 +134,22 @@ class _Loops:
 
     Members
     -------
-    issue, paused:
-        The vector goes on to the next stage; or it is held back, and a pause goes on instead.
-    moving, begin:
-        The loops move to the next vector in this cycle; that vector is the first of a command.
+    issue:
+        The vector moves on to the next stage.
+    paused:
+        The vector is held back, and a pause moves on instead.
+    moving:
+        The loops move to the next vector in this cycle.
+    begin:
+        That vector is the first of a command.
     reload:
         The next move begins a command.
     at_last:
         For each loop: this is its last pass.
-    step_end, final:
-        This is the last vector of its step; of the command.
+    step_end:
+        This is the last vector of its step.
+    final:
+        This is the last vector of its command.
     """
 
     issue: Value

@@ -149,9 +149,14 @@ class Windows(wiring.Component):
 
         Parameters
         ----------
-        right, older, newest, own:
-            Operand to the right; outputs of the line memories, oldest line first; the byte of the
-            column; and the value for a first line or a dense vector.
+        right:
+            Operand to the right.
+        older:
+            Outputs of the line memories, oldest line first.
+        newest:
+            Byte of the column.
+        own:
+            Value for a first line or a dense vector.
         """
         slide, shapes = self.slide, self._config.window_shapes
         moves, ends = [], [[] for _line in range(self._lines)]

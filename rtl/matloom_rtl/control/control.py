@@ -50,13 +50,18 @@ class Control(wiring.Component):
     base_regions, bases: in, out
         One region each for LOAD and STORE, and their bus addresses. The address is valid at most
         two cycles later, before the instruction that names the region begins.
-    spad_wrong, acc_wrong: in
-        Parity errors: in the scratchpad, found by EXEC, POST and STORE; in the accumulators, found
-        by EXEC and POST. Only with `Config.parity`.
+    spad_wrong: in
+        Parity errors in the scratchpad, found by EXEC, POST and STORE. Only with `Config.parity`.
+    acc_wrong: in
+        Parity errors in the accumulators, found by EXEC and POST. Only with `Config.parity`.
     quiet: in
         No bus transfer is outstanding.
-    halt, core_reset, core_reset_next: out
-        DMA units stop issuing requests; every unit is reset in this cycle, or in the next.
+    halt: out
+        DMA units stop issuing requests.
+    core_reset: out
+        Every unit is reset in this cycle.
+    core_reset_next: out
+        Every unit is reset in the next cycle.
     """
 
     def __init__(self, config: Config):

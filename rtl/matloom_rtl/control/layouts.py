@@ -13,7 +13,7 @@ __all__ = [
     "RECORD_BITS",
     "count_bits",
     "field_place",
-    "issued_unread",
+    "max_issued_before_read",
     "notes_layout",
     "place_bits",
     "queue_places",
@@ -47,13 +47,13 @@ def count_bits(config: Config) -> int:
 
     Once an instruction has been read, its targets are compared with the completions in every
     cycle. Until then its words are in the instruction memory, which has room for at most
-    `issued_unread` further ones. So a target is never further behind the completions than the sum
-    of this and the longest wait.
+    `max_issued_before_read` further ones. So a target is never further behind the completions than
+    the sum of this and the longest wait.
     """
-    return 1 + (LONGEST_WAIT + issued_unread(config, SHORTEST)).bit_length()
+    return 1 + (LONGEST_WAIT + max_issued_before_read(config, SHORTEST)).bit_length()
 
 
-def issued_unread(config: Config, words: int) -> int:
+def max_issued_before_read(config: Config, words: int) -> int:
     """Return how many instructions may be issued after one of `words` words, before it is read.
 
     Until then, the words of all of them share the instruction memory.

@@ -29,14 +29,18 @@ class Limit(wiring.Component):
         Cycles; 0 for no limit. A new value applies from the current period on.
     running: in
         A run is in progress.
-    busy, done: in
-        For each unit, in the order of `UNITS`: an instruction that may begin has not completed; an
-        instruction completes, as in `CommandSignature`.
+    busy: in
+        For each unit, in the order of `UNITS`: an instruction that may begin has not completed.
+    done: in
+        For each unit: an instruction completes, as in `CommandSignature`.
     completed: in
         Instructions that each unit has completed, excluding the last cycle.
-    late, unit, index: out
-        For one cycle: an instruction has exceeded its time; the number of its unit as in register
-        FAULT (the first, if several are late), and its number within the unit.
+    late: out
+        For one cycle: an instruction has exceeded its time.
+    unit: out
+        Number of its unit as in register FAULT; the first, if several are late.
+    index: out
+        Number of the instruction within its unit.
     """
 
     limit: In(32)

@@ -223,9 +223,10 @@ class Load(wiring.Component):
         return take, take & beat.last
 
     def _pieces(self, m: Module, burst, i, shown, begins, final):
-        """Return a beat to be assigned, whether it may be taken, and when it or a piece is offered.
+        """Split spread beats into pieces; return the beat, whether it is taken, and connections.
 
-        `shown`, `begins`, `final`: there is a beat; it is the first of its burst; it is the last.
+        `shown` says that there is a beat; `begins` and `final`, that it is the first or the last of
+        its burst.
         """
         m.submodules.spread = spread = Spread(self._config)
         beat, piece = spread.i.payload, spread.o.payload

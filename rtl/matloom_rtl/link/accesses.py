@@ -32,9 +32,13 @@ class Accesses(wiring.Component):
         ignored), and for a write the word and its byte enables.
     idle: out
         No access is in progress.
-    done, failed, value: out
-        For one cycle: the access ended; it ended with an error; the word read. A register address
-        outside the window is an error.
+    done: out
+        For one cycle: the access has ended.
+    failed: out
+        For one cycle: the access has ended with an error, also for a register address outside the
+        window.
+    value: out
+        For one cycle: the word read.
     axi_lite: AxiLiteSignature, out
     axi_read, axi_write: AxiReadSignature, AxiWriteSignature, out
     """

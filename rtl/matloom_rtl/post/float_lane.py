@@ -28,8 +28,10 @@ class FloatLane(wiring.Component):
     -------
     value: in
         An fp32 number, or with `narrow` a number of the format in the low bits.
-    narrow, format: in
-        Values are of the format; its index in `formats`.
+    narrow: in
+        Values are of the format.
+    format: in
+        Index of the format in `formats`.
     bias: in
         fp32; -0 changes nothing.
     low, high: in

@@ -25,9 +25,14 @@ def numbers_layout(config: Config) -> data.StructLayout:
         Smallest and largest result as integers: bytes, or words with word elements.
     size:
         Binary logarithm of the element size in bytes. Only with multi-byte elements.
-    floating, fp32, format, float_low, float_high:
-        The rule is FLOAT; results are fp32 entries; index of the format in `Config.float_modes`;
-        limits as fp32. Only with floating-point modes.
+    floating:
+        The rule is FLOAT. This and the following exist only with floating-point modes.
+    fp32:
+        Results are fp32 entries.
+    format:
+        Index of the format in `Config.float_modes`.
+    float_low, float_high:
+        Limits as fp32.
     """
     limit = signed(16 if config.has_words else 8)
     fields: dict = {"low": limit, "high": limit}

@@ -63,9 +63,14 @@ class Reciprocals(wiring.Component):
     -------
     exponentials, row: in
         Exponentials of a row of the batch.
-    sums, adds, first, last: in
-        They belong to a sum; which of them count; they are the first of their row, the last of
-        their batch.
+    sums: in
+        The exponentials belong to a sum.
+    adds: in
+        Which exponentials count.
+    first: in
+        They are the first of their row.
+    last: in
+        They are the last of their batch.
     done: out
         Results of the batch may enter, `READY` cycles later.
     busy, operand: out

@@ -27,12 +27,18 @@ class Banks(wiring.Component):
         Bank of ACTIVATE and PRECHARGE, row of ACTIVATE.
     column_bank: in
         Bank of READ and WRITE.
-    open, same: out
-        `row_bank` is open; its open row is `row`.
-    row_settled, column_settled: out
-        `row_bank` may be activated (once closed); `column_bank` may be read or written (once open).
-    row_free, all_free: out
-        `row_bank` may be closed; all banks may be closed.
+    open: out
+        `row_bank` is open.
+    same: out
+        The open row of `row_bank` is `row`.
+    row_settled: out
+        `row_bank` may be activated, once it is closed.
+    column_settled: out
+        `column_bank` may be read or written, once it is open.
+    row_free: out
+        `row_bank` may be closed.
+    all_free: out
+        All banks may be closed.
     """
 
     def __init__(self, plan: ControllerPlan):

@@ -27,8 +27,12 @@ class Columns(wiring.Component):
         A command is requested and allowed.
     read, write: out
         A READ or WRITE command is issued.
-    active, bank, beat: out
-        A chunk is in progress; its bank, and the index of its current beat in the row.
+    active: out
+        A chunk is in progress.
+    bank: out
+        Bank of the chunk.
+    beat: out
+        Index of its current beat in the row.
     final, id: out
         The command is for a burst's last beat, and the burst's id.
     """

@@ -19,8 +19,12 @@ class DataPath(wiring.Component):
     -------
     write, write_data: in
         WRITE is issued, with these bytes and strobes.
-    read, final, id: in
-        READ is issued; it is for a burst's last beat; the burst's id.
+    read: in
+        READ is issued.
+    final: in
+        It is for the last beat of a burst.
+    id: in
+        Id of the burst.
     ready: in
         While 0, all bytes are masked.
     dq_i: in

@@ -146,9 +146,10 @@ class Sdram:
         return found
 
     def attach(self, pins, *, outward: int = 0, inward: int = 0):
-        """Return a background bench that connects the SDRAM to pins through some registers.
+        """Return a background bench that connects the SDRAM to pins.
 
-        With a gear of two it simulates two edges per cycle, with the command at the first.
+        Outputs pass `outward` registers on their way, read data pass `inward`. With a gear of two,
+        the bench simulates two edges per cycle, and gives the command at the first.
         """
         names = ("clk_en", "cs", "ras", "cas", "we", "ba", "a", "dqm")
         signals = [*(getattr(pins, name) for name in names), pins.dq.oe, pins.dq.o]

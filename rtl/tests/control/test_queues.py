@@ -7,7 +7,7 @@ import pytest
 from matloom.arch.config import PRESETS
 from matloom.arch.instruction import Instruction, pack
 from matloom.arch.isa import UNITS, Opcode
-from matloom_rtl.control.layouts import count_bits, issued_unread
+from matloom_rtl.control.layouts import count_bits, max_issued_before_read
 from matloom_rtl.control.queues import Queues
 from matloom_rtl.testing import simulate
 
@@ -70,5 +70,5 @@ def test_a_stalled_instruction_passes_unchanged(unit):
 def test_numbers_are_wide_enough_for_what_the_memory_holds(depth, unread, bits):
     """A memory of 16 words or more: two words per instruction, except for the first."""
     config = dataclasses.replace(CONFIG, queue_depth=depth)
-    assert issued_unread(config, 2) == unread
+    assert max_issued_before_read(config, 2) == unread
     assert count_bits(config) == bits

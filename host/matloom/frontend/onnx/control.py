@@ -258,10 +258,10 @@ class _Writer:
 
 def _never_stops_early(body: Any) -> bool:
     """Return whether a loop never stops early: it passes its condition on unchanged."""
-    makers = {name: node for node in body.node for name in node.output}
+    producers = {name: node for node in body.node for name in node.output}
     name = body.output[0].name
-    while name in makers and makers[name].op_type in ("Identity", "Cast"):
-        name = makers[name].input[0]
+    while name in producers and producers[name].op_type in ("Identity", "Cast"):
+        name = producers[name].input[0]
     return bool(name == body.input[1].name)
 
 

@@ -38,7 +38,7 @@ class _HostTransposes:
         self.values, self.model = values, model
         self.names = {number: name for name, number in values.numbers.items()}
         self.part = OnnxPart(values=values, model=model, reason=_REASON)
-        self.makers = {number: item for item in values.items for number in item.outputs}
+        self.producers = {number: item for item in values.items for number in item.outputs}
         self.readers: dict[int, list[Node | OpaqueOperator]] = {}
         for item in values.items:
             for number in item.inputs:
@@ -46,22 +46,22 @@ class _HostTransposes:
 
     def entering(self, transpose: Node) -> None:
         """Replace a transpose of what ONNX Runtime makes, if it is one."""
-        copy = self.makers.get(transpose.inputs[0])
+        copy = self.producers.get(transpose.inputs[0])
         if not isinstance(copy, Node) or copy.op not in _COPIES:
             return
         (source,) = copy.inputs
-        maker = self.makers.get(source)
-        if not isinstance(maker, OpaqueOperator) or maker.alone:
+        producer = self.producers.get(source)
+        if not isinstance(producer, OpaqueOperator) or producer.alone:
             return
         tensor = self.values.tensors[source]
         last = self._transpose(self.names[source], tensor, transpose)
-        self.values.items.insert(self._index_of(maker) + 1, last)
+        self.values.items.insert(self._index_of(producer) + 1, last)
         after = replace(copy, inputs=last.outputs, outputs=transpose.outputs, index=transpose.index)
         self.values.items[self._index_of(transpose)] = after
 
     def leaving(self, copy: Node) -> None:
         """Replace the transpose before a copy that ONNX Runtime reads, if there is one."""
-        transpose, (number,) = self.makers.get(copy.inputs[0]), copy.outputs
+        transpose, (number,) = self.producers.get(copy.inputs[0]), copy.outputs
         readers = [
             item
             for item in self.readers.get(number, [])

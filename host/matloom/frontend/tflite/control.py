@@ -74,14 +74,14 @@ def is_layered_loop(tensors: FileTensors, name: str, operator: Any) -> bool:
 
 def called_subgraphs(name: str, operator: Any) -> tuple[int, int]:
     """Return the subgraphs that an operator calls: branches, or condition and body."""
-    table = tflite.IfOptions() if name == "IF" else tflite.WhileOptions()
+    options = tflite.IfOptions() if name == "IF" else tflite.WhileOptions()
     source = operator.BuiltinOptions()
     if source is None:
         return (-1, -1)
-    table.Init(source.Bytes, source.Pos)
+    options.Init(source.Bytes, source.Pos)
     if name == "IF":
-        return table.ThenSubgraphIndex(), table.ElseSubgraphIndex()
-    return table.CondSubgraphIndex(), table.BodySubgraphIndex()
+        return options.ThenSubgraphIndex(), options.ElseSubgraphIndex()
+    return options.CondSubgraphIndex(), options.BodySubgraphIndex()
 
 
 def _types_and_shapes(part: FileTensors, ends: Sequence[int]) -> list[tuple[int, list[int]]]:

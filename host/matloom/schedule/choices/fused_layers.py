@@ -100,13 +100,13 @@ def _chain(segment: Segment, first: int, private: Collection[str]) -> Sequence[S
     """Return a stage, and those after it with which it may be fused."""
     end = first + 1
     while end < len(segment.stages):
-        maker, reader = segment.stages[end - 1 : end + 1]
-        if not (_may_be_fused(maker) and _may_be_fused(reader)):
+        producer, reader = segment.stages[end - 1 : end + 1]
+        if not (_may_be_fused(producer) and _may_be_fused(reader)):
             break
         # What POST adds lies in the layout of the output, which a round does not have.
-        if maker.addend is not None or maker.output not in private:
+        if producer.addend is not None or producer.output not in private:
             break
-        if not reader.reads_rows_of(maker):
+        if not reader.reads_rows_of(producer):
             break
         end += 1
     return segment.stages[first:end]

@@ -15,18 +15,18 @@ from matloom.select.stage import ArrayStage
 
 
 def in_turns(
-    maker: ArrayStage, first: TilingParams, second: TilingParams
+    producer: ArrayStage, first: TilingParams, second: TilingParams
 ) -> tuple[TilingParams, TilingParams]:
     """Return the limits of a stage and of its reader with which they take turns.
 
-    A turn has as many rows as the input and the output of the maker may have bytes.
+    A turn has as many rows as the input and the output of the producer may have bytes.
     """
-    nest, in_row_bytes = maker.loop_nest, maker.input_layout.row_bytes
+    nest, in_row_bytes = producer.loop_nest, producer.input_layout.row_bytes
     halo = (nest.kernel_rows - 1) * nest.kernel_row_step * in_row_bytes
     reads = in_row_bytes * max(1, nest.y_step)
-    most = min((first.tile_bytes - halo) // reads, first.tile_bytes // 2 // maker.grid.row_bytes)
-    turns = -(-maker.grid.rows // min(max(1, most), maker.grid.rows))
-    rows = -(-maker.grid.rows // turns)
+    most = min((first.tile_bytes - halo) // reads, first.tile_bytes // 2 // producer.grid.row_bytes)
+    turns = -(-producer.grid.rows // min(max(1, most), producer.grid.rows))
+    rows = -(-producer.grid.rows // turns)
     outside = first.outside & ~Outside.OUTPUT
     begin = First.WHOLE if second.splits else second.first
     return (
@@ -48,14 +48,16 @@ def saved_cycles(
     if not (turns[0].turns and turns[1].turns):
         return 0
     # Stages with turns are of the array.
-    maker, reader = (cast(ArrayTiling, each) for each in turns)
+    producer, reader = (cast(ArrayTiling, each) for each in turns)
     transfer_cycles = segment.machine.transfer_cycles
     outside = params.spilled | segment.sources.keys()
     works = [sum(each.cycles) for each in (*turns, *apart)]
-    name, addend = maker.stage.inputs[0], reader.stage.addend
+    name, addend = producer.stage.inputs[0], reader.stage.addend
     ranges = reader.addend_ranges if addend in outside else []
     added = sum(each.size for each in ranges if each is not None)
-    loads = [_bytes_of(each.input_ranges) if name in outside else 0 for each in (maker, apart[0])]
+    loads = [
+        _bytes_of(each.input_ranges) if name in outside else 0 for each in (producer, apart[0])
+    ]
     # What both read is loaded once.
     loads[0] += 0 if addend == name else added
     together = max(works[0] + works[1], transfer_cycles(loads[0]))

@@ -58,7 +58,7 @@ def _equal_step(stage: VectorStage, most: int, least: int, config: Config) -> in
 def _match_producer(
     stage: VectorStage, limits: TilingParams, runs: list[list[_Bytes]], step: int, vector: int
 ) -> list[list[_Bytes]]:
-    """Return tiles that end where those of the maker do, or with whole vectors.
+    """Return tiles that end where those of the producer do, or with whole vectors.
 
     What is left of a vector takes a POST of its own.
     """

@@ -75,36 +75,36 @@ def _can_interleave(
 def _waits_for_reader(segment: Segment, index: int, tilings: list[Tiling]) -> bool:
     """Return whether a stage has its tiles just before those that read them.
 
-    Otherwise they follow those of its maker. POST fills tables by channel in hundreds of cycles,
-    and again for each tile if the maker uses a table, too.
+    Otherwise they follow those of its producer. POST fills tables by channel in hundreds of cycles,
+    and again for each tile if the producer uses a table, too.
     """
     if index + 1 >= len(segment.stages) or not index:
         return False
-    maker, stage, reader = segment.stages[index - 1 : index + 2]
+    producer, stage, reader = segment.stages[index - 1 : index + 2]
     if not stage.is_lookup_only or stage.table is None or stage.table.ndim == 1:
         return False
-    follows = maker.adds_results and maker.output in stage.inputs
+    follows = producer.adds_results and producer.output in stage.inputs
     reads = not reader.elementwise and reader.table is None and reader.inputs[0] == stage.output
     if not (follows and reads):
         return False
     columns = segment.config.columns
-    making, looking_up, reading = (-(-each.size // columns) for each in (maker, stage, reader))
+    making, looking_up, reading = (-(-each.size // columns) for each in (producer, stage, reader))
     first, last = (sum(tilings[at].cycles) for at in (index - 1, index + 1))
     fills = len(tilings[index].tiles) * segment.config.table_rows * columns
     blocks = len(stage.table)
-    with_maker = max(first, making + looking_up + blocks * fills) + max(last, reading)
+    with_producer = max(first, making + looking_up + blocks * fills) + max(last, reading)
     with_reader = max(first, making) + max(last, reading + looking_up + (blocks - 1) * fills)
     # Nothing hides what the first two tiles of the reader need.
     with_reader += min(looking_up, 2 * looking_up // len(tilings[index + 1].tiles))
-    return with_reader < with_maker
+    return with_reader < with_producer
 
 
-def _just_in_time(index: int, maker: Tiling, reader: Tiling) -> Iterator[Slot]:
+def _just_in_time(index: int, producer: Tiling, reader: Tiling) -> Iterator[Slot]:
     """Yield the slots of two stages: tiles of the first before those of the second that read them.
 
     The first is one tile of the second ahead, so that POST makes the next tile meanwhile.
     """
-    waiting, made = deque(_stage_slots(maker, index)), 0
+    waiting, made = deque(_stage_slots(producer, index)), 0
     tiles: list[list[Slot]] = [[]]
     for slot in _stage_slots(reader, index + 1):
         tiles[-1].append(slot)
@@ -116,14 +116,14 @@ def _just_in_time(index: int, maker: Tiling, reader: Tiling) -> Iterator[Slot]:
     for tile, *needs in zip(tiles, ends, ends[1:], strict=False):
         while waiting and made < max(needs):
             slot = waiting.popleft()
-            made = maker.finished[slot.number]
+            made = producer.finished[slot.number]
             yield slot
         yield from tile
     yield from waiting
 
 
 def _interleave(
-    index: int, slots: Iterable[Slot], maker: Tiling, reader: Tiling, distance: int
+    index: int, slots: Iterable[Slot], producer: Tiling, reader: Tiling, distance: int
 ) -> Iterator[Slot]:
     """Yield slots, each followed by the tiles of the next stage whose inputs it completes.
 
@@ -136,14 +136,14 @@ def _interleave(
     waiting = deque(enumerate(zip(tiles, reader.input_ranges, strict=True)))
     finished = deque([0] * (distance + 1), maxlen=distance + 1)
     finished_tiles = 0
-    at_once = -(-len(tiles) // maker.pending.count(False)) if distance else len(tiles)
+    at_once = -(-len(tiles) // producer.pending.count(False)) if distance else len(tiles)
     more = distance + len(tiles) // at_once
     for slot in itertools.chain(slots, itertools.repeat(None, more)):
         if slot is not None:
             yield slot
             if slot.stage != index:
                 continue
-            finished_tiles = max(finished_tiles, maker.finished[slot.number])
+            finished_tiles = max(finished_tiles, producer.finished[slot.number])
             if slot.pending:
                 continue
         finished.append(finished_tiles)
@@ -225,9 +225,9 @@ def _followers(
         found.distances.append(tuning.TURN_TILES if turns else stored)
 
 
-def _take_turns(maker: Tiling, reader: Tiling) -> bool:
+def _take_turns(producer: Tiling, reader: Tiling) -> bool:
     """Return whether two stages make the same rows in turn."""
-    return bool(_turns(maker)) and _turns(maker) == _turns(reader)
+    return bool(_turns(producer)) and _turns(producer) == _turns(reader)
 
 
 def _turns(tiling: Tiling) -> list[tuple[int, object]]:
@@ -237,9 +237,9 @@ def _turns(tiling: Tiling) -> list[tuple[int, object]]:
     return [(tile.image, tile.strip) for tile in firsts]
 
 
-def _matches(maker: Tiling, reader: Tiling) -> bool:
-    """Return whether each tile of an element-wise stage reads what one tile of its maker makes."""
-    ends = maker.flat_ends
+def _matches(producer: Tiling, reader: Tiling) -> bool:
+    """Return whether each tile of an element-wise stage reads one tile of its producer."""
+    ends = producer.flat_ends
     return bool(ends) and all(
         part.end <= ends[bisect_right(ends, part.start)] for part in reader.input_ranges
     )
@@ -258,8 +258,8 @@ def _group(
     if key not in known:
         group_slots: Iterable[Slot] = _stage_slots(tilings[first], first)
         for index, distance in enumerate(distances, first):
-            maker, reader = tilings[index : index + 2]
-            group_slots = _interleave(index, group_slots, maker, reader, distance)
+            producer, reader = tilings[index : index + 2]
+            group_slots = _interleave(index, group_slots, producer, reader, distance)
         while len(known) >= _REMEMBERED:
             del known[next(iter(known))]
         known[key] = _with_spans(segment, first, tilings[first:end], list(group_slots))

@@ -198,20 +198,20 @@ def in_bands(
         if not isinstance(layer, ArrayStage) or not {layer.output, *layer.inputs} <= set(private):
             continue
         name, output = layer.inputs[0], layer.output
-        before = next(at for at, stage in enumerate(rewritten) if stage.output == name)
-        after = next(at for at, stage in enumerate(rewritten) if output in stage.inputs)
-        maker, reader = rewritten[before], rewritten[after]
-        if not isinstance(maker, ArrayStage) or not isinstance(reader, ArrayStage):
+        made_at = next(at for at, stage in enumerate(rewritten) if stage.output == name)
+        read_at = next(at for at, stage in enumerate(rewritten) if output in stage.inputs)
+        producer, reader = rewritten[made_at], rewritten[read_at]
+        if not isinstance(producer, ArrayStage) or not isinstance(reader, ArrayStage):
             continue
-        layout = _layout(maker, layer, config)
+        layout = _layout(producer, layer, config)
         if layout is None or not _takes_bands(reader, layout, config):
             continue
         sizes |= {name: layout.size, output: layer.size}
-        rewritten[before] = replace(
-            maker, output_layout=layout, regions=_split_region(maker.regions, layout.half)
+        rewritten[made_at] = replace(
+            producer, output_layout=layout, regions=_split_region(producer.regions, layout.half)
         )
         rewritten[index] = _layer(layer, layout, config)
-        rewritten[after] = _reader(reader, layout)
+        rewritten[read_at] = _reader(reader, layout)
     return rewritten, sizes
 
 

@@ -215,15 +215,15 @@ def in_blocks(
             continue
         name = reader.inputs[0]
         place = next(at for at, stage in enumerate(rewritten) if stage.output == name)
-        maker = rewritten[place]
-        if not isinstance(maker, ArrayStage):
+        producer = rewritten[place]
+        if not isinstance(producer, ArrayStage):
             continue
-        layout = _layout(maker, reader, config)
+        layout = _layout(producer, reader, config)
         if layout is None or layout.size > config.spad_bytes:
             continue
         sizes[name] = layout.size
         window = PolyphaseWindow(channels=layout.channels, pad_value=layout.pad_value)
-        rewritten[place] = replace(maker, output_layout=layout)
+        rewritten[place] = replace(producer, output_layout=layout)
         rewritten[index] = replace(reader, input_layout=layout, loop_nest=window)
     return rewritten, sizes
 

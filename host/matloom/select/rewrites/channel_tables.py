@@ -16,16 +16,16 @@ def channel_tables(staged: StagedRun) -> StagedRun:
     if not staged.config.has_channel_tables:
         return staged
     graph, nodes = staged.graph, staged.run.nodes
-    makers = {node.output: node for node in nodes if len(node.outputs) == 1}
+    producers = {node.output: node for node in nodes if len(node.outputs) == 1}
     outside = {*graph.leaving, *staged.run.produced, *staged.placed}
-    private = frozenset(number for number in makers if number not in outside)
+    private = frozenset(number for number in producers if number not in outside)
     places = {number: at for at, node in enumerate(nodes) for number in node.outputs}
     groups: list[tuple[Stage, ...]] = list(staged.stages)
     joined: set[int] = set()
     for node in reversed(nodes):
         if not joined.isdisjoint(node.outputs):
             continue
-        found = channel_function(graph, node, makers, private)
+        found = channel_function(graph, node, producers, private)
         if found is None or not _saves_cycles(staged, found, groups, places):
             continue
         made = [each.output for each in found.nodes]
@@ -69,11 +69,11 @@ def _joins_producer(
     graph, name = staged.graph, staged.names[function.source]
     inside = {node.index for node in function.nodes}
     alone = all(graph.nodes[at].index in inside for at in graph.consumers[function.source])
-    makers = [stage for group in groups for stage in group if stage.output == name]
+    producers = [stage for group in groups for stage in group if stage.output == name]
     blocks = max(1, len(function.table) // staged.config.columns)
-    if not alone or name in staged.kept or len(makers) != 1:
+    if not alone or name in staged.kept or len(producers) != 1:
         return False
-    return makers[0].looks_up_channels(blocks, staged.config.columns)
+    return producers[0].looks_up_channels(blocks, staged.config.columns)
 
 
 def fill_cycles(config: Config) -> int:

@@ -18,19 +18,19 @@ def elide_copies(staged: StagedRun) -> StagedRun:
     """Return a run without the copies that their producers can replace."""
     stages, kept = staged.stages, staged.kept | staged.views.keys()
     readers = Counter(name for group in stages for stage in group for name in stage.inputs)
-    makers: dict[str, list[Stage]] = {}
+    producers: dict[str, list[Stage]] = {}
     for stage in (stage for group in stages for stage in group):
-        makers.setdefault(stage.output, []).append(stage)
+        producers.setdefault(stage.output, []).append(stage)
     changed: _Changed = {}
     for copy in (stage for group in stages for stage in group):
         if not isinstance(copy.output_layout, Placed) or not copy.output_layout.line:
             continue
         (name,) = copy.inputs
-        if name in kept or readers[name] > 1 or len(makers.get(name, ())) != 1:
+        if name in kept or readers[name] > 1 or len(producers.get(name, ())) != 1:
             continue
-        maker = _with_destination(makers[name][0], copy)
-        if maker is not None:
-            changed[id(makers[name][0])], changed[id(copy)] = maker, None
+        producer = _with_destination(producers[name][0], copy)
+        if producer is not None:
+            changed[id(producers[name][0])], changed[id(copy)] = producer, None
     if not changed:
         return staged
     return staged.with_stages(_mark_last_writers(_apply_changes(stages, changed)))
@@ -43,39 +43,41 @@ def elide_panel_copies(staged: StagedRun) -> StagedRun:
     changed: _Changed = {}
     for weights in (stage.computed for stage in every if stage.computed is not None):
         name, heads, between = weights.rows_of, 1, list[Stage]()
-        makers = [stage for stage in every if stage.output == name]
-        swap = _swap_of(makers, weights.layout)
+        producers = [stage for stage in every if stage.output == name]
+        swap = _swap_of(producers, weights.layout)
         if swap is not None and name not in kept:
-            between, heads, (name,) = makers, swap, makers[0].inputs
-            makers = [stage for stage in every if stage.output == name]
+            between, heads, (name,) = producers, swap, producers[0].inputs
+            producers = [stage for stage in every if stage.output == name]
         readers = [stage for stage in every if {name, weights.rows_of} & {*stage.inputs}]
         copies = all(stage.output == weights.tensor or stage in between for stage in readers)
-        if name is None or name in kept or len(makers) != 1 or not copies:
+        if name is None or name in kept or len(producers) != 1 or not copies:
             continue
-        maker = _with_panels(makers[0], weights, heads)
-        if maker is not None:
-            changed |= {id(makers[0]): maker, **dict.fromkeys(map(id, readers))}
+        producer = _with_panels(producers[0], weights, heads)
+        if producer is not None:
+            changed |= {id(producers[0]): producer, **dict.fromkeys(map(id, readers))}
     return staged.with_stages(_apply_changes(stages, changed)) if changed else staged
 
 
-def _swap_of(makers: Sequence[Stage], panels: Panels) -> int | None:
+def _swap_of(producers: Sequence[Stage], panels: Panels) -> int | None:
     """Return the number of adjacent matrices that a TRANSPOSE separates; None for other moves."""
-    layout = makers[0].output_layout if len(makers) == 1 else None
+    layout = producers[0].output_layout if len(producers) == 1 else None
     if not isinstance(layout, Placed) or layout.swap is None:
         return None
     rows, heads, columns = layout.swap
     return heads if (rows, columns) == (panels.inner, panels.columns) else None
 
 
-def _with_panels(maker: Stage, weights: Computed, heads: int) -> ArrayStage | None:
+def _with_panels(producer: Stage, weights: Computed, heads: int) -> ArrayStage | None:
     """Return the producer of `heads` matrices side by side, writing panels; None if it cannot."""
-    if not isinstance(maker, ArrayStage) or not maker.makes_dense_bytes:
+    if not isinstance(producer, ArrayStage) or not producer.makes_dense_bytes:
         return None
     panels = weights.layout
     if panels.transposed:
-        maker = in_rows_of(maker, panels.band) or maker
-    layout = in_panels(maker.output_layout, panels, heads)
-    return None if layout is None else replace(maker, output=weights.tensor, output_layout=layout)
+        producer = in_rows_of(producer, panels.band) or producer
+    layout = in_panels(producer.output_layout, panels, heads)
+    return (
+        None if layout is None else replace(producer, output=weights.tensor, output_layout=layout)
+    )
 
 
 def _apply_changes(groups: Iterable[Iterable[Stage]], changed: _Changed) -> list[list[Stage]]:
@@ -84,12 +86,12 @@ def _apply_changes(groups: Iterable[Iterable[Stage]], changed: _Changed) -> list
     return [[stage for stage in group if stage is not None] for group in new]
 
 
-def _with_destination(maker: Stage, copy: Stage) -> ArrayStage | None:
+def _with_destination(producer: Stage, copy: Stage) -> ArrayStage | None:
     """Return the producer, writing to the destination of the copy; None if it cannot."""
-    if not isinstance(maker, ArrayStage) or not isinstance(copy.output_layout, Placed):
+    if not isinstance(producer, ArrayStage) or not isinstance(copy.output_layout, Placed):
         return None
-    layout = copy.output_layout.for_producer(maker.output_layout)
-    return None if layout is None else replace(maker, output=copy.output, output_layout=layout)
+    layout = copy.output_layout.for_producer(producer.output_layout)
+    return None if layout is None else replace(producer, output=copy.output, output_layout=layout)
 
 
 def _mark_last_writers(groups: list[list[Stage]]) -> list[list[Stage]]:

@@ -28,11 +28,11 @@ def pooled_results(staged: StagedRun) -> StagedRun:
         (pool,), name = group, group[0].inputs[0]
         if name not in places or name in staged.kept or not readers[name] == producers[name] == 1:
             continue
-        *first, maker = groups[places[name]]
-        if not isinstance(maker, ArrayStage) or not isinstance(pool, ArrayStage):
+        *first, producer = groups[places[name]]
+        if not isinstance(producer, ArrayStage) or not isinstance(pool, ArrayStage):
             continue
-        if _makes_sums(maker, pool, staged.config):
-            groups[places[name]], groups[at] = (*first, _with_pooling(maker, pool)), ()
+        if _makes_sums(producer, pool, staged.config):
+            groups[places[name]], groups[at] = (*first, _with_pooling(producer, pool)), ()
             places[pool.output] = places[name]
     return staged if groups == list(staged.stages) else staged.with_stages(groups)
 

@@ -14,18 +14,18 @@ def read_parts(staged: StagedRun) -> StagedRun:
     """
     run, names, outside = staged.run, staged.names, staged.kept | staged.views.keys()
     every = [stage for group in run.stages for stage in group]
-    makers: dict[str, list[Stage]] = {}
+    producers: dict[str, list[Stage]] = {}
     for stage in every:
-        makers.setdefault(stage.output, []).append(stage)
+        producers.setdefault(stage.output, []).append(stage)
     groups: dict[int, tuple[Stage, ...]] = dict(enumerate(run.stages))
     parts: dict[str, tuple[str, int]] = {}
     for at, node in enumerate(run.nodes):
         source, output = names[node.inputs[0]], names[node.outputs[0]]
         found = span_of(staged.graph, node)
-        if found is None or output in outside or source in outside or source not in makers:
+        if found is None or output in outside or source in outside or source not in producers:
             continue
         readers = [stage for stage in every if output in stage.inputs]
-        copied = _is_copy(run.stages[at], output) and _is_plain(makers[source])
+        copied = _is_copy(run.stages[at], output) and _is_plain(producers[source])
         if copied and readers and all(_reads_part(each, source, parts) for each in readers):
             groups[at] = ()
             parts[output] = source, found[0]
@@ -39,9 +39,9 @@ def _is_copy(stages: tuple[Stage, ...], output: str) -> bool:
     return all(stage.output == output and stage.table is None for stage in stages)
 
 
-def _is_plain(makers: Iterable[Stage]) -> bool:
+def _is_plain(producers: Iterable[Stage]) -> bool:
     return all(
-        stage.output_layout.contiguous and stage.output_layout.limbs == 1 for stage in makers
+        stage.output_layout.contiguous and stage.output_layout.limbs == 1 for stage in producers
     )
 
 

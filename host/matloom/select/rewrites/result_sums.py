@@ -15,7 +15,7 @@ from matloom.select.stage import ArrayStage, Stage, VectorStage
 def result_sums(staged: StagedRun) -> StagedRun:
     """Return a run whose stages add another tensor to results that only an ADD reads.
 
-    The stage that does is the maker of the operand that is made last, in the place of the ADD.
+    The stage that does is the producer of the operand that is made last, in the place of the ADD.
     """
     if not staged.config.has_result_sums:
         return staged
@@ -31,15 +31,15 @@ def result_sums(staged: StagedRun) -> StagedRun:
             continue
         inputs = [name for name in group[0].inputs if name in places and name not in staged.kept]
         for name in sorted(inputs, key=lambda name: -places[name]):
-            *before, maker = groups[places[name]]
-            if not (readers[name] == producers[name] == 1 and _makes_results(maker)):
+            *before, producer = groups[places[name]]
+            if not (readers[name] == producers[name] == 1 and _makes_results(producer)):
                 continue
             if name == _narrow_input(group[0]):
                 continue
-            if not set(maker.inputs).isdisjoint(group[0].inputs):
+            if not set(producer.inputs).isdisjoint(group[0].inputs):
                 # It would read two ranges of the same tensor.
                 continue
-            summed = _with_sum(staged, node, maker, group[0])
+            summed = _with_sum(staged, node, producer, group[0])
             if summed is not None:
                 groups[places[name]] = tuple(before)
                 groups[at] = (summed,)
@@ -72,17 +72,19 @@ def _makes_results(stage: Stage) -> TypeGuard[ArrayStage]:
     return plain and stage.table is None and stage.computed is None
 
 
-def _with_sum(staged: StagedRun, node: Node, maker: ArrayStage, stage: Stage) -> ArrayStage | None:
+def _with_sum(
+    staged: StagedRun, node: Node, producer: ArrayStage, stage: Stage
+) -> ArrayStage | None:
     """Return a layer's stage that adds the other operand of an ADD; None if no table does."""
-    first = staged.names[node.inputs[0]] == maker.output
+    first = staged.names[node.inputs[0]] == producer.output
     table = _table(staged, node, first)
     if table is None:
         return None
-    (other,) = (name for name in stage.inputs if name != maker.output)
+    (other,) = (name for name in stage.inputs if name != producer.output)
     summed = replace(
-        maker,
-        nodes=(*maker.nodes, *stage.nodes),
-        inputs=(*maker.inputs, other),
+        producer,
+        nodes=(*producer.nodes, *stage.nodes),
+        inputs=(*producer.inputs, other),
         output=stage.output,
         table=table,
         adds_results=True,
@@ -90,8 +92,8 @@ def _with_sum(staged: StagedRun, node: Node, maker: ArrayStage, stage: Stage) ->
     if not isinstance(stage, VectorStage) or stage.narrow is None:
         return summed
     zero = staged.graph.tensors[node.inputs[first]].zero_point
-    channels, block = stage.narrow_bytes, maker.grid.block_bytes
-    missing = bytes([zero % 256]) * ((maker.grid.blocks - channels // block) * block)
+    channels, block = stage.narrow_bytes, producer.grid.block_bytes
+    missing = bytes([zero % 256]) * ((producer.grid.blocks - channels // block) * block)
     return replace(summed, addend_bytes=channels, missing=missing)
 
 

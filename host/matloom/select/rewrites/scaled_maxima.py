@@ -65,22 +65,22 @@ def _is_private(staged: StagedRun, number: int) -> bool:
     return len(graph.consumers[number]) == 1 and number not in outside
 
 
-def _maximum_stage(staged: StagedRun, maker: Node, node: Node, other: int) -> ArrayStage | None:
+def _maximum_stage(staged: StagedRun, producer: Node, node: Node, other: int) -> ArrayStage | None:
     """Return the stage of MAXIMUM of `other` and a MUL of it; None for other graphs."""
     graph, names = staged.graph, staged.names
-    if maker.op is not Op.MUL or states_multipliers(maker):
+    if producer.op is not Op.MUL or states_multipliers(producer):
         return None
-    computed = [number for number in maker.inputs if graph.tensors[number].data is None]
+    computed = [number for number in producer.inputs if graph.tensors[number].data is None]
     output = graph.tensors[node.output]
     if len(computed) != 1 or names[computed[0]] != names[other] or output.dtype != "int8":
         return None
     same = {graph.tensors[number].quantisation for number in (*computed, *node.inputs, node.output)}
     if len(same) > 1 or graph.tensors[computed[0]].shape != output.shape:
         return None
-    products = _products(graph, maker, output.shape[-1])
+    products = _products(graph, producer, output.shape[-1])
     if products is None:
         return None
-    _multiplier, shift = product_multiplier(graph, maker)
+    _multiplier, shift = product_multiplier(graph, producer)
     scales = limited_scales(*products, output.zero_point, shift)
     if scales is None:
         return None

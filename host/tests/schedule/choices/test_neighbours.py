@@ -106,8 +106,8 @@ def test_only_the_last_rows_end_in_single_blocks():
     chain = Chain((1, 48, 48, 16)).convolve(32).convolve(32).halve().convolve(32)
     (program,) = exact_programs(chain.graph(), CONFIG, (None,))
     found = executes(program)
-    maker = next(number for number, each in enumerate(found) if each.paired)
-    blocks = [each.oc_blocks for each in found[maker - 6 : maker]]
+    producer = next(number for number, each in enumerate(found) if each.paired)
+    blocks = [each.oc_blocks for each in found[producer - 6 : producer]]
     assert blocks == [2, 2, 1, 1, 1, 1]
 
 

@@ -79,26 +79,26 @@ def test_stored_tiles_are_read_two_tiles_later():
 def test_tiles_that_read_back_keep_pace_with_their_producer():
     """Two tiles share a LOAD, so they are ready together, but do not run together."""
     tiles = [VectorTile(start=start, end=start + 4) for start in range(0, 64, 4)]
-    maker, reader = (
+    producer, reader = (
         _tiling(_stage(inputs, output), tiles, tile_bytes=bound)
         for inputs, output, bound in ((("x",), "a", UNBOUNDED), (("a",), "b", 16))
     )
     assert [each.size for each in reader.input_ranges] == [8] * len(tiles)
     assert [each.start for each in reader.input_ranges[:4]] == [0, 0, 8, 8]
-    stages = [slot.stage for slot in _interleave(0, _stage_slots(maker, 0), maker, reader, 1)]
+    stages = [slot.stage for slot in _interleave(0, _stage_slots(producer, 0), producer, reader, 1)]
     assert stages == [0, 0, 0, *(1, 0) * 13, 1, 1, 1]
 
 
 def test_tiles_just_ahead_of_their_reader():
     """When a tile of the reader starts, what the next one reads is already made."""
-    maker, reader = (
+    producer, reader = (
         _tiling(_stage(inputs, output), [VectorTile(start=at, end=at + size) for at in starts])
         for inputs, output, size, starts in (
             (("x",), "a", 4, range(0, 24, 4)),
             (("a",), "b", 6, range(0, 24, 6)),
         )
     )
-    order = [(slot.stage, slot.number) for slot in _just_in_time(0, maker, reader)]
+    order = [(slot.stage, slot.number) for slot in _just_in_time(0, producer, reader)]
     assert order == [
         *((0, 0), (0, 1), (0, 2)),
         *((1, 0), (0, 3), (0, 4)),

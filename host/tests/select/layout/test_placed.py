@@ -42,10 +42,10 @@ def copying(line):
 
 def test_a_producer_writes_what_its_copy_would(written, outputs_of):
     """The producer writes the same bytes as a copy of lines would."""
-    maker, outputs = Dense(grid=GRID), outputs_of(GRID)
+    producer, outputs = Dense(grid=GRID), outputs_of(GRID)
     for line in (5, 20):
         size = 7 + 40 * 60 // line
-        taken = copying(line).for_producer(maker)
+        taken = copying(line).for_producer(producer)
         found = written(taken, outputs, [{"rows": (0, 3)}], size)
         expected = written(
             copying(line), outputs.reshape(1, -1, 1, line), [{"rows": (0, 60 // line)}], size
@@ -54,8 +54,8 @@ def test_a_producer_writes_what_its_copy_would(written, outputs_of):
 
 
 def test_only_copies_of_whole_lines_are_elided():
-    maker = Dense(grid=GRID)
-    assert copying(10).for_producer(maker) is None
+    producer = Dense(grid=GRID)
+    assert copying(10).for_producer(producer) is None
     placed = Placed(grid=GRID, offset=0, x_step=10, row_step=40, image_step=120, complete=0)
-    assert placed.for_producer(maker) is None
+    assert placed.for_producer(producer) is None
     assert copying(20).for_producer(placed) is None

@@ -110,8 +110,8 @@ def test_a_wrong_place_is_found(monkeypatch):
     """All parts of a concatenation are written to its first byte."""
     right = elide_copies._with_destination
 
-    def wrong(maker, copy):
-        made = right(maker, copy)
+    def wrong(producer, copy):
+        made = right(producer, copy)
         return made and elide_copies.replace(
             made, output_layout=elide_copies.replace(made.output_layout, offset=0)
         )

@@ -19,10 +19,16 @@ class _Rows:
 
     Members
     -------
-    working, address, row:
-        There is a command; address of its next row; index of that row in its tile.
-    waiting, following:
-        Another command waits; address of its first row.
+    working:
+        There is a command.
+    address:
+        Address of its next row.
+    row:
+        Index of that row in its tile.
+    waiting:
+        Another command waits.
+    following:
+        Address of its first row.
     whole:
         All rows of a tile have been read, and it has not been released.
     modes:

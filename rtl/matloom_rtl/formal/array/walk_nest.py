@@ -45,10 +45,14 @@ class WalkNest:
     -------
     fields:
         Fields of the current instruction.
-    nest, running:
-        Its loops, with the places `byte` and `row` of the input; whether they are running.
-    begins, moves:
-        An instruction begins; a vector begins.
+    nest:
+        Its loops, with the places `byte` and `row` of the input.
+    running:
+        Whether the loops are running.
+    begins:
+        An instruction begins.
+    moves:
+        A vector begins.
     vector, there, paused:
         For each number of cycles up to `STAGES`: the vector that began that long ago, whether one
         did, and whether a pause did.

@@ -40,10 +40,10 @@ def reach(config: Config) -> Claim:
             name: Loop(fields[name], **({place: steps[name]} if name in steps else {}))
             for name in LOOPS
         }
-        first = f"first_{place}"
-        nest = Nest(m, loops, {place: (signed(bits), command[first])}, begin=begin, move=move)
+        base = f"first_{place}"
+        nest = Nest(m, loops, {place: (signed(bits), command[base])}, begin=begin, move=move)
         m.d.comb += Assume(~move | nest.running)
-        _claim_bound(m, nest, place, fields[first], steps)
+        _claim_bound(m, nest, place, fields[base], steps)
     m.d.comb += Cover(move & nest.end & (nest.index["height"] == 1))
     return Claim(module=m, ports=(begin, move, command.as_value()))
 

@@ -24,17 +24,25 @@ class _Step:
 
     Members
     -------
-    slides, first, number:
-        A vector of such a step is presented; it is the step's first; the shape of its window.
+    slides:
+        A vector of such a step is presented.
+    first:
+        It is the step's first vector.
+    number:
+        Index of the shape of its window.
     here:
         It stands at the chosen position of its line.
-    under_way, shape:
-        A step has begun; the shape of its windows.
+    under_way:
+        A step has begun.
+    shape:
+        Shape of the step's windows.
     recalls:
         The next vector is of a later line than the first.
-    seen, bytes:
-        An earlier vector of the step stood there; for each column the byte of the latest of them,
-        of the one before, and of the one before that, or padding where there were fewer.
+    seen:
+        An earlier vector of the step stood at the chosen position.
+    bytes:
+        For each column, its byte in the latest of these vectors, in the one before, and in the one
+        before that; padding where there were fewer.
     length:
         Vectors of a line, drawn with each step. An input of the claim.
     """

@@ -32,8 +32,10 @@ class _Answers:
     illegal, read_only, held:
         Verdict on its fields, and the cycles for which it has been shown, up to 2, when the verdict
         is valid.
-    busy, since:
-        A check of extents is in progress; its cycles so far.
+    busy:
+        A check of extents is in progress.
+    since:
+        Cycles of the check so far.
     """
 
     def __init__(self, m: Module, whitebox: Whitebox):
@@ -85,11 +87,20 @@ class _Instruction:
 
     Members
     -------
-    whole, known, early:
-        All its words were taken; its opcode exists; it waits for an instruction never issued.
-    short, taken, age, number:
-        Some words are missing; its words so far; cycles since it was whole; instructions issued
-        before.
+    whole:
+        All words of the instruction were taken.
+    known:
+        Its opcode exists.
+    early:
+        It waits for an instruction that was never issued.
+    short:
+        Some of its words are missing.
+    taken:
+        Number of its words so far.
+    age:
+        Cycles since it was complete.
+    number:
+        Number of instructions issued before.
     """
 
     def __init__(self, m: Module, unit: Dispatch, flow: InstructionFlow):

@@ -29,15 +29,24 @@ class InstructionFlow:
 
     Members
     -------
-    first, head:
-        The next word is the first of an instruction; the first 36 bits of the current one.
-    waits, opcodes:
-        Its waits; for each unit, whether the instruction is for it.
-    takes, gives:
-        A word is taken; the instruction goes to the queue of each unit.
-    unissued, ended, apart:
-        Units whose last instruction is not yet issued; there was a fault, or END; cycles since the
-        previous issue.
+    first:
+        The next word is the first of an instruction.
+    head:
+        First 36 bits of the current instruction.
+    waits:
+        Waits of the current instruction.
+    opcodes:
+        For each unit, whether the instruction is for it.
+    takes:
+        A word is taken.
+    gives:
+        For each unit, whether the instruction enters its queue.
+    unissued:
+        For each unit, whether its last instruction is not issued yet.
+    ended:
+        There was a fault, or END.
+    apart:
+        Cycles since the previous issue.
     count, many:
         Instructions issued to each unit, as the dispatcher counts them, and up to 127.
     taken:

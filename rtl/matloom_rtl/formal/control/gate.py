@@ -3,7 +3,7 @@
 from amaranth.hdl import Array, Assert, Assume, Cat, Cover, Module, Mux, Signal, signed
 
 from matloom.arch.isa import FORMATS, UNITS
-from matloom_rtl.control.layouts import LONGEST_WAIT, issued_unread, queue_places
+from matloom_rtl.control.layouts import LONGEST_WAIT, max_issued_before_read, queue_places
 from matloom_rtl.control.queue import UnitQueue
 from matloom_rtl.formal.parts.channel import implies
 from matloom_rtl.formal.parts.whitebox import Whitebox
@@ -212,7 +212,7 @@ def _claim_bounds(m: Module, unit: UnitQueue, item: _MarkedInstruction, issue) -
     the head are evaluated in every cycle, and stay met.
     """
     words = FORMATS[unit._opcode].instruction_words
-    most = issued_unread(unit._config, words)
+    most = max_issued_before_read(unit._config, words)
     unread, bits = item.place != 0, len(unit.completed[0])
     # Its own issue is one of them.
     m.d.comb += [

@@ -22,12 +22,16 @@ class _Times:
 
     Members
     -------
-    begun, elapsed:
-        Whether a program began; cycles since then, saturating.
+    begun:
+        Whether a program has begun.
+    elapsed:
+        Cycles since then, saturating.
     rest:
         Cycles until a read may come.
-    clearing, progress:
-        Whether the table is being cleared; slots cleared so far, plus two that are cleared twice.
+    clearing:
+        Whether the table is being cleared.
+    progress:
+        Number of slots cleared so far, plus two that are cleared twice.
     waits:
         For each unit, cycles since its last marked completion while nothing is being cleared.
     """
@@ -81,8 +85,10 @@ class _Completion:
 
     Members
     -------
-    came, written:
-        It has occurred; it is in the table.
+    came:
+        The completion has occurred.
+    written:
+        It is in the table.
     value, owner, while_clearing:
         Its cycle, its unit, and whether the table was being cleared.
     pending:

@@ -30,9 +30,12 @@ class _Beats:
         The next beat to enter, and whether it enters now.
     there, number:
         For each number of cycles, whether a beat entered that long ago, and which.
-    active, began, owed:
-        The command is SOFTMAX; a vector begins whose results are to come; and the beats of such
-        vectors that are not shown yet.
+    active:
+        The command is SOFTMAX.
+    began:
+        A vector begins whose results will follow.
+    owed:
+        Beats of such vectors that are not shown yet.
     """
 
     def __init__(self, m: Module, unit: Lanes, longest: int, softmax: Softmax | None):

@@ -15,8 +15,10 @@ class _Groups:
 
     Members
     -------
-    number, beat:
-        Of the group, vectors that have entered; of the next vector, beats.
+    number:
+        Vectors of the group that have entered.
+    beat:
+        Beats of the next vector that have entered.
     compared, of_number, of_beat, bytes:
         The beat that is compared in this cycle, one-hot; `number` and `beat` when it entered; and
         its bytes.

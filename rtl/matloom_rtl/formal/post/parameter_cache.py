@@ -65,8 +65,10 @@ class Blocks:
 
     Members
     -------
-    pending, old:
-        Blocks announced but not shown yet; whether the oldest belongs to an earlier instruction.
+    pending:
+        Number of blocks announced but not shown yet.
+    old:
+        Whether the oldest of them belongs to an earlier instruction.
     came, place:
         Reads of the block that have arrived, and which one is next.
     rises, present, shown, since:

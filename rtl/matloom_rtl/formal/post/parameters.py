@@ -27,8 +27,10 @@ class Reads:
         Number of reads of a block, and address of the next one.
     block, index:
         Block of the next read, and its index in the block.
-    granted, asked:
-        Whether a read is granted; number of granted reads that have not arrived.
+    granted:
+        Whether a read is granted.
+    asked:
+        Number of granted reads that have not arrived.
     """
 
     def __init__(self, m: Module, unit: Parameters):

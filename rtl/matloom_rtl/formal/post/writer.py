@@ -22,8 +22,10 @@ class _Results:
     -------
     count, beat:
         Complete vectors not written yet, and beats of the vector that is arriving.
-    ahead, value:
-        Position of the marked vector in the order of writes, 0 while there is none; its values.
+    ahead:
+        Position of the marked vector in the order of writes; 0 if there is none.
+    value:
+        Values of the marked vector.
     mine:
         Whether the vector written now is the marked one.
     """

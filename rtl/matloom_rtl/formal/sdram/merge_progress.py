@@ -63,8 +63,10 @@ class _PendingWork:
         Write bursts without a response, and those of them that memory has received completely.
     left, beats:
         Beats of the current burst still to come, and beats of the initiator's reads still to come.
-    lacking, own:
-        Whether a beat must be read; reads in flight for such beats.
+    lacking:
+        Whether a beat must be read.
+    own:
+        Reads in flight for such beats.
     memory, initiator:
         Whether it waits for memory, or for the initiator.
     """

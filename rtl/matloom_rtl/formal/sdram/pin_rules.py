@@ -61,8 +61,12 @@ class Rules:
 
     Members
     -------
-    is_open, row, mine:
-        For the bank: whether a row is open, and which; whether a command addresses it.
+    is_open:
+        Whether a row of the bank is open.
+    row:
+        The open row.
+    mine:
+        Whether a command addresses the bank.
     since:
         `Elapsed` by event: for the bank, for any bank (`any_`), and for the device.
     """
