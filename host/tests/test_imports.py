@@ -72,7 +72,7 @@ PARTS = {
 GENERATORS = {
     *("device/simulator.py", "device/linked.py", "device/simulated_board.py", "device/soc.py"),
     "device/netlist.py",
-    *("cli/chips.py", "cli/boards.py", "cli/firmware.py", "cli/fitting.py"),
+    *("cli/chips.py", "cli/boards.py", "cli/firmware.py", "cli/fitting.py", "cli/room.py"),
     "cli/confirming.py",
     "cli/verify.py",
 }

@@ -9,6 +9,7 @@ import click
 from matloom.cli.group import cli
 from matloom.cli.options import SEED
 from matloom.cli.places import require_folder
+from matloom.cli.room import require_room
 from matloom.cli.say import say
 from matloom.cli.worker_options import ALONE, Workers, on_workers
 from matloom.errors import UserError
@@ -76,6 +77,7 @@ def _processor(soc: bool, cpu: str | None) -> str | None:
     help="Route this many seeds, from --seed upward, and take the fastest; else up to 4, one by "
     "one, until one reaches the clock.",
 )
+@click.option("--force", is_flag=True, help="Build an engine that is predicted not to fit, too.")
 @on_workers
 @_SOC
 @_CPU
@@ -84,6 +86,7 @@ def build(
     output: Path | None,
     config: str | None,
     freq: float | None,
+    force: bool,
     soc: bool,
     cpu: str | None,
     **placement: Any,
@@ -114,6 +117,8 @@ def build(
             )
         _for_vivado(found, output, config, freq)
         return
+    if config and not force:
+        require_room(board, config, freq)
     plan = _plan_board(found, config, freq, processor)
     engine = config or plan.board.config
     folder = output or Path("build") / plan.name

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from matloom.cli.fitting import part_of
 from matloom.cli.group import cli
 from matloom.cli.network_argument import NetworkFile
 from matloom.cli.options import OUTPUT_FOLDER, SEED
 from matloom.cli.places import require_folder
+from matloom.cli.room import part_of
 from matloom.cli.say import say
 from matloom.cli.worker_options import Workers, on_workers
 from matloom.errors import UserError

@@ -8,14 +8,9 @@ import click
 from matloom.cli.boards import build_in_cache, summary
 from matloom.cli.group import cli
 from matloom.cli.network_argument import NetworkFile
+from matloom.cli.room import part_of
 from matloom.cli.say import say
 from matloom.errors import UserError
-
-#: Names of resources, by their names in reports.
-_NAMES = {"LUT4": "tables", "FF": "flip-flops", "DSP": "multipliers", "BRAM": "block RAMs"}
-
-#: Multiplier blocks per product of bytes on devices where that is not one.
-_OF_A_CELL = {"gowin": 0.5}
 
 #: Number of engines to show and, with a network, to compile for.
 _SHOWN = 6
@@ -67,30 +62,6 @@ def fit(board: str, network: Path | None, runs: int, freq: float | None) -> None
         _predict(shown, wanted.part, graph, board)
     _show(wanted, shown, network)
     _build(shown[:runs], board, freq)
-
-
-def part_of(name: str, freq: float | None) -> Any:
-    """Return the device of a board, and everything that has to fit next to the engine."""
-    from matloom.tools.fit import Part
-    from matloom_rtl.board.definition import load_board
-    from matloom_rtl.board.top import settings_for
-    from matloom_rtl.fpga.vivado import BOARD_DEVICES
-
-    board = load_board(name)
-    device = BOARD_DEVICES[board.device]
-    pll, _ = settings_for(board, round(freq * 1e6) if freq else None)
-    return Part(
-        board=board.name,
-        device=device.name,
-        family=device.family,
-        capacity={shown: device.capacity[key] for key, shown in _NAMES.items()},
-        soft_multiplier=device.soft_multiplier,
-        of_a_cell=_OF_A_CELL.get(device.family, 1),
-        memory_kind=board.memory.kind,
-        memory_bytes=board.memory.bytes,
-        memory_masks="dqm" not in board.memory.wired,
-        clock_mhz=float(pll.output_hz) / 1e6,
-    )
 
 
 def _graph(network: Path | None) -> Any:

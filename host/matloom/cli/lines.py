@@ -80,7 +80,7 @@ def boot(device: str, image: Path | None, timeout: float) -> None:
     _require_port(device)
     address = parse_address(device)
     try:
-        data = image.read_bytes() if image else link_server()
+        data = image.read_bytes() if image else b""
     except OSError as error:
         raise UserError(
             f"cannot read {image}: {reason(error)}",
@@ -88,6 +88,8 @@ def boot(device: str, image: Path | None, timeout: float) -> None:
         ) from None
     stream = SerialStream(*address)
     try:
+        # Compiled once the port is known to exist.
+        data = data if image else link_server()
         attempts = send_image(stream, data, timeout)
     finally:
         stream.close()

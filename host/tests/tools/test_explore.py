@@ -8,7 +8,7 @@ from operator import attrgetter
 import pytest
 
 from matloom.arch.config import load_config
-from matloom.cli.fitting import part_of
+from matloom.cli.room import part_of
 from matloom.tools import explore
 from matloom.tools.confirmation import Confirmation
 from matloom.tools.explore import Exploration, ExploredPoint, front_of, space, text_of

@@ -1,0 +1,59 @@
+"""The room that a board has, and predictions of what an engine needs."""
+
+from typing import Any
+
+from matloom.errors import UserError
+
+#: Names of resources, by their names in reports.
+_NAMES = {"LUT4": "tables", "FF": "flip-flops", "DSP": "multipliers", "BRAM": "block RAMs"}
+
+#: Multiplier blocks per product of bytes on devices where that is not one.
+_OF_A_CELL = {"gowin": 0.5}
+
+
+def part_of(name: str, freq: float | None) -> Any:
+    """Return the device of a board, and everything that has to fit next to the engine."""
+    from matloom.tools.fit import Part
+    from matloom_rtl.board.definition import load_board
+    from matloom_rtl.board.top import settings_for
+    from matloom_rtl.fpga.vivado import BOARD_DEVICES
+
+    board = load_board(name)
+    device = BOARD_DEVICES[board.device]
+    pll, _ = settings_for(board, round(freq * 1e6) if freq else None)
+    return Part(
+        board=board.name,
+        device=device.name,
+        family=device.family,
+        capacity={shown: device.capacity[key] for key, shown in _NAMES.items()},
+        soft_multiplier=device.soft_multiplier,
+        of_a_cell=_OF_A_CELL.get(device.family, 1),
+        memory_kind=board.memory.kind,
+        memory_bytes=board.memory.bytes,
+        memory_masks="dqm" not in board.memory.wired,
+        clock_mhz=float(pll.output_hz) / 1e6,
+    )
+
+
+def require_room(board: str, text: str, freq: float | None) -> None:
+    """Raise `UserError` if an engine is predicted to need more of a resource than a board has.
+
+    Multipliers and block RAMs are exact, so tables and flip-flops may exceed the device by the
+    model's error.
+    """
+    from matloom.tools.fit import Fit
+
+    wanted = Fit(part=part_of(board, freq))
+    engine, worst = wanted.candidate(text), wanted.model.worst()
+    error = {"tables": worst["COMB"], "flip-flops": worst["FF"]}
+    uses = {} if engine is None else engine.uses
+    lacks = [
+        f"{use.used:,.0f} of {use.available:,} {name}"
+        for name, use in uses.items()
+        if use.used > use.available * (1 + error.get(name, 0))
+    ]
+    if lacks:
+        raise UserError(
+            f"{text} does not fit {board}: it is predicted to need {', '.join(lacks)}",
+            hint=f"run: matloom fit {board}; it lists engines that fit, and --force builds others",
+        )
