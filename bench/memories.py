@@ -39,14 +39,14 @@ class Point:
 
     network: str
     config: str
-    bytes_a_cycle: int
+    bytes_per_cycle: int
     read_latency: int
 
     @property
     def memory(self) -> Memory:
         """The memory; writes are answered in a quarter of the read latency, as in the reference."""
         return Memory(
-            bytes_a_cycle=self.bytes_a_cycle,
+            bytes_per_cycle=self.bytes_per_cycle,
             read_latency=self.read_latency,
             write_latency=self.read_latency // 4,
         )
@@ -63,7 +63,7 @@ def points(config: str, *, quick: bool) -> list[Point]:
     if quick:
         rates, latencies = [rates[0], rates[-1]], (32, 128)
     return [
-        Point(network=network, config=config, bytes_a_cycle=rate, read_latency=latency)
+        Point(network=network, config=config, bytes_per_cycle=rate, read_latency=latency)
         for network in NETWORKS
         for rate in rates
         for latency in latencies
@@ -92,7 +92,7 @@ def measure(point: Point, graph: Graph, driver: Driver) -> list[dict[str, Any]]:
                 row = {
                     "network": point.network,
                     "config": point.config,
-                    "bytes_a_cycle": point.bytes_a_cycle,
+                    "bytes_per_cycle": point.bytes_per_cycle,
                     "read_latency": point.read_latency,
                     "call": call,
                     "cycles": report.cycles,

@@ -130,7 +130,7 @@ def measure(config: Config, seed: int) -> dict[str, Any]:
         "modes": list(config.mac_modes),
         "config": config.as_dict(),
         "config_digest": f"{config.digest:08x}",
-        "macs_a_cycle": {mode: config.macs_a_cycle(mode) for mode in config.mac_modes},
+        "macs_per_cycle": {mode: config.macs_per_cycle(mode) for mode in config.mac_modes},
         "latency_cycles": latency,
         "mapper": found["mapper"],
         "seed": seed,

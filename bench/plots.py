@@ -94,12 +94,12 @@ def _roofline(axes: Axes, report: Any) -> None:
         places.append(place[0])
     intensities = [min(places, default=1) / 2, peak / bus, max(places, default=1) * 2]
     roof = [min(peak, bus * intensity) for intensity in intensities]
-    axes.plot(intensities, roof, "k--", label=f"{peak} multipliers, {bus} bytes a cycle")
+    axes.plot(intensities, roof, "k--", label=f"{peak} multipliers, {bus} bytes per cycle")
     axes.set(
         xscale="log",
         yscale="log",
-        xlabel="multiply-accumulates a byte read or written",
-        ylabel="multiply-accumulates a cycle",
+        xlabel="multiply-accumulates per byte read or written",
+        ylabel="multiply-accumulates per cycle",
     )
 
 

@@ -144,7 +144,7 @@ def _arrays() -> str:
 
 
 def _designs() -> str:
-    """Return area for each multiply-accumulate a cycle, beside what others publish."""
+    """Return area for each multiply-accumulate per cycle, beside what others publish."""
     rows = []
     for preset in ("nano", "small"):
         found = _placed_reports()[f"ecp5-85k_{preset}"]
@@ -164,7 +164,7 @@ def _designs() -> str:
         rows,
         (
             Column("design", lambda row: row["design"]),
-            Column("a cycle", lambda row: row["macs"]),
+            Column("MACs per cycle", lambda row: row["macs"]),
             Column("tables", lambda row: f"{row['tables']:,} {row['kind']}"),
             Column("FF", lambda row: row.get("ff"), count),
             Column("tables each", lambda row: round(row["tables"] / row["macs"]), count),
@@ -184,7 +184,7 @@ def _boards() -> str:
     for board, found in _placed_reports().items():
         for name, network in found.get("networks", {}).items():
             rows += _board_network(f"{board}, {name}", network, found)
-    headings = ("ms at the bitstream's clock", "ms on the line", "frames a second")
+    headings = ("ms at the bitstream's clock", "ms on the line", "frames per second")
     return text_table(["board, network", "cycles", *headings], rows)
 
 
@@ -206,6 +206,10 @@ def _board_network(name: str, found: dict[str, Any], report: dict[str, Any]) -> 
     return rows
 
 
+def _macs_per_cycle(row: dict[str, Any]) -> str:
+    return ", ".join(map(str, row["macs_per_cycle"].values()))
+
+
 def _modes() -> str:
     counts = ("lut4", "ccu2c", "ff", "mult18x18d", "dp16kd")
     return table(
@@ -216,7 +220,7 @@ def _modes() -> str:
             *(Column(name.upper(), lambda row, name=name: row[name], count) for name in counts),
             Column("Fmax", lambda row: row["fmax_mhz"], megahertz),
             Column("latency, cycles", lambda row: row["latency_cycles"]),
-            Column("MACs a cycle", lambda row: ", ".join(map(str, row["macs_a_cycle"].values()))),
+            Column("MACs per cycle", _macs_per_cycle),
         ),
     )
 

@@ -143,7 +143,7 @@ def _error(row: dict[str, Any]) -> float:
 
 
 def _memories() -> str:
-    """Return cycles by bytes a cycle at two latencies, and the greatest error of a prediction."""
+    """Return cycles by bytes per cycle at two latencies, and the greatest error of a prediction."""
     kept = report("memories.json")["results"]
     groups: dict[tuple[str, ...], list[dict[str, Any]]] = {}
     for row in kept:
@@ -154,12 +154,12 @@ def _memories() -> str:
     }
 
     def cycles(rows: list[dict[str, Any]], point: tuple[int, int]) -> int | None:
-        found = {(row["bytes_a_cycle"], row["read_latency"]): row["cycles"] for row in rows}
+        found = {(row["bytes_per_cycle"], row["read_latency"]): row["cycles"] for row in rows}
         return found.get(point)
 
     def worst(rows: list[dict[str, Any]]) -> str:
         row = max(rows, key=lambda row: abs(_error(row)))
-        return f"{_error(row):+.1%} ({row['bytes_a_cycle']} B, {row['read_latency']})"
+        return f"{_error(row):+.1%} ({row['bytes_per_cycle']} B, {row['read_latency']})"
 
     shown = table(
         groups.items(),
@@ -273,7 +273,7 @@ def _shapes() -> str:
             _name_column("layer"),
             Column("map", lambda row: row["map"], lambda sizes: "x".join(map(str, sizes))),
             Column("cycles", lambda row: row["cycles"] or None, count),
-            Column("a cycle", _rate),
+            Column("per cycle", _rate),
             Column("streaming", _streaming, "{:.0%}".format),
             Column("waits most for", _longest_wait),
         ),

@@ -129,7 +129,7 @@ def _tiles() -> str:
                 (len(rows), f"{first} to {last}", count, steps, vectors, f"{steps * vectors:,}")
             )
             first, steps, count = last + 1, 0, 0
-    headings = ("tile", "output rows", "EXECs", "steps", "vectors a step", "vectors")
+    headings = ("tile", "output rows", "EXECs", "steps", "vectors per step", "vectors")
     return _table(headings, rows)
 
 

@@ -34,7 +34,7 @@ struct matloom_image {
   uint32_t element_bytes;
 };
 
-/* Turns an image of `depth` bytes a pixel (red, green and blue; 1 for grey) into an input. */
+/* Turns an image of `depth` bytes per pixel (red, green and blue; 1 for grey) into an input. */
 void matloom_image(void* output, const uint8_t* image, uint32_t depth,
                    const struct matloom_image* how);
 

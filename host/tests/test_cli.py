@@ -129,16 +129,16 @@ def test_wrongly_named_inputs_are_refused_before_the_simulator_is_built(
 
 def test_memory(tmp_path, monkeypatch, capsys):
     kept, slow = tmp_path / "digits.mloom", tmp_path / "slow.json"
-    slow.write_text(Memory(bytes_a_cycle=1, read_latency=90).to_json())
+    slow.write_text(Memory(bytes_per_cycle=1, read_latency=90).to_json())
     command = ("compile", str(NETWORK), "--config", "nano", "--check", "none", "-o", str(kept))
     assert run_main(monkeypatch, *command, "--memory", str(slow)) == 0
     program = Program.load(kept)
-    assert program.memory == Memory(bytes_a_cycle=1, read_latency=90)
+    assert program.memory == Memory(bytes_per_cycle=1, read_latency=90)
     assert (
         program.predicted_cycles > runtime.compile(NETWORK, "nano", check="none").predicted_cycles
     )
     assert run_main(monkeypatch, "explain", str(kept)) == 0
-    assert "predicted for memory 1 bytes a cycle, latencies 90 and 8" in capsys.readouterr().out
+    assert "predicted for memory 1 bytes per cycle, latencies 90 and 8" in capsys.readouterr().out
     assert run_main(monkeypatch, "explain", str(kept), "--memory", "reference") == 2
     assert "--memory must go with a network, not the program" in capsys.readouterr().err
     assert run_main(monkeypatch, *command, "--memory", "tape") == 2

@@ -50,9 +50,9 @@ def test_another_memory_than_predicted_is_named(program):
     same = make_report(program, "rtl", [], ran_on=REFERENCE_MEMORY)
     assert (same.memory, same.ran_on) == ("reference", "reference")
     assert not any("memory" in line for line in same.lines())
-    other = make_report(program, "rtl", [], ran_on=Memory(bytes_a_cycle=2, read_latency=50))
+    other = make_report(program, "rtl", [], ran_on=Memory(bytes_per_cycle=2, read_latency=50))
     assert other.lines()[-1] == (
-        "  predicted for memory reference, ran on 2 bytes a cycle, latencies 50 and 8, 16 bursts"
+        "  predicted for memory reference, ran on 2 bytes per cycle, latencies 50 and 8, 16 bursts"
     )
 
 

@@ -285,7 +285,7 @@ class Config:
         )
         self._require(
             "spad_bytes",
-            f"at least 16 lines of {self.line_bytes} bytes a bank",
+            f"at least 16 lines of {self.line_bytes} bytes per bank",
             self.bank_bytes >= 16 * self.line_bytes,
         )
         self._require("spad_bytes", "at most 16 MiB", self.spad_bytes <= 2**24)
@@ -539,7 +539,7 @@ class Config:
         """Floating-point modes that the engine supports, in the order of their numbers."""
         return tuple(mode for mode in FLOAT_MODES if mode in self.mac_modes)
 
-    def macs_a_cycle(self, mode: str) -> int:
+    def macs_per_cycle(self, mode: str) -> int:
         """Return the multiply-accumulates per cycle of a full array in a mode.
 
         Layers without products, or with several modes, count as i8xi8.

@@ -37,7 +37,7 @@ class Memory:
 
     Members
     -------
-    bytes_a_cycle:
+    bytes_per_cycle:
         Bytes per cycle in each direction, 1/256 to 32: an integer, a fraction, or a text such as
         ``"8/3"``. A narrower bus limits it further.
     read_latency:
@@ -57,7 +57,7 @@ class Memory:
         A value breaks its rule.
     """
 
-    bytes_a_cycle: Fraction | int | str = Fraction(_WIDEST)
+    bytes_per_cycle: Fraction | int | str = Fraction(_WIDEST)
     read_latency: int = 32
     write_latency: int = 8
     outstanding: int = 16
@@ -65,7 +65,7 @@ class Memory:
     row_miss_cycles: int = 0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "bytes_a_cycle", _fraction(self.bytes_a_cycle))
+        object.__setattr__(self, "bytes_per_cycle", _fraction(self.bytes_per_cycle))
         for name, low, high in (
             ("read_latency", 1, _SLOWEST),
             ("write_latency", 1, _SLOWEST),
@@ -93,8 +93,8 @@ class Memory:
     @property
     def rate(self) -> Fraction:
         """Bytes per cycle, as a fraction."""
-        assert isinstance(self.bytes_a_cycle, Fraction)
-        return self.bytes_a_cycle
+        assert isinstance(self.bytes_per_cycle, Fraction)
+        return self.bytes_per_cycle
 
     @property
     def name(self) -> str:
@@ -104,7 +104,7 @@ class Memory:
                 return name
         rows = f", {self.row_miss_cycles} for another row of {self.row_bytes} bytes"
         return (
-            f"{self.rate} bytes a cycle, latencies {self.read_latency} and {self.write_latency}, "
+            f"{self.rate} bytes per cycle, latencies {self.read_latency} and {self.write_latency}, "
             f"{self.outstanding} bursts" + (rows if self.row_miss_cycles else "")
         )
 
@@ -116,7 +116,7 @@ class Memory:
         """Return the fields as a dictionary of JSON types."""
         rate = self.rate
         shown = int(rate) if rate.denominator == 1 else str(rate)
-        return {**dataclasses.asdict(self), "bytes_a_cycle": shown}
+        return {**dataclasses.asdict(self), "bytes_per_cycle": shown}
 
     def to_json(self) -> str:
         """Return the memory as a JSON text that `from_json` reads."""
@@ -147,13 +147,13 @@ def _fraction(value: Any) -> Fraction:
         rate = value if isinstance(value, Fraction) else Fraction(str(value))
     except (ValueError, TypeError, ZeroDivisionError):
         raise InvalidMemoryError(
-            f"bytes_a_cycle must be a number or a fraction such as '8/3', not {value!r}"
+            f"bytes_per_cycle must be a number or a fraction such as '8/3', not {value!r}"
         ) from None
     if not Fraction(1, _FINEST) <= rate <= _WIDEST:
-        raise InvalidMemoryError(f"bytes_a_cycle must be 1/{_FINEST} to {_WIDEST}, not {rate}")
+        raise InvalidMemoryError(f"bytes_per_cycle must be 1/{_FINEST} to {_WIDEST}, not {rate}")
     if rate.denominator > _FINEST:
         raise InvalidMemoryError(
-            f"bytes_a_cycle must have a denominator of at most {_FINEST}, not {rate}"
+            f"bytes_per_cycle must have a denominator of at most {_FINEST}, not {rate}"
         )
     return rate
 
@@ -170,22 +170,23 @@ MEMORIES = {
     # of 512 columns, precharge and activation of 2 cycles each; 8 cycles for controller and pads.
     # (Winbond W9825G6KH, data sheet: tRP and tRCD 15 ns, 512 columns of 16 bits.)
     "sdram-16": Memory(
-        bytes_a_cycle=2, read_latency=11, write_latency=6, row_bytes=1024, row_miss_cycles=4
+        bytes_per_cycle=2, read_latency=11, write_latency=6, row_bytes=1024, row_miss_cycles=4
     ),
     # The SDRAM of a ULX3S-25F with our controller (docs/sdram.md): 16 bits, less in refreshes of 12
     # cycles in each 650; 10 cycles, CAS latency 2, the 2 columns of a beat and 2 registers in the
     # pins; a write begins when all 16 beats of its burst have come. Rows are opened ahead.
-    "ulx3s-sdram": Memory(bytes_a_cycle=Fraction(53, 27), read_latency=16, write_latency=42),
+    "ulx3s-sdram": Memory(bytes_per_cycle=Fraction(53, 27), read_latency=16, write_latency=42),
     # The SDRAM of a ULX3S-85F, at twice the engine's clock, on a bus of 64 bits with bursts of 32
-    # beats:
-    # 32 bits a cycle less 12 of each 553; CAS latency 2 in cycles of the engine, 2 cycles a beat, 5
-    # registers in the pins, and a register each way between engine and controller.
-    "ulx3s-sdram-64": Memory(bytes_a_cycle=Fraction(90, 23), read_latency=21, write_latency=76),
+    # beats: 32 bits per cycle less 12 of each 553; CAS latency 2 in cycles of the engine, 2 cycles
+    # per beat, 5 registers in the pins, and a register each way between engine and controller.
+    "ulx3s-sdram-64": Memory(bytes_per_cycle=Fraction(90, 23), read_latency=21, write_latency=76),
     # The SDRAM of a Tang Nano 20K: 32 bits less 12 cycles of each 843, one column per beat.
-    "tang-nano-sdram": Memory(bytes_a_cycle=Fraction(71, 18), read_latency=15, write_latency=26),
+    "tang-nano-sdram": Memory(bytes_per_cycle=Fraction(71, 18), read_latency=15, write_latency=26),
     # The SDRAM of a Colorlight 5A-75B: 32 bits less 13 cycles of each 1171, and the unit that
     # replaces byte masks (matloom_rtl.sdram.merge): 4 cycles for reads, 5 for writes.
-    "colorlight-sdram": Memory(bytes_a_cycle=Fraction(178, 45), read_latency=19, write_latency=31),
+    "colorlight-sdram": Memory(
+        bytes_per_cycle=Fraction(178, 45), read_latency=19, write_latency=31
+    ),
     # Block RAM of a board without other memory (docs/boards.md, How it is made): the next burst of
     # writes waits two cycles for the response of the last, reads follow one another at once.
     "board-block": Memory(read_latency=7, write_latency=1, outstanding=2),

@@ -368,8 +368,8 @@ SECTIONS = (
         least=1,
         most=1,
         fields=(
-            _u32("bytes_numerator", "of the bytes a cycle", 1, 1 << 13),
-            _u32("bytes_denominator", "of the bytes a cycle", 1, 1 << 8),
+            _u32("bytes_numerator", "of the bytes per cycle", 1, 1 << 13),
+            _u32("bytes_denominator", "of the bytes per cycle", 1, 1 << 8),
             _u32("read_latency", "cycles from an address to its first beat", 1, 1 << 12),
             _u32("write_latency", "cycles from a last beat to its response", 1, 1 << 12),
             _u32("outstanding", "bursts on their way, each direction", 1, 64),
@@ -505,7 +505,7 @@ ATTRIBUTES = (
     Attribute(
         key=7,
         name="depth_multiplier",
-        doc="outputs a channel",
+        doc="outputs per channel",
         kinds=_NUMBER,
         low=1,
         high=_REACH,

@@ -42,7 +42,7 @@ def sdram_memory(
     burst = burst_beats * columns
     pins = Fraction(gear * part.data_bits, 8) * (1 - Fraction(_REFRESH, timing.refresh_due))
     return Memory(
-        bytes_a_cycle=pins.limit_denominator(_FINEST),
+        bytes_per_cycle=pins.limit_denominator(_FINEST),
         read_latency=10 + first + before[0],
         write_latency=10 + burst + before[1],
     )

@@ -62,7 +62,7 @@ class Winner:
         """Sentence for people about the gain."""
         how = "counted by the simulated chip" if self.counted else "predicted"
         return (
-            f"tuned: {self.before[1]:,} to {self.after[1]:,} cycles a call, first call "
+            f"tuned: {self.before[1]:,} to {self.after[1]:,} cycles per call, first call "
             f"{self.before[0]:,} to {self.after[0]:,}, {how} (matloom tune)"
         )
 

@@ -202,7 +202,7 @@ class Link:
         heard = "no answer" if silent else "no valid answer"
         return DeviceTimeoutError(
             f"{heard} from {self.stream.name} to {kind.name} in {attempts} attempts at "
-            f"{self.stream.baud} bits a second",
+            f"{self.stream.baud} bits per second",
             hint="check port, rate and power, and reset the board (docs/boards.md, When it fails)",
         )
 

@@ -79,7 +79,7 @@ class SerialStream:
                 hint="on Linux, join its group: sudo usermod -aG dialout $USER, then log in again",
             )
         return DeviceError(
-            f"port {self.name} cannot be opened at {self.baud} bits a second: {error}",
+            f"port {self.name} cannot be opened at {self.baud} bits per second: {error}",
             hint="ls /dev/tty* lists the ports; is the board plugged in?",
         )
 

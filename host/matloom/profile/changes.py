@@ -82,10 +82,10 @@ def _memory_changes(memory: Memory, config: Config) -> Iterator[Change]:
     if memory.rate < config.bus_bytes:
         rate = min(2 * memory.rate, memory.rate + config.bus_bytes)
         yield Change(
-            title=f"Memory of {float(rate):.3g} bytes a cycle, not {float(memory.rate):.3g}",
+            title=f"Memory of {float(rate):.3g} bytes per cycle, not {float(memory.rate):.3g}",
             needs="memory",
             causes=(*_BUS, "command"),
-            memory=replace(memory, bytes_a_cycle=rate),
+            memory=replace(memory, bytes_per_cycle=rate),
             timing_only=True,
         )
 

@@ -76,7 +76,7 @@ def _offsets(timelines: Sequence[Timeline]) -> Iterator[tuple[int, Timeline]]:
 
 
 def activity(profile: Profile) -> Markup:
-    """Return operators, busy shares of the units, and bytes a cycle on the bus, over time."""
+    """Return operators, busy shares of the units, and bytes per cycle on the bus, over time."""
     clock, top = _clock(profile), 26
     parts = list(_operators(profile, clock))
     busy = _busy(profile.timelines, clock)

@@ -12,7 +12,7 @@ from matloom.profile.profile import Profile
 #: Columns of the CSV file before those of the causes.
 _COLUMNS = (
     *("number", "name", "operator", "where", "mode", "macs", "cycles", "predicted_cycles"),
-    *("macs_a_cycle", "utilisation", "bytes_read", "bytes_written"),
+    *("macs_per_cycle", "utilisation", "bytes_read", "bytes_written"),
 )
 
 
@@ -28,7 +28,7 @@ def to_csv(profile: Profile) -> str:
     writer.writerow([*_COLUMNS, *(f"cycles_{cause.name}" for cause in CAUSES)])
     for each in profile.operators:
         figures = {
-            "macs_a_cycle": f"{each.rate:.2f}",
+            "macs_per_cycle": f"{each.rate:.2f}",
             "utilisation": f"{each.utilisation:.4f}",
             "name": _cell(each.name),
         }

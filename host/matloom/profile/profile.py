@@ -58,7 +58,7 @@ class OperatorProfile:
 
     @property
     def rate(self) -> float:
-        """Multiply-accumulates a cycle."""
+        """Multiply-accumulates per cycle."""
         return self.macs / self.cycles if self.cycles else 0.0
 
     @property

@@ -22,7 +22,7 @@ def roofline(profile: Profile) -> Markup:
         if each.macs and each.cycles
     ]
     modes = {mode for each in profile.operators for mode in each.mode.split(", ") if mode in MODES}
-    peak = max(config.macs_a_cycle(mode) for mode in modes or {"i8xi8"})
+    peak = max(config.macs_per_cycle(mode) for mode in modes or {"i8xi8"})
     bus = min(config.bus_bytes, float(profile.program.memory.rate))
     xs = [x for x, _, _ in points] or [1.0]
     ys = [y for _, y, _ in points] or [1.0]
@@ -83,9 +83,9 @@ class _Log:
             yield text(_SIDE - 6, self.y(value) + 4, f"{value:g}", "end")
             value *= 10
         middle = (_SIDE + WIDTH - RIGHT) / 2
-        yield text(middle, _ROOF + 40, "multiply-accumulates a byte on the bus", "middle", "ink")
+        yield text(middle, _ROOF + 40, "multiply-accumulates per byte on the bus", "middle", "ink")
         turn = f"rotate(-90 14 {_ROOF / 2:g})"
-        label = "multiply-accumulates a cycle"
+        label = "multiply-accumulates per cycle"
         yield tag(
             "text", label, x=14, y=f"{_ROOF / 2:g}", text_anchor="middle", transform=turn,
             class_="ink",
@@ -102,6 +102,6 @@ def _point(scale: _Log, x: float, y: float, operator: OperatorProfile, most_cycl
         r=f"{radius:.1f}",
         class_="c1 point",
         tabindex=0,
-        data_tip=f"{operator_tip(operator)}\n{share}\n{x:,.1f} multiply-accumulates a byte",
+        data_tip=f"{operator_tip(operator)}\n{share}\n{x:,.1f} multiply-accumulates per byte",
         aria_label=f"{operator.number} {operator.operator}: {share}",
     )

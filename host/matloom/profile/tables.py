@@ -88,7 +88,7 @@ def operator_table(profile: Profile) -> Markup:
         Column(title="what they go to"),
         Column(title="share", numeric=True, wide=True),
         Column(title="MACs", numeric=True, wide=True),
-        Column(title="a cycle", numeric=True, wide=True, hint="multiply-accumulates a cycle"),
+        Column(title="per cycle", numeric=True, wide=True, hint="multiply-accumulates per cycle"),
         Column(title="of the array", numeric=True, wide=True),
         Column(title="bytes", numeric=True, wide=True, hint="moved over the bus, both ways"),
         Column(title="where", wide=True),

@@ -169,8 +169,8 @@ def _counters(program: Program, timeline: Timeline, offset: int) -> Iterator[_Ev
             if span.unit is not unit or not size:
                 continue
             rate = round(size / max(1, span.end - span.start), 2)
-            yield _counter(name, offset + span.start, "bytes a cycle", rate)
-            yield _counter(name, offset + max(span.end, span.start + 1), "bytes a cycle", 0)
+            yield _counter(name, offset + span.start, "bytes per cycle", rate)
+            yield _counter(name, offset + max(span.end, span.start + 1), "bytes per cycle", 0)
     for time, size in occupied_bytes(timeline, program.config):
         yield _counter("scratchpad in use", offset + time, "bytes", size)
 

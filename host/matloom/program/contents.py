@@ -142,7 +142,7 @@ class Contents:
         Operators without products have no mode and count as ``i8xi8``.
         """
         modes = [mode for mode in layer.mode.split(", ") if mode in MODES] or ["i8xi8"]
-        return layer.macs / max(self.config.macs_a_cycle(mode) for mode in modes)
+        return layer.macs / max(self.config.macs_per_cycle(mode) for mode in modes)
 
     @property
     def predicted_cycles(self) -> int:

@@ -164,7 +164,7 @@ class _Reader:
             rate = Fraction(row["bytes_numerator"], row["bytes_denominator"])
             names = ("read_latency", "write_latency", "outstanding", "row_bytes", "row_miss_cycles")
             try:
-                return Memory(bytes_a_cycle=rate, **{name: row[name] for name in names})
+                return Memory(bytes_per_cycle=rate, **{name: row[name] for name in names})
             except ValueError as error:
                 raise ProgramError(f"a program's memory must be valid: {error}") from None
         return REFERENCE_MEMORY

@@ -159,7 +159,7 @@ class QuantisationReport:
         ratio = self.bytes_after / self.bytes_before
         lines.append(f"{self.bytes_after:,} bytes, {ratio:.0%} of the float file")
         if self.cycles is not None:
-            lines.append(f"{self.cycles:,} cycles a call predicted for {self.config}")
+            lines.append(f"{self.cycles:,} cycles per call predicted for {self.config}")
         return lines
 
     def __str__(self) -> str:

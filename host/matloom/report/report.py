@@ -101,7 +101,7 @@ class Report:
             f"{self.network} on {self.device}: {self.cycles:,} cycles ({self.cycles_source}), "
             f"utilisation {self.utilisation:.3f}{', weights resident' if self.resident else ''}"
         )
-        rate = "MACs a\ncycle"
+        rate = "MACs per\ncycle"
         table = layer_table(
             title,
             ("layer", "operator", "where"),

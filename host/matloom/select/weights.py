@@ -116,7 +116,7 @@ def parameter_blocks(
     *,
     accumulators: int = 1,
 ) -> np.ndarray:
-    """Return the parameter blocks of POST: uint8 (output blocks, 9 or 4 bytes a column).
+    """Return the parameter blocks of POST: uint8 (output blocks, 9 or 4 bytes per column).
 
     A block holds the biases of its channels as int32, then, if scales are per channel, multipliers
     as int32 and shifts as int8. `accumulators` is 2 if output blocks are pairs; each pair then has

@@ -74,7 +74,7 @@ class Workload:
         if self.product is not None:
             rows, inner, columns = self.product
             work = rows * _round_up(inner, config.rows) * _round_up(columns, config.columns)
-        return round(work / (config.macs_a_cycle(self.mode) * self.target))
+        return round(work / (config.macs_per_cycle(self.mode) * self.target))
 
     def config(self, config: Config) -> Config:
         """Return the configuration to measure, with the mode added if necessary."""

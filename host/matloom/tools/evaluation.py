@@ -121,7 +121,7 @@ class Evaluation:
         lines = [
             f"{self.metric} {self.value:.4g}{within}",
             f"{self.samples:,} samples on {self.device} in {self.seconds:.1f} s",
-            f"{self.cycles:,} cycles a sample{first} ({how})",
+            f"{self.cycles:,} cycles per sample{first} ({how})",
         ]
         if self.computed_by == "kernels":
             lines.append(f"outputs are those of the operators' kernels; {self.equality}")

@@ -15,7 +15,7 @@ from matloom.program.instruction_table import unpack_all
 from matloom.program.verdict import sentence
 from matloom.terminal.tables import count_text, layer_table, macs_cell
 
-_RATE = "MACs a\ncycle"
+_RATE = "MACs per\ncycle"
 
 #: Layers that can treat rows of a one-channel input as channels.
 _CONVOLUTIONS = ("CONV_2D", "DEPTHWISE_CONV_2D")

@@ -49,7 +49,7 @@ RULES = [
     ({"mac_modes": ("i8xi4",)}, "mac_modes must name i8xi8, not"),
     ({"spad_banks": 0}, "spad_banks must be 1 to 16, not 0"),
     ({"spad_bytes": 100000}, "spad_bytes must be a power of two times spad_banks"),
-    ({"spad_bytes": 5 * 512}, "spad_bytes must be at least 16 lines of 64 bytes a bank"),
+    ({"spad_bytes": 5 * 512}, "spad_bytes must be at least 16 lines of 64 bytes per bank"),
     ({"spad_bytes": 2**25, "spad_banks": 1}, "spad_bytes must be at most 16 MiB"),
     ({"acc_bytes": 1000}, "acc_bytes must be a power of two times 4"),
     ({"acc_bytes": 512}, "acc_bytes must be 16 to 32768 entries"),
@@ -197,13 +197,13 @@ def test_changes_that_are_none(text, sentence):
         load_config(text)
 
 
-def test_macs_a_cycle_are_those_of_the_array():
+def test_macs_per_cycle_are_those_of_the_array():
     """A cell makes two narrow products; a 16-bit value takes two rows, a float `float_rows`."""
     modes = ("i8xi8", "i8xi4", "i4xi4", "i16xi8")
     config = dataclasses.replace(PRESETS["small"], mac_modes=modes)
-    assert [config.macs_a_cycle(mode) for mode in modes] == [64, 128, 128, 32]
+    assert [config.macs_per_cycle(mode) for mode in modes] == [64, 128, 128, 32]
     config = dataclasses.replace(config, weight_rows=2, mac_modes=("i8xi8", "bf16"))
-    assert config.macs_a_cycle("bf16") == 32
+    assert config.macs_per_cycle("bf16") == 32
 
 
 @pytest.mark.parametrize("text", ["[" * 100_000, '{"rows":' * 50_000])

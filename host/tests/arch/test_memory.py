@@ -14,14 +14,14 @@ from matloom.arch.memory import (
 )
 
 RULES = [
-    ({"bytes_a_cycle": 0}, "bytes_a_cycle must be 1/256 to 32, not 0"),
-    ({"bytes_a_cycle": 33}, "bytes_a_cycle must be 1/256 to 32, not 33"),
-    ({"bytes_a_cycle": "1/257"}, "bytes_a_cycle must be 1/256 to 32, not 1/257"),
-    ({"bytes_a_cycle": "256/257"}, "must have a denominator of at most 256, not 256/257"),
-    ({"bytes_a_cycle": "1/0"}, "must be a number or a fraction such as '8/3', not '1/0'"),
-    ({"bytes_a_cycle": "fast"}, "must be a number or a fraction such as '8/3', not 'fast'"),
-    ({"bytes_a_cycle": True}, "must be a number or a fraction such as '8/3', not True"),
-    ({"bytes_a_cycle": None}, "must be a number or a fraction such as '8/3', not None"),
+    ({"bytes_per_cycle": 0}, "bytes_per_cycle must be 1/256 to 32, not 0"),
+    ({"bytes_per_cycle": 33}, "bytes_per_cycle must be 1/256 to 32, not 33"),
+    ({"bytes_per_cycle": "1/257"}, "bytes_per_cycle must be 1/256 to 32, not 1/257"),
+    ({"bytes_per_cycle": "256/257"}, "must have a denominator of at most 256, not 256/257"),
+    ({"bytes_per_cycle": "1/0"}, "must be a number or a fraction such as '8/3', not '1/0'"),
+    ({"bytes_per_cycle": "fast"}, "must be a number or a fraction such as '8/3', not 'fast'"),
+    ({"bytes_per_cycle": True}, "must be a number or a fraction such as '8/3', not True"),
+    ({"bytes_per_cycle": None}, "must be a number or a fraction such as '8/3', not None"),
     ({"read_latency": 0}, "read_latency must be 1 to 4096, not 0"),
     ({"read_latency": 4097}, "read_latency must be 1 to 4096, not 4097"),
     ({"read_latency": 8.0}, "read_latency must be an integer, not 8.0"),
@@ -44,7 +44,7 @@ def test_rules(values, sentence):
 
 @pytest.mark.parametrize("given", [2.5, "2.5", "5/2", Fraction(5, 2)])
 def test_a_rate_is_exact_however_it_is_given(given):
-    memory = Memory(bytes_a_cycle=given)
+    memory = Memory(bytes_per_cycle=given)
     assert memory.rate == Fraction(5, 2)
     assert Memory.from_json(memory.to_json()) == memory
 
@@ -73,7 +73,7 @@ def test_only_the_reference_library_is_used():
     [
         ("{", "a memory must be JSON: "),
         ("[]", r"a memory must be a JSON object, not \[\]"),
-        ('{"speed": 1}', "a field of a memory must be one of bytes_a_cycle, .*, not 'speed'"),
+        ('{"speed": 1}', "a field of a memory must be one of bytes_per_cycle, .*, not 'speed'"),
         ('{"outstanding": 0}', "outstanding must be 1 to 64, not 0"),
     ],
 )
@@ -100,7 +100,7 @@ def test_invalid_memories(tmp_path):
     [(8, 8, 1), (32, 4, 1), (1, 8, 8), ("8/3", 8, 3), (6, 8, "4/3")],
 )
 def test_a_beat_takes_as_long_as_its_bytes_or_a_cycle(rate, bus_bytes, cycles):
-    assert Memory(bytes_a_cycle=rate).beat_cycles(bus_bytes) == Fraction(cycles)
+    assert Memory(bytes_per_cycle=rate).beat_cycles(bus_bytes) == Fraction(cycles)
 
 
 def test_a_missing_file_is_said_to_be_missing():

@@ -107,7 +107,7 @@ def test_write_latency_delays_the_last_response(pair):
 @pytest.mark.parametrize("part", ["1/2", "1/3", "3/4", "5/7"])
 def test_bandwidth_limits_reads_and_writes(pair, part):
     bus, reference = pair.config.bus_bytes, cycles(pair)
-    longer = cycles(pair, Memory(bytes_a_cycle=Fraction(part) * bus)) - reference
+    longer = cycles(pair, Memory(bytes_per_cycle=Fraction(part) * bus)) - reference
     # What was read is written then, and commands are read before.
     wanted = 2 * 8 * ROW_BYTES / bus * (1 / Fraction(part) - 1)
     assert wanted - 4 <= longer <= wanted + 40

@@ -108,7 +108,7 @@ def test_no_permission(serial, monkeypatch):
 
 def test_no_serial_port(serial, tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(DeviceError, match="cannot be opened at 3000000 bits a second"):
+    with pytest.raises(DeviceError, match="cannot be opened at 3000000 bits per second"):
         SerialStream(str(tmp_path / "file"))
 
 

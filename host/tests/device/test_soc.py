@@ -87,7 +87,7 @@ def test_arithmetic(lines):
 
 def test_cycles_of_memory(lines, cpu):
     lines_read, words_read, words_written = (cycles / 64 for cycles in lines["cycles"])
-    # 32 cycles of latency and a beat of 4 bytes a cycle; hits; 8 cycles to a write's response.
+    # 32 cycles of latency and a beat of 4 bytes per cycle; hits; 8 cycles to a write's response.
     if cpu == "default":
         assert 32 + 8 < lines_read < 32 + 8 + 16
         assert words_read < 8

@@ -12,12 +12,12 @@ from matloom.device.rtl import MemoryTiming
 pytestmark = pytest.mark.parametrize("pair", ["nano"], indirect=True)
 
 MEMORIES = [
-    Memory(bytes_a_cycle=rate, read_latency=latency, write_latency=latency // 4)
+    Memory(bytes_per_cycle=rate, read_latency=latency, write_latency=latency // 4)
     for rate in (4, 2, 1)
     for latency in (16, 32, 128)
 ]
 PAGED = Memory(
-    bytes_a_cycle="8/3", read_latency=20, write_latency=9, row_bytes=1024, row_miss_cycles=30
+    bytes_per_cycle="8/3", read_latency=20, write_latency=9, row_bytes=1024, row_miss_cycles=30
 )
 
 

@@ -66,7 +66,7 @@ def test_round_trip_of_attributes():
 
 def test_round_trip_of_a_memory(program):
     assert program.memory == REFERENCE_MEMORY
-    paged = Memory(bytes_a_cycle="8/3", read_latency=9, row_bytes=512, row_miss_cycles=7)
+    paged = Memory(bytes_per_cycle="8/3", read_latency=9, row_bytes=512, row_miss_cycles=7)
     other = replace(program, memory=paged)
     found = Program.from_bytes(other.to_bytes())
     assert found == other

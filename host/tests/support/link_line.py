@@ -9,7 +9,7 @@ from support.noisy_line import Noise
 
 __all__ = ["NOISES", "Device", "Line", "Target", "campaign"]
 
-#: Bits a second.
+#: Bits per second.
 _BAUD = 1_000_000
 
 #: Lines, by name: the probabilities of `Noise`.

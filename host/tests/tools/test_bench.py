@@ -194,7 +194,7 @@ def test_counters_of_a_chip_sum_to_its_cycles():
     assert counters["exec_stream"] + sum(report.stalls.values()) == report.cycles
     for name in ("load_busy", "post_busy", "store_busy", "read_beats", "write_beats"):
         assert 0 < counters[name] < report.cycles
-    # 8 x 8 bytes in, 10 bytes out, four bytes a beat.
+    # 8 x 8 bytes in, 10 bytes out, four bytes per beat.
     assert counters["read_beats"] > 16
     assert counters["write_beats"] == 3
     assert counters["write_bursts"] == 1
@@ -247,8 +247,8 @@ def test_the_area_of_modes_is_of_present_configurations():
     for item in results:
         config = Config.from_json(json.dumps(item["config"]))
         assert config == configs[tuple(item["modes"])]
-        cycles = {mode: config.macs_a_cycle(mode) for mode in config.mac_modes}
-        assert item["macs_a_cycle"] == cycles
+        cycles = {mode: config.macs_per_cycle(mode) for mode in config.mac_modes}
+        assert item["macs_per_cycle"] == cycles
         cells = config.rows * config.columns
         floats = config.float_rows * config.columns if config.has_float else 0
         assert cells <= item["mult18x18d"] <= cells + floats

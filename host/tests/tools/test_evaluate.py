@@ -83,7 +83,7 @@ def test_the_chip_is_counted(program, integers, held_out):
     assert made.cycles_source == "counters"
     text = str(made)
     assert "3 samples on rtl" in text
-    assert f"{made.cycles:,} cycles a sample" in text
+    assert f"{made.cycles:,} cycles per sample" in text
     assert "(counted)" in text
 
 
@@ -222,7 +222,7 @@ def test_the_command_line(files, source, labels, program, integers, held_out):
     assert kept["cycles_source"] == "predicted"
     text = " ".join(done.output.split())
     assert f"top1 {wanted.value:.4g} (95 % interval {wanted.low:.4g} to {wanted.high:.4g}," in text
-    assert "cycles a sample" in text
+    assert "cycles per sample" in text
     assert "(predicted, not counted)" in text
     assert "outputs are those of the operators' kernels" in text
 

@@ -33,7 +33,7 @@ def line_for(link: LinkSettings, cpu: str) -> LinkSettings:
             return line
     raise ValueError(
         f"the line of {link.board} must have {shortest} cycles of its clock for a bit with "
-        f"processor {cpu}, and has {link.divisor} at {link.baud} bits a second"
+        f"processor {cpu}, and has {link.divisor} at {link.baud} bits per second"
     )
 
 

@@ -230,7 +230,7 @@ def random_window(generator):
 def test_values_and_one_vector_a_cycle():
     vectors, cycles = run([PLAIN, PLAIN])
     assert vectors == expected_vectors(PLAIN) * 2
-    # The second command follows without a gap: one vector a cycle throughout.
+    # The second command follows without a gap: one vector per cycle throughout.
     assert [after - before for before, after in itertools.pairwise(cycles)] == [1] * (
         len(cycles) - 1
     )

@@ -278,7 +278,7 @@ def test_the_memory_of_the_compiler_is_that_of_the_board(name, memory):
     assert found.rate == pytest.approx(bytes_, rel=0.002)
     worked_out = board_memory(board)
     assert worked_out.rate == pytest.approx(found.rate, rel=0.003)
-    assert replace(worked_out, bytes_a_cycle=found.rate) == found
+    assert replace(worked_out, bytes_per_cycle=found.rate) == found
 
 
 @pytest.mark.parametrize(

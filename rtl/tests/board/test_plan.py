@@ -16,7 +16,7 @@ LEAST = "nano+windows=0+maximum=0+counters=0+timestamps=0"
 #: Cells at the pins of an SDRAM of 16 bits: clock, 22 outputs of which four are low where asserted.
 CELLS = {"ODDRX1F": 1, "OB": 23, "BB": 16, "IFS1P3DX": 16, "OFS1P3DX": 34, "OFS1P3BX": 20}
 
-#: The same with two words a cycle: the registers that say whether a pin drives have one.
+#: The same with two words per cycle: the registers that say whether a pin drives have one.
 DOUBLE_CELLS = {"ODDRX1F": 39, "OB": 23, "BB": 16, "IDDRX1F": 16, "OFS1P3BX": 16, "OFS1P3DX": 0}
 
 #: Those of 32 bits on a device of Gowin, whose registers are in the logic.

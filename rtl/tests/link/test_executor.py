@@ -299,7 +299,7 @@ def test_a_silent_bus_is_given_up(monkeypatch):
 
 
 def test_cycles_of_a_block():
-    """A byte takes a cycle and a word its access: less than the line's 180 cycles a byte."""
+    """A byte takes a cycle and a word its access: less than the line's 180 cycles per byte."""
     costs = []
 
     async def scenario(ctx, bench):

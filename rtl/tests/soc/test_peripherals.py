@@ -63,7 +63,7 @@ def test_timer():
 
     async def processor(ctx):
         first = await bench.read(ctx, "COUNT_LOW")
-        # Two cycles a word.
+        # Two cycles per word.
         assert await bench.read(ctx, "COUNT_LOW") == first + 2
         await bench.write(ctx, "COMPARE_HIGH", 0)
         await bench.write(ctx, "COMPARE_LOW", 40)

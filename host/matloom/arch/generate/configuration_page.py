@@ -105,7 +105,7 @@ def configuration_page() -> str:
         (f"`{mode.name}`", mode.activation, mode.weight, mode.sums, _elements(mode))
         for mode in MODES.values()
     ]
-    parts.append(table(("mode", "activations", "weights", "sums", "elements a cycle"), rows))
+    parts.append(table(("mode", "activations", "weights", "sums", "elements per cycle"), rows))
     parts.append("## Digests of the presets\n")
     digests = [(f"`{name}`", f"`{preset.digest:08x}`") for name, preset in PRESETS.items()]
     parts.append(table(("preset", "digest"), digests))

@@ -1,9 +1,9 @@
 """Prologue of a matrix product: computes a growing square of outputs while both operands arrive.
 
-The bus brings a fixed number of bytes a cycle, but the work that they allow grows as the product of
-both operands. So the reduction is loaded panel by panel, and the first panel starts with a few rows
-and output blocks, then doubles one or the other. Rows are in groups whose accumulators alternate
-between the halves, so that POST of a group overlaps with the arithmetic of the next.
+The bus brings a fixed number of bytes per cycle, but the work that they allow grows as the product
+of both operands. So the reduction is loaded panel by panel, and the first panel starts with a few
+rows and output blocks, then doubles one or the other. Rows are in groups whose accumulators
+alternate between the halves, so that POST of a group overlaps with the arithmetic of the next.
 """
 
 import itertools

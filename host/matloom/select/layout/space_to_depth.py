@@ -1,6 +1,6 @@
 """The space-to-depth (2x2) layout, and the polyphase stride-2 window over it (decision 0002).
 
-Depthwise layers with stride 2 process four positions a cycle if their input has this layout.
+Depthwise layers with stride 2 process four positions per cycle if their input has this layout.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -131,7 +131,7 @@ class SpaceToDepth(OnChipLayout):
 
 @dataclass(frozen=True, kw_only=True)
 class PolyphaseWindow(SingleSums):
-    """Window of 3x3 over blocks: two positions a step, from the first position on.
+    """Window of 3x3 over blocks: two positions per step, from the first position on.
 
     Rows and bytes refer to a plane; each output block is a separate EXEC on its plane.
 

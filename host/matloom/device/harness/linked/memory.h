@@ -1,4 +1,4 @@
-// External memory of a simulated chip on its AXI4 port: a fixed latency, a beat a cycle, random stalls.
+// External memory of a simulated chip on its AXI4 port: a fixed latency, a beat per cycle, random stalls.
 
 #ifndef MATLOOM_MEMORY_H
 #define MATLOOM_MEMORY_H
