@@ -103,9 +103,9 @@ def _vela() -> str:
         ),
     )
     mean = (
-        f"Geometric mean of U55 / Matloom over the {len(ratios)} networks that run wholly on both "
-        f"engines, Matloom's but for a SOFTMAX: {geometric_mean(ratios):.1f}. "
-        f"By Vela {found['vela']}."
+        f"Geometric mean of U55 / Matloom over the {len(ratios)} networks that run entirely on "
+        f"both engines (Matloom may leave SOFTMAX to the host): {geometric_mean(ratios):.1f}. "
+        f"Measured with Vela {found['vela']}."
     )
     return f"{shown}\n{mean}\n"
 
