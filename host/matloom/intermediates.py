@@ -38,7 +38,10 @@ def tensor_numbers(program: Program, names: Names) -> dict[str, int]:
     by_name = _numbers_by_name(graph)
     if isinstance(names, str):
         if names != "all":
-            raise UserError(f"outputs must be a list of names or 'all', not {names!r}")
+            raise UserError(
+                f"outputs must be a list of names or 'all', not {names!r}",
+                hint="pass outputs=['NAME', ...]; matloom explain NET lists the names",
+            )
         names_of = {number: name for name, number in by_name.items()}
         return {names_of[at]: at for node in graph.nodes for at in node.outputs if at in names_of}
     return {name: _number(graph, by_name, name) for name in names}
@@ -83,7 +86,10 @@ def _number(graph: Graph, by_name: Mapping[str, int], name: str) -> int:
             hint=f"give a full name, such as {graph.tensors[matches[0]].name!r}",
         )
     if name in {tensor.name for tensor in graph.tensors.values()}:
-        raise UserError(f"no operator makes tensor {name!r}: it is a constant or a variable")
+        raise UserError(
+            f"no operator makes tensor {name!r}: it is a constant or a variable",
+            hint="outputs='all' returns every tensor that an operator makes",
+        )
     near = did_you_mean(name, [*by_name, *map(short_name, by_name)])
     inside = any(node.op is Op.REFERENCE for node in graph.nodes)
     known = "tensors inside operators that an interpreter runs together have no names here"

@@ -84,7 +84,10 @@ def compile(
     """
     if isinstance(model, Graph) and (shapes or dims):
         argument = "shapes" if shapes else "dims"
-        raise TypeError(f"{argument} must go with a file, not the graph {model.name!r}")
+        raise UserTypeError(
+            f"{argument} must go with a file, not the graph {model.name!r}",
+            hint="give the graph its sizes when it is read: matloom.frontend.load",
+        )
     graph = model if isinstance(model, Graph) else frontend.load(model, shapes, dims, exact=exact)
     if memory is not None:
         options = replace(options or CompileOptions(), memory=load_memory(memory))
@@ -147,8 +150,7 @@ def load(
         )
     program = attach(program, preprocess)
     if isinstance(device, Driver):
-        if device_options:
-            raise TypeError(f"a driver that is open must have no {', '.join(device_options)}")
+        _require_no_options(device_options)
         return Session(program, device, type(device.transport).__name__)
     needed = memory_for(program.memory_bytes)
     if device in SIMULATED and "timing" not in device_options:
@@ -156,11 +158,22 @@ def load(
     return _open(program, device, **{"memory_bytes": needed, **device_options})
 
 
+def _require_no_options(options: Mapping[str, Any]) -> None:
+    if options:
+        raise UserTypeError(
+            f"a driver that is open must have no {', '.join(options)}",
+            hint="pass them to open_device, or name a device instead",
+        )
+
+
 def _require_none(compiling: Mapping[str, Any], program: Program) -> None:
     """Raise `TypeError` for arguments of the compiler: the program is compiled already."""
     for name, value in compiling.items():
         if value is not None:
-            raise TypeError(f"{name} must go with a network, not the program {program.name!r}")
+            raise UserTypeError(
+                f"{name} must go with a network, not the program {program.name!r}",
+                hint="leave it out, or pass the network that the program was compiled from",
+            )
 
 
 def _require_known(options: Mapping[str, Any]) -> None:

@@ -199,7 +199,7 @@ class Session(RealNumbers):
 
     def _require_open(self) -> None:
         if self._is_closed():
-            raise DeviceClosedError("the session was closed: load the network again to run it")
+            raise DeviceClosedError("the session was closed", hint="load the network again")
 
     def leave(self) -> None:
         """Give up external memory to another program; called by the driver."""

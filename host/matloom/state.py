@@ -7,6 +7,7 @@ import numpy as np
 from matloom.arch.isa import Region
 from matloom.device.driver import Driver
 from matloom.device.errors import DeviceError
+from matloom.errors import UserError, UserTypeError
 from matloom.ir.graph import Array
 from matloom.program import Program, VariableInfo
 
@@ -41,14 +42,23 @@ class SessionState:
         """Set the variables to other values; raise ValueError or TypeError if they do not match."""
         initial = self._program.initial_state()
         if set(values) != set(initial):
-            raise ValueError(f"a state must be of {sorted(initial)}, not {sorted(values)}")
+            raise UserError(
+                f"a state must be of {sorted(initial)}, not {sorted(values)}",
+                hint="restore what session.state() returned for the same network",
+            )
         new_values = {name: np.array(values[name]) for name in initial}
         for name, array in new_values.items():
             wanted = initial[name]
             if array.dtype != wanted.dtype:
-                raise TypeError(f"variable {name!r} must be {wanted.dtype}, not {array.dtype}")
+                raise UserTypeError(
+                    f"variable {name!r} must be {wanted.dtype}, not {array.dtype}",
+                    hint="restore what session.state() returned for the same network",
+                )
             if array.shape != wanted.shape:
-                raise ValueError(f"variable {name!r} must be {wanted.shape}, not {array.shape}")
+                raise UserError(
+                    f"variable {name!r} must be {wanted.shape}, not {array.shape}",
+                    hint="restore what session.state() returned for the same network",
+                )
         self._values, self._away, self._lost = new_values, False, False
 
     def values(self) -> dict[str, Array]:
@@ -95,7 +105,8 @@ class SessionState:
         if self._lost:
             names = ", ".join(item.name for item in self._placed)
             raise DeviceError(
-                f"variables {names} must be reset or restored: they are unknown after a failed call"
+                f"variables {names} must be reset or restored: a failed call left them unknown",
+                hint="call session.reset(), or restore a state of session.state()",
             )
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from matloom.arch.modes import FLOAT_MODES, FP32_FORMAT, MAC_MODES, MODES
 from matloom.arch.numerics import SUPPORTED_ROUNDINGS, Rounding
-from matloom.errors import UserError, did_you_mean, unknown
+from matloom.errors import UserError, UserTypeError, did_you_mean, unknown
 
 #: Changes with every change of the instruction or register layout.
 INTERFACE_VERSION = 8
@@ -741,7 +741,10 @@ def load_config(source: "str | Path | Config") -> Config:
     if isinstance(source, Config):
         return source
     if not isinstance(source, str | Path):
-        raise TypeError(f"config must be a preset, a JSON file or a Config, not {source!r}")
+        raise UserTypeError(
+            f"config must be a preset, a JSON file or a Config, not {source!r}",
+            hint="pass config='nano', a path, or matloom.Config(...)",
+        )
     name, *changes = str(source).split("+")
     if name in PRESETS:
         return _apply_changes(PRESETS[name], changes) if changes else PRESETS[name]

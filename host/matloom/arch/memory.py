@@ -7,7 +7,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from matloom.errors import UserError, unknown
+from matloom.errors import UserError, UserTypeError, unknown
 
 #: Largest rate in bytes per cycle: that of the widest bus.
 _WIDEST = 32
@@ -218,7 +218,10 @@ def load_memory(source: "str | Path | Memory | None") -> Memory:
     if isinstance(source, Memory):
         return source
     if not isinstance(source, str | Path):
-        raise TypeError(f"memory must be a name, a JSON file or a Memory, not {source!r}")
+        raise UserTypeError(
+            f"memory must be a name, a JSON file or a Memory, not {source!r}",
+            hint="pass memory='NAME', a path, or a Memory",
+        )
     name = BOARD_MEMORIES.get(str(source), str(source))
     if name in MEMORIES:
         return MEMORIES[name]

@@ -55,7 +55,10 @@ class OrtValue:
         """Copy an array of the same shape and type into this one."""
         if (np_arr.shape, np_arr.dtype) != (self._array.shape, self._array.dtype):
             wanted = f"{self._array.dtype} {self._array.shape}"
-            raise UserError(f"a value of {wanted} must not become {np_arr.dtype} {np_arr.shape}")
+            raise UserError(
+                f"a value of {wanted} must not become {np_arr.dtype} {np_arr.shape}",
+                hint="give an array of this type and shape",
+            )
         self._array[...] = np_arr
 
     def shape(self) -> list[int]:

@@ -157,7 +157,8 @@ class InferenceSession:
         missing = [name for name in self._inputs if name not in input_feed]
         if missing:
             raise UserError(
-                f"Required inputs ({missing}) are missing from input feed ({list(input_feed)})."
+                f"Required inputs ({missing}) are missing from input feed ({list(input_feed)}).",
+                hint="get_inputs() lists the inputs",
             )
         wanted = list(output_names or self._outputs)
         for name in wanted:
@@ -220,7 +221,10 @@ class InferenceSession:
         if name not in self._inputs:
             raise unknown(UserError, "an input", name, self._inputs)
         if isinstance(value, OrtValue):
-            raise UserTypeError(f"input {name!r} must be an array, not an OrtValue")
+            raise UserTypeError(
+                f"input {name!r} must be an array, not an OrtValue",
+                hint="pass its numpy(), or call run_with_ort_values",
+            )
         if isinstance(value, np.ndarray):
             return value
         return np.asarray(value, self._inputs[name].dtype)

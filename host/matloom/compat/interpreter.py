@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from matloom.compat.interpreter_arguments import is_litert_option, source_of
 from matloom.compat.loading import Network
 from matloom.compat.session_options import note
 from matloom.compat.signature import Details, SignatureRunner, litert_details
@@ -61,8 +62,8 @@ class Interpreter:
             note(
                 "experimental_delegates are ignored: the engine runs what it can, the host the rest"
             )
-        used = {name: value for name, value in options.items() if not _is_litert_option(name)}
-        self._network = Network(_source(model_path, model_content), used)
+        used = {name: value for name, value in options.items() if not is_litert_option(name)}
+        self._network = Network(source_of(model_path, model_content), used)
         self._declared = self._network.declaration
         self._preserve = experimental_preserve_all_tensors
         self._session: Session | None = None
@@ -126,7 +127,10 @@ class Interpreter:
             for have, size in zip(tensor.shape, shape, strict=True)
         )
         if strict and not fits:
-            raise UserError(f"input {tensor.name!r} must have shape {tensor.shape}, not {shape}")
+            raise UserError(
+                f"input {tensor.name!r} must have shape {tensor.shape}, not {shape}",
+                hint="pass sizes to matloom.load (shapes=...), which takes networks of any size",
+            )
         if shape == tensor.placeholder:
             self._resized.pop(input_index, None)
         else:
@@ -146,7 +150,8 @@ class Interpreter:
         if array.dtype != target.dtype:
             raise UserError(
                 f"Cannot set tensor: Got value of type {array.dtype} but expected type "
-                f"{target.dtype} for input {tensor_index}, name: {tensor.name}"
+                f"{target.dtype} for input {tensor_index}, name: {tensor.name}",
+                hint=f"convert it: array.astype('{target.dtype}')",
             )
         if array.shape != target.shape:
             raise UserError(
@@ -218,7 +223,10 @@ class Interpreter:
             (signature_key,) = known
         if signature_key not in known:
             listed = ", ".join(known) or "none"
-            raise UserError(f"signature_key must be one of {listed}, not {signature_key!r}")
+            raise UserError(
+                f"signature_key must be one of {listed}, not {signature_key!r}",
+                hint="get_signature_list() lists them",
+            )
         return SignatureRunner(self, known[signature_key])
 
     @property
@@ -241,19 +249,28 @@ class Interpreter:
     def _tensor(self, number: int) -> DeclaredTensor:
         count = len(self._declared.tensors)
         if not 0 <= number < count:
-            raise UserError(f"Invalid tensor index {number} exceeds max tensor index {count}")
+            raise UserError(
+                f"Invalid tensor index {number} exceeds max tensor index {count}",
+                hint="get_tensor_details() lists the tensors",
+            )
         return self._declared.tensors[number]
 
     def _input(self, number: int) -> DeclaredTensor:
         tensor = self._tensor(number)
         if tensor not in self._declared.inputs:
             listed = ", ".join(f"{each.number} ({each.name})" for each in self._declared.inputs)
-            raise UserError(f"a tensor to write must be an input, {listed}, not {number}")
+            raise UserError(
+                f"a tensor to write must be an input, {listed}, not {number}",
+                hint="get_input_details() lists the inputs",
+            )
         return tensor
 
     def _value(self, tensor: DeclaredTensor) -> Array:
         if self._session is None:
-            raise UserError("Tensor data is null. Run allocate_tensors() first")
+            raise UserError(
+                "Tensor data is null. Run allocate_tensors() first",
+                hint="call allocate_tensors() first",
+            )
         if tensor.number not in self._values:
             raise UserError(
                 f"tensor {tensor.number} ({tensor.name}) is not kept: it is neither input nor "
@@ -275,17 +292,3 @@ class Interpreter:
         value = self._values.get(tensor.number)
         known = tensor.placeholder or tensor.sizes or () if value is None else value.shape
         return litert_details(tensor, self._resized.get(tensor.number) or known)
-
-
-def _is_litert_option(name: str) -> bool:
-    """Return whether a keyword is one of LiteRT's that have no effect here."""
-    return name.startswith("experimental_")
-
-
-def _source(path: str | os.PathLike[str] | None, content: bytes | None) -> str | bytes:
-    """Return the network, from the only one of both arguments that is given."""
-    if path is not None and content is None:
-        return os.fspath(path)
-    if content is not None and path is None:
-        return bytes(content)
-    raise UserError("an interpreter must have a model_path or a model_content, one of them")

@@ -93,7 +93,10 @@ class SessionOptions:
 
     def register_custom_ops_library(self, path: str) -> None:
         """Raise: a library of operators compiled for ONNX Runtime cannot be used."""
-        raise UserError(f"{path!r}: a library of ONNX Runtime's operators cannot be used here")
+        raise UserError(
+            f"{path!r}: a library of ONNX Runtime's operators cannot be used here",
+            hint="register the operators with matloom.register_operator (docs/own-operators.md)",
+        )
 
 
 def note_ignored(options: Any) -> None:

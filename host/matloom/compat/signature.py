@@ -49,7 +49,10 @@ class SignatureRunner:
         """
         known = self._signature.inputs
         if set(inputs) != set(known):
-            raise UserError(f"inputs must be named {sorted(known)}, not {sorted(inputs)}")
+            raise UserError(
+                f"inputs must be named {sorted(known)}, not {sorted(inputs)}",
+                hint="get_signature_list() lists the inputs of each signature",
+            )
         for name, value in inputs.items():
             self._interpreter.resize_tensor_input(known[name], np.shape(value))
         self._interpreter.allocate_tensors()

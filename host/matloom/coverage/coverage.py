@@ -13,6 +13,7 @@ from matloom.arch.isa import Opcode, Region
 from matloom.coverage.flight import Event, follow
 from matloom.coverage.model import CoverageModel, declare
 from matloom.coverage.points import Window, fields_reached, waits_reached
+from matloom.errors import UserError
 
 _FORMAT = 1
 
@@ -109,9 +110,10 @@ class Coverage:
     def merge(self, other: "Coverage") -> None:
         """Add the counts of another; raise `ValueError` if its configuration differs."""
         if other.config != self.config:
-            raise ValueError(
+            raise UserError(
                 f"coverage of configuration {other.config.digest:08x} cannot be merged into "
-                f"coverage of {self.config.digest:08x}"
+                f"coverage of {self.config.digest:08x}",
+                hint="merge files of one configuration",
             )
         self.hits.update(other.hits)
         self.runs += other.runs
@@ -148,7 +150,10 @@ class Coverage:
             hits = {str(point): int(count) for point, count in stored["hits"].items()}
             found.runs, found.instructions = int(stored["runs"]), int(stored["instructions"])
         except (KeyError, TypeError, AttributeError, ValueError) as error:
-            raise ValueError(f"{str(path)!r} is not a coverage file: {error}") from error
+            raise UserError(
+                f"{str(path)!r} is not a coverage file: {error}",
+                hint="matloom verify writes coverage files",
+            ) from error
         # Points that are no longer declared are dropped.
         found.hits = Counter(
             {each: n for each, n in hits.items() if each in found.model.all_points}

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from matloom.errors import UserError
+
 #: A record: keys and values, each after a separator, then a count.
 _RECORD = re.compile(r"C '(?P<keys>.*)' (?P<count>\d+)$")
 
@@ -59,7 +61,10 @@ def read_counts(path: Path) -> Counter[str]:
     counts: Counter[str] = Counter()
     with path.open() as file:
         if not next(file, "").startswith("# SystemC::Coverage-3"):
-            raise ValueError(f"{str(path)!r} is not a coverage file of Verilator")
+            raise UserError(
+                f"{str(path)!r} is not a coverage file of Verilator",
+                hint="Verilator writes such files",
+            )
         for line in file:
             record = _RECORD.match(line)
             if record is None:

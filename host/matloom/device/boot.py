@@ -52,7 +52,8 @@ def send_image(stream: Stream, image: bytes, silence: float = _SILENCE) -> int:
             hint="reset the board, so that its boot ROM waits for an image; check the port",
         )
     raise DeviceError(
-        f"the boot loader at {stream.name} refused an image of {len(image):,} bytes: {status.name}"
+        f"the boot loader at {stream.name} refused an image of {len(image):,} bytes: {status.name}",
+        hint="send an image of matloom compile --emit soc for this board; reset it and try again",
     )
 
 

@@ -100,7 +100,7 @@ class Closing:
 
     def _require_open(self) -> None:
         if self._stop():
-            raise DeviceClosedError("the device was closed: open it again to use it")
+            raise DeviceClosedError("the device was closed")
 
 
 def exclusive(method: _Method) -> _Method:

@@ -120,11 +120,17 @@ class Driver(Closing):
         Register LIMIT keeps its value through resets, and from user to user.
         """
         if not 0 <= cycles < 1 << 32:
-            raise DeviceError(f"limit must be 0 to 2**32 - 1 cycles, not {cycles}")
+            raise DeviceError(
+                f"limit must be 0 to 2**32 - 1 cycles, not {cycles}",
+                hint="give a number of cycles in this range",
+            )
         if self.config.time_limit:
             self.write("LIMIT", cycles)
         elif cycles:
-            raise DeviceError(f"limit must be 0 where the engine has no `time_limit`, not {cycles}")
+            raise DeviceError(
+                f"limit must be 0 where the engine has no `time_limit`, not {cycles}",
+                hint="leave limit out, or generate the engine with time_limit=1",
+            )
 
     @exclusive
     def read(self, name: str) -> int:

@@ -15,6 +15,8 @@ class DeviceError(HintedError, OSError):
 class DeviceClosedError(DeviceError):
     """A device or session that was closed, before or during a call."""
 
+    hint = "open it again to use it"
+
 
 class DeviceTimeoutError(DeviceError):
     """A device that did not answer in time."""
@@ -29,6 +31,8 @@ class BusError(DeviceError):
         Names as in `matloom.arch.bus_rules`, and the cycle of the simulation.
     """
 
+    hint = "please report it with the program; --waves shows the cycles before it"
+
     def __init__(self, *, rule: str, channel: str, cycle: int, value: int, limit: int):
         super().__init__(broken_rule(rule, channel, cycle, value, limit))
         self.rule, self.channel, self.cycle = rule, channel, cycle
@@ -42,6 +46,8 @@ class DeviceFaultError(DeviceError):
     cause, unit, opcode, index, address:
         As in registers FAULT, FAULT_INDEX and FAULT_ADDRESS.
     """
+
+    hint = "compile the network again, and report it if it stays; docs/registers.md has the causes"
 
     def __init__(self, *, cause: Fault, unit: str, opcode: int, index: int, address: int):
         super().__init__(

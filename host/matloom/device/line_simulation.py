@@ -171,7 +171,7 @@ class LineSimulation:
     def _handle(self) -> int:
         """Handle of the simulation, valid until `close`."""
         if self._simulation is None:
-            raise DeviceClosedError("the simulation was closed: open it again to use it")
+            raise DeviceClosedError("the simulation was closed")
         return int(self._simulation)
 
     @property

@@ -152,7 +152,8 @@ class Link:
             item, status = window.error
             raise DeviceError(
                 f"{kind.name} of {item.length} bytes at {item.address:#x} failed with "
-                f"{status.name}: {_REASONS[status]}"
+                f"{status.name}: {_REASONS[status]}",
+                hint="matloom check-board uart:PORT identifies the board and tests its memory",
             )
         return answers
 

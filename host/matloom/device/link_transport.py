@@ -102,7 +102,8 @@ class LinkTransport:
         if not 0 <= address - self.memory_base <= self.memory_bytes - size:
             raise DeviceError(
                 f"{size} bytes at {address:#x} are outside external memory, which has "
-                f"{self.memory_bytes} bytes at {self.memory_base:#x}"
+                f"{self.memory_bytes} bytes at {self.memory_base:#x}",
+                hint="take a board with more memory, or a smaller network",
             )
 
     def wait_interrupt(self, cycles: int) -> int:

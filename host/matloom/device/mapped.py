@@ -109,7 +109,8 @@ class MappedTransport:
         if size < WINDOW_BYTES or offset % 4:
             raise DeviceError(
                 f"{name} is not a Matloom engine: its registers are {size} bytes at {offset}, not "
-                f"{WINDOW_BYTES} at a multiple of 4"
+                f"{WINDOW_BYTES} at a multiple of 4",
+                hint="ls /sys/class/uio lists the devices; docs/boards.md says how to declare one",
             )
         pages = self._map(name, size + offset)
         # An item of this view is one 32-bit access; a slice of the map would be several byte
@@ -122,7 +123,8 @@ class MappedTransport:
         if not 0 < size <= (1 << 32) - base or base % _ALIGNMENT:
             raise DeviceError(
                 f"memory of {name} must end within 32 bits of address and begin at a multiple of "
-                f"{_ALIGNMENT}, not be {size} bytes at {base:#x}"
+                f"{_ALIGNMENT}, not be {size} bytes at {base:#x}",
+                hint="declare its memory otherwise in the device tree (docs/boards.md)",
             )
         self.memory_base, self.memory_bytes = base, size
         self._memory = self._map(name, size)
@@ -149,7 +151,10 @@ class MappedTransport:
                 f"another program uses {path}", hint="end it, and try again"
             ) from None
         except (OSError, ValueError) as error:
-            raise DeviceError(f"cannot map {size} bytes of {path}: {reason(error)}") from None
+            raise DeviceError(
+                f"cannot map {size} bytes of {path}: {reason(error)}",
+                hint="check its rights, and the size in the device tree (docs/boards.md)",
+            ) from None
         return self._maps[-1]
 
     def read32(self, address: int) -> int:
@@ -183,7 +188,8 @@ class MappedTransport:
         if not 0 <= start <= self.memory_bytes - size:
             raise DeviceError(
                 f"{size} bytes at {address:#x} are outside external memory, which has "
-                f"{self.memory_bytes} bytes at {self.memory_base:#x}"
+                f"{self.memory_bytes} bytes at {self.memory_base:#x}",
+                hint="reserve more memory for it in the device tree, or take a smaller network",
             )
         return start
 

@@ -11,7 +11,7 @@ from matloom.device.errors import DeviceError
 from matloom.device.fast import FastTransport
 from matloom.device.model.transport import ModelTransport
 from matloom.device.waves import Waves
-from matloom.errors import unknown
+from matloom.errors import UserError, unknown
 
 #: Names that `open_device` accepts.
 DEVICES = ("rtl", "netlist", "model", "fast", "soc", "uart:PORT[@BAUD]", "uio:[UIO[,DMABUF]]")
@@ -132,7 +132,10 @@ def _open_simulated(
 
     memory, timing = options.pop("memory"), options.pop("timing")
     if memory is not None and timing is not None:
-        raise ValueError("memory must be None if timing is given, which contains one")
+        raise UserError(
+            "memory must be None if timing is given, which contains one",
+            hint="leave memory out, or put it into timing: MemoryTiming(memory=...)",
+        )
     timing = timing or MemoryTiming(memory=load_memory(memory))
     simulated = NetlistTransport if name == "netlist" else chip_class()
     transport = simulated(config, memory_bytes, timing=timing, **options)
@@ -190,14 +193,20 @@ def open_device(
     """
     config = load_config(config)
     if memory_bytes < 1:
-        raise ValueError(f"memory_bytes must be 1 or more, not {memory_bytes}")
+        raise UserError(
+            f"memory_bytes must be 1 or more, not {memory_bytes}",
+            hint="leave it out for the bytes that the program needs",
+        )
     kind = _kind(name)
     options = {"waves": waves, "timing": timing, "memory": memory, "check_bus": check_bus}
     if name in SIMULATED:
         return _open_simulated(name, config, memory_bytes, timeout, **options)
     for option, value in options.items():
         if value:
-            raise ValueError(f"{option} must go with device 'rtl', not {name!r}")
+            raise UserError(
+                f"{option} must go with device 'rtl', not {name!r}",
+                hint=f"leave {option} out, or pass device='rtl'",
+            )
     if kind == "uart":
         return _open_board(name, config, timeout)
     if kind == "uio":

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from matloom.arch.bus_rules import CHANNELS, RULES
 from matloom.arch.config import Config
 from matloom.arch.memory import REFERENCE_MEMORY, Memory
-from matloom.device.errors import BusError, DeviceClosedError
+from matloom.device.errors import BusError, DeviceClosedError, DeviceError
 from matloom.device.simulator import Breach, build, load
 from matloom.device.transport import never
 from matloom.device.waves import Waves
@@ -132,13 +132,16 @@ class RtlTransport:
         path = os.fsencode(waves.path)
         if self._library.matloom_trace(self._handle, path, waves.first, waves.end):
             self.close()
-            raise OSError(f"waves cannot be written to {str(waves.path)!r}")
+            raise DeviceError(
+                f"waves cannot be written to {str(waves.path)!r}",
+                hint="choose a file in a folder that exists and can be written",
+            )
 
     @property
     def _handle(self) -> int:
         """Handle of the simulation, valid until `close`."""
         if not self._simulation:
-            raise DeviceClosedError("the device was closed: open it again to use it")
+            raise DeviceClosedError("the device was closed")
         return int(self._simulation)
 
     def _require_order(self) -> None:

@@ -168,4 +168,7 @@ class SimulatedBoard(LineSimulation):
         first = not self._stop.value
         super().close()
         if first and self.breach:
-            raise DeviceError(self.breach)
+            raise DeviceError(
+                self.breach,
+                hint="it is a defect of the board's design: please report it with the board's file",
+            )

@@ -132,7 +132,7 @@ class SocChip:
     def _handle(self) -> int:
         """Handle of the simulation, valid until `close`."""
         if not self._simulation:
-            raise DeviceClosedError("the simulated system was closed: open it again to use it")
+            raise DeviceClosedError("the simulated system was closed")
         return int(self._simulation)
 
     @property

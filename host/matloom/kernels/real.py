@@ -29,7 +29,8 @@ def quantise_array(info: TensorInfo, real: npt.ArrayLike) -> Array:
         if np.issubdtype(info.dtype, np.integer) and array.dtype.kind not in "iub":
             raise UserError(
                 f"{info.name!r} of {info.dtype} has no scale, so it takes integers, not "
-                f"{array.dtype}"
+                f"{array.dtype}",
+                hint="convert it: array.astype(...)",
             )
         return array.astype(info.dtype)
     limits = np.iinfo(info.dtype)
@@ -70,7 +71,10 @@ def _by_name(
                 raise unknown(UserError, f"an {side}", name, known)
         return {name: convert(known[name], array) for name, array in arrays.items()}
     if len(infos) != 1:
-        raise UserError(f"{side}s must be a mapping of {', '.join(known)}, not one array")
+        raise UserError(
+            f"{side}s must be a mapping of {', '.join(known)}, not one array",
+            hint="pass a dictionary from names to arrays",
+        )
     return convert(infos[0], arrays)
 
 

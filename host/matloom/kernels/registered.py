@@ -16,6 +16,8 @@ Shape = tuple[int, ...]
 class OperatorError(UserError):
     """A registered operator that contradicts its file, or is inconsistent."""
 
+    hint = "docs/own-operators.md says what shape, kernel and stages must return"
+
 
 @dataclass(frozen=True, kw_only=True)
 class OperatorUse:
@@ -84,9 +86,15 @@ def register_operator(
         The name is already registered, or is one of Matloom's own operators.
     """
     if not isinstance(name, str) or not name:
-        raise OperatorError(f"an operator's name must be a string, not {name!r}")
+        raise OperatorError(
+            f"an operator's name must be a string, not {name!r}",
+            hint="matloom.register_operator('NAME', ...)",
+        )
     if name in set(Op):
-        raise OperatorError(f"{name} is an operator of Matloom: a new one must have another name")
+        raise OperatorError(
+            f"{name} is an operator of Matloom: a new one must have another name",
+            hint="choose another name",
+        )
     if name in _operators:
         raise OperatorError(
             f"{name} is registered already", hint=f"call unregister_operator({name!r}) first"

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from matloom.arch.modes import MODES as _MODES
-from matloom.errors import UserError, did_you_mean, unknown
+from matloom.errors import UserError, UserTypeError, did_you_mean, unknown
 from matloom.ir.attributes import Conv2D, FullyConnected
 from matloom.ir.graph import Graph, Node, Op, short_name
 from matloom.ir.scales import states_multipliers
@@ -94,7 +94,10 @@ def choose_modes(graph: Graph, precision: Precision) -> dict[int, str]:
         Neither a mode nor a table.
     """
     if not isinstance(precision, str | Mapping):
-        raise TypeError(f"precision must be a mode or a table by layer, not {precision!r}")
+        raise UserTypeError(
+            f"precision must be a mode or a table by layer, not {precision!r}",
+            hint="pass precision='bf16', or a dictionary from names of layers to modes",
+        )
     table = {_OTHERS: precision} if isinstance(precision, str) else dict(precision)
     known = (*MODES, *_KEPT)
     for mode in table.values():

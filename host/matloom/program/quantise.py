@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from matloom.errors import UserError
 from matloom.program.records import TensorInfo
 
 Array = npt.NDArray[Any]
@@ -25,9 +26,14 @@ def quantise(info: TensorInfo, numbers: Array) -> Array:
     if dtype.kind == "f":
         return numbers.astype(dtype)
     if info.quantised is None:
-        raise ValueError(f"tensor {info.name!r} must have a scale to be quantised")
+        raise UserError(
+            f"tensor {info.name!r} must have a scale to be quantised",
+            hint="pass integers of its type",
+        )
     if not np.isfinite(numbers).all():
-        raise ValueError(f"numbers for tensor {info.name!r} must be finite")
+        raise UserError(
+            f"numbers for tensor {info.name!r} must be finite", hint="replace NaN and infinity"
+        )
     ratio = numbers.astype(np.float32) / np.float32(info.quantised.scale)
     wide = ratio.astype(np.float64)
     rounded = np.copysign(np.floor(np.abs(wide) + 0.5), wide) + info.quantised.zero_point

@@ -43,8 +43,9 @@ def require_single(program: Program, *, outputs: bool) -> None:
     if len(program.inputs) != 1 or (outputs and len(program.outputs) != 1):
         names = ", ".join(info.name for info in program.inputs)
         ends = f"{len(program.inputs)} inputs and {len(program.outputs)} outputs"
-        raise ValueError(
-            f"inputs must be a mapping of {names} for a network of {ends}, not one array"
+        raise UserError(
+            f"inputs must be a mapping of {names} for a network of {ends}, not one array",
+            hint="pass a dictionary from names to arrays",
         )
 
 
@@ -108,7 +109,8 @@ def _concatenate(name: str, arrays: Sequence[Array]) -> Array:
         return arrays[-1]
     shapes = {array.shape[1:] for array in arrays}
     if len(shapes) > 1:
-        raise ValueError(
-            f"samples must give output {name!r} one shape to be joined, not {sorted(shapes)}"
+        raise UserError(
+            f"samples must give output {name!r} one shape to be joined, not {sorted(shapes)}",
+            hint="run the samples one by one",
         )
     return np.concatenate(arrays)

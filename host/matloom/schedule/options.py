@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from matloom.arch.memory import REFERENCE_MEMORY, Memory
+from matloom.errors import UserError
 from matloom.schedule.choices.record import Choices
 
 #: How hard to search for a fast program, in ascending order.
@@ -59,4 +60,7 @@ class CompileOptions:
     def __post_init__(self) -> None:
         """Check that `effort` is valid."""
         if self.effort not in EFFORTS:
-            raise ValueError(f"effort must be one of {list(EFFORTS)}, not {self.effort}")
+            raise UserError(
+                f"effort must be one of {list(EFFORTS)}, not {self.effort}",
+                hint="leave it out for the default",
+            )

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from matloom.device.model.engine import EngineFaultError
+from matloom.errors import UserError
 from matloom.ir.graph import Array, Graph
 from matloom.ir.work import macs
 from matloom.kernels.definition import Definition
@@ -33,7 +34,10 @@ def check_mode(check: str | None) -> str:
     """
     mode = os.environ.get("MATLOOM_CHECK", "sample") if check is None else check
     if mode not in CHECKS:
-        raise ValueError(f"check must be one of {', '.join(CHECKS)}, not {mode!r}")
+        raise UserError(
+            f"check must be one of {', '.join(CHECKS)}, not {mode!r}",
+            hint="set --check, check=..., or the variable MATLOOM_CHECK to one of them",
+        )
     return mode
 
 

@@ -75,7 +75,7 @@ def find_verilator() -> Verilator:
     for program in COMPANIONS:
         if shutil.which(program) is None:
             raise ToolError(
-                f"{program} is missing, which Verilator needs; "
-                f"on Debian or Ubuntu: apt install {' '.join(COMPANIONS)}"
+                f"{program} is missing, which Verilator needs",
+                hint=f"on Debian or Ubuntu: apt install {' '.join(COMPANIONS)}",
             )
     return _on_path() or _from_wheel()

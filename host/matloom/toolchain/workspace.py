@@ -59,5 +59,6 @@ def workspace() -> Iterator[Workspace]:
         return
     raise ToolError(
         "there is no folder for temporary files that can be written and whose path has only "
-        "letters of ASCII, digits and _./+-: set TMPDIR to one"
+        "letters of ASCII, digits and _./+-",
+        hint="set TMPDIR to one",
     )

@@ -8,6 +8,7 @@ import numpy as np
 from rich.table import Table
 
 from matloom import frontend
+from matloom.errors import UserError
 from matloom.ir.graph import Array, Graph, Node, Op
 from matloom.kernels.interpreter import check_input, initial_state, interpret, next_state
 from matloom.printable import printable
@@ -200,7 +201,10 @@ def _samples(
         return
     names = {graph.tensors[number].name: number for number in graph.inputs}
     if set(inputs) != set(names):
-        raise ValueError(f"inputs must be {sorted(names)}, not {sorted(inputs)}")
+        raise UserError(
+            f"inputs must be {sorted(names)}, not {sorted(inputs)}",
+            hint="name the arrays as the network names its inputs: matloom explain NET",
+        )
     stacked = {}
     for name, array in inputs.items():
         shape = graph.tensors[names[name]].shape
@@ -211,7 +215,10 @@ def _samples(
         stacked[names[name]] = array
     lengths = {len(array) for array in stacked.values()}
     if len(lengths) != 1:
-        raise ValueError(f"inputs must have equally many samples, not {sorted(lengths)}")
+        raise UserError(
+            f"inputs must have equally many samples, not {sorted(lengths)}",
+            hint="give as many samples of each input",
+        )
     for sample in range(lengths.pop()):
         yield {number: array[sample] for number, array in stacked.items()}
 

@@ -29,6 +29,8 @@ _BYTES_A_LINE = 20
 class EmitError(UserError):
     """A program has host steps without a kernel in C; the message names the operators."""
 
+    hint = "docs/firmware.md lists the operators that have one"
+
 
 def write_c(program: Program, path: Path) -> None:
     """Write a program to `path`, a ``.c`` file, and its header next to it.
@@ -41,7 +43,10 @@ def write_c(program: Program, path: Path) -> None:
         The file name is not a valid C identifier.
     """
     if path.suffix != ".c":
-        raise ValueError(f"a network in C must be written to a file named .c, not {path.name!r}")
+        raise UserError(
+            f"a network in C must be written to a file named .c, not {path.name!r}",
+            hint="write -o NAME.c",
+        )
     source, header = emit_c(program, require_network_name(path.stem))
     path.write_text(source)
     path.with_suffix(".h").write_text(header)
@@ -160,7 +165,8 @@ def _calls(part: CProgram) -> _HostSteps:
     output_keys = {info.key for info in program.outputs} & set(numbers)
     if output_keys:
         raise EmitError(
-            f"a network in C must compute its outputs, and {', '.join(output_keys)} is a constant"
+            f"a network in C must compute its outputs, and {', '.join(output_keys)} is a constant",
+            hint="remove the constant from the outputs of the network",
         )
     names, made = {**places, **part.buffers}, _HostSteps([], [], [])
     for at, step in enumerate(program.steps):

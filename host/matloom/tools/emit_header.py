@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from matloom.arch.isa import Region
+from matloom.errors import UserError
 from matloom.program import Program
 from matloom.program.records import TensorInfo
 from matloom.tools.emit_values import C_TYPES
@@ -50,9 +51,10 @@ def declaration(info: TensorInfo, buffer: str) -> str:
         C has no type for the elements.
     """
     if info.dtype not in C_TYPES:
-        raise ValueError(
+        raise UserError(
             f"tensors of a network in C must be of {', '.join(C_TYPES)}, not {info.dtype}: "
-            f"{info.name!r}"
+            f"{info.name!r}",
+            hint="convert the tensor with a QUANTIZE or CAST in the network",
         )
     return f"{C_TYPES[info.dtype]} {buffer}[{max(1, math.prod(info.shape))}]"
 

@@ -14,6 +14,7 @@ from rich.table import Table
 from matloom import frontend
 from matloom.arch.config import Config
 from matloom.arch.floats import FLOAT_FORMATS, narrow, widen
+from matloom.errors import UserError
 from matloom.ir.graph import Array, Graph, Op, Tensor, short_name
 from matloom.passes.choose_modes import FLOAT32_MODES, Precision, choose_modes
 from matloom.passes.lower_precision import lower_precision, numbers
@@ -161,7 +162,7 @@ def precision_report(
         Inputs, labels or precision do not fit the network.
     """
     if inputs is None and (labels is not None or by_layer):
-        raise ValueError("labels and by_layer must go with inputs")
+        raise UserError("labels and by_layer must go with inputs", hint="give inputs, too")
     graph = model if isinstance(model, Graph) else frontend.load(Path(model))
     before, after = compile(graph, config), compile(graph, config, precision=precision)
     if inputs is None:
@@ -229,8 +230,9 @@ def _accuracy(output: Array, labels: npt.ArrayLike | None) -> float | None:
         return None
     results, wanted = _results(output).reshape(-1), np.asarray(labels).reshape(-1)
     if wanted.dtype.kind not in "iu" or wanted.shape != results.shape:
-        raise ValueError(
-            f"labels must be {len(results)} integers, not {len(wanted)} of {wanted.dtype}"
+        raise UserError(
+            f"labels must be {len(results)} integers, not {len(wanted)} of {wanted.dtype}",
+            hint="give a whole number for each sample: the index of its class",
         )
     return float((results == wanted).mean())
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from matloom.errors import MissingPackageError
+from matloom.errors import MissingPackageError, UserError, install_command
 from matloom.ir.graph import Array, FileCopy, Graph
 from matloom.kernels.onnx_sessions import onnx_session
 from matloom.kernels.reference import in_declared_shape
@@ -38,7 +38,10 @@ class MicroReference:
                 intrepreter_config=runtime.InterpreterConfig.kPreserveAllTensors,
             )
         except RuntimeError as error:
-            raise ValueError(f"TensorFlow Lite Micro refused {graph.name}: {error}") from None
+            raise UserError(
+                f"TensorFlow Lite Micro refused {graph.name}: {error}",
+                hint=f"LiteRT takes more networks; run: {install_command('ai-edge-litert')}",
+            ) from None
         self.graph = graph
 
     def run(self, inputs: Mapping[int, Array]) -> dict[int, Array]:
@@ -72,7 +75,10 @@ class LiteReference:
             )
             self.interpreter.allocate_tensors()
         except (RuntimeError, ValueError) as error:
-            raise ValueError(f"LiteRT refused {graph.name}: {error}") from None
+            raise UserError(
+                f"LiteRT refused {graph.name}: {error}",
+                hint="matloom explain NET says what each operator runs on here",
+            ) from None
         self.graph = graph
 
     def run(self, inputs: Mapping[int, Array]) -> dict[int, Array]:
@@ -110,7 +116,10 @@ class OnnxReference:
             model.graph.output.extend(more)
             self.wide = onnx_session(model.SerializeToString()) if more else self.session
         except RuntimeError as error:
-            raise ValueError(f"ONNX Runtime must take {graph.name}: {error}") from None
+            raise UserError(
+                f"ONNX Runtime must take {graph.name}: {error}",
+                hint="matloom explain NET says what each operator runs on here",
+            ) from None
         self.graph = graph
 
     def run(self, inputs: Mapping[int, Array]) -> dict[int, Array]:
@@ -174,7 +183,7 @@ def open_reference(
         try:
             return LiteReference(content, graph)
         except (ValueError, ModuleNotFoundError) as error:
-            raise ValueError(f"{refusal}; {error}") from None
+            raise UserError(f"{refusal}; {error}", hint=getattr(error, "hint", "")) from None
 
 
 def _computed_tensors(graph: Graph) -> list[int]:

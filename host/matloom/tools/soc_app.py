@@ -3,6 +3,7 @@
 import tempfile
 from pathlib import Path
 
+from matloom.errors import UserError
 from matloom.program import Program
 from matloom.toolchain.firmware import FIRMWARE
 from matloom.toolchain.soc_firmware import image
@@ -36,9 +37,10 @@ def network_image(program: Program, main: Path = MEASURE) -> bytes:
         The program has more than one input or output.
     """
     if len(program.inputs) != 1 or len(program.outputs) != 1:
-        raise ValueError(
+        raise UserError(
             "a network that runs alone must have one input and one output, "
-            f"not {len(program.inputs)} and {len(program.outputs)}"
+            f"not {len(program.inputs)} and {len(program.outputs)}",
+            hint="compile it with --emit c for firmware of your own (docs/firmware.md)",
         )
     examples = FIRMWARE / "examples"
     with tempfile.TemporaryDirectory(prefix="matloom-app-") as scratch:

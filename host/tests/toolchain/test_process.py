@@ -23,7 +23,7 @@ def test_lines_of_both_streams_are_passed_on():
 
 def test_failure_names_the_first_error():
     script = "print('x.cpp:3: error: no such thing'); print('make: *** stop'); exit(7)"
-    with pytest.raises(ToolError, match=r"status 7: x\.cpp:3: error: no such thing$"):
+    with pytest.raises(ToolError, match=r"status 7: x\.cpp:3: error: no such thing\n"):
         run(python(script))
 
 

@@ -189,5 +189,5 @@ def test_old_program_of_the_machine_is_passed_over(program):
 
 def test_missing_compiler_is_named(program, monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(ToolError, match=r"g\+\+ is missing.*apt install g\+\+ make perl"):
+    with pytest.raises(ToolError, match=r"g\+\+ is missing"):
         find_verilator()

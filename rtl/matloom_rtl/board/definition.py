@@ -29,6 +29,8 @@ WIRED = ("clk_en", "cs", "dqm")
 class BoardError(UserError):
     """A board that cannot be built; the message names file, thing, rule and value."""
 
+    hint = "docs/boards.md lists the fields of a board's file and their values"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Memory:

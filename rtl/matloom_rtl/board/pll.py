@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import chain
 
+from matloom.errors import UserError
+
 __all__ = [
     "ECP5_RULES",
     "GW2A_RULES",
@@ -238,8 +240,9 @@ def choose(input_hz: int, wanted_hz: int, rules: PllRules, tolerance: float = 0.
     )
     if best is None or abs(best.output_hz - wanted) > tolerance * wanted:
         nearest = f"; the nearest is {float(best.output_hz) / 1e6:.3f} MHz" if best else ""
-        raise ValueError(
+        raise UserError(
             f"clock must be one that a PLL of the {rules.name} makes from "
-            f"{input_hz / 1e6:g} MHz, within {tolerance:.0%}, not {wanted_hz / 1e6:g} MHz{nearest}"
+            f"{input_hz / 1e6:g} MHz, within {tolerance:.0%}, not {wanted_hz / 1e6:g} MHz{nearest}",
+            hint="choose another clock: --freq MHZ, or clock_hz in the board's file",
         )
     return best

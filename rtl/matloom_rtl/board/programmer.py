@@ -30,7 +30,8 @@ def programmer_command(board: Board, bitstream: Path, flash: bool = False) -> li
         )
     if bitstream.suffix != suffix:
         raise BoardError(
-            f"a bitstream for {board.name} must end in {suffix}, not {bitstream.suffix!r}"
+            f"a bitstream for {board.name} must end in {suffix}, not {bitstream.suffix!r}",
+            hint=f"matloom build {board.name} makes one",
         )
     if not board.programmer:
         raise BoardError(

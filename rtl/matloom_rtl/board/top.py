@@ -6,6 +6,7 @@ from amaranth.lib.wiring import In, Out, connect
 
 from matloom.arch.config import Config
 from matloom.arch.soc import MEMORY_BASE
+from matloom.errors import UserError
 from matloom_rtl.board.clocking import Clocking, Reset, pll_for
 from matloom_rtl.board.definition import Board
 from matloom_rtl.board.memory import BurstMemory
@@ -35,9 +36,10 @@ def settings_for(board: Board, clock_hz: int | None = None, baud: int | None = N
     clock_hz = clock_hz or board.clock_hz
     pll = pll_for(family, board.input_hz, clock_hz, board.memory.gear)
     if board.memory.gear == 2 and pll.output_hz < LEAST_GEARED_HZ:
-        raise ValueError(
+        raise UserError(
             f"the clock of {board.name}, with memory.gear of 2, must be at least "
-            f"{LEAST_GEARED_HZ / 1e6:g} MHz, not {float(pll.output_hz) / 1e6:g} MHz"
+            f"{LEAST_GEARED_HZ / 1e6:g} MHz, not {float(pll.output_hz) / 1e6:g} MHz",
+            hint="choose a faster clock: --freq MHZ",
         )
     link = LinkSettings(
         clock_hz=round(pll.output_hz),

@@ -120,7 +120,8 @@ def check(project: Project, folder: Path, say: Callable[[str], None] = print) ->
         if item["used"] > item["available"]:
             raise FlowError(
                 f"{name} must be at most {item['available']} on {project.device.name}, "
-                f"not {item['used']}: try another --config"
+                f"not {item['used']}",
+                hint="try another --config: matloom build BOARD --config ...",
             )
     found = find(YOSYS)
     memory = {name: value for name, value in asdict(project.board.memory).items() if value}

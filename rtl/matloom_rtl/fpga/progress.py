@@ -34,6 +34,8 @@ _TOLD_ROUNDS = 10
 class FlowError(HintedError, RuntimeError):
     """A tool of the flow is missing or failed; the message contains its error."""
 
+    hint = "please report it with the configuration, and with the logs of the tools"
+
 
 class UnroutedError(FlowError):
     """Raised when routing does not finish; `late` says that a slower clock would help."""

@@ -151,7 +151,8 @@ def run(command: list[str], folder: Path, log_name: str, say: Callable[[str], No
         lines = [line.strip() for line in printed if line.strip()] or ["it printed nothing"]
         errors = [line for line in lines if "ERROR" in line]
         raise FlowError(
-            f"{name} failed with status {process.returncode}: {[*errors, lines[-1]][0]}"
+            f"{name} failed with status {process.returncode}: {[*errors, lines[-1]][0]}",
+            hint=f"{log} has all that it printed",
         )
     return "".join(printed)
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from matloom.arch.link import BAUD, BOARD_BYTES
+from matloom.errors import UserError
 
 __all__ = ["LinkSettings"]
 
@@ -43,9 +44,10 @@ class LinkSettings:
     def __post_init__(self):
         made = self.clock_hz / self.divisor
         if self.divisor < _SHORTEST_BIT or abs(made / self.baud - 1) > _TOLERANCE:
-            raise ValueError(
+            raise UserError(
                 f"baud must be the clock ({self.clock_hz} Hz) divided by an integer of "
-                f"{_SHORTEST_BIT} or more, within 2 %, not {self.baud}"
+                f"{_SHORTEST_BIT} or more, within 2 %, not {self.baud}",
+                hint="choose another rate or clock",
             )
         if not self.board.isascii() or len(self.board) > BOARD_BYTES:
             raise ValueError(

@@ -31,9 +31,10 @@ def line_for(link: LinkSettings, cpu: str) -> LinkSettings:
             continue
         if line.divisor >= shortest:
             return line
-    raise ValueError(
+    raise UserError(
         f"the line of {link.board} must have {shortest} cycles of its clock for a bit with "
-        f"processor {cpu}, and has {link.divisor} at {link.baud} bits per second"
+        f"processor {cpu}, and has {link.divisor} at {link.baud} bits per second",
+        hint="choose a faster clock: --freq MHZ",
     )
 
 
