@@ -57,7 +57,7 @@ def convolution(inputs: int, outputs: int, kernel: int, stride: int = 1, groups:
 
 
 class Block(nn.Module):
-    """Expansion by 4, depthwise layer, projection; with a shortcut where shapes are the same."""
+    """Expansion by 4, depthwise layer, projection; with a shortcut if shapes are the same."""
 
     def __init__(self, inputs: int, outputs: int, stride: int) -> None:
         super().__init__()

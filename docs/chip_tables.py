@@ -50,7 +50,7 @@ _AREA_COLUMNS = [_area_column(name) for name in _AREA]
 
 
 def _board_file(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a board's file, as its system on chip has it where that is what was routed."""
+    """Return a board's file, as its system on chip has it if that is what was routed."""
     found = tomllib.loads((_BOARD_FILES / f"{row['board']}.toml").read_text())
     return found | (found.get("soc", {}) if "cpu" in row else {})
 

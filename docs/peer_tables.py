@@ -39,7 +39,7 @@ def _scalesim() -> str:
 
 
 def times(operator: str, number: int) -> str:
-    """Return an operator, and how often it is there where that is more than once."""
+    """Return an operator, and how often it is there if that is more than once."""
     return operator if number == 1 else f"{number} {operator}"
 
 

@@ -80,7 +80,7 @@ def _sizes(
 def _padding_of(
     builder: Builder, image: Sequence[int], window: Sequence[int], dilations: Sequence[int]
 ) -> int:
-    """Return SAME (0) or VALID (1); the latter where the window fits the image."""
+    """Return SAME (0) or VALID (1); the latter only if the window fits the image."""
     sides = zip(image, window, dilations, strict=True)
     fits = all((kernel - 1) * dilation < size for size, kernel, dilation in sides)
     return builder.random.randint(0, 1) if fits else 0

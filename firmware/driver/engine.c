@@ -171,7 +171,7 @@ void matloom_exchange(struct matloom_engine* engine, struct matloom_attached* ot
   *other = before;
 }
 
-/* Commands of a step, offset and bytes; those of its repetition where its weights are there. */
+/* Commands of a step, offset and bytes; those of its repetition if its weights are there. */
 static const uint8_t* commands_of(const struct matloom_engine* engine, uint32_t step) {
   const uint8_t* record = AT(engine->attached.program, ENGINE_STEPS, step);
   if (LENGTH(record, ENGINE_STEPS, REPEAT) != 0 && engine->resident == step) {

@@ -33,7 +33,7 @@ enum matloom_result matloom_check_fields(struct matloom_program* program, struct
 /* parts.c */
 RULE(is_named_once);     /* no record before has the same name */
 RULE(is_tensor);         /* shape, bytes, scale */
-RULE(is_constant);       /* shape, scales, place; as the tensor of its name, where there is one */
+RULE(is_constant);       /* shape, scales, place; as the tensor of its name, if there is one */
 RULE(ends_in_region);    /* notes where a binding's tensor ends */
 RULE(has_regions);       /* sizes of regions; INPUT and OUTPUT end with their last tensors */
 

@@ -48,13 +48,13 @@ void matloom_requantize(void* output, const void* input, struct matloom_integers
 void matloom_dequantize(float* output, const void* input, uint32_t dtype, uint32_t elements,
                         double scale, int32_t zero_point);
 
-/* ARG_MAX, or ARG_MIN where `largest` is false, of int8, uint8 or float32, along an axis of
+/* ARG_MAX, or ARG_MIN if `largest` is false, of int8, uint8 or float32, along an axis of
  * `length` with `outer` elements before and `inner` after it: the first position. NaN counts as the
  * extreme. */
 void matloom_pick(int32_t* output, const void* input, uint32_t dtype, bool largest, uint32_t outer,
                   uint32_t length, uint32_t inner);
 
-/* LOGISTIC of int16, or TANH where `tangent` is true; outputs have scale 2**-15. Arguments are
+/* LOGISTIC of int16, or TANH if `tangent` is true; outputs have scale 2**-15. Arguments are
  * products with `multiplier`, shifted right by `right` bits, over 3 * 2**12. */
 void matloom_curve(int16_t* output, const int16_t* input, uint32_t elements, bool tangent,
                    int32_t multiplier, int32_t right);

@@ -42,7 +42,7 @@ extern "C" {
 #define MATLOOM_IRQ_STATUS_FAULT_MASK 0x2u
 #define MATLOOM_COMMAND_OFFSET_OFFSET 0x18u /* first byte of the command buffer in region PROGRAM, a multiple of 16: anything else is a COMMAND_RANGE fault */
 #define MATLOOM_COMMAND_BYTES_OFFSET 0x1cu /* size of the command buffer, a multiple of 16: anything else is a COMMAND_RANGE fault */
-#define MATLOOM_TIMEOUT_OFFSET 0x20u /* cycles without any progress that make a fault, 0 for never; a value written while nothing moves counts from the next progress, or at once where it was 0 */
+#define MATLOOM_TIMEOUT_OFFSET 0x20u /* cycles without any progress that make a fault, 0 for never; a value written while nothing moves counts from the next progress, or immediately if it was 0 */
 #define MATLOOM_FAULT_OFFSET 0x24u /* fault record */
 #define MATLOOM_FAULT_CAUSE_SHIFT 0u
 #define MATLOOM_FAULT_CAUSE_MASK 0xfu

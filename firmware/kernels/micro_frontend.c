@@ -119,7 +119,7 @@ static uint32_t bits_of(uint32_t number) {
   return found;
 }
 
-/* The square root, rounded to nearest but where it has all of 16 or 32 bits. */
+/* The square root, rounded to nearest, unless it has all of 16 or 32 bits. */
 static uint32_t root(uint64_t number) {
   uint64_t found = 0;
   const uint64_t most = number >> 32 != 0u ? 0xffffffffu : 0xffffu;

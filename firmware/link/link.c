@@ -139,7 +139,7 @@ static void say_hello(struct matloom_link* link) {
   end_reply(link, MATLOOM_LINK_STATUS_OKAY);
 }
 
-/* A hello is always done, and says the same where it is repeated. */
+/* A hello is always done, and gives the same answer if it is repeated. */
 static void greet(struct matloom_link* link, uint8_t sequence) {
   if (!link->session || (uint8_t)(link->due - sequence) != 1u) link->fresh = !link->session;
   link->session = true;

@@ -124,7 +124,7 @@ static bool check_header(struct plugin_bundle* bundle, enum plugin_runtime runti
   return true;
 }
 
-/* Words of a list of a record, which must lie before the program; NULL where it does not. */
+/* Words of a list of a record, which must lie before the program; NULL if it does not. */
 static const uint8_t* take(struct plugin_bundle* bundle, size_t* place, uint64_t words) {
   const size_t end = word(bundle->file, WORD_PROGRAM) / 4;
   if (*place > end || words > end - *place) return NULL;

@@ -47,7 +47,7 @@ struct plugin_bundle {
   char sentence[PLUGIN_SENTENCE]; /* what went wrong last */
 };
 
-/* Opens a bundle for a runtime, and its device. False where it cannot: `bundle->sentence` says why,
+/* Opens a bundle for a runtime, and its device. False if it cannot: `bundle->sentence` says why,
  * and the bundle must still be closed. */
 bool plugin_bundle_open(struct plugin_bundle* bundle, enum plugin_runtime runtime,
                         const char* path, const char* device);
@@ -68,7 +68,7 @@ const char* plugin_text(const struct plugin_bundle* bundle, uint32_t number);
 uint32_t plugin_shape(const struct plugin_bundle* bundle, const struct plugin_pairs* pairs,
                       uint32_t place, int64_t* lengths);
 
-/* Says where a tensor of the model is in memory for the next run; false where it has not the bytes
+/* Says where a tensor of the model is in memory for the next run; false if it does not have the bytes
  * of the program's tensor. */
 bool plugin_give(struct plugin_bundle* bundle, const struct plugin_pairs* pairs, uint32_t place,
                  void* data, size_t bytes);

@@ -23,7 +23,7 @@ struct plugin_chip {
   void (*destroy)(void* chip);
 };
 
-/* An opened device; all zero where it is closed. */
+/* An opened device; all zero if it is closed. */
 struct plugin_device {
   struct matloom_port port;
   struct matloom_memory memory;

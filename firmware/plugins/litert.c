@@ -1,7 +1,7 @@
 /* An external delegate of LiteRT (TensorFlow Lite): parts of a network run on the engine.
  *
  * Options: `bundle`, a file that `matloom plugin` wrote; `device`, as device.h has it; `fallback`, 1
- * (the default) to leave a model to the runtime's kernels where its parts are not those of the
+ * (the default) to leave a model to the runtime's kernels if its parts are not those of the
  * bundle, or 0 for an error. */
 #define _POSIX_C_SOURCE 200809L
 #include <stdio.h>
@@ -21,7 +21,7 @@ struct delegate {
   bool fallback;
 };
 
-/* One kernel: a part, or NULL where the runtime made another partition of its nodes. */
+/* One kernel: a part, or NULL if the runtime made another partition of its nodes. */
 struct kernel {
   struct delegate* owner;
   const struct plugin_part* part;
@@ -222,7 +222,7 @@ static int claim(struct litert_context* context, struct delegate* delegate,
   return status;
 }
 
-/* Says that the model is not the bundle's; an error where the caller wanted no other kernels. */
+/* Says that the model is not the bundle's; an error if the caller wanted no other kernels. */
 static int refuse(struct litert_context* context, struct delegate* delegate) {
   (void)snprintf(delegate->bundle.sentence, PLUGIN_SENTENCE,
                  "the model is not the one that the bundle was made from: the engine runs none of "
@@ -248,7 +248,7 @@ static int prepare(struct litert_context* context, struct litert_delegate* base)
   return LITERT_OK;
 }
 
-/* Options by name; false where one is unknown, with a sentence. */
+/* Options by name; false if one is unknown, with a sentence. */
 static bool read_options(char** keys, char** values, size_t count, const char* found[3],
                          char* sentence) {
   static const char* const names[] = {"bundle", "device", "fallback"};
@@ -308,7 +308,7 @@ EXPORTED uint32_t matloom_litert_parts(const struct litert_delegate* base) {
   return delegate->claimed;
 }
 
-/* What went wrong last; empty where nothing did. Lives as long as the delegate. */
+/* What went wrong last; empty if nothing did. Lives as long as the delegate. */
 EXPORTED const char* matloom_litert_problem(const struct litert_delegate* base) {
   const struct delegate* delegate = base->data;
   return delegate->bundle.sentence;

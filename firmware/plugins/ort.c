@@ -70,7 +70,7 @@ static uint32_t add_text(uint32_t sum, const char* text) {
   return matloom_checksum(sum, text, strlen(text) + 1);
 }
 
-/* Values of a node on one side; NULL where they cannot be had. To be freed. */
+/* Values of a node on one side; NULL if they are unavailable. To be freed. */
 static const void** values_of(table api, const void* node, bool output, size_t* count) {
   const int counted = output ? ORT_NODE_OUTPUT_COUNT : ORT_NODE_INPUT_COUNT;
   const int listed = output ? ORT_NODE_OUTPUTS : ORT_NODE_INPUTS;
@@ -84,7 +84,7 @@ static const void** values_of(table api, const void* node, bool output, size_t* 
   return values;
 }
 
-/* The name of a value; empty where an optional one is absent. */
+/* The name of a value; empty if an optional one is absent. */
 static const char* name_of(table api, const void* value) {
   const char* name = NULL;
   if (value == NULL ||
@@ -209,7 +209,7 @@ static bool add_node(table api, uint32_t* sum, const void* node) {
 
 /* ---- Parts of a graph ---- */
 
-/* Nodes of a graph; NULL where they cannot be had. To be freed. */
+/* Nodes of a graph; NULL if they are unavailable. To be freed. */
 static const void** nodes_of(table api, const void* graph, size_t* count) {
   if (!done(api, ORT_CALL(api, ORT_GRAPH_NODE_COUNT, (const void*, size_t*), graph, count))) {
     return NULL;
@@ -223,7 +223,7 @@ static const void** nodes_of(table api, const void* graph, size_t* count) {
   return nodes;
 }
 
-/* The node whose first output has a name; NULL where there is none. */
+/* The node whose first output has a name; NULL if there is none. */
 static const void* made_by(table api, const void** nodes, size_t count, const char* name) {
   for (size_t i = 0; i < count; ++i) {
     size_t outputs = 0;
@@ -366,7 +366,7 @@ static struct ort_status* run(struct ort_compute* base, void* state, void* conte
   return status;
 }
 
-/* Finds each tensor of a part by name among the values of a node; false where one is absent. */
+/* Finds each tensor of a part by name among the values of a node; false if one is absent. */
 static bool place_all(struct provider* provider, const struct plugin_pairs* pairs,
                       const void* node, bool output, size_t* places) {
   size_t count = 0, found = 0;
@@ -393,7 +393,7 @@ static void free_compute(struct compute* compute) {
   free(compute);
 }
 
-/* What runs a fused node: the part whose tensors it has; NULL where there is none. */
+/* What runs a fused node: the part whose tensors it has; NULL if there is none. */
 static struct compute* compiled(struct provider* provider, const void* fused) {
   for (uint32_t i = 0; i < provider->bundle.part_count; ++i) {
     const struct plugin_part* part = &provider->bundle.parts[i];
@@ -443,7 +443,7 @@ static const char* provider_name(const struct ort_ep* base) {
   return NAME;
 }
 
-/* An option of a session; empty where it was not given. */
+/* An option of a session; empty if it was not given. */
 static void option(table api, const void* options, const char* key, char value[PATH_BYTES]) {
   size_t bytes = PATH_BYTES;
   int given = 0;

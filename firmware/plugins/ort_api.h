@@ -1,7 +1,7 @@
 /* What a plug-in execution provider needs of ONNX Runtime's C interface, declared for ourselves: names
  * are ours, places and members in the order of the runtime's headers (onnxruntime_c_api.h,
  * onnxruntime_ep_c_api.h). Tables of functions only grow, so that places of version 23 are those of
- * every later version; the runtime gives no table of version 23 where it is older. */
+ * every later version; the runtime gives no table of version 23 if it is older. */
 #ifndef MATLOOM_PLUGIN_ORT_API_H
 #define MATLOOM_PLUGIN_ORT_API_H
 

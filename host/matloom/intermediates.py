@@ -102,7 +102,7 @@ def _number(graph: Graph, by_name: Mapping[str, int], name: str) -> int:
 def kernels_are_exact(program: Program) -> bool:
     """Return whether the kernels compute intermediate tensors exactly as the program does.
 
-    With a precision they do not, because where a tensor is rounded depends on what reads it.
+    With a precision they do not, because a tensor's readers decide where it is rounded.
     """
     return program.origin is not None and program.origin.graph is program.origin.source
 

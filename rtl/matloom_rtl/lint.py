@@ -10,7 +10,7 @@ WAIVERS = {
     "DECLFILENAME": "all modules are in one file, which is named as its user likes",
     "PROCASSINIT": "registers are declared with their reset values: FPGAs load them",
     "UNSIGNED": "byte lanes are compared alike; an unsigned number is never below lane 0",
-    "UNUSEDSIGNAL": "fields of structures are named for the reader even where nothing reads them",
+    "UNUSEDSIGNAL": "fields of structures are named for the reader even if nothing reads them",
     "VARHIDDEN": "a register and the module that holds it may share a name",
     "WIDTHEXPAND": "operands are written as narrow as they are; the language extends them",
     "WIDTHTRUNC": "`== 0` is written as `!`, and a part select as a shift that is cut",

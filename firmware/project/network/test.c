@@ -1,5 +1,5 @@
 /* Host test of @NETWORK@: it opens and runs on an engine of registers alone, which is right about
- * everything but numbers, and is refused where it must be. */
+ * everything but numbers, and is refused if it must be. */
 #include <stdio.h>
 
 #include "@NETWORK@.h"

@@ -192,7 +192,7 @@ REGISTERS = (
         offset=0x20,
         access=Access.RW,
         doc="cycles without any progress that make a fault, 0 for never; a value written while "
-        "nothing moves counts from the next progress, or at once where it was 0",
+        "nothing moves counts from the next progress, or immediately if it was 0",
         reset=1 << 20,
     ),
     Register(
@@ -249,7 +249,7 @@ ALL_REGISTERS = (
 #: Offsets reserved for later engines: first, last, and their purpose. No register
 #: is there yet, so reads and writes answer with an error.
 RESERVED = (
-    (0x34, 0x34, "number of the engine, where several share a memory"),
+    (0x34, 0x34, "number of the engine, if several share a memory"),
     (0x80, 0xBC, "regions of a second command buffer, in the order of the first's"),
 )
 

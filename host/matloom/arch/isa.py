@@ -439,9 +439,9 @@ _EXEC = (
     Field(
         name="window_shape",
         bits=2,
-        doc="taps of a window's lines, the oldest first: 0 three lines of 3, fewer where rows are; "
-        "1 one of 15; 2 three of 5; 3 one of 8 and one of 7; irrelevant without `window`, and with "
-        "`paired`",
+        doc="taps of a window's lines, the oldest first: 0 three lines of 3, fewer if there are "
+        "fewer rows; 1 one of 15; 2 three of 5; 3 one of 8 and one of 7; irrelevant without "
+        "`window`, and with `paired`",
         plain=True,
         needs="has_wide_windows",
     ),

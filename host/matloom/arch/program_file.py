@@ -113,7 +113,7 @@ _MOST_AXES = 16
 
 @dataclass(frozen=True, kw_only=True)
 class Section:
-    """One section: a table of records, or bytes where it has no `fields`.
+    """One section: a table of records, or bytes if it has no `fields`.
 
     Members
     -------
@@ -221,8 +221,8 @@ SECTIONS = (
             _text("name", "unique among tensors"),
             _u32("dtype", "type of its elements", choices=DTYPES),
             _range("shape", "lengths of its axes", "integers", _MOST_AXES),
-            _f64("scale", "of its integers, where `quantised`", 0.0, 3.5e38),
-            _i32("zero_point", "of its integers, where `quantised`", -(1 << 16), 1 << 16),
+            _f64("scale", "of its integers, if `quantised`", 0.0, 3.5e38),
+            _i32("zero_point", "of its integers, if `quantised`", -(1 << 16), 1 << 16),
             _u32("quantised", "1: it has one scale and zero point", high=1),
         ),
     ),
@@ -237,7 +237,7 @@ SECTIONS = (
             _range("scales", "of its integers, by channel or one", "floats"),
             _range("zero_points", "as many", "integers"),
             _u32("offset", f"in `host_data`, a multiple of {CONSTANT_ALIGNMENT}"),
-            _i32("axis", "of the channels; -1 where one scale serves all", -1, _MOST_AXES),
+            _i32("axis", "of the channels; -1 if one scale applies to all", -1, _MOST_AXES),
         ),
     ),
     Section(
@@ -270,7 +270,7 @@ SECTIONS = (
             _range("inputs", "bindings to write before", "bindings"),
             _range("outputs", "bindings to read after", "bindings"),
             _u64("predicted_cycles", "from doorbell to done"),
-            _range("repeat", "the repetition, where there is one", "repeats", 1),
+            _range("repeat", "the repetition, if there is one", "repeats", 1),
         ),
     ),
     Section(
@@ -389,7 +389,7 @@ SECTIONS = (
             _u32("before", "number of the tensor as a call begins"),
             _u32("after", "number of the tensor as it ends"),
             _u32("initial", f"its first bytes in `host_data`, a multiple of {CONSTANT_ALIGNMENT}"),
-            _range("place", "in region ARENA; none where the host keeps it", "bindings", 1),
+            _range("place", "in region ARENA; none if the host keeps it", "bindings", 1),
         ),
     ),
     Section(

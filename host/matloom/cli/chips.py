@@ -229,7 +229,7 @@ def demo(device: str, config: str, folder: Path | None) -> None:
 def bench(config: str, check: bool, output: Path | None, memory: str | None) -> None:
     """Measure cycles on the simulated chip, and keep a report.
 
-    With --check it compares them with the kept report: exit status 1 where they are worse.
+    With --check it compares them with the kept report: exit status 1 if they are worse.
     """
     from matloom.arch.config import load_config
     from matloom.arch.memory import load_memory

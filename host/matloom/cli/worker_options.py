@@ -26,7 +26,7 @@ class Workers:
         return _MANY if self.cluster else (1 if self.workers == 1 else 2 * self.workers)
 
     def spread(self, resources: dict[str, float]) -> Any:
-        """Return `Tasks.in_order` on the cluster; None where there is none."""
+        """Return `Tasks.in_order` on the cluster; None if there is none."""
         from matloom.workers import Tasks
 
         if self.cluster is None:

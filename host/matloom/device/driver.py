@@ -128,7 +128,7 @@ class Driver(Closing):
             self.write("LIMIT", cycles)
         elif cycles:
             raise DeviceError(
-                f"limit must be 0 where the engine has no `time_limit`, not {cycles}",
+                f"limit must be 0 if the engine has no `time_limit`, not {cycles}",
                 hint="leave limit out, or generate the engine with time_limit=1",
             )
 

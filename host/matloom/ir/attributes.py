@@ -229,7 +229,7 @@ class Softmax(Attributes):
 
 @dataclass(frozen=True, kw_only=True)
 class Split(Attributes):
-    """Parts along an axis; one of `sizes` for each output."""
+    """Parts along an axis: one output for each of `sizes`."""
 
     axis: int
     sizes: tuple[int, ...]

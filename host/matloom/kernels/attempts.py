@@ -234,7 +234,7 @@ def _shapes(
 
 
 def _output_shapes(package: str, cut: dict[str, Any]) -> dict[str, Any]:
-    """Return the shapes of outputs in a run on zeros, or on ones where that fails."""
+    """Return the shapes of outputs in a run on zeros, or on ones if that fails."""
     if package.startswith("onnx"):
         _limit_onnx(cut["content"], cut["arena"])
     library = _LIBRARIES[package](_CUT(**cut))

@@ -74,11 +74,11 @@ def matmul(
     Parameters
     ----------
     a, b:
-        (rows, inner) and (inner, columns), int8; where the mode says i4 `ml_dtypes.int4` or int8
-        of -8 to 7, where it says i16 int16; in a floating-point mode of its dtype (float16, or
-        bfloat16, float8_e4m3fn, float8_e5m2 of ml_dtypes) or float32, which is rounded to it.
-        `b` is compiled into the program, which is cached: using the same `b` again needs no
-        compilation. `batch_matmul` takes another `b` in each call.
+        (rows, inner) and (inner, columns), of int8. For i4 in the mode, `ml_dtypes.int4` or int8 of
+        -8 to 7; for i16, int16. In a floating-point mode, its dtype (float16, or bfloat16,
+        float8_e4m3fn, float8_e5m2 of ml_dtypes) or float32, which is rounded to it. `b` is compiled
+        into the program, which is cached: using the same `b` again needs no compilation.
+        `batch_matmul` takes another `b` in each call.
     mode:
         Number formats of `a` and `b`, one of those a given configuration is built with: ``i8xi8``,
         ``i8xi4``, ``i4xi4`` or ``i16xi8``, or a floating-point one. Four bits of `b` take half
@@ -98,14 +98,14 @@ def matmul(
     limits:
         Smallest and largest result, as float8_e5m2 numbers; only in a floating-point mode.
     output:
-        The result's dtype. In a floating-point mode float32, if it is None, or that of a mode.
-        Else int32 for sums, and with a multiplier int8, if it is None, or, in the mode ``i16xi8``
-        alone, int16.
+        The result's dtype. In a floating-point mode, that of a mode, or float32 by default.
+        Otherwise int32 for sums; with a multiplier int8 by default, or int16 in the mode
+        ``i16xi8``.
     device:
         ``"model"``, ``"rtl"``, or a driver that is open.
     config:
-        A preset, a JSON file or a Config; by default ``reference``, with the mode added where it
-        lacks it. A driver's own counts where one is given.
+        A preset, a JSON file or a Config; by default ``reference``, with the mode added if it
+        lacks it. If a driver is given, its configuration is used.
 
     Errors
     ------

@@ -52,7 +52,7 @@ def table(
     sortable: bool = False,
     kinds: Iterable[str] = (),
 ) -> Markup:
-    """Return a table that scrolls by itself where the screen is too narrow.
+    """Return a table that scrolls by itself if the screen is too narrow.
 
     Parameters
     ----------

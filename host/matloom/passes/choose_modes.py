@@ -128,5 +128,5 @@ def choose_modes(graph: Graph, precision: Precision) -> dict[int, str]:
 
 
 def _equivalent_modes(modes: tuple[str, ...]) -> tuple[str, ...]:
-    """Return modes, and the names that leave such a layer unchanged."""
+    """Return the modes that a layer may get, and their names for leaving it unchanged."""
     return (*modes, *(unchanged for unchanged, others in _KEPT.items() if others == modes))

@@ -79,7 +79,7 @@ def _words(*values: int) -> bytes:
 
 
 def _record(part: EnginePart, checksum: int, places: Sequence[int] | None) -> bytes:
-    """Return a part's record; numbers of the model are replaced by places where there are any."""
+    """Return a part's record; numbers of the model are replaced by positions, if any."""
 
     def number(given: int) -> int:
         return given if places is None else places[given]

@@ -75,7 +75,7 @@ def attach(
     Raises
     ------
     RawDataError
-        There is no such input, several where one is meant, or it has another shape.
+        There is no such input, several although one is meant, or it has another shape.
     """
     if preprocessing is None:
         return program
@@ -104,7 +104,7 @@ def single_input(program: Program, subject: str) -> str:
 def preprocessing_of(program: Program) -> dict[str, Preprocessing]:
     """Return the preprocessing of a program's inputs, by their names.
 
-    Raises `RawDataError` where its file has a definition that does not fit.
+    Raises `RawDataError` if its file has a definition that does not fit.
     """
     names = {info.key: info for info in program.inputs}
     found = {}

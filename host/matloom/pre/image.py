@@ -50,7 +50,7 @@ class Image(Preprocessing):
     layout:
         ``"hwc"``, or ``"chw"`` for networks of ONNX.
     source:
-        Height and width of raw images; any where None. C needs it.
+        Height and width of raw images; None allows any. C needs it.
     """
 
     axes: ClassVar[int] = 3

@@ -41,7 +41,7 @@ class Advice:
     method:
         Method by which `after` was predicted.
     change:
-        The change; None where the program stays as it is.
+        The change; None if the program stays as it is.
     """
 
     title: str

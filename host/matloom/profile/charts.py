@@ -58,7 +58,7 @@ def text(x: float, y: float, words: str, anchor: str = "start", class_: str = ""
 
 
 def drawing(height: float, title: str, content: Iterable[Markup]) -> Markup:
-    """Return a drawing that scrolls by itself where the screen is too narrow."""
+    """Return a drawing that scrolls by itself if the screen is too narrow."""
     box = f"0 0 {WIDTH} {height:.0f}"
     drawing = tag("svg", tag("title", title), *content, viewBox=box, role="img")
     return tag("div", drawing, class_="chart", tabindex=0, role="region", aria_label=title)

@@ -30,7 +30,7 @@ class Holding:
     content:
         An index into `CONTENTS`.
     layer:
-        The operator that it was written for; -1 where none is known.
+        The operator that it was written for; -1 if none is known.
     """
 
     first: int

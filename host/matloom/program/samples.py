@@ -14,7 +14,7 @@ Array = npt.NDArray[Any]
 
 
 def require_inputs(program: Program, inputs: Mapping[str, Array]) -> int:
-    """Return the number of samples in the inputs of a run: one where the network has no input.
+    """Return the number of samples in the inputs of a run: one if the network has no input.
 
     Errors
     ------

@@ -132,7 +132,7 @@ def _legal_instructions(
 ) -> list[tuple[Instruction, list[MemoryAccess]]]:
     """Return the instructions before END and what each touches.
 
-    Raises where the dispatcher would stop. Its bounds also apply to empty accesses.
+    Raises if the dispatcher would stop. Its bounds also apply to empty accesses.
     """
     issued = dict.fromkeys(UNITS, 0)
     checked: list[tuple[Instruction, list[MemoryAccess]]] = []

@@ -43,7 +43,7 @@ def _loss(
 ) -> float:
     """Return the loss of 8-bit weights on the other samples.
 
-    It is the share of the results that are expected to change, where SOFTMAX makes classes; else
+    It is the share of the results that are expected to change, if SOFTMAX makes classes; else
     the noise as a share of the outputs' power.
     """
     made = quantise_calibrated(calibrate(graph, values, options), "i8xi8", values, options)

@@ -274,7 +274,7 @@ def build(
 
 @contextmanager
 def _representable(graph: Graph) -> Iterator[None]:
-    """Raise UserError where the values of a network have no scales that its operators allow."""
+    """Raise UserError if the values of a network have no scales that its operators allow."""
     try:
         yield
     except UserError:

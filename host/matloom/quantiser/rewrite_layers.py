@@ -69,7 +69,7 @@ class _Rewriter:
         self.nodes: dict[int, Node] = {}
 
     def run(self) -> None:
-        """Copy all operators, in other forms where there are changes."""
+        """Copy all operators, in other forms if there are changes."""
         dropped = last_uses(self._source)
         for at, node in enumerate(self._source.nodes):
             self._exact.update(run_on_samples(self._source, node, self._exact))

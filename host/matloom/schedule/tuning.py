@@ -234,7 +234,7 @@ TABLE: dict[str, TuningConstant] = {
     "REST_SLOTS": TuningConstant(
         unit="slots",
         reason="Pause before bytes of an input tile are reused: a LOAD would wait for their EXEC.",
-        chosen="commit 2c1f475, an input tile rather where nothing was just read",
+        chosen="commit 2c1f475, an input tile rather if nothing was just read",
         sensitivity="none",
     ),
     "INPUT_CONFLICT": TuningConstant(

@@ -133,7 +133,7 @@ def copy_of_lines(count: int, size: int, config: Config) -> Copy:
 
 
 def _axes(groups: list[CopiedAxis]) -> int:
-    """Return the number of cut axes; all but the first axis of a group count if any is cut."""
+    """Return the number of axes to step over: the first counts only if it is not read in full."""
     return len(groups) - groups[0].full
 
 

@@ -41,7 +41,7 @@ class WindowShape:
 def window_shapes(config: Config) -> tuple[WindowShape, ...]:
     """Return the shapes that a configuration has, 3 x 3 taps first; none without windows.
 
-    Lines of a shape that have more taps than its shortest one use the last of them.
+    Every line of a shape has as many taps as its shortest one; longer lines use their last taps.
     """
     if not config.has_windows:
         return ()

@@ -30,7 +30,7 @@ _MOST_TAPS = largest(Opcode.EXEC, "kernel_rows")
 
 
 def by_selected_rows(stage: ArrayStage, window: Window, config: Config) -> ArrayStage:
-    """Return the same sums with the map as weights, or the stage itself where that is no faster.
+    """Return the same sums with the map as weights, or the stage itself if that is no faster.
 
     Parameters
     ----------

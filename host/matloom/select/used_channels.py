@@ -69,7 +69,7 @@ def used_channels(
 ) -> tuple[LoopNest, Array]:
     """Return a loop nest that reads only bytes with nonzero weights, and the weights for it.
 
-    Return both unchanged where that saves nothing. Parameters are those of `reads_of`; a kernel
+    Return both unchanged if that saves nothing. Parameters are those of `reads_of`; a kernel
     has one column.
     """
     reads = reads_of(matrix, rows, block, element)

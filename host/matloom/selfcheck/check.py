@@ -57,7 +57,7 @@ def check_program(
     and results of each call; those in external memory must be updated there when a call ends.
 
     A ``"sample"`` does all of that up to 20 million multiply-accumulates on the engine, but extreme
-    inputs only up to one million, and not where the host runs everything. For a larger network, it
+    inputs only up to one million, and not if the host runs everything. For a larger network, it
     runs single command buffers with random inputs, up to the same limit, and compares only their
     outputs.
 

@@ -28,7 +28,7 @@ class RawFile:
     def by_name(self, program: Program) -> dict[str, Array]:
         """Return the array by the name of a program's only input.
 
-        Raises `UserError` where there are several, or sound has another rate than is expected.
+        Raises `UserError` if there are several, or sound has another rate than is expected.
         """
         name = single_input(program, "--input")
         wanted = getattr(preprocessing_of(program).get(name), "rate", None)

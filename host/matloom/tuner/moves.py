@@ -74,7 +74,7 @@ def apply_move(choices: Choices, move: Move) -> Choices:
 
 
 def _with_residency(choices: Choices, residency: "_Stay | None") -> Choices:
-    """Return choices where some weights stay on chip; None: no weights."""
+    """Return the choices with these weights resident on chip; None for no resident weights."""
     if residency is None:
         first = replace(choices.first, resident=False, leaving=frozenset(), partly=())
         return replace(choices, first=first, later=None)

@@ -51,7 +51,7 @@ _chips: dict[tuple[Config, int], CoveredTransport] = {}
 
 
 def open_chip(config: Config, state_seed: int) -> CoveredTransport:
-    """Return the simulated chip with bus monitor and probes, built where it is not cached.
+    """Return the simulated chip with bus monitor and probes, built if it is not cached.
 
     A process has one; another is closed first.
     """

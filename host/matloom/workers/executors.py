@@ -57,12 +57,12 @@ class _ReusableExecutor(Executor):
     def submit(
         self, function: Callable[..., _Result], /, *arguments: Any, **named: Any
     ) -> Future[_Result]:
-        """Run a call on the executor, which is made first where there is none."""
+        """Run a call on the executor, which is started first if necessary."""
         self._executor = self._executor or self._make()
         return self._executor.submit(function, *arguments, **named)
 
     def close(self) -> None:
-        """End the executor; a further call makes another."""
+        """End the executor; the next task starts a new one."""
         if self._executor is not None:
             self._executor.shutdown(wait=True, cancel_futures=True)
         self._executor = None

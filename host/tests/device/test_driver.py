@@ -66,7 +66,7 @@ def test_the_limit_of_an_instruction_is_set_when_opened():
 def test_no_limit_without_one():
     transport = ModelTransport(CONFIG)
     assert Driver(transport, CONFIG, limit=0)
-    with pytest.raises(DeviceError, match="limit must be 0 where the engine has no `time_limit`"):
+    with pytest.raises(DeviceError, match="limit must be 0 if the engine has no `time_limit`"):
         Driver(transport, CONFIG, limit=7)
     with pytest.raises(OSError, match="register at 0x30 is read-only"):
         transport.write32(register("LIMIT").offset, 7)

@@ -17,7 +17,7 @@ from matloom.ir.graph import Array, Op
 
 
 def convert_pair_product(values: Values, model: Model, node: Any) -> Claim:
-    """Add the operator of a QLinearMul; return for how many inputs it differs from the node.
+    """Add the operator of a QLinearMul; return the number of inputs for which results differ.
 
     Raises
     ------

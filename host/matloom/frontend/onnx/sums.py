@@ -25,7 +25,7 @@ _TRIALS = 8
 
 
 def convert_sum(values: Values, model: Model, node: Any) -> Claim:
-    """Add the operator of a QLinearAdd; return for how many input pairs it differs from the node.
+    """Add the operator of a QLinearAdd; return the number of input pairs for which results differ.
 
     Raises
     ------

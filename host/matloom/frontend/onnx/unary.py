@@ -1,7 +1,7 @@
 """Converts functions of one byte to graph operators that match ONNX Runtime on every byte.
 
 ONNX Runtime evaluates the operators on all 256 bytes. The first operator of the graph whose kernel
-gives the same 256 bytes is used; where there is none, LOOKUP holds them.
+gives the same 256 bytes is used; if there is none, LOOKUP holds them.
 """
 
 import math

@@ -8,7 +8,7 @@ from matloom.frontend.tflite.recurrence import LSTM, lstm_nodes
 from matloom.frontend.tflite.svdf import SVDF, svdf_nodes
 from matloom.ir.graph import Node
 
-#: What reads each; it raises `Unsupported` where an interpreter has to run the operator.
+#: What reads each; it raises `Unsupported` if an interpreter has to run the operator.
 EXPANDED: Mapping[str, Callable[[FileItem, Additions], list[Node]]] = {
     LSTM: lstm_nodes,
     SVDF: svdf_nodes,

@@ -107,7 +107,7 @@ class LoadedOperator:
         The first words of the runtime's structure of its parameters; none if other members say
         everything.
     inputs, outputs:
-        Numbers of tensors; -1 where an optional input is absent.
+        Numbers of tensors; -1 if an optional input is absent.
     """
 
     code: int

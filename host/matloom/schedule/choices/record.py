@@ -31,7 +31,7 @@ class Choices:
     first:
         Choices of the first call, after tightening.
     later:
-        Choices of later calls, which find weights on chip; None where no weights stay. Addresses
+        Choices of later calls, which find weights on chip; None if no weights stay. Addresses
         are those of the first call.
     constants:
         Constants of `schedule.tuning` that differ from their defaults, by name.

@@ -32,9 +32,9 @@ def widest(segment: Segment, params: ScheduleParams) -> Widest:
 def store_one_by_one(
     params: ScheduleParams, failures: tuple[OutOfScratchpad, ...]
 ) -> ScheduleParams | None:
-    """Return the choices with less held to be stored together where buffers did not fit.
+    """Return choices that hold fewer results for joint STOREs, for stages that did not fit.
 
-    None if nothing was held there. No other choice changes, since the plan may fit then.
+    None if none were held there. No other choice changes, since the plan may then fit.
     """
     joint = frozenset[int]().union(*(each.joint for each in failures))
     return replace(params, one_by_one=params.one_by_one | joint) if joint else None

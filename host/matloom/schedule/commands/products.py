@@ -19,7 +19,7 @@ def product_executes(
     fields:
         Those of the product itself, for operands whose zero points are 0.
     constants:
-        Address of the constants that corrections use; any where there are none.
+        Address of the constants that corrections use; any if there are none.
     """
     computed = stage.computed
     assert computed is not None

@@ -185,7 +185,7 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
 
     @cached_property
     def used_chunks(self) -> list[int | None]:
-        """The chunk of weights of each tile; None where it is empty."""
+        """The chunk of weights of each tile; None if it is empty."""
         return [tile.chunk if self.chunk_bytes[tile.chunk] else None for tile in self.tiles]
 
     @property

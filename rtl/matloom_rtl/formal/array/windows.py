@@ -42,7 +42,7 @@ class _Step:
         An earlier vector of the step stood at the chosen position.
     bytes:
         For each column, its byte in the latest of these vectors, in the one before, and in the one
-        before that; padding where there were fewer.
+        before that; padding if there were fewer.
     length:
         Vectors of a line, drawn with each step. An input of the claim.
     """

@@ -16,11 +16,11 @@ class RowOrder:
     index, vector, row, number:
         The next elements of a vector, its vector in a row, its row in a batch, and the pass.
     waits:
-        Nothing enters: largest bytes or reciprocals are not there yet.
+        Nothing enters, because the largest bytes or the reciprocals are not available yet.
     since:
         Cycles since the last reciprocals, saturating.
     now, given:
-        What goes with the elements that enter, and their bytes.
+        Flags of the elements that enter, and their bytes.
     """
 
     def __init__(self, m: Module, unit: Softmax, done):

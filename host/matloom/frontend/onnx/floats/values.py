@@ -116,7 +116,7 @@ class FloatValues:
         return self.builder.constant(np.array([value], np.float32))
 
     def _reorder(self, number: int, before: Order, after: Order) -> int:
-        """Return a tensor with its axes in another order; a RESHAPE where no element moves."""
+        """Return a tensor with its axes in another order; a RESHAPE if no element moves."""
         if before == after:
             return number
         tensor = self.builder.tensors[number]
