@@ -1,6 +1,6 @@
 """Waits of units for each other at scratchpad banks.
 
-A bank serves one read and one write a cycle; EXEC has priority over POST, and POST over STORE and
+A bank serves one read and one write per cycle; EXEC has priority over POST, and POST over STORE and
 LOAD. If POST and STORE share a gather, STORE waits for POST at any bank, even while POST itself
 waits for EXEC.
 """

@@ -23,7 +23,7 @@ def exec_cycles(
     vectors, steps:
         Vectors of a step of EXEC, and steps of all output blocks.
     results:
-        Vectors of results, each of `columns` elements, of which POST makes `lanes` a cycle.
+        Vectors of results, each of `columns` elements, of which POST makes `lanes` per cycle.
     """
     streamed = steps * step_cycles(vectors, config, weights_fixed=weights_fixed)
     return max(streamed, results * (config.columns // config.lanes))

@@ -26,7 +26,7 @@ class _Axis(NamedTuple):
 def clip_windows(graph: Graph) -> Graph:
     """Return the graph with smaller kernels and windows if padding exceeds the image.
 
-    A window of 9x9 on a map of 3x3 reaches the map with its middle 5x5 elements alone. Padding
+    Only the middle 5x5 elements of a window of 9x9 reach a map of 3x3. Padding
     counts neither in a maximum nor in an average, and adds nothing to the sums of a layer.
     """
     tensors = dict(graph.tensors)

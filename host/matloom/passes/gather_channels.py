@@ -1,7 +1,7 @@
 """Stores channels where layers read them, instead of copying them from join to join.
 
 A unit of a ShuffleNet joins two maps, shuffles their channels and splits them. Layers read one
-half, and the other half is copied into the next join. Here each layer gets a join of its own: whole
+half, and the other half is copied into the next join. Here each layer gets a separate join: whole
 maps that no join contains yet, and copies of the channels that the layer needs of older maps. A
 channel is thus copied once, for the layer that reads it. Convolutions make their channels in an
 order in which those that are read together are neighbours.
@@ -213,7 +213,7 @@ class _Gathering:
     ) -> tuple[int, dict[Origin, int]]:
         """Add a join of parts; return its number, and the places of channels there.
 
-        From now on it is the home of new tensors among the parts.
+        From then on, the join is the home of new tensors among the parts.
         """
         origins = [origin for _, part in parts for origin in part]
         if number is None:

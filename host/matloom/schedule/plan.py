@@ -86,7 +86,7 @@ class ScheduleParams:
 
     `avoid_conflicts` puts buffers that are read at the same time into different banks; `in_place`
     lets element-wise results overwrite their input, `over_inputs` those of other stages an input of
-    the same size: always, never, or (None) where tensors do not fit otherwise. `results_first`
+    the same size: always, never, or (None) if tensors do not fit otherwise. `results_first`
     places results that are stored tile by tile before buffers filled by LOADs, which may arrive
     later. `strips` lets tiles share rows of tensors in external memory (`tiling.sizes`). The stages
     in `one_by_one` store the results of each tile by themselves. `turns` lets a depthwise layer and

@@ -77,7 +77,7 @@ class Selection:
         First byte of the constants in `Computed.constants`: for each tile a vector for each output
         position.
     first_tile, iterations, tiles:
-        The first tile, how often the constants repeat, and for how many tiles they are.
+        The first tile, how often the constants repeat, and the number of tiles they serve.
     """
 
     offset: int
@@ -126,7 +126,7 @@ class Computed:
     def shares_sums(self, positions: int, steps: int, config: Config) -> bool:
         """Return whether a tile adds products of constant rows to one position, for all of them.
 
-        Of several tiles that add their steps to the same sums, none does.
+        False for tiles that add their steps to the same sums as others.
         """
         rows = any(each.replaces_input for each in self.corrections)
         possible = bool(config.broadcast_sums) and rows and steps == self.steps

@@ -15,7 +15,7 @@ def pack_positions(
 ) -> tuple[Window, int]:
     """Return the window to compute, and how many of its positions share blocks of columns.
 
-    They must divide the width. Where each output depends on one position alone, and `rows_follow`
+    They must divide the width. If each output depends on only one position, and `rows_follow`
     each other in the output, rows of the image may be joined so that they do; the window then has
     fewer and longer rows.
     """

@@ -11,7 +11,7 @@ from matloom.select.stage import Stage
 def parametric_relu(context: Context) -> tuple[Stage, ...]:
     """Return PRELU: the part above zero plus the part below zero times the slopes.
 
-    At each element one of them is the zero point, so nothing is rounded or limited twice.
+    At each element, one of them is the zero point, so nothing is rounded or clamped twice.
     """
     above, below = prelu_scales(context.graph, context.node)
     scale = context.result(*below, Activation.NONE)

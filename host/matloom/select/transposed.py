@@ -58,7 +58,7 @@ def _phases(length: int, kernel: int, stride: int, pad: int) -> list[_Phase]:
 def transposed_convolution(context: Context) -> tuple[Stage, ...]:
     """Return the stages of TRANSPOSE_CONV: one convolution for each phase of the strides.
 
-    Where few channels leave columns of the array idle, the phases of a row of outputs are channels
+    If few channels leave columns of the array idle, the phases of a row of outputs are channels
     of one convolution.
     """
     attributes = context.node.attributes_as(TransposeConv)

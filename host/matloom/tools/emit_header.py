@@ -21,7 +21,7 @@ _ABOUT = """\
  *
  * Link: {name}.c, and of the driver
  *   {sources}
- * with its headers' folder on the include path. Where there is no C library also support/memory.c.
+ * with its headers' folder on the include path. Without a C library, also link support/memory.c.
  */"""
 
 _NUMBERS = """\

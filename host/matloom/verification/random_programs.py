@@ -427,7 +427,7 @@ def _at_offset(values: dict[str, int]) -> dict[str, int]:
 
 
 def _piece(config: Config) -> int:
-    """Return for how many accumulator entries the scratchpad can hold one byte each."""
+    """Return how many accumulator entries the scratchpad can hold one byte of."""
     count = config.acc_entries
     while count * config.columns > config.spad_bytes:
         count //= 2

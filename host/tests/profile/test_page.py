@@ -63,7 +63,7 @@ def test_a_network_on_the_host_only_has_a_page():
 
 @pytest.fixture(scope="module")
 def browser():
-    """Return a headless Chromium; skip where there is none."""
+    """Return a headless Chromium; skip if there is none."""
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     program = shutil.which("chromium") or shutil.which("chromium-browser")
     if program is None:

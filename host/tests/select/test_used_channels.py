@@ -34,7 +34,7 @@ def matrix_of(places, channels, depth):
     ],
 )
 def test_shortest_reads(places, channels, depth, expected):
-    """First byte, distance of blocks, runs, distance of runs, vectors; none where none is saved."""
+    """First byte, distance of blocks, runs, distance of runs, vectors; none if none is saved."""
     reads = reads_of(matrix_of(places, channels, depth), 16, 16)
     if expected is None:
         assert reads is None

@@ -37,7 +37,7 @@ class InstructionMemory(wiring.Component):
     word, word_notes: out
         The word being read; the notes are valid with an instruction's last word.
     brings, index: out
-        For each unit: the word is for it. And the index of the word in its instruction.
+        For each unit, whether the word is for it; and the index of the word in its instruction.
     """
 
     def __init__(self, config: Config):

@@ -52,7 +52,7 @@ class Reciprocals(wiring.Component):
 
     Latency: `cycles` from the last exponential of a batch to `done`. Throughput: `ways`
     exponentials per cycle; one batch at a time, during which nothing may be added. Never stalls.
-    Reset gives up; sums and reciprocals survive it.
+    Reset aborts a batch; sums and reciprocals survive it.
 
     Parameters
     ----------
@@ -76,8 +76,8 @@ class Reciprocals(wiring.Component):
     busy, operand: out
         The lane is to multiply `operand`.
     shift: out
-        For the operand, or for exponentials of `row`: to make results, which have a fraction's bits
-        and the exponent of the reciprocal.
+        Shift of the operand; or of the exponentials of `row`, from the bits of a fraction and the
+        exponent of the reciprocal.
     vanishes: out
         Results of `row` are zero: their shift is too large for a lane.
     multiplier: out

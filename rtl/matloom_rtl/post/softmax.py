@@ -27,7 +27,7 @@ class Softmax(wiring.Component):
     The vectors of a batch of up to `BATCH` rows come three times. In each cycle `config.softmax`
     elements of a vector enter, whether they count or not. The first pass finds the largest byte of
     each row, the second adds the exponentials of differences from it, the third multiplies them by
-    the reciprocals of their sums. As many lanes, which have nothing else to do, multiply.
+    the reciprocals of their sums. As many lanes, which are otherwise idle, multiply.
 
     Latency: from elements of the third pass to their results, `LATENCY` cycles. Throughput:
     `config.softmax` elements per cycle, but for pauses after the first pass (`compare_pause`) and

@@ -33,7 +33,7 @@ class Tables:
     def look_up(self, number: int, stage: Stage, block: int = 0) -> dict[str, int]:
         """Fill the table of a slot's stage if needed; return the POST fields that use it.
 
-        Of tables by channel, those of a block.
+        If tables differ by channel, those of output block `block` are used.
         """
         return self._use(self._plan.slots[number].stage, stage, block)
 

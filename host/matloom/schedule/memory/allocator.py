@@ -40,7 +40,7 @@ class Allocator:
     """Address range in which buffers are placed for inclusive intervals of slots.
 
     With `spread`, buffers that are read at the same time prefer different banks, because a bank
-    serves one read and one write a cycle; without it, buffers are packed tightly. With a `seed`,
+    serves one read and one write per cycle; without it, buffers are packed tightly. With a `seed`,
     addresses are drawn at random from the free ones.
     """
 

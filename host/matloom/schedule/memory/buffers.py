@@ -167,7 +167,7 @@ class Builder:
         """Return whether the table of a stage lies with weights, far from maps.
 
         POST reads a table in every cycle, unless there is one for each lane, and would wait for an
-        EXEC that reads its bank. Where maps leave the chip, all room is theirs.
+        EXEC that reads its bank. If maps leave the chip, they get all the space.
         """
         table = self.segment.stages[index].table
         return table is not None and table.ndim == 1 and not self.plan.policy.spilled

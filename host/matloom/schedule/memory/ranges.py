@@ -13,7 +13,7 @@ class RangesOnChip:
     """The parts of tensors that tiles have loaded, or made for the next stage.
 
     `in_turns` are the stages that hand over some rows at a time: their readers may be several turns
-    behind. Of what others load, only the latest part is read again.
+    behind. Other stages read again only the latest part that they loaded.
     """
 
     def __init__(self, in_turns: Collection[int]):

@@ -21,7 +21,7 @@ def stored_together(
 ) -> list[range]:
     """Return for each tile the numbers of those that it is stored with, itself among them.
 
-    Together they have longer rows. Parts of a reduction make the same results, and are not parted.
+    Together they have longer rows. Parts of a reduction make the same results, and stay together.
 
     Parameters
     ----------

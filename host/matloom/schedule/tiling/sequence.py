@@ -75,8 +75,8 @@ def _can_interleave(
 def _waits_for_reader(segment: Segment, index: int, tilings: list[Tiling]) -> bool:
     """Return whether a stage has its tiles just before those that read them.
 
-    Otherwise they follow those of its producer. POST fills tables by channel in hundreds of cycles,
-    and again for each tile if the producer uses a table, too.
+    Otherwise they follow those of its producer. POST takes hundreds of cycles to fill tables by
+    channel, and fills them again for each tile if the producer also uses a table.
     """
     if index + 1 >= len(segment.stages) or not index:
         return False

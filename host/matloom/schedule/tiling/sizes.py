@@ -139,7 +139,7 @@ class Sizes:
         """Take fewer output blocks, or parts of rows, and more rows if that saves cycles.
 
         A tile of windows streams a few more lines than it makes, and a few more positions of each.
-        Of a tensor in another layout rows are not split: it is complete from the last rows on only.
+        Rows of a tensor in another layout are not split: it is complete only with its last rows.
         """
         nest = stage.loop_nest
 
@@ -227,7 +227,7 @@ def _fitting_width(
 def _read_bytes(stage: ArrayStage, limits: TilingParams, config: Config, count: int) -> int:
     """Return the bytes that `count` positions of a row read at a time.
 
-    Where a tile has not even room for what one position reads, pooling adds its taps part by part.
+    If a tile lacks room even for the bytes that one position reads, pooling adds taps part by part.
     """
     fields = stage.loop_nest.fields((0, 1), (0, count), 0)
     every = read_bytes(fields, config.rows)

@@ -44,7 +44,7 @@ def _saves_cycles(
 ) -> bool:
     """Return whether lookups take fewer cycles of POST than the stages that they replace.
 
-    A stage that only looks up is part of another one anyway. A table is filled for each block of
+    A pure lookup becomes part of another stage in any case. A table is filled for each block of
     channels, and once more for each tile but one.
     """
     config, size = staged.config, staged.graph.tensors[function.source].size

@@ -15,7 +15,7 @@ from matloom.select.stage import ArrayStage, Stage, VectorStage
 def result_sums(staged: StagedRun) -> StagedRun:
     """Return a run whose stages add another tensor to results that only an ADD reads.
 
-    The stage that does is the producer of the operand that is made last, in the place of the ADD.
+    The producer of the operand that is made last does so, at the position of the ADD.
     """
     if not staged.config.has_result_sums:
         return staged

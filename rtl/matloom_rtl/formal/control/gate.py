@@ -240,7 +240,7 @@ def unit_places(unit: UnitQueue) -> int:
 
 
 def _cycles(m: Module, condition) -> Signal:
-    """Return for how many cycles, including this one, a condition has held, up to seven."""
+    """Return the cycles, including this one, for which a condition has held: at most seven."""
     count = Signal(3)
     m.d.sync += count.eq(Mux(condition, count + ~count.all(), 0))
     return count

@@ -34,9 +34,9 @@ class Shown:
     Members
     -------
     same:
-        Whether it is that of the cycle before.
+        Whether it is the instruction of the previous cycle.
     held:
-        For how many cycles before it was shown, up to 2, when the verdict is its own.
+        Number of earlier cycles in which it was shown, at most 2; then the verdict is its own.
     """
 
     def __init__(self, m: Module, unit: Legality):

@@ -103,7 +103,7 @@ def _inside(m: Module, request, answer) -> Signal:
 
 
 def _waiting_cycles(m: Module, waits) -> Signal:
-    """Return for how many cycles something has waited, at most seven."""
+    """Return the cycles for which something has waited: at most seven."""
     count = Signal(3)
     m.d.sync += count.eq(0)
     with m.If(waits):
