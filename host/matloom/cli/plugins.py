@@ -8,7 +8,7 @@ from matloom.cli.group import cli
 from matloom.cli.network_argument import NetworkFile
 from matloom.cli.options import CONFIG, OUTPUT_FOLDER, Compilation
 from matloom.cli.places import require_folder
-from matloom.cli.programs import program_of
+from matloom.cli.programs import program_of, require_network
 from matloom.cli.say import say
 
 
@@ -41,7 +41,6 @@ def plugin(runtime: str, network: Path, output: Path, device: str, config: str) 
     """
     from matloom.arch.config import load_config
     from matloom.errors import UserError
-    from matloom.frontend.source import read_file
     from matloom.plugins.library import compile_plugin, copy_chip
     from matloom.plugins.networks import network_bundle
 
@@ -51,7 +50,7 @@ def plugin(runtime: str, network: Path, output: Path, device: str, config: str) 
             hint="rtl is the simulated chip, uio:uio0,udmabuf0 an engine on Linux",
         )
     load_config(config)
-    read_file(network)
+    require_network(network)
     require_folder("--output", output)
     program = program_of(network, Compilation(config=config))
     content, lines = network_bundle(runtime, network, program)

@@ -13,7 +13,7 @@ from matloom.cli.network_argument import NETWORK, is_program
 from matloom.cli.networks import REPORT, run_once
 from matloom.cli.options import Compilation, RunInputs, Target, compilation, run_inputs, target
 from matloom.cli.places import require_folder
-from matloom.cli.programs import SOURCE, modes_by_layer
+from matloom.cli.programs import SOURCE, modes_by_layer, require_network
 from matloom.cli.say import say, show
 from matloom.errors import UserError
 
@@ -96,6 +96,7 @@ def profile(
         raise click.UsageError("--thorough must go with a network, not a program, and --output")
     before = None if result.other is None else _other(network, options, result.other)
     if output is not None:
+        require_network(network)
         require_folder("--output", output)
     ran = run_once(network, inputs, target, options, report)
     show((ran.report.table(), *ran.report.lines()))

@@ -147,6 +147,14 @@ def _compile(network: Path, options: Compilation) -> Any:
     return attach(program, stage)
 
 
+def require_network(network: Path) -> None:
+    """Raise `UserError` if a network or program cannot be read; call it before the work."""
+    from matloom import frontend
+    from matloom.program import Program
+
+    (Program.load if is_program(network) else frontend.load)(network)
+
+
 def program_of(network: Path, options: Compilation) -> Any:
     """Load a program, or compile a network."""
     from matloom.arch.config import load_config
