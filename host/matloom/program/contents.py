@@ -3,6 +3,7 @@
 import math
 from collections import Counter
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -142,7 +143,36 @@ class Contents:
         Operators without products have no mode and count as ``i8xi8``.
         """
         modes = [mode for mode in layer.mode.split(", ") if mode in MODES] or ["i8xi8"]
-        return layer.macs / max(self.config.macs_per_cycle(mode) for mode in modes)
+        return self.macs_of(layer) / max(self.config.macs_per_cycle(mode) for mode in modes)
+
+    def macs_of(self, layer: LayerInfo) -> int:
+        """Return the multiply-accumulates in the instructions of an operator."""
+        return 0 if layer.name in self.fused else layer.macs + self._carried[layer.name]
+
+    @cached_property
+    def _carried(self) -> Counter[str]:
+        """Multiply-accumulates of fused operators, by the operator that computes them."""
+        found = Counter[str]()
+        for layer in self.layers:
+            if layer.name in self.fused:
+                found[self.fused[layer.name]] += layer.macs
+        return found
+
+    @cached_property
+    def fused(self) -> dict[str, str]:
+        """By the name of each fused operator, the operator whose instructions compute it.
+
+        That is the next one that has a mode although it multiplies nothing itself: ADD.
+        """
+        found: dict[str, str] = {}
+        waiting: list[str] = []
+        for layer in self.layers:
+            if layer.is_fused:
+                waiting.append(layer.name)
+            elif layer.where == "engine" and layer.mode and not layer.macs:
+                found |= dict.fromkeys(waiting, layer.name)
+                waiting = []
+        return found
 
     @property
     def predicted_cycles(self) -> int:

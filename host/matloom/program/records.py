@@ -148,7 +148,8 @@ class LayerInfo:
     ``"host"`` or, for operators that cost nothing, ``"none"``; `reason` says why the engine does
     not run it, or how exact results on the engine are; `tensor_bytes` is the size of all tensors
     that it reads and writes. `repeat_cycles` is the prediction for later calls, if weights stay on
-    chip. `mode` is the number format of its products on the engine, empty if there are none.
+    chip. `mode` is the number format of its products on the engine, empty if there are none or if
+    another operator computes them.
     """
 
     name: str
@@ -161,6 +162,11 @@ class LayerInfo:
     tensor_bytes: int = 0
     repeat_cycles: int = 0
     mode: str = ""
+
+    @property
+    def is_fused(self) -> bool:
+        """Whether the operator that reads its result computes it, in the same instructions."""
+        return self.where == "engine" and bool(self.macs) and not self.mode
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -34,6 +34,8 @@ class LayerReport:
             cycles = "together" if self.cycles is None else f"{self.cycles:,} together"
             predicted = f"{self.predicted_cycles:,} together" if self.predicted_cycles else ""
             return macs_cell(self.operator, self.macs), cycles, predicted, ""
+        if self.where == "engine" and self.macs and not self.mode:
+            return macs_cell(self.operator, self.macs), "fused", "", ""
         spent = self.cycles or self.predicted_cycles
         return (
             macs_cell(self.operator, self.macs),

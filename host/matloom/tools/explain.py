@@ -40,7 +40,8 @@ def _rows(program: Program, indent: str = "") -> Iterator[tuple[str, ...]]:
     iterations = dict(_bodies(program))
     for layer in program.layers:
         on_engine = layer.where == "engine"
-        rate = layer.macs / layer.predicted_cycles if layer.predicted_cycles else 0.0
+        macs = program.macs_of(layer)
+        rate = macs / layer.predicted_cycles if layer.predicted_cycles else 0.0
         yield (
             indent + short_name(layer.name),
             layer.operator,
@@ -48,7 +49,7 @@ def _rows(program: Program, indent: str = "") -> Iterator[tuple[str, ...]]:
             macs_cell(layer.operator, layer.macs),
             f"{layer.tensor_bytes:,}",
             _cycles(program, layer) if on_engine else "",
-            f"{rate:.1f}" if on_engine and layer.macs and layer.timestamp not in shared else "",
+            f"{rate:.1f}" if on_engine and macs and layer.timestamp not in shared else "",
         )
         if layer.name in iterations:
             yield from _rows(iterations[layer.name], f"{indent}  ")
@@ -56,6 +57,8 @@ def _rows(program: Program, indent: str = "") -> Iterator[tuple[str, ...]]:
 
 def _cycles(program: Program, layer: LayerInfo) -> str:
     """Return an operator's predicted cycles; the first of a group has those of the whole group."""
+    if layer.name in program.fused:
+        return "fused"
     if layer.timestamp not in program.shared_timestamps:
         return f"{layer.predicted_cycles:,}"
     return f"{layer.predicted_cycles:,} together" if layer.predicted_cycles else "together"
@@ -127,6 +130,7 @@ def _totals(program: Program) -> list[str]:
         f"{cycles:,} cycles (predicted): utilisation {program.utilisation(cycles):.3f}",
         *_iterations(program),
         *([program.shared_slots] if program.shared_slots else []),
+        *_fusions(program),
         f"cycles are predicted for memory {program.memory.name}",
         *_tuning_sentence(program),
         f"external memory in bytes: {sizes}; the host's constants: {len(program.host_data):,}",
@@ -147,6 +151,13 @@ def _totals(program: Program) -> list[str]:
     for name, stage in preprocessing_of(program).items():
         lines.append(f"before {name}, on the host: {stage.describe(infos[name])}")
     return [*lines, sentence(program.verdict), f"what would help most: {_advice(program)}"]
+
+
+def _fusions(program: Program) -> Iterator[str]:
+    """Yield a sentence for each operator that computes others in its instructions."""
+    for carrier in dict.fromkeys(program.fused.values()):
+        names = [short_name(name) for name, other in program.fused.items() if other == carrier]
+        yield f"fused: the cycles of {', '.join(names)} are among those of {short_name(carrier)}"
 
 
 def _iterations(program: Program) -> Iterator[str]:

@@ -137,3 +137,27 @@ def test_variables_in_place():
     _table, *lines = explain(compile_network(streaming_network(1, layers=1), "nano"))
     (line,) = (line for line in lines if line.startswith("  v0"))
     assert line == "  v0: int8[1x1x1x8], 8 bytes, ARENA 0, in place"
+
+
+def test_fused_operators_have_their_cycles_with_the_operator_that_reads_them():
+    """A convolution before an ADD; utilisation and advice count its products there."""
+    program = compile_network(frontend.load(NETWORK), "reference", check="none")
+    assert program.fused == {"outer": "joined"}
+    layers = {layer.name: layer for layer in program.layers}
+    outer, joined = layers["outer"], layers["joined"]
+    assert (program.macs_of(outer), program.macs_of(joined)) == (0, outer.macs)
+    assert program.ideal_cycles(joined) == outer.macs / 256
+    # All operators together keep their products.
+    assert sum(map(program.macs_of, program.layers)) == program.macs
+    table, *lines = explain(program)
+    cells = columns(table)
+    row = dict(zip(cells, [column[2] for column in cells.values()], strict=True))
+    assert (row["output"], row["cycles"], row["MACs per\ncycle"]) == ("outer", "fused", "")
+    assert "fused: the cycles of outer are among those of joined" in lines
+    assert not any("most: joined" in line for line in lines)
+
+
+def test_no_operator_is_fused_without_sums_of_results():
+    program = compile_network(frontend.load(NETWORK), "reference+result_sums=0", check="none")
+    assert program.fused == {}
+    assert not any(line.startswith("fused") for line in explain(program) if isinstance(line, str))
