@@ -13,7 +13,7 @@ kernels, which equal TensorFlow Lite Micro, run all files but those of ONNX Runt
 - `vww`: the collection has 33 photographs with labels. Views of 16 calibrate, views of the other 17
   measure it, with the labels of their photographs; LiteRT runs five times as many.
 - `ad` has no float parent, so the weights of its int8 network are converted to floats. Its samples
-  are windows of one recording of a machine that works: the first 100 calibrate, those behind them
+  are windows of one recording of a machine that works: the first 100 calibrate, those after them
   measure. Faults are made from these (`quantise_data.anomalies`), and the area under the curve
   (AUC) says how well the error of the reconstruction tells them apart.
 

@@ -32,7 +32,7 @@ struct plugin_device {
   bool is_uio;
 };
 
-/* Opens a device with at least `bytes` of memory. Where it cannot, nothing stays open, `sentence`
+/* Opens a device with at least `bytes` of memory. If that fails, nothing stays open, `sentence`
  * says why, and false is returned. `device` must stay where it is. */
 bool plugin_device_open(struct plugin_device* device, const char* name, uint32_t bytes,
                         char sentence[PLUGIN_SENTENCE]);

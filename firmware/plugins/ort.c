@@ -1,6 +1,6 @@
 /* A plug-in execution provider of ONNX Runtime: parts of a network run on the engine.
  *
- * Options: `bundle`, a file that `matloom plugin` wrote; `device`, as device.h has it. Where the
+ * Options: `bundle`, a file that `matloom plugin` wrote; `device`, as device.h has it. If the
  * model's parts are not those of the bundle, the runtime's log says so and its kernels run them. */
 #define _POSIX_C_SOURCE 200809L
 #include <pthread.h>

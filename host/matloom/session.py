@@ -33,7 +33,7 @@ class Session(RealNumbers):
     """A program on a device.
 
     Inputs and outputs have the names, shapes and dtypes of the model file; an input and an output
-    may share a name. Where two inputs or two outputs share a name, each gets its tensor number
+    may share a name. If two inputs or two outputs share a name, each gets its tensor number
     after a colon: ``x:3``; a tensor without a name is ``tensor_3``. `Program.inputs` and
     `Program.outputs` list them in the file's order. A streaming network keeps its state from run to
     run, and from sample to sample within a run, until `reset`; `state` and `restore` read and write

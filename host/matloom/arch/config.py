@@ -130,7 +130,7 @@ class Config:
         1: EXEC can start all positions of a tile from the sums of one, so that zero points of a
         product of two computed tensors take one position instead of all; 0: it cannot.
     pooling:
-        1: POST can write the maximum of each block of 2 x 2 results, so that a MAX_POOL_2D behind a
+        1: POST can write the maximum of each block of 2 x 2 results, so that a MAX_POOL_2D after a
         convolution takes no cycles; 0: it cannot.
     channel_tables:
         1: each lane's table can have contents of its own, so that POST computes functions of a byte
@@ -145,7 +145,7 @@ class Config:
         columns; 0: it cannot.
     result_sums:
         1: POST can add bytes of another tensor to its results, so that an ADD of int8 tensors
-        behind a convolution takes no cycles; no effect unless `tables` is 1, `products` at least 2,
+        after a convolution takes no cycles; no effect unless `tables` is 1, `products` at least 2,
         and there are at least 16 columns with a lane for each; 0: it cannot.
     """
 

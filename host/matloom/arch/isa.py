@@ -124,7 +124,7 @@ class Field:
     `low` and `high` bound the legal values (`high` may name a Config property); `None` means the
     whole range of the bits. `choices` are all legal values, or name a Config property that has
     them. A value is a multiple of the Config property `multiple`, a power of two. A `plain` field
-    must be 0 in every mode but i8xi8. Where the Config property `needs` is 0 the field does not
+    must be 0 in every mode but i8xi8. If the Config property `needs` is 0, the field does not
     exist: its bits are reserved. `span` names a Config property: useful values fit that many bits,
     so higher bits must be 0, or copies of the sign.
     """

@@ -124,7 +124,7 @@ def from_limbs(limbs: Any) -> Any:
     """Return the sum represented by four limbs, as written by a lane, lowest first.
 
     The lowest limb has 8 bits and a sign, the others 7 and a sign. With ``SINGLE`` rounding, each
-    limb is the rest of the sum above the previous limbs, so all fit a byte.
+    limb is what remains of the sum above the previous limbs, so all fit a byte.
     """
     return limbs[0] + (limbs[1] << 8) + (limbs[2] << 15) + (limbs[3] << 22)
 
@@ -200,7 +200,7 @@ def short_multiplier(multiplier: Any) -> Any:
 def requantize_wide(x: Any, multiplier: Any, shift: Any) -> Any:
     """Return 48-bit `x` times ``multiplier / 2**31 * 2**shift``, rounded once, to 32 bits.
 
-    The multiplier loses its lower 16 bits first. Where ``x << shift`` fits 32 bits this is
+    The multiplier loses its lower 16 bits first. If ``x << shift`` fits 32 bits this is
     `requantize` under ``SINGLE`` with ``short_multiplier(multiplier) << 16``: there, too, bits
     below the rounding one are cut off and cannot carry. `shift` is -31 to 7.
 

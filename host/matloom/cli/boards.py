@@ -69,7 +69,12 @@ def _processor(soc: bool, cpu: str | None) -> str | None:
 @click.option(
     "--config", metavar="PRESET[+CHANGE...]|FILE", help="The engine, instead of the board's."
 )
-@click.option("--freq", type=click.FloatRange(1, 2000), metavar="MHZ", help="Another clock.")
+@click.option(
+    "--freq",
+    type=click.FloatRange(1, 2000),
+    metavar="MHZ",
+    help="Clock to reach instead of the board's.",
+)
 @click.option("--seed", type=SEED, help="First seed of placement, instead of the board's.")
 @click.option(
     "--seeds",

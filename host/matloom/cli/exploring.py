@@ -67,7 +67,7 @@ def _search(verb: Callable[..., Any]) -> Any:
         "matloom explore --board ulx3s-85f --network digits -o out --confirm --route",
     ),
 )
-@click.option("--board", required=True, help="A board by name, as for `matloom fit`.")
+@click.option("--board", required=True, help="Name of a board, as for `matloom fit`.")
 @click.option(
     "--network",
     "networks",
@@ -79,7 +79,12 @@ def _search(verb: Callable[..., Any]) -> Any:
 @OUTPUT_FOLDER
 @_search
 @on_workers
-@click.option("--freq", type=click.FloatRange(1, 2000), metavar="MHZ", help="Another clock.")
+@click.option(
+    "--freq",
+    type=click.FloatRange(1, 2000),
+    metavar="MHZ",
+    help="Clock to reach instead of the board's.",
+)
 def explore(
     board: str,
     networks: tuple[Path, ...],

@@ -36,14 +36,19 @@ _SHOWN = 6
     show_default=True,
     help="Build up to this many of the best, until one meets its clock.",
 )
-@click.option("--freq", type=click.FloatRange(1, 2000), metavar="MHZ", help="Another clock.")
+@click.option(
+    "--freq",
+    type=click.FloatRange(1, 2000),
+    metavar="MHZ",
+    help="Clock to reach instead of the board's.",
+)
 def fit(board: str, network: Path | None, runs: int, freq: float | None) -> None:
     """Find the largest engine that fits BOARD, and its limit.
 
     The engine meets the clock of BOARD.
 
     Multipliers and block RAMs are exact; tables and flip-flops come from a model that is fitted to
-    syntheses, whose error is printed. The texts of the table are what build --config takes.
+    syntheses, whose error is printed. Pass the name of an engine in the table to build --config.
     """
     from matloom.terminal.progress import progress
     from matloom.tools.fit import Fit

@@ -49,7 +49,7 @@ _DIM = click.option(
 _EXACT = click.option(
     "--exact",
     is_flag=True,
-    help="Leave layers of an ONNX file to ONNX Runtime if their results can differ from its.",
+    help="Leave layers of an ONNX file to ONNX Runtime if their results can differ.",
 )
 
 

@@ -236,7 +236,9 @@ def run_inputs(default: str | None = None) -> Callable[[Any], Any]:
             "one input also an .npy, a .wav or a picture.",
             **absent,
         )
-        @click.option("--seed", type=SEED, default=0, help="Of random arrays.", show_default=True)
+        @click.option(
+            "--seed", type=SEED, default=0, help="Seed of random arrays.", show_default=True
+        )
         @functools.wraps(verb)
         def wrapper(source: str, seed: int, **values: Any) -> Any:
             return verb(inputs=RunInputs(source=source, seed=seed), **values)

@@ -103,8 +103,8 @@ _PRECISIONS = "i8xi8, i8xi4, i16xi8 or float32"
 @click.option(
     "--boost",
     type=click.Choice(["O1", "O2", "O3"]),
-    help="8-bit weights; or the fewest cycles at half a percent or at one percent of the results "
-    "lost, beside the lower levels.",
+    help="O1: 8-bit weights. O2 and O3: the fewest cycles that lose half a percent or one percent "
+    "of the results. Lower levels are measured, too.",
 )
 @click.option(
     "--journal",

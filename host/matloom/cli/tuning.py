@@ -58,7 +58,7 @@ def _limits(verb: Callable[..., Any]) -> Any:
         show_default=True,
         help="Number of the best to run on the simulated chip; with 0 a prediction decides.",
     )
-    @click.option("--seed", type=SEED, default=0, show_default=True, help="Of the search.")
+    @click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the search.")
     @functools.wraps(verb)
     def wrapper(seconds: float, trials: int, measured: int, seed: int, **values: Any) -> Any:
         limits = _Limits(seconds=seconds, trials=trials, measured=measured, seed=seed)
@@ -81,7 +81,7 @@ def _limits(verb: Callable[..., Any]) -> Any:
 @click.option(
     "--forget", is_flag=True, help="Drop the stored schedule; compile with the default again."
 )
-@click.option("--report", type=click.Path(path_type=Path, dir_okay=False), help="Write JSON, too.")
+@click.option("--report", type=click.Path(path_type=Path, dir_okay=False), help="Also write JSON.")
 @on_workers
 def tune(
     network: Path,

@@ -65,7 +65,7 @@ def _schedule_run(
 
 
 def place_constants(bound: Bound, run: BoundRun, image: ProgramImage) -> Segment:
-    """Return the segment of a run behind an image, to which its constants are appended."""
+    """Return the segment of a run after an image, to which its constants are appended."""
     image = image.fork()
     constants = {
         name: Place(region=Region.PROGRAM, offset=image.add(values))

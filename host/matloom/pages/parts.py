@@ -129,7 +129,7 @@ def badge(text: str, kind: str = "dim") -> Markup:
 
 
 def details(title: str, *content: Content, is_open: bool = False) -> Markup:
-    """Return contents behind a title that unfolds them; a text keeps its lines."""
+    """Return contents under a title that unfolds them; a text keeps its lines."""
     shown = (
         tag("pre", each) if isinstance(each, str) and not isinstance(each, Markup) else each
         for each in content

@@ -50,7 +50,7 @@ class _Chain:
 
 
 def _chains(graph: Graph) -> Mapping[int, _Chain]:
-    """Return the chain of moves behind each tensor that has one."""
+    """Return the chain of moves that leads to each tensor that has one."""
     chains: dict[int, _Chain] = {}
     for node in graph.nodes:
         number = node.inputs[0] if node.inputs else None

@@ -1,6 +1,6 @@
 """Splits a layer into two of low rank that change outputs least over the calibration samples.
 
-The products of a layer are weights times rows of inputs. Where the outputs of a layer, or the
+The products of a layer are weights times rows of inputs. If the outputs of a layer, or the
 windows that it reads, nearly lie in a space of fewer dimensions, one layer may compute the
 coordinates in that space and another one the outputs. Such spaces are spanned by the principal
 components, so the covariance of the inputs, not only the weights, decides what is dropped.

@@ -64,7 +64,7 @@ class Convolution:
     limbs:
         Number of byte limbs stored of each sum (`OutputLayout`).
     pooled:
-        Whether a MAX_POOL_2D behind it may take its results: adjacent positions then do not share
+        Whether a MAX_POOL_2D after it may take its results: adjacent positions then do not share
         the array's columns.
     """
 

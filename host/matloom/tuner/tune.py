@@ -76,7 +76,7 @@ def tune(
 ) -> TuningResult:
     """Return the fastest choices for a network found within the budget.
 
-    Choices are predicted; the best few are then counted on the simulated chip, where the budget
+    Choices are predicted; the best few are then counted on the simulated chip, if the budget
     says so, and none is taken that is slower there than the default.
     """
     default = _total(run.cost for run in runs_of(study))
@@ -181,8 +181,8 @@ def _measure(
 ) -> TuningResult:
     """Count the cycles of some choices on the simulated chip; take the fastest never slower.
 
-    The default is counted first. Choices whose program fails its check are left out. Where a first
-    call was too slow, choices that are predicted to have a faster one come next.
+    The default is counted first. Choices whose program fails its check are left out. If a first
+    call was too slow, the choices that are predicted to have a faster one come next.
     """
     note("counting the default on the simulated chip")
     plain = _program(study, None)

@@ -1,4 +1,4 @@
-"""LOADs interleave the planes of input images; layers behind them equal the interpreter."""
+"""LOADs interleave the planes of input images; layers after them equal the interpreter."""
 
 import itertools
 import random

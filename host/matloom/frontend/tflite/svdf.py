@@ -191,7 +191,7 @@ def _parts(weights: Array) -> list[Array]:
     Raises
     ------
     Unsupported
-        There would be too many.
+        Too many parts would be needed.
     """
     parts: list[Array] = []
     rest = weights.astype(np.int32)

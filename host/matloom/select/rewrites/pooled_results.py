@@ -1,4 +1,4 @@
-"""MAX_POOL_2D behind a convolution: POST writes the maximum of each block of 2 x 2 results."""
+"""MAX_POOL_2D after a convolution: POST writes the maximum of each block of 2 x 2 results."""
 
 from collections import Counter
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""ADD behind a layer: POST adds the other tensor to the layer's results, by its tables."""
+"""ADD after a layer: POST adds the other tensor to the layer's results, by its tables."""
 
 from collections import Counter
 from dataclasses import replace

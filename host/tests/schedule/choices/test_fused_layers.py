@@ -53,7 +53,7 @@ def test_the_last_layer_may_add():
 
 
 def test_a_layer_that_adds_may_be_the_last_alone():
-    """Those behind it read another map."""
+    """Those after it read another map."""
     made = Chain((1, 44, 36, 3)).convolve(24, 3).halve(stride=(1, 1)).convolve(24).add(1)
     exact_programs(made.convolve(48).convolve(8).graph(), SMALL, (None, 1, 2))
 
