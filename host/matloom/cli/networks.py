@@ -16,7 +16,7 @@ from matloom.cli.options import (
     run_inputs,
     target,
 )
-from matloom.cli.places import require_place
+from matloom.cli.places import named_in_errors, require_place, write
 from matloom.cli.programs import SOURCE, describe_phases, modes_by_layer, program_of
 from matloom.cli.say import say, say_text, show
 from matloom.errors import UserError, unknown
@@ -76,7 +76,7 @@ def run(
         for name, array in outputs.items():
             say(array_line(name, array))
     else:
-        with output.open("wb") as stream:
+        with named_in_errors(output), output.open("wb") as stream:
             write_arrays(stream, outputs)
     say(f"{made.cycles:,} cycles ({made.cycles_source}), utilisation {made.utilisation:.3f}")
     if made.ran_on not in ("", made.memory):
@@ -130,7 +130,7 @@ def run_once(
             iterations=session.last_iterations,
         )
     if report is not None:
-        report.write_text(ran.report.to_json())
+        write(report, ran.report.to_json())
     return ran
 
 
@@ -273,5 +273,5 @@ def precision_verb(
             network, modes, arrays or None, wanted, options.config, by_layer=by_layer
         )
     if report is not None:
-        report.write_text(made.to_json())
+        write(report, made.to_json())
     show((made.table(), *made.sentences()))

@@ -1,7 +1,9 @@
-"""Checks output paths before a verb does its work."""
+"""Output paths of verbs: checked before the work, and written after it."""
 
 import os
 import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from matloom.errors import UserError, reason
@@ -45,3 +47,20 @@ def require_folder(option: str, path: Path) -> None:
             f"{option}: nothing can be written in the folder {str(path)!r}",
             hint="name another folder",
         )
+
+
+def write(path: Path, content: str | bytes) -> None:
+    """Write a file, text as UTF-8; an error names it."""
+    with named_in_errors(path):
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+
+
+@contextmanager
+def named_in_errors(path: Path) -> Iterator[None]:
+    """Name a file in the errors of writing it, as when a disk is full, which have no name."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None or error.filename is not None:
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from error

@@ -8,7 +8,7 @@ import click
 from matloom.cli.group import cli
 from matloom.cli.network_argument import NETWORK, is_program
 from matloom.cli.options import Compilation, compilation
-from matloom.cli.places import require_place
+from matloom.cli.places import named_in_errors, require_place
 from matloom.cli.say import say, say_text
 from matloom.errors import UserError
 
@@ -71,8 +71,6 @@ def compile_verb(
     With --stop-after it prints the result of a compiler phase instead.
     """
     from matloom.toolchain.firmware import linked_sources
-    from matloom.tools.emit_c import write_c
-    from matloom.tools.soc_app import network_image
 
     if (output is None) == (stop is None):
         both = "" if output is None else ", not both"
@@ -97,16 +95,24 @@ def compile_verb(
             hint="add --emit c to write C source",
         )
     program = _compile(network, options)
-    if emit == "c":
-        write_c(program, output)
-    elif emit == "soc":
-        output.write_bytes(network_image(program))
-    else:
-        program.save(output)
+    _write(program, output, emit)
     say(f"{output}: {program.predicted_cycles:,} cycles predicted")
     if emit == "c":
         say(f"link: {output.name} {' '.join(linked_sources())}")
         say("matloom firmware writes these files, too")
+
+
+def _write(program: Any, output: Path, emit: str | None) -> None:
+    from matloom.tools.emit_c import write_c
+    from matloom.tools.soc_app import network_image
+
+    with named_in_errors(output):
+        if emit == "c":
+            write_c(program, output)
+        elif emit == "soc":
+            output.write_bytes(network_image(program))
+        else:
+            program.save(output)
 
 
 def describe_phases(network: Path, options: Compilation, stop: str, option: str) -> str:

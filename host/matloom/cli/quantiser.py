@@ -8,7 +8,7 @@ import click
 from matloom.cli.group import cli
 from matloom.cli.network_argument import NETWORK
 from matloom.cli.options import SEED
-from matloom.cli.places import require_place
+from matloom.cli.places import named_in_errors, require_place, write
 from matloom.cli.say import say, show
 
 #: Precisions of layers, as in `matloom.quantiser`.
@@ -160,10 +160,11 @@ def quantise(
     classes = None if labels is None else read_labels(labels, arrays)
     with progress(f"quantising {network.name}"):
         made = quantised(network, arrays, labels=classes, precision=_table(precision), **choices)
-    made.save(output)
+    with named_in_errors(output):
+        made.save(output)
     if report is not None:
         html = report.suffix == ".html"
-        report.write_text(page_of(made.report).to_html() if html else made.report.to_json())
+        write(report, page_of(made.report).to_html() if html else made.report.to_json())
     show((made.report.table(), *made.report.lines()))
     say(f"{output} written; run it with: matloom run {output} --input random")
 

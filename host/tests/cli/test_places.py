@@ -1,0 +1,47 @@
+"""Files that verbs write: an error names the file, and text is UTF-8 everywhere."""
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from matloom.cli.complaints import complaint
+from matloom.cli.group import cli
+from matloom.cli.places import named_in_errors, write
+
+_FULL = Path("/dev/full")
+_QUICK = ("--config", "nano", "--check", "none")
+_RUN = ("run", "digits", "--input", "random", "--device", "fast", *_QUICK)
+
+
+@pytest.mark.skipif(not _FULL.exists(), reason="Linux has a device that is full")
+@pytest.mark.parametrize(
+    "words",
+    [
+        (*_RUN, "--output", str(_FULL)),
+        (*_RUN, "--report", str(_FULL)),
+        ("compile", "digits", *_QUICK, "-o", str(_FULL)),
+        ("compare", "digits", "--report", str(_FULL)),
+    ],
+)
+def test_a_full_disk(words):
+    with pytest.raises(OSError, match="No space left") as refused:
+        cli.main(list(words), standalone_mode=False)
+    assert complaint(refused.value) == (
+        "error: cannot use /dev/full: no space left on device\n"
+        "hint: free some space, or choose another place"
+    )
+
+
+def test_errors_that_name_another_file_keep_its_name(tmp_path):
+    with pytest.raises(OSError, match="other") as refused, named_in_errors(tmp_path):
+        raise OSError(errno.ENOENT, "No such file", "other")
+    assert refused.value.filename == "other"
+
+
+def test_text_is_utf_8(tmp_path):
+    path = tmp_path / "größe.json"
+    write(path, "größe")
+    assert path.read_bytes() == "größe".encode()
+    write(path, b"\0")
+    assert path.read_bytes() == b"\0"
