@@ -24,18 +24,18 @@ def columns_in_tables(config: Config, blocks: int) -> int:
     return max(0, config.columns - max(0, left) // config.rows)
 
 
-def multiplier_blocks(config: Config, soft_columns: int = 0, of_a_cell: float = 1) -> float:
+def multiplier_blocks(config: Config, soft_columns: int = 0, blocks_per_cell: float = 1) -> float:
     """Return the multiplier blocks of an engine without floating point.
 
     Parameters
     ----------
     soft_columns
         Columns of the array that multiply in tables.
-    of_a_cell
+    blocks_per_cell
         Blocks per product of two bytes: half a block on a Gowin.
     """
     hard = config.rows * (config.columns - soft_columns)
-    return of_a_cell * hard + _outside_array(config)
+    return blocks_per_cell * hard + _outside_array(config)
 
 
 def own_block_rams(config: Config) -> int:

@@ -8,7 +8,7 @@ from matloom.errors import UserError
 _NAMES = {"LUT4": "tables", "FF": "flip-flops", "DSP": "multipliers", "BRAM": "block RAMs"}
 
 #: Multiplier blocks per product of bytes on devices where that is not one.
-_OF_A_CELL = {"gowin": 0.5}
+_BLOCKS_PER_CELL = {"gowin": 0.5}
 
 
 def part_of(name: str, freq: float | None) -> Any:
@@ -27,7 +27,7 @@ def part_of(name: str, freq: float | None) -> Any:
         family=device.family,
         capacity={shown: device.capacity[key] for key, shown in _NAMES.items()},
         soft_multiplier=device.soft_multiplier,
-        of_a_cell=_OF_A_CELL.get(device.family, 1),
+        blocks_per_cell=_BLOCKS_PER_CELL.get(device.family, 1),
         memory_kind=board.memory.kind,
         memory_bytes=board.memory.bytes,
         memory_masks="dqm" not in board.memory.wired,

@@ -66,7 +66,7 @@ class Part:
         Tables, flip-flops, multipliers and block RAMs of 18 Kbit, named as in `FILL`.
     soft_multiplier:
         Whether columns of the array can multiply in tables.
-    of_a_cell:
+    blocks_per_cell:
         Multiplier blocks per product of bytes.
     memory_kind, memory_bytes:
         External memory: ``block`` or ``sdram``.
@@ -81,7 +81,7 @@ class Part:
     family: str
     capacity: dict[str, int]
     soft_multiplier: bool
-    of_a_cell: float
+    blocks_per_cell: float
     memory_kind: str
     memory_bytes: int
     clock_mhz: float
@@ -237,7 +237,7 @@ class Fit:
         needs = {
             "tables": self.whole_board(area.tables),
             "flip-flops": area.flip_flops + added["FF"],
-            "multipliers": multiplier_blocks(config, soft, part.of_a_cell),
+            "multipliers": multiplier_blocks(config, soft, part.blocks_per_cell),
             "block RAMs": own_block_rams(config)
             + link_block_rams()
             + memory_block_rams(

@@ -22,7 +22,7 @@ ROUTED = [path for path in sorted(REPORTS.glob("*.json")) if path not in UNITS]
 ENGINES = [item for item in json.loads(SAMPLES.read_text())["engines"] if "BRAM" in item["total"]]
 
 #: A product of bytes takes half a multiplier of a Gowin.
-OF_A_CELL = {"ecp5": 1, "gowin": 0.5}
+BLOCKS_PER_CELL = {"ecp5": 1, "gowin": 0.5}
 
 
 def test_there_are_reports():
@@ -61,6 +61,6 @@ def test_routed_design(path):
 @pytest.mark.parametrize("item", ENGINES, ids=lambda item: f"{item['family']}-{item['config']}")
 def test_engine_of_a_sample(item):
     config, total = load_config(item["config"]), item["total"]
-    of_a_cell = OF_A_CELL[item["family"]]
-    assert multiplier_blocks(config, item["soft_columns"], of_a_cell) == total["DSP"]
+    blocks_per_cell = BLOCKS_PER_CELL[item["family"]]
+    assert multiplier_blocks(config, item["soft_columns"], blocks_per_cell) == total["DSP"]
     assert own_block_rams(config) == total["BRAM"]

@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 from matloom.arch.generate.files import FILES, ROOT
-from matloom.arch.generate.sentences import one_sentence_a_line
+from matloom.arch.generate.sentences import one_sentence_per_line
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -34,4 +34,4 @@ def test_header_compiles(name):
     ],
 )
 def test_pages_have_a_line_for_each_sentence(text, expected):
-    assert one_sentence_a_line(text) == expected
+    assert one_sentence_per_line(text) == expected

@@ -6,10 +6,10 @@ from amaranth.lib.wiring import In, Out
 
 from matloom.arch.link import CRC_INITIAL, CRC_POLYNOMIAL, CRC_RESIDUE
 
-__all__ = ["CYCLES_A_BYTE", "Checksum"]
+__all__ = ["CYCLES_PER_BYTE", "Checksum"]
 
 #: Minimum cycles from one byte to the next.
-CYCLES_A_BYTE = 9
+CYCLES_PER_BYTE = 9
 
 
 class Checksum(wiring.Component):

@@ -40,7 +40,7 @@ class Decoder(wiring.Component):
     Members
     -------
     data, valid: in
-        Bytes from the line, at least `CYCLES_A_BYTE` apart.
+        Bytes from the line, at least `CYCLES_PER_BYTE` apart.
     o: stream of FrameByte, out
         Requests.
 

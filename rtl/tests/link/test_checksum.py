@@ -5,7 +5,7 @@ import zlib
 
 import pytest
 
-from matloom_rtl.link.checksum import CYCLES_A_BYTE, Checksum
+from matloom_rtl.link.checksum import CYCLES_PER_BYTE, Checksum
 from matloom_rtl.testing import simulate
 
 
@@ -25,11 +25,11 @@ def values_after(data, clear_at=None):
                 ctx.set(dut.clear, 0)
             else:
                 assert ctx.get(dut.busy)
-                await ctx.tick().repeat(CYCLES_A_BYTE - 1)
+                await ctx.tick().repeat(CYCLES_PER_BYTE - 1)
             assert not ctx.get(dut.busy)
         seen.update(value=ctx.get(dut.value), good=ctx.get(dut.good))
 
-    cycles = simulate(dut, feed, cycles=CYCLES_A_BYTE * len(data) + 10)
+    cycles = simulate(dut, feed, cycles=CYCLES_PER_BYTE * len(data) + 10)
     return seen["value"] ^ 0xFFFFFFFF, seen["good"], cycles
 
 
@@ -39,7 +39,7 @@ def test_value(size):
     value, good, cycles = values_after(data)
     assert value == zlib.crc32(data)
     assert not good
-    assert cycles == CYCLES_A_BYTE * size
+    assert cycles == CYCLES_PER_BYTE * size
 
 
 def test_known_value():

@@ -6,7 +6,7 @@ import zlib
 import pytest
 from amaranth.hdl import ResetInserter, Signal
 
-from matloom_rtl.link.checksum import CYCLES_A_BYTE
+from matloom_rtl.link.checksum import CYCLES_PER_BYTE
 from matloom_rtl.link.decoder import Decoder
 from matloom_rtl.testing import simulate
 
@@ -36,7 +36,7 @@ def whole(body):
 
 DAMAGED = [(None, True)]
 #: Cycles between bytes, as few as the checksum allows, and bytes of a buffer that is soon full.
-GAP, SMALL = CYCLES_A_BYTE, 64
+GAP, SMALL = CYCLES_PER_BYTE, 64
 
 
 class Bench:

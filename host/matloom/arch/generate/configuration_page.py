@@ -6,7 +6,7 @@ import inspect
 from matloom.arch.config import PRESETS, Config
 from matloom.arch.generate.pages import NOTICE, table
 from matloom.arch.generate.prices import prices
-from matloom.arch.generate.sentences import one_sentence_a_line
+from matloom.arch.generate.sentences import one_sentence_per_line
 from matloom.arch.modes import FLOAT_MODES, MODES, Mode
 
 _CONFIGURATION = """\
@@ -109,7 +109,7 @@ def configuration_page() -> str:
     parts.append("## Digests of the presets\n")
     digests = [(f"`{name}`", f"`{preset.digest:08x}`") for name, preset in PRESETS.items()]
     parts.append(table(("preset", "digest"), digests))
-    return one_sentence_a_line("\n".join(parts))
+    return one_sentence_per_line("\n".join(parts))
 
 
 def _value(value: object) -> str:

@@ -1,7 +1,7 @@
 """The reference page of Program files."""
 
 from matloom.arch.generate.pages import NOTICE, table
-from matloom.arch.generate.sentences import one_sentence_a_line
+from matloom.arch.generate.sentences import one_sentence_per_line
 from matloom.arch.program_file import (
     ATTRIBUTES,
     CONFIGURATION,
@@ -80,7 +80,7 @@ def format_page() -> str:
     parts += [table(("number", "operator", "attributes"), operators)]
     for title, attributes in (("Attributes", ATTRIBUTES), ("Configuration", CONFIGURATION)):
         parts += [f"## {title}\n", _attributes(attributes)]
-    return one_sentence_a_line("\n".join(parts))
+    return one_sentence_per_line("\n".join(parts))
 
 
 _HEADINGS = ("tag", "section", "records", "record bytes", "alignment", "required", "meaning")

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from matloom.arch.config import INTERFACE_VERSION
 from matloom.arch.csr import ALL_REGISTERS, RESERVED, TIMESTAMPS_OFFSET, Fault, Register
-from matloom.arch.generate.sentences import one_sentence_a_line
+from matloom.arch.generate.sentences import one_sentence_per_line
 from matloom.arch.isa import FORMATS, INSTRUCTION_WORD_BYTES, Extent, Field, Region
 from matloom.arch.numerics import SUPPORTED_ROUNDINGS, Rounding
 
@@ -93,7 +93,7 @@ def isa_page() -> str:
     parts.append(table(("number", "rule", "built"), rules))
     parts.append("## Regions\n")
     parts.append(table(("number", "region"), [(int(region), region.name) for region in Region]))
-    return one_sentence_a_line("\n".join(parts))
+    return one_sentence_per_line("\n".join(parts))
 
 
 def _limits(field: Field) -> str:
@@ -155,4 +155,4 @@ def registers_page() -> str:
     parts.append(table(("offsets", "meaning"), free))
     parts.append("## Fault causes\n")
     parts.append(table(("number", "cause"), [(int(fault), fault.name) for fault in Fault]))
-    return one_sentence_a_line("\n".join(parts))
+    return one_sentence_per_line("\n".join(parts))

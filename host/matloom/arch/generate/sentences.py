@@ -10,7 +10,7 @@ _ITEM = re.compile(r"- |\d+\. ")
 _BREAK = re.compile(r"(?<![ (][A-Z]\.)(?<=[.!?]) (?=[A-Z`])")
 
 
-def one_sentence_a_line(text: str) -> str:
+def one_sentence_per_line(text: str) -> str:
     """Return Markdown with a line for each sentence; tables, headings and code are unchanged."""
     pieces = _FENCED.split(text)
     pieces[::2] = ["\n\n".join(map(_paragraph, piece.split("\n\n"))) for piece in pieces[::2]]

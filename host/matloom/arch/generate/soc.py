@@ -3,7 +3,7 @@
 from matloom.arch.csr import Register
 from matloom.arch.generate.guard import with_guard
 from matloom.arch.generate.pages import NOTICE, table
-from matloom.arch.generate.sentences import one_sentence_a_line
+from matloom.arch.generate.sentences import one_sentence_per_line
 from matloom.arch.soc import (
     BOARD_BYTES,
     INTERRUPTS,
@@ -97,4 +97,4 @@ def soc_page() -> str:
         ]
         if fields:
             parts.append(table(("register", "bit", "bits", "field", "meaning"), fields))
-    return one_sentence_a_line("\n".join(parts))
+    return one_sentence_per_line("\n".join(parts))

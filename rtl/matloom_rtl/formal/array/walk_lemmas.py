@@ -84,8 +84,8 @@ def _counters(m: Module, whitebox: Whitebox, walk: WalkNest) -> None:
 def _timing(m: Module, whitebox: Whitebox, walk: WalkNest) -> Signal:
     """Claim that a step takes as long as an accumulator update; return its cycles so far.
 
-    An accumulating instruction starts at least as long after the one before. Only cycles with room
-    count.
+    An accumulating instruction starts at least that long after the one before. Only cycles with
+    room count.
     """
     unit, running = whitebox.unit, walk.running
     latency = walk.config.acc_update_latency

@@ -47,8 +47,10 @@ class InstructionFlow:
         There was a fault, or END.
     apart:
         Cycles since the previous issue.
-    count, many:
-        Instructions issued to each unit, as the dispatcher counts them, and up to 127.
+    count:
+        Instructions issued to each unit, as the dispatcher counts them.
+    many:
+        The same number, saturating at 127.
     taken:
         Words that were taken since an instruction was issued.
     """

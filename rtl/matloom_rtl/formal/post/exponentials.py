@@ -17,7 +17,7 @@ _BITS = 8 * EXPONENTIAL_BYTES
 def exponentials(unit: Exponentials) -> Claim:
     """Claim what one arbitrary entry holds once it was filled, and when reads show it.
 
-    Word n of a row is the entry n + 1 cycles after the row, behind the last one since `start`.
+    Word n of a row becomes an entry n + 1 cycles after the row, following the last since `start`.
     """
     m = Module()
     whitebox = Whitebox(unit)

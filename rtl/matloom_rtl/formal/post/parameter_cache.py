@@ -162,7 +162,7 @@ class Entered:
 def _late(m: Module, unit: Parameters, reads: Reads) -> list:
     """Assume a minimum memory latency; return the recent grants.
 
-    By the number of cycles since, from one: grants whose data cannot have arrived.
+    The grants are listed by the cycles since them, from one; their data cannot have arrived.
     """
     grants, before = [], reads.granted
     for cycle in range(1, SPAD_READ_LATENCY - 1):

@@ -13,7 +13,7 @@ from matloom_rtl.post.positions import Positions
 def pooled_blocks(unit: Positions) -> Claim:
     """Claim that each place comes four times, with the entries of a block of 2 x 2 sums.
 
-    Assumes what `positions` does, bytes, and no pairs.
+    Makes the assumptions of `positions`, and assumes bytes and no pairs.
     """
     m = Module()
     whitebox = Whitebox(unit)

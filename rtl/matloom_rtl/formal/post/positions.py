@@ -75,7 +75,7 @@ def positions(unit: Positions) -> Claim:
 def whole_rows(unit: Positions) -> Claim:
     """Claim that the places of whole rows are those of four loops: batch, pass, row, block.
 
-    Assumes what `positions` does, and element sizes of one byte.
+    Makes the assumptions of `positions`, and assumes elements of one byte.
     """
     m = Module()
     whitebox = Whitebox(unit)
