@@ -13,12 +13,12 @@ from matloom.frontend.readers import Source
 from matloom.ir.graph import Array, Graph
 from matloom.quantiser.levels import Level
 from matloom.quantiser.options import Options
-from matloom.quantiser.padding import separate_padding
 from matloom.quantiser.prepare import prepare
 from matloom.quantiser.quantiser import Quantiser, four_bit_layers
 from matloom.quantiser.report import QuantisationReport
 from matloom.quantiser.samples import check_labels, split_samples
 from matloom.quantiser.search import EXACT, Goal, Search, require_mode
+from matloom.quantiser.separate import separate
 from matloom.quantiser.state import with_state, without_state
 from matloom.terminal.progress import note
 
@@ -158,7 +158,7 @@ def _search(
 
 def _file(graph: Graph) -> bytes:
     """Return a graph as a TensorFlow Lite file."""
-    return frontend.write(separate_padding(graph))[1]
+    return frontend.write(separate(graph))[1]
 
 
 def _options(choices: Mapping[str, Any]) -> Options:

@@ -79,24 +79,69 @@ class MoveOptions:
         before, after = (tuple(pads[at + axis] for axis in order) for at in (0, rank))
         return Pad(before=before, after=after, value=value)
 
+    def exchange_blocks(self) -> tuple[list[tuple[int, int, int, int]], tuple[int, ...]]:
+        """Return how DepthToSpace or SpaceToDepth exchange channels and positions of an image.
+
+        A tensor with channels last takes each of the shapes in turn, whose middle two axes are
+        exchanged, then the last shape.
+        """
+        size, (images, depth, high, wide) = int(self._node.options["blocksize"]), self._shape
+        channels_first = self._node.options.get("mode", b"DCR") == b"CRD"
+        if self._node.op == "DepthToSpace":
+            inner = depth // size**2
+            steps = [(images * high * wide, inner, size**2, 1)] if channels_first else []
+            steps.append((images * high, wide, size, size * inner))
+            return steps, (images, high * size, wide * size, inner)
+        high, wide = high // size, wide // size
+        steps = [(images * high, size, wide, size * depth)]
+        if channels_first:
+            steps.append((images * high * wide, size**2, depth, 1))
+        return steps, (images, high, wide, depth * size**2)
+
     def resize(self) -> Resize:
         """Return the size of an image that Resize or Upsample repeats by whole factors.
 
         For these, the usual grids choose the same neighbours: those of RESIZE_NEAREST_NEIGHBOR.
         """
-        options, shape = self._node.options, self._shape
-        grid = options.get("coordinate_transformation_mode", b"half_pixel")
+        grid, options = self._grid, self._node.options
         nearest = options.get("nearest_mode", b"round_prefer_floor")
         known = grid.endswith(b"half_pixel") and nearest.startswith(b"round")
-        if (
-            self._node.opset >= _GRIDS
-            and not known
-            and (grid, nearest) != (b"asymmetric", b"floor")
-        ):
-            raise Unsupported(f"has the grid {grid.decode()}, {nearest.decode()}")
-        mode = options.get("mode", b"nearest")
-        if mode != b"nearest" or len(shape) != IMAGE_RANK or "axes" in options:
+        if options.get("mode", b"nearest") != b"nearest":
             raise Unsupported("interpolates between neighbours")
+        if self._has_grid and not known and (grid, nearest) != (b"asymmetric", b"floor"):
+            raise Unsupported(f"has the grid {grid.decode()}, {nearest.decode()}")
+        return self._enlarged()
+
+    @property
+    def interpolates(self) -> bool:
+        """Whether Resize or Upsample interpolate between neighbours."""
+        return bool(self._node.options.get("mode", b"nearest") == b"linear")
+
+    def interpolation(self) -> Resize:
+        """Return the size of an image that linear interpolation enlarges by whole factors.
+
+        Positions are centres of pixels, as PyTorch has them by default.
+        """
+        if not (self._has_grid and self._grid.endswith(b"half_pixel")):
+            grid = self._grid.decode() if self._has_grid else "asymmetric"
+            raise Unsupported(f"interpolates on the grid {grid}, not half_pixel")
+        if self._node.options.get("antialias", 0):
+            raise Unsupported("interpolates with antialias")
+        return self._enlarged()
+
+    @property
+    def _has_grid(self) -> bool:
+        return self._node.opset >= _GRIDS
+
+    @property
+    def _grid(self) -> bytes:
+        return bytes(self._node.options.get("coordinate_transformation_mode", b"half_pixel"))
+
+    def _enlarged(self) -> Resize:
+        """Return the size of an image enlarged by whole factors."""
+        shape = self._shape
+        if len(shape) != IMAGE_RANK or "axes" in self._node.options:
+            raise Unsupported("resizes other axes than those of an image")
         sizes = self._parameter("sizes", 3)
         scales = self._parameter("scales", 1 if self._node.op == "Upsample" else 2)
         if sizes is None and not isinstance(scales, list):

@@ -121,36 +121,19 @@ def _add_move(
 
 def exchange_blocks(values: Values, model: Model, node: Any, source: str, output: str) -> None:
     """Convert DepthToSpace and SpaceToDepth, which exchange channels and positions of an image."""
-    size = int(attribute(node, "blocksize", 0))
-    images, high, wide, depth = (values.known[output].shape[axis] for axis in LAST)
-    shape = images, high, wide, depth
     number = values.bytes_of(source, LAST)
-    apart = node.op_type == "DepthToSpace"
-    high, wide, inner = (
-        (high // size, wide // size, depth) if apart else (high, wide, depth // size**2)
-    )
-    if apart and attribute(node, "mode", b"DCR") == b"CRD":
-        number = _swap_middle_axes(
-            values, number, (images * high * wide, inner, size**2, 1), output
-        )
-    rows = (wide, size) if apart else (size, wide)
-    number = _swap_middle_axes(values, number, (images * high, *rows, size * inner), output)
     quantisation = values.tensors[number].quantisation
+    steps, shape = _options(values, model, node, source).exchange_blocks()
+    attributes = Transpose(permutation=(0, 2, 1, 3))
+    for first, one, other, last in steps:
+        before, after = (first, one, other, last), (first, other, one, last)
+        number = values.add_operator(Op.RESHAPE, [number], before, quantisation, output)
+        number = values.add_operator(
+            Op.TRANSPOSE, [number], after, quantisation, output, attributes
+        )
     values.hold(
         output, LAST, values.add_operator(Op.RESHAPE, [number], shape, quantisation, output)
     )
-
-
-def _swap_middle_axes(
-    values: Values, number: int, shape: tuple[int, int, int, int], name: str
-) -> int:
-    """Return a tensor with the middle two of four axes exchanged."""
-    quantisation = values.tensors[number].quantisation
-    number = values.add_operator(Op.RESHAPE, [number], shape, quantisation, name)
-    first, one, other, last = shape
-    attributes = Transpose(permutation=(0, 2, 1, 3))
-    turned = (first, other, one, last)
-    return values.add_operator(Op.TRANSPOSE, [number], turned, quantisation, name, attributes)
 
 
 #: Converters by operator name; the last arguments are the names of input 0 and output 0.

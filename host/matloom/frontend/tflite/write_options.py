@@ -145,6 +145,8 @@ def _pick(attributes: Attributes, shapes: Shapes) -> Fields:
 
 def _transposed_convolution(attributes: Attributes, shapes: Shapes) -> Fields:
     assert isinstance(attributes, TransposeConv)
+    if attributes.activation is not Activation.NONE:
+        raise ValueError(f"TRANSPOSE_CONV must have no activation, not {attributes.activation}")
     stride, kernel = attributes.stride, shapes[1][1:3]
     same = same_padding(attributes.size, (kernel[0], kernel[1]), stride)
     return {

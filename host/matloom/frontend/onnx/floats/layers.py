@@ -1,4 +1,4 @@
-"""Layers with weights: Conv, ConvTranspose, Gemm, MatMul and BatchNormalization."""
+"""Layers with weights: Conv, Gemm, MatMul and BatchNormalization."""
 
 from dataclasses import replace
 from typing import Any
@@ -81,7 +81,7 @@ def padding_of(
     return Padding(top=pads[0], left=pads[1], bottom=pads[2], right=pads[3])
 
 
-def _bias(values: FloatValues, name: str, channels: int) -> list[int]:
+def bias_of(values: FloatValues, name: str, channels: int) -> list[int]:
     """Return the number of a bias, if there is one."""
     if not name:
         return []
@@ -99,12 +99,18 @@ def _weights(values: FloatValues, name: str) -> Array:
     return data
 
 
-def _convolution(values: FloatValues, node: FileNode) -> None:
+def filters_of(values: FloatValues, node: FileNode) -> Array:
+    """Return the weights of a convolution; those of one-dimensional data get a height of one."""
     weights = _weights(values, node.inputs[1])
     if weights.ndim == _LINE:
         weights = weights[:, :, np.newaxis]
     if weights.ndim != len(LAST):
         raise Unsupported(f"has a window of {weights.ndim - 2} dimensions")
+    return weights
+
+
+def _convolution(values: FloatValues, node: FileNode) -> None:
+    weights = filters_of(values, node)
     number = image_of(values, node.source)
     image = values.builder.tensors[number].shape
     window = (weights.shape[2], weights.shape[3])
@@ -116,7 +122,7 @@ def _convolution(values: FloatValues, node: FileNode) -> None:
         "activation": Activation.NONE,
     }
     groups = int(node.options.get("group", 1))
-    bias = _bias(values, node.input(2), len(weights))
+    bias = bias_of(values, node.input(2), len(weights))
     if groups == 1:
         made = _add_convolution(values, number, weights, bias, common, node.output)
     elif groups == image[3] and weights.shape[1] == 1:
@@ -180,7 +186,7 @@ def _dense(values: FloatValues, node: FileNode) -> None:
     weights = _weights(values, node.inputs[1])
     weights = weights if options.get("transB", 0) else weights.T
     weights = weights * np.float32(options.get("alpha", 1.0))
-    bias = _bias(values, node.input(2), len(weights))
+    bias = bias_of(values, node.input(2), len(weights))
     if bias and options.get("beta", 1.0) != 1.0:
         raise Unsupported("scales its bias")
     _product(values, node, weights, bias)

@@ -5,10 +5,11 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from matloom.frontend.onnx.file_node import FileNode
+from matloom.frontend.onnx.floats.interpolation import interpolate
 from matloom.frontend.onnx.floats.values import FloatValues
 from matloom.frontend.onnx.move_options import MoveOptions, integers
 from matloom.frontend.onnx.values import LAST, in_file_order, kept_axes
-from matloom.ir.attributes import Axis, Split
+from matloom.ir.attributes import Axis, Split, Transpose
 from matloom.ir.graph import Op
 
 
@@ -110,15 +111,30 @@ def _pad(values: FloatValues, node: FileNode) -> None:
 
 
 def _resize(values: FloatValues, node: FileNode) -> None:
-    attributes, number = _options(values, node).resize(), values.channels_last(node.source)
-    output = values.add(Op.RESIZE_NEAREST_NEIGHBOR, [number], attributes, name=node.output)
+    options, number = _options(values, node), values.channels_last(node.source)
+    if options.interpolates:
+        output = interpolate(values, number, options.interpolation(), node.output)
+    else:
+        kind = options.resize()
+        output = values.add(Op.RESIZE_NEAREST_NEIGHBOR, [number], kind, name=node.output)
     values.hold(node.output, LAST, output)
+
+
+def _exchange_blocks(values: FloatValues, node: FileNode) -> None:
+    """Convert DepthToSpace and SpaceToDepth, which exchange channels and positions of an image."""
+    number = values.channels_last(node.source)
+    steps, shape = _options(values, node).exchange_blocks()
+    for step in steps:
+        number = values.add(Op.RESHAPE, [number], shape=step)
+        number = values.add(Op.TRANSPOSE, [number], Transpose(permutation=(0, 2, 1, 3)))
+    values.hold(node.output, LAST, values.add(Op.RESHAPE, [number], shape=shape, name=node.output))
 
 
 #: By the operator's name.
 MOVES: dict[str, Callable[[FloatValues, FileNode], None]] = {
     **dict.fromkeys(("Flatten", "Reshape", "Squeeze", "Unsqueeze"), _reshape),
     "Concat": _concatenation,
+    **dict.fromkeys(("DepthToSpace", "SpaceToDepth"), _exchange_blocks),
     "Pad": _pad,
     "Resize": _resize,
     "Slice": _slice,

@@ -1,5 +1,6 @@
-"""Pooling, means and sums."""
+"""Pooling, and reductions: means, sums and maxima."""
 
+import math
 from collections.abc import Callable
 
 from matloom.frontend.errors import Unsupported
@@ -70,14 +71,19 @@ def _global_pool(values: FloatValues, node: FileNode) -> None:
     hold_image(values, node, values.add(Op.MAX_POOL_2D, [number], pool, name=node.output))
 
 
+def reduced_axes(values: FloatValues, node: FileNode) -> set[int]:
+    """Return the axes that a reduction reduces; all, if it states none."""
+    rank = len(values.shape(node.source))
+    given = values.option(node, "axes", 1)
+    given = given if isinstance(given, list) else []
+    if not given and node.options.get("noop_with_empty_axes", 0):
+        raise Unsupported("reduces no axis")
+    return {int(axis) % rank for axis in given} or {*range(rank)}
+
+
 def _reduction(op: Op) -> Callable[[FloatValues, FileNode], None]:
     def convert(values: FloatValues, node: FileNode) -> None:
-        rank = len(values.shape(node.source))
-        given = values.option(node, "axes", 1)
-        given = given if isinstance(given, list) else []
-        if not given and node.options.get("noop_with_empty_axes", 0):
-            raise Unsupported("reduces no axis")
-        axes = {int(axis) % rank for axis in given} or {*range(rank)}
+        rank, axes = len(values.shape(node.source)), reduced_axes(values, node)
         keep = bool(node.options.get("keepdims", 1))
         order = values.order_of([node.source])
         kept = [axis for axis in order if axis not in axes]
@@ -92,12 +98,41 @@ def _reduction(op: Op) -> Callable[[FloatValues, FileNode], None]:
     return convert
 
 
+def _largest(values: FloatValues, node: FileNode) -> None:
+    """Convert ReduceMax to MAX_POOL_2D, whose window is all that is reduced."""
+    shape, axes = values.shape(node.source), reduced_axes(values, node)
+    order = values.order_of([node.source])
+    places = sorted(order.index(axis) for axis in axes)
+    if places != list(range(places[0], places[-1] + 1)):
+        order = (*(axis for axis in range(len(shape)) if axis not in axes), *sorted(axes))
+        places = sorted(order.index(axis) for axis in axes)
+    sizes = [shape[axis] for axis in order]
+    outer, inner = math.prod(sizes[: places[0]]), math.prod(sizes[places[-1] + 1 :])
+    *others, last = sizes[places[0] : places[-1] + 1]
+    window = math.prod(others), last
+    image = values.add(
+        Op.RESHAPE, [values.in_order(node.source, order)], shape=(outer, *window, inner)
+    )
+    pooled = values.add(Op.MAX_POOL_2D, [image], Pool2D(window=window, stride=window))
+    kept = tuple(axis for axis in order if axis not in axes)
+    if node.options.get("keepdims", 1):
+        made = tuple(1 if axis in axes else shape[axis] for axis in order)
+        held = order
+    else:
+        made, held = (
+            tuple(shape[axis] for axis in kept),
+            tuple(sorted(kept).index(axis) for axis in kept),
+        )
+    values.hold(node.output, held, values.add(Op.RESHAPE, [pooled], shape=made, name=node.output))
+
+
 #: By the operator's name.
 POOLS: dict[str, Callable[[FloatValues, FileNode], None]] = {
     "AveragePool": _pool(Op.AVERAGE_POOL_2D),
     "GlobalAveragePool": _global_pool,
     "GlobalMaxPool": _global_pool,
     "MaxPool": _pool(Op.MAX_POOL_2D),
+    "ReduceMax": _largest,
     "ReduceMean": _reduction(Op.MEAN),
     "ReduceSum": _reduction(Op.SUM),
 }

@@ -11,6 +11,7 @@ from matloom.frontend.onnx.floats.layers import LAYERS
 from matloom.frontend.onnx.floats.moves import MOVES
 from matloom.frontend.onnx.floats.pools import POOLS
 from matloom.frontend.onnx.floats.recurrence import RECURRENCES
+from matloom.frontend.onnx.floats.transposed import convert_transposed
 from matloom.frontend.onnx.floats.values import FloatValues
 from matloom.frontend.onnx.model import DTYPES, open_model
 from matloom.frontend.onnx.optimised import is_quantised
@@ -20,7 +21,14 @@ from matloom.frontend.source import ModelFile
 from matloom.ir.graph import Graph
 
 #: Converters by operator name.
-CONVERTERS = {**LAYERS, **ELEMENTWISE, **MOVES, **POOLS, **RECURRENCES}
+CONVERTERS = {
+    **LAYERS,
+    "ConvTranspose": convert_transposed,
+    **ELEMENTWISE,
+    **MOVES,
+    **POOLS,
+    **RECURRENCES,
+}
 _HINT = "matloom runs it on ONNX Runtime as it is; quantise a network without this operator"
 
 

@@ -13,6 +13,7 @@ from matloom.ir.attributes import (
     FullyConnected,
     Padding,
     Pool2D,
+    TransposeConv,
 )
 from matloom.ir.graph import Array, Node, Op, Tensor
 from matloom.ir.shapes import BIAS, MATRIX_RANK
@@ -51,8 +52,8 @@ def pads(padding: Padding) -> list[int]:
     return [padding.top, padding.left, padding.bottom, padding.right]
 
 
-def _operands(file: OnnxFile, node: Node, weights: Array) -> list[str]:
-    """Return the names of weights, channels first, and of the bias if there is one."""
+def _operands(file: OnnxFile, node: Node, weights: Array, axis: int = 0) -> list[str]:
+    """Return the names of weights and of the bias if there is one; `axis` is that of outputs."""
     tensors = file.graph.tensors
     data, held = (tensors[number] for number in node.inputs[:2])
     bias = tensors[node.inputs[BIAS]].data if len(node.inputs) > BIAS else None
@@ -60,7 +61,7 @@ def _operands(file: OnnxFile, node: Node, weights: Array) -> list[str]:
         names = [file.constant(weights, held.name)]
         return names if bias is None else [*names, file.constant(bias.reshape(-1), "bias")]
     scales = np.array(held.quantisation.scale, np.float32)
-    names = [file.dequantise(weights, scales, held.name)]
+    names = [file.dequantise(weights, scales, held.name, axis)]
     if bias is not None:
         scales = np.float32(data.scale) * scales
         label = tensors[node.inputs[BIAS]].name
@@ -86,6 +87,35 @@ def _convolution(file: OnnxFile, node: Node) -> None:
         dilations=list(attributes.dilation),
         pads=pads(attributes.padding),
         **more,
+    )
+    file.record_output(
+        node.output,
+        FIRST,
+        apply_activation(file, output, attributes.activation, file.graph.tensors[node.output]),
+    )
+
+
+def _transposed(file: OnnxFile, node: Node) -> None:
+    attributes = node.attributes_as(TransposeConv)
+    weights, padding = file.graph.tensors[node.inputs[1]].data, attributes.padding
+    assert weights is not None
+    weights = weights.transpose(3, 0, 1, 2)
+    image, window = file.graph.tensors[node.inputs[0]].shape[1:3], weights.shape[2:]
+    cut = padding.top + padding.bottom, padding.left + padding.right
+    # Rows and columns behind the last window.
+    more = [
+        size + off - (step * (count - 1) + taps)
+        for size, off, count, step, taps in zip(
+            *(attributes.size, cut, image, attributes.stride, window), strict=True
+        )
+    ]
+    output = file.node(
+        "ConvTranspose",
+        [file.value(node.inputs[0], FIRST), *_operands(file, node, weights, axis=1)],
+        kernel_shape=list(window),
+        strides=list(attributes.stride),
+        pads=pads(padding),
+        output_padding=more,
     )
     file.record_output(
         node.output,
@@ -138,4 +168,5 @@ LAYERS = {
     Op.DEPTHWISE_CONV_2D: _convolution,
     Op.FULLY_CONNECTED: _dense,
     Op.MAX_POOL_2D: _pool,
+    Op.TRANSPOSE_CONV: _transposed,
 }

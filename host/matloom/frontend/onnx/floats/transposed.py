@@ -1,0 +1,89 @@
+"""ConvTranspose, whose outputs overlap where its windows do."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from matloom.frontend.errors import Unsupported
+from matloom.frontend.onnx.file_node import FileNode
+from matloom.frontend.onnx.floats.layers import bias_of, filters_of, hold_image, image_of, pair
+from matloom.frontend.onnx.floats.values import FloatValues
+from matloom.ir.attributes import Padding, TransposeConv
+from matloom.ir.graph import Array, Op
+
+
+class _Axis(NamedTuple):
+    """Size of the output along an axis, and how much of it is cut off on both sides."""
+
+    size: int
+    before: int
+    after: int
+
+
+def convert_transposed(values: FloatValues, node: FileNode) -> None:
+    """Convert ConvTranspose."""
+    weights = filters_of(values, node)
+    if pair(node, "dilations") != (1, 1):
+        raise Unsupported("has gaps in its window")
+    number = image_of(values, node.source)
+    weights = _whole(weights, int(node.options.get("group", 1)))
+    image, stride = values.builder.tensors[number].shape, pair(node, "strides")
+    rows, columns = (
+        _axis(node, image[1 + at], weights.shape[2 + at], stride[at], at) for at in range(2)
+    )
+    padding = Padding(top=rows.before, left=columns.before, bottom=rows.after, right=columns.after)
+    attributes = TransposeConv(stride=stride, padding=padding, size=(rows.size, columns.size))
+    filters = np.ascontiguousarray(weights.transpose(1, 2, 3, 0))
+    operands = [number, values.builder.constant(filters, name=node.inputs[1])]
+    operands += bias_of(values, node.input(2), len(filters))
+    made = values.add(Op.TRANSPOSE_CONV, operands, attributes, name=node.output)
+    hold_image(values, node, made)
+
+
+def _whole(weights: Array, groups: int) -> Array:
+    """Return weights (inputs, all outputs, height, width), with zeros between groups."""
+    if groups == 1:
+        return weights
+    inputs, outputs, *window = weights.shape
+    made = np.zeros((inputs, groups * outputs, *window), weights.dtype)
+    depth = inputs // groups
+    for group in range(groups):
+        read = slice(group * depth, (group + 1) * depth)
+        made[read, group * outputs : (group + 1) * outputs] = weights[read]
+    return made
+
+
+def _axis(node: FileNode, size: int, taps: int, step: int, at: int) -> _Axis:
+    """Return the output along height (0) or width (1), of an input of a size."""
+    kind = node.options.get("auto_pad", b"NOTSET").decode()
+    more, wanted = _along(node, "output_padding", at, 0) or 0, _along(node, "output_shape", at, 1)
+    whole = step * (size - 1) + taps + more
+    if wanted is None and kind.startswith("SAME"):
+        wanted = size * step
+    if wanted is None:
+        before, after = (0, 0) if kind == "VALID" else _pads(node, at)
+    else:
+        less, rest = (whole - wanted) // 2, -(-(whole - wanted) // 2)
+        before, after = (less, rest) if kind == "SAME_UPPER" else (rest, less)
+    made = whole - before - after
+    if min(before, after, made - 1) < 0 or more - after >= step:
+        raise Unsupported("makes rows or columns that no window reaches")
+    # What `output_padding` adds is less to cut off at the end.
+    return _Axis(made, before, max(0, after - more))
+
+
+def _along(node: FileNode, name: str, at: int, line: int) -> int | None:
+    """Return an attribute for height (0) or width (1); one-dimensional data have the height `line`.
+
+    None if the operator does not have it.
+    """
+    given = [int(each) for each in node.options.get(name, [])]
+    given = [line, *given] if len(given) == 1 else given
+    return given[at] if given else None
+
+
+def _pads(node: FileNode, at: int) -> tuple[int, int]:
+    """Return what `pads` cuts off on both sides of height (0) or width (1)."""
+    pads = [int(each) for each in node.options.get("pads", [0] * 4)]
+    pads = [0, pads[0], 0, pads[1]] if len(pads) == 2 else pads
+    return pads[at], pads[at + 2]
