@@ -7,6 +7,7 @@ from matloom.ir.attributes import Activation, Arithmetic, LeakyRelu
 from matloom.ir.curves import CURVES, curve_scale
 from matloom.ir.graph import Op
 from matloom.ir.scales import (
+    Addition,
     Multiplier,
     activation_range,
     addition,
@@ -57,7 +58,7 @@ def add(context: NodeInputs) -> list[Integers]:
     centred = context.without_zero_point(1)
     if context.node.op is Op.ADD:
         second = _scale(centred, scales.inputs[1], left)
-    elif _is_odd(context, scales.inputs[1], left):
+    elif _is_odd(context, scales.inputs[1], left) or _halves_vanish(context, scales):
         context.note(-1 - context.values(1), "complement of the second input")
         second = _scale(-centred, scales.inputs[1], left)
     else:
@@ -85,6 +86,31 @@ def _is_odd(context: NodeInputs, pair: Multiplier, left: int) -> bool:
     differences = (np.arange(-128, 128) - context.inputs[1].zero_point) << left
     above = multiply_by_quantized_multiplier(differences, *pair)
     return bool(np.all(multiply_by_quantized_multiplier(-differences, *pair) == -above))
+
+
+def _halves_vanish(context: NodeInputs, scales: Addition) -> bool:
+    """Return whether bytes are the same if the second input of a SUB is negated before scaling."""
+    if context.output.dtype != "int8":
+        return False
+    every = np.arange(-128, 128)
+    sums = []
+    for sign in (1, -1):
+        terms = [
+            multiply_by_quantized_multiplier(
+                factor * (every - tensor.zero_point) << scales.left_shift, *pair
+            )
+            for factor, tensor, pair in zip((1, sign), context.inputs, scales.inputs, strict=True)
+        ]
+        sums.append(np.subtract.outer(*terms) if sign == 1 else np.add.outer(*terms))
+    limits = activation_range(context.node.attributes_as(Arithmetic).activation, context.output)
+    wanted, found = (
+        np.clip(
+            multiply_by_quantized_multiplier(total, *scales.output) + context.output.zero_point,
+            *limits,
+        )
+        for total in sums
+    )
+    return np.array_equal(wanted, found)
 
 
 def multiply(context: NodeInputs) -> list[Integers]:

@@ -10,6 +10,7 @@ from matloom.arch.numerics import ADDEND_SCALE, SQUARE_SCALE, multiply_by_quanti
 from matloom.ir.attributes import Activation, Arithmetic, LeakyRelu
 from matloom.ir.graph import Op
 from matloom.ir.scales import (
+    Addition,
     Multiplier,
     activation_range,
     addition,
@@ -130,15 +131,37 @@ def _is_odd_function(scale: Multiplier, left_shift: int, zero: int) -> bool:
     return bool(np.all(above == -below))
 
 
+def _rounding_matters(context: Context, scales: Addition) -> bool:
+    """Return whether a SUB differs for some bytes if its second input is negated, then scaled."""
+    (first, second), shift = (tensor.zero_point for tensor in context.inputs), scales.left_shift
+    left, right = ((np.arange(-128, 128) - zero) << shift for zero in (first, second))
+    added = multiply_by_quantized_multiplier(left, *scales.inputs[0])[:, np.newaxis]
+    exact = multiply_by_quantized_multiplier(right, *scales.inputs[1])
+    negated = multiply_by_quantized_multiplier(-right, *scales.inputs[1])
+    halves = exact != -negated
+    zero, activation = context.output.zero_point, context.node.attributes_as(Arithmetic).activation
+    results = (
+        np.clip(
+            multiply_by_quantized_multiplier(total, *scales.output) + zero,
+            *activation_range(activation, context.output),
+        )
+        for total in (added - exact[halves], added + negated[halves])
+    )
+    return not np.array_equal(*results)
+
+
 def subtract(context: Context) -> tuple[Stage, ...]:
     """Return the stages of SUB: the first input plus the second's complement, -1 less each byte.
 
     The zero point is complemented too, so that differences from it are negated. Scaling rounds
-    halves up and then halves away from zero, which is symmetric unless a half occurs.
+    halves up and then halves away from zero, which is symmetric unless a half occurs. A result of
+    bytes seldom depends on one.
     """
     scales = addition(context.graph, context.node)
     first, second = (tensor.zero_point for tensor in context.inputs)
-    if not _is_odd_function(scales.inputs[1], scales.left_shift, second):
+    if not _is_odd_function(scales.inputs[1], scales.left_shift, second) and (
+        context.output.dtype != "int8" or _rounding_matters(context, scales)
+    ):
         raise NotOnEngine("its second input at this scale rounds halves")
     negated = context.buffer_name("negated")
     size, tile_unit = context.output.size, context.tile_unit

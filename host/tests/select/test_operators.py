@@ -275,16 +275,32 @@ def test_words_are_padded_with_equal_bytes():
     assert reason(graph) == "the engine pads with equal bytes, not with 5"
 
 
-def test_ties_keep_a_difference_on_the_host():
-    # 0.1 as a float has 24 bits, the last of them set: 8 times an odd number scales to a half.
-    graph = Instances(0).make(Op.SUB)
-    first, second = (
-        replace(graph.tensors[at], quantisation=Quantisation(scale=(scale,), zero_point=(0,)))
-        for at, scale in enumerate((0.25, float(np.float32(0.1))))
-    )
-    graph = replace(graph, tensors={**graph.tensors, 0: first, 1: replace(second, name="other")})
-    assert graph.tensors[0].shape == graph.tensors[1].shape
-    assert reason(graph) == "its second input at this scale rounds halves"
+def difference_with_ties(step):
+    """Return a SUB of all pairs of bytes, whose second input scales to halves.
+
+    0.1 as a float has 24 bits, the last of them set: 8 times an odd number scales to a half.
+    """
+    builder = GraphBuilder("difference")
+    scales = (0.25, float(np.float32(0.1)), step)
+    spaces = [Quantisation(scale=(scale,), zero_point=(0,)) for scale in scales]
+    ends = [builder.input(name, (256, 256), "int8", spaces[at]) for at, name in enumerate("ab")]
+    return builder.graph(builder.add(Op.SUB, ends, Arithmetic(), quantisation=spaces[2]))
+
+
+def test_ties_that_matter_keep_a_difference_on_the_host():
+    assert reason(difference_with_ties(2.0**-20)) == "its second input at this scale rounds halves"
+
+
+def test_ties_that_change_no_byte_are_no_reason():
+    """Every pair of bytes has the result of the interpreter."""
+    graph = difference_with_ties(0.37)
+    every = np.arange(-128, 128).astype(np.int8)
+    given = dict(zip("ab", (a.copy() for a in np.meshgrid(every, every)), strict=True))
+    with load(graph, "model", config=PRESETS["reference"]) as session:
+        assert session.program.layers[0].where == "engine"
+        (found,) = session.run(given).values()
+    wanted = interpret(graph, dict(enumerate(given.values())))[graph.outputs[0]]
+    np.testing.assert_array_equal(found, wanted)
 
 
 @pytest.mark.parametrize(
