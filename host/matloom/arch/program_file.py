@@ -603,6 +603,13 @@ ATTRIBUTES = (
         low=0,
     ),
     Attribute(key=38, name="time", doc="number of a recurrence's step", kinds=_NUMBER, low=0),
+    Attribute(
+        key=39,
+        name="function",
+        doc="of one number",
+        kinds=_NUMBER,
+        choices=("ABS", "ELU", "EXP", "GELU", "GELU_TANH", "LOG", "RSQRT"),
+    ),
 )
 
 
@@ -614,7 +621,7 @@ LOOP = "LOOP"
 class HostOperator:
     """An operator of the host: TensorFlow Lite's name and number, and its attributes in order.
 
-    LOOKUP, LOOP and LSTM_CELL are Matloom's own, with numbers beyond TensorFlow Lite's.
+    LOOKUP, LOOP, LSTM_CELL and FUNCTION are Matloom's own, with numbers beyond TensorFlow Lite's.
     """
 
     number: int
@@ -678,6 +685,7 @@ OPERATORS = tuple(
         (1000, "LOOKUP", ("table",)),
         (1001, LOOP, ("carried", "conditional", "results")),
         (1002, "LSTM_CELL", ("time", "axis")),
+        (1003, "FUNCTION", ("function",)),
     )
 )
 

@@ -117,6 +117,13 @@ class Lookup(Attributes):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Function(Attributes):
+    """The name of a function of one number, by `matloom.kernels.functions`."""
+
+    function: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class LstmCell(Attributes):
     """LSTM_CELL: the sums of the input that it takes, number `time` along `axis`."""
 

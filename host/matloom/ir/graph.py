@@ -28,7 +28,8 @@ class Op(enum.StrEnum):
     not occur in model files: it is ``limit((left @ right.T + residual) + bias)`` in floating point,
     with inputs left, right, bias and optionally residual. Only the engine computes it.
     LOOKUP is not in TensorFlow Lite: it is a table of results for each byte. Nor is LSTM_CELL: it
-    is what a step of UNIDIRECTIONAL_SEQUENCE_LSTM does after its products.
+    is what a step of UNIDIRECTIONAL_SEQUENCE_LSTM does after its products. FUNCTION stands for
+    GELU, RSQRT and other functions of one number in networks to quantise.
     """
 
     ADD = "ADD"
@@ -42,6 +43,7 @@ class Op(enum.StrEnum):
     DEQUANTIZE = "DEQUANTIZE"
     EXPAND_DIMS = "EXPAND_DIMS"
     FULLY_CONNECTED = "FULLY_CONNECTED"
+    FUNCTION = "FUNCTION"
     HARD_SWISH = "HARD_SWISH"
     LEAKY_RELU = "LEAKY_RELU"
     LOGISTIC = "LOGISTIC"
@@ -79,6 +81,8 @@ class Op(enum.StrEnum):
     UNPACK = "UNPACK"
 
 
+#: Operators that no model file has.
+OWN_OPERATORS = frozenset({Op.FUNCTION, Op.LOOKUP, Op.LSTM_CELL, Op.MATRIX_PRODUCT})
 #: Operators that do not change the bytes.
 RESHAPES = frozenset({Op.EXPAND_DIMS, Op.RESHAPE, Op.SQUEEZE})
 

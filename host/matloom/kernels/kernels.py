@@ -33,6 +33,7 @@ from matloom.kernels.floating import (
     float_depthwise,
     float_transposed_convolution,
 )
+from matloom.kernels.functions import byte_function, float_function
 from matloom.kernels.hybrid import hybrid_convolution, hybrid_dense
 from matloom.kernels.matmul import batch_matmul
 from matloom.kernels.moves import (
@@ -67,6 +68,7 @@ KERNELS: dict[Op, Kernel] = {
     Op.DEQUANTIZE: dequantize,
     Op.EXPAND_DIMS: reshape,
     Op.FULLY_CONNECTED: dense,
+    Op.FUNCTION: byte_function,
     Op.HARD_SWISH: hard_swish,
     Op.LEAKY_RELU: leaky_relu,
     Op.LOGISTIC: sigmoid,
@@ -108,6 +110,7 @@ FLOAT_KERNELS: dict[Op, Kernel] = {
     Op.AVERAGE_POOL_2D: float_average_pool,
     Op.CONV_2D: float_convolution,
     Op.DEPTHWISE_CONV_2D: float_depthwise,
+    Op.FUNCTION: float_function,
     Op.FULLY_CONNECTED: float_dense,
     Op.HARD_SWISH: float_hard_swish,
     Op.LEAKY_RELU: float_leaky_relu,

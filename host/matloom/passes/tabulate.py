@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from matloom.errors import UserError
-from matloom.ir.attributes import INTERPRETERS, Lookup, Reference
+from matloom.ir.attributes import INTERPRETERS, Function, Lookup, Reference
 from matloom.ir.graph import Array, Graph, Node, Op
 from matloom.kernels.interpreter import run_node
 
@@ -27,16 +27,23 @@ def tabulate(graph: Graph) -> Graph:
     for node in graph.nodes:
         table = _table(graph, node) if _maps_bytes(graph, node) else None
         if table is not None:
-            operators = " and ".join(node.attributes_as(Reference).operators)
-            remarks[node.index] = f"the results of {operators} for all bytes"
+            remarks[node.index] = f"the results of {_names(node)} for all bytes"
             entries = Lookup(table=tuple(table.tolist()))
             node = replace(node, op=Op.LOOKUP, inputs=node.inputs[:1], attributes=entries)
         nodes.append(node)
     return replace(graph, nodes=tuple(nodes), remarks=remarks)
 
 
+def _names(node: Node) -> str:
+    if node.op is Op.FUNCTION:
+        return node.attributes_as(Function).function
+    return " and ".join(node.attributes_as(Reference).operators)
+
+
 def _maps_bytes(graph: Graph, node: Node) -> bool:
-    """Return whether a reference interpreter runs functions of one tensor of bytes."""
+    """Return whether a node is a function of one tensor of bytes, its own or an interpreter's."""
+    if node.op is Op.FUNCTION:
+        return graph.tensors[node.output].dtype == "int8"
     # The last input is the model file.
     if node.op is not Op.REFERENCE or len(node.inputs[:-1]) != 1 or len(node.outputs) != 1:
         return False

@@ -22,6 +22,7 @@ from matloom.ir.verify import verify
 from matloom.passes.drop_unused import drop_unused, drop_unused_tensors
 from matloom.passes.fold_constants import fold_constants
 from matloom.passes.lower_precision import widen_weights
+from matloom.quantiser.fold_scales import fold_scales
 
 #: Operators that become the activation of their producer.
 _FUSED = {Op.RELU: Activation.RELU, Op.RELU6: Activation.RELU6}
@@ -32,8 +33,9 @@ _ACTIVATED = (Arithmetic, Conv2D, FullyConnected, Pool2D, TransposeConv)
 def prepare(graph: Graph) -> Graph:
     """Return an equivalent float network in the form that can be quantised.
 
-    RELU and RELU6 become activations of the operator before them if nothing else reads it. An
-    average over whole images becomes a MEAN, whose output may have a scale of its own.
+    Layers multiply and add numbers by channel themselves. RELU and RELU6 become activations of the
+    operator before them if nothing else reads it. An average over whole images becomes a MEAN,
+    whose output may have a scale of its own.
 
     Raises
     ------
@@ -41,8 +43,8 @@ def prepare(graph: Graph) -> Graph:
         The network has no layers of floats with constant weights, or a constant is not finite.
     """
     _check(graph)
-    passes = (widen_weights, fold_constants, _fuse_activations, _simplify, drop_unused)
-    for step in (*passes, drop_unused_tensors):
+    first = (widen_weights, fold_constants, fold_scales, _fuse_activations, _simplify)
+    for step in (*first, drop_unused, drop_unused_tensors):
         graph = step(graph)
         verify(graph, step.__name__)
     return graph

@@ -36,15 +36,15 @@ def separate(graph: Graph) -> Graph:
     for node in graph.nodes:
         padding = _explicit_padding(graph, node)
         if node.op is Op.TRANSPOSE_CONV:
-            nodes += _transposed(tensors, node, padding)
+            nodes += _with_slice(tensors, node, padding)
         elif padding is None:
             nodes.append(node)
         else:
-            nodes += _padded(tensors, node, padding)
+            nodes += _with_pad(tensors, node, padding)
     return replace(graph, tensors=tensors, nodes=tuple(nodes))
 
 
-def _padded(tensors: dict[int, Tensor], node: Node, padding: Padding) -> list[Node]:
+def _with_pad(tensors: dict[int, Tensor], node: Node, padding: Padding) -> list[Node]:
     """Return a PAD, and an operator without padding; adds the tensor between them."""
     before, after = (0, padding.top, padding.left, 0), (0, padding.bottom, padding.right, 0)
     image = tensors[node.inputs[0]]
@@ -65,12 +65,12 @@ def _padded(tensors: dict[int, Tensor], node: Node, padding: Padding) -> list[No
     ]
 
 
-def _transposed(tensors: dict[int, Tensor], node: Node, padding: Padding | None) -> list[Node]:
+def _with_slice(tensors: dict[int, Tensor], node: Node, padding: Padding | None) -> list[Node]:
     """Return a transposed convolution that cuts nothing off, a slice, and its activation."""
     attributes, made = node.attributes_as(TransposeConv), tensors[node.output]
     activation, nodes = attributes.activation, list[Node]()
     attributes = replace(attributes, activation=Activation.NONE)
-    if activation is not Activation.NONE and not _implied(activation, made):
+    if activation is not Activation.NONE and not _implies(activation, made):
         number = _add(tensors, made, "before activation", made.shape)
         nodes.append(
             Node(op=Op(activation), inputs=(number,), outputs=node.outputs, index=node.index)
@@ -87,7 +87,7 @@ def _transposed(tensors: dict[int, Tensor], node: Node, padding: Padding | None)
     return [replace(node, attributes=attributes), *nodes]
 
 
-def _implied(activation: Activation, output: Tensor) -> bool:
+def _implies(activation: Activation, output: Tensor) -> bool:
     """Return whether the range of a tensor's integers implies an activation."""
     if output.quantisation is None:
         return False

@@ -19,7 +19,7 @@ from matloom.arch.program_file import (
 )
 from matloom.frontend.tflite.tensors import DTYPES as TFLITE_DTYPES
 from matloom.ir.attributes import Activation
-from matloom.ir.graph import Op
+from matloom.ir.graph import OWN_OPERATORS, Op
 from matloom.ir.operators import OPERATORS as RULES
 
 RECORDS = {
@@ -57,7 +57,7 @@ def test_operators_have_tensorflow_lites_numbers():
     names = sorted(operator.name for operator in OPERATORS)
     assert names == sorted({*Op, LOOP} - {Op.MATRIX_PRODUCT})
     for operator in OPERATORS:
-        if operator.name in ("LOOKUP", "LSTM_CELL", LOOP):
+        if operator.name in (*OWN_OPERATORS, LOOP):
             # They are Matloom's own: numbers beyond TensorFlow Lite's.
             numbers = [each for each in vars(tflite.BuiltinOperator).values() if type(each) is int]
             assert operator.number > max(numbers)

@@ -110,7 +110,7 @@ class MoveOptions:
             raise Unsupported("interpolates between neighbours")
         if self._has_grid and not known and (grid, nearest) != (b"asymmetric", b"floor"):
             raise Unsupported(f"has the grid {grid.decode()}, {nearest.decode()}")
-        return self._enlarged()
+        return self._whole_factors()
 
     @property
     def interpolates(self) -> bool:
@@ -127,7 +127,7 @@ class MoveOptions:
             raise Unsupported(f"interpolates on the grid {grid}, not half_pixel")
         if self._node.options.get("antialias", 0):
             raise Unsupported("interpolates with antialias")
-        return self._enlarged()
+        return self._whole_factors()
 
     @property
     def _has_grid(self) -> bool:
@@ -137,7 +137,7 @@ class MoveOptions:
     def _grid(self) -> bytes:
         return bytes(self._node.options.get("coordinate_transformation_mode", b"half_pixel"))
 
-    def _enlarged(self) -> Resize:
+    def _whole_factors(self) -> Resize:
         """Return the size of an image enlarged by whole factors."""
         shape = self._shape
         if len(shape) != IMAGE_RANK or "axes" in self._node.options:

@@ -30,7 +30,7 @@ from matloom.frontend.tflite.tensors import FileTensors
 from matloom.frontend.tflite.variables import VARIABLE_OPERATORS, Resources
 from matloom.frontend.tflite.whole_networks import reason_to_stay_whole
 from matloom.ir.attributes import INTERPRETERS
-from matloom.ir.graph import RESHAPES, Array, Graph, Node, Op, Tensor
+from matloom.ir.graph import OWN_OPERATORS, RESHAPES, Array, Graph, Node, Op, Tensor
 from matloom.ir.names import distinct_ends
 from matloom.ir.node_rules import node_problems
 from matloom.ir.operators import OPERATORS
@@ -39,7 +39,7 @@ from matloom.ir.verify import verify
 from matloom.kernels.interpreter import interpret
 from matloom.kernels.run_time_shapes import has_run_time_shape
 
-GRAPH_OPERATORS = frozenset(Op) - {Op.REFERENCE, Op.MATRIX_PRODUCT, Op.LOOKUP, Op.LSTM_CELL}
+GRAPH_OPERATORS = frozenset(Op) - OWN_OPERATORS - {Op.REFERENCE}
 
 
 class SubgraphReader:

@@ -9,7 +9,8 @@ import numpy as np
 import tflite
 
 from matloom.frontend.tflite.write_options import OPTIONS, operands_of, parameter_quantisation
-from matloom.ir.graph import Array, Graph, Node, Quantisation, Tensor
+from matloom.ir.attributes import Function
+from matloom.ir.graph import Array, Graph, Node, Op, Quantisation, Tensor
 from matloom.ir.operators import OPERATORS
 from matloom.ir.scales import states_multipliers
 from matloom.ir.shapes import BIAS
@@ -259,4 +260,10 @@ def _operator(file: _File, graph: Graph, node: Node, inputs: list[int]) -> int:
         kind, describe = OPTIONS[node.op]
         shapes = [graph.tensors[number].shape for number in node.inputs]
         options = kind, _table(file.builder, kind, **describe(node.attributes, shapes))
-    return file.operator(str(node.op), inputs, node.outputs, options)
+    name = str(node.op)
+    if node.op is Op.FUNCTION:
+        name, *form = node.attributes_as(Function).function.split("_")
+        if name == "GELU":
+            kind = "GeluOptions"
+            options = kind, _table(file.builder, kind, Approximate=bool(form))
+    return file.operator(name, inputs, node.outputs, options)

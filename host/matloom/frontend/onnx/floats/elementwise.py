@@ -8,7 +8,14 @@ from matloom.frontend.errors import Unsupported
 from matloom.frontend.onnx.file_node import FileNode
 from matloom.frontend.onnx.floats.values import FloatValues
 from matloom.frontend.onnx.values import Order
-from matloom.ir.attributes import Activation, Arithmetic, Attributes, LeakyRelu, Softmax
+from matloom.ir.attributes import (
+    Activation,
+    Arithmetic,
+    Attributes,
+    Function,
+    LeakyRelu,
+    Softmax,
+)
 from matloom.ir.graph import Op
 
 _Converter = Callable[[FloatValues, FileNode], None]
@@ -17,6 +24,8 @@ _PLAIN = Arithmetic()
 #: Limits of RELU6, and the slope and offset of the HardSigmoid that RELU6 computes.
 _SIX, _SLOPE, _OFFSET = 6.0, 1 / 6, 0.5
 _NEAR = 1e-6
+#: Exponents.
+_ROOT, _SQUARE = 0.5, 2
 
 
 def _binary(op: Op, attributes: Attributes | None = None) -> _Converter:
@@ -31,7 +40,14 @@ def _binary(op: Op, attributes: Attributes | None = None) -> _Converter:
 
 
 def _division(values: FloatValues, node: FileNode) -> None:
-    """Convert Div by a constant to a product."""
+    """Convert Div to a product, by a constant or by RSQRT of what Sqrt was to take the root of."""
+    if node.inputs[1] in values.roots:
+        order = values.order_of([node.source, values.roots[node.inputs[1]]])
+        squared = values.in_order(values.roots[node.inputs[1]], order)
+        factor = values.add(Op.FUNCTION, [squared], Function(function="RSQRT"))
+        operands = [values.in_order(node.source, order), factor]
+        values.hold(node.output, order, values.add(Op.MUL, operands, _PLAIN, name=node.output))
+        return
     divisor = values.constant(node.inputs[1])
     if not np.all(divisor):
         raise Unsupported("divides by zero")
@@ -55,6 +71,53 @@ def _unary(op: Op) -> _Converter:
         values.hold(node.output, order, values.add(op, [number], name=node.output))
 
     return convert
+
+
+def function(name: str) -> _Converter:
+    """Return the converter of an operator that is a function of one number."""
+
+    def convert(values: FloatValues, node: FileNode) -> None:
+        number, order = _sole_input(values, node)
+        attributes = Function(function=name)
+        output = values.add(Op.FUNCTION, [number], attributes, name=node.output)
+        values.hold(node.output, order, output)
+
+    return convert
+
+
+def _gelu(values: FloatValues, node: FileNode) -> None:
+    form = node.options.get("approximate", b"none")
+    function("GELU_TANH" if form == b"tanh" else "GELU")(values, node)
+
+
+def _elu(values: FloatValues, node: FileNode) -> None:
+    if node.options.get("alpha", 1.0) != 1.0:
+        raise Unsupported(f"has an alpha of {node.options['alpha']:.4g}, not 1")
+    function("ELU")(values, node)
+
+
+def _power(values: FloatValues, node: FileNode) -> None:
+    """Convert Pow to a product, or to a root that a Div reads."""
+    exponent = values.constant(node.inputs[1])
+    if exponent.size == 1 and exponent.reshape(-1)[0] == _ROOT:
+        _root(values, node)
+        return
+    if exponent.size != 1 or exponent.reshape(-1)[0] != _SQUARE:
+        raise Unsupported("is another power than a square or a square root")
+    number, order = _sole_input(values, node)
+    values.hold(node.output, order, values.add(Op.MUL, [number, number], _PLAIN, name=node.output))
+
+
+def _root(values: FloatValues, node: FileNode) -> None:
+    """Note a square root, which only a Div may read."""
+    values.roots[node.output] = node.source
+
+
+def _negation(values: FloatValues, node: FileNode) -> None:
+    """Convert Neg to a product: TensorFlow Lite's NEG ignores scales."""
+    number, order = _sole_input(values, node)
+    operands = [number, values.number(-1)]
+    values.hold(node.output, order, values.add(Op.MUL, operands, _PLAIN, name=node.output))
 
 
 def _leaky(values: FloatValues, node: FileNode) -> None:
@@ -130,22 +193,30 @@ def _alias(values: FloatValues, node: FileNode) -> None:
 
 #: By the operator's name.
 ELEMENTWISE: dict[str, _Converter] = {
+    "Abs": function("ABS"),
     "Add": _binary(Op.ADD, _PLAIN),
     "Clip": _clip,
     "Div": _division,
     "Dropout": _alias,
+    "Elu": _elu,
+    "Exp": function("EXP"),
+    "Gelu": _gelu,
     "HardSigmoid": _hard_sigmoid,
     "HardSwish": _unary(Op.HARD_SWISH),
     "Identity": _alias,
     "LeakyRelu": _leaky,
+    "Log": function("LOG"),
     "LogSoftmax": _softmax,
     "Max": _binary(Op.MAXIMUM),
     "Min": _binary(Op.MINIMUM),
     "Mul": _binary(Op.MUL, _PLAIN),
+    "Neg": _negation,
     "PRelu": _prelu,
+    "Pow": _power,
     "Relu": _unary(Op.RELU),
     "Sigmoid": _unary(Op.LOGISTIC),
     "Softmax": _softmax,
+    "Sqrt": _root,
     "Sub": _binary(Op.SUB, _PLAIN),
     "Tanh": _unary(Op.TANH),
 }

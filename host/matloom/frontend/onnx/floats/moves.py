@@ -8,7 +8,7 @@ from matloom.frontend.onnx.file_node import FileNode
 from matloom.frontend.onnx.floats.interpolation import interpolate
 from matloom.frontend.onnx.floats.values import FloatValues
 from matloom.frontend.onnx.move_options import MoveOptions, integers
-from matloom.frontend.onnx.values import LAST, in_file_order, kept_axes
+from matloom.frontend.onnx.values import LAST, Order, in_file_order, kept_axes
 from matloom.ir.attributes import Axis, Split, Transpose
 from matloom.ir.graph import Op
 
@@ -41,6 +41,11 @@ def _target(values: FloatValues, node: FileNode) -> tuple[int, ...]:
     return tuple(1 if axis in places else next(rest) for axis in range(rank))
 
 
+def _channels_last(rank: int) -> Order:
+    """Return the order of axes in which the second one comes last."""
+    return (0, *range(2, rank), 1)
+
+
 def _reshape(values: FloatValues, node: FileNode) -> None:
     shape, wanted = values.shape(node.source), _target(values, node)
     held = values.held[node.source]
@@ -50,6 +55,14 @@ def _reshape(values: FloatValues, node: FileNode) -> None:
             made = values.add(Op.RESHAPE, [number], shape=wanted, name=node.output)
             values.hold(node.output, in_file_order(len(wanted)), made)
             return
+    image = held.get(_channels_last(len(shape)))
+    if image is not None and min(len(shape), len(wanted)) > 2 and shape[:2] == wanted[:2]:
+        # Only positions have other axes.
+        order = _channels_last(len(wanted))
+        target = tuple(wanted[axis] for axis in order)
+        made = values.add(Op.RESHAPE, [image], shape=target, name=node.output)
+        values.hold(node.output, order, made)
+        return
     if len(shape) == len(LAST):
         values.flattened[node.output] = node.source
     number = values.in_file_order(node.source)

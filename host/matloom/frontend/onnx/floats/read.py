@@ -1,14 +1,17 @@
 """Reads a float ONNX network as a graph that can be quantised."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from matloom.frontend.errors import ModelError, Unsupported
 from matloom.frontend.onnx.file_node import FileNode
-from matloom.frontend.onnx.floats.elementwise import ELEMENTWISE
+from matloom.frontend.onnx.floats.chains import Chain, find_chains
+from matloom.frontend.onnx.floats.elementwise import ELEMENTWISE, function
 from matloom.frontend.onnx.floats.layers import LAYERS
 from matloom.frontend.onnx.floats.moves import MOVES
+from matloom.frontend.onnx.floats.normalisation import NORMALISATIONS
 from matloom.frontend.onnx.floats.pools import POOLS
 from matloom.frontend.onnx.floats.recurrence import RECURRENCES
 from matloom.frontend.onnx.floats.transposed import convert_transposed
@@ -26,6 +29,7 @@ CONVERTERS = {
     "ConvTranspose": convert_transposed,
     **ELEMENTWISE,
     **MOVES,
+    **NORMALISATIONS,
     **POOLS,
     **RECURRENCES,
 }
@@ -82,15 +86,25 @@ class _Reader:
                 in_file_order(len(shape)),
                 values.builder.input(value.name, shape, dtype),
             )
-        for proto in self._proto.node:
-            self._convert(FileNode.of(proto, self._opset))
+        nodes = [FileNode.of(proto, self._opset) for proto in self._proto.node]
         outputs = [value.name for value in self._proto.output]
+        computed = [node for node in nodes if not self._is_folded(node)]
+        chains, needed = find_chains(computed, values.constants, outputs)
+        for node in needed:
+            self._convert(node, chains.get(node.output))
         for name in outputs:
             if name not in values.held:
                 raise ModelError(f"must compute its outputs, but {name!r} is constant")
         return values.builder.graph(*(values.in_file_order(name) for name in outputs))
 
-    def _convert(self, node: FileNode) -> None:
+    def _is_folded(self, node: FileNode) -> bool:
+        """Compute an operator if it reads constants alone; return whether it does."""
+        constant = all(self._values.is_constant(name) for name in node.inputs if name)
+        if constant:
+            self._fold(node)
+        return constant
+
+    def _convert(self, node: FileNode, chain: Chain | None) -> None:
         values = self._values
         known = [name for name in node.inputs if name]
         if node.op == "Shape" and known[0] in values.held:
@@ -98,12 +112,17 @@ class _Reader:
             chosen = slice(node.options.get("start", 0), node.options.get("end"))
             values.constants[node.output] = np.array(shape[chosen], np.int64)
             return
-        if node.op == "Constant" or all(values.is_constant(name) for name in known):
-            self._fold(node)
+        if self._is_folded(node):
             return
         try:
+            if chain is not None:
+                node = replace(node, inputs=(chain.source,))
+                function(chain.function)(values, node)
+                return
             if node.op not in CONVERTERS:
                 raise Unsupported("has no integer form")
+            if any(name in values.roots for name in known[: 1 if node.op == "Div" else None]):
+                raise Unsupported("reads a square root, which only a divisor may be")
             CONVERTERS[node.op](values, node)
         except (Unsupported, ValueError) as error:
             label = f"{node.op}, which makes {node.output!r},"

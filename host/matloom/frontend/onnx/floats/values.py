@@ -25,6 +25,8 @@ class FloatValues:
         Tensor numbers of the computed values, by name and axis order.
     flattened:
         Values that hold the elements of an image in another shape: the image's name.
+    roots:
+        Square roots that no tensor holds: the names of what they are taken of.
     """
 
     def __init__(self, name: str, constants: dict[str, Array]) -> None:
@@ -32,6 +34,7 @@ class FloatValues:
         self.constants = constants
         self.held: dict[str, dict[Order, int]] = {}
         self.flattened: dict[str, str] = {}
+        self.roots: dict[str, str] = {}
 
     def is_constant(self, name: str) -> bool:
         """Return whether a value is known."""

@@ -95,7 +95,7 @@ def _convolution(file: OnnxFile, node: Node) -> None:
     )
 
 
-def _transposed(file: OnnxFile, node: Node) -> None:
+def _transposed_convolution(file: OnnxFile, node: Node) -> None:
     attributes = node.attributes_as(TransposeConv)
     weights, padding = file.graph.tensors[node.inputs[1]].data, attributes.padding
     assert weights is not None
@@ -168,5 +168,5 @@ LAYERS = {
     Op.DEPTHWISE_CONV_2D: _convolution,
     Op.FULLY_CONNECTED: _dense,
     Op.MAX_POOL_2D: _pool,
-    Op.TRANSPOSE_CONV: _transposed,
+    Op.TRANSPOSE_CONV: _transposed_convolution,
 }

@@ -11,6 +11,7 @@ from matloom.ir.attributes import (
     Arithmetic,
     Axis,
     BatchMatmul,
+    Function,
     LeakyRelu,
     Pad,
     Reduce,
@@ -41,6 +42,32 @@ def _elementwise(op: str) -> _Writer:
         file.record_output(node.output, order, made)
 
     return write
+
+
+def _function(file: OnnxFile, node: Node) -> None:
+    (name,), order = _inputs_in_one_order(file, node)
+    kind = node.attributes_as(Function).function
+    if kind == "RSQRT":
+        made = file.node("Reciprocal", [file.node("Sqrt", [name])])
+    elif kind == "GELU":
+        made = _half_and_more(file, name, file.node("Erf", [_times(file, name, 0.5**0.5)]))
+    elif kind == "GELU_TANH":
+        cubed = _times(file, file.node("Mul", [name, file.node("Mul", [name, name])]), 0.044715)
+        inner = _times(file, file.node("Add", [name, cubed]), (2 / np.pi) ** 0.5)
+        made = _half_and_more(file, name, file.node("Tanh", [inner]))
+    else:
+        made = file.node(kind.capitalize(), [name])
+    file.record_output(node.output, order, made)
+
+
+def _times(file: OnnxFile, name: str, factor: float) -> str:
+    return file.node("Mul", [name, file.constant(np.array(factor, np.float32), "factor")])
+
+
+def _half_and_more(file: OnnxFile, name: str, part: str) -> str:
+    """Return x (1 + part) / 2."""
+    more = file.node("Add", [part, file.constant(np.array(1, np.float32), "one")])
+    return _times(file, file.node("Mul", [name, more]), 0.5)
 
 
 def _leaky(file: OnnxFile, node: Node) -> None:
@@ -191,6 +218,7 @@ OTHERS: dict[Op, _Writer] = {
     Op.CONCATENATION: _concatenation,
     **dict.fromkeys((Op.DEQUANTIZE, Op.QUANTIZE), _requantise),
     **dict.fromkeys((Op.EXPAND_DIMS, Op.RESHAPE, Op.SQUEEZE), _reshape),
+    Op.FUNCTION: _function,
     Op.HARD_SWISH: _elementwise("HardSwish"),
     Op.LEAKY_RELU: _leaky,
     Op.LOGISTIC: _elementwise("Sigmoid"),

@@ -1,0 +1,86 @@
+"""Normalisations by the mean and variance of the data: of layers, instances, and by the RMS."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from matloom.frontend.errors import Unsupported
+from matloom.frontend.onnx.file_node import FileNode
+from matloom.frontend.onnx.floats.values import FloatValues
+from matloom.frontend.onnx.values import LAST
+from matloom.ir.attributes import Arithmetic, Function, Reduce
+from matloom.ir.graph import Array, Op
+
+_PLAIN = Arithmetic()
+#: What ONNX adds to a variance unless the file states it.
+_EPSILON = 1e-5
+
+
+def _normalise(
+    values: FloatValues, number: int, places: Sequence[int], epsilon: float, *, centre: bool
+) -> int:
+    """Return a tensor less its mean along some axes, if `centre`, over the root of its variance."""
+    attributes = Reduce(axes=tuple(sorted(places)), keep_dims=True)
+    if centre:
+        mean = values.add(Op.MEAN, [number], attributes)
+        number = values.add(Op.SUB, [number, mean], _PLAIN)
+    squares = values.add(Op.MUL, [number, number], _PLAIN)
+    variance = values.add(Op.MEAN, [squares], attributes)
+    variance = values.add(Op.ADD, [variance, values.number(epsilon)], _PLAIN)
+    factor = values.add(Op.FUNCTION, [variance], Function(function="RSQRT"))
+    return values.add(Op.MUL, [number, factor], _PLAIN)
+
+
+def _scale(values: FloatValues, number: int, factors: Array | None, offsets: Array | None) -> int:
+    """Return a tensor times factors, plus offsets; both have its axes."""
+    for op, data in ((Op.MUL, factors), (Op.ADD, offsets)):
+        if data is not None:
+            constant = values.builder.constant(np.ascontiguousarray(data, np.float32))
+            number = values.add(op, [number, constant], _PLAIN)
+    return number
+
+
+def _by_layer(values: FloatValues, node: FileNode) -> None:
+    """Convert LayerNormalization and RMSNormalization."""
+    if any(node.outputs[1:]):
+        raise Unsupported("also returns the mean or the deviation")
+    shape = values.shape(node.source)
+    axis = int(node.options.get("axis", -1)) % len(shape)
+    order = values.order_of([node.source])
+    epsilon = float(node.options.get("epsilon", _EPSILON))
+    number = _normalise(
+        values,
+        values.in_order(node.source, order),
+        [order.index(each) for each in range(axis, len(shape))],
+        epsilon,
+        centre=node.op == "LayerNormalization",
+    )
+    given = [values.constant(name) if name else None for name in (node.input(1), node.input(2))]
+    ranks = [(1,) * (len(shape) - data.ndim) + data.shape for data in given if data is not None]
+    sides = iter(ranks)
+    placed = [
+        None if data is None else data.reshape(next(sides)).transpose(order) for data in given
+    ]
+    values.hold(node.output, order, _scale(values, number, *placed))
+
+
+def _by_instance(values: FloatValues, node: FileNode) -> None:
+    """Convert InstanceNormalization: each channel of each image by itself."""
+    rank = len(values.shape(node.source))
+    order = values.order_of([node.source]) if rank != len(LAST) else LAST
+    places = [order.index(each) for each in range(2, rank)]
+    epsilon = float(node.options.get("epsilon", _EPSILON))
+    number = values.in_order(node.source, order)
+    number = _normalise(values, number, places, epsilon, centre=True)
+    shape = [1] * rank
+    shape[order.index(1)] = -1
+    factors, offsets = (values.constant(name).reshape(shape) for name in node.inputs[1:3])
+    values.hold(node.output, order, _scale(values, number, factors, offsets))
+
+
+#: By the operator's name.
+NORMALISATIONS = {
+    "InstanceNormalization": _by_instance,
+    "LayerNormalization": _by_layer,
+    "RMSNormalization": _by_layer,
+}

@@ -1,0 +1,190 @@
+"""Folds factors and offsets by channel, such as those of normalisations, into layers."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from matloom.ir.attributes import NO_PADDING, Activation, Arithmetic, Conv2D, DepthwiseConv2D
+from matloom.ir.graph import Graph, Node, Op, Tensor
+from matloom.ir.operators import OPERATORS
+from matloom.ir.shapes import BIAS
+
+_Numbers = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Scale:
+    """A product or a sum of a tensor and numbers by channel: (channels,)."""
+
+    source: int
+    factor: _Numbers
+    offset: _Numbers
+    activation: Activation
+
+
+def fold_scales(graph: Graph) -> Graph:
+    """Return a float network whose layers do what MUL, ADD and SUB by channel did beside them.
+
+    The layer before does it, if nothing else reads its output; otherwise the layers behind it, if
+    nothing but these reads the result. An offset does not pass a layer that pads its input.
+    """
+    at = 0
+    while at < len(graph.nodes):
+        changed = _without(graph, graph.nodes[at])
+        # An offset may have stood between a factor and the layers that read it.
+        graph, at = (graph, at + 1) if changed is None else (changed, 0)
+    return graph
+
+
+def _without(graph: Graph, node: Node) -> Graph | None:
+    """Return the graph without a node, whose work layers do; None if they cannot."""
+    scale = _scale(graph, node)
+    if scale is None:
+        return None
+    if scale.source in graph.producers:
+        producer = graph.nodes[graph.producers[scale.source]]
+        if _may_follow(graph, producer, scale):
+            made = _after(_Layer.of(graph, producer), scale)
+            attributes = replace(producer.attributes, activation=scale.activation)  # type: ignore[call-arg]
+            changed = replace(producer, outputs=node.outputs, attributes=attributes)
+            return _with_layers(graph, node, [(producer, changed, made)])
+    readers = [graph.nodes[at] for at in graph.consumers[node.output]]
+    if node.output in graph.leaving or not readers or scale.activation is not Activation.NONE:
+        return None
+    if not all(_may_precede(graph, each, node.output, scale) for each in readers):
+        return None
+    return _with_layers(
+        graph,
+        node,
+        [
+            (
+                each,
+                replace(each, inputs=(scale.source, *each.inputs[1:])),
+                _before(each, _Layer.of(graph, each), scale),
+            )
+            for each in readers
+        ],
+    )
+
+
+def _scale(graph: Graph, node: Node) -> _Scale | None:
+    """Return what a node computes, if it multiplies or adds numbers by channel."""
+    if node.op not in (Op.ADD, Op.MUL, Op.SUB):
+        return None
+    operands = [graph.tensors[number] for number in node.inputs]
+    places = [at for at, tensor in enumerate(operands) if tensor.data is not None]
+    if len(places) != 1 or (node.op is Op.SUB and places == [0]):
+        return None
+    (place,) = places
+    constant, source = operands[place], operands[1 - place]
+    shape = graph.tensors[node.output].shape
+    if source.dtype != "float32" or source.shape != shape or not shape:
+        return None
+    channels = shape[-1]
+    if constant.size not in (1, channels) or constant.shape[-1:] not in ((1,), (channels,)):
+        return None
+    assert constant.data is not None
+    numbers = np.broadcast_to(constant.data.reshape(-1).astype(np.float64), channels)
+    ones, zeros = np.ones(channels), np.zeros(channels)
+    return _Scale(
+        source=node.inputs[1 - place],
+        factor=numbers if node.op is Op.MUL else ones,
+        offset={Op.ADD: numbers, Op.MUL: zeros, Op.SUB: -numbers}[node.op],
+        activation=node.attributes_as(Arithmetic).activation,
+    )
+
+
+def _is_layer(graph: Graph, node: Node) -> bool:
+    """Return whether a node is a layer of floats with constant weights."""
+    if OPERATORS[node.op].weight_axis is None:
+        return False
+    tensors = [graph.tensors[number] for number in node.inputs]
+    constant = all(tensor.data is not None for tensor in tensors[1:])
+    return constant and all(tensor.dtype == "float32" for tensor in tensors)
+
+
+def _may_follow(graph: Graph, producer: Node, scale: _Scale) -> bool:
+    """Return whether the layer that makes a tensor can scale it."""
+    alone = len(graph.consumers[scale.source]) == 1 and scale.source not in graph.leaving
+    plain = getattr(producer.attributes, "activation", None) is Activation.NONE
+    return alone and plain and _is_layer(graph, producer)
+
+
+def _may_precede(graph: Graph, reader: Node, number: int, scale: _Scale) -> bool:
+    """Return whether a layer that reads a scaled tensor can scale it itself."""
+    if reader.inputs.count(number) != 1 or reader.inputs[0] != number:
+        return False
+    if not _is_layer(graph, reader):
+        return False
+    if reader.op is Op.FULLY_CONNECTED:
+        return graph.tensors[reader.inputs[1]].shape[1] == len(scale.factor)
+    if not scale.offset.any():
+        return True
+    attributes = reader.attributes
+    return isinstance(attributes, Conv2D) and attributes.padding == NO_PADDING
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Layer:
+    """Weights and bias of a layer: (channels,)."""
+
+    weights: _Numbers
+    bias: _Numbers
+    axis: int
+
+    @classmethod
+    def of(cls, graph: Graph, node: Node) -> "_Layer":
+        """Return those of a layer; a bias of zeros if it has none."""
+        axis = OPERATORS[node.op].weight_axis
+        assert axis is not None
+        weights, *rest = (_data(graph.tensors[number]) for number in node.inputs[1:])
+        bias = rest[0].reshape(-1) if rest else np.zeros(weights.shape[axis])
+        return cls(weights=weights, bias=bias, axis=axis)
+
+
+def _data(tensor: Tensor) -> _Numbers:
+    assert tensor.data is not None
+    return tensor.data.astype(np.float64)
+
+
+def _after(layer: _Layer, scale: _Scale) -> _Layer:
+    """Return the layer whose results are scaled."""
+    shape = [1] * layer.weights.ndim
+    shape[layer.axis] = -1
+    return replace(
+        layer,
+        weights=layer.weights * scale.factor.reshape(shape),
+        bias=layer.bias * scale.factor + scale.offset,
+    )
+
+
+def _before(node: Node, layer: _Layer, scale: _Scale) -> _Layer:
+    """Return the layer that reads what was to be scaled."""
+    factor, offset = scale.factor, scale.offset
+    if node.op is Op.DEPTHWISE_CONV_2D:
+        multiplier = node.attributes_as(DepthwiseConv2D).depth_multiplier
+        factor, offset = np.repeat(factor, multiplier), np.repeat(offset, multiplier)
+    # Inputs are the last axis of weights, in depthwise layers too.
+    added = layer.weights * offset
+    others = tuple(axis for axis in range(added.ndim) if axis != layer.axis)
+    return replace(layer, weights=layer.weights * factor, bias=layer.bias + added.sum(axis=others))
+
+
+def _with_layers(graph: Graph, node: Node, changes: list[tuple[Node, Node, _Layer]]) -> Graph:
+    """Return the graph without a node, and with other layers: (before, after, its numbers)."""
+    tensors, replaced = dict(graph.tensors), dict[int, Node]()
+    for before, after, layer in changes:
+        numbers = [max(tensors) + 1, max(tensors) + 2]
+        weights, bias = (data.astype(np.float32) for data in (layer.weights, layer.bias))
+        tensors[numbers[0]] = replace(tensors[before.inputs[1]], data=weights)
+        name = f"{tensors[after.output].name}:bias"
+        tensors[numbers[1]] = Tensor(name=name, shape=bias.shape, dtype="float32", data=bias)
+        if len(before.inputs) > BIAS:
+            given = tensors[before.inputs[BIAS]]
+            tensors[numbers[1]] = replace(given, data=bias.reshape(given.shape))
+        replaced[before.output] = replace(after, inputs=(after.inputs[0], *numbers))
+    nodes = tuple(
+        replaced.get(each.outputs[0], each) for each in graph.nodes if each.outputs != node.outputs
+    )
+    return replace(graph, tensors=tensors, nodes=nodes)

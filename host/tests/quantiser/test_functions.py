@@ -1,0 +1,179 @@
+"""Functions of one number and normalisations of ONNX files, quantised as tables and products."""
+
+import numpy as np
+import pytest
+
+import matloom
+from matloom import frontend
+from matloom.errors import UserError
+from matloom.ir.attributes import Function
+from matloom.ir.builder import GraphBuilder
+from matloom.ir.graph import Op, Quantisation
+from matloom.kernels.functions import FUNCTIONS, apply_function
+from matloom.kernels.interpreter import interpret
+from matloom.quantiser import quantise
+from matloom.quantiser.sweep import outputs_of
+from support.float_onnx import FloatFile
+
+onnx = pytest.importorskip("onnx", reason="onnx is not installed")
+ort = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+
+
+def number(file, value):
+    return file.constant(np.array(value, np.float32))
+
+
+def gelu_of_erf(file, x):
+    """Return GELU as PyTorch writes it."""
+    inner = file.add("Erf", file.add("Div", x, number(file, 1.4142135)))
+    outer = file.add("Mul", x, file.add("Add", inner, number(file, 1)))
+    return file.add("Mul", outer, number(file, 0.5))
+
+
+def gelu_of_tanh(file, x):
+    cubed = file.add("Mul", file.add("Pow", x, number(file, 3)), number(file, 0.044715))
+    inner = file.add("Mul", file.add("Add", x, cubed), number(file, 0.797885))
+    outer = file.add("Add", number(file, 1), file.add("Tanh", inner))
+    return file.add("Mul", file.add("Mul", number(file, 0.5), x), outer)
+
+
+def rms(file, x):
+    """Return an RMS normalisation, step by step."""
+    mean = file.add("ReduceMean", file.add("Pow", x, number(file, 2)), axes=[-1])
+    root = file.add("Sqrt", file.add("Add", mean, number(file, 1e-5)))
+    return file.add("Mul", file.add("Div", x, root), file.bias(12))
+
+
+def layer(file, x):
+    return file.add("LayerNormalization", x, file.weights(12), file.bias(12))
+
+
+def channels(file, x):
+    """Return a layer normalisation of channels that the file has first."""
+    turned = file.add("Transpose", x, perm=[0, 2, 1])
+    scales = file.bias(7), file.bias(7)
+    return file.add("Transpose", file.add("LayerNormalization", turned, *scales), perm=[0, 2, 1])
+
+
+def instance(file, x):
+    return file.add("InstanceNormalization", x, file.weights(7), file.bias(7))
+
+
+def unary(op, **options):
+    return lambda file, x: file.add(op, x, **options)
+
+
+#: What makes each function, and the operators that it becomes.
+CASES = {
+    "GELU by Erf": (gelu_of_erf, [Op.FUNCTION]),
+    "GELU by Tanh": (gelu_of_tanh, [Op.FUNCTION]),
+    "absolute values": (unary("Abs"), [Op.FUNCTION]),
+    "exponentials": (unary("Exp"), [Op.FUNCTION]),
+    "ELU": (unary("Elu"), [Op.FUNCTION]),
+    "negative": (unary("Neg"), [Op.MUL]),
+    "RMS": (rms, [Op.MUL, Op.MEAN, Op.ADD, Op.FUNCTION, Op.MUL]),
+    "layer": (layer, [Op.MEAN, Op.SUB, Op.MUL, Op.MEAN, Op.ADD, Op.FUNCTION, Op.MUL]),
+    "channels": (channels, None),
+    "instance": (instance, None),
+}
+
+
+def network(name):
+    """Return a dense layer, a function, and another dense layer, on 7 rows of 12."""
+    file = FloatFile()
+    made, _operators = CASES[name]
+    first = file.add("Add", file.add("MatMul", "image", file.weights(12, 12)), file.bias(12))
+    second = file.add("MatMul", made(file, first), file.weights(12, 12))
+    return file.content((1, 7, 12), second)
+
+
+def samples(count):
+    return np.random.default_rng(3).normal(0, 0.5, (count, 1, 7, 12)).astype(np.float32)
+
+
+def run(content, given):
+    session = ort.InferenceSession(content, providers=["CPUExecutionProvider"])
+    return np.array([session.run(None, {"image": each})[0] for each in given])
+
+
+def sqnr(exact, rounded):
+    return 10 * np.log10(np.square(exact).sum() / np.square(exact - rounded).sum())
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_floats_equal_onnx_runtime(name):
+    content, given = network(name), samples(3)
+    graph = frontend.load_floats(content)
+    (found,) = outputs_of(graph, {graph.inputs[0]: given})
+    assert np.allclose(found, run(content, given), rtol=1e-4, atol=1e-4)
+    operators = CASES[name][1]
+    if operators is not None:
+        between = [node.op for node in graph.nodes if node.op not in (Op.FULLY_CONNECTED,)]
+        # Factors and offsets by channel are separate operators until `prepare`.
+        assert between[1 : 1 + len(operators)] == operators
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_files_of_both_formats_are_close(name):
+    """The engine runs all of the .tflite file; ONNX Runtime runs the other one."""
+    content, given = network(name), samples(20)
+    made = quantise(content, given, calibration="minmax")
+    wanted = run(content, given[:4])
+    assert sqnr(wanted, run(made.onnx(), given[:4])) > 24
+    config = "reference+products=2"
+    with matloom.load(made.content, "model", config=config, check="sample") as session:
+        assert {layer.where for layer in session.program.layers} == {"engine"}
+        found = [session.dequantise(session.run(session.quantise(each))) for each in given[:4]]
+    assert sqnr(wanted, np.array(found)) > 24
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("zero", [-128, -20])
+def test_bytes_are_those_of_litert(name, zero):
+    """Its kernels have tables or fixed-point arithmetic: hardly a byte differs, by one step."""
+    litert = pytest.importorskip("ai_edge_litert.interpreter")
+    positive = name in ("LOG", "RSQRT")
+    if positive and zero != -128:
+        pytest.skip("its kernels refuse numbers below zero")
+    given = Quantisation(scale=(0.03,), zero_point=(zero,))
+    numbers = 0.03 * (np.arange(-128, 128) - zero)
+    results = apply_function(name, numbers[1:] if positive else numbers)
+    step = float(np.float32((max(results.max(), 0) - min(results.min(), 0)) / 255))
+    made = Quantisation(scale=(step,), zero_point=(round(-128 - min(results.min(), 0) / step),))
+    builder = GraphBuilder(name)
+    x = builder.input("x", (1, 256), "int8", given)
+    graph = builder.graph(builder.add(Op.FUNCTION, [x], Function(function=name), quantisation=made))
+    every = np.arange(-128, 128).astype(np.int8)[np.newaxis]
+    found = interpret(graph, {x: every})[graph.outputs[0]]
+    runner = litert.Interpreter(model_content=frontend.write(graph)[1])
+    runner.allocate_tensors()
+    runner.set_tensor(runner.get_input_details()[0]["index"], every)
+    runner.invoke()
+    wanted = runner.get_tensor(runner.get_output_details()[0]["index"])
+    difference = np.abs(found.astype(int) - wanted.astype(int))
+    assert difference.max() <= 1
+    assert np.count_nonzero(difference) <= 4
+
+
+def root_alone(file, x):
+    return file.add("Add", file.add("Sqrt", file.add("Abs", x)), number(file, 1))
+
+
+def cubed(file, x):
+    return file.add("Pow", x, number(file, 3))
+
+
+@pytest.mark.parametrize(
+    ("made", "message"),
+    [
+        (root_alone, "Add, which makes '.*', reads a square root, which only a divisor may be"),
+        (cubed, "Pow, which makes '.*', is another power than a square or a square root"),
+        (unary("Elu", alpha=0.5), "Elu, which makes '.*', has an alpha of 0.5, not 1"),
+        (unary("Erf"), "Erf, which makes '.*', has no integer form"),
+    ],
+)
+def test_others_get_a_sentence(made, message):
+    file = FloatFile()
+    first = file.add("MatMul", "image", file.weights(12, 12))
+    with pytest.raises(UserError, match=message):
+        quantise(file.content((1, 7, 12), made(file, first)), samples(2))
