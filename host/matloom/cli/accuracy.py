@@ -11,7 +11,7 @@ import click
 from matloom.cli.group import cli
 from matloom.cli.network_argument import NETWORK
 from matloom.cli.options import SEED, Compilation, compilation
-from matloom.cli.places import require_place, write
+from matloom.cli.places import require_place, write_file
 from matloom.cli.programs import program_of
 from matloom.cli.say import say, say_text, show
 from matloom.errors import UserError
@@ -89,7 +89,7 @@ def evaluate(
     program = program_of(network, options)
     evaluation = measure(program, arrays, labels, progress=_progress(), first=first, **choice)
     if report is not None:
-        write(report, evaluation.to_json())
+        write_file(report, evaluation.to_json())
     show((evaluation.table(), *evaluation.lines()))
 
 
@@ -157,7 +157,7 @@ def compare(
             arrays = None if given is None else graph_samples(frontend.load(network), given).arrays
             result = compare_with_reference(network, arrays, samples=samples, seed=seed)
     if report is not None:
-        write(report, json.dumps(asdict(result), indent=2) + "\n")
+        write_file(report, json.dumps(asdict(result), indent=2) + "\n")
     show([result.table()])
     say_text(str(result))
     sys.exit(0 if parent is not None or result.equal else 1)

@@ -8,7 +8,7 @@ import click
 
 from matloom.cli.group import cli
 from matloom.cli.options import SEED
-from matloom.cli.places import require_folder, write
+from matloom.cli.places import require_folder, write_file
 from matloom.cli.room import require_room
 from matloom.cli.say import say
 from matloom.cli.worker_options import ALONE, Workers, on_workers
@@ -163,9 +163,9 @@ def _build_plan(plan: Any, seed: int | None, seeds: int | None, workers: Workers
 def _write(plan: Any, result: Any, folder: Path) -> None:
     """Write a bitstream and its report, and print their paths."""
     bitstream = folder / result.path.name
-    write(bitstream, result.path.read_bytes())
+    write_file(bitstream, result.path.read_bytes())
     report = folder / f"{plan.name}.json"
-    write(report, json.dumps(result.report, indent=2) + "\n")
+    write_file(report, json.dumps(result.report, indent=2) + "\n")
     say(report)
     say(f"{bitstream}: {summary(result.report)}")
 
@@ -182,7 +182,7 @@ def _for_vivado(board: Any, output: Path | None, config: str | None, freq: float
     folder = output or Path("build") / board.name
     require_folder("--output", folder)
     for name, text in project.files.items():
-        write(folder / name, text)
+        write_file(folder / name, text)
         say(folder / name)
     try:
         with tempfile.TemporaryDirectory(prefix="matloom-vivado-") as work:
@@ -190,7 +190,7 @@ def _for_vivado(board: Any, output: Path | None, config: str | None, freq: float
     except FlowError as error:
         raise UserError(str(error), hint=error.hint) from error
     path = folder / f"{board.name}.json"
-    write(path, json.dumps(report, indent=2) + "\n")
+    write_file(path, json.dumps(report, indent=2) + "\n")
     say(f"{path}: by Yosys {_area(report)}")
 
 

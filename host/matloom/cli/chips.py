@@ -8,7 +8,7 @@ import click
 
 from matloom.cli.group import cli
 from matloom.cli.options import CONFIG, DEVICE, MEMORY, Routing, routing
-from matloom.cli.places import require_folder, require_place, write
+from matloom.cli.places import require_folder, require_place, write_file
 from matloom.cli.say import say, show
 from matloom.cli.worker_options import Workers, on_workers
 from matloom.errors import UserError, unknown
@@ -71,7 +71,7 @@ def generate(
         chip = make_chip(chosen)
     written = [*chip.write(output), *write(chip, output)]
     header = output / "matloom_regs.h"
-    write(header, _header())
+    write_file(header, _header())
     for path in (*written, header):
         say(path)
     if fpga is None:
@@ -105,9 +105,9 @@ def _fpga_report(
         device = device.with_options({"--freq": f"{options.freq:g}"})
     report, units = build_report(chip, device, say, effort)
     path = output / f"{device.name}_{name}.json"
-    write(path, json.dumps(report, indent=2) + "\n")
+    write_file(path, json.dumps(report, indent=2) + "\n")
     breakdown = output / f"{device.name}_{name}_units.json"
-    write(breakdown, json.dumps(units, indent=2) + "\n")
+    write_file(breakdown, json.dumps(units, indent=2) + "\n")
     say(breakdown)
     if report["fmax_mhz"] is None:
         say(path)
@@ -251,5 +251,5 @@ def bench(config: str, check: bool, output: Path | None, memory: str | None) -> 
         for line in problems:
             say(line, err=True)
         sys.exit(1 if problems else 0)
-    write(path, benchmark.to_json(results, chosen, name))
+    write_file(path, benchmark.to_json(results, chosen, name))
     say(path)

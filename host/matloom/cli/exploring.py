@@ -12,7 +12,7 @@ import click
 from matloom.cli.group import cli
 from matloom.cli.network_argument import NetworkFile
 from matloom.cli.options import OUTPUT_FOLDER, SEED
-from matloom.cli.places import require_folder, write
+from matloom.cli.places import require_folder, write_file
 from matloom.cli.room import part_of
 from matloom.cli.say import say
 from matloom.cli.worker_options import Workers, on_workers
@@ -207,6 +207,6 @@ def _confirm(
 def _write(exploration: "Exploration", points: list["ExploredPoint"], folder: Path) -> None:
     from matloom.tools.explore_page import to_html
 
-    write(folder / "index.html", to_html(exploration, points))
+    write_file(folder / "index.html", to_html(exploration, points))
     text = json.dumps(exploration.as_dict(points), indent=1) + "\n"
-    write(folder / "front.json", text)
+    write_file(folder / "front.json", text)

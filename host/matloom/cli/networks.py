@@ -16,7 +16,7 @@ from matloom.cli.options import (
     run_inputs,
     target,
 )
-from matloom.cli.places import named_in_errors, require_place, write
+from matloom.cli.places import named_in_errors, require_place, write_file
 from matloom.cli.programs import SOURCE, describe_phases, modes_by_layer, program_of
 from matloom.cli.say import say, say_text, show
 from matloom.errors import UserError, unknown
@@ -130,7 +130,7 @@ def run_once(
             iterations=session.last_iterations,
         )
     if report is not None:
-        write(report, ran.report.to_json())
+        write_file(report, ran.report.to_json())
     return ran
 
 
@@ -273,5 +273,5 @@ def precision_verb(
             network, modes, arrays or None, wanted, options.config, by_layer=by_layer
         )
     if report is not None:
-        write(report, made.to_json())
+        write_file(report, made.to_json())
     show((made.table(), *made.sentences()))

@@ -49,7 +49,7 @@ def require_folder(option: str, path: Path) -> None:
         )
 
 
-def write(path: Path, content: str | bytes) -> None:
+def write_file(path: Path, content: str | bytes) -> None:
     """Write a file, text as UTF-8; an error names it."""
     with named_in_errors(path):
         path.write_bytes(content if isinstance(content, bytes) else content.encode())

@@ -7,7 +7,7 @@ import click
 from matloom.cli.group import cli
 from matloom.cli.network_argument import NetworkFile
 from matloom.cli.options import CONFIG, OUTPUT_FOLDER, Compilation
-from matloom.cli.places import require_folder, write
+from matloom.cli.places import require_folder, write_file
 from matloom.cli.programs import program_of, require_network
 from matloom.cli.say import say
 
@@ -55,7 +55,7 @@ def plugin(runtime: str, network: Path, output: Path, device: str, config: str) 
     program = program_of(network, Compilation(config=config))
     content, lines = network_bundle(runtime, network, program)
     path = output / f"{network.stem}.bundle"
-    write(path, content)
+    write_file(path, content)
     library = compile_plugin(runtime, output)
     if device == "rtl":
         device = f"rtl:{copy_chip(program.config, output)}"

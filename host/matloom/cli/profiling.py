@@ -12,7 +12,7 @@ from matloom.cli.group import cli
 from matloom.cli.network_argument import NETWORK, is_program
 from matloom.cli.networks import REPORT, run_once
 from matloom.cli.options import Compilation, RunInputs, Target, compilation, run_inputs, target
-from matloom.cli.places import require_folder, write
+from matloom.cli.places import require_folder, write_file
 from matloom.cli.programs import SOURCE, modes_by_layer, require_network
 from matloom.cli.say import say, show
 from matloom.errors import UserError
@@ -191,4 +191,4 @@ def _write(profile: "Profile", comparison: "ProfileComparison | None", folder: P
         "node_data.json": to_node_data(profile),
     }
     for name, text in texts.items():
-        write(folder / name, text)
+        write_file(folder / name, text)

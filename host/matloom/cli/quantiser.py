@@ -8,7 +8,7 @@ import click
 from matloom.cli.group import cli
 from matloom.cli.network_argument import NETWORK
 from matloom.cli.options import SEED
-from matloom.cli.places import named_in_errors, require_place, write
+from matloom.cli.places import named_in_errors, require_place, write_file
 from matloom.cli.say import say, show
 
 #: Precisions of layers, as in `matloom.quantiser`.
@@ -164,7 +164,7 @@ def quantise(
         made.save(output)
     if report is not None:
         html = report.suffix == ".html"
-        write(report, page_of(made.report).to_html() if html else made.report.to_json())
+        write_file(report, page_of(made.report).to_html() if html else made.report.to_json())
     show((made.report.table(), *made.report.lines()))
     say(f"{output} written; run it with: matloom run {output} --input random")
 

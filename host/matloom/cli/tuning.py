@@ -13,7 +13,7 @@ import click
 from matloom.cli.group import cli
 from matloom.cli.network_argument import NETWORK, is_program
 from matloom.cli.options import SEED, Compilation, compilation
-from matloom.cli.places import require_place, write
+from matloom.cli.places import require_place, write_file
 from matloom.cli.programs import SOURCE, modes_by_layer
 from matloom.cli.say import say
 from matloom.cli.worker_options import Workers, on_workers
@@ -112,7 +112,7 @@ def tune(
     found = _tune(study, network, limits, workers)
     say(_sentence(found))
     if report is not None:
-        write(report, json.dumps(_as_dict(found), indent=1) + "\n")
+        write_file(report, json.dumps(_as_dict(found), indent=1) + "\n")
 
 
 def _study(network: Path, options: Compilation) -> "Study":

@@ -11,7 +11,7 @@ import click
 
 from matloom.cli.group import cli
 from matloom.cli.options import CONFIG
-from matloom.cli.places import require_folder, require_place, write
+from matloom.cli.places import require_folder, require_place, write_file
 from matloom.cli.say import say
 from matloom.cli.worker_options import Workers, on_workers
 from matloom.device.errors import DeviceError
@@ -58,7 +58,7 @@ def _write(verification: "Verification", folder: Path, junit: Path | None) -> li
         **({} if junit is None else {junit: to_junit(verification)}),
     }
     for path, text in texts.items():
-        write(path, text)
+        write_file(path, text)
     return list(texts)
 
 

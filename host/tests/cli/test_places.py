@@ -7,7 +7,7 @@ import pytest
 
 from matloom.cli.complaints import complaint
 from matloom.cli.group import cli
-from matloom.cli.places import named_in_errors, write
+from matloom.cli.places import named_in_errors, write_file
 
 _FULL = Path("/dev/full")
 _QUICK = ("--config", "nano", "--check", "none")
@@ -41,7 +41,7 @@ def test_errors_that_name_another_file_keep_its_name(tmp_path):
 
 def test_text_is_utf_8(tmp_path):
     path = tmp_path / "größe.json"
-    write(path, "größe")
+    write_file(path, "größe")
     assert path.read_bytes() == "größe".encode()
-    write(path, b"\0")
+    write_file(path, b"\0")
     assert path.read_bytes() == b"\0"
