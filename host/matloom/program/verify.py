@@ -50,10 +50,10 @@ def _verify_steps(program: Program) -> None:
             continue
         if len(steps) > 1:
             raise VerifyError(f"a step with a repeat must be the only engine step of {len(steps)}")
-        again = _commands(program, step.repeat)
-        verify_commands(again, program.config, program.region_bytes)
+        repeated = _commands(program, step.repeat)
+        verify_commands(repeated, program.config, program.region_bytes)
         problem = repeat_problem(
-            unpack_all(commands), unpack_all(again), step.repeat, program.config
+            unpack_all(commands), unpack_all(repeated), step.repeat, program.config
         )
         if problem is not None:
             raise VerifyError(problem)

@@ -155,7 +155,7 @@ class Rows(wiring.Component):
             m.d.sync += spad.eq(result)
 
     def _step(self, external, kind: dict):
-        """Return the step to add."""
+        """Return the number to add: base, plane step or row step, in external memory or on chip."""
         command = self.i.payload
         return _choose(
             (kind["begins"] & external, command.dram_offset),

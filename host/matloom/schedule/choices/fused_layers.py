@@ -113,7 +113,7 @@ def _chain(segment: Segment, first: int, private: Collection[str]) -> Sequence[S
 
 
 def _may_be_fused(stage: Stage) -> TypeGuard[ArrayStage]:
-    """Return whether a stage can make some rows from some rows."""
+    """Return whether a stage can make part of its rows from part of its input's rows."""
     if not isinstance(stage, ArrayStage) or type(stage.loop_nest) not in (LoopNest, SlidingWindow):
         return False
     dense = isinstance(stage.input_layout, DenseInput) and type(stage.output_layout) is Dense
