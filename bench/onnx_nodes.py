@@ -33,7 +33,7 @@ ROOT = Path(__file__).resolve().parents[1]
 REPORT = ROOT / "docs" / "results" / "onnx_nodes.json"
 DATA = Path(onnx.__file__).parent / "backend" / "test" / "data"
 
-#: Where steps of the host run that are no kernels here, as `explain` says it.
+#: Interpreters that run steps of the host, by the phrase that `explain` uses.
 _INTERPRETERS = {"on ONNX Runtime": "onnxruntime", "on ONNX's reference": "onnx"}
 
 

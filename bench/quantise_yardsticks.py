@@ -56,7 +56,7 @@ def ai_edge(python: str, graph: Graph, samples: Array) -> Graph:
         np.savez(folder / "data.npz", name=tensor.name, samples=samples)
         (folder / "run.py").write_text(_AI_EDGE)
         words = [python, "run.py", "float.tflite", "data.npz", "made.tflite"]
-        # Without PYTHONPATH: the environment has packages of its own.
+        # Without PYTHONPATH: the environment has its own packages.
         subprocess.run(words, cwd=folder, check=True, capture_output=True, env={})
         return frontend.load(folder / "made.tflite")
 

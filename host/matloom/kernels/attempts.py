@@ -34,7 +34,7 @@ _LONG = 0.1
 _LONGEST = 300
 #: CPU seconds allowed on ONNX's libraries, and the bytes of allowed memory that add a second; a
 #: body may repeat itself 2**63 times.
-_LONGEST_ONNX, _BYTES_A_SECOND = 10, 256 << 20
+_LONGEST_ONNX, _BYTES_PER_SECOND = 10, 256 << 20
 #: Bytes allowed for any network on these, and factors for the bytes of its file and of its values
 #: (`Cut.arena`): constants exist as read, as used, and once more in between.
 _MEMORY, _FILE_TIMES, _VALUE_TIMES = 512 << 20, 8, 4
@@ -85,7 +85,7 @@ def _limit_onnx(content: bytes, values: int) -> None:
     there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     most = min(wanted, int(_MOST_MEMORY * there))
     resource.setrlimit(resource.RLIMIT_DATA, (most, most))
-    seconds = _LONGEST_ONNX + (most - _MEMORY) // _BYTES_A_SECOND
+    seconds = _LONGEST_ONNX + (most - _MEMORY) // _BYTES_PER_SECOND
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, _LONGEST))
 
 

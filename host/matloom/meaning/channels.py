@@ -15,7 +15,7 @@ _ELEMENTWISE = (
     *(Op.RELU, Op.RELU6, Op.QUANTIZE, Op.LOGISTIC, Op.TANH, Op.HARD_SWISH, Op.LOOKUP),
 )
 
-#: Most tensors that a function may begin at, the earliest first.
+#: Maximum number of tensors to try as the start of a function, the earliest first.
 _MOST = 8
 
 

@@ -63,7 +63,7 @@ def take_turns(
     )
     if gain < tuning.TURNS_GAIN * current.prediction.cycles:
         return None
-    # Results of turns would find no room behind what LOADs fill early.
+    # Otherwise results of turns would find no room among buffers that LOADs fill early.
     return evaluate(segment, replace(params, turns=True, results_first=True), cache)
 
 

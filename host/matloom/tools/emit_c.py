@@ -23,7 +23,7 @@ from matloom.tools.emit_preprocessing import preprocessing_declarations, preproc
 from matloom.tools.emit_tflite import emit_tflite
 from matloom.tools.emit_values import constant_array
 
-_BYTES_A_LINE = 20
+_BYTES_PER_LINE = 20
 
 
 class EmitError(UserError):
@@ -127,7 +127,7 @@ def _definitions(part: CProgram, steps: _HostSteps) -> list[str]:
     """Return file, buffers and host steps of a program."""
     program, end = part.program, f"_{part.name}" if part.name else ""
     data = _without_files(program).to_bytes()
-    rows = [data[at : at + _BYTES_A_LINE] for at in range(0, len(data), _BYTES_A_LINE)]
+    rows = [data[at : at + _BYTES_PER_LINE] for at in range(0, len(data), _BYTES_PER_LINE)]
     lines = [f"static _Alignas(64) const uint8_t file{end}[{len(data)}] = {{"]
     lines += [f"    {','.join(map(str, row))}," for row in rows]
     lines += ["};", "", "/* Tensors, and their buffers by number. */"]

@@ -19,7 +19,7 @@ from matloom.pre.resampling import taps
 from matloom.program import Program, TensorInfo
 
 _TYPES = {np.dtype(kind): f"{np.dtype(kind).name}_t" for kind in (np.int16, np.uint16, np.uint8)}
-_NUMBERS_A_LINE = 12
+_NUMBERS_PER_LINE = 12
 
 #: Lines of tables, and of a function's body.
 _Made = tuple[list[str], list[str]]
@@ -88,7 +88,7 @@ def _table(name: str, numbers: Array) -> list[str]:
     flat = numbers.reshape(-1)
     real = flat.dtype == np.float32
     texts = [f"{float(x).hex()}f" if real else str(x) for x in flat.tolist()]
-    rows = [texts[at : at + _NUMBERS_A_LINE] for at in range(0, len(texts), _NUMBERS_A_LINE)]
+    rows = [texts[at : at + _NUMBERS_PER_LINE] for at in range(0, len(texts), _NUMBERS_PER_LINE)]
     kind = "float" if real else _TYPES[flat.dtype]
     head = f"static _Alignas(8) const {kind} {name}[{len(texts)}] = {{"
     return [head, *(f"    {', '.join(row)}," for row in rows), "};"]

@@ -12,7 +12,7 @@ from matloom_rtl.formal.proof import Claim, Proof
 
 __all__ = ["windows", "windows_proofs"]
 
-#: Fewest vectors of a line: its memory is read this soon after it was written.
+#: Minimum number of vectors of a line: its memory is read this soon after it was written.
 _SHORTEST = 3
 
 #: Depth of the induction: a line memory is read two cycles before the operands are seen.

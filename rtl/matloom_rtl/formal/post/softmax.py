@@ -99,7 +99,7 @@ def _assume(m: Module, unit: Softmax, order: RowOrder, flags: list, done):
         waited.eq(unit.valid & ~unit.taken),
         vector_before.eq(vector),
     ]
-    # A command has begun, and is the one that has.
+    # A command has begun, and has not changed since.
     with m.If(unit.start | (held != before)):
         m.d.sync += begun.eq(unit.start)
     pending = [each.sums for each in flags[: unit.TO_LANE + 1]]
