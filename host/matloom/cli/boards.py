@@ -112,6 +112,8 @@ def build(
     processor, found = _processor(soc, cpu), load_board(board)
     # Check first: the plan generates the board's Verilog, which takes seconds.
     load_config(config or found.config)
+    if config and not force and found.device not in VIVADO_DEVICES:
+        require_room(board, config, freq)
     if output is not None:
         require_folder("--output", output)
     if found.device in VIVADO_DEVICES:
@@ -122,8 +124,6 @@ def build(
             )
         _for_vivado(found, output, config, freq)
         return
-    if config and not force:
-        require_room(board, config, freq)
     plan = _plan_board(found, config, freq, processor)
     engine = config or plan.board.config
     folder = output or Path("build") / plan.name
