@@ -22,6 +22,7 @@ from matloom.ir.verify import verify
 from matloom.passes.drop_unused import drop_unused, drop_unused_tensors
 from matloom.passes.fold_constants import fold_constants
 from matloom.passes.lower_precision import widen_weights
+from matloom.quantiser.divide_layers import divide_layers
 from matloom.quantiser.fold_scales import fold_scales
 
 #: Operators that become the activation of their producer.
@@ -43,8 +44,11 @@ def prepare(graph: Graph) -> Graph:
         The network has no layers of floats with constant weights, or a constant is not finite.
     """
     _check(graph)
-    first = (widen_weights, fold_constants, fold_scales, _fuse_activations, _simplify)
-    for step in (*first, drop_unused, drop_unused_tensors):
+    passes = (
+        *(widen_weights, fold_constants, fold_scales, divide_layers),
+        *(_fuse_activations, _simplify, drop_unused, drop_unused_tensors),
+    )
+    for step in passes:
         graph = step(graph)
         verify(graph, step.__name__)
     return graph
