@@ -142,7 +142,7 @@ def copy_of_axes(axes: list[CopiedAxis], pad_value: int, config: Config) -> Copy
 
     Raises
     ------
-    Unsupported
+    NotOnEngine
         More axes are cut than the engine's loops can step over.
     """
     groups = _merge_axes(axes)

@@ -97,7 +97,7 @@ def _repetition(context: Context) -> tuple[int, tuple[int, ...]]:
 
     Raises
     ------
-    Unsupported
+    NotOnEngine
         A computed input is broadcast in another way than by repetition, or two have different
         periods.
     """

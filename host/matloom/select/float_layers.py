@@ -79,7 +79,7 @@ def float_stage(
 
     Raises
     ------
-    Unsupported
+    NotOnEngine
         The engine does not support the mode, or a kernel row is not one run of bytes.
     """
     _require(window, activation, mode, context.config)
@@ -94,7 +94,7 @@ def matrix_product(context: Context) -> ArrayStage:
 
     Raises
     ------
-    Unsupported
+    NotOnEngine
         The engine does not support a format.
     """
     attributes = context.node.attributes_as(MatrixProduct)

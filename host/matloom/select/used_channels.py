@@ -92,7 +92,7 @@ def reads_of(matrix: Array, rows: int, block: int, element: int = 1) -> Reads | 
     Parameters
     ----------
     matrix, rows, block:
-        As in `Reads.gathered`.
+        As in `Reads.gather`.
     element:
         Bytes of an input element, whose places within a vector stay the same.
     """
