@@ -41,6 +41,11 @@ class Buffer:
         first = self.first if self.first_read is None else self.first_read
         return first, self.last if self.last_read is None else self.last_read
 
+    def overlaps(self, other: "Buffer") -> bool:
+        """Return whether the addresses of two placed buffers overlap."""
+        ends = self.address + self.size, other.address + other.size
+        return self.address < ends[1] and other.address < ends[0]
+
 
 @dataclass(eq=False)
 class Load:

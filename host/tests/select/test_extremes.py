@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 
 from matloom.arch.config import PRESETS, load_config
+from matloom.arch.isa import Opcode
 from matloom.compiler import compile_network
 from matloom.ir.attributes import Conv2D
 from matloom.ir.builder import GraphBuilder
 from matloom.ir.graph import Op, Quantisation
+from matloom.program.instruction_table import unpack_all
 from support.chain import exact_programs, executes
 
 REFERENCE, NANO = PRESETS["reference"], PRESETS["nano"]
@@ -43,6 +45,20 @@ def test_nothing_is_copied():
     found = executes(program)
     assert {each.maximum for each in found} == {0, 1}
     assert all(each.maximum for each in found if each.weights_fixed)
+
+
+def test_results_of_a_tile_follow_the_arithmetic_of_the_next():
+    """LOADs between two tiles of maps that leave the chip change nothing about it."""
+    (program,) = exact_programs(compared(Op.MAXIMUM, (48, 48, 24)), NANO, (None,))
+    (step,) = program.steps
+    commands = list(unpack_all(program.commands(step)))
+    first = next(at for at, each in enumerate(commands) if each.values.get("maximum"))
+    assert any(each.opcode is Opcode.LOAD for each in commands[first:])
+    sums = [each for each in commands[first:] if each.opcode in (Opcode.EXEC, Opcode.POST)]
+    limits = [at for at, each in enumerate(sums) if each.values.get("destination")]
+    # Of the tile before: POST reads other entries than EXEC has just made.
+    behind = [sums[at + 1].acc_addr != sums[at + 2].acc_addr for at in limits[:-1]]
+    assert all(behind)
 
 
 def test_a_tensor_compared_with_itself():

@@ -10,7 +10,7 @@ from matloom.arch.modes import MAC_MODES
 from matloom.schedule.commands.accumulators import Accumulators
 from matloom.schedule.commands.chunk_addresses import chunk_addresses, two_params
 from matloom.schedule.commands.dependencies import DependencyTracker
-from matloom.schedule.commands.limited_sums import limit_post
+from matloom.schedule.commands.limited_sums import affects_results, limit_post
 from matloom.schedule.commands.loads import LoadCommands
 from matloom.schedule.commands.products import product_executes
 from matloom.schedule.commands.second_inputs import second_input, with_addend
@@ -47,18 +47,19 @@ class _Emitter:
         self.vectors = VectorPosts(plan, config, self.accumulators, self.tables, self.order)
         #: Tensors whose borders are written.
         self.bordered: set[str] = set()
-        #: The stage whose last tile still lacks its results, and what emits them.
-        self._open: tuple[Stage, Callable[[], None]] | None = None
+        #: The slot whose results are still to be emitted, and what emits them.
+        self._open: tuple[int, Callable[[], None]] | None = None
 
     def load(self, load: Load) -> None:
-        """Emit a transfer to the chip."""
-        self.finish()
+        """Emit a transfer to the chip, after pending results if it affects what they use."""
+        if self._open is not None and affects_results(self.segment, self.plan, load, self._open[0]):
+            self.finish()
         self.loads.append(load)
 
     def finish(self) -> None:
         """Emit the pending results of the previous tile, if any."""
         if self._open is not None:
-            _stage, emit = self._open
+            _number, emit = self._open
             self._open = None
             emit()
 
@@ -69,7 +70,7 @@ class _Emitter:
         writes them while EXEC works, and does not read a bank that EXEC reads.
         """
         stage = self.segment.stages[slot.stage]
-        if self._open is not None and self._open[0] is not stage:
+        if self._open is not None and self.plan.slots[self._open[0]].stage != slot.stage:
             self.finish()
         self.tables.fill_early(number, self.segment.stages)
         # The tiles of a stage are of its kind.
@@ -77,7 +78,7 @@ class _Emitter:
         if isinstance(stage, ArrayStage) and stage.limited:
             results = self._emit_limited(number, stage, tile, slot)
             self.finish()
-            self._open = stage, results
+            self._open = number, results
             return
         timestamp = self.segment.timestamps[slot.stage] if slot.last else 0
         stores = self.stores.needs_store(number, slot)

@@ -1,5 +1,7 @@
 """Instructions of a tile whose sums are compared with its input, scaled by POST."""
 
+from matloom.schedule.plan import Load, Plan
+from matloom.schedule.segment import Segment
 from matloom.schedule.tiling.tiles import ArrayTile
 from matloom.select.layout.base import Fields
 from matloom.select.stage import ArrayStage
@@ -20,3 +22,15 @@ def limit_post(stage: ArrayStage, tile: ArrayTile, execute: Fields, params: int)
         "param_addr": params,
         **(stage.accumulator_post or {}),
     }
+
+
+def affects_results(segment: Segment, plan: Plan, load: Load, number: int) -> bool:
+    """Return whether a LOAD overwrites what the results of a slot use, or reads them."""
+    stage = plan.slots[number].stage
+    if load.what[:2] == ("tensor", segment.stages[stage].output):
+        return True
+    used = (
+        *(plan.weights.get(number), plan.stagings.get(number)),
+        *(plan.params.get(stage), plan.tables.get(stage)),
+    )
+    return any(each is not None and load.buffer.overlaps(each) for each in used)
