@@ -25,6 +25,8 @@ def tilings_of(segment: Segment, params: ScheduleParams, cache: Cache) -> list[T
         if stage.output in handed:
             # Each tile has all channels.
             limits = replace(limits, first=First.WHOLE, last=Last.EVEN)
+        if isinstance(stage, ArrayStage) and stage.shares_sums:
+            limits = _whole_maps(limits)
         return cache.tilings.of(stage, limits, segment.config, seed)
 
     for index, limits in enumerate(params.limits):
@@ -39,3 +41,13 @@ def tilings_of(segment: Segment, params: ScheduleParams, cache: Cache) -> list[T
             turns = cut(index, first), cut(index + 1, second)
             found[index:] = turns if saved_cycles(segment, params, turns, apart) > 0 else apart
     return found
+
+
+def _whole_maps(limits: TilingParams) -> TilingParams:
+    """Return the limits of a stage whose tiles have all positions."""
+    return TilingParams(
+        weights=limits.weights,
+        chunk_bytes=limits.chunk_bytes,
+        tiles=1,
+        params_apart=limits.params_apart,
+    )

@@ -74,6 +74,9 @@ class ArrayStage:
     addend_bytes, missing:
         If that input has fewer blocks of channels, bytes of its positions, and what POST adds in
         the other blocks; 0 and none if it has as many.
+    continues, unfinished:
+        Whether it adds to sums that an earlier stage left in the accumulators, and whether it
+        leaves its own there for a later one, without results. Such stages share their output.
     """
 
     name: str
@@ -94,6 +97,8 @@ class ArrayStage:
     adds_results: bool = False
     addend_bytes: int = 0
     missing: bytes = b""
+    continues: bool = False
+    unfinished: bool = False
 
     #: Whether it computes elements of flat tensors, whatever their shapes.
     elementwise = False
@@ -226,6 +231,11 @@ class ArrayStage:
         """Whether EXEC keeps the larger of its sums and an input that POST has scaled."""
         post = self.accumulator_post
         return post is not None and post["destination"] == Destination.ACC_SET
+
+    @property
+    def shares_sums(self) -> bool:
+        """Whether it makes sums together with other stages."""
+        return self.continues or self.unfinished
 
     @property
     def grid(self) -> Grid:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
 from matloom.arch.config import Config
+from matloom.schedule.choices.channel_groups import group_channels, tensors_to_group
 from matloom.schedule.choices.fused_layers import fuse_layers, maps_to_fuse
 from matloom.schedule.scheduled import Scheduled
 from matloom.schedule.segment import Segment
@@ -90,6 +91,12 @@ def _on_chip(
 #: Each layout is tried on top of the best so far: a stage that reads bands may write blocks.
 LAYOUTS: tuple[Layout, ...] = (
     Layout(name="fused layers", without="whole maps", rewrite=fuse_layers, choose=maps_to_fuse),
+    Layout(
+        name="channels in turn",
+        without="all channels",
+        rewrite=group_channels,
+        choose=tensors_to_group,
+    ),
     Layout(name="2 x 2 blocks", without="rows", rewrite=_on_chip(in_blocks)),
     Layout(name="bands of rows", without="whole images", rewrite=_on_chip(in_bands)),
 )

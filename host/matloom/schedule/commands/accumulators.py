@@ -31,6 +31,8 @@ class Accumulators:
         #: The first entry of that tile, and the end of the last tile in each half.
         self._entry, self._end = 0, [0, 0]
         self._timeline = ArithmeticTimeline(machine)
+        #: The half with the sums of stages that share them; no other tile may use it.
+        self._kept: int | None = None
 
     def of(self, stage: ArrayStage, tile: ArrayTile) -> int:
         """Return the first accumulator entry of a tile.
@@ -39,11 +41,13 @@ class Accumulators:
         of the one before. Otherwise halves alternate.
         """
         half, sums = stage.entries(self._config), stage.sums_per_output
+        if stage.shares_sums:
+            return self._entry_of_shared_sums(stage, tile)
         if tile.prologue_sums is not None:
             self.half, self._end = tile.prologue_sums.half, [0, 0]
             return sums * (self.half * half + tile.prologue_sums.entry)
         if not tile.first_step:
-            self.half ^= 1
+            self.half = 1 - (self.half if self._kept is None else self._kept)
             # A tile of pairs, or of several sums for each output, counts fewer entries than an
             # earlier tile of single sums may have.
             end = min(self._end[self.half], half)
@@ -54,6 +58,17 @@ class Accumulators:
             self._end[self.half] = first + tile.entries
             self._entry = sums * (self.half * half + first)
         return self._entry
+
+    def _entry_of_shared_sums(self, stage: ArrayStage, tile: ArrayTile) -> int:
+        """Return the first entry of a tile of stages that share sums; the last one frees them."""
+        if self._kept is None:
+            self._kept = 1 - self.half
+        half, entry = self._kept, tile.first_block * tile.positions
+        last = tile.end_block == stage.grid.blocks and tile.end_step == stage.steps
+        if last and not stage.unfinished:
+            self.half, self._kept = half, None
+            self._end[half] = entry + tile.entries
+        return half * stage.entries(self._config) + entry
 
     def _leaves_post(self, tile: ArrayTile) -> bool:
         """Return whether POST can read the half of a tile while that tile runs."""

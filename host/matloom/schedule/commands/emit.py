@@ -128,7 +128,7 @@ class _Emitter:
         computed = stage.computed
         return {
             "mode": MAC_MODES.index(stage.mode),
-            "accumulate": int(tile.first_step > 0),
+            "accumulate": int(tile.first_step > 0 or stage.continues),
             "oc_blocks": tile.end_block - tile.first_block,
             "weight_addr": weights,
             "acc_addr": entry,
@@ -143,7 +143,7 @@ class _Emitter:
         fields = self._exec_fields(number, stage, tile, entry, weights)
         for execute in self._executes(number, stage, tile, fields):
             self.order.append_fields(Opcode.EXEC, execute)
-        if tile.end_step < stage.loop_nest.steps:
+        if stage.unfinished or tile.end_step < stage.loop_nest.steps:
             return
         source = {"acc_addr": entry, "param_addr": params, **self.tables.look_up(number, stage)}
         if stage.addend is not None and not stage.adds_results:

@@ -93,8 +93,8 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
     @cached_property
     def completes(self) -> list[bool]:
         """Whether each tile completes the reductions of its outputs."""
-        steps = self.stage.loop_nest.steps
-        return [tile.end_step == steps for tile in self.tiles]
+        steps, unfinished = self.stage.loop_nest.steps, self.stage.unfinished
+        return [tile.end_step == steps and not unfinished for tile in self.tiles]
 
     @cached_property
     def pending(self) -> list[bool]:

@@ -60,7 +60,7 @@ class Sizes:
         self._reshape(stage, limits, wanted, (height, fit))
         if limits.order is Order.BY_ROWS and not self.strip:
             self._cut_rows(limits.tiles // height, shortest(config))
-        if draw is not None:
+        if draw is not None and not stage.shares_sums:
             limit = min(fit, height), 1 if single else blocks
             self._draw(draw, half, limit, strips=not limits.turn_rows)
 

@@ -81,6 +81,11 @@ def test_updates_do_not_block_post(shape):
     assert large > 4
 
 
+def plain_stage(entries):
+    """Return a stage with these entries of a half, whose sums are its own."""
+    return SimpleNamespace(entries=entries, sums_per_output=1, shares_sums=False)
+
+
 def _tile(first, rows, blocks=1):
     """Return a tile of rows of twelve positions."""
     return ArrayTile(0, first, first + rows, 0, 12, 0, blocks, 0, 2, 0, {})
@@ -92,7 +97,7 @@ def _third(steps, posts, params):
     accumulators = Accumulators(machine, instructions)
     shape = {"kernel_rows": 1, "kernel_cols": 1, "blocks": steps}
     area = {"input_addr": 0, "input_rows": 1, "input_row_bytes": 4096, "weight_addr": 128 * 1024}
-    stage = SimpleNamespace(entries=lambda config: config.acc_entries // 2, sums_per_output=1)
+    stage = plain_stage(entries=lambda config: config.acc_entries // 2)
     starts = []
     for number, rows in enumerate((24, 24, 12)):
         starts.append(accumulators.of(stage, _tile(0, rows)))
@@ -126,7 +131,7 @@ def test_tiles_of_pairs_among_others_lie_within_their_halves(steps, seed):
     for number in range(60):
         per_block = 1 + number // 2 % 2
         half = CONFIG.acc_entries // 2 // per_block
-        stage = SimpleNamespace(entries=lambda config, half=half: half, sums_per_output=1)
+        stage = plain_stage(entries=lambda config, half=half: half)
         rows = generator.randint(1, half // 12)
         entry = accumulators.of(stage, _tile(0, rows))
         assert entry % half + 12 * rows <= half
@@ -141,3 +146,32 @@ def test_loads_of_input_do_not_wait_for_the_tile_before():
     loads = [values for values in _of(program, Opcode.LOAD) if values["region"] == Region.INPUT]
     assert len(loads) > 4
     assert all(values["wait_exec"] != 1 for values in loads)
+
+
+def test_stages_that_share_sums_keep_the_others_off_their_half():
+    half = CONFIG.acc_entries // 2
+    accumulators = Accumulators(Machine(config=CONFIG), [])
+    grid = SimpleNamespace(blocks=4)
+    other = plain_stage(entries=lambda config: half)
+    entries = []
+    for group in range(3):
+        part = SimpleNamespace(
+            entries=lambda config: half,
+            shares_sums=True,
+            sums_per_output=1,
+            unfinished=group < 2,
+            grid=grid,
+            steps=2,
+        )
+        halves = {accumulators.of(other, _tile(0, 2)) // half for _ in range(3)}
+        assert not group or halves == {1 - entries[0][0] // half}
+        blocks = ((0, 3), (3, 4)) if group else ((0, 4),)
+        tiles = (_tile(0, 5)._replace(first_block=a, end_block=b) for a, b in blocks)
+        entries.append([accumulators.of(part, tile) for tile in tiles])
+    # Before the first group, tiles alternate.
+    (begin,), *later = entries
+    assert all(each == [begin, begin + 180] for each in later)
+    assert begin % half == 0
+    after = [accumulators.of(other, _tile(0, 2)) // half for _ in range(2)]
+    assert sorted(after) == [0, 1]
+    assert after[0] != begin // half
