@@ -1,5 +1,5 @@
-# Every verb of the repository; `make` alone lists them. PYTHON chooses the interpreter of .venv,
-# ARGS reaches the tool that the verb runs: make test ARGS="-k isa -x". SECONDS is the time of soak.
+# Every target of the repository; `make` alone lists them. PYTHON chooses the interpreter of .venv,
+# ARGS reaches the tool that the target runs: make test ARGS="-k isa -x". SECONDS is the time of soak.
 PYTHON ?= python3
 CONFIG ?= reference
 BENCH_CONFIGS ?= reference medium small nano
@@ -14,7 +14,7 @@ PYTEST := $(BIN)/python -m pytest
 .DEFAULT_GOAL := help
 .PHONY: help check setup demo test test-all mutate formal formal-quick formal-mutants soak fuzz-operators sim lint docs bench bench-check verilog firmware size size-check
 
-help: ## List the verbs.
+help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
 
 check: # Names every program of the machine that is missing, and the way to get it.

@@ -83,7 +83,7 @@ RUN = ["run", "net.tflite", "--output", "out.npz", "--device", "model", "--input
         ),
         (["explain", "net.mloom", "--config", "nano"], "the program is for configuration small ("),
         (["generate", "--config", "nano", "-o", "chip", "--fpga-report", "x"], "must be one of"),
-        (["frobnicate"], "matloom has no verb 'frobnicate'"),
+        (["frobnicate"], "matloom has no command 'frobnicate'"),
     ],
 )
 def test_mistakes(folder, words, sentence):

@@ -1,4 +1,4 @@
-"""The verbs of boards: their lists, refusals and messages."""
+"""The commands of boards: their lists, refusals and messages."""
 
 import subprocess
 import sys

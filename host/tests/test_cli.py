@@ -1,4 +1,4 @@
-"""The command line: its verbs, and its behaviour after a mistake."""
+"""The command line: its commands, and its behaviour after a mistake."""
 
 import json
 import sys
@@ -77,7 +77,7 @@ def test_defect_keeps_its_traceback(monkeypatch):
 def test_unknown_verb(monkeypatch, capsys):
     assert run_main(monkeypatch, "frobnicate") == 2
     assert capsys.readouterr().err == (
-        "error: matloom has no verb 'frobnicate'\nhint: run: matloom --help\n"
+        "error: matloom has no command 'frobnicate'\nhint: run: matloom --help\n"
     )
 
 
@@ -222,19 +222,19 @@ def test_options_incompatible_with_stop_after(tmp_path, monkeypatch, capsys):
     assert "--stop-after must go with a network" in capsys.readouterr().err
 
 
-VERBS_OF_NETWORKS = ("run", "compile", "disasm", "explain", "precision", "profile", "compare")
+COMMANDS_OF_NETWORKS = ("run", "compile", "disasm", "explain", "precision", "profile", "compare")
 
 
-@pytest.mark.parametrize("verb", [*VERBS_OF_NETWORKS, "evaluate"])
-def test_verbs_of_networks_take_shapes(verb):
-    result = CliRunner().invoke(cli.cli, [verb, "--help"])
+@pytest.mark.parametrize("command", [*COMMANDS_OF_NETWORKS, "evaluate"])
+def test_commands_of_networks_take_shapes(command):
+    result = CliRunner().invoke(cli.cli, [command, "--help"])
     assert result.exit_code == 0
     assert "--shape" in result.output
 
 
-@pytest.mark.parametrize("verb", VERBS_OF_NETWORKS)
-def test_verbs_of_networks_take_exact(verb):
-    assert "--exact" in CliRunner().invoke(cli.cli, [verb, "--help"]).output
+@pytest.mark.parametrize("command", COMMANDS_OF_NETWORKS)
+def test_commands_of_networks_take_exact(command):
+    assert "--exact" in CliRunner().invoke(cli.cli, [command, "--help"]).output
 
 
 def test_a_shape(tmp_path):
@@ -266,7 +266,7 @@ def test_wrong_shapes(monkeypatch, capsys, words, sentence):
     assert sentence in capsys.readouterr().err
 
 
-#: What takes long in each verb, and its arguments.
+#: What takes long in each command, and its arguments.
 LONG = {
     ("generate", "-o", "chip"): "matloom_rtl.generate.generate",
     ("package-ip", "-o", "chip"): "matloom_rtl.generate.generate",

@@ -90,7 +90,7 @@ def folders(tmp_path):
 
 
 def told(words, file):
-    """Return the output of a verb: stdout, and progress and errors on stderr."""
+    """Return the output of a command: stdout, and progress and errors on stderr."""
     names = {"NET": file, "NPZ": file.with_suffix(".npz"), "NPY": file.with_suffix(".npy")}
     names["TENSOR"] = f"{file.stem}0"
     done = CliRunner().invoke(cli, [str(names.get(word, word)) for word in words])
@@ -122,7 +122,7 @@ LINES = [
 
 @pytest.mark.fast_cases(6)
 @pytest.mark.parametrize("words", LINES, ids=lambda words: " ".join(map(printable, words[:3])))
-def test_verbs_print_no_control_character(words, folders):
+def test_commands_print_no_control_character(words, folders):
     (harmless, _), (hostile, progress) = (told(words, file) for file in folders)
     for line in (*hostile.split("\n"), *progress.split("\n")):
         assert line == printable(line)

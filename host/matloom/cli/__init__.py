@@ -1,4 +1,4 @@
-"""The command line: one function per verb, each of which imports what it needs when called."""
+"""The command line: one function per command, which imports what it needs when called."""
 
 import os
 import signal

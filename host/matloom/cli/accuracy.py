@@ -1,4 +1,4 @@
-"""Verbs that measure correctness: evaluate, compare."""
+"""Commands that measure correctness: evaluate, compare."""
 
 import sys
 import time

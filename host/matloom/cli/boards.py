@@ -1,4 +1,4 @@
-"""Verbs of boards: build, program, simulate-board."""
+"""Commands of boards: build, program, simulate-board."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Verbs of the chip and of this installation."""
+"""Commands of the chip and of this installation."""
 
 import sys
 from pathlib import Path

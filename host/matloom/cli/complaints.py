@@ -74,9 +74,9 @@ def _click_message(error: click.ClickException) -> tuple[str, str]:
     path = "matloom" if context is None else context.command_path
     hint = f"run: {path} --help"
     if isinstance(error, click.NoSuchCommand):
-        verbs = [name for names in SECTIONS.values() for name in names]
-        near = did_you_mean(error.command_name, verbs)
-        return f"matloom has no verb {error.command_name!r}", near or hint
+        commands = [name for names in SECTIONS.values() for name in names]
+        near = did_you_mean(error.command_name, commands)
+        return f"matloom has no command {error.command_name!r}", near or hint
     if isinstance(error, click.NoSuchOption):
         options = [] if context is None else context.command.get_params(context)
         near = did_you_mean(error.option_name, [name for item in options for name in item.opts])

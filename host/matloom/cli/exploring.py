@@ -1,4 +1,4 @@
-"""The verb explore: finds the fastest and smallest engines for a board and some networks."""
+"""The command explore: finds the fastest and smallest engines for a board and some networks."""
 
 import functools
 import json
@@ -32,8 +32,8 @@ class _Search:
     route: bool
 
 
-def _search(verb: Callable[..., Any]) -> Any:
-    """Give a verb the options of `_Search`, its argument `search`."""
+def _search(command: Callable[..., Any]) -> Any:
+    """Give a command the options of `_Search`, its argument `search`."""
 
     @click.option(
         "--points",
@@ -51,10 +51,10 @@ def _search(verb: Callable[..., Any]) -> Any:
     @click.option(
         "--seed", type=SEED, default=0, show_default=True, help="Seed of the first engines."
     )
-    @functools.wraps(verb)
+    @functools.wraps(command)
     def wrapper(points: int, seed: int, confirm: bool, route: bool, **values: Any) -> Any:
         search = _Search(points=points, seed=seed, confirm=confirm, route=route)
-        return verb(search=search, **values)
+        return command(search=search, **values)
 
     return wrapper
 

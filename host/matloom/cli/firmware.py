@@ -1,4 +1,4 @@
-"""The verb firmware: driver, kernels and networks in C, as a folder for the usual build systems."""
+"""The command firmware: driver, kernels and networks in C, in a folder for build systems."""
 
 from dataclasses import replace
 from pathlib import Path

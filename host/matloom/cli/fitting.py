@@ -1,4 +1,4 @@
-"""The verb fit: finds the largest engine for a board."""
+"""The command fit: finds the largest engine for a board."""
 
 from pathlib import Path
 from typing import Any

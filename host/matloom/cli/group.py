@@ -1,4 +1,4 @@
-"""The root command: verbs in sections, each with examples in its help."""
+"""The root command: commands in sections, each with examples in its help."""
 
 import math
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ import click
 import matloom
 from matloom.cli.say import say_text
 
-#: Sections of `matloom --help`, and their verbs in the order of use.
+#: Sections of `matloom --help`, and their commands in the order of use.
 SECTIONS = {
     "Networks": (
         "demo",
@@ -41,8 +41,8 @@ SECTIONS = {
 }
 
 
-class Verb(click.Command):
-    """A verb: a command whose help ends with examples, whole command lines.
+class Command(click.Command):
+    """A command whose help ends with examples, whole command lines.
 
     The first paragraph of its docstring is its summary in `matloom --help`, which is never cut:
     one line of at most 60 characters.
@@ -76,17 +76,21 @@ class Verb(click.Command):
                 formatter.write(f"{'':{formatter.current_indent}}{line}\n")
 
 
-class _Verbs(click.Group):
-    """The verbs, listed by section."""
+class _Commands(click.Group):
+    """The commands, listed by section."""
 
-    command_class = Verb
+    command_class = Command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the verbs of each section with their full summaries."""
+        """Write the commands of each section with their full summaries."""
         width = max(map(len, self.commands))
         for section, names in SECTIONS.items():
-            verbs = [self.commands[name] for name in names]
-            rows = [(str(v.name).ljust(width), v.summary) for v in verbs if isinstance(v, Verb)]
+            commands = [self.commands[name] for name in names]
+            rows = [
+                (str(each.name).ljust(width), each.summary)
+                for each in commands
+                if isinstance(each, Command)
+            ]
             with formatter.section(section):
                 formatter.write_dl(rows)
 
@@ -96,7 +100,7 @@ _EPILOG = """\
 Start with
   matloom demo             a trained network on the simulated chip
   matloom explain digits   what it costs, and why; then your .tflite file
-  matloom VERB --help      options of a verb, and examples
+  matloom COMMAND --help   options of a command, and examples
 
 \b
 Exit status: 0 all is well, 1 a check failed or something differs, 2 an error,
@@ -105,7 +109,7 @@ Exit status: 0 all is well, 1 a check failed or something differs, 2 an error,
 
 
 @click.group(
-    cls=_Verbs,
+    cls=_Commands,
     context_settings={"help_option_names": ["-h", "--help"]},
     invoke_without_command=True,
     epilog=_EPILOG,

@@ -1,4 +1,4 @@
-"""Verbs for a board on a serial line: check-board, boot."""
+"""Commands for a board on a serial line: check-board, boot."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The NET argument of verbs, and the options for its input sizes."""
+"""The NET argument of commands, and the options for its input sizes."""
 
 import functools
 import tempfile
@@ -53,15 +53,15 @@ _EXACT = click.option(
 )
 
 
-def network_argument(verb: Callable[..., Any]) -> Any:
-    """Add the NET argument and its size options to a verb, which receives a file's path."""
+def network_argument(command: Callable[..., Any]) -> Any:
+    """Add the NET argument and its size options to a command, which receives a file's path."""
 
-    @functools.wraps(verb)
+    @functools.wraps(command)
     def wrapper(
         *, network: Path, shapes: tuple[str, ...], dims: tuple[str, ...], exact: bool, **values: Any
     ) -> Any:
         changed = _reshape(network, shapes, dims, exact) if shapes or dims or exact else network
-        return verb(network=changed, **values)
+        return command(network=changed, **values)
 
     return _ARGUMENT(_SHAPE(_DIM(_EXACT(wrapper))))
 
@@ -77,7 +77,7 @@ def is_program(network: Path) -> bool:
 
 
 def _reshape(network: Path, shapes: tuple[str, ...], dims: tuple[str, ...], exact: bool) -> Path:
-    """Return the path of a copy with other sizes, which is removed at the end of the verb."""
+    """Return the path of a copy with other sizes, which is removed at the end of the command."""
     from matloom import frontend
 
     if is_program(network):

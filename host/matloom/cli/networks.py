@@ -1,4 +1,4 @@
-"""Verbs for networks: run, explain, precision."""
+"""Commands for networks: run, explain, precision."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path

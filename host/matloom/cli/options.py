@@ -1,4 +1,4 @@
-"""Options shared by several verbs, grouped into arguments."""
+"""Options shared by several commands, grouped into arguments."""
 
 import functools
 from collections.abc import Callable
@@ -197,13 +197,13 @@ _OPTIONS = {
 
 
 def _grouped_options(argument: str, kind: type, names: tuple[str, ...]) -> Callable[[Any], Any]:
-    """Return a decorator that passes several options to a verb as one argument."""
+    """Return a decorator that passes several options to a command as one argument."""
 
-    def decorate(verb: Callable[..., Any]) -> Any:
-        @functools.wraps(verb)
+    def decorate(command: Callable[..., Any]) -> Any:
+        @functools.wraps(command)
         def wrapper(**values: Any) -> Any:
             given = {name: values.pop(name) for name in names}
-            return verb(**{argument: kind(**given)}, **values)
+            return command(**{argument: kind(**given)}, **values)
 
         for name in reversed(names):
             wrapper = _OPTIONS[name](wrapper)
@@ -226,7 +226,7 @@ def run_inputs(default: str | None = None) -> Callable[[Any], Any]:
     # Of some versions of click, an option with the default None has a value.
     absent: dict[str, Any] = {"required": True} if default is None else {"default": default}
 
-    def decorate(verb: Callable[..., Any]) -> Any:
+    def decorate(command: Callable[..., Any]) -> Any:
         @click.option(
             "--input",
             "source",
@@ -239,9 +239,9 @@ def run_inputs(default: str | None = None) -> Callable[[Any], Any]:
         @click.option(
             "--seed", type=SEED, default=0, help="Seed of random arrays.", show_default=True
         )
-        @functools.wraps(verb)
+        @functools.wraps(command)
         def wrapper(source: str, seed: int, **values: Any) -> Any:
-            return verb(inputs=RunInputs(source=source, seed=seed), **values)
+            return command(inputs=RunInputs(source=source, seed=seed), **values)
 
         return wrapper
 

@@ -1,4 +1,4 @@
-"""Output paths of verbs: checked before the work, and written after it."""
+"""Output paths of commands: checked before the work, and written after it."""
 
 import os
 import shlex
@@ -31,7 +31,7 @@ def require_place(option: str, path: Path | None) -> None:
 
 
 def require_folder(option: str, path: Path) -> None:
-    """Create a folder for a verb's output; call it before the work.
+    """Create a folder for a command's output; call it before the work.
 
     Raises `ValueError` if it cannot be created or is not writable.
     """

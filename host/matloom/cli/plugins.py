@@ -1,4 +1,4 @@
-"""The verb plugin: a library for another runtime, and a bundle of a network for it."""
+"""The command plugin: a library for another runtime, and a bundle of a network for it."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The verb profile: shows where a network's cycles go."""
+"""The command profile: shows where a network's cycles go."""
 
 import functools
 from collections.abc import Callable
@@ -34,8 +34,8 @@ class _Result:
     thorough: bool
 
 
-def _result(verb: Callable[..., Any]) -> Any:
-    """Give a verb the options of `_Result`, its argument `result`."""
+def _result(command: Callable[..., Any]) -> Any:
+    """Give a command the options of `_Result`, its argument `result`."""
 
     @click.option(
         "-o",
@@ -55,9 +55,9 @@ def _result(verb: Callable[..., Any]) -> Any:
         is_flag=True,
         help="Compile even a large network again for each line of advice.",
     )
-    @functools.wraps(verb)
+    @functools.wraps(command)
     def wrapper(output: Path | None, other: str | None, thorough: bool, **values: Any) -> Any:
-        return verb(result=_Result(output=output, other=other, thorough=thorough), **values)
+        return command(result=_Result(output=output, other=other, thorough=thorough), **values)
 
     return wrapper
 

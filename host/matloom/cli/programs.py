@@ -1,4 +1,4 @@
-"""Verbs for programs: compile, disasm; and compilation of a network given on the command line."""
+"""Commands for programs: compile, disasm; and compilation of the network of a command line."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Verb that quantises a float network."""
+"""The command quantise: turns a float network into integers."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Printing for verbs: the only way to the terminal, with control characters escaped."""
+"""Printing for commands: the only way to the terminal, with control characters escaped."""
 
 from collections.abc import Iterable
 from typing import Any

@@ -1,4 +1,4 @@
-"""The verb tune: a faster schedule for a network, kept for later compilations."""
+"""The command tune: a faster schedule for a network, kept for later compilations."""
 
 import functools
 import json
@@ -34,8 +34,8 @@ class _Limits:
     seed: int
 
 
-def _limits(verb: Callable[..., Any]) -> Any:
-    """Give a verb the options of `_Limits`, its argument `limits`."""
+def _limits(command: Callable[..., Any]) -> Any:
+    """Give a command the options of `_Limits`, its argument `limits`."""
 
     @click.option(
         "--seconds",
@@ -59,10 +59,10 @@ def _limits(verb: Callable[..., Any]) -> Any:
         help="Number of the best to run on the simulated chip; with 0 a prediction decides.",
     )
     @click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the search.")
-    @functools.wraps(verb)
+    @functools.wraps(command)
     def wrapper(seconds: float, trials: int, measured: int, seed: int, **values: Any) -> Any:
         limits = _Limits(seconds=seconds, trials=trials, measured=measured, seed=seed)
-        return verb(limits=limits, **values)
+        return command(limits=limits, **values)
 
     return wrapper
 

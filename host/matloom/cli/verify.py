@@ -1,4 +1,4 @@
-"""The verb verify: checks everything about a chip that can be checked within some minutes."""
+"""The command verify: checks everything about a chip that can be checked within some minutes."""
 
 import hashlib
 import json

@@ -82,15 +82,15 @@ _CLUSTER = click.option(
 )
 
 
-def on_workers(verb: Callable[..., Any]) -> Any:
-    """Add the options --workers and --cluster to a verb, which gets them as one `Workers`."""
+def on_workers(command: Callable[..., Any]) -> Any:
+    """Add the options --workers and --cluster to a command, which gets them as one `Workers`."""
 
     @_WORKERS
     @_CLUSTER
-    @functools.wraps(verb)
+    @functools.wraps(command)
     def wrapper(worker_count: int, cluster: str | None, **values: Any) -> Any:
         if cluster is not None and worker_count != 1:
             raise click.UsageError("either --workers or --cluster must be given, not both")
-        return verb(workers=Workers(workers=worker_count, cluster=cluster), **values)
+        return command(workers=Workers(workers=worker_count, cluster=cluster), **values)
 
     return wrapper

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from matloom.arch.config import Config
 
 if TYPE_CHECKING:
-    # The command line imports the names of the steps for each verb.
+    # The command line imports the names of the steps for each command.
     from matloom.coverage.coverage import Coverage
 
 #: Steps in the order of the report.

@@ -1,4 +1,4 @@
-"""The list of verbs, their help, and the messages for mistakes in a command line."""
+"""The list of commands, their help, and the messages for mistakes in a command line."""
 
 import shlex
 import sys
@@ -18,7 +18,7 @@ from matloom.cli.places import require_place
 from matloom.errors import UserError
 from matloom.toolchain.cache import _substitute, cache_folder
 
-VERBS = sorted(cli.commands)
+COMMANDS = sorted(cli.commands)
 LONGEST = 80
 
 
@@ -31,14 +31,14 @@ def output(monkeypatch, capsys, *words):
 
 def test_each_verb_is_in_one_section():
     listed = [name for names in SECTIONS.values() for name in names]
-    assert sorted(listed) == VERBS
+    assert sorted(listed) == COMMANDS
 
 
-def test_matloom_alone_lists_the_verbs_and_the_first_step(monkeypatch, capsys):
+def test_matloom_alone_lists_the_commands_and_the_first_step(monkeypatch, capsys):
     status, out, err = output(monkeypatch, capsys)
     assert (status, err) == (0, "")
     lines = out.splitlines()
-    for name in VERBS:
+    for name in COMMANDS:
         (line,) = [line for line in lines if line.startswith(f"  {name} ")]
         assert line.split(maxsplit=1)[1] == cli.commands[name].summary
     assert "    matloom demo  " in out
@@ -46,19 +46,19 @@ def test_matloom_alone_lists_the_verbs_and_the_first_step(monkeypatch, capsys):
     assert max(map(len, lines)) <= LONGEST
 
 
-@pytest.mark.parametrize("name", VERBS)
+@pytest.mark.parametrize("name", COMMANDS)
 def test_help_ends_with_examples_that_parse(name, monkeypatch, capsys, tmp_path):
-    verb = cli.commands[name]
+    command = cli.commands[name]
     status, out, _ = output(monkeypatch, capsys, name, "--help")
     assert status == 0
     assert max(map(len, out.splitlines())) <= LONGEST
-    assert out.split("Examples:\n")[1].split("\n") == [*(f"  {x}" for x in verb.examples), ""]
+    assert out.split("Examples:\n")[1].split("\n") == [*(f"  {x}" for x in command.examples), ""]
     monkeypatch.chdir(tmp_path)
-    for line in verb.examples:
+    for line in command.examples:
         program, first, *words = shlex.split(line)
         assert (program, first) == ("matloom", name)
         with click.Context(cli, info_name="matloom") as parent:
-            verb.make_context(name, words, parent=parent, resilient_parsing="--list" in words)
+            command.make_context(name, words, parent=parent, resilient_parsing="--list" in words)
         # Files of an example are the reader's own; engines must exist.
         for word in words:
             if word.split("+")[0] in PRESETS:
@@ -66,10 +66,10 @@ def test_help_ends_with_examples_that_parse(name, monkeypatch, capsys, tmp_path)
 
 
 MISTAKES = {
-    "runn": ("matloom has no verb 'runn'", "did you mean 'run'?"),
-    "Explain": ("matloom has no verb 'Explain'", "did you mean 'explain'?"),
-    "simulate": ("matloom has no verb 'simulate'", "did you mean 'simulate-link'?"),
-    "xyz": ("matloom has no verb 'xyz'", "run: matloom --help"),
+    "runn": ("matloom has no command 'runn'", "did you mean 'run'?"),
+    "Explain": ("matloom has no command 'Explain'", "did you mean 'explain'?"),
+    "simulate": ("matloom has no command 'simulate'", "did you mean 'simulate-link'?"),
+    "xyz": ("matloom has no command 'xyz'", "run: matloom --help"),
     "run net --confg nano": ("matloom run has no option '--confg'", "did you mean '--config'?"),
     "explain net --memry x": (
         "matloom explain has no option '--memry'",
@@ -89,7 +89,7 @@ def test_mistakes_are_an_error_and_a_hint(line, monkeypatch, capsys):
     assert (status, out, err) == (2, "", f"error: {what}\nhint: {hint}\n")
 
 
-@pytest.mark.parametrize("name", VERBS)
+@pytest.mark.parametrize("name", COMMANDS)
 def test_every_verb_refuses_an_unknown_option(name, monkeypatch, capsys):
     status, out, err = output(monkeypatch, capsys, name, "--no-such-option")
     assert (status, out) == (2, "")

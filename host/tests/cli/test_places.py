@@ -1,4 +1,4 @@
-"""Files that verbs write: an error names the file, and text is UTF-8 everywhere."""
+"""Files that commands write: an error names the file, and text is UTF-8 everywhere."""
 
 import errno
 from pathlib import Path

@@ -5,7 +5,7 @@ import pytest
 from matloom.cli.group import cli
 from matloom.errors import UserError
 
-VERBS = {
+COMMANDS = {
     "plugin": ("plugin", "litert", "NET", "-o", "out"),
     "profile": ("profile", "NET", "-o", "out", "--config", "nano", "--device", "fast"),
     "firmware": ("firmware", "NET", "-o", "out", "--config", "nano"),
@@ -16,13 +16,13 @@ FILES = {"empty.tflite": b"", "leer ü.tflite": b"", "text.tflite": b"hello", "s
 
 
 @pytest.mark.parametrize("name", [*FILES, "folder ä", "missing ö.tflite"])
-@pytest.mark.parametrize("verb", VERBS)
-def test_nothing_is_written(verb, name, tmp_path, monkeypatch):
+@pytest.mark.parametrize("command", COMMANDS)
+def test_nothing_is_written(command, name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "folder ä").mkdir()
     for file, content in FILES.items():
         (tmp_path / file).write_bytes(content)
-    words = [name if word == "NET" else word for word in VERBS[verb]]
+    words = [name if word == "NET" else word for word in COMMANDS[command]]
     with pytest.raises(UserError) as refused:
         cli.main(words, standalone_mode=False)
     assert name in str(refused.value)

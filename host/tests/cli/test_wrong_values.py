@@ -1,4 +1,4 @@
-"""Wrong values for every argument of every verb: an error and a hint, before any work."""
+"""Wrong values for every argument of every command: an error and a hint, before any work."""
 
 import math
 import signal
@@ -14,7 +14,7 @@ from matloom.cli.network_argument import NetworkFile
 from support.float_network import float_network, float_samples
 
 _QUICK = ("--config", "nano", "--check", "none")
-#: A command line of each verb that is right, but for what a case puts behind it.
+#: A correct command line of each command; a case appends a wrong value.
 RIGHT = {
     "demo": ("--config", "nano", "--device", "model"),
     "explain": ("digits", *_QUICK),
@@ -79,25 +79,25 @@ def wrong_values(argument):
 
 
 def _makes_folder(argument):
-    verbs = [cli.commands[name] for name in ("build", "generate", "package-ip")]
-    return any(argument in verb.params for verb in verbs)
+    commands = [cli.commands[name] for name in ("build", "generate", "package-ip")]
+    return any(argument in command.params for command in commands)
 
 
 def cases():
-    for verb in cli.commands.values():
-        arguments = [item for item in verb.params if isinstance(item, click.Argument)]
-        for item in verb.params:
+    for command in cli.commands.values():
+        arguments = [item for item in command.params if isinstance(item, click.Argument)]
+        for item in command.params:
             if isinstance(item, click.Option) and item.is_flag:
                 continue
             for value in wrong_values(item):
-                words = list(RIGHT[verb.name])
+                words = list(RIGHT[command.name])
                 if item.name == "stop":
                     words = ["digits"]
                 if item in arguments:
                     words[arguments.index(item)] = value
                 else:
                     words.append(f"{max(item.opts, key=len)}={value}")
-                yield verb.name, words, item.opts[-1], value
+                yield command.name, words, item.opts[-1], value
 
 
 def _too_long(_number, _frame):
@@ -106,7 +106,7 @@ def _too_long(_number, _frame):
 
 @pytest.fixture
 def deadline():
-    """Stop a verb that accepts a wrong value."""
+    """Stop a command that accepts a wrong value."""
     before = signal.signal(signal.SIGALRM, _too_long)
     signal.alarm(60)
     yield
@@ -132,17 +132,17 @@ def test_every_verb_is_walked():
 
 @pytest.mark.fast_cases(10)
 @pytest.mark.parametrize(
-    ("verb", "words", "argument", "value"),
+    ("command", "words", "argument", "value"),
     [pytest.param(*case, id=f"{case[0]} {case[2]} {case[3]!r}") for case in cases()],
 )
-def test_wrong_values_are_an_error_and_a_hint(verb, words, argument, value, folder, monkeypatch):
+def test_wrong_values_are_an_error_and_a_hint(command, words, argument, value, folder, monkeypatch):
     capture = {}
 
     def said(error):
         capture["told"] = front.complaints.complaint(error)
         return capture["told"]
 
-    monkeypatch.setattr("sys.argv", ["matloom", verb, *words])
+    monkeypatch.setattr("sys.argv", ["matloom", command, *words])
     monkeypatch.setattr(front, "complaint", said)
     before = {path.name for path in folder.iterdir()}
     with pytest.raises(SystemExit) as ended:

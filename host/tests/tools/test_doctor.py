@@ -104,6 +104,6 @@ def test_setup_installs_every_package_that_is_looked_for():
     (extras,) = re.findall(r"'\.\[(.*)\]'", setup)
     needs = {finding.need for finding in doctor.examine()} - {doctor.BASE}
     assert "litert" in needs
-    # Of 400 MB, for which there is a verb of its own.
+    # Of 400 MB, for which there is a command of its own.
     assert needs <= {*extras.split(","), "firmware"}
     assert "'.[firmware]'" in makefile

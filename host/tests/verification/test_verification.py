@@ -1,4 +1,4 @@
-"""The verb verify: results of steps, the report, and refusals."""
+"""The command verify: results of steps, the report, and refusals."""
 
 import hashlib
 import json
@@ -21,7 +21,7 @@ from click.testing import CliRunner
 import matloom
 from matloom import cli
 from matloom.arch.config import load_config
-from matloom.cli import verify as verb
+from matloom.cli import verify as verify_command
 from matloom.coverage.coverage import Coverage
 from matloom.errors import UserError
 from matloom.toolchain import verilator
@@ -334,7 +334,7 @@ def test_a_missing_compiler_is_reported(monkeypatch):
 
 @pytest.mark.slow
 def test_the_verilog_is_that_of_generate(tmp_path):
-    sentence, complaints = verb._lint(NANO, tmp_path)
+    sentence, complaints = verify_command._lint(NANO, tmp_path)
     assert complaints == []
     text = generate(NANO).verilog
     assert (tmp_path / "matloom.v").read_text() == text
@@ -345,14 +345,16 @@ def test_the_verilog_is_that_of_generate(tmp_path):
 def test_an_unwaived_warning_is_reported(tmp_path, monkeypatch):
     waived = {kind: why for kind, why in WAIVERS.items() if kind != "UNUSEDSIGNAL"}
     monkeypatch.setattr("matloom_rtl.lint.WAIVERS", waived)
-    _sentence, complaints = verb._lint(NANO, tmp_path)
+    _sentence, complaints = verify_command._lint(NANO, tmp_path)
     assert {each.kind for each in complaints} == {"UNUSEDSIGNAL"}
 
 
 @pytest.mark.parametrize("lacks", ["yowasp-sby is not installed", ""])
 def test_no_claim_is_tried_where_a_tool_is_missing(monkeypatch, lacks):
     monkeypatch.setattr(engine, "missing", lambda: lacks)
-    assert verb._prover() == (lacks or Prover(run=formal.run, expected=formal.estimate_seconds))
+    assert verify_command._prover() == (
+        lacks or Prover(run=formal.run, expected=formal.estimate_seconds)
+    )
 
 
 #: A testbench that is given the configuration by its file.

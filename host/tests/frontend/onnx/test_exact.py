@@ -151,7 +151,7 @@ def test_a_layer_that_cannot_be_proven_says_how_many_sums_can_differ():
 
 
 def test_a_file_may_ask_for_exactness_itself():
-    """The option --exact writes such a file for every verb."""
+    """The option --exact writes such a file for every command."""
     content = halves()
     asked = frontend.reshape(content, exact=True)
     operators = [[node.op for node in frontend.load(each).nodes] for each in (content, asked)]
