@@ -137,7 +137,7 @@ def fold_normalisations(network: nn.Module) -> nn.Module:
 
 
 def figures(report: QuantisationReport) -> dict:
-    """Return the figures of a report that are stored."""
+    """Return the figures of a report that go into the stored file."""
     (output,) = report.outputs
     return {
         "accuracy": output.accuracy.value,

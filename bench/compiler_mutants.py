@@ -27,10 +27,10 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help="of the choice")
     arguments = parse_with_report(parser, REPORT, ("of_each", "seed"))
     networks = cases()
-    right = baseline(networks)
+    expected = baseline(networks)
     results, count = [], Counter[str]()
     for mutant in chosen(arguments.seed, arguments.of_each):
-        outcome = try_out(mutant, networks, right)
+        outcome = try_out(mutant, networks, expected)
         count[outcome.kind] += 1
         results.append(
             {

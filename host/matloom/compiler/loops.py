@@ -47,7 +47,7 @@ def _parts(program: Program, step: HostStep) -> LoopParts | None:
 def _with_loop(
     program: Program, number: int, parts: LoopParts, inside: Sequence[Program]
 ) -> Program:
-    """Return a program in which a step that an interpreter runs is a loop of programs."""
+    """Return a program in which a loop of programs replaces a step of an interpreter."""
     step, names = program.steps[number], []
     assert isinstance(step, HostStep)
     for value in (*parts.operands, *(np.frombuffer(p.to_bytes(), np.uint8) for p in inside)):

@@ -43,7 +43,7 @@ class _Accesses:
     def meet(self, time: float, banks: frozenset[int]) -> bool:
         """Return whether any of the banks is used at or after a time."""
         ends, shares = self.ends, self.shares
-        # Search backwards: only few intervals end so late.
+        # Search backwards: only a few intervals end so late.
         number = len(ends)
         while number and ends[number - 1] > time:
             number -= 1

@@ -133,14 +133,14 @@ def _varying_noise(exact: Array, rounded: Array) -> float:
 
 
 def _classes(values: Array) -> int:
-    """Return the elements of a row of outputs, (samples, *shape)."""
+    """Return the number of classes: the last axis of outputs of shape (samples, *shape)."""
     return int(values.shape[-1]) if values.ndim > 1 else 1
 
 
-def search_digest(
+def search_identity(
     graph: Graph, split: SampleSplit, options: Options, config: str, labels: Array | None
 ) -> bytes:
-    """Return everything that the results of a search's trials depend on."""
+    """Return all that the results of a search depend on, as bytes."""
     arrays = [*split.calibration.values(), *split.trial.values()]
     arrays += [t.data for t in graph.tensors.values() if t.data is not None]
     arrays += [] if labels is None else [labels]

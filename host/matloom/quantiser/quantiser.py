@@ -14,7 +14,7 @@ from matloom.quantiser.build import BuildStep, QuantisationPlan, build
 from matloom.quantiser.calibrate import Calibration, calibrate, observe, plan_network
 from matloom.quantiser.compress import Compression, CompressionGoal, CompressionTrials, compress
 from matloom.quantiser.journal import Journal
-from matloom.quantiser.judge import Judge, search_digest
+from matloom.quantiser.judge import Judge, search_identity
 from matloom.quantiser.levels import Level, mixtures
 from matloom.quantiser.losses import Losses
 from matloom.quantiser.measure import Closeness, closeness, outputs_of_both, sqnr_db
@@ -80,7 +80,9 @@ class Quantiser:
         """Return the search journal for a graph: the original, or one with rewritten layers."""
         split, options = self._split.for_trials(), self.options
         labels = self._labels_of(split.tried)
-        return Journal(options.journal, search_digest(graph, split, options, self._config, labels))
+        return Journal(
+            options.journal, search_identity(graph, split, options, self._config, labels)
+        )
 
     def rewrite(self, search: Search) -> "tuple[Quantiser, Search]":
         """Return this network and its search, or a faster one with layers in other forms.

@@ -59,13 +59,13 @@ class Draft:
 
     @property
     def planned(self) -> Plan:
-        """The plan; must exist already."""
+        """The plan, which must exist already."""
         assert self.plan is not None
         return self.plan
 
     @property
     def space(self) -> Allocator:
-        """The allocator of the scratchpad; must exist already."""
+        """The allocator of the scratchpad, which must exist already."""
         assert self.allocator is not None
         return self.allocator
 

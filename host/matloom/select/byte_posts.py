@@ -13,7 +13,7 @@ def requantise_posts(input_zero: int, result: Requantisation) -> Posts:
 
 
 def narrowing_posts(input_zero: int, result: Requantisation) -> Posts:
-    """Return the POSTs from words to bytes, which differ in size: by way of accumulators."""
+    """Return the POSTs that turn words into bytes; the accumulators hold them in between."""
     kept = {
         "source": Source.SPAD,
         "destination": Destination.ACC_SET,

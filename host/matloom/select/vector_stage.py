@@ -40,8 +40,7 @@ class VectorStage:
         The input, by index, whose rows are shorter than a period, and their bytes; None and 0 if
         there is none.
     starts:
-        By input, the byte at which the range begins that it reads of the tensor; none if all begin
-        at 0.
+        For each input, the first byte that the stage reads; empty if all are 0.
     edge:
         Of a stage with a narrow input, the POST that makes only vectors with elements beyond it.
     whole_rows:

@@ -100,7 +100,7 @@ def resident_chunks(
 ) -> tuple[frozenset[int], tuple[tuple[int, int], ...]]:
     """Return which stages keep `counts` of their chunks, as `leaving` and `partly` of a schedule.
 
-    `most` are the chunks that each stage has.
+    `most` is the number of chunks of each stage.
     """
     leaving = frozenset(at for at in range(len(segment.stages)) if not counts.get(at))
     return leaving, tuple((at, n) for at, n in sorted(counts.items()) if 0 < n < most[at])

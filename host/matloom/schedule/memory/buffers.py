@@ -142,7 +142,7 @@ class Builder:
         self.transient.append(("output tile", staging))
 
     def _made_from(self, slot: Slot, size: int) -> int:
-        """Return the first of the bytes that a tile, or all tiles of its turn, hand over."""
+        """Return the first byte that a tile, or its whole turn, hands over."""
         cut = self._tilings[slot.stage]
         if slot.stage in self.plan.order.in_turns:
             return cut.turn_start(slot.number)
@@ -270,7 +270,7 @@ class Builder:
     def _earliest(self, number: int, slot: Slot) -> int:
         """Return the slot at which a LOAD for a tile of the array may be issued.
 
-        Only few parts of an input are on chip: more would take space from the results.
+        Only a few parts of an input are on chip: more would take space from the results.
         """
         if isinstance(slot.tile, VectorTile):
             return 0

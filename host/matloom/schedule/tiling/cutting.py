@@ -74,7 +74,7 @@ def _positions(
             if Last.ROWS in limits.last:
                 row_pieces = ramp_down(row_pieces, sizes.last)
             if limits.first is First.RAMP and not image:
-                row_pieces = ramp_up(row_pieces, sizes.shortest)
+                row_pieces = ramp_up(row_pieces, sizes.min_rows)
             if limits.first is First.SPLIT_LONG and stride == 1 and not image:
                 most = half // (sizes.width * sizes.blocks)
                 row_pieces = first_rows(stage, row_pieces, sizes.width, most)

@@ -6,7 +6,7 @@ from matloom.arch.config import Config
 from matloom.arch.isa import Opcode, largest
 from matloom.schedule import tuning
 from matloom.schedule.params import UNBOUNDED, Order, Outside, TilingParams, Weights
-from matloom.schedule.tiling.split_k import long_rows, shortest, step_parts
+from matloom.schedule.tiling.split_k import long_rows, min_positions, step_parts
 from matloom.select.exec_steps import limit_steps, read_bytes
 from matloom.select.layout.dense import DenseInput
 from matloom.select.stage import ArrayStage, OutputRegion
@@ -49,17 +49,17 @@ class Sizes:
         fit = max(1, (limits.tile_bytes - halo) // row_bytes)
         if stage.loop_nest.is_long:
             fit = max(fit, long_rows(stage, config))
-        self.shortest = -(-shortest(config) // self.width)
+        self.min_rows = -(-min_positions(config) // self.width)
         passes = config.columns // config.lanes
         self.last = -(-max(config.tile_load_cycles, 8 * passes) // self.width)
         rows = -(-stage.output_layout.tiled_rows(height) // limits.tiles)
-        wanted = max(rows, self.shortest, _streamed_rows(stage, limits, config, self.width))
+        wanted = max(rows, self.min_rows, _streamed_rows(stage, limits, config, self.width))
         wanted = max(wanted, -(-shared // self.width))
         self.height = max(1, min(most, fit, wanted, height))
         self._half, self._least = half, _least_blocks(stage, limits, config)
         self._reshape(stage, limits, wanted, (height, fit))
         if limits.order is Order.BY_ROWS and not self.strip:
-            self._cut_rows(limits.tiles // height, shortest(config))
+            self._cut_rows(limits.tiles // height, min_positions(config))
         if draw is not None and not stage.shares_sums:
             limit = min(fit, height), 1 if single else blocks
             self._draw(draw, half, limit, strips=not limits.turn_rows)

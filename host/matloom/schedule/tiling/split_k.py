@@ -21,14 +21,14 @@ def step_parts(stage: ArrayStage, limits: TilingParams, config: Config) -> list[
     return split_k_parts(stage, most_steps=most, input_bytes=input_bytes, array_rows=config.rows)
 
 
-def shortest(config: Config) -> int:
+def min_positions(config: Config) -> int:
     """Return how many positions a tile needs to hide loading the next step's weights."""
     return max(2 * config.tile_load_cycles, 16)
 
 
 def long_rows(stage: ArrayStage, config: Config) -> int:
     """Return the rows of a tile of a long reduction, when whole rows do not fit a tile."""
-    return min(stage.grid.rows, -(-shortest(config) // stage.grid.width))
+    return min(stage.grid.rows, -(-min_positions(config) // stage.grid.width))
 
 
 def unfinished_after(tiles: Sequence[ArrayTile], completes: Sequence[bool]) -> list[bool]:
