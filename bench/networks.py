@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parents[1]
 REPORT = ROOT / "docs" / "results" / "networks.json"
 CONFIG = "reference"
 
-#: Recorded outputs, the first that there is: TensorFlow Lite Micro's, else LiteRT's.
+#: Recorded outputs, the first that exists: TensorFlow Lite Micro's, else LiteRT's.
 EXPECTED = ("out0_tflm", "out0_ref")
 
 
