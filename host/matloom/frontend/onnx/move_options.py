@@ -1,13 +1,14 @@
 """Parameters of ONNX operators that move elements: parts, padding, sizes."""
 
+import math
 from collections.abc import Callable
 
 import numpy as np
 
 from matloom.frontend.errors import Unsupported
 from matloom.frontend.onnx.file_node import FileNode
-from matloom.ir.attributes import Pad, Resize, Slice
-from matloom.ir.graph import Array
+from matloom.ir.attributes import Attributes, Pad, Pool2D, Resize, Slice
+from matloom.ir.graph import Array, Op
 from matloom.ir.shapes import IMAGE_RANK
 
 #: First version of the operator set in which Resize has a choice of grids.
@@ -78,6 +79,15 @@ class MoveOptions:
         rank = len(self._shape)
         before, after = (tuple(pads[at + axis] for axis in order) for at in (0, rank))
         return Pad(before=before, after=after, value=value)
+
+    def reduced_axes(self) -> tuple[set[int], bool]:
+        """Return the axes of a reduction, all if it states none, and whether it keeps them."""
+        rank = len(self._shape)
+        given = self._parameter("axes", 1)
+        if not given and self._node.options.get("noop_with_empty_axes", 0):
+            raise Unsupported("reduces no axis")
+        axes = {axis % rank for axis in integers(given, "axes")} if given else {*range(rank)}
+        return axes, bool(self._node.options.get("keepdims", 1))
 
     def exchange_blocks(self) -> tuple[list[tuple[int, int, int, int]], tuple[int, ...]]:
         """Return how DepthToSpace or SpaceToDepth exchange channels and positions of an image.
@@ -154,3 +164,49 @@ class MoveOptions:
         if wanted[:2] != list(shape[:2]):
             raise Unsupported("resizes other axes than those of an image")
         return Resize(size=(wanted[2], wanted[3]), align_corners=False, half_pixel_centers=False)
+
+
+def largest_steps(
+    shape: tuple[int, ...], order: Order, reduction: tuple[set[int], bool]
+) -> tuple[Order, list[tuple[Op, tuple[int, ...], Attributes]], Order]:
+    """Return operators that reduce a tensor to its maxima along some axes.
+
+    Parameters
+    ----------
+    shape:
+        Of the tensor, in the file's order.
+    order:
+        An order in which its axes may be.
+    reduction:
+        The axes to reduce, and whether they stay, with a length of one.
+
+    Returns
+    -------
+    tuple
+        The order in which the operators read the tensor: another one if the axes do not follow each
+        other in `order`; each operator with the shape of its result; the order of the last one.
+    """
+    axes, keep = reduction
+    kept = [axis for axis in order if axis not in axes]
+    places = sorted(order.index(axis) for axis in axes)
+    if places != list(range(places[0], places[-1] + 1)):
+        kept.sort()
+        order = (*kept, *sorted(axes))
+        places = list(range(len(kept), len(order)))
+    sizes = [shape[axis] for axis in order]
+    outer, inner = math.prod(sizes[: places[0]]), math.prod(sizes[places[-1] + 1 :])
+    *others, last = sizes[places[0] : places[-1] + 1]
+    window = math.prod(others), last
+    result, made = order, tuple(1 if axis in axes else shape[axis] for axis in order)
+    if not keep:
+        result = tuple(sorted(kept).index(axis) for axis in kept)
+        made = tuple(shape[axis] for axis in kept)
+    return (
+        order,
+        [
+            (Op.RESHAPE, (outer, *window, inner), Attributes()),
+            (Op.MAX_POOL_2D, (outer, 1, 1, inner), Pool2D(window=window, stride=window)),
+            (Op.RESHAPE, made, Attributes()),
+        ],
+        result,
+    )

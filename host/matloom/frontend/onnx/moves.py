@@ -1,6 +1,6 @@
 """ONNX operators that move bytes between operators on the engine."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -8,13 +8,18 @@ import numpy as np
 
 from matloom.frontend.errors import Unsupported
 from matloom.frontend.onnx.file_node import FileNode
-from matloom.frontend.onnx.move_options import MoveOptions
+from matloom.frontend.onnx.move_options import MoveOptions, largest_steps
 from matloom.frontend.onnx.parts import add_parts
 from matloom.frontend.onnx.quantised import Model, attribute
 from matloom.frontend.onnx.values import LAST, Order, Values, in_file_order, kept_axes
 from matloom.frontend.onnx.weighted import spatial_padding
 from matloom.ir.attributes import Attributes, Pool2D, Transpose
 from matloom.ir.graph import Op
+
+#: Axis order of lines with channels last.
+_LINE = (0, 2, 1)
+#: An operator, the shape of its result, and its attributes.
+_Step = tuple[Op, tuple[int, ...], Attributes]
 
 
 def reshape(values: Values, model: Model, node: Any, source: str, output: str) -> None:
@@ -41,24 +46,47 @@ def transpose(values: Values, model: Model, node: Any, source: str, output: str)
 
 
 def max_pool(values: Values, model: Model, node: Any, source: str, output: str) -> None:
-    """Convert MaxPool of images."""
+    """Convert MaxPool of images, or of lines, which become images of one row."""
     value, wanted = values.known[source], values.known[output]
     window = tuple(attribute(node, "kernel_shape", []))
     strides = tuple(attribute(node, "strides", [1] * len(window)))
     dilations = tuple(attribute(node, "dilations", [1] * len(window)))
-    if len(window) != 2 or dilations != (1, 1) or len([name for name in node.output if name]) > 1:
-        raise Unsupported("has a window of other than two dimensions, or gaps in it, or indices")
+    if len(window) not in (1, 2) or set(dilations) != {1} or any(node.output[1:]):
+        raise Unsupported("has a window of three dimensions or more, or gaps in it, or indices")
     if attribute(node, "ceil_mode", 0) or attribute(node, "storage_order", 0):
         raise Unsupported("has an output whose size is rounded up")
     image = list(value.shape[2:])
     padding = spatial_padding(node, image, window, (strides, dilations), wanted.shape[2:])
-    number = values.bytes_of(source, LAST)
-    attributes = Pool2D(window=window, stride=strides, padding=padding)
-    shape = tuple(wanted.shape[axis] for axis in LAST)
-    pooled = values.add_operator(
-        Op.MAX_POOL_2D, [number], shape, value.quantisation, output, attributes
+    order = _LINE if len(window) == 1 else LAST
+    rows = (1,) if order == _LINE else ()
+    attributes = Pool2D(
+        window=(*rows, *window)[-2:], stride=(*rows, *strides)[-2:], padding=padding
     )
-    values.hold(output, LAST, pooled)
+    shape = tuple(wanted.shape[axis] for axis in order)
+    steps: list[_Step] = [(Op.MAX_POOL_2D, (shape[0], *rows, *shape[1:]), attributes)]
+    if order == _LINE:
+        images, positions, channels = (value.shape[axis] for axis in order)
+        steps.insert(0, (Op.RESHAPE, (images, 1, positions, channels), Attributes()))
+        steps.append((Op.RESHAPE, shape, Attributes()))
+    values.hold(output, order, _add_steps(values, (source, output), order, steps))
+
+
+def largest(values: Values, model: Model, node: Any, source: str, output: str) -> None:
+    """Convert ReduceMax to MAX_POOL_2D, whose window is all that is reduced."""
+    shape = values.known[source].shape
+    attributes = _options(values, model, node, source).reduced_axes()
+    order, steps, made = largest_steps(shape, values.order_of(source), attributes)
+    values.hold(output, made, _add_steps(values, (source, output), order, steps))
+
+
+def _add_steps(values: Values, names: tuple[str, str], order: Order, steps: Sequence[_Step]) -> int:
+    """Return the result of operators one after another, on a value in an axis order."""
+    source, output = names
+    number = values.bytes_of(source, order)
+    for op, shape, attributes in steps:
+        quantisation = values.tensors[number].quantisation
+        number = values.add_operator(op, [number], shape, quantisation, output, attributes)
+    return number
 
 
 def _options(values: Values, model: Model, node: Any, source: str) -> MoveOptions:
@@ -141,6 +169,7 @@ MOVES: dict[str, Callable[[Values, Model, Any, str, str], None]] = {
     **dict.fromkeys(("DepthToSpace", "SpaceToDepth"), exchange_blocks),
     **dict.fromkeys(("Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"), reshape),
     "MaxPool": max_pool,
+    "ReduceMax": largest,
     "Pad": pad,
     "Resize": resize,
     "Slice": slice_part,

@@ -28,6 +28,9 @@ MOVES = {
     "blocks of depth": ("DepthToSpace", [], {"blocksize": 2}, 2),
     "pixel shuffle": ("DepthToSpace", [], {"blocksize": 2, "mode": "CRD"}, 2),
     "blocks of space": ("SpaceToDepth", [], {"blocksize": 2}, 32),
+    "maxima of rows": ("ReduceMax", [], {"axes": [2], "keepdims": 1}, 8),
+    "maxima of rows and columns": ("ReduceMax", [], {"axes": [-1, 2]}, 8),
+    "maxima of channels and columns": ("ReduceMax", [], {"axes": [1, 3]}, 1),
 }
 
 
@@ -41,7 +44,7 @@ def network_of(op, given, options, channels, dtype):
     return network
 
 
-def check(content):
+def check(content, shape=SHAPE):
     """Compare a file with ONNX Runtime, which must run its ends only."""
     with matloom.load(content, device="model", config="nano", exact=True) as session:
         program = session.program
@@ -49,7 +52,7 @@ def check(content):
         assert {name for name in found if not name.isupper()} <= ENDS
         assert len([name for name in found if name == "Transpose"]) <= 2
         assert program.engine_macs == program.macs
-        for x in inputs(SHAPE, 3):
+        for x in inputs(shape, 3):
             np.testing.assert_array_equal(session.run(x), expected(content, x))
 
 
@@ -80,6 +83,17 @@ def test_split(sizes, dtype):
     network.join(f"{parts} 1", quantised, (0.9131713, -11), 1)
     network.weighted("QLinearConv", (3, 6 + sizes[1], 1, 1), 0.0091137, (0.8391173, 9))
     check(network.content())
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8])
+@pytest.mark.parametrize("options", [{"strides": [2]}, {"pads": [1, 1]}], ids=str)
+def test_maxima_of_lines(options, dtype):
+    """A pool of one dimension stays between convolutions of one dimension."""
+    network = QuantisedFile([1, 4, 12], dtype)
+    network.weighted("QLinearConv", (8, 4, 3), 0.0113411, (0.4127391, -3))
+    network.move("MaxPool", kernel_shape=[3], **options)
+    network.weighted("QLinearConv", (3, 8, 1), 0.0091137, (0.8391173, 9))
+    check(network.content(), (1, 4, 12))
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8])

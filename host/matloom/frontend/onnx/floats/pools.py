@@ -1,12 +1,12 @@
 """Pooling, and reductions: means, sums and maxima."""
 
-import math
 from collections.abc import Callable
 
 from matloom.frontend.errors import Unsupported
 from matloom.frontend.onnx.file_node import FileNode
 from matloom.frontend.onnx.floats.layers import hold_image, image_of, padding_of, pair
 from matloom.frontend.onnx.floats.values import FloatValues
+from matloom.frontend.onnx.move_options import MoveOptions, largest_steps
 from matloom.frontend.onnx.values import in_file_order
 from matloom.ir.attributes import NO_PADDING, Pad, Padding, Pool2D, Reduce
 from matloom.ir.graph import Op
@@ -71,20 +71,14 @@ def _global_pool(values: FloatValues, node: FileNode) -> None:
     hold_image(values, node, values.add(Op.MAX_POOL_2D, [number], pool, name=node.output))
 
 
-def reduced_axes(values: FloatValues, node: FileNode) -> set[int]:
-    """Return the axes that a reduction reduces; all, if it states none."""
-    rank = len(values.shape(node.source))
-    given = values.option(node, "axes", 1)
-    given = given if isinstance(given, list) else []
-    if not given and node.options.get("noop_with_empty_axes", 0):
-        raise Unsupported("reduces no axis")
-    return {int(axis) % rank for axis in given} or {*range(rank)}
+def _options(values: FloatValues, node: FileNode) -> MoveOptions:
+    return MoveOptions(node, values.shape(node.source), values.constant)
 
 
 def _reduction(op: Op) -> Callable[[FloatValues, FileNode], None]:
     def convert(values: FloatValues, node: FileNode) -> None:
-        rank, axes = len(values.shape(node.source)), reduced_axes(values, node)
-        keep = bool(node.options.get("keepdims", 1))
+        rank = len(values.shape(node.source))
+        axes, keep = _options(values, node).reduced_axes()
         order = values.order_of([node.source])
         kept = [axis for axis in order if axis not in axes]
         if not keep and kept != sorted(kept):
@@ -100,30 +94,15 @@ def _reduction(op: Op) -> Callable[[FloatValues, FileNode], None]:
 
 def _largest(values: FloatValues, node: FileNode) -> None:
     """Convert ReduceMax to MAX_POOL_2D, whose window is all that is reduced."""
-    shape, axes = values.shape(node.source), reduced_axes(values, node)
-    order = values.order_of([node.source])
-    places = sorted(order.index(axis) for axis in axes)
-    if places != list(range(places[0], places[-1] + 1)):
-        order = (*(axis for axis in range(len(shape)) if axis not in axes), *sorted(axes))
-        places = sorted(order.index(axis) for axis in axes)
-    sizes = [shape[axis] for axis in order]
-    outer, inner = math.prod(sizes[: places[0]]), math.prod(sizes[places[-1] + 1 :])
-    *others, last = sizes[places[0] : places[-1] + 1]
-    window = math.prod(others), last
-    image = values.add(
-        Op.RESHAPE, [values.in_order(node.source, order)], shape=(outer, *window, inner)
+    order, steps, made = largest_steps(
+        values.shape(node.source),
+        values.order_of([node.source]),
+        _options(values, node).reduced_axes(),
     )
-    pooled = values.add(Op.MAX_POOL_2D, [image], Pool2D(window=window, stride=window))
-    kept = tuple(axis for axis in order if axis not in axes)
-    if node.options.get("keepdims", 1):
-        made = tuple(1 if axis in axes else shape[axis] for axis in order)
-        held = order
-    else:
-        made, held = (
-            tuple(shape[axis] for axis in kept),
-            tuple(sorted(kept).index(axis) for axis in kept),
-        )
-    values.hold(node.output, held, values.add(Op.RESHAPE, [pooled], shape=made, name=node.output))
+    number = values.in_order(node.source, order)
+    for op, shape, attributes in steps:
+        number = values.add(op, [number], attributes, shape=shape)
+    values.hold(node.output, made, number)
 
 
 #: By the operator's name.
