@@ -12,7 +12,8 @@ from matloom.frontend.onnx.claims import Claim
 from matloom.frontend.onnx.moves import MOVES
 from matloom.frontend.onnx.quantised import Model, quantisation_of
 from matloom.frontend.onnx.unary import convert_chain
-from matloom.frontend.onnx.values import Values, as_int8
+from matloom.frontend.onnx.values import FileValue, Values, as_int8
+from matloom.ir.graph import Quantisation
 
 #: Element-wise operators on one input, or with constants of one element.
 ELEMENTWISE = frozenset(
@@ -56,9 +57,11 @@ def convert_function(values: Values, model: Model, index: int) -> Claim | None:
 
 
 def convert_move(values: Values, model: Model, index: int) -> bool:
-    """Move bytes where floats are moved between DequantizeLinear and QuantizeLinear of one scale.
+    """Move bytes where floats are moved between DequantizeLinear and QuantizeLinear.
 
-    `index` is the index of QuantizeLinear. Returns whether it is such a move.
+    If these have different scales, a function of bytes comes first, which does not matter to moves,
+    and to maxima neither, since it keeps the order of numbers. `index` is the index of
+    QuantizeLinear. Returns whether it is such a move.
     """
     node = model.proto.graph.node[index]
     move = model.producer(node.input[0])
@@ -78,11 +81,32 @@ def convert_move(values: Values, model: Model, index: int) -> bool:
     steps, scale = np.arange(-255, 256, dtype=np.float32), np.float32(input_quantisation.scale[0])
     with np.errstate(all="ignore"):
         kept = np.array_equal(np.rint(steps * scale / scale), steps)
-    if not same or not kept:
-        return False
-    values.bytes_of(source, values.order_of(source), input_quantisation)
+    if not (same and kept):
+        source = _requantise(values, model, (before, node), (input_quantisation, result))
+    else:
+        values.bytes_of(source, values.order_of(source), input_quantisation)
     MOVES[move.op_type](values, model, move, source, made)
     return True
+
+
+def _requantise(
+    values: Values, model: Model, ends: tuple[Any, Any], scales: tuple[Quantisation, Quantisation]
+) -> str:
+    """Add the function from the scale of DequantizeLinear to that of QuantizeLinear.
+
+    Returns the name of its result, a value that the file does not have.
+    """
+    import onnx
+
+    before, after = ends
+    source, made = before.input[0], after.output[0]
+    name, direct = f"{source} for {made}", onnx.NodeProto()
+    direct.CopyFrom(after)
+    direct.input[0], direct.output[0] = before.output[0], name
+    values.known[name] = FileValue(values.known[source].shape, values.known[made].dtype)
+    convert_chain(values, model, [before, direct], (source, scales[0]), (name, scales[1]))
+    values.declare(name, scales[1])
+    return name
 
 
 def _operators_between(model: Model, index: int) -> list[Any]:

@@ -4,8 +4,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from matloom.frontend.errors import Unsupported
 from matloom.frontend.onnx.file_node import FileNode
 from matloom.frontend.onnx.move_options import MoveOptions, largest_steps
@@ -116,11 +114,11 @@ def pad(values: Values, model: Model, node: Any, source: str, output: str) -> No
     """Convert Pad with a constant, which is a byte of the file's type; or 0, between floats."""
     order = values.order_of(source)
     attributes = _options(values, model, node, source).pad(order)
-    names = [*node.input, "", ""]
     number = values.bytes_of(source, order)
     zero = values.tensors[number].zero_point
     value = int(attributes.value or 0) - (128 if values.known[source].dtype == "uint8" else 0)
-    if names[2] and model.constant(names[2]).dtype == np.float32:
+    # Between DequantizeLinear and QuantizeLinear, the operator reads another value: floats.
+    if node.input[0] != source:
         if attributes.value:
             raise Unsupported("pads floats with another number than 0")
         value = zero

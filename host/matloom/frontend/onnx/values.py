@@ -106,6 +106,8 @@ class Values:
         """
         found: dict[int, FileCopy] = {}
         for name, value in self.known.items():
+            if name not in self.numbers:
+                continue
             offset = 128 if value.dtype == "uint8" else 0
             for order, number in value.held.items():
                 found.setdefault(number, FileCopy(name=name, axes=order, offset=offset))

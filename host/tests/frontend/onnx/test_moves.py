@@ -86,6 +86,23 @@ def test_split(sizes, dtype):
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8])
+@pytest.mark.parametrize("made", [(0.2917313, -128), (0.4127391, -3)], ids=["other", "same"])
+@pytest.mark.parametrize("name", MOVES)
+def test_moves_of_floats(name, made, dtype):
+    """ONNX Runtime's tools quantise a Reshape before a ReLU that they drop to another scale."""
+    op, given, options, channels = MOVES[name]
+    network = QuantisedFile(list(SHAPE), dtype)
+    network.weighted("QLinearConv", (8, 4, 1, 1), 0.0113411, (0.4127391, -3))
+    network.last = network.add("DequantizeLinear", [network.last, *network.quantised])
+    arrays = [np.asarray(each) for each in given]
+    network.move(op, *(network.constant(each) if each.size else "" for each in arrays), **options)
+    network.quantised = network.quantisation(*made)
+    network.last = network.add("QuantizeLinear", [network.last, *network.quantised])
+    network.weighted("QLinearConv", (3, channels, 1, 1), 0.0091137, (0.8391173, 9))
+    check(network.content())
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8])
 @pytest.mark.parametrize("options", [{"strides": [2]}, {"pads": [1, 1]}], ids=str)
 def test_maxima_of_lines(options, dtype):
     """A pool of one dimension stays between convolutions of one dimension."""
