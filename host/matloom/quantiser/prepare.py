@@ -24,6 +24,7 @@ from matloom.passes.fold_constants import fold_constants
 from matloom.passes.lower_precision import widen_weights
 from matloom.quantiser.divide_layers import divide_layers
 from matloom.quantiser.fold_scales import fold_scales
+from matloom.quantiser.name_functions import name_functions
 
 #: Operators that become the activation of their producer.
 _FUSED = {Op.RELU: Activation.RELU, Op.RELU6: Activation.RELU6}
@@ -45,7 +46,7 @@ def prepare(graph: Graph) -> Graph:
     """
     _check(graph)
     passes = (
-        *(widen_weights, fold_constants, fold_scales, divide_layers),
+        *(name_functions, widen_weights, fold_constants, fold_scales, divide_layers),
         *(_fuse_activations, _simplify, drop_unused, drop_unused_tensors),
     )
     for step in passes:

@@ -6,7 +6,7 @@ import pytest
 import matloom
 from matloom import frontend
 from matloom.errors import UserError
-from matloom.ir.attributes import Function
+from matloom.ir.attributes import FullyConnected, Function
 from matloom.ir.builder import GraphBuilder
 from matloom.ir.graph import Op, Quantisation
 from matloom.kernels.functions import FUNCTIONS, apply_function
@@ -153,6 +153,26 @@ def test_bytes_are_those_of_litert(name, zero):
     difference = np.abs(found.astype(int) - wanted.astype(int))
     assert difference.max() <= 1
     assert np.count_nonzero(difference) <= 4
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_of_float_tflite_files(name):
+    """Operators that LiteRT runs in floats become tables of a quantised network."""
+    pytest.importorskip("ai_edge_litert.interpreter")
+    random, builder = np.random.default_rng(0), GraphBuilder(name)
+    x = builder.input("x", (4, 12), "float32")
+    weights = [builder.constant(random.uniform(0, 1, (12, 12)).astype(np.float32)) for _ in "ab"]
+    made = builder.add(Op.FULLY_CONNECTED, [x, weights[0]], FullyConnected())
+    made = builder.add(Op.FUNCTION, [made], Function(function=name))
+    graph = builder.graph(builder.add(Op.FULLY_CONNECTED, [made, weights[1]], FullyConnected()))
+    content = frontend.write(graph)[1]
+    given = random.uniform(0.1, 0.4, (12, 4, 12)).astype(np.float32)
+    quantised = quantise(content, given, calibration="minmax")
+    with matloom.load(quantised.content, "model", config="reference") as session:
+        assert {layer.where for layer in session.program.layers} == {"engine"}
+        found = [session.dequantise(session.run(session.quantise(each))) for each in given]
+    (wanted,) = outputs_of(graph, {x: given})
+    assert sqnr(wanted, np.array(found)) > 24
 
 
 def root_alone(file, x):
