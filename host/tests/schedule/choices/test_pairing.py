@@ -45,8 +45,8 @@ def check(graph, config="reference", seeds=(1, 2)):
 def test_blocks_in_any_tiles(config, image, padding, channels):
     chain = Chain((1, *image, 5), seed=channels).convolve(12).convolve(channels)
     graph = chain.halve(padding=padding).convolve(9).graph()
-    # Blocks of many channels on the smallest maps take longer to write than windows save.
-    assert check(graph, config) == (channels == 8 or image[0] > 2)
+    # A map of two rows meets only two rows of the kernel, so the third one is left out.
+    assert check(graph, config) == (image[0] > 2)
     # Where it does not make the network faster, it is left out.
     check(graph, config, seeds=(None,))
 
