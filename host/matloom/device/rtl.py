@@ -103,6 +103,7 @@ class RtlTransport:
         self._slice = _SLICE
         self._bus_bytes = config.bus_bytes
         self.memory: NDArray[np.uint8] = np.zeros(memory_bytes, np.uint8)
+        self._waves: Waves | None = None
         traced = Waves.of(waves) if waves is not None else None
         if traced is not None:
             traced.require()
@@ -136,6 +137,7 @@ class RtlTransport:
                 f"waves cannot be written to {str(waves.path)!r}",
                 hint="choose a file in a folder that exists and can be written",
             )
+        self._waves = waves
 
     @property
     def _handle(self) -> int:
@@ -145,7 +147,8 @@ class RtlTransport:
         return int(self._simulation)
 
     def _require_order(self) -> None:
-        """Raise if a bus rule is broken."""
+        """Raise if a bus rule is broken, or if waveforms are lost."""
+        self._require_waves(self._handle)
         breach = Breach()
         if self.check_bus and self._library.matloom_breach(self._handle, ctypes.byref(breach)):
             raise BusError(
@@ -154,6 +157,17 @@ class RtlTransport:
                 cycle=breach.cycle,
                 value=breach.value,
                 limit=breach.limit,
+            )
+
+    def _require_waves(self, handle: int) -> None:
+        """Raise, once, if waveforms could not be written, as when the disk is full."""
+        waves = self._waves
+        number = 0 if waves is None else self._library.matloom_trace_error(handle)
+        if waves is not None and number:
+            self._waves = None
+            raise DeviceError(
+                f"waves cannot be written to {str(waves.path)!r}: {os.strerror(number).lower()}",
+                hint="free some space, or record fewer cycles (--waves-from, --waves-cycles)",
             )
 
     def set_timing(self, timing: MemoryTiming) -> None:
@@ -264,8 +278,14 @@ class RtlTransport:
 
     def close(self) -> None:
         """End the simulation and its waveforms."""
-        self._simulation = None
-        self._end()
+        handle, self._simulation = self._simulation, None
+        try:
+            if handle and self._waves is not None:
+                # What is left is written now, and may be lost.
+                self._library.matloom_trace_end(handle)
+                self._require_waves(handle)
+        finally:
+            self._end()
 
 
 def _end(library: ctypes.CDLL, simulation: int, memory: NDArray[np.uint8]) -> None:

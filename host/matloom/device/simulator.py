@@ -209,6 +209,7 @@ _SIGNATURES: _Signatures = {
     "digested": (_U64, [_HANDLE]),
     "breach": (ctypes.c_int, [_HANDLE, ctypes.POINTER(Breach)]),
     "trace": (ctypes.c_int, [_HANDLE, ctypes.c_char_p, _U64, _U64]),
+    "trace_error": (ctypes.c_int, [_HANDLE]),
     "trace_end": (None, [_HANDLE]),
 }
 

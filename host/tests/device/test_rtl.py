@@ -5,6 +5,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
+from pathlib import Path
 
 import pytest
 
@@ -301,6 +302,17 @@ def test_no_such_memory(pair):
             chip.read_block(at, 4)
         with pytest.raises(OSError, match="outside external memory"):
             chip.write_block(at, bytes(4))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux has a device that is full")
+def test_waves_on_a_full_disk(pair, tmp_path):
+    """Verilator's own file ends the process."""
+    waves = tmp_path / "waves.vcd"
+    waves.symlink_to("/dev/full")
+    with pytest.raises(DeviceError, match=r"waves cannot be written to .*: no space left") as told:
+        open_device("rtl", pair.config, memory_bytes=1 << 16, waves=waves).close()
+    assert "--waves-from" in told.value.hint
 
 
 @pytest.mark.slow

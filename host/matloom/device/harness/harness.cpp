@@ -6,6 +6,7 @@
 // bursts overlap, data return in order; reads and writes are independent. Stalls, when asked for,
 // withhold each handshake at random.
 
+#include <cerrno>
 #include <cstdint>
 #include <cstring>
 #include <deque>
@@ -86,6 +87,23 @@ class Pace {
 
   uint64_t next_ = 0, row_ = kNoRow;  // next_ in parts of a cycle, `beat_denominator` of them
 };
+
+#ifdef MATLOOM_TRACE_VCD
+// A file of waveforms that takes no more once writing fails, as when the disk is full, where
+// Verilator's own ends the process.
+class WaveFile : public VerilatedVcdFile {
+ public:
+  ssize_t write(const char* data, ssize_t size) override {
+    if (error) return size;
+    const ssize_t taken = VerilatedVcdFile::write(data, size);
+    if (taken >= 0 || errno == EAGAIN || errno == EINTR) return taken;
+    error = errno;
+    return size;
+  }
+
+  int error = 0;
+};
+#endif
 
 class Simulation {
  public:
@@ -194,7 +212,11 @@ class Simulation {
   int start_trace(const char* path, uint64_t first, uint64_t end) {
 #ifdef MATLOOM_TRACE
     context_.traceEverOn(true);
+#ifdef MATLOOM_TRACE_VCD
+    trace_ = new Trace(&wave_file_);
+#else
     trace_ = new Trace;
+#endif
     top_.trace(trace_, 99);
     trace_->open(path);
     traced_from_ = first;
@@ -203,6 +225,15 @@ class Simulation {
 #else
     (void)path, (void)first, (void)end;
     return -1;
+#endif
+  }
+
+  // Returns the number of the system's error that ended the waveforms; 0 for none.
+  int trace_error() const {
+#ifdef MATLOOM_TRACE_VCD
+    return wave_file_.error;
+#else
+    return 0;
 #endif
   }
 
@@ -388,6 +419,9 @@ class Simulation {
 #ifdef MATLOOM_TRACE
   bool traced() const { return trace_ && cycle_ >= traced_from_ && cycle_ < traced_to_; }
 
+#ifdef MATLOOM_TRACE_VCD
+  WaveFile wave_file_;
+#endif
   Trace* trace_ = nullptr;
   uint64_t traced_from_ = 0, traced_to_ = 0;
 #endif
@@ -445,6 +479,9 @@ uint64_t matloom_digested(void* simulation) {
 }
 int matloom_trace(void* simulation, const char* path, uint64_t first, uint64_t end) {
   return static_cast<Simulation*>(simulation)->start_trace(path, first, end);
+}
+int matloom_trace_error(void* simulation) {
+  return static_cast<Simulation*>(simulation)->trace_error();
 }
 void matloom_trace_end(void* simulation) {
   static_cast<Simulation*>(simulation)->stop_trace();
