@@ -1,7 +1,7 @@
 """Functions of one number: in floating point, and as tables of bytes."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -45,6 +45,25 @@ def apply_function(name: str, x: Array) -> Array:
     """Return a function of numbers as float32; infinite or NaN where it has no value."""
     with np.errstate(all="ignore"):
         return FUNCTIONS[name](x.astype(np.float64)).astype(np.float32)
+
+
+def closest_function(
+    names: Iterable[str], x: Array, results: Array, tolerance: float
+) -> str | None:
+    """Return the function whose results at `x` are closest; None if all are too far off.
+
+    `tolerance` is the largest error, relative to the larger of 1 and the result. Where a function
+    has no value, there must be none.
+    """
+    errors = {}
+    for name in names:
+        wanted = apply_function(name, x).astype(np.float64)
+        if np.array_equal(np.isfinite(wanted), np.isfinite(results)):
+            known = np.isfinite(wanted)
+            error = np.abs(results[known] - wanted[known]) / np.maximum(1, np.abs(wanted[known]))
+            errors[name] = error.max(initial=0)
+    best = min(errors, key=errors.__getitem__, default=None)
+    return best if best is not None and errors[best] <= tolerance else None
 
 
 def float_function(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:

@@ -7,7 +7,7 @@ import numpy as np
 from matloom.errors import UserError
 from matloom.ir.attributes import Function, Reference
 from matloom.ir.graph import Graph, Node, Op
-from matloom.kernels.functions import FUNCTIONS, apply_function
+from matloom.kernels.functions import FUNCTIONS, closest_function
 from matloom.kernels.interpreter import run_node
 
 #: Numbers at which two functions are compared.
@@ -47,9 +47,4 @@ def _function(graph: Graph, node: Node) -> str | None:
         results = run_node(graph, node, {node.inputs[0]: points})[node.output]
     except UserError:
         return None
-    close = (
-        name
-        for name in names
-        if np.allclose(apply_function(name, points), results, _NEAR, _NEAR, equal_nan=True)
-    )
-    return next(close, None)
+    return closest_function(names, points, results, _NEAR)

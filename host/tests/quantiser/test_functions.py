@@ -111,6 +111,10 @@ def test_floats_equal_onnx_runtime(name):
         between = [node.op for node in graph.nodes if node.op not in (Op.FULLY_CONNECTED,)]
         # Factors and offsets by channel are separate operators until `prepare`.
         assert between[1 : 1 + len(operators)] == operators
+    forms = {"GELU by Erf": "GELU", "GELU by Tanh": "GELU_TANH"}
+    found = [node.attributes for node in graph.nodes if node.op is Op.FUNCTION]
+    if name in forms:
+        assert found == [Function(function=forms[name])]
 
 
 @pytest.mark.parametrize("name", CASES)

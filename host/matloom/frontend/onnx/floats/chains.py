@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from matloom.frontend.onnx.file_node import FileNode
 from matloom.ir.graph import Array
-from matloom.kernels.functions import FUNCTIONS
+from matloom.kernels.functions import closest_function
 
 _Numbers = npt.NDArray[np.float64]
 
@@ -27,7 +27,7 @@ _STEPS: Mapping[str, Callable[..., _Numbers]] = {
 #: Numbers at which two functions are compared.
 _POINTS = np.linspace(-5.9, 6.1, 97)
 #: Constants of files are float32, and some are rounded to a few digits.
-_NEAR = 1e-3
+_NEAR = 1e-4
 #: Functions that a file computes in several steps.
 _RECOGNISED = ("GELU", "GELU_TANH", "RSQRT")
 
@@ -79,15 +79,13 @@ def find_chains(
     Values that only such a function reads are not needed.
     """
     known, found = _Known(constants=constants), dict[str, Chain]()
-    with np.errstate(all="ignore"):
-        functions = {name: FUNCTIONS[name](_POINTS) for name in _RECOGNISED}
     for node in nodes:
         known.add(node)
         if len(node.outputs) == 1 and node.output in known.values:
             source, points = known.values[node.output]
-            for name, wanted in functions.items():
-                if np.allclose(points, wanted, rtol=_NEAR, atol=_NEAR / 10, equal_nan=True):
-                    found[node.output] = Chain(function=name, source=source)
+            name = closest_function(_RECOGNISED, _POINTS, points, _NEAR)
+            if name is not None:
+                found[node.output] = Chain(function=name, source=source)
     needed, kept = set(outputs), list[FileNode]()
     for node in reversed(nodes):
         if needed.isdisjoint(node.outputs):
