@@ -266,7 +266,7 @@ OPERATORS = {
     Op.TRANSPOSE: Operator(attributes=Transpose, types=_ANY, shape=transposed_shape, scaled=False),
     Op.TRANSPOSE_CONV: Operator(
         attributes=TransposeConv,
-        types=_WEIGHTED,
+        types=_WEIGHTED | _RESCALED,
         shape=transposed_convolution_shape,
         weight_axis=0,
     ),

@@ -19,6 +19,7 @@ from matloom.frontend.onnx.products import convert_product
 from matloom.frontend.onnx.quantised import Model, layer_of, quantisation_of
 from matloom.frontend.onnx.registered import add_registered, registered_node
 from matloom.frontend.onnx.sums import convert_sum
+from matloom.frontend.onnx.transposed import convert_transposed
 from matloom.frontend.onnx.unary import convert_unary
 from matloom.frontend.onnx.values import FileValue, Values
 from matloom.frontend.onnx.weighted import convert_layer
@@ -137,7 +138,8 @@ class Conversion:
             self.claims[self.values.items[-1].index] = exact
             return True
         if node.op_type == "QuantizeLinear":
-            claim = convert_function(self.values, self.model, index)
+            claim = convert_transposed(self.values, self.model, index)
+            claim = claim or convert_function(self.values, self.model, index)
             claim = claim or convert_mean(self.values, self.model, index)
             if claim is not None and self._is_rejected(claim):
                 raise Unsupported(str(claim))

@@ -42,7 +42,9 @@ def convert_layer(values: Values, layer: Layer) -> Claim:
     bias = np.zeros(channels, np.int32) if layer.bias is None else layer.bias.reshape(-1)
     if bias.shape != (channels,) or bias.dtype != np.int32:
         raise Unsupported(f"has a bias of {bias.dtype} {bias.shape} for {channels} channels")
-    scale, claim = _multipliers(layer, taps.reshape(channels, -1), bias.astype(np.int64), values)
+    scale, claim = layer_multipliers(
+        layer, taps.reshape(channels, -1), bias.astype(np.int64), values
+    )
     flat = _flat_rows(values, layer) if dense else None
     if flat is None:
         number = values.bytes_of(layer.data, order, layer.given)
@@ -89,7 +91,7 @@ def _add_layer(
     for at, part in enumerate(names):
         inputs = [
             given[at],
-            values.constant(weights[at], f"{part} weights", _unit_scale(layer)),
+            values.constant(weights[at], f"{part} weights", unit_scale(layer)),
             values.constant(bias[at], f"{part} bias"),
             values.constant(scale[at], f"{part} multipliers"),
         ]
@@ -131,12 +133,14 @@ def _flat_rows(values: Values, layer: Layer) -> tuple[int, Array] | None:
     return number, places.transpose(1, 2, 0).reshape(-1)
 
 
-def _unit_scale(layer: Layer) -> Quantisation:
+def unit_scale(layer: Layer) -> Quantisation:
     """Return the weight scale of the first channel, to which multipliers are relative."""
     return Quantisation(scale=(float(layer.weight_scale.reshape(-1)[0]),), zero_point=(0,))
 
 
-def _multipliers(layer: Layer, weights: Array, bias: Array, values: Values) -> tuple[Array, Claim]:
+def layer_multipliers(
+    layer: Layer, weights: Array, bias: Array, values: Values
+) -> tuple[Array, Claim]:
     """Return the multipliers for weights (channels, taps), and the claim about their results."""
     (input_scale,), (output_scale,) = layer.given.scale, layer.made.scale
     per_channel = layer.weight_scale.reshape(-1).astype(np.float32)

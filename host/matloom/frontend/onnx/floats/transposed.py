@@ -23,16 +23,10 @@ class _Axis(NamedTuple):
 def convert_transposed(values: FloatValues, node: FileNode) -> None:
     """Convert ConvTranspose."""
     weights = filters_of(values, node)
-    if pair(node, "dilations") != (1, 1):
-        raise Unsupported("has gaps in its window")
     number = image_of(values, node.source)
-    weights = _whole(weights, int(node.options.get("group", 1)))
-    image, stride = values.builder.tensors[number].shape, pair(node, "strides")
-    rows, columns = (
-        _axis(node, image[1 + at], weights.shape[2 + at], stride[at], at) for at in range(2)
-    )
-    padding = Padding(top=rows.before, left=columns.before, bottom=rows.after, right=columns.after)
-    attributes = TransposeConv(stride=stride, padding=padding, size=(rows.size, columns.size))
+    weights = whole_weights(weights, int(node.options.get("group", 1)))
+    image, window = values.builder.tensors[number].shape, (weights.shape[2], weights.shape[3])
+    attributes = transposed_attributes(node, (image[1], image[2]), window)
     filters = np.ascontiguousarray(weights.transpose(1, 2, 3, 0))
     operands = [number, values.builder.constant(filters, name=node.inputs[1])]
     operands += bias_of(values, node.input(2), len(filters))
@@ -40,7 +34,19 @@ def convert_transposed(values: FloatValues, node: FileNode) -> None:
     hold_image(values, node, made)
 
 
-def _whole(weights: Array, groups: int) -> Array:
+def transposed_attributes(
+    node: FileNode, image: tuple[int, int], window: tuple[int, int]
+) -> TransposeConv:
+    """Return the attributes of a ConvTranspose, for heights and widths of input and window."""
+    if pair(node, "dilations") != (1, 1):
+        raise Unsupported("has gaps in its window")
+    stride = pair(node, "strides")
+    rows, columns = (_axis(node, image[at], window[at], stride[at], at) for at in range(2))
+    padding = Padding(top=rows.before, left=columns.before, bottom=rows.after, right=columns.after)
+    return TransposeConv(stride=stride, padding=padding, size=(rows.size, columns.size))
+
+
+def whole_weights(weights: Array, groups: int) -> Array:
     """Return weights (inputs, all outputs, height, width), with zeros between groups."""
     if groups == 1:
         return weights
