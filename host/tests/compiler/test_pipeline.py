@@ -104,7 +104,10 @@ def test_impossible_schedules_raise_the_last_reason(monkeypatch):
         return schedule_segment(segment, *rest, **more)
 
     monkeypatch.setattr(schedule_runs, "schedule_segment", schedule)
-    with pytest.raises(CompileError, match=r"^the stages need more than there is$"):
+    with pytest.raises(
+        CompileError,
+        match=r"^the stages need more than there is\nhint: take an engine that has room",
+    ):
         compile_unchecked(frontend.load(NETWORK), **given())
 
 
