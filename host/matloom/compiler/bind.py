@@ -43,7 +43,7 @@ def binding(rewritten: Rewritten, number: int, place: Place) -> Binding:
 
 @dataclass
 class _Binder:
-    """State while runs are bound: the regions, and the number of timestamps given out."""
+    """State while runs are bound: the regions, and the number of operators with timestamps."""
 
     rewritten: Rewritten
     job: Job
@@ -56,12 +56,7 @@ class _Binder:
         """Return a run with the addresses of its inputs and outputs."""
         inputs = self._bindings(staged, Region.INPUT, staged.run.consumed)
         outputs = self._bindings(staged, Region.OUTPUT, staged.run.produced)
-        last = self.job.config.last_timestamp
-        timestamps = tuple(
-            min(number, last) if stages else 0
-            for number, stages in enumerate(staged.stages, self.operators + 1)
-        )
-        self.operators += len(timestamps)
+        timestamps = tuple(self._next_timestamp() if stages else 0 for stages in staged.stages)
         constants = _constants(staged, self.rewritten.selected.prepared.names)
         sources = _places(staged, inputs, staged.run.consumed)
         results = _places(staged, outputs, staged.run.produced)
@@ -73,6 +68,14 @@ class _Binder:
             constants=constants,
             timestamps=timestamps,
         )
+
+    def _next_timestamp(self) -> int:
+        """Return the timestamp of the next operator; those for which none is left share the last.
+
+        Operators that others do along have none.
+        """
+        self.operators += 1
+        return min(self.operators, self.job.config.last_timestamp)
 
     def _bindings(
         self, staged: StagedRun, region: Region, numbers: tuple[int, ...]

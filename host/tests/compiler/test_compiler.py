@@ -1,5 +1,6 @@
 """Compiled networks on the functional model against the golden outputs and the interpreter."""
 
+import itertools
 import os
 import subprocess
 import sys
@@ -204,11 +205,10 @@ def test_layers_show_where_they_run():
     assert softmax.reason == "it needs softmax = 1, and the configuration has softmax = 0"
     # The POSTs of an ADD make the results of the convolution before it, too.
     operators = [layer.operator for layer in program.layers if layer.where == "engine"]
+    slots = itertools.count(1)
     expected = [
-        0 if (operator, after) == ("CONV_2D", "ADD") else slot
-        for slot, (operator, after) in enumerate(
-            zip(operators, [*operators[1:], ""], strict=True), 1
-        )
+        0 if (operator, after) == ("CONV_2D", "ADD") else next(slots)
+        for operator, after in itertools.pairwise([*operators, ""])
     ]
     assert expected.count(0) == 3
     assert [layer.timestamp for layer in program.layers if layer.where == "engine"] == expected
