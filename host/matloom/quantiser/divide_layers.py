@@ -1,12 +1,13 @@
-"""Divides layers whose outputs are split, such as one layer for queries, keys and values."""
+"""Divides layers whose outputs are split or sliced, such as one for queries, keys and values."""
 
 import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from matloom.ir.attributes import Attributes, Split
+from matloom.ir.attributes import Attributes, Slice, Split
 from matloom.ir.graph import Array, Graph, Node, Op, Tensor
 from matloom.ir.operators import OPERATORS
 
@@ -17,7 +18,7 @@ _LEAST_CHANNELS = 16
 def divide_layers(graph: Graph) -> Graph:
     """Return a float network with a layer for each part of a layer's output.
 
-    The parts may have scales of their own, and no SPLIT copies them.
+    The parts may have scales of their own, and no SPLIT or slice copies them.
     """
     tensors, nodes, dropped = dict(graph.tensors), list[Node](), set[int]()
     for at, node in enumerate(graph.nodes):
@@ -44,32 +45,59 @@ def _find_split(graph: Graph, layer: Node) -> tuple[list[tuple[int, slice]], set
     constant = all(graph.tensors[number].data is not None for number in layer.inputs[1:])
     if not constant or graph.tensors[layer.output].dtype != "float32":
         return None
-    reader, places, number = None, set[int](), layer.output
-    while reader is None or reader.op is Op.RESHAPE:
-        readers = graph.consumers[number]
-        if len(readers) != 1 or number in graph.leaving:
-            return None
-        reader = graph.nodes[readers[0]]
-        places.add(readers[0])
-        if reader.op in (Op.SPLIT, Op.SPLIT_V):
-            return _parts(graph, layer, reader, number, places)
-        number = reader.outputs[0]
+    places, number = set[int](), layer.output
+    while number not in graph.leaving:
+        found = graph.consumers[number]
+        readers = [graph.nodes[place] for place in found]
+        places.update(found)
+        if len(readers) == 1 and readers[0].op is Op.RESHAPE:
+            number = readers[0].output
+            continue
+        parts = _parts(graph, readers, number)
+        return None if parts is None else _channels(graph, layer, number, parts, places)
     return None
 
 
 def _parts(
-    graph: Graph, layer: Node, split: Node, number: int, places: set[int]
-) -> tuple[list[tuple[int, slice]], set[int]] | None:
-    attributes, shape = split.attributes_as(Split), graph.tensors[number].shape
-    axis = attributes.axis
-    channels = graph.tensors[layer.output].shape[-1]
-    each = math.prod(shape[axis + 1 :])
-    sizes = [size * each for size in attributes.sizes]
-    if sum(sizes) != channels or min(sizes) < _LEAST_CHANNELS:
+    graph: Graph, readers: Sequence[Node], number: int
+) -> tuple[int, dict[int, slice]] | None:
+    """Return the axis along which operators part a tensor, and the range of each part."""
+    if len(readers) == 1 and readers[0].op in (Op.SPLIT, Op.SPLIT_V):
+        split = readers[0].attributes_as(Split)
+        ends = itertools.pairwise(itertools.accumulate(split.sizes, initial=0))
+        return split.axis, dict(
+            zip(readers[0].outputs, (slice(*pair) for pair in ends), strict=True)
+        )
+    if not readers or any(reader.op not in (Op.SLICE, Op.STRIDED_SLICE) for reader in readers):
         return None
-    ends = list(itertools.accumulate(sizes, initial=0))
-    ranges = [slice(*pair) for pair in itertools.pairwise(ends)]
-    return list(zip(split.outputs, ranges, strict=True)), places
+    shape, taken = graph.tensors[number].shape, [each.attributes_as(Slice) for each in readers]
+    axes = {axis for each in taken for axis, size in enumerate(shape) if each.size[axis] != size}
+    if len(axes) != 1 or any(step != 1 for each in taken for step in each.step):
+        return None
+    (axis,) = axes
+    return axis, {
+        reader.output: slice(each.begin[axis], each.begin[axis] + each.size[axis])
+        for reader, each in zip(readers, taken, strict=True)
+    }
+
+
+def _channels(
+    graph: Graph,
+    layer: Node,
+    number: int,
+    parts: tuple[int, dict[int, slice]],
+    places: set[int],
+) -> tuple[list[tuple[int, slice]], set[int]] | None:
+    """Return each part's channels, if they are many, and no more than the layer has."""
+    axis, ranges = parts
+    shape, channels = graph.tensors[number].shape, graph.tensors[layer.output].shape[-1]
+    each = math.prod(shape[axis + 1 :])
+    sizes = [(part.stop - part.start) * each for part in ranges.values()]
+    if shape[axis] * each != channels or sum(sizes) > channels or min(sizes) < _LEAST_CHANNELS:
+        return None
+    return [
+        (made, slice(part.start * each, part.stop * each)) for made, part in ranges.items()
+    ], places
 
 
 def _part(tensors: dict[int, Tensor], layer: Node, number: int, channels: slice) -> list[Node]:

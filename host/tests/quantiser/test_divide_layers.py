@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from matloom.ir.attributes import Arithmetic, Conv2D, FullyConnected, Split
+from matloom.ir.attributes import Arithmetic, Conv2D, FullyConnected, Slice, Split
 from matloom.ir.builder import GraphBuilder
 from matloom.ir.graph import Op
 from matloom.ir.verify import verify
@@ -42,6 +42,13 @@ class Network(GraphBuilder):
         self.node(op, [source], parts, Split(axis=axis, sizes=sizes))
         return parts
 
+    def slice(self, source, axis, begin, size):
+        shape = self.tensors[source].shape
+        begins = tuple(begin if at == axis else 0 for at in range(len(shape)))
+        sizes = tuple(size if at == axis else length for at, length in enumerate(shape))
+        part = Slice(begin=begins, size=sizes, step=(1,) * len(shape))
+        return self.add(Op.STRIDED_SLICE, [source], part)
+
 
 def attention():
     """Return queries, keys and values of two heads, as one layer makes them."""
@@ -54,6 +61,26 @@ def gate():
     network = Network((1, 5, 6, 8))
     value, gated = network.split(network.convolve(40), 3, 16, 24)
     return network.graph(value, network.add(Op.LOGISTIC, [gated]))
+
+
+def slices():
+    """Return two of the three parts of a layer, in another order than its channels."""
+    network = Network()
+    heads = network.add(Op.RESHAPE, [network.dense(96)], shape=(1, 6, 3, 2, 16))
+    return network.graph(*(network.slice(heads, 2, at, 1) for at in (2, 0)))
+
+
+def steps_sliced():
+    """Return rows, not channels, of a layer's output."""
+    network = Network()
+    made = network.dense(32)
+    return network.graph(*(network.slice(made, 1, at, 3) for at in (0, 3)))
+
+
+def overlapping():
+    network = Network()
+    made = network.dense(32)
+    return network.graph(*(network.slice(made, 2, at, 24) for at in (0, 8)))
 
 
 def heads_split():
@@ -82,17 +109,21 @@ def results(graph):
     return [found[number] for number in graph.outputs]
 
 
-@pytest.mark.parametrize("graph", [attention(), gate()], ids=["attention", "a gate"])
+@pytest.mark.parametrize(
+    "graph", [attention(), gate(), slices()], ids=["attention", "a gate", "slices"]
+)
 def test_each_part_has_a_layer(graph):
     made = divide_layers(graph)
     verify(made, "divided")
-    assert not {node.op for node in made.nodes} & {Op.SPLIT, Op.SPLIT_V}
+    assert not {node.op for node in made.nodes} & {Op.SPLIT, Op.SPLIT_V, Op.STRIDED_SLICE}
     for before, after in zip(results(graph), results(made), strict=True):
         np.testing.assert_allclose(after, before, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize(
-    "graph", [heads_split(), few(), read_whole()], ids=["heads", "few channels", "another reader"]
+    "graph",
+    [heads_split(), few(), read_whole(), steps_sliced(), overlapping()],
+    ids=["heads", "few channels", "another reader", "rows", "overlapping"],
 )
 def test_others_stay(graph):
     assert divide_layers(graph).nodes == graph.nodes

@@ -18,7 +18,7 @@ onnx = pytest.importorskip("onnx", reason="onnx is not installed")
 ort = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 
 #: Operators that ONNX's cases have in other forms only.
-_ELSEWHERE = {"Dropout", "HardSigmoid", "Identity", "LayerNormalization", "Sqrt"}
+_ELSEWHERE = {"Dropout", "Gather", "HardSigmoid", "Identity", "LayerNormalization", "Sqrt"}
 
 
 def cases():
@@ -101,6 +101,68 @@ def test_lines_groups_and_gates():
     session = ort.InferenceSession(content, providers=["CPUExecutionProvider"])
     for line, result in zip(lines, results, strict=True):
         assert np.allclose(session.run(None, {"image": line})[0], result, atol=1e-5)
+
+
+def sizes(file, *numbers):
+    return file.constant(np.array(numbers, np.int64))
+
+
+def attention():
+    """Return attention as PyTorch's exporter writes it: gathered parts, a scale from a shape."""
+    file = FloatFile()
+    parts = file.add(
+        "Reshape", file.add("MatMul", "image", file.weights(8, 24)), sizes(file, 5, 1, 3, 8)
+    )
+    parts = file.add(
+        "Transpose", file.add("Unsqueeze", parts, sizes(file, 0)), perm=[3, 1, 2, 0, 4]
+    )
+    parts = file.add("Squeeze", parts, sizes(file, 3))
+    query, key, value = (
+        file.add(
+            "Transpose",
+            file.add(
+                "Reshape",
+                file.add("Gather", parts, file.constant(np.array(at)), axis=0),
+                sizes(file, 5, 2, 4),
+            ),
+            perm=[1, 0, 2],
+        )
+        for at in range(3)
+    )
+    width = file.add("Slice", file.add("Shape", query), sizes(file, -1), sizes(file, 2**31))
+    root = file.add("Sqrt", file.add("Cast", width, to=onnx.TensorProto.FLOAT))
+    scale = file.add("Sqrt", file.add("Div", file.constant(np.ones(1, np.float32)), root))
+    scores = file.add(
+        "MatMul",
+        file.add("Mul", query, scale),
+        file.add("Mul", file.add("Transpose", key, perm=[0, 2, 1]), scale),
+    )
+    return file.content((5, 1, 8), file.add("MatMul", file.add("Softmax", scores), value))
+
+
+def every_second():
+    """Return a network that takes places from axes of an image that its channels follow."""
+    file = FloatFile()
+    made = file.add("Conv", "image", file.weights(4, 3, 3, 3), pads=[1, 1, 1, 1])
+    taken = file.add("Gather", made, sizes(file, 7, 5, 3, 1), axis=-2)
+    return file.content(
+        (1, 3, 8, 6), file.add("Gather", taken, file.constant(np.array(-1)), axis=3)
+    )
+
+
+@pytest.mark.parametrize(
+    ("make", "shape"),
+    [(attention, (5, 1, 8)), (every_second, (1, 3, 8, 6))],
+    ids=["attention", "places"],
+)
+def test_gathered_parts(make, shape):
+    content = make()
+    graph = frontend.load_floats(content)
+    given = np.random.default_rng(3).normal(0, 2, (2, *shape)).astype(np.float32)
+    (results,) = outputs_of(graph, {graph.inputs[0]: given})
+    session = ort.InferenceSession(content, providers=["CPUExecutionProvider"])
+    for each, result in zip(given, results, strict=True):
+        np.testing.assert_allclose(session.run(None, {"image": each})[0], result, atol=1e-5)
 
 
 def test_products_of_computed_tensors():

@@ -79,7 +79,12 @@ def find_chains(
     Values that only such a function reads are not needed.
     """
     known, found = _Known(constants=constants), dict[str, Chain]()
+    sizes = set[str]()
     for node in nodes:
+        if node.op == "Shape" or all(name in constants or name in sizes for name in node.inputs):
+            # The reader knows what follows from shapes alone.
+            sizes.update(node.outputs)
+            continue
         known.add(node)
         if len(node.outputs) == 1 and node.output in known.values:
             source, points = known.values[node.output]

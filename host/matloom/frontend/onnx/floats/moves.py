@@ -4,12 +4,13 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 
+from matloom.frontend.errors import Unsupported
 from matloom.frontend.onnx.file_node import FileNode
 from matloom.frontend.onnx.floats.interpolation import interpolate
 from matloom.frontend.onnx.floats.values import FloatValues
 from matloom.frontend.onnx.move_options import MoveOptions, integers
 from matloom.frontend.onnx.values import LAST, Order, in_file_order, kept_axes
-from matloom.ir.attributes import Axis, Split, Transpose
+from matloom.ir.attributes import Axis, Slice, Split, Transpose
 from matloom.ir.graph import Op
 
 
@@ -49,6 +50,9 @@ def _channels_last(rank: int) -> Order:
 def _reshape(values: FloatValues, node: FileNode) -> None:
     shape, wanted = values.shape(node.source), _target(values, node)
     held = values.held[node.source]
+    if node.op in ("Squeeze", "Unsqueeze"):
+        _reshape_unit_axes(values, node, wanted)
+        return
     plain = kept_axes(in_file_order(len(shape)), shape)
     for order, number in held.items():
         if kept_axes(order, shape) == plain:
@@ -68,6 +72,19 @@ def _reshape(values: FloatValues, node: FileNode) -> None:
     number = values.in_file_order(node.source)
     made = values.add(Op.RESHAPE, [number], shape=wanted, name=node.output)
     values.hold(node.output, in_file_order(len(wanted)), made)
+
+
+def _reshape_unit_axes(values: FloatValues, node: FileNode, wanted: tuple[int, ...]) -> None:
+    """Convert Squeeze or Unsqueeze; the other axes keep their order, whichever it is."""
+    shape = values.shape(node.source)
+    order, number = next(iter(values.held[node.source].items()))
+    before = [axis for axis, size in enumerate(shape) if size != 1]
+    after = [axis for axis, size in enumerate(wanted) if size != 1]
+    places = dict(zip(before, after, strict=True))
+    moved = iter([places[axis] for axis in order if axis in places])
+    made = tuple(axis if size == 1 else next(moved) for axis, size in enumerate(wanted))
+    target = tuple(wanted[axis] for axis in made)
+    values.hold(node.output, made, values.add(Op.RESHAPE, [number], shape=target, name=node.output))
 
 
 def _transpose(values: FloatValues, node: FileNode) -> None:
@@ -114,6 +131,28 @@ def _slice(values: FloatValues, node: FileNode) -> None:
     values.hold(node.output, order, output)
 
 
+def _gather(values: FloatValues, node: FileNode) -> None:
+    """Convert Gather of known places at equal distances; a single place removes the axis."""
+    order, shape = values.order_of([node.source]), values.shape(node.source)
+    axis = int(node.options.get("axis", 0)) % len(shape)
+    given = values.constant(node.inputs[1])
+    chosen = [int(place) % shape[axis] for place in given.reshape(-1)]
+    step = chosen[1] - chosen[0] if len(chosen) > 1 else 1
+    if given.ndim > 1 or chosen != [chosen[0] + at * step for at in range(len(chosen))] or not step:
+        raise Unsupported("gathers places that are not at equal distances")
+    begin, size, steps = [0] * len(shape), list(shape), [1] * len(shape)
+    begin[axis], size[axis], steps[axis] = chosen[0], len(chosen), step
+    ordered = (tuple(each[at] for at in order) for each in (begin, size, steps))
+    attributes = Slice(**dict(zip(("begin", "size", "step"), ordered, strict=True)))
+    number = values.in_order(node.source, order)
+    number = values.add(Op.STRIDED_SLICE, [number], attributes, name=node.output)
+    if given.ndim == 0:
+        kept = [at for at in order if at != axis]
+        number = values.add(Op.RESHAPE, [number], shape=tuple(shape[at] for at in kept))
+        order = tuple(sorted(kept).index(at) for at in kept)
+    values.hold(node.output, order, number)
+
+
 def _pad(values: FloatValues, node: FileNode) -> None:
     order = values.order_of([node.source])
     attributes = _options(values, node).pad(order)
@@ -148,6 +187,7 @@ MOVES: dict[str, Callable[[FloatValues, FileNode], None]] = {
     **dict.fromkeys(("Flatten", "Reshape", "Squeeze", "Unsqueeze"), _reshape),
     "Concat": _concatenation,
     **dict.fromkeys(("DepthToSpace", "SpaceToDepth"), _exchange_blocks),
+    "Gather": _gather,
     "Pad": _pad,
     "Resize": _resize,
     "Slice": _slice,
