@@ -24,6 +24,7 @@ from matloom.passes.fold_constants import fold_constants
 from matloom.passes.lower_precision import widen_weights
 from matloom.quantiser.divide_layers import divide_layers
 from matloom.quantiser.fold_scales import fold_scales
+from matloom.quantiser.limit_masks import limit_masks
 from matloom.quantiser.name_functions import name_functions
 
 #: Operators that become the activation of their producer.
@@ -37,13 +38,14 @@ def prepare(graph: Graph) -> Graph:
 
     Layers multiply and add numbers by channel themselves. RELU and RELU6 become activations of the
     operator before them if nothing else reads it. An average over whole images becomes a MEAN,
-    whose output may have a scale of its own.
+    whose output may have a scale of its own. Masks before SOFTMAX are limited to small numbers.
 
     Raises
     ------
     UserError
         The network has no layers of floats with constant weights, or a constant is not finite.
     """
+    graph = limit_masks(graph)
     _check(graph)
     passes = (
         *(name_functions, widen_weights, fold_constants, fold_scales, divide_layers),

@@ -18,7 +18,7 @@ onnx = pytest.importorskip("onnx", reason="onnx is not installed")
 ort = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 
 #: Operators that ONNX's cases have in other forms only.
-_ELSEWHERE = {"Dropout", "Gather", "HardSigmoid", "Identity", "LayerNormalization", "Sqrt"}
+_ELSEWHERE = {"Dropout", "Gather", "HardSigmoid", "Identity", "LayerNormalization", "Sqrt", "Where"}
 
 
 def cases():
@@ -150,12 +150,23 @@ def every_second():
     )
 
 
+def choices():
+    """Return choices by known conditions: from two values, from zeros of a larger shape."""
+    file = FloatFile()
+    made = file.add("Conv", "image", file.weights(4, 3, 3, 3), pads=[1, 1, 1, 1])
+    condition = file.constant(file.random.random((8, 1)) < 0.5)
+    either = file.add("Where", condition, made, file.add("Neg", made))
+    row = file.add("ReduceMean", either, axes=[2], keepdims=1)
+    zeros = file.constant(np.zeros((5, 1), np.float32))
+    return file.content((1, 3, 8, 6), file.add("Where", file.constant(np.array(True)), row, zeros))
+
+
 @pytest.mark.parametrize(
     ("make", "shape"),
-    [(attention, (5, 1, 8)), (every_second, (1, 3, 8, 6))],
-    ids=["attention", "places"],
+    [(attention, (5, 1, 8)), (every_second, (1, 3, 8, 6)), (choices, (1, 3, 8, 6))],
+    ids=["attention", "places", "choices"],
 )
-def test_gathered_parts(make, shape):
+def test_parts_and_choices(make, shape):
     content = make()
     graph = frontend.load_floats(content)
     given = np.random.default_rng(3).normal(0, 2, (2, *shape)).astype(np.float32)

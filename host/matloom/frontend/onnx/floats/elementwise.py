@@ -181,6 +181,25 @@ def _prelu(values: FloatValues, node: FileNode) -> None:
     values.hold(node.output, order, values.add(Op.PRELU, operands, name=node.output))
 
 
+def _choice(values: FloatValues, node: FileNode) -> None:
+    """Convert Where by a known condition to a sum of both operands, zero where not chosen."""
+    condition = values.constant(node.source).astype(bool)
+    constants = [values.constants[name] for name in node.inputs if values.is_constant(name)]
+    condition = np.broadcast_to(condition, np.broadcast_shapes(*(each.shape for each in constants)))
+    order, terms = values.order_of(node.inputs), list[int]()
+    for name, chosen in zip(node.inputs[1:], (condition, ~condition), strict=True):
+        if values.is_constant(name):
+            data = np.where(chosen, values.constant(name), 0)
+            terms += [values.constant_in_order(data, order)] if data.any() else []
+            continue
+        factors = values.constant_in_order(chosen, order)
+        terms.append(values.add(Op.MUL, [values.in_order(name, order), factors], _PLAIN))
+    made, *others = terms
+    for other in others:
+        made = values.add(Op.ADD, [made, other], _PLAIN, name=node.output)
+    values.hold(node.output, order, made)
+
+
 def _alias(values: FloatValues, node: FileNode) -> None:
     """Convert Identity and Dropout: a second name for the same value."""
     if values.is_constant(node.source):
@@ -219,4 +238,5 @@ ELEMENTWISE: dict[str, _Converter] = {
     "Sqrt": _root,
     "Sub": _binary(Op.SUB, _PLAIN),
     "Tanh": _unary(Op.TANH),
+    "Where": _choice,
 }

@@ -76,8 +76,7 @@ class FloatValues:
         shape = self.shape(name)
         full = (1,) * (len(order) - len(shape)) + shape
         if name in self.constants:
-            data = self.constants[name].reshape(full).transpose(order)
-            return self.builder.constant(np.ascontiguousarray(data, np.float32), name=name)
+            return self.constant_in_order(self.constants[name], order, name)
         if len(full) != len(shape):
             number = self.in_order(name, in_file_order(len(shape)))
             number = self.builder.add(Op.RESHAPE, [number], shape=full)
@@ -87,6 +86,11 @@ class FloatValues:
             before, number = next(iter(held.items()))
             held[order] = self._reorder(number, before, order)
         return held[order]
+
+    def constant_in_order(self, data: Array, order: Order, name: str = "") -> int:
+        """Return the number of a constant with the axes of an array in the file in an order."""
+        full = data.reshape((1,) * (len(order) - data.ndim) + data.shape).transpose(order)
+        return self.builder.constant(np.ascontiguousarray(full, np.float32), name=name)
 
     def in_file_order(self, name: str) -> int:
         """Return the number of a tensor that holds a value in the file's order."""
