@@ -7,6 +7,8 @@ operators, depending on its version and the processor. This module asks it inste
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from matloom.frontend.onnx.shapes import infer_shapes
 from matloom.kernels.onnx_model import memory_of, subgraphs
 from matloom.kernels.probe import optimise
@@ -38,7 +40,8 @@ def to_integer_operators(model: Any, exact: bool) -> tuple[Any, frozenset[str]]:
     ----------
     exact:
         Follow ONNX Runtime's decisions for this processor. Otherwise, int8 operators that it leaves
-        in floating point become integer operators as well, and their names are returned.
+        in floating point become integer operators as well, and their names are returned. With an
+        infinite scale, as of a mask, these would compute something else.
     """
     if not any(node.op_type == "DequantizeLinear" for node in _operators(model.graph)):
         return model, frozenset()
@@ -49,10 +52,20 @@ def to_integer_operators(model: Any, exact: bool) -> tuple[Any, frozenset[str]]:
         # ONNX Runtime is not installed, or refuses the model; its message appears at the first
         # operator.
         return model, frozenset()
-    if exact:
+    if exact or _has_infinite_scales(model.graph):
         return infer_shapes(own), frozenset()
     names_here, everywhere = map(_integer_operators, (own, integers))
     return infer_shapes(integers), frozenset(everywhere - names_here)
+
+
+def _has_infinite_scales(graph: Any) -> bool:
+    """Return whether a tensor is quantised with a scale that is not finite."""
+    from onnx import numpy_helper
+
+    marks = [node for node in _operators(graph) if node.op_type in _MARKS[:2]]
+    scales = {node.input[1] for node in marks if len(node.input) > 1}
+    values = (each for each in graph.initializer if each.name in scales)
+    return not all(np.isfinite(numpy_helper.to_array(each)).all() for each in values)
 
 
 def _name_operators(model: Any) -> Any:

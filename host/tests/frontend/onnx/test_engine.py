@@ -282,6 +282,26 @@ def test_a_function_of_two_tensors_is_no_table():
         np.testing.assert_array_equal(session.run(x), expected(content, x))
 
 
+def test_a_mask_with_an_infinite_scale_computes_what_onnx_runtime_does():
+    """ONNX Runtime's tools give a mask of negative infinity such a scale."""
+    network = QuantisedFile([1, 4, 6, 6], np.int8)
+    network.weighted("QLinearConv", (4, 4, 1, 1), 0.0113411, (0.0412739, -3))
+    network.move("DequantizeLinear", *network.quantised)
+    infinite = network.quantisation(np.inf, 0)
+    mask = network.constant(np.triu(np.full((6, 6), -127, np.int8), 1))
+    network.last = network.add(
+        "Add", [network.last, network.add("DequantizeLinear", [mask, *infinite])]
+    )
+    network.move("QuantizeLinear", *infinite)
+    network.move("DequantizeLinear", *infinite)
+    network.move("Softmax", axis=-1)
+    network.quantised = network.quantisation(1 / 255, -128)
+    network.move("QuantizeLinear", *network.quantised)
+    content = network.content()
+    with matloom.load(content, device="model", config="nano") as session:
+        check_results(session, content, inputs((1, 4, 6, 6), 3), expected)
+
+
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8])
 def test_qdq_is_on_the_engine(dtype):
     content = in_qdq(chain(dtype))
