@@ -61,6 +61,6 @@ def named_in_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno is None or error.filename is not None:
-            raise
-        raise OSError(error.errno, error.strerror, str(path)) from error
+        if error.errno is not None and error.filename is None:
+            error.filename = str(path)
+        raise
