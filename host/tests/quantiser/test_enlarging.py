@@ -49,6 +49,12 @@ def enlarged(*factors, **options):
     return file.content((1, 3, 7, 5), last(file, made, 8))
 
 
+def padded(mode, pads):
+    file = FloatFile()
+    made = file.add("Pad", first(file), file.constant(np.array(pads)), mode=mode)
+    return file.content((1, 3, 7, 5), last(file, made, 8))
+
+
 def largest(axes, keep):
     """Return the maxima along axes of the file's order, which channels last may take apart."""
     file = FloatFile()
@@ -74,6 +80,10 @@ NETWORKS = {
     "depth to space": shuffled("DCR"),
     "space to depth": unshuffled(),
     "twice": enlarged(2, 2),
+    "sixteen times": enlarged(16, 1),
+    "edges": padded("edge", [0, 0, 1, 0, 0, 0, 2, 3]),
+    "reflections": padded("reflect", [0, 0, 2, 1, 0, 0, 1, 3]),
+    "many reflections": padded("reflect", [0, 0, 6, 4, 0, 0, 6, 4]),
     "three and four times": enlarged(3, 4, coordinate_transformation_mode="pytorch_half_pixel"),
     "one axis": enlarged(1, 2),
     "maxima of positions": largest([2, 3], 0),
@@ -123,6 +133,7 @@ def test_files_of_both_formats_are_close_to_the_float_network(name):
             enlarged(2, 2, coordinate_transformation_mode="align_corners"),
             "Resize, which makes 'value_2', interpolates on the grid align_corners, not half_pixel",
         ),
+        (padded("reflect", [0, 0, 7, 0, 0, 0, 0, 0]), "Pad, .*, pads 7 elements by 7 and 0"),
         (transposed(3, dilations=[2, 2]), "'value_2', has gaps in its window"),
         (transposed(2, strides=[2, 2], pads=[9] * 4), "rows or columns that no window reaches"),
     ],

@@ -80,6 +80,33 @@ class MoveOptions:
         before, after = (tuple(pads[at + axis] for axis in order) for at in (0, rank))
         return Pad(before=before, after=after, value=value)
 
+    @property
+    def copies_edges(self) -> bool:
+        """Whether a Pad copies elements of the tensor, instead of a constant."""
+        return bool(self._node.options.get("mode", b"constant") in (b"edge", b"reflect"))
+
+    def edges(self, order: Order) -> list[tuple[int, list[int], list[int]]]:
+        """Return the places along each padded axis of which a Pad has copies before and after.
+
+        Axes are those of a tensor in an order.
+        """
+        if self._node.input(3):
+            raise Unsupported("pads some axes only")
+        pads, rank = integers(self._parameter("pads", 1), "pads"), len(self._shape)
+        found = []
+        for at, axis in enumerate(order):
+            first, after, last = pads[axis], pads[axis + rank], self._shape[axis] - 1
+            edge = self._node.options["mode"] == b"edge"
+            if min(first, after) < 0 or not (edge or max(first, after) <= last):
+                raise Unsupported(f"pads {last + 1} elements by {first} and {after}")
+            if edge:
+                sides = [0] * first, [last] * after
+            else:
+                sides = list(range(first, 0, -1)), list(range(last - 1, last - 1 - after, -1))
+            if first or after:
+                found.append((at, *sides))
+        return found
+
     def reduced_axes(self) -> tuple[set[int], bool]:
         """Return the axes of a reduction, all if it states none, and whether it keeps them."""
         rank = len(self._shape)

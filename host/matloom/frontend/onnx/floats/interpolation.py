@@ -3,8 +3,9 @@
 import numpy as np
 import numpy.typing as npt
 
+from matloom.frontend.onnx.floats.edges import extend
 from matloom.frontend.onnx.floats.values import FloatValues
-from matloom.ir.attributes import Axis, DepthwiseConv2D, Resize, Slice
+from matloom.ir.attributes import DepthwiseConv2D, Resize
 from matloom.ir.graph import Op
 
 
@@ -17,8 +18,9 @@ def interpolate(values: FloatValues, number: int, size: Resize, name: str) -> in
     shape = values.builder.tensors[number].shape
     factors = [size.size[at] // shape[at + 1] for at in range(2)]
     number = values.add(Op.RESIZE_NEAREST_NEIGHBOR, [number], size)
-    for at, factor in enumerate(factors):
-        number = _repeat_edges(values, number, at + 1, factor // 2)
+    for axis, factor in enumerate(factors, 1):
+        last = values.builder.tensors[number].shape[axis] - 1
+        number = extend(values, number, axis, [0] * (factor // 2), [last] * (factor // 2))
     taps = np.outer(*map(_average, factors)).astype(np.float32)
     filters = np.repeat(taps[np.newaxis, :, :, np.newaxis], shape[3], axis=3)
     operands = [number, values.builder.constant(filters)]
@@ -31,18 +33,3 @@ def _average(factor: int) -> npt.NDArray[np.float64]:
     if factor % 2 == 0:
         weights[[0, -1]] /= 2
     return weights
-
-
-def _repeat_edges(values: FloatValues, number: int, axis: int, count: int) -> int:
-    """Return an image with its first and its last row or column repeated."""
-    if not count:
-        return number
-    shape = values.builder.tensors[number].shape
-    edges = []
-    for first in (0, shape[axis] - 1):
-        begin, size = [0] * len(shape), list(shape)
-        begin[axis], size[axis] = first, 1
-        part = Slice(begin=tuple(begin), size=tuple(size), step=(1,) * len(shape))
-        edges.append(values.add(Op.STRIDED_SLICE, [number], part))
-    operands = [*[edges[0]] * count, number, *[edges[1]] * count]
-    return values.add(Op.CONCATENATION, operands, Axis(axis=axis))

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from matloom.frontend.errors import Unsupported
 from matloom.frontend.onnx.file_node import FileNode
+from matloom.frontend.onnx.floats.edges import extend
 from matloom.frontend.onnx.floats.interpolation import interpolate
 from matloom.frontend.onnx.floats.values import FloatValues
 from matloom.frontend.onnx.move_options import MoveOptions, integers
@@ -154,8 +155,14 @@ def _gather(values: FloatValues, node: FileNode) -> None:
 
 
 def _pad(values: FloatValues, node: FileNode) -> None:
-    order = values.order_of([node.source])
-    attributes = _options(values, node).pad(order)
+    order, options = values.order_of([node.source]), _options(values, node)
+    if options.copies_edges:
+        number = values.in_order(node.source, order)
+        for axis, before, after in options.edges(order):
+            number = extend(values, number, axis, before, after)
+        values.hold(node.output, order, number)
+        return
+    attributes = options.pad(order)
     number = values.in_order(node.source, order)
     value = float(attributes.value or 0)
     op, attributes = Op.PADV2 if value else Op.PAD, replace(attributes, value=value or None)

@@ -10,8 +10,9 @@ import numpy as np
 
 from matloom.frontend.errors import Unsupported
 from matloom.frontend.onnx.file_node import FileNode
+from matloom.frontend.onnx.floats.edges import join
 from matloom.frontend.onnx.floats.values import FloatValues
-from matloom.ir.attributes import Arithmetic, Attributes, Axis, FullyConnected, Slice
+from matloom.ir.attributes import Arithmetic, Attributes, FullyConnected, Slice
 from matloom.ir.graph import Array, Op
 
 #: Functions that an operator applies unless the file has others: to gates, and to cells.
@@ -23,8 +24,6 @@ _WEIGHTS, _RECURRENT, _BIAS, _LENGTHS, _HIDDEN, _CELL, _PEEPHOLES = range(1, 8)
 _MOST_STEPS = 128
 #: By `layout`: axes of input and states with time or direction first, and of the first output.
 _ORDERS = (((0, 1, 2), (0, 1, 2, 3)), ((1, 0, 2), (1, 2, 0, 3)))
-#: Inputs of a CONCATENATION that TensorFlow Lite Micro takes.
-_MOST_JOINED = 10
 _PLAIN = Arithmetic()
 _DENSE = FullyConnected(keep_num_dims=True)
 
@@ -41,8 +40,8 @@ def _recurrence(values: FloatValues, node: FileNode) -> None:
         made, after = cell.run(number, state, reverse=reverse)
         rows.append(values.add(Op.RESHAPE, [made], shape=_with_direction(values, made)))
         states.append(after)
-    ends = [_join(values, each, 0) for each in zip(*states, strict=True)]
-    outputs = zip(node.outputs, (_join(values, rows, 1), *ends), strict=False)
+    ends = [join(values, each, 0) for each in zip(*states, strict=True)]
+    outputs = zip(node.outputs, (join(values, rows, 1), *ends), strict=False)
     for (name, made), axes in zip(outputs, (sequences, order, order), strict=False):
         if name:
             values.hold(name, axes, made)
@@ -96,17 +95,6 @@ def _part(values: FloatValues, number: int, axis: int, begin: int, size: int) ->
     sizes = tuple(size if at == axis else length for at, length in enumerate(shape))
     attributes = Slice(begin=begins, size=sizes, step=(1,) * len(shape))
     return values.add(Op.SLICE, [number], attributes)
-
-
-def _join(values: FloatValues, parts: Sequence[int], axis: int) -> int:
-    """Return the concatenation of tensors."""
-    while len(parts) > 1:
-        groups = [parts[at : at + _MOST_JOINED] for at in range(0, len(parts), _MOST_JOINED)]
-        parts = [
-            values.add(Op.CONCATENATION, group, Axis(axis=axis)) if len(group) > 1 else group[0]
-            for group in groups
-        ]
-    return parts[0]
 
 
 def _with_direction(values: FloatValues, number: int) -> tuple[int, ...]:
@@ -166,7 +154,7 @@ class _Kind:
             row = _part(self._values, products, 0, step, 1)
             after.append(self.step(row, *(after[-1] if after else state)))
         rows = [row for row, *_ in (after[::-1] if reverse else after)]
-        return _join(self._values, rows, 0), after[-1]
+        return join(self._values, rows, 0), after[-1]
 
     def step(self, row: int, *state: int | None) -> tuple[int, ...]:
         """Return the state after a step, from its products of the input (1, batch, gates)."""

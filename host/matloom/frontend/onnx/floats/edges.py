@@ -1,0 +1,41 @@
+"""Images extended by copies of their own rows and columns."""
+
+from collections.abc import Sequence
+
+from matloom.frontend.onnx.floats.values import FloatValues
+from matloom.ir.attributes import Axis, Slice
+from matloom.ir.graph import Op
+
+#: Inputs of a CONCATENATION that TensorFlow Lite Micro takes.
+_MOST_JOINED = 10
+
+
+def extend(
+    values: FloatValues, number: int, axis: int, before: Sequence[int], after: Sequence[int]
+) -> int:
+    """Return a tensor with copies of some of its slices along an axis around it.
+
+    `before` and `after` are the places of these slices, in order.
+    """
+    shape = values.builder.tensors[number].shape
+    known = dict[int, int]()
+    for place in (*before, *after):
+        if place not in known:
+            begin, size = [0] * len(shape), list(shape)
+            begin[axis], size[axis] = place, 1
+            part = Slice(begin=tuple(begin), size=tuple(size), step=(1,) * len(shape))
+            known[place] = values.add(Op.STRIDED_SLICE, [number], part)
+    sides = ([known[place] for place in places] for places in (before, after))
+    parts = [[join(values, side, axis)] if side else [] for side in sides]
+    return join(values, [*parts[0], number, *parts[1]], axis)
+
+
+def join(values: FloatValues, parts: Sequence[int], axis: int) -> int:
+    """Return the concatenation of tensors."""
+    while len(parts) > 1:
+        groups = [parts[at : at + _MOST_JOINED] for at in range(0, len(parts), _MOST_JOINED)]
+        parts = [
+            values.add(Op.CONCATENATION, group, Axis(axis=axis)) if len(group) > 1 else group[0]
+            for group in groups
+        ]
+    return parts[0]
