@@ -72,17 +72,19 @@ class _Traced(RtlTransport):
 
     def __init__(self, config: Config, waves: Path | None, first_run: int) -> None:
         self.runs, self._first_run = 0, first_run
-        self._waves = None if waves is None else Waves.of(waves)
+        self._planned_waves = None if waves is None else Waves.of(waves)
         super().__init__(config, memory_bytes(config), check_bus=True)
 
     def _load(self, config: Config, trace: str, on_line: Callable[[str], None] | None) -> Any:
-        return super()._load(config, self._waves.format if self._waves else "", on_line)
+        return super()._load(
+            config, self._planned_waves.format if self._planned_waves else "", on_line
+        )
 
     def write32(self, address: int, value: int) -> None:
         if (address, value) == (_CONTROL, _START):
             self.runs += 1
-            if self._waves is not None and self.runs == self._first_run:
-                self._trace(self._waves)
+            if self._planned_waves is not None and self.runs == self._first_run:
+                self._trace(self._planned_waves)
         super().write32(address, value)
 
 
