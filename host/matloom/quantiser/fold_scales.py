@@ -5,12 +5,22 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from matloom.ir.attributes import NO_PADDING, Activation, Arithmetic, Conv2D, DepthwiseConv2D
+from matloom.ir.attributes import (
+    NO_PADDING,
+    Activation,
+    Arithmetic,
+    Conv2D,
+    DepthwiseConv2D,
+    FullyConnected,
+    TransposeConv,
+)
 from matloom.ir.graph import Graph, Node, Op, Tensor
 from matloom.ir.operators import OPERATORS
 from matloom.ir.shapes import BIAS
 
 _Numbers = npt.NDArray[np.float64]
+#: Attributes of layers.
+_Attributes = Conv2D | FullyConnected | TransposeConv
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -24,10 +34,11 @@ class _Scale:
 
 
 def fold_scales(graph: Graph) -> Graph:
-    """Return a float network whose layers do what MUL, ADD and SUB by channel did beside them.
+    """Return a float network without MUL, ADD and SUB of constants by channel next to layers.
 
-    The layer before does it, if nothing else reads its output; otherwise the layers behind it, if
-    nothing but these reads the result. An offset does not pass a layer that pads its input.
+    The weights and bias of the layer before take them over, if nothing else reads its output.
+    Otherwise those of the layers that read the result do, if no other operator reads it. An offset
+    stays in front of a layer that pads its input.
     """
     at = 0
     while at < len(graph.nodes):
@@ -38,7 +49,7 @@ def fold_scales(graph: Graph) -> Graph:
 
 
 def _without(graph: Graph, node: Node) -> Graph | None:
-    """Return the graph without a node, whose work layers do; None if they cannot."""
+    """Return the graph without a node that layers can take over; None if they cannot."""
     scale = _scale(graph, node)
     if scale is None:
         return None
@@ -46,7 +57,9 @@ def _without(graph: Graph, node: Node) -> Graph | None:
         producer = graph.nodes[graph.producers[scale.source]]
         if _may_follow(graph, producer, scale):
             made = _after(_Layer.of(graph, producer), scale)
-            attributes = replace(producer.attributes, activation=scale.activation)  # type: ignore[call-arg]
+            attributes = producer.attributes
+            assert isinstance(attributes, _Attributes)
+            attributes = replace(attributes, activation=scale.activation)
             changed = replace(producer, outputs=node.outputs, attributes=attributes)
             return _with_layers(graph, node, [(producer, changed, made)])
     readers = [graph.nodes[at] for at in graph.consumers[node.output]]
@@ -82,7 +95,7 @@ def _scale(graph: Graph, node: Node) -> _Scale | None:
     if source.dtype != "float32" or source.shape != shape or not shape:
         return None
     channels = shape[-1]
-    if constant.size not in (1, channels) or constant.shape[-1:] not in ((1,), (channels,)):
+    if constant.size > 1 and (constant.size, constant.shape[-1]) != (channels, channels):
         return None
     assert constant.data is not None
     numbers = np.broadcast_to(constant.data.reshape(-1).astype(np.float64), channels)
@@ -107,8 +120,10 @@ def _is_layer(graph: Graph, node: Node) -> bool:
 def _may_follow(graph: Graph, producer: Node, scale: _Scale) -> bool:
     """Return whether the layer that makes a tensor can scale it."""
     alone = len(graph.consumers[scale.source]) == 1 and scale.source not in graph.leaving
-    plain = getattr(producer.attributes, "activation", None) is Activation.NONE
-    return alone and plain and _is_layer(graph, producer)
+    attributes = producer.attributes
+    if not alone or not isinstance(attributes, _Attributes):
+        return False
+    return attributes.activation is Activation.NONE and _is_layer(graph, producer)
 
 
 def _may_precede(graph: Graph, reader: Node, number: int, scale: _Scale) -> bool:
@@ -135,7 +150,7 @@ class _Layer:
 
     @classmethod
     def of(cls, graph: Graph, node: Node) -> "_Layer":
-        """Return those of a layer; a bias of zeros if it has none."""
+        """Return the weights and bias of a layer; the bias is zero if it has none."""
         axis = OPERATORS[node.op].weight_axis
         assert axis is not None
         weights, *rest = (_data(graph.tensors[number]) for number in node.inputs[1:])
@@ -172,7 +187,10 @@ def _before(node: Node, layer: _Layer, scale: _Scale) -> _Layer:
 
 
 def _with_layers(graph: Graph, node: Node, changes: list[tuple[Node, Node, _Layer]]) -> Graph:
-    """Return the graph without a node, and with other layers: (before, after, its numbers)."""
+    """Return the graph without a node, and with changed layers.
+
+    Each change is a layer, the one that replaces it, and the numbers of the latter.
+    """
     tensors, replaced = dict(graph.tensors), dict[int, Node]()
     for before, after, layer in changes:
         numbers = [max(tensors) + 1, max(tensors) + 2]

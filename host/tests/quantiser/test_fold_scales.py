@@ -107,6 +107,7 @@ KEPT = {
     "an output": an_output(),
     "an activation in front": active(),
     "numbers by position": behind(Op.MUL, 3, 4, 1),
+    "as many columns as channels": behind(Op.MUL, 4, 1),
 }
 
 
