@@ -9,9 +9,9 @@ compiled by default and with `exact`, and runs on the recorded inputs, then on r
 which ONNX Runtime runs here. Integers behind outputs must be equal in every bit; floats are
 compared relative to the largest output.
 
-Each row is written to docs/results/onnx_networks.json at once, those of a part of the networks only
-to the file of --report. Rows with as many samples and the same packages are kept; --again measures
-them again.
+A full run writes each row to docs/results/onnx_networks.json as soon as it is measured; a run for
+some networks writes to the file of --report alone. Rows with as many samples and the same packages
+are kept; --again measures them again.
 """
 
 import argparse

@@ -36,7 +36,7 @@ def divide_layers(graph: Graph) -> Graph:
 
 
 def _find_split(graph: Graph, layer: Node) -> tuple[list[tuple[int, slice]], set[int]] | None:
-    """Return the parts of a layer's output and their channels, and the operators that part it.
+    """Return the parts of a layer's output with their channels, and the operators that split it.
 
     None if other operators read the output, or if parts are not ranges of many channels.
     """
@@ -61,7 +61,7 @@ def _find_split(graph: Graph, layer: Node) -> tuple[list[tuple[int, slice]], set
 def _parts(
     graph: Graph, readers: Sequence[Node], number: int
 ) -> tuple[int, dict[int, slice]] | None:
-    """Return the axis along which operators part a tensor, and the range of each part."""
+    """Return the axis along which operators split a tensor, and the range of each part."""
     if len(readers) == 1 and readers[0].op in (Op.SPLIT, Op.SPLIT_V):
         split = readers[0].attributes_as(Split)
         ends = itertools.pairwise(itertools.accumulate(split.sizes, initial=0))

@@ -88,7 +88,7 @@ class MoveOptions:
     def edges(self, order: Order) -> list[tuple[int, list[int], list[int]]]:
         """Return the places along each padded axis of which a Pad has copies before and after.
 
-        Axes are those of a tensor in an order.
+        The axes are numbered as in `order`.
         """
         if self._node.input(3):
             raise Unsupported("pads some axes only")

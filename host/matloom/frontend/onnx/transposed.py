@@ -18,7 +18,7 @@ from matloom.frontend.onnx.values import LAST, Values, as_int8
 from matloom.frontend.onnx.weighted import layer_multipliers, unit_scale
 from matloom.ir.graph import Array, Op
 
-#: Axis of the outputs among those of the weights.
+#: Axis of the weights that belongs to the output channels.
 _OUTPUTS = 1
 
 

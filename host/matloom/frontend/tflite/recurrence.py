@@ -1,7 +1,7 @@
 """Decomposes UNIDIRECTIONAL_SEQUENCE_LSTM of int8: products for the engine, then cells.
 
-The products of the inputs of all steps are one CONV_2D, and those of the recurrence are one for
-each step; both leave sums of 32 bits, which LSTM_CELL scales gate by gate.
+One CONV_2D multiplies the inputs of all steps, and one for each step multiplies its state. Both
+leave sums of 32 bits, which LSTM_CELL scales gate by gate.
 """
 
 import math
