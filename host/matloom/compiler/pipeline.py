@@ -43,6 +43,7 @@ from matloom.ir.graph import Graph
 from matloom.ir.names import unique_names
 from matloom.passes import run_passes
 from matloom.passes.choose_modes import Precision
+from matloom.passes.compose_functions import compose_functions
 from matloom.passes.expand_cells import expand_cells
 from matloom.passes.widen_channels import widen_channels
 from matloom.schedule import CompileError, CompileOptions, DoesNotFit
@@ -56,7 +57,10 @@ def read(source: str | Path | Graph, job: Job) -> Graph:
 
 def prepare(meaning: Graph, job: Job) -> Prepared:
     """Return the graph after all passes; its tensors have unique names."""
-    graph = widen_channels(run_passes(expand_cells(meaning, job.config)), job.config)
+    graph = run_passes(expand_cells(meaning, job.config))
+    if job.config.tables:
+        graph = compose_functions(graph)
+    graph = widen_channels(graph, job.config)
     return Prepared(meaning=meaning, graph=graph, names=unique_names(graph))
 
 

@@ -96,13 +96,21 @@ def test_tensors_with_other_readers_are_looked_up_later():
 
 
 def test_tensors_with_two_readers_are_looked_up_later():
-    """A convolution times its own gate, as in many networks."""
     network = Network()
     made = network.convolution(0)
-    result = network.multiplied(made, network.unary(Op.LOGISTIC, made))
+    result = network.multiplied(network.convolution(made), network.unary(Op.LOGISTIC, made))
     found = posts(network.graph(result))
     assert kinds(found)[Table.FILL] == 1
     assert any(post.product for post in found)
+
+
+def test_a_convolution_times_its_own_gate_is_one_table():
+    network = Network()
+    made = network.convolution(0)
+    found = posts(network.graph(network.multiplied(made, network.unary(Op.LOGISTIC, made))))
+    assert kinds(found)[Table.FILL] == 1
+    assert kinds(found)[Table.NONE] == 0
+    assert not any(post.product for post in found)
 
 
 def test_without_tables_the_host_looks_up():

@@ -1,0 +1,132 @@
+"""Joins operators that compute a function of one byte in several steps, such as SiLU."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from matloom.ir.attributes import Lookup
+from matloom.ir.graph import Array, Graph, Node, Op
+from matloom.kernels.kernels import kernel_of
+
+#: Operators that the engine computes by tables.
+_BY_TABLE = frozenset({Op.HARD_SWISH, Op.LOGISTIC, Op.LOOKUP, Op.TANH})
+#: Operators whose results depend only on the bytes at the same place.
+_STEPS = _BY_TABLE | {
+    *(Op.ADD, Op.MAXIMUM, Op.MINIMUM, Op.MUL, Op.SQUARED_DIFFERENCE, Op.SUB),
+    *(Op.LEAKY_RELU, Op.PRELU, Op.QUANTIZE, Op.RELU, Op.RELU6),
+}
+_BYTES = np.arange(-128, 128).astype(np.int8)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Function:
+    """A tensor as a function of another one.
+
+    Members
+    -------
+    source:
+        The other tensor.
+    results:
+        The byte for each byte of `source`, in ascending order: int8 (256,).
+    steps:
+        Positions in the graph of the operators that compute it.
+    """
+
+    source: int
+    results: Array
+    steps: frozenset[int]
+
+
+def compose_functions(graph: Graph) -> Graph:
+    """Return the graph with one LOOKUP for operators that together map each byte to a byte.
+
+    The operators remain if something else reads a result between them, or if each is cheap by
+    itself.
+    """
+    functions = dict[int, _Function]()
+    for place, node in enumerate(graph.nodes):
+        function = _function(graph, functions, place)
+        if function is not None:
+            functions[node.output] = function
+    nodes, remarks, joined = list[Node](), dict(graph.remarks), set[int]()
+    for place, node in reversed([*enumerate(graph.nodes)]):
+        function = functions.get(node.output) if len(node.outputs) == 1 else None
+        if place in joined:
+            continue
+        if function is not None and _pays(graph, function) and _is_closed(graph, function, place):
+            joined |= function.steps
+            names = [str(graph.nodes[step].op) for step in sorted(function.steps)]
+            remarks[node.index] = f"the results of {' and '.join(dict.fromkeys(names))}"
+            table = Lookup(table=tuple(function.results.tolist()))
+            node = replace(node, op=Op.LOOKUP, inputs=(function.source,), attributes=table)
+        nodes.append(node)
+    return replace(graph, nodes=tuple(reversed(nodes)), remarks=remarks)
+
+
+def _function(graph: Graph, functions: Mapping[int, _Function], place: int) -> _Function | None:
+    """Return the output of an operator as a function of one tensor; None if it is none."""
+    node = graph.nodes[place]
+    if not _is_step(graph, node):
+        return None
+    computed = {number for number in node.inputs if graph.tensors[number].data is None}
+    known = {
+        number: functions[number] for number in computed if _is_inner(graph, functions, number)
+    }
+    sources = {known[number].source if number in known else number for number in computed}
+    if len(sources) != 1:
+        known, sources = {}, computed
+    if len(sources) != 1:
+        return None
+    (source,) = sources
+    inputs = [
+        _BYTES
+        if number == source
+        else known[number].results
+        if number in known
+        else np.asarray(graph.tensors[number].data).reshape(-1)[:1]
+        for number in node.inputs
+    ]
+    results = kernel_of(node, inputs)(graph, node, inputs)
+    assert isinstance(results, np.ndarray)
+    steps = frozenset({place}).union(*(each.steps for each in known.values()))
+    return _Function(source=source, results=results.reshape(-1), steps=steps)
+
+
+def _is_step(graph: Graph, node: Node) -> bool:
+    """Return whether each byte of a result depends on bytes at its place, and on one constant."""
+    if node.op not in _STEPS or len(node.outputs) != 1:
+        return False
+    tensors = [graph.tensors[number] for number in (*node.inputs, node.output)]
+    if any(tensor.dtype != "int8" or not tensor.size for tensor in tensors):
+        return False
+    computed = [tensor for tensor in tensors if tensor.data is None]
+    constants = [tensor.data for tensor in tensors if tensor.data is not None]
+    return (
+        len(computed) > 1
+        and len({tensor.shape for tensor in computed}) == 1
+        and all((data == data.reshape(-1)[0]).all() for data in constants)
+    )
+
+
+def _is_inner(graph: Graph, functions: Mapping[int, _Function], number: int) -> bool:
+    """Return whether a tensor is a function of another one, and only steps read it."""
+    readers = [graph.nodes[at] for at in graph.consumers[number]]
+    alone = number not in graph.leaving and all(_is_step(graph, reader) for reader in readers)
+    return number in functions and alone
+
+
+def _is_closed(graph: Graph, function: _Function, last: int) -> bool:
+    """Return whether only steps of a function read what the ones before the last compute."""
+    inner = [graph.nodes[step].output for step in function.steps if step != last]
+    return all(function.steps.issuperset(graph.consumers[number]) for number in inner)
+
+
+def _pays(graph: Graph, function: _Function) -> bool:
+    """Return whether a table saves cycles: one for several, or for a product of two tensors."""
+    steps = [graph.nodes[step] for step in function.steps]
+    by_two = [
+        node for node in steps if all(graph.tensors[number].data is None for number in node.inputs)
+    ]
+    tables = sum(node.op in _BY_TABLE for node in steps)
+    return tables > 1 or any(len(node.inputs) > 1 for node in by_two)
