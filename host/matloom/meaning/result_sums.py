@@ -6,11 +6,34 @@ import numpy as np
 
 from matloom.arch.numerics import wrap32
 from matloom.ir.attributes import Arithmetic
-from matloom.ir.graph import Array, Graph, Node, Op
+from matloom.ir.graph import Graph, Node, Op
 from matloom.ir.scales import activation_range, addition
 from matloom.kernels.result_sums import every_sum, sums_of
 from matloom.meaning.errors import MeaningError
-from matloom.meaning.terms import Integers, Scale, is_known, requantise
+from matloom.meaning.terms import Integers, RequantisedTerm, Scale, is_known
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Addition:
+    """An ADD on probes.
+
+    Members
+    -------
+    operands:
+        For results, then for the other bytes: the zero point, and the term of differences from it.
+    total:
+        The term of the scaled sum.
+    """
+
+    operands: tuple[tuple[int, RequantisedTerm], ...]
+    total: RequantisedTerm
+
+    def apply(self, results: Integers, others: Integers) -> Integers:
+        """Return the sums of results and others."""
+        total: Integers = np.zeros(results.shape, np.int64)
+        for (zero, term), values in zip(self.operands, (results, others), strict=True):
+            total += term.apply(values - zero)
+        return self.total.apply(np.asarray(wrap32(total)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,56 +43,57 @@ class ResultSums:
     Members
     -------
     found:
-        For each table, by its bytes, the ADD of which it makes all 65,536 results, and whether
-        results are its second operand.
+        For each table, by its bytes, the ADD of which it makes all 65,536 results.
     known:
-        The results of ADDs, for all bytes, by scales, zero points and activation.
+        ADDs by the bytes of their results, and whether results are their second operand.
     """
 
     graph: Graph
-    found: dict[bytes, tuple[Node, bool]] = field(default_factory=dict)
-    known: dict[tuple[object, ...], tuple[Node, Array]] = field(default_factory=dict)
+    found: dict[bytes, _Addition] = field(default_factory=dict)
+    known: dict[bytes, tuple[Node, bool]] = field(default_factory=dict)
 
     def apply(self, tables: Integers, results: Integers, others: Integers) -> Integers:
         """Return the sums of results and others, by tables (n, 256) that must be alike."""
         if not is_known(tables).all() or (tables != tables[0]).any():
             raise MeaningError("entries of a table of sums must be constants, alike in all lanes")
-        node, swapped = self._node_of(tables[0].astype(np.uint8))
-        operands = (others, results) if swapped else (results, others)
+        table = tables[0].astype(np.uint8)
+        key = table.tobytes()
+        if key not in self.found:
+            same = self._adds().get(every_sum(table).tobytes())
+            if same is None:
+                raise MeaningError("a table of sums must make the results of an ADD")
+            self.found[key] = self._addition(*same)
+        return self.found[key].apply(results, others)
+
+    def _addition(self, node: Node, swapped: bool) -> _Addition:
+        """Return an ADD on probes; `swapped` if results are its second operand."""
         scales = addition(self.graph, node)
-        total: Integers = np.zeros(results.shape, np.int64)
-        for number, pair, values in zip(node.inputs, scales.inputs, operands, strict=True):
-            multiplier, shift = pair
+        operands = []
+        for number, (multiplier, shift) in zip(node.inputs, scales.inputs, strict=True):
             scale = Scale(multiplier=multiplier, shift=shift, pre_shift=scales.left_shift)
-            centred = values - self.graph.tensors[number].zero_point
-            total = total + requantise(centred, 0, scale, "sum")
+            term = RequantisedTerm(bias=0, scale=scale, kind="sum")
+            operands.append((self.graph.tensors[number].zero_point, term))
         output = self.graph.tensors[node.output]
         low, high = activation_range(node.attributes_as(Arithmetic).activation, output)
         multiplier, shift = scales.output
         scale = Scale(
             multiplier=multiplier, shift=shift, zero=output.zero_point, low=low, high=high
         )
-        return requantise(np.asarray(wrap32(total)), 0, scale)
+        return _Addition(
+            operands=tuple(reversed(operands) if swapped else operands),
+            total=RequantisedTerm(bias=0, scale=scale),
+        )
 
-    def _node_of(self, table: Array) -> tuple[Node, bool]:
-        """Return the ADD of a table, and whether results are its second operand."""
-        key = table.tobytes()
-        if key not in self.found:
-            made = every_sum(table)
-            for node, sums in self._adds().values():
-                for swapped, wanted in enumerate((sums, sums.T)):
-                    if np.array_equal(made, wanted):
-                        self.found[key] = node, bool(swapped)
-            if key not in self.found:
-                raise MeaningError("a table of sums must make the results of an ADD")
-        return self.found[key]
-
-    def _adds(self) -> dict[tuple[object, ...], tuple[Node, Array]]:
-        """Return an ADD for each set of scales, and its results."""
+    def _adds(self) -> dict[bytes, tuple[Node, bool]]:
+        """Return an ADD, and whether its operands are swapped, by the bytes of its results."""
+        seen: set[tuple[object, ...]] = set()
         for node in self.graph.nodes if not self.known else ():
             tensors = [self.graph.tensors[number] for number in (*node.inputs, *node.outputs)]
             if node.op is Op.ADD and {tensor.dtype for tensor in tensors} == {"int8"}:
                 key = (*(tensor.quantisation for tensor in tensors), node.attributes)
-                if key not in self.known:
-                    self.known[key] = node, sums_of(self.graph, node)
+                if key not in seen:
+                    seen.add(key)
+                    sums = sums_of(self.graph, node)
+                    self.known[sums.tobytes()] = node, False
+                    self.known[sums.T.tobytes()] = node, True
         return self.known
