@@ -76,26 +76,30 @@ class Numbering:
 
     def __init__(self, key: Any, bias: Any) -> None:
         keys = np.atleast_1d(np.asarray(key, np.uint64))
-        self._bias, self._high = np.atleast_1d(bias), (keys >> _HALF).view(np.int64)
-        self._added = (keys & _LOW_HALF) * _FIRST + _ADDED
+        added = (keys & _LOW_HALF) * _FIRST + _ADDED
+        biases = np.atleast_1d(np.asarray(bias, np.int64))
+        self._channels = max(len(keys), len(biases))
+        #: For each channel: bias, and both constants.
+        self._numbers = biases, (keys >> _HALF).view(np.int64), added
+        self._repeated: tuple[NDArray[Any], ...] = self._numbers
 
     def apply(self, sums: _Integers, first: int) -> _Integers:
         """Hash sums (..., channels) into numbers from `first`, a power of two, to twice that."""
-        shape = np.shape(sums)
-        # NumPy warns when a single number overflows, but not for arrays.
-        numbers = np.add(np.reshape(sums, shape or 1), self._bias, order="C")
-        rows = numbers.reshape(-1, numbers.shape[-1])
-        some = max(1, _AT_ONCE // rows.shape[1])
-        for start in range(0, len(rows), some):
-            self._finish(rows[start : start + some], first)
-        return numbers if shape else np.asarray(numbers[0])
+        numbers: _Integers = np.array(sums, np.int64, order="C")
+        flat = numbers.reshape(-1)
+        some = max(1, _AT_ONCE // self._channels) * self._channels
+        for start in range(0, len(flat), some):
+            self._finish(flat[start : start + some], first)
+        return numbers
 
     def _finish(self, numbers: _Integers, first: int) -> None:
-        """Replace sums (rows, channels) by their numbers."""
-        numbers ^= self._high
+        """Replace sums of whole positions, one after another, by their numbers."""
+        biases, high, added = self._for_each(len(numbers))
+        numbers += biases
+        numbers ^= high
         bits = numbers.view(np.uint64)
         bits *= _FIRST_MOVED
-        bits += self._added
+        bits += added
         bits ^= bits >> _ROTATION
         bits *= _SECOND
         size = first.bit_length() - 1
@@ -104,3 +108,18 @@ class Numbering:
             bits ^= bits >> _LAST_ROTATION
         bits >>= np.uint64(64 - size)
         bits |= np.uint64(first)
+
+    def _for_each(self, count: int) -> tuple[NDArray[Any], ...]:
+        """Return the bias and constants of each of `count` numbers, or one for all.
+
+        They are repeated in memory: NumPy takes several times as long to broadcast few channels.
+        """
+        if self._channels == 1:
+            return self._numbers
+        if len(self._repeated[0]) < count:
+            shape = -(-count // self._channels), self._channels
+            self._repeated = tuple(
+                np.broadcast_to(each, shape).reshape(-1) for each in self._numbers
+            )
+        biases, high, added = self._repeated
+        return biases[:count], high[:count], added[:count]

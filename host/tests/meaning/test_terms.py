@@ -52,6 +52,13 @@ def test_numbering_hashes_the_sum_above_and_the_key_below(first):
             assert number == first + bits // (2**64 // first)
 
 
+def test_many_sums_are_hashed_like_few():
+    sums = np.random.default_rng(0).integers(-(2**31), 2**31, (7000, 3))
+    numbering = Numbering(np.array([3, 5, 8], np.uint64), np.array([0, -7, 11]))
+    few = [numbering.apply(sums[first : first + 10], 2**24) for first in range(0, 7000, 10)]
+    assert np.array_equal(numbering.apply(sums, 2**24), np.concatenate(few))
+
+
 def test_probes_differ_from_bytes_and_from_each_other():
     probes = fresh(10_000, 7)
     assert probes.min() >= PROBE
