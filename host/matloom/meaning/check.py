@@ -20,7 +20,7 @@ from matloom.meaning.result_sums import ResultSums
 from matloom.meaning.state import State
 from matloom.meaning.terms import Integers, is_known, split_words
 from matloom.program import Binding, EngineStep, HostStep, Program, Repeat
-from matloom.program.instruction_table import unpack_all
+from matloom.program.instruction_table import InstructionTable, unpack_all
 
 
 class Observer(Protocol):
@@ -30,9 +30,9 @@ class Observer(Protocol):
         """Called when the proof begins or begins again, with the probes of each tensor."""
 
     def watch(
-        self, state: State, instructions: list[Instruction]
+        self, state: State, instructions: InstructionTable
     ) -> Callable[[int, Instruction], None]:
-        """Called when a command buffer begins; returns a function called after each instruction."""
+        """Called when a command buffer begins; returns what `State.watch` calls."""
 
 
 def check_meaning(

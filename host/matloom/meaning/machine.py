@@ -73,19 +73,18 @@ def run(state: State, commands: bytes) -> None:
     sizes = {region: len(held) for region, held in state.regions.items()}
     beyond = set(beyond_memory(table, state.config, sizes).tolist())
     if state.observe is not None:
-        state.watch = state.observe(state, list(table.instructions))
+        state.watch = state.observe(state, table)
     engine = _Engine(state, table)
-    for number, instruction in enumerate(table.instructions):
-        if instruction.opcode is Opcode.END:
-            return
+    # The last one is END.
+    for number in range(len(table) - 1):
         try:
             if number in beyond:
-                _check_extents(state, instruction)
-            engine.run(number, instruction)
+                _check_extents(state, table[number])
+            alike = engine.run(number)
         except MeaningError as error:
-            raise MeaningError(f"{error}, by {name_of(number, instruction)}") from None
+            raise MeaningError(f"{error}, by {name_of(number, table[number])}") from None
         if state.watch is not None:
-            state.watch(number, instruction)
+            state.watch(number, alike)
 
 
 def name_of(number: int, instruction: Instruction) -> str:
@@ -118,29 +117,36 @@ class _Engine:
     """
 
     def __init__(self, state: State, table: InstructionTable) -> None:
-        self._state, self._alike = state, _grouping_keys(table)
-        self._work: dict[bytes, Callable[[], None]] = {}
-        self._transfers: dict[bytes, Callable[[int], None]] = {}
+        self._state, self._table = state, table
+        self._keys, self._offsets = _grouping_keys(table), table.column("dram_offset")
+        #: For each key, an instruction that has it, what runs those with it, and whether that takes
+        #: an offset in external memory.
+        self._alike: dict[bytes, tuple[Instruction, Callable[..., None], bool]] = {}
 
-    def run(self, number: int, instruction: Instruction) -> None:
-        """Run an instruction whose extents lie within their memories."""
-        key, opcode, fields = self._alike[number], instruction.opcode, instruction.values
+    def run(self, number: int) -> Instruction:
+        """Run an instruction whose extents lie within their memories; return one that is alike."""
+        key = self._keys[number]
+        found = self._alike.get(key)
+        if found is None:
+            found = self._alike[key] = self._prepare(self._table[number])
+        alike, work, moves = found
+        if moves:
+            work(self._offsets[number])
+        else:
+            work()
+        return alike
+
+    def _prepare(self, instruction: Instruction) -> tuple[Instruction, Callable[..., None], bool]:
+        opcode, fields = instruction.opcode, instruction.values
         if opcode is Opcode.LOAD or opcode is Opcode.STORE:
-            transfer = self._transfers.get(key)
-            if transfer is None:
-                transfer = self._transfers[key] = _transfer_of(self._state, opcode, fields)
-            transfer(fields["dram_offset"])
-            return
-        work = self._work.get(key)
-        if work is None:
-            made = prepare_exec if opcode is Opcode.EXEC else Post
-            work = self._work[key] = made(self._state, fields)
-        work()
+            return instruction, _transfer_of(self._state, opcode, fields), True
+        made = prepare_exec if opcode is Opcode.EXEC else Post
+        return instruction, made(self._state, fields), False
 
 
 def _grouping_keys(table: InstructionTable) -> list[bytes]:
     """Return a key of each instruction, equal for those that differ in `_APART` alone."""
-    keys = [b""] * len(table.instructions)
+    keys = [b""] * len(table)
     for opcode, numbers, columns in table.columns():
         fields = [column for name, column in columns.items() if name not in _APART]
         if not fields:

@@ -11,6 +11,7 @@ from matloom.arch.instruction import Instruction
 from matloom.arch.isa import Region
 from matloom.meaning.result_sums import ResultSums
 from matloom.meaning.terms import Integers
+from matloom.program.instruction_table import InstructionTable
 
 
 @dataclass(eq=False)
@@ -32,7 +33,8 @@ class State:
     written:
         Result of the last POST in the scratchpad.
     watch:
-        Called after each instruction with its number; may be None.
+        Called after each instruction with its number, and one that does the same at the same places
+        on chip; may be None.
     observe:
         Called before the first instruction, with the state and all instructions; returns `watch`.
     """
@@ -65,7 +67,7 @@ class State:
 
 
 #: Called before a command buffer runs; returns the function to call after each instruction.
-Observe = Callable[[State, list[Instruction]], Callable[[int, Instruction], None]]
+Observe = Callable[[State, InstructionTable], Callable[[int, Instruction], None]]
 
 
 def view(

@@ -7,6 +7,7 @@ module quickly finds the instructions that have none.
 from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
 from operator import itemgetter
+from typing import overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,13 +41,8 @@ class _Layout:
         self.words = FORMATS[opcode].instruction_words * INSTRUCTION_WORD_BYTES * 8 // _WORD
         bits = [item.bits for item in fields]
         places = np.array([sum(bits[:number]) for number in range(1, len(bits))], np.int64)
-        self._word, shifts = np.divmod(places, _WORD)
-        self._shifts = shifts.astype(np.uint64)
-        self._masks = np.array([(1 << size) - 1 for size in bits[1:]], np.uint64)
-        #: Words in which a field begins, and the first field of each.
-        self._begun, self._first = np.unique(self._word, return_index=True)
-        #: Fields that continue in the next word.
-        self._across = np.flatnonzero(shifts + np.array(bits[1:]) > _WORD)
+        word, shifts = np.divmod(places, _WORD)
+        self._bits = list(zip(word.tolist(), shifts.tolist(), bits[1:], strict=True))
         self.low, self.high = np.array([item.range for item in fields[1:]], np.int64).T
         self.of = itemgetter(*self.names)
 
@@ -60,26 +56,30 @@ class _Layout:
 
     def encode(self, rows: _Rows) -> NDArray[np.uint64]:
         """Return (instructions, words) for values that fit their bits."""
-        encoded_words = np.zeros((len(rows), self.words), np.uint64)
-        values = rows.astype(np.uint64) & self._masks
-        encoded_words[:, self._begun] = np.bitwise_or.reduceat(
-            values << self._shifts, self._first, axis=1
-        )
-        encoded_words[:, 0] |= np.uint64(self.opcode)
-        for field in self._across:
-            rest = values[:, field] >> (np.uint64(_WORD) - self._shifts[field])
-            encoded_words[:, self._word[field] + 1] |= rest
-        return encoded_words
+        encoded_words = np.zeros((self.words, len(rows)), np.uint64)
+        encoded_words[0] = self.opcode
+        # Field by field, in arrays of one field: NumPy is slow along the few fields of a row.
+        columns = np.ascontiguousarray(rows.T).view(np.uint64)
+        for values, (word, shift, bits) in zip(columns, self._bits, strict=True):
+            kept = values & np.uint64((1 << bits) - 1)
+            encoded_words[word] |= kept << np.uint64(shift)
+            if shift + bits > _WORD:
+                encoded_words[word + 1] |= kept >> np.uint64(_WORD - shift)
+        return encoded_words.T
 
     def decode(self, words: NDArray[np.uint64]) -> _Rows:
-        """Return (instructions, fields) decoded from words."""
-        values = words[:, self._word] >> self._shifts
-        across = self._across
-        if len(across):
-            rest = words[:, self._word[across] + 1] << (np.uint64(_WORD) - self._shifts[across])
-            values[:, across] |= rest
-        rows = (values & self._masks).astype(np.int64)
-        return np.where(rows > self.high, rows + 2 * self.low, rows)
+        """Return (instructions, fields) decoded from words; the values of a field are adjacent."""
+        every = np.ascontiguousarray(words.T)
+        rows = np.empty((len(self._bits), len(words)), np.int64)
+        for values, (word, shift, bits), low in zip(rows, self._bits, self.low, strict=True):
+            found = every[word] >> np.uint64(shift)
+            if shift + bits > _WORD:
+                found |= every[word + 1] << np.uint64(_WORD - shift)
+            found &= np.uint64((1 << bits) - 1)
+            values[:] = found.view(np.int64)
+            if low < 0:
+                values[values >= -low] += 2 * low
+        return rows.T
 
     def has_reserved_bits(self, words: NDArray[np.uint64]) -> NDArray[np.bool_]:
         """Return which instructions have a reserved bit set."""
@@ -93,15 +93,20 @@ def _layout(opcode: Opcode) -> _Layout:
     return _Layout(opcode)
 
 
-class InstructionTable:
-    """Instructions as arrays of field values, by opcode."""
+class InstructionTable(Sequence[Instruction]):
+    """Instructions as arrays of field values, by opcode.
+
+    Those of a command buffer become `Instruction` only when they are asked for.
+    """
 
     def __init__(self, instructions: Sequence[Instruction]) -> None:
-        self.instructions = instructions
         opcodes = np.array([int(item.opcode) for item in instructions], np.int64)
+        self._instructions: list[Instruction | None] = list(instructions)
         #: For each opcode, the numbers of its instructions and their values (instructions, fields).
         self._groups: dict[Opcode, tuple[NDArray[np.int64], _Rows]] = {}
         self._columns: list[tuple[Opcode, _Rows, dict[str, _Rows]]] = []
+        #: The opcode and the row of each instruction that is still to be decoded.
+        self._places: list[tuple[Opcode, int]] = []
         for opcode in Opcode:
             numbers = np.flatnonzero(opcodes == opcode)
             if len(numbers):
@@ -116,16 +121,35 @@ class InstructionTable:
         opcodes, offsets, end = _scan(commands)
         if not opcodes or opcodes[-1] != Opcode.END:
             unpack(commands, end)
-        instructions: list[Instruction] = [Instruction(Opcode.END)] * len(opcodes)
+        table._instructions = [None] * len(opcodes)
+        table._places = [(Opcode.END, 0)] * len(opcodes)
         for opcode, numbers, rows, bad in _decode_by_opcode(commands, opcodes, offsets):
-            names = _layout(opcode).names
             for number in numbers[bad].tolist():
                 unpack(commands, offsets[number])
-            for number, row in zip(numbers.tolist(), rows.tolist(), strict=True):
-                instructions[number] = Instruction(opcode, dict(zip(names, row, strict=True)))
+            for place, number in enumerate(numbers.tolist()):
+                table._places[number] = opcode, place
             table._groups[opcode] = numbers, rows
-        table.instructions = instructions
         return table
+
+    def __len__(self) -> int:
+        return len(self._instructions)
+
+    @overload
+    def __getitem__(self, number: int) -> Instruction: ...
+
+    @overload
+    def __getitem__(self, number: slice) -> list[Instruction]: ...
+
+    def __getitem__(self, number: int | slice) -> Instruction | list[Instruction]:
+        if isinstance(number, slice):
+            return [self[each] for each in range(*number.indices(len(self)))]
+        found = self._instructions[number]
+        if found is None:
+            opcode, place = self._places[number]
+            row = self._groups[opcode][1][place].tolist()
+            values = dict(zip(_layout(opcode).names, row, strict=True))
+            found = self._instructions[number] = Instruction(opcode, values)
+        return found
 
     def columns(self) -> list[tuple[Opcode, _Rows, dict[str, _Rows]]]:
         """Return each opcode, the numbers of its instructions, and their fields by name."""
@@ -136,13 +160,21 @@ class InstructionTable:
             ]
         return self._columns
 
+    def column(self, name: str) -> list[int]:
+        """Return the values of a field of all instructions; 0 for those that do not have it."""
+        values = np.zeros(len(self), np.int64)
+        for _opcode, numbers, columns in self.columns():
+            values[numbers] = columns.get(name, 0)
+        found: list[int] = values.tolist()
+        return found
+
     def pack(self) -> bytes:
         """Return the bytes of all instructions; raise `IsaError` if one does not fit its format."""
-        sizes = np.zeros(len(self.instructions), np.int64)
+        sizes = np.zeros(len(self), np.int64)
         for opcode, (numbers, rows) in self._groups.items():
             layout = _layout(opcode)
             for number in numbers[((rows < layout.low) | (rows > layout.high)).any(axis=1)]:
-                pack(self.instructions[number])
+                pack(self[number])
             sizes[numbers] = layout.words
         ends = np.cumsum(sizes)
         words = np.zeros(ends[-1] if len(ends) else 0, np.uint64)
@@ -171,7 +203,7 @@ class InstructionTable:
     def illegal(self, config: Config) -> str | None:
         """Return a sentence on the first illegal field of the first instruction with one."""
         for number in self.may_be_illegal(config):
-            problem = illegal_field(self.instructions[number], config)
+            problem = illegal_field(self[number], config)
             if problem is not None:
                 return problem
         return None

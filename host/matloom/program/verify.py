@@ -156,7 +156,7 @@ def _instructions(commands: bytes, config: Config) -> Iterable[tuple[Instruction
         # Earlier instructions may be wrong, too.
         return _decode_one_by_one(commands)
     doubtful = may_be_illegal(table, config)
-    return ((each, number in doubtful) for number, each in enumerate(table.instructions))
+    return ((each, number in doubtful) for number, each in enumerate(table))
 
 
 def _decode_one_by_one(commands: bytes) -> Iterator[tuple[Instruction, bool]]:

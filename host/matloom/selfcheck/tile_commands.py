@@ -1,6 +1,6 @@
 """Finds the instructions that make a tile, what they read, and where the tile is written."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,6 +23,7 @@ from matloom.arch.isa import (
 from matloom.arch.numerics import Rounding
 from matloom.meaning.state import State
 from matloom.meaning.terms import is_known, split_words
+from matloom.program.instruction_table import InstructionTable
 
 #: Maximum number of instructions of a tile.
 _LONGEST = 64
@@ -77,16 +78,19 @@ class TileRun:
         return joined[~is_known(joined)]
 
 
-def is_plain(post: Instruction) -> bool:
-    """Return whether a POST writes bytes or words that `Tiles` can check."""
-    get = post.values.get
-    return (
-        get("destination", 0) == Destination.SPAD
-        and get("table", 0) not in FILLS
-        and get("softmax", 0) != RowFunction.FILL
-        and get("rounding", 0) != Rounding.FLOAT
-        and not get("pairs", 0)
-    )
+def plain_posts(table: InstructionTable) -> list[int]:
+    """Return the numbers of the POSTs that write bytes or words that `Tiles` can check."""
+    for opcode, numbers, columns in table.columns():
+        if opcode is Opcode.POST:
+            plain = (
+                (columns["destination"] == Destination.SPAD)
+                & ~np.isin(columns["table"], FILLS)
+                & (columns["softmax"] != RowFunction.FILL)
+                & (columns["rounding"] != Rounding.FLOAT)
+                & (columns["pairs"] == 0)
+            )
+            return [int(number) for number in numbers[plain]]
+    return []
 
 
 def _adds_sums(post: Mapping[str, int]) -> bool:
@@ -94,7 +98,7 @@ def _adds_sums(post: Mapping[str, int]) -> bool:
     return bool(post.get("product", 0) or post.get("addend", 0))
 
 
-def chain(instructions: list[Instruction], last: int, columns: int) -> list[int] | None:
+def chain(instructions: Sequence[Instruction], last: int, columns: int) -> list[int] | None:
     """Return the instructions that compute the sums of a POST, and the POST, in order.
 
     None if there are too many, or if they begin before the command buffer.

@@ -22,6 +22,7 @@ from matloom.kernels.definition import Definition
 from matloom.meaning.state import State
 from matloom.meaning.terms import is_known
 from matloom.program import EngineStep, Program
+from matloom.program.instruction_table import InstructionTable
 from matloom.selfcheck.errors import CheckError
 from matloom.selfcheck.tile_commands import (
     PROBES,
@@ -30,9 +31,9 @@ from matloom.selfcheck.tile_commands import (
     TileRun,
     chain,
     flatten_probes,
-    is_plain,
     last_bits,
     may_be_among,
+    plain_posts,
     reads,
     values,
     written_bytes,
@@ -87,7 +88,7 @@ class Tiles:
         }
 
     def watch(
-        self, state: State, instructions: list[Instruction]
+        self, state: State, instructions: InstructionTable
     ) -> Callable[[int, Instruction], None]:
         """Draw tiles of a command buffer; return a function to call after each instruction."""
         layers = self._layers(instructions)
@@ -150,26 +151,25 @@ class Tiles:
             count += 1
         return count, done
 
-    def _layers(self, instructions: list[Instruction]) -> list[tuple[str, ...]]:
+    def _layers(self, instructions: InstructionTable) -> list[tuple[str, ...]]:
         """Return, for each instruction, the names of the layers that complete together next."""
         names: dict[int, list[str]] = {}
         for layer in self.program.layers:
             names.setdefault(layer.timestamp, []).append(layer.name)
-        found: list[tuple[str, ...]] = [()] * len(instructions)
+        found: list[tuple[str, ...]] = []
         ending: tuple[str, ...] = ()
-        for at in range(len(instructions) - 1, -1, -1):
-            timestamp = instructions[at].values.get("timestamp", 0)
+        for timestamp in reversed(instructions.column("timestamp")):
             ending = tuple(names.get(timestamp, ())) if timestamp else ending
-            found[at] = ending
-        return found
+            found.append(ending)
+        return found[::-1]
 
     def _draw_posts(
-        self, instructions: list[Instruction], layers: list[tuple[str, ...]]
+        self, instructions: InstructionTable, layers: list[tuple[str, ...]]
     ) -> Iterator[int]:
         """Yield the indices of drawn POSTs, one each for a few layers."""
         posts: dict[tuple[str, ...], list[int]] = {}
-        for at, instruction in enumerate(instructions):
-            if instruction.opcode is Opcode.POST and layers[at] and is_plain(instruction):
+        for at in plain_posts(instructions):
+            if layers[at]:
                 posts.setdefault(layers[at], []).append(at)
         groups = list(posts.values())
         for number in sorted(self._draw.permutation(len(groups))[:_LAYERS].tolist()):

@@ -145,7 +145,7 @@ def test_rules_between_fields_make_suspects():
 def test_a_table_of_packed_instructions(drawn):
     data = b"".join(pack(each) for each in (*drawn, Instruction(Opcode.END)))
     table = InstructionTable.unpack(data + b"\xff" * 16)
-    assert [(each.opcode, each.values) for each in table.instructions] == [
+    assert [(each.opcode, each.values) for each in table] == [
         (each.opcode, each.values) for each in unpack_all(data)
     ]
     assert table.pack() == data

@@ -7,15 +7,14 @@ import pytest
 
 from matloom import frontend
 from matloom.arch.config import PRESETS
-from matloom.arch.isa import Opcode
 from matloom.compiler import CompileOptions, compile_unchecked
 from matloom.data.digits import NETWORK
 from matloom.device.model import engine
 from matloom.program import Program
-from matloom.program.instruction_table import unpack_all
+from matloom.program.instruction_table import InstructionTable
 from matloom.program.verdict import sentence
 from matloom.selfcheck import CheckError, check
-from matloom.selfcheck.tile_commands import chain, is_plain
+from matloom.selfcheck.tile_commands import chain, plain_posts
 from support.mobilenet import mobilenet
 
 
@@ -72,10 +71,8 @@ def test_tiles_of_most_layers_can_be_run():
 
 def test_a_tile_has_all_instructions_that_make_its_sums(candidate):
     program = candidate.program
-    instructions = _instructions(program)
-    posts = [
-        at for at, each in enumerate(instructions) if each.opcode is Opcode.POST and is_plain(each)
-    ]
+    instructions = InstructionTable.unpack(program.commands(program.steps[0]))
+    posts = plain_posts(instructions)
     found = [chain(instructions, at, program.config.columns) for at in posts]
     assert all(each is not None and each[-1] == at for each, at in zip(found, posts, strict=True))
     sums = [each for each in found if len(each) > 1]
@@ -84,10 +81,6 @@ def test_a_tile_has_all_instructions_that_make_its_sums(candidate):
     # A POST of sums whose EXECs are not there has no chain.
     first = next(at for at, each in zip(posts, found, strict=True) if len(each) > 1)
     assert chain([instructions[first]], 0, program.config.columns) is None
-
-
-def _instructions(program):
-    return list(unpack_all(program.commands(program.steps[0])))
 
 
 def test_the_verdict_is_kept_with_the_program(candidate, tmp_path):

@@ -131,7 +131,7 @@ class Engine:
                 doubtful.update(beyond_memory(table, self.config, sizes).tolist())
                 return (
                     (instruction, number not in doubtful)
-                    for number, instruction in enumerate(table.instructions)
+                    for number, instruction in enumerate(table)
                 )
         return self._decode_one_by_one(commands)
 
