@@ -41,7 +41,7 @@ CHANGES = (
     "products=3",
     "softmax=1",
     "softmax=2",
-    "broadcast_sums=1",
+    "zero_points=1",
     "transposed_weights=1",
     "pooling=1",
     "columns=16+lanes=16+tables=1+products=2",

@@ -137,8 +137,6 @@ class Core(wiring.Component):
         ]
         if self._config.has_float:
             m.d.comb += accumulators.sum_floating.eq(execute.sum_floating)
-        if self._config.broadcast_sums:
-            m.d.comb += accumulators.sum_broadcast.eq(execute.sum_broadcast)
         if self._config.has_narrow:
             m.d.comb += [
                 accumulators.sum_narrow.eq(execute.sum_narrow),

@@ -21,7 +21,7 @@ INTERFACE_VERSION = 8
 #: the digest and of program files, so adding a field does not change existing ones.
 ADDED_FIELDS = {
     **{"time_limit": 0, "parity": 0, "element_stride": 1, "softmax": 0},
-    **{"broadcast_sums": 0, "pooling": 0, "channel_tables": 0, "curves": 0},
+    **{"zero_points": 0, "pooling": 0, "channel_tables": 0, "curves": 0},
     **{"transposed_weights": 0, "result_sums": 0},
 }
 
@@ -126,9 +126,9 @@ class Config:
     softmax:
         Elements per cycle of POST's SOFTMAX, a divisor of `lanes`; 0: POST has none, and SOFTMAX
         runs on the host.
-    broadcast_sums:
-        1: EXEC can start all positions of a tile from the sums of one, so that zero points of a
-        product of two computed tensors take one position instead of all; 0: it cannot.
+    zero_points:
+        1: EXEC can subtract zero points from both operands, so that those of a product of two
+        computed tensors take no cycles; 0: it cannot, and they take further passes.
     pooling:
         1: POST can write the maximum of each block of 2 x 2 results, so that a MAX_POOL_2D after a
         convolution takes no cycles; 0: it cannot.
@@ -176,7 +176,7 @@ class Config:
     parity: int = 0
     element_stride: int = 1
     softmax: int = 0
-    broadcast_sums: int = 0
+    zero_points: int = 0
     pooling: int = 0
     channel_tables: int = 0
     curves: int = 0
@@ -239,7 +239,7 @@ class Config:
             f"0 or a divisor of lanes ({self.lanes})",
             self.softmax == 0 or (self.softmax > 0 and self.lanes % self.softmax == 0),
         )
-        self._require("broadcast_sums", "0 or 1", self.broadcast_sums in (0, 1))
+        self._require("zero_points", "0 or 1", self.zero_points in (0, 1))
         self._require("pooling", "0 or 1", self.pooling in (0, 1))
         self._require("channel_tables", "0 or 1", self.channel_tables in (0, 1))
         self._require("curves", "0 or 1", self.curves in (0, 1))
@@ -259,8 +259,8 @@ class Config:
         self._require("mac_modes", "each mode once", once, "name")
         if self.has_float:
             self._check_floats()
-        narrow = self.broadcast_sums and self.has_narrow
-        self._require("broadcast_sums", "0 with modes of 4 bits", not narrow)
+        several = self.zero_points and len(self.mac_modes) > 1
+        self._require("zero_points", "0 with modes other than i8xi8", not several)
 
     def _check_floats(self) -> None:
         self._require(

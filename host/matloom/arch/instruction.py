@@ -54,6 +54,13 @@ class Instruction:
         return hash(pack(self))
 
 
+def zero_points_of(fields: Mapping[str, int]) -> tuple[int, int]:
+    """Return what an EXEC subtracts from the bytes of its input, and from its weights."""
+    if fields["window"] or not fields["zero_points"]:
+        return 0, 0
+    return fields["pad_value"], (fields["line"] ^ 128) - 128
+
+
 class _Bits(NamedTuple):
     """Position of a field in its instruction, and the range of its bits."""
 

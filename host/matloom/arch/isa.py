@@ -416,7 +416,12 @@ _EXEC = (
         "0 except in mode 0",
         plain=True,
     ),
-    Field(name="line", bits=8, doc="vectors from line to line of the window, at least 3"),
+    Field(
+        name="line",
+        bits=8,
+        doc="vectors from line to line of the window, at least 3; zero point of the weights, as a "
+        "signed byte, with `zero_points`",
+    ),
     Field(name="first_output", bits=10, doc="vectors of a step before its first output"),
     Field(name="out_width", bits=12, span="acc_size_bits", doc="outputs of a line"),
     Field(name="out_height", bits=12, span="acc_size_bits", doc="lines with outputs"),
@@ -446,13 +451,12 @@ _EXEC = (
         needs="has_wide_windows",
     ),
     Field(
-        name="broadcast_sums",
+        name="zero_points",
         bits=1,
-        doc="1: the first step of every position adds to the entry of the last position, which "
-        "must be the last entry that the EXEC before wrote; `oc_blocks` is 1; irrelevant without "
-        "`accumulate`, and with `maximum` and `window`",
+        doc="1: subtracts zero points before multiplying: `pad_value` from bytes of the input, so "
+        "that padding is 0, and `line` from weights; irrelevant with `window`",
         plain=True,
-        needs="broadcast_sums",
+        needs="zero_points",
     ),
     Field(
         name="weights_transposed",

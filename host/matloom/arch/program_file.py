@@ -703,7 +703,7 @@ _NUMBERS = (
     *("acc_bytes", "lanes", "tables", "products", "bus_bits", "outstanding", "burst_beats"),
     *("queue_depth", "timestamps", "address_first", "counters"),
     *("windows", "paired_windows", "maximum", "checks"),
-    *("time_limit", "parity", "element_stride", "softmax", "broadcast_sums", "pooling"),
+    *("time_limit", "parity", "element_stride", "softmax", "zero_points", "pooling"),
     *("channel_tables", "curves", "transposed_weights", "result_sums"),
 )
 CONFIGURATION = (

@@ -102,10 +102,7 @@ def _put_from(state: State, entry: int, sums: Integers, fields: _Fields) -> None
 def _write_sums(state: State, entries: Integers | slice, sums: Integers, fields: _Fields) -> None:
     """Set entries to sums (positions, columns), or add; maxima are encoded as sums (`peaks`)."""
     if fields["accumulate"]:
-        before = state.accumulators[entries]
-        if fields["broadcast_sums"] and not (fields["maximum"] or fields["window"]):
-            before = before[-1:]
-        sums = sums + before
+        sums = sums + state.accumulators[entries]
     state.accumulators[entries] = wrap(sums)
 
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from matloom.arch.instruction import zero_points_of
 from matloom.meaning.errors import MeaningError
 from matloom.meaning.state import State, view
 from matloom.meaning.terms import all_known, is_known
@@ -30,6 +31,7 @@ class InputWalk:
         pitch = fields["input_pitch"]
         first_row, in_rows = fields["first_row"], fields["input_rows"]
         row_bytes, first = fields["input_row_bytes"], fields["input_addr"]
+        self._zero = zero_points_of(fields)[0]
         self._within = 0 <= first_row <= in_rows - tall and 0 <= first_byte <= row_bytes - wide
         if self._within:
             first += first_row * pitch + first_byte
@@ -46,12 +48,13 @@ class InputWalk:
     def vectors(self) -> _Floats:
         """Return the input (blocks * positions, steps, rows), with `pad_value` outside of it.
 
-        It may be a view of the scratchpad.
+        It is less its zero point, if it has one. It may be a view of the scratchpad.
         """
         gathered = self._gathered
         if gathered is None:
             gathered = view(self._padded_rows(), *self._place)
-        return gathered.reshape(self._shape)
+        found = gathered.reshape(self._shape)
+        return found - self._zero if self._zero else found
 
     def _padded_rows(self) -> _Floats:
         """Return the bytes of the walk row by row, with `pad_value` outside of the input."""
@@ -101,7 +104,7 @@ class WeightTiles:
     ) -> None:
         config = state.config
         steps = fields["kernel_rows"] * fields["kernel_cols"] * fields["blocks"]
-        self._first = fields["weight_addr"]
+        self._first, self._zero = fields["weight_addr"], zero_points_of(fields)[1]
         if fields["weights_fixed"]:
             steps = blocks = 1
         else:
@@ -113,8 +116,11 @@ class WeightTiles:
         self._tiles = tiles.swapaxes(2, 3) if fields["weights_transposed"] else tiles
 
     def tiles(self) -> _Floats:
-        """Return the weights (blocks, steps, rows, columns); (1, 1, ...) if shared."""
+        """Return the weights (blocks, steps, rows, columns); (1, 1, ...) if shared.
+
+        They are less their zero point, if they have one.
+        """
         if self._constant and not all_known(self._bytes):
             at = self._first + int(np.argmin(is_known(self._bytes)))
             raise MeaningError(f"byte {at} of the scratchpad must hold a weight")
-        return self._tiles
+        return self._tiles - self._zero if self._zero else self._tiles

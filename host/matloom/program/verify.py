@@ -85,7 +85,6 @@ def verify_commands(commands: bytes, config: Config, region_bytes: Mapping[Regio
     """
     legal = _legal_instructions(commands, config, region_bytes)
     _check_tables([instruction for instruction, _found in legal], config)
-    _check_broadcasts([instruction for instruction, _found in legal], config)
     hazards = Hazards([access for _instruction, found in legal for access in found])
     for number, (instruction, found) in enumerate(legal):
         hazards.check(number, instruction, found)
@@ -215,27 +214,6 @@ def _check_bounds(
     if _overlaps(instruction, accesses, config):
         name = _name(number, instruction)
         raise VerifyError(f"{name} must read the bytes it writes in place or not at all")
-
-
-def _check_broadcasts(instructions: Sequence[Instruction], config: Config) -> None:
-    """Refuse an EXEC whose positions would not start from the entry of the last of them."""
-    if not config.broadcast_sums:
-        return
-    half, written = config.acc_entries // 2, -1
-    for number, instruction in enumerate(instructions):
-        if instruction.opcode is not Opcode.EXEC:
-            continue
-        first, get = instruction.acc_addr, instruction.values.get
-        last = first + instruction.oc_blocks * instruction.height * instruction.width - 1
-        starts = get("broadcast_sums") and get("accumulate")
-        starts = starts and not (get("maximum") or get("window"))
-        if starts and (instruction.oc_blocks, written, first // half) != (1, last, last // half):
-            raise VerifyError(
-                f"instruction {number} (EXEC) must start from entry {last}, the one that the EXEC "
-                f"before wrote last and in the same half as all others, not {written}"
-            )
-        # Not every vector of a window has an entry.
-        written = -1 if get("window") else last
 
 
 def _check_tables(instructions: Sequence[Instruction], config: Config) -> None:

@@ -62,7 +62,6 @@ REST_SLOTS = 2
 INPUT_CONFLICT = 16
 SHARED_PART = 0.4
 SHARED_BYTES = 1.5
-SHARED_POSITIONS = 4
 SHARED_READS = 2
 TURN_TILES = 1
 PARTS_AHEAD = 3
@@ -254,13 +253,6 @@ TABLE: dict[str, TuningConstant] = {
         unit="times a tensor",
         reason="Maximum size of a shared buffer, which stays until its last tensor is read.",
         chosen="no measurement: two windows follow each other at most in the networks known",
-    ),
-    "SHARED_POSITIONS": TuningConstant(
-        unit="times",
-        reason="Positions of a tile at least, by the cycles in which they compute shared sums: "
-        "fewer positions take little less time, and more leave too few tiles.",
-        chosen="decision 0034: a transformer of 64 tokens at nano 795,680 cycles, 803,840 with 6",
-        sensitivity="half or twice: none of the networks known has it",
     ),
     "SHARED_READS": TuningConstant(
         unit="times the bytes that a tile reads",

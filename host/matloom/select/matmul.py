@@ -148,16 +148,18 @@ def _parts(value: int) -> list[int]:
 
 
 def _weights(tensor: str, panels: Panels, zeros: tuple[int, int], config: Config) -> Computed:
-    """Return panels as weights, with the EXECs that correct for zero points other than 0.
+    """Return panels as weights, whose zero points EXEC subtracts or further EXECs correct.
 
     (a - x)(b - y) is ab - ay - bx + xy: a multiplied by a tile of -y, then a row of -x by b. The
     bias is xy times the inner size.
     """
     tile, constants, found = config.rows * config.columns, b"", []
-    for value in _parts(-zeros[1]):
+    subtracted = zeros if config.zero_points else (0, 0)
+    input_zero, weight_zero = (0, 0) if config.zero_points else zeros
+    for value in _parts(-weight_zero):
         found.append(Correction(offset=len(constants), replaces_input=False))
         constants += np.full(tile, value, np.int8).tobytes()
-    for value in _parts(-zeros[0]):
+    for value in _parts(-input_zero):
         found.append(Correction(offset=len(constants), replaces_input=True))
         constants += np.full(panels.reduction, value, np.int8).tobytes()
     return Computed(
@@ -165,6 +167,7 @@ def _weights(tensor: str, panels: Panels, zeros: tuple[int, int], config: Config
         layout=panels,
         steps=-(-panels.reduction // config.rows),
         tile_bytes=tile,
+        zero_points=subtracted,
         constants=constants,
         corrections=tuple(found),
     )
@@ -188,7 +191,8 @@ def _stage(
     """Return the stage that multiplies the first operand by some panels."""
     config = context.config
     zeros = context.inputs[0].zero_point, context.inputs[1].zero_point
-    post = {"bias": zeros[0] * zeros[1] * product.inner, **scale.post()}
+    bias = 0 if config.zero_points else zeros[0] * zeros[1] * product.inner
+    post = {"bias": bias, **scale.post()}
     grid = Grid(
         images=product.images,
         rows=product.rows,

@@ -98,6 +98,8 @@ class Computed:
         As in `Constant`.
     rows_of:
         The tensor whose rows are the rows of the panels; None if they are other parts of it.
+    zero_points:
+        What EXEC subtracts from the other operand, and from the tensor.
     constants, corrections:
         Constants loaded with the parameters, uint8, and the EXECs that use them.
     selections:
@@ -109,6 +111,7 @@ class Computed:
     steps: int
     tile_bytes: int
     rows_of: str | None = None
+    zero_points: tuple[int, int] = (0, 0)
     constants: bytes = field(default=b"", repr=False)
     corrections: tuple[Correction, ...] = ()
     selections: tuple[Selection, ...] = ()
@@ -123,22 +126,12 @@ class Computed:
         """Bytes of the tiles of an output block."""
         return self.steps * self.tile_bytes
 
-    def shares_sums(self, positions: int, steps: int, config: Config) -> bool:
-        """Return whether a tile adds products of constant rows to one position, for all of them.
-
-        False for tiles that add their steps to the same sums as others.
-        """
-        rows = any(each.replaces_input for each in self.corrections)
-        possible = bool(config.broadcast_sums) and rows and steps == self.steps
-        return possible and positions > config.acc_update_latency
-
-    def passes(self, positions: int, steps: int, config: Config) -> int:
-        """Return how often a tile walks through its positions."""
+    @property
+    def passes(self) -> int:
+        """Number of times that a tile walks through its positions."""
         if self.selections:
             return sum(each.iterations * each.tiles for each in self.selections)
-        if not self.shares_sums(positions, steps, config):
-            return 1 + len(self.corrections)
-        return 1 + sum(not each.replaces_input for each in self.corrections)
+        return 1 + len(self.corrections)
 
     def first_byte(self, image: int, block: int, step: int) -> int:
         """Return the byte of the tensor at which a tile begins; images may share weights."""

@@ -215,7 +215,7 @@ def _exec(generator: random.Random, config: Config) -> dict[str, int]:
 def _flags_of_products(generator: random.Random, config: Config) -> dict[str, int]:
     """Draw the fields for products of computed tensors that a configuration has."""
     built = {
-        "broadcast_sums": config.broadcast_sums,
+        "zero_points": config.zero_points,
         "weights_transposed": config.transposed_weights,
     }
     return {name: generator.randint(0, 1) for name, there in built.items() if there}
@@ -267,9 +267,6 @@ def _settle_exec(
         values |= dict.fromkeys(plain, 0)
     if not config.has_windows:
         values["window"] = 0
-    if values.get("broadcast_sums"):
-        wide = "oc_blocks" in pinned and "broadcast_sums" not in pinned
-        values |= {"broadcast_sums": 0} if wide else {"oc_blocks": 1}
     if "input_pitch" not in pinned:
         loose = generator.choice((0, 0, 1, 9, -values["input_row_bytes"]))
         values["input_pitch"] = values["input_row_bytes"] + loose

@@ -194,8 +194,6 @@ class Draw:
         """Append an instruction, after those that it needs."""
         if opcode is Opcode.POST and values["channel_scale"]:
             self._load_parameters(values)
-        if opcode is Opcode.EXEC and values.get("broadcast_sums"):
-            self._write_last_entry(values)
         self._append(opcode, values)
 
     def _mark(self) -> int:
@@ -220,19 +218,6 @@ class Draw:
                     (1, longest, self.random.randint(1, longest))
                 )
         self.order.instructions.append(Instruction(opcode, values))
-
-    def _write_last_entry(self, values: dict[str, int]) -> None:
-        """Write the entry of the last position, for an EXEC whose positions start from it.
-
-        If its entries are in both halves of the accumulators, each of them starts from its own.
-        """
-        last = values["acc_addr"] + values["width"] * values["height"] - 1
-        half = self.config.acc_entries // 2
-        if values["window"] or values["acc_addr"] // half != last // half:
-            values["broadcast_sums"] = 0
-            return
-        one = {"width": 1, "height": 1, "acc_addr": last, "broadcast_sums": 0}
-        self._append(Opcode.EXEC, {**values, **one})
 
     def _load_parameters(self, values: dict[str, int]) -> None:
         """Load legal parameters for a POST, since noise is not a legal multiplier or shift.

@@ -14,7 +14,7 @@ HERE = Path(__file__).parent
 CONFIGS = {
     "nano": PRESETS["nano"],
     "units": load_config(
-        "nano+tables=1+products=3+softmax=1+broadcast_sums=1+pooling=1+transposed_weights=1"
+        "nano+tables=1+products=3+softmax=1+zero_points=1+pooling=1+transposed_weights=1"
     ),
     "8x16": dataclasses.replace(Config(), rows=8, columns=16, broadcast_group=4, bus_bits=128),
     "reference": PRESETS["reference"],

@@ -207,36 +207,6 @@ def test_weights_from_post_need_a_wait(heeds):
     assert "must wait for" in refused(packed(without(listing, 2, "wait_post")))
 
 
-def test_positions_start_from_the_entry_that_the_exec_before_wrote_last():
-    config = dataclasses.replace(CONFIG, broadcast_sums=1)
-    ones = ("input_rows", "input_row_bytes", "kernel_rows", "kernel_cols", "blocks", "oc_blocks")
-    one = dict.fromkeys((*ones, "width", "height", "weights_fixed"), 1)
-    last = config.acc_entries // 2 - 1
-    starts = {"accumulate": 1, "broadcast_sums": 1}
-
-    def refusal(before, changes):
-        many = {**one, "width": 5, "acc_addr": last - 4, **starts, **changes}
-        listing = [Instruction(Opcode.EXEC, before), Instruction(Opcode.EXEC, many)]
-        commands = b"".join(map(pack, [*listing, Instruction(Opcode.END)]))
-        try:
-            verify_commands(commands, config, SIZES)
-        except VerifyError as error:
-            return str(error)
-        return None
-
-    assert refusal({**one, "acc_addr": last}, {}) is None
-    assert refusal({**one, "acc_addr": last - 2, "width": 3}, {}) is None
-    for before, changes in (
-        ({**one, "acc_addr": last - 1}, {}),
-        ({**one, "acc_addr": last}, {"width": 4}),
-        ({**one, "acc_addr": last + 1}, {"acc_addr": last - 3}),
-        ({**one, "acc_addr": last}, {"width": 1, "oc_blocks": 5}),
-    ):
-        assert "must start from entry" in refusal(before, changes)
-        for name in starts:
-            assert refusal(before, {**changes, name: 0}) is None
-
-
 def test_every_wait_of_a_network(digits):
     verify_program(digits)
     needed, spare = judge_every_wait(listing_of(digits), digits.region_bytes)

@@ -21,9 +21,9 @@ from matloom.tools.references import MicroReference
 from matloom.verification.random_operators import Instances
 
 NANO = PRESETS["nano"]
-SHARING = replace(NANO, broadcast_sums=1)
+SUBTRACTING = replace(NANO, zero_points=1)
 #: Knobs with which a product of two computed tensors takes hardly longer than one of constants.
-PRODUCTS = "+transposed_weights=1+broadcast_sums=1"
+PRODUCTS = "+transposed_weights=1+zero_points=1"
 DEFAULTS = CompileOptions()
 
 
@@ -59,31 +59,20 @@ def test_zero_points_are_exact(zeros):
     check(product((3, 9), (9, 6), zeros), "model", NANO, calls=1)
 
 
-@pytest.mark.parametrize("zeros", [(-128, 0), (5, 3)])
-def test_positions_share_the_sums_of_constant_rows(zeros):
-    """Of several blocks, rows and images; a zero point of the first operand takes hardly longer."""
+@pytest.mark.parametrize("zeros", [(-128, 0), (0, 127), (5, 3), (127, -128)])
+def test_exec_subtracts_zero_points(zeros):
+    """Of several blocks, rows and images, in tiles of any size; they take no cycles."""
     for left, right in (((2, 21, 19), (2, 19, 37)), ((64, 64), (64, 64))):
-        program = check(product(left, right, zeros), "model", SHARING, calls=1)
-        assert "broadcast_sums=1" in disassemble(program)
-        for seed in range(3):
-            # Tiles of any size, and of some of the steps.
-            check(
-                product(left, right, zeros),
-                "model",
-                SHARING,
-                calls=1,
-                options=CompileOptions(tiling_seed=seed),
-            )
-    both = [product((64, 64), (64, 64), (zero, 0)) for zero in (0, -128)]
-    plain, shared = (compile_network(graph, SHARING).predicted_cycles for graph in both)
-    assert shared < 1.4 * plain
-    assert compile_network(both[1], NANO).predicted_cycles > 2.5 * plain
-
-
-def test_few_positions_do_not_share_sums():
-    """A step is as short as an update allows: one more position takes as long as four."""
-    program = check(product((4, 9), (9, 6), (-128, 0)), "model", SHARING, calls=1)
-    assert "broadcast_sums=1" not in disassemble(program)
+        graph = product(left, right, zeros)
+        compile_network(graph, SUBTRACTING, check="full")
+        for seed in (None, 0, 1, 2):
+            options = CompileOptions(tiling_seed=seed)
+            program = check(graph, "model", SUBTRACTING, calls=1, options=options)
+            assert "zero_points=1" in disassemble(program)
+        plain = compile_network(product(left, right, (0, 0)), SUBTRACTING)
+        assert "zero_points=1" not in disassemble(plain)
+        assert compile_network(graph, SUBTRACTING).predicted_cycles == plain.predicted_cycles
+        assert compile_network(graph, NANO).predicted_cycles > 1.5 * plain.predicted_cycles
 
 
 def test_large_products_are_cut_into_groups_of_columns():

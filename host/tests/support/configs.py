@@ -87,7 +87,7 @@ def _draw(generator: random.Random) -> Config:
         element_stride=int(generator.random() < 0.8),
         parity=generator.randint(0, 1),
         softmax=generator.randint(0, 1),
-        broadcast_sums=int(generator.random() < 0.3),
+        zero_points=int(generator.random() < 0.5),
         pooling=generator.randint(0, 1),
         curves=generator.randint(0, 1),
         transposed_weights=int(rows == columns and generator.random() < 0.5),

@@ -234,7 +234,7 @@ def test_configurations_are_of_every_kind():
         "timestamps",
         "address_first",
         "softmax",
-        "broadcast_sums",
+        "zero_points",
         "channel_tables",
         "transposed_weights",
         "has_curves",

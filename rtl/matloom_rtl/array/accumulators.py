@@ -55,9 +55,6 @@ class Accumulators(wiring.Component):
         entry (timed like `sums`). Only with narrow modes.
     sum_floating: in
         The sums are fp32 numbers. Only with floating-point modes.
-    sum_broadcast: in
-        Add to the entry of the last update without this flag, by its place in the bank, and store
-        the sum in `sum_entry` (timed like it). Only with `Config.broadcast_sums`.
     update: AccUpdateSignature, in
     read: AccReadSignature, in
     wrong: out
@@ -71,7 +68,6 @@ class Accumulators(wiring.Component):
         self._has_narrow = config.has_narrow
         self._has_float = config.has_float
         self._has_maximum = config.maximum
-        self._has_broadcast = config.broadcast_sums
         self._parity = config.parity
         #: Memories of the banks, once elaborated: simulations inspect them and flip bits.
         self.memories: list[Memory] = []
@@ -90,7 +86,6 @@ class Accumulators(wiring.Component):
                 "read": In(AccReadSignature(config)),
                 **(narrow if config.has_narrow else {}),
                 **({"sum_floating": In(1)} if config.has_float else {}),
-                **({"sum_broadcast": In(1)} if config.broadcast_sums else {}),
                 **({"wrong": Out(2)} if config.parity else {}),
             }
         )
@@ -120,11 +115,6 @@ class Accumulators(wiring.Component):
                 ~arriving.bit_select(read_bank, 1) & ~(update.valid & (update_bank == read_bank))
             ),
         ]
-
-        if self._has_broadcast:
-            source = Signal(bits)
-            with m.If(self.sum_valid & ~self.sum_broadcast):
-                m.d.sync += source.eq(self.sum_entry)
 
         # Operands wait here while the memories are read.
         sums = Signal(32 * self._columns, reset_less=True)
@@ -173,8 +163,6 @@ class Accumulators(wiring.Component):
             if self._has_narrow:
                 words.append(self._halves(m, index, request, operands, values, mask))
                 continue
-            if self._has_broadcast:
-                m.d.comb += request.origin.eq(Mux(arriving[index], source, request.address))
             words.append(self._bank(m, f"{index}", request, operands[0], values, mask))
         if self._has_maximum:
             for each in operands:
@@ -211,7 +199,7 @@ class Accumulators(wiring.Component):
         self.memories.append(memory)
         fetch, store = memory.read_port(), memory.write_port(granularity=sum_bits)
         m.d.comb += [
-            fetch.addr.eq(request.origin if self._has_broadcast else request.address),
+            fetch.addr.eq(request.address),
             fetch.en.eq(request.sum | request.update | request.read),
         ]
         found = fetch.data
@@ -285,6 +273,5 @@ class Accumulators(wiring.Component):
                 **dict.fromkeys(("sum", "update", "read", "replace", "maximum"), 1),
                 "address": address_bits,
                 **({"floating": 1} if self._has_float else {}),
-                **({"origin": address_bits} if self._has_broadcast else {}),
             }
         )

@@ -5,7 +5,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from matloom.arch.config import Config
-from matloom_rtl.array.cells import Cells, delay, flags_layout, replicate
+from matloom_rtl.array.cells import Cells, delay, flags_layout, operand_bits, replicate
 from matloom_rtl.array.float_columns import FloatColumns
 from matloom_rtl.array.windows import LINE_BITS, Windows, slide_layout
 
@@ -50,8 +50,9 @@ class Array(wiring.Component):
     Members
     -------
     valid, vector, switch, tag: in
-        Activations, row 0 lowest. `switch` marks the first vector that uses the shadow weights,
-        and is set only together with `valid`.
+        Activations, row 0 lowest: bytes, or with `Config.zero_points` numbers of nine bits.
+        `switch` marks the first vector that uses the shadow weights, and is set only together with
+        `valid`.
     flags: in
         Mode flags of the vector (`flags_layout`). Only if several modes are built.
     slide, position: in
@@ -87,13 +88,13 @@ class Array(wiring.Component):
         super().__init__(
             {
                 "valid": In(1),
-                "vector": In(8 * config.rows),
+                "vector": In(operand_bits(config) * config.rows),
                 "switch": In(1),
                 "slide": In(slide_layout(config)),
                 "position": In(LINE_BITS),
                 "tag": In(tag),
                 "weight_writes": In(config.tile_load_cycles),
-                "weight_data": In(8 * config.weight_bytes),
+                "weight_data": In(operand_bits(config) * config.weight_bytes),
                 "o_valid": Out(1),
                 "o_tag": Out(tag),
                 "next_tag": Out(tag),
@@ -126,17 +127,18 @@ class Array(wiring.Component):
         flags = self.flags if flags_layout(config).size else None
         weight_narrow = self.weight_narrow if config.has_narrow else None
         words = flags.words if config.has_words else None
-        vector = [cells.operand(byte, flags) for byte in _bytes(self.vector)]
+        bits = operand_bits(config)
+        vector = [cells.operand(each, flags) for each in _parts(self.vector, bits)]
         writes = list(self.weight_writes)
         transposed = self.weight_transposed if config.transposed_weights else None
-        weights = [cells.weight(byte, weight_narrow) for byte in _bytes(self.weight_data)]
+        weights = [cells.weight(each, weight_narrow) for each in _parts(self.weight_data, bits)]
         slide, position = self.slide, self.position
         last_flags = self._last_flags(m)
         floats, floating = self._floats(m) if config.has_float else (None, None)
 
         for group in range(self._last_group + 1):
             activations = [
-                Signal(signed(8), name=f"activation_{group}_{row}", reset_less=True)
+                Signal(signed(bits), name=f"activation_{group}_{row}", reset_less=True)
                 for row in range(config.rows)
             ]
             # Operands change only with valid vectors, so that idle multipliers do not toggle.
@@ -269,5 +271,5 @@ class Array(wiring.Component):
         m.d.sync += [self.o_valid.eq(valid), self.o_tag.eq(tag)]
 
 
-def _bytes(value):
-    return [value.word_select(index, 8) for index in range(len(value) // 8)]
+def _parts(value, bits: int) -> list:
+    return [value.word_select(index, bits) for index in range(len(value) // bits)]

@@ -11,6 +11,7 @@ __all__ = [
     "decode_flags",
     "delay",
     "flags_layout",
+    "operand_bits",
     "replicate",
 ]
 
@@ -67,6 +68,11 @@ def _format(mode: Value, config: Config) -> Value:
     )
 
 
+def operand_bits(config: Config) -> int:
+    """Return the width of an operand of the array: a byte, or the difference of two."""
+    return 9 if config.zero_points else 8
+
+
 class Cells:
     """Arithmetic of the array, without the registers of operands and weights.
 
@@ -87,12 +93,17 @@ class Cells:
     @property
     def weight_bits(self) -> int:
         """Width of a stored weight."""
-        return 14 if self._narrow else 8
+        return 14 if self._narrow else operand_bits(self._config)
 
     @property
     def sum_bits(self) -> int:
         """Width at which a sum of `rows` products cannot overflow."""
-        return (23 if self._words else 16) + self.tree_levels
+        return (23 if self._words else self._product_bits) + self.tree_levels
+
+    @property
+    def _product_bits(self) -> int:
+        """Width at which a product of two operands cannot overflow: no difference is -256."""
+        return 17 if self._config.zero_points else 16
 
     @property
     def second_bits(self) -> int:
@@ -142,7 +153,7 @@ class Cells:
         FPGA multipliers have these registers inside, and are far from other logic: without the
         input registers, the route to the multiplier and the product would share a cycle.
         """
-        bits = 2 * _APART if self._narrow else 16
+        bits = 2 * _APART if self._narrow else self._product_bits
         products = []
         for row, (operand, weight) in enumerate(zip(operands, weights, strict=True)):
             if self._narrow:

@@ -38,7 +38,6 @@ def _tag_layout(config: Config) -> data.StructLayout:
             "entry": config.acc_addr_bits,
             "add": 1,
             "maximum": 1,
-            **({"broadcast": 1} if config.broadcast_sums else {}),
             "last": 1,
             **({"narrow": 1} if config.has_narrow else {}),
             **({"floating": 1} if config.has_float else {}),
@@ -100,9 +99,6 @@ class Execute(wiring.Component):
         The update has second sums, and those sums. Only with narrow modes.
     sum_floating: out
         The sums are fp32 numbers. Only with floating-point modes.
-    sum_broadcast: out
-        The update adds to the entry written last without this flag. Only with
-        `Config.broadcast_sums`.
     """
 
     def __init__(self, config: Config):
@@ -123,7 +119,6 @@ class Execute(wiring.Component):
                 "sums": Out(32 * config.columns),
                 **(narrow if config.has_narrow else {}),
                 **({"sum_floating": Out(1)} if config.has_float else {}),
-                **({"sum_broadcast": Out(1)} if config.broadcast_sums else {}),
             }
         )
 
@@ -317,7 +312,7 @@ class Execute(wiring.Component):
         tag = Signal.like(array.tag, reset_less=True)
         m.d.comb += [array.vector.eq(bytes_next), array.slide.eq(slide), array.tag.eq(tag)]
         with m.If(valid):
-            m.d.sync += bytes_next.eq(Cat(padded))
+            m.d.sync += bytes_next.eq(Cat(self._less_pad(each, known) for each in padded))
             m.d.sync += [
                 slide.pad.eq(known.pad),
                 *(tag[name].eq(known[name]) for name, _ in tag.shape() if name not in _MODE_TAGS),
@@ -350,6 +345,12 @@ class Execute(wiring.Component):
                 ]
         return output
 
+    def _less_pad(self, byte, known):
+        """Return a byte of a vector less its zero point, if there are zero points."""
+        if not self._config.zero_points:
+            return byte
+        return byte.as_signed() - Mux(known.zero_points, known.pad, 0).as_signed()
+
     def _finish(self, m: Module, array, output):
         """Send sums on, and report an instruction when its last sum is visible.
 
@@ -373,8 +374,6 @@ class Execute(wiring.Component):
             m.d.comb += [self.sum_narrow.eq(array.next_tag.narrow), self.seconds.eq(seconds)]
         if self._config.has_float:
             m.d.comb += self.sum_floating.eq(array.next_tag.floating)
-        if self._config.broadcast_sums:
-            m.d.comb += self.sum_broadcast.eq(array.next_tag.broadcast)
         done = array.o_valid & array.o_tag.last
         for _stage in range(self._config.acc_update_latency):
             done = delay(m, done, reset=True, name="done")

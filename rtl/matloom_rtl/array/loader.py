@@ -1,12 +1,12 @@
 """Fetches weight tiles into the shadow registers, one tile ahead of the vectors."""
 
-from amaranth.hdl import Module, Mux, ResetInserter, Signal
+from amaranth.hdl import Cat, Module, Mux, ResetInserter, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from matloom.arch.config import Config
 from matloom.arch.isa import Opcode
-from matloom_rtl.array.cells import decode_flags, delay
+from matloom_rtl.array.cells import decode_flags, delay, operand_bits
 from matloom_rtl.memory.bank_select import align_down, bank_select_of
 from matloom_rtl.memory.skid_buffer import SkidBuffer
 from matloom_rtl.ports import SPAD_READ_LATENCY, SpadReadSignature, access_bits, body_layout
@@ -48,7 +48,8 @@ class Loader(wiring.Component):
         The arriving block is padding, and the value of the padding.
     weight_writes, weight_data: out
         Rows for the array: one bit for each group of rows, and the bytes of the group whose bit
-        is set. If none is set, the bytes of a block.
+        is set. If none is set, the bytes of a block. With `Config.zero_points`, numbers of nine
+        bits: bytes less the zero point of weights, or bytes of a block.
     weight_transposed: out
         The rows are columns of the array. Only with `Config.transposed_weights`.
     weight_narrow: out
@@ -69,7 +70,7 @@ class Loader(wiring.Component):
                 "full": Out(1),
                 "read": Out(SpadReadSignature(width, config.spad_banks)),
                 "weight_writes": Out(config.tile_load_cycles),
-                "weight_data": Out(8 * width),
+                "weight_data": Out(operand_bits(config) * width),
                 **(paired if config.has_paired_windows else {}),
                 **({"weight_transposed": Out(1)} if config.transposed_weights else {}),
                 **({"weight_narrow": Out(1)} if config.has_narrow else {}),
@@ -109,7 +110,7 @@ class Loader(wiring.Component):
             m.d.sync += self.full.eq(1)
         with m.Elif(self.release):
             m.d.sync += self.full.eq(0)
-        self._deliver(m, fire, group)
+        self._deliver(m, fire, group, self._zero_point(m, begin, requests))
         flags = decode_flags(self.i.payload.mode, config)
         if config.has_narrow:
             self._follow(m, begin, requests, "narrow", flags["narrow"], self.weight_narrow)
@@ -129,6 +130,7 @@ class Loader(wiring.Component):
                 **({"narrow": 1} if config.has_narrow else {}),
                 **({"format": len(self.weight_format)} if config.has_float else {}),
                 **({"transposed": 1} if config.transposed_weights else {}),
+                **({"zero": 8} if config.zero_points else {}),
             }
         )
 
@@ -162,8 +164,19 @@ class Loader(wiring.Component):
             m.d.sync += following.eq(align_down(self.i.payload.weight_addr, config.weight_boundary))
         return begin
 
-    def _follow(self, m: Module, begin, requests, name: str, value, port):
-        """Delay a value of a command in step with its rows, like `_deliver`."""
+    def _zero_point(self, m: Module, begin, requests):
+        """Return the zero point of the rows that arrive; None if there are none."""
+        if not self._config.zero_points:
+            return None
+        command, zero = self.i.payload, Signal(8, name="arriving_zero")
+        given = Mux(command.zero_points & ~command.window, command.line, 0)
+        self._follow(m, begin, requests, "zero", given, zero, SPAD_READ_LATENCY)
+        return zero.as_signed()
+
+    def _follow(
+        self, m: Module, begin, requests, name: str, value, port, cycles=SPAD_READ_LATENCY + 1
+    ):
+        """Delay a value of a command in step with its rows, by default like `_deliver`."""
         following = Signal.like(port, name=f"following_{name}", reset_less=True)
         flag = Signal.like(port, name=name, reset_less=True)
         with m.If(self.i.ready):
@@ -174,7 +187,7 @@ class Loader(wiring.Component):
         delivered = requests.o.payload[name]
         if self._config.has_paired_windows:
             delivered = Mux(self.taken, 0, delivered)
-        for _stage in range(SPAD_READ_LATENCY + 1):
+        for _stage in range(cycles):
             delivered = delay(m, delivered)
         m.d.comb += port.eq(delivered)
 
@@ -189,7 +202,8 @@ class Loader(wiring.Component):
                 m.d.sync += last.eq(group == cycles - 2)
         return group, last
 
-    def _deliver(self, m: Module, fire, group):
+    def _deliver(self, m: Module, fire, group, zero):
+        """Deliver rows to the array, less their zero point if there is one."""
         valid, row = fire, group
         for _stage in range(SPAD_READ_LATENCY):
             valid_next = Signal()
@@ -201,6 +215,9 @@ class Loader(wiring.Component):
         found = self.read.data
         if self._config.has_paired_windows:
             found = Mux(self.blank, self.pad.replicate(len(found) // 8), found)
+        if zero is not None:
+            count = self._config.weight_bytes
+            found = Cat(found.word_select(at, 8).as_signed() - zero for at in range(count))
         m.d.sync += [
             # Driven by registers, because each enables hundreds of weights.
             self.weight_writes.eq(valid << row),

@@ -59,8 +59,8 @@ def vector_layout(config: Config) -> data.StructLayout:
     (valid with `switch`): its instruction has no further tiles. `output`: its sums are kept,
     which is the case for all dense vectors. `flags`: its mode flags, if several modes are built.
     `paired`: the vector is a block; `row_valid` applies to all of it, and its elements are `pad`.
-    `window_shape`: shape of its window, 0 for a block. `broadcast`: its sums are added to the
-    entry written last without this flag.
+    `window_shape`: shape of its window, 0 for a block. `zero_points`: `pad` is subtracted from
+    its elements.
     """
     window = {"window": 1, "first_line": 1, "position": LINE_BITS} if config.has_windows else {}
     shape = {"window_shape": 2} if config.has_wide_windows else {}
@@ -76,7 +76,7 @@ def vector_layout(config: Config) -> data.StructLayout:
             "entry": config.acc_addr_bits,
             "add": 1,
             "maximum": 1,
-            **({"broadcast": 1} if config.broadcast_sums else {}),
+            **({"zero_points": 1} if config.zero_points else {}),
             "last": 1,
             "output": 1,
             "first": 1,
@@ -107,7 +107,7 @@ def _stage_fields(config: Config) -> tuple[str, ...]:
     """Return the fields that exist in a configuration."""
     paired = ("paired",) if config.has_paired_windows else ()
     shape = ("window_shape",) if config.has_wide_windows else ()
-    knobs = tuple(name for name in ("maximum", "broadcast_sums") if getattr(config, name))
+    knobs = tuple(name for name in ("maximum", "zero_points") if getattr(config, name))
     return (*_STAGE_FIELDS, *paired, *shape, *knobs)
 
 
@@ -375,9 +375,7 @@ class Walk(wiring.Component):
         first_step, step_start, start = self._starts(m, step)
 
         s1 = Signal(vector_layout(self._config))
-        names = ["switch", "last_tile", "add", "last", "first", "start"]
-        if self._config.broadcast_sums:
-            names.append("begins")
+        names = ("switch", "last_tile", "add", "last", "first", "start")
         known = Signal(data.StructLayout(dict.fromkeys(names, 1)), reset_less=True)
         s1_valid = Signal()
         pauses = [Signal(name=f"paused{stage}") for stage in (1, 2, 3)]
@@ -398,8 +396,6 @@ class Walk(wiring.Component):
             known.first.eq(step_start),
             known.start.eq(start),
         ]
-        if self._config.broadcast_sums:
-            m.d.sync += known.begins.eq(first_step & command.accumulate)
         m.d.comb += [
             s1.pad.eq(fixed.pad_value),
             s1.entry.eq(fixed.acc_addr),
@@ -407,9 +403,8 @@ class Walk(wiring.Component):
         ]
         if self._config.maximum:
             m.d.comb += s1.maximum.eq(fixed.maximum)
-        if self._config.broadcast_sums:
-            others = fixed.window | (fixed.maximum if self._config.maximum else 0)
-            m.d.comb += s1.broadcast.eq(known.begins & fixed.broadcast_sums & ~others)
+        if self._config.zero_points:
+            m.d.comb += s1.zero_points.eq(fixed.zero_points & ~fixed.window)
         if self._config.has_windows:
             m.d.comb += s1.window.eq(fixed.window)
         paired = fixed.window & fixed.paired if self._config.has_paired_windows else 0

@@ -9,6 +9,7 @@ from amaranth.lib.wiring import In, Out
 
 from matloom.arch.config import WINDOW_TAPS, Config
 from matloom.arch.isa import FORMATS, Opcode
+from matloom_rtl.array.cells import operand_bits
 
 __all__ = ["LINE_BITS", "Windows", "slide_layout"]
 
@@ -74,7 +75,8 @@ class Windows(wiring.Component):
     position: in
         Position of the vector in its line, one cycle before the vector.
     valid, vector, slide: in
-        Activations, row 0 lowest. `shift`, `recall` and `paired` are 0 if `window` is 0.
+        Activations, row 0 lowest; those of windows are bytes. `shift`, `recall` and `paired` are 0
+        if `window` is 0.
     block: in
         Bytes of the group's columns, one position of the block after another. Only with paired
         windows.
@@ -88,12 +90,13 @@ class Windows(wiring.Component):
         self._lines = config.window_lines
         self._paired = bool(config.has_paired_windows)
         self._wide = bool(config.has_wide_windows)
+        self._bits = operand_bits(config)
         rows = config.window_rows
         super().__init__(
             {
                 "position": In(LINE_BITS),
                 "valid": In(1),
-                "vector": In(8 * config.rows),
+                "vector": In(self._bits * config.rows),
                 "slide": In(slide_layout(config)),
                 **(
                     {"block": In(8 * _POSITIONS * config.broadcast_group)}
@@ -101,7 +104,9 @@ class Windows(wiring.Component):
                     else {}
                 ),
                 "operands": Out(
-                    data.ArrayLayout(data.ArrayLayout(signed(8), rows), config.broadcast_group)
+                    data.ArrayLayout(
+                        data.ArrayLayout(signed(self._bits), rows), config.broadcast_group
+                    )
                 ),
             }
         )
@@ -110,12 +115,13 @@ class Windows(wiring.Component):
         m = Module()
         slide, rows = self.slide, self._config.window_rows
         # Padding, or the row's own byte: the same for all columns, so it is selected once.
-        bytes_ = [self.vector.word_select(row, 8) for row in range(rows)]
-        own = [Mux(self._slides(row), slide.pad, byte) for row, byte in enumerate(bytes_)]
+        bits, pad = self._bits, self._operand(slide.pad)
+        bytes_ = [self.vector.word_select(row, bits) for row in range(rows)]
+        own = [Mux(self._slides(row), pad, byte) for row, byte in enumerate(bytes_)]
         own[-1] = bytes_[-1]
         cells = [
             [
-                Signal(signed(8), name=f"operand_{column}_{row}", reset_less=True)
+                Signal(signed(bits), name=f"operand_{column}_{row}", reset_less=True)
                 for row in range(rows)
             ]
             for column in range(self._config.broadcast_group)
@@ -124,10 +130,10 @@ class Windows(wiring.Component):
         remembered = self._memory(m, cells, blocks) if self._lines > 1 else None
         for column, registers in enumerate(cells):
             m.d.comb += Cat(self.operands[column]).eq(Cat(registers))
-            newest = self.vector.word_select(self._first_column + column, 8)
+            newest = self.vector.word_select(self._first_column + column, bits)
             to_left = registers[1:]
             if self._paired:
-                newest = Mux(slide.paired, self._byte(column, 0), newest)
+                newest = Mux(slide.paired, self._operand(self._byte(column, 0)), newest)
                 to_left = self._move_block(m, registers, blocks[column], remembered[column])
             older = remembered[column] if self._lines > 1 else None
             with m.If(self.valid):
@@ -136,6 +142,10 @@ class Windows(wiring.Component):
                     following = self._next(row, right, older, newest, own[row])
                     m.d.sync += register.eq(following)
         return m
+
+    def _operand(self, byte):
+        """Return a byte of a window as an operand, which may be wider."""
+        return byte.as_signed() if self._bits > 8 else byte
 
     def _slides(self, row: int):
         """Return whether a row belongs to the window that the vector enters."""
@@ -171,7 +181,7 @@ class Windows(wiring.Component):
             following = Mux(self._any(slide.shift, moves), right, following)
         for ago, numbers in enumerate(ends):
             if numbers and ago:
-                kept = older[self._lines - 1 - ago]
+                kept = self._operand(older[self._lines - 1 - ago])
                 following = Mux(self._any(slide.recall, numbers), kept, following)
             elif numbers:
                 following = Mux(self._any(slide.window, numbers), newest, following)

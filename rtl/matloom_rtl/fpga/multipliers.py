@@ -98,13 +98,15 @@ def _factor(port: str, name: str, bits: int, sign: bool) -> str:
     return ", ".join(f".{port}{i}({f'{name}[{i}]' if i < bits else above})" for i in range(18))
 
 
-#: Products of the array cells: a signed or unsigned byte by one or two weights. And those of lanes.
+#: Products of the array cells: a signed or unsigned byte by one or two weights, or differences of
+#: bytes. And those of lanes.
 _PRODUCTS = (
     *(
         _Product(bits=(operand, weight), result=result)
         for operand in (8, 9)
         for weight, result in ((8, 16), (17, 24))
     ),
+    _Product(bits=(9, 9), result=17),
     *(
         _Product(bits=(16, multiplier), result=16 + multiplier, signs=(sign, False))
         for sign in (False, True)

@@ -18,10 +18,8 @@ CONFIGS = {
     "8x16": Config(rows=8, columns=16, bus_bits=128, acc_bytes=16 * 64),
     "narrow": dataclasses.replace(PRESETS["nano"], mac_modes=("i8xi8", "i8xi4"), acc_bytes=64 * 16),
 }
-CONFIGS["few+broadcast"] = dataclasses.replace(CONFIGS["few"], broadcast_sums=1)
 CONFIGS |= {
-    f"{name}+parity": dataclasses.replace(CONFIGS[name], parity=1)
-    for name in ("few", "narrow", "few+broadcast")
+    f"{name}+parity": dataclasses.replace(CONFIGS[name], parity=1) for name in ("few", "narrow")
 }
 
 
@@ -53,7 +51,6 @@ class Bench:
         self.columns, self.half = config.columns, config.acc_entries // 2
         self.entries = np.zeros((config.acc_entries, config.columns), np.int64)
         self.cycle, self.parity = 0, config.parity
-        self.broadcasts, self.source = config.broadcast_sums, 0
         self.updated = {}
         self.announced = None
         self.due = {}
@@ -66,16 +63,11 @@ class Bench:
         first = entry + self.apart * (entry >= self.apart)
         return first, first + self.apart
 
-    def source_of(self, entry):
-        """Return the entry that positions start from, in the half of an entry."""
-        return entry // self.half * self.half + self.source % self.half
-
     def settled(self, entry):
         return self.cycle - self.updated.get(entry, -100) >= ACC_UPDATE_LATENCY
 
     def apply(self, entry, request, mask):
-        start = self.source_of(entry) if request.get("broadcast") else entry
-        old, new = self.entries[start], np.asarray(request["values"], np.int64)
+        old, new = self.entries[entry], np.asarray(request["values"], np.int64)
         if request["add"]:
             new = larger(old, new) if request["maximum"] else old + new
         new = (new + 2**31) % 2**32 - 2**31
@@ -98,8 +90,6 @@ class Bench:
                 self.updated[place] = self.cycle + 1
             if self.narrow:
                 ctx.set(dut.sum_narrow, "seconds" in array)
-            if self.broadcasts:
-                ctx.set(dut.sum_broadcast, array.get("broadcast", 0))
         array, self.announced = self.announced, array
         if array:
             ctx.set(dut.sums, number(array["values"]))
@@ -135,8 +125,6 @@ class Bench:
             values = array["values"], array.get("seconds")
             for place, sums in zip(self.places(array), values, strict=False):
                 self.apply(place, array | {"values": sums}, -1)
-            if not array.get("broadcast"):
-                self.source = array["entry"]
         if update_goes:
             self.apply(update["entry"], update, update["mask"])
         await ctx.tick()
@@ -194,10 +182,6 @@ def test_random_requests(name, rates):
                     array["entry"] //= 2
                     array["seconds"] = draw(rng, bench.columns, entry, False)["values"]
                 places = bench.places(array)
-                if bench.broadcasts and rng.random() < 0.5:
-                    # Known only once the update before has been made.
-                    array |= {"add": True, "maximum": False, "broadcast": bench.announced is None}
-                    places = (*places, bench.source_of(entry))
                 if taken.isdisjoint(places) and all(bench.settled(place) for place in places):
                     taken.update(places)
                 else:
@@ -240,32 +224,6 @@ def test_entry_is_updated_every_fourth_cycle():
 
     simulate(bench.dut, drive, cycles=60)
     assert bench.entries[5].tolist() == [9 * 2**30 - 2 * 2**32, -63, 9, 0]
-
-
-@pytest.mark.parametrize("name", ["few+broadcast", "few+broadcast+parity"])
-def test_positions_start_from_the_entry_written_last(name):
-    """One entry a cycle, the last of them that entry itself, while POST uses the other half."""
-    bench = Bench(CONFIGS[name])
-    base, sums = np.array([7, -(2**31), 2**20, -1]), np.arange(20).reshape(5, 4)
-    add = {"add": True, "maximum": False}
-
-    async def drive(ctx):
-        await bench.step(ctx, array=add | {"add": False, "entry": 6, "values": base})
-        await bench.drain(ctx)
-        for number, entry in enumerate(range(2, 7)):
-            array = add | {"entry": entry, "values": sums[number], "broadcast": 1}
-            update = add | {"entry": bench.half + number, "mask": -1, "values": sums[0]}
-            assert (await bench.step(ctx, array=array, update=update))[0]
-        await bench.drain(ctx)
-        # A later step adds to each position's own sum.
-        await bench.step(ctx, array=add | {"entry": 3, "values": sums[4]})
-        await bench.drain(ctx)
-        await bench.check_all(ctx)
-
-    simulate(bench.dut, drive, cycles=60 + 4 * bench.half)
-    expected = base + sums
-    expected[1] += sums[4]
-    assert bench.entries[2:7].tolist() == ((expected + 2**31) % 2**32 - 2**31).tolist()
 
 
 def test_maximum_replaces_without_add():

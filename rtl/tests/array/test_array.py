@@ -6,6 +6,7 @@ from amaranth.hdl import ResetInserter, Signal
 
 from matloom.arch.config import PRESETS, Config
 from matloom_rtl.array.array import Array
+from matloom_rtl.array.cells import operand_bits
 from matloom_rtl.testing import cached_unit, simulate
 
 MEMORIES = {"spad_bytes": 16384, "spad_banks": 1, "acc_bytes": 16 * 4 * 16}
@@ -27,6 +28,10 @@ CONFIGS = {
     "8x16": Config(rows=8, columns=16, broadcast_group=8, bus_bits=128),
     "transposed": Config(
         rows=8, columns=8, broadcast_group=2, weight_rows=4, lanes=4, transposed_weights=1,
+        **MEMORIES,
+    ),
+    "zero_points": Config(
+        rows=12, columns=8, broadcast_group=2, weight_rows=4, lanes=4, zero_points=1,
         **MEMORIES,
     ),
 }  # fmt: skip
@@ -88,12 +93,13 @@ class Oracle:
 
 
 def draw(config, rng, cycles, vector_rate, write_rate):
-    """Return the events of each cycle, with many extremes of int8."""
+    """Return the events of each cycle, with many extremes of operands."""
     groups = config.tile_load_cycles
+    low, high = (-255, 255) if config.zero_points else (-128, 127)
 
     def numbers(*shape):
-        values = rng.integers(-128, 128, shape)
-        return np.where(rng.random(shape) < 0.2, rng.choice([-128, 127], shape), values)
+        values = rng.integers(low, high + 1, shape)
+        return np.where(rng.random(shape) < 0.2, rng.choice([low, high], shape), values)
 
     def write(group):
         rows = numbers(config.weight_rows, config.columns)
@@ -128,6 +134,8 @@ def add_windows(config, rng, events):
                 window["shape"] = int(rng.integers(4))
         if slides:
             event["window"] = window | {"number": number}
+            # Windows are of bytes.
+            event["vector"] = event["vector"].clip(-128, 127)
             if window["paired"]:
                 # Blocks and weights come the same way.
                 event.pop("write", None)
@@ -151,20 +159,26 @@ def present_window(ctx, dut, event, following, config):
     ctx.set(dut.slide, flags | {"pad": pad})
 
 
+def packed(values, bits):
+    """Return numbers side by side, the first one lowest."""
+    return sum(int(each) % 2**bits << bits * at for at, each in enumerate(values.reshape(-1)))
+
+
 def present(ctx, dut, event, tag):
+    bits = operand_bits(dut._config)
     vector, write, block = (event.get(name) for name in ("vector", "write", "block"))
     ctx.set(dut.valid, vector is not None)
     ctx.set(dut.switch, event.get("switch", False))
     ctx.set(dut.tag, tag)
     if vector is not None:
-        ctx.set(dut.vector, int.from_bytes(vector.astype(np.int8).tobytes(), "little"))
+        ctx.set(dut.vector, packed(vector, bits))
     ctx.set(dut.weight_writes, 0 if write is None else 1 << write[0])
     if write is not None:
-        ctx.set(dut.weight_data, int.from_bytes(write[1].astype(np.int8).tobytes(), "little"))
+        ctx.set(dut.weight_data, packed(write[1], bits))
         if hasattr(dut, "weight_transposed"):
             ctx.set(dut.weight_transposed, any(write[2:]))
     if block is not None:
-        ctx.set(dut.weight_data, int.from_bytes(block.astype(np.int8).tobytes(), "little"))
+        ctx.set(dut.weight_data, packed(block, bits))
 
 
 def play(config, events):

@@ -142,7 +142,11 @@ def expected_sums(spad, command, entries=None, config=CONFIG):
                     for number in range(len(vectors)):
                         if not c["window"] or is_output(c, number):
                             operands = operands_of(c, vectors, number, config)
-                            made = products(c["mode"], operands, weights.astype(np.int64))
+                            factors = weights.astype(np.int64)
+                            if c.get("zero_points") and not c["window"]:
+                                operands = operands - c["pad_value"]
+                                factors = factors - (c["line"] ^ 128) + 128
+                            made = products(c["mode"], operands, factors)
                             for place, product in zip(places(c, entry, config), made, strict=True):
                                 sums[place] = product + before.get(place, 0)
                             entry += 1
@@ -443,6 +447,23 @@ def test_blocks_among_modes(seed):
     spad, entries, timestamps, _causes = run(commands, config=config, refuse=0.2, seed=seed)
     check(entries, expected_all(spad, commands, config))
     assert timestamps == list(range(7))
+
+
+@pytest.mark.parametrize("shape", ["8x4", "blocks"])
+def test_zero_points_are_subtracted(shape):
+    """From padding, too, and from extremes; windows between such commands have none."""
+    config = dataclasses.replace(SHAPES[shape], zero_points=1)
+    given = [(-128, 127), (127, 128), (-3, 0), (0, 200), (5, 3)]
+    commands = [
+        PLAIN | {"pad_value": zero, "line": line, "acc_addr": 40 * number, "zero_points": 1}
+        for number, (zero, line) in enumerate(given)
+    ]
+    window = BLOCKS if config.has_paired_windows else SLIDING
+    commands.insert(1, window | {"zero_points": 1, "acc_addr": 300})
+    commands.insert(3, PLAIN | {"line": 77, "acc_addr": 450})
+    spad, entries, _timestamps, causes = run(commands, config=config, refuse=0.2)
+    check(entries, expected_all(spad, commands, config))
+    assert causes["exec_stream"] == sum(vectors_of(command) for command in commands)
 
 
 def test_one_fixed_tile():

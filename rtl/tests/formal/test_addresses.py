@@ -40,8 +40,8 @@ def exec_walk(component=Walk):
     return walk(component(NANO))
 
 
-def broadcasting_walk(component=Walk):
-    return walk(component(load_config("nano+broadcast_sums=1")))
+def zero_point_walk(component=Walk):
+    return walk(component(load_config("nano+zero_points=1")))
 
 
 def exec_outputs(component=Outputs):
@@ -64,12 +64,24 @@ def transposed_weights(component=Loader):
     return loader(component(load_config("nano+transposed_weights=1")))
 
 
+def zero_points_of_weights(component=Loader):
+    return loader(component(load_config("nano+zero_points=1")))
+
+
+def zero_points_beside_blocks(component=Loader):
+    return loader(component(load_config("reference+zero_points=1")))
+
+
 def float_weights(component=Loader):
     return loader(component(load_config("small+bf16+fp16+fp8_e5m2+weight_rows=2")))
 
 
 def wide_windows(component=Windows):
     return windows(component(load_config("small+rows=16+windows=2+broadcast_group=2"), 2))
+
+
+def windows_of_zero_points(component=Windows):
+    return windows(component(load_config("nano+zero_points=1"), 0))
 
 
 def post_parameters(component=Parameters):
@@ -113,12 +125,9 @@ MUTANTS = {
         *(Walk, ("m.d.sync += held.eq(stays_young)", "m.d.sync += held.eq(0)")),
         *(exec_walk, 12),
     ),
-    "sums start from the shared entry without accumulate": (
-        *(
-            Walk,
-            ("known.begins.eq(first_step & command.accumulate)", "known.begins.eq(first_step)"),
-        ),
-        *(broadcasting_walk, 10),
+    "zero points are subtracted in windows, too": (
+        *(Walk, ("fixed.zero_points & ~fixed.window", "fixed.zero_points")),
+        *(zero_point_walk, 10),
     ),
     "entries go on in every step": (
         *(Outputs, ("self.entry.eq(block)", "self.entry.eq(following)")),
@@ -159,8 +168,16 @@ MUTANTS = {
         *(transposed_weights, 14),
     ),
     "a format reaches the array after its weights": (
-        *(Loader, ("range(SPAD_READ_LATENCY + 1)", "range(SPAD_READ_LATENCY + 2)")),
+        *(Loader, ("cycles=SPAD_READ_LATENCY + 1", "cycles=SPAD_READ_LATENCY + 2")),
         *(float_weights, 16),
+    ),
+    "a zero point comes a cycle after its weights": (
+        *(Loader, ("zero, SPAD_READ_LATENCY)", "zero, SPAD_READ_LATENCY + 1)")),
+        *(zero_points_of_weights, 14),
+    ),
+    "a zero point is subtracted from a block of a window": (
+        *(Loader, ("Mux(self.taken, 0, delivered)", "delivered")),
+        *(zero_points_beside_blocks, 16),
     ),
     "a block of a window is taken for two weights a byte": (
         *(Loader, ("Mux(self.taken, 0, delivered)", "delivered")),
@@ -222,7 +239,16 @@ def test_loops_are_those_of_the_page(prove, claim):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("weights", [narrow_weights, transposed_weights])
+@pytest.mark.parametrize(
+    "weights",
+    [narrow_weights, transposed_weights, zero_points_of_weights, zero_points_beside_blocks],
+)
 def test_flags_of_weights_are_proven(prove, weights):
     """No configuration in the report has them."""
     assert prove(weights, depth=SPAD_READ_LATENCY + 3, cover_depth=30).verdict == PROVEN
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("claim", "depth"), [(zero_point_walk, 2), (windows_of_zero_points, 3)])
+def test_vectors_with_zero_points_are_proven(prove, claim, depth):
+    assert prove(claim, depth=depth, cover_depth=30).verdict == PROVEN

@@ -86,9 +86,9 @@ module matloom_pins (input clk, input signed [7:0] a, b, c, output reg signed [1
 endmodule
 """
 
-#: Two cells that share a weight, whose operands have `A` bits and 8, and whose weights `B`.
+#: Two cells that share a weight, whose operands have `A` and `C` bits, and whose weights `B`.
 CELLS = """
-module matloom_pins #(parameter A = {A}, B = {B}, P = {P}) (
+module matloom_pins #(parameter A = {A}, B = {B}, C = {C}, P = {P}) (
   input clk, input signed [7:0] x, input signed [B-1:0] y, input hold, words,
   output reg signed [P:0] sum
 );
@@ -96,14 +96,15 @@ module matloom_pins #(parameter A = {A}, B = {B}, P = {P}) (
   reg signed [B-1:0] weight = 0;
   wire signed [A-1:0] first = A > 8 ? {{operand[7] & ~words, operand}} : operand;
   reg signed [A-1:0] product_x_0_0 = 0;
-  reg signed [7:0] product_x_0_1;
+  wire signed [C-1:0] second = C > 8 ? {{operand[7] & words, operand}} : operand;
+  reg signed [C-1:0] product_x_0_1;
   reg signed [B-1:0] product_y_0_0, product_y_0_1 = 0;
   reg signed [P-1:0] product_0_0 = 0, product_0_1;
   always @(posedge clk) begin
     operand <= x;
     if (!hold) weight <= y;
     product_x_0_0 <= first; product_y_0_0 <= weight;
-    product_x_0_1 <= operand; product_y_0_1 <= weight;
+    product_x_0_1 <= second; product_y_0_1 <= weight;
     product_0_0 <= product_x_0_0 * product_y_0_0;
     product_0_1 <= product_x_0_1 * product_y_0_1;
     sum <= product_0_0 + product_0_1;
@@ -132,11 +133,11 @@ def blocks_with_registers(result):
 @needs_yosys
 @pytest.mark.parametrize(
     ("operand", "weight", "product"),
-    [(8, 8, 16), (8, 17, 24), (9, 8, 16)],
-    ids=["bytes", "two weights", "bytes without a sign"],
+    [(8, 8, 16), (8, 17, 24), (9, 8, 16), (9, 9, 17)],
+    ids=["bytes", "two weights", "bytes without a sign", "differences"],
 )
 def test_products_take_their_registers_into_the_blocks(tmp_path, operand, weight, product):
-    source = CELLS.format(A=operand, B=weight, P=product)
+    source = CELLS.format(A=operand, B=weight, C=9 if weight == 9 else 8, P=product)
     result = synthesise(source, "matloom_pins", "ecp5", tmp_path)
     assert blocks_with_registers(result) == result["cells"]["MULT18X18D"] == 2
     # The operand, the weight and the sum are all that is left outside.
@@ -147,11 +148,14 @@ def test_products_take_their_registers_into_the_blocks(tmp_path, operand, weight
 @needs_yosys
 @pytest.mark.parametrize(
     ("operand", "weight", "product", "block"),
-    [(8, 8, 16, "MULT9X9"), (8, 17, 24, "MULT18X18"), (9, 8, 16, "MULT9X9")],
-    ids=["bytes", "two weights", "bytes without a sign"],
+    [
+        *((8, 8, 16, "MULT9X9"), (8, 17, 24, "MULT18X18")),
+        *((9, 8, 16, "MULT9X9"), (9, 9, 17, "MULT9X9")),
+    ],
+    ids=["bytes", "two weights", "bytes without a sign", "differences"],
 )
 def test_blocks_of_a_gowin_take_the_registers_too(tmp_path, operand, weight, product, block):
-    source = CELLS.format(A=operand, B=weight, P=product)
+    source = CELLS.format(A=operand, B=weight, C=9 if weight == 9 else 8, P=product)
     cells = synthesise(source, "matloom_pins", "gowin", tmp_path)["cells"]
     assert cells[block] == 2
     registers = sum(count for kind, count in cells.items() if kind.startswith("DFF"))
@@ -190,6 +194,7 @@ endmodule
     [
         *(("registered_product_s8s8_16", (8, 8, 16), n) for n in range(4)),
         *(("registered_product_s9s8_16", (9, 8, 16), n) for n in range(4)),
+        *(("registered_product_s9s9_17", (9, 9, 17), n) for n in range(4)),
         *(("registered_product_s8s17_24", (8, 17, 24), n) for n in range(4)),
         # The highest bit of B alone, whose sign counts: more takes the solver too long.
         ("registered_product_s16u15_31", (16, 15, 31), 1),

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from matloom.arch.config import WINDOW_TAPS, Config
-from matloom.arch.instruction import Instruction
+from matloom.arch.instruction import Instruction, zero_points_of
 from matloom.arch.modes import FLOAT_MODES, MAC_MODES, NARROW_MODES
 from matloom.arch.numerics import high_nibble, larger, low_nibble
 from matloom.device.model.floating import sums_of_steps
@@ -75,8 +75,8 @@ def execute(
     positions = fields["width"] * fields["height"]
     reduction = steps * config.rows
     signed = spad.view(np.int8)
-    small = reduction <= _EXACT_IN_FLOAT32 and mode != "i16xi8"
-    dtype = np.float32 if small else np.float64
+    wide = reduction > _EXACT_IN_FLOAT32 or mode == "i16xi8" or fields["zero_points"]
+    dtype = np.float64 if wide else np.float32
     for block in range(fields["oc_blocks"]):
         if not block or fields["oc_step"]:
             operands = _inputs(fields, block, signed, config.rows)
@@ -117,11 +117,8 @@ def _add(
     sums = _product(factors, weights)
     if sums.dtype == np.float64:
         sums = sums.astype(np.int64)
-    if fields["accumulate"]:
-        start = entries[-1:] if fields["broadcast_sums"] else entries
-        accumulators[entries] = accumulators[start] + sums.astype(np.int32)
-    else:
-        accumulators[entries] = sums.astype(np.int32)
+    made = sums.astype(np.int32)
+    accumulators[entries] = accumulators[entries] + made if fields["accumulate"] else made
 
 
 def _product(left: NDArray[Any], right: NDArray[Any]) -> NDArray[Any]:
@@ -139,8 +136,8 @@ def _inputs(
     signed: NDArray[np.int8],
     rows: int,
     paired_bytes: int = 0,
-) -> NDArray[np.int8]:
-    """Return the input bytes (positions, steps x size) of an output block, padding included."""
+) -> NDArray[Any]:
+    """Return the input (positions, steps x size) of an output block, padding included."""
     geometry = tuple(
         fields[name]
         for name in (
@@ -154,12 +151,13 @@ def _inputs(
     gathered = signed[fields["input_addr"] :].take(offsets)
     if outside is not None:
         gathered[outside] = fields["pad_value"]
-    return gathered
+    zero = zero_points_of(fields)[0]
+    return gathered - np.int16(zero) if zero else gathered
 
 
 def _weights(
     fields: dict[str, int], block: int, steps: int, signed: NDArray[np.int8], config: Config
-) -> NDArray[np.int8]:
+) -> NDArray[Any]:
     """Return the weights (steps x rows, columns) of an output block."""
     fixed = fields["weights_fixed"]
     first, count = (0, 1) if fixed else (block * steps, steps)
@@ -168,7 +166,8 @@ def _weights(
     tiles = tiles.reshape(count, config.rows, config.columns)
     if fields["weights_transposed"]:
         tiles = tiles.swapaxes(1, 2)
-    matrix = tiles.reshape(-1, config.columns)
+    zero = zero_points_of(fields)[1]
+    matrix = (tiles - np.int16(zero) if zero else tiles).reshape(-1, config.columns)
     return np.tile(matrix, (steps, 1)) if fixed else matrix
 
 

@@ -27,20 +27,19 @@ def product_executes(
         yield from _select_rows(stage, tile, fields, constants)
         return
     inside = exec_fields(stage, tile, config)["first_byte"]
-    rows: list[_Fields] = []
-    tiles: list[_Fields] = []
+    input_zero, weight_zero = computed.zero_points
+    yield {
+        **fields,
+        "zero_points": int(any(computed.zero_points)),
+        "pad_value": input_zero,
+        "line": weight_zero & 255,
+    }
     for each in computed.corrections:
         address = constants + each.offset
         changes = {"weights_fixed": 1, "weight_addr": address}
         if each.replaces_input:
             changes = _one_row(address, stage.input_layout.row_bytes, inside) | {"y_step": 0}
-        (rows if each.replaces_input else tiles).append(changes)
-    if computed.shares_sums(tile.positions, tile.end_step - tile.first_step, config):
-        yield from _block_by_block(stage, tile, fields, rows)
-    else:
-        yield fields
-        yield from ({**fields, **changes, "accumulate": 1} for changes in rows)
-    yield from ({**fields, **changes, "accumulate": 1} for changes in tiles)
+        yield {**fields, **changes, "accumulate": 1}
 
 
 def _one_row(address: int, row_bytes: int, first_byte: int) -> _Fields:
@@ -71,25 +70,3 @@ def _select_rows(
             "kernel_col_step": width,
             "weight_addr": fields["weight_addr"] + each.first_tile * stage.computed.tile_bytes,
         }
-
-
-def _block_by_block(
-    stage: ArrayStage, tile: ArrayTile, fields: _Fields, rows: list[_Fields]
-) -> Iterator[_Fields]:
-    """Yield the product block by block.
-
-    The entry of the last position gets the products of constant rows, from which all positions
-    start.
-    """
-    assert stage.computed is not None
-    for block in range(tile.end_block - tile.first_block):
-        own = {
-            **fields,
-            "oc_blocks": 1,
-            "weight_addr": fields["weight_addr"] + block * stage.computed.block_bytes,
-            "acc_addr": fields["acc_addr"] + block * tile.positions,
-        }
-        last = {**own, "width": 1, "height": 1, "acc_addr": own["acc_addr"] + tile.positions - 1}
-        for at, changes in enumerate(rows):
-            yield {**last, **changes, "accumulate": int(at > 0)}
-        yield {**own, "accumulate": 1, "broadcast_sums": 1}

@@ -56,7 +56,7 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
         return [
             exec_cycles(
                 stage.loop_nest.vectors(tile.height, tile.end_x - tile.first_x),
-                walked_steps(stage, tile, self.config),
+                walked_steps(stage, tile),
                 tile.entries * accumulators,
                 self.config,
                 weights_fixed=stage.loop_nest.weights_fixed,

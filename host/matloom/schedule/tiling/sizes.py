@@ -43,8 +43,7 @@ class Sizes:
         if halo + row_bytes > limits.tile_bytes:
             self.width = min(self.width, _fitting_width(stage, limits, config, width, blocks))
         single = stage.grid.block_bytes < config.columns * stage.element_bytes
-        shared = _shared_positions(stage, config)
-        self.blocks = 1 if single else max(1, min(blocks, half // max(self.width, shared)))
+        self.blocks = 1 if single else max(1, min(blocks, half // self.width))
         most = max(1, min(half // (self.width * self.blocks), LARGEST_FIELD))
         fit = max(1, (limits.tile_bytes - halo) // row_bytes)
         if stage.loop_nest.is_long:
@@ -54,7 +53,6 @@ class Sizes:
         self.last = -(-max(config.tile_load_cycles, 8 * passes) // self.width)
         rows = -(-stage.output_layout.tiled_rows(height) // limits.tiles)
         wanted = max(rows, self.min_rows, _streamed_rows(stage, limits, config, self.width))
-        wanted = max(wanted, -(-shared // self.width))
         self.height = max(1, min(most, fit, wanted, height))
         self._half, self._least = half, _least_blocks(stage, limits, config)
         self._reshape(stage, limits, wanted, (height, fit))
@@ -176,14 +174,6 @@ def _streamed_rows(stage: ArrayStage, limits: TilingParams, config: Config, widt
     if limits.weights is not Weights.STREAMED or not stage.loads_weights:
         return 1
     return -(-2 * stage.weight_tile_bytes // (config.bus_bytes * width))
-
-
-def _shared_positions(stage: ArrayStage, config: Config) -> int:
-    """Return the positions of a tile that outlast the sums that they share; 0 if there are none."""
-    if stage.computed is None or not config.broadcast_sums:
-        return 0
-    rows = sum(each.replaces_input for each in stage.computed.corrections)
-    return tuning.SHARED_POSITIONS * rows * config.acc_update_latency
 
 
 def _has_strips(stage: ArrayStage, limits: TilingParams) -> bool:

@@ -96,10 +96,10 @@ class VectorTile(NamedTuple):
 Tile = ArrayTile | VectorTile
 
 
-def walked_steps(stage: ArrayStage, tile: ArrayTile, config: Config) -> int:
+def walked_steps(stage: ArrayStage, tile: ArrayTile) -> int:
     """Return the steps of all EXECs of a tile that walk through its positions."""
     steps, computed = tile.end_step - tile.first_step, stage.computed
-    passes = 1 if computed is None else computed.passes(tile.positions, steps, config)
+    passes = 1 if computed is None else computed.passes
     return (tile.end_block - tile.first_block) * steps * passes
 
 

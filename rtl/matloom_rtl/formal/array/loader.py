@@ -35,6 +35,8 @@ class _Rows:
         Number formats of both commands, if there are several formats.
     transposed:
         Whether their tiles are transposed, if they can be.
+    zeros:
+        Zero points of their weights, if they can have one.
     """
 
     def __init__(self, m: Module, unit: Loader):
@@ -74,6 +76,10 @@ class _Rows:
         if config.transposed_weights:
             exchanged = unit.i.payload.weights_transposed
             self.transposed = _follow(m, unit, begins, "transposed", exchanged)
+        if config.zero_points:
+            given = unit.i.payload
+            zero = Mux(given.zero_points & ~given.window, given.line, 0)
+            self.zeros = _follow(m, unit, begins, "zero", zero)
 
 
 def _follow(m: Module, unit: Loader, begins, name: str, value) -> tuple[Signal, Signal]:
@@ -146,9 +152,34 @@ def _delivers(m: Module, unit: Loader, rows: _Rows) -> None:
     if config.has_paired_windows:
         found = Mux(unit.blank, unit.pad.replicate(config.weight_bytes), found)
     data = Signal.like(unit.weight_data, name="data_before", reset_less=True)
-    m.d.sync += data.eq(found)
     groups = Cat(there & (row == number) for number in range(config.tile_load_cycles))
-    m.d.comb += [Assert(unit.weight_writes == groups), Assert(unit.weight_data == data)]
+    m.d.comb += Assert(unit.weight_writes == groups)
+    if config.zero_points:
+        _less_zero_points(m, unit, rows, found)
+        return
+    m.d.sync += data.eq(found)
+    m.d.comb += Assert(unit.weight_data == data)
+
+
+def _less_zero_points(m: Module, unit: Loader, rows: _Rows, found) -> None:
+    """Claim that rows are less the zero point of their command's weights, and blocks unchanged."""
+    config = unit._config
+    block = unit.taken if config.has_paired_windows else Const(0)
+    there, zero = rows.reads, rows.zeros[0]
+    for cycle in range(SPAD_READ_LATENCY):
+        row, other = Signal(name=f"row_of_zero_{cycle}"), Signal(name=f"block_{cycle}")
+        number = Signal.like(zero, name=f"zero_{cycle}")
+        m.d.sync += [row.eq(there), other.eq(block), number.eq(zero)]
+        there, block, zero = row, other, number
+    arrived, of_block = Signal(name="row_arrived"), Signal(name="block_arrived")
+    numbers = Signal.like(unit.weight_data, name="numbers", reset_less=True)
+    less = Mux(block, 0, zero).as_signed()
+    parts = (found.word_select(at, 8).as_signed() - less for at in range(config.weight_bytes))
+    m.d.sync += [arrived.eq(there), of_block.eq(block), numbers.eq(Cat(parts))]
+    m.d.comb += [
+        implies(arrived | of_block, unit.weight_data == numbers),
+        Cover(rows.end & arrived & unit.weight_data[8]),
+    ]
 
 
 def _format_claim(m: Module, unit: Loader, rows: _Rows) -> None:
@@ -201,6 +232,8 @@ def _flag_lemmas(m: Module, whitebox: Whitebox, rows: _Rows) -> None:
     }
     if unit._config.transposed_weights:
         flags["transposed"] = unit.weight_transposed, *rows.transposed
+    if unit._config.zero_points:
+        flags["zero"] = rows.zeros[0], *rows.zeros
     for name, (flag, now, then) in flags.items():
         after = first + len(flag)
         m.d.comb += [

@@ -72,10 +72,8 @@ def same_flags(m: Module, found, vector, there, config) -> None:
     for name in ("maximum", "window"):
         if name in found.shape().members:
             m.d.comb += implies(there, found[name] == fields[name])
-    if config.broadcast_sums:
-        alone = ~(fields.window | (fields.maximum if config.maximum else 0))
-        starts = vector.begins & fields.broadcast_sums & alone
-        m.d.comb += implies(there, found.broadcast == starts)
+    if config.zero_points:
+        m.d.comb += implies(there, found.zero_points == (fields.zero_points & ~fields.window))
     if config.has_paired_windows:
         m.d.comb += implies(there, found.paired == _is_paired(vector, config))
     if config.has_wide_windows:
@@ -128,8 +126,7 @@ def _stages(m: Module, whitebox: Whitebox, nest: WalkNest) -> None:
     config, (first, second, third) = nest.config, nest.vector[1:4]
     fields, there = second.fields, nest.there
     known = whitebox.register(name="known")
-    marks = ["switch", "last_tile", "add", "last", "first", "start"]
-    marks += ["begins"] if config.broadcast_sums else []
+    marks = ("switch", "last_tile", "add", "last", "first", "start")
     s2, s3 = (
         data.View(vector_layout(config), whitebox.register(name=name)) for name in ("s2", "s3")
     )

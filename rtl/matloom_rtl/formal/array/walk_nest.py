@@ -108,7 +108,6 @@ class WalkNest:
             "resume": first & ~first_step,
             "switch": first & (start | ~self.fields.weights_fixed),
             "last_tile": self.fields.weights_fixed | tile_last,
-            "begins": first_step & self.fields.accumulate,
             "add": ~first_step | self.fields.accumulate,
             "last": self.nest.end,
             "tap": ~self.zero("kernel_rows"),

@@ -78,6 +78,7 @@ class _Step:
             self._at.eq(Mux(slide.shift, self._next, 0)),
             self.here.eq(self.slides & (self._at == self._chosen.number)),
             Assume(slide.window | ~Cat(slide.shift, slide.recall, paired, shapes).any()),
+            *(Assume(~slide.window | _is_byte(operand)) for operand in _operands(unit)),
         ]
         if unit._wide:
             count = range(len(shapes))
@@ -125,13 +126,25 @@ class _Step:
             m.d.sync += self.seen.eq(1)
             for column, seen in enumerate(self.bytes):
                 m.d.sync += [
-                    seen[0].eq(unit.vector.word_select(unit._first_column + column, 8)),
+                    seen[0].eq(unit.vector.word_select(unit._first_column + column, unit._bits)),
                     *(seen[ago + 1].eq(Mux(again, seen[ago], slide.pad)) for ago in range(2)),
                 ]
         # Lemma: a step has visited the positions that its first line has reached, and all after
         # that line.
         visited = (place < self._line) & (self.recalls | (place < self._next))
         m.d.comb += implies(self.under_way, self.seen == visited)
+
+
+def _operands(unit: Windows) -> list:
+    """Return the operands of a vector that are wider than a byte."""
+    bits = unit._bits
+    every = (unit.vector.word_select(row, bits) for row in range(len(unit.vector) // bits))
+    return [operand for operand in every if bits > 8]
+
+
+def _is_byte(operand):
+    """Return whether a number is that of its low byte."""
+    return operand.as_signed() == operand[:8].as_signed()
 
 
 def windows(unit: Windows) -> Claim:
@@ -156,11 +169,12 @@ def windows(unit: Windows) -> Claim:
     ]
     for column, operands in enumerate(unit.operands):
         rows = [operands[row] for row in range(config.window_rows)]
-        before = Signal(8 * len(rows), name=f"operands_{column}")
+        before = Signal(unit._bits * len(rows), name=f"operands_{column}")
         m.d.sync += before.eq(Cat(rows))
         for row, value in enumerate(rows):
-            own = vector.word_select(row, 8).as_signed()
-            right = Mux(moved, before.word_select(row + 1, 8), pad).as_signed()
+            own = vector.word_select(row, unit._bits).as_signed()
+            beside = before.word_select(min(row + 1, len(rows) - 1), unit._bits)
+            right = Mux(moved, beside.as_signed(), pad.as_signed())
             m.d.comb += implies(dense, value == own)
             for shape, lines in enumerate(config.window_shapes):
                 slides = slid & (step.shape == shape)
