@@ -64,16 +64,16 @@ class ArrayStage:
         uint8 (blocks, columns, 256); None for no table.
     accumulator_post:
         Fields of a POST that writes the accumulators of a tile before its results are made, or
-        None; only for dense outputs of one limb. With the destination `ACC_ADD` it adds the second
+        None; only for outputs of one limb. With the destination `ACC_ADD` it adds the second
         input, in the layout of the output, to the sums. With `ACC_SET` it sets the accumulators to
         the second input, or to the only one, and EXEC keeps the larger of them and its sums; a
         parameter block then has those of results, followed by those of this POST.
     adds_results:
         Whether POST adds the second input, in the layout of the output, to results, and `table`
-        makes their sums; only for dense outputs.
+        makes their sums.
     addend_bytes, missing:
-        If that input has fewer blocks of channels, bytes of its positions, and what POST adds in
-        the other blocks; 0 and none if it has as many.
+        If that input has another layout, bytes of its dense positions; 0 otherwise. If it has fewer
+        blocks of channels, what POST adds in the other blocks.
     continues, unfinished:
         Whether it adds to sums that an earlier stage left in the accumulators, and whether it
         leaves its own there for a later one, without results. Such stages share their output.

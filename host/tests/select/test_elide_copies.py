@@ -5,7 +5,7 @@ import pytest
 
 from matloom.arch.config import PRESETS
 from matloom.compiler import CompileOptions, compile_network
-from matloom.ir.attributes import Activation, Axis, Conv2D, Pool2D, Resize
+from matloom.ir.attributes import Activation, Arithmetic, Axis, Conv2D, Pool2D, Resize
 from matloom.ir.builder import GraphBuilder
 from matloom.ir.graph import Op, Quantisation
 from matloom.ir.shapes import same_padding
@@ -50,6 +50,21 @@ def check(graph, config="small", seeds=(None, 1)):
             np.testing.assert_array_equal(results[graph.tensors[number].name], expected[number])
     (layer,) = (layer for layer in program.layers if layer.operator == "CONCATENATION")
     return layer
+
+
+@pytest.mark.fast_cases(6)
+@pytest.mark.parametrize("shape", [(1, 5, 7, 12), (1, 16, 7, 40), (2, 1, 7, 16)])
+@pytest.mark.parametrize("axis", [1, 2, 3])
+@pytest.mark.parametrize("op", [Op.ADD, Op.MAXIMUM])
+@pytest.mark.parametrize("config", ["reference", "small", "nano"])
+def test_sums_and_maxima_write_side_by_side(config, op, axis, shape):
+    """POST reads the second input where the first was made, and writes somewhere else."""
+    network = Network(axis, shape)
+    first = network.convolution(0, shape[3], 1)
+    operands = [network.convolution(first, shape[3]), first]
+    made = network.add(op, operands, Arithmetic() if op is Op.ADD else None)
+    parts = [network.convolution(0, shape[3], 1), made]
+    check(network.graph(network.add(Op.CONCATENATION, parts, Axis(axis=axis))), config)
 
 
 @pytest.mark.fast_cases(2)

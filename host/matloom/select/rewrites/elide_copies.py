@@ -91,7 +91,16 @@ def _with_destination(producer: Stage, copy: Stage) -> ArrayStage | None:
     if not isinstance(producer, ArrayStage) or not isinstance(copy.output_layout, Placed):
         return None
     layout = copy.output_layout.for_producer(producer.output_layout)
-    return None if layout is None else replace(producer, output=copy.output, output_layout=layout)
+    if layout is None:
+        return None
+    # The tensor that POST adds stays dense.
+    added = producer.grid.position_bytes if producer.addend is not None else 0
+    return replace(
+        producer,
+        output=copy.output,
+        output_layout=layout,
+        addend_bytes=producer.addend_bytes or added,
+    )
 
 
 def _mark_last_writers(groups: list[list[Stage]]) -> list[list[Stage]]:
