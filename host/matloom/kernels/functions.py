@@ -1,50 +1,38 @@
 """Functions of one number: in floating point, and as tables of bytes."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from matloom.ir.attributes import Function
 from matloom.ir.graph import Array, Graph, Node
 from matloom.ir.scales import round_half_away
+from matloom.kernels.expressions import evaluate
 
-_Numbers = npt.NDArray[np.float64]
-
-_erf = np.vectorize(math.erf, otypes=[np.float64])
-
-
-def _gelu(x: _Numbers) -> _Numbers:
-    """Return the Gaussian error linear unit (D. Hendrycks and K. Gimpel, 2016)."""
-    return np.asarray(x * (1 + _erf(x / math.sqrt(2))) / 2)
-
-
-def _gelu_tanh(x: _Numbers) -> _Numbers:
-    """Return the approximation of the GELU by a hyperbolic tangent, from the same paper."""
-    return np.asarray(x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))) / 2)
-
-
-def _elu(x: _Numbers) -> _Numbers:
-    return np.where(x < 0, np.expm1(np.minimum(x, 0)), x)
-
-
-#: By name: that of TensorFlow Lite's operator. GELU has two forms.
-FUNCTIONS: Mapping[str, Callable[[_Numbers], _Numbers]] = {
-    "ABS": np.abs,
-    "ELU": _elu,
-    "EXP": np.exp,
-    "GELU": _gelu,
-    "GELU_TANH": _gelu_tanh,
-    "LOG": np.log,
-    "RSQRT": lambda x: 1 / np.sqrt(x),
+#: Expressions by the name of TensorFlow Lite's operator. GELU (D. Hendrycks and K. Gimpel, 2016)
+#: has two forms: exact, and with a hyperbolic tangent, from the same paper.
+FUNCTIONS: Mapping[str, str] = {
+    "ABS": "Abs(x)",
+    "ELU": "Elu(x, 1.0)",
+    "EXP": "Exp(x)",
+    "GELU": f"Mul(Mul(x, 0.5), Add(Erf(Mul(x, {math.sqrt(0.5)!r})), 1.0))",
+    "GELU_TANH": (
+        "Mul(Mul(x, 0.5), Add(Tanh(Mul(Add(x, Mul(Pow(x, 3.0), 0.044715)), "
+        f"{math.sqrt(2 / math.pi)!r})), 1.0))"
+    ),
+    "LOG": "Log(x)",
+    "RSQRT": "Reciprocal(Sqrt(x))",
 }
 
 
 def apply_function(name: str, x: Array) -> Array:
-    """Return a function of numbers as float32; infinite or NaN where it has no value."""
+    """Return a function of numbers as float32; infinite or NaN where it has no value.
+
+    `name` is in `FUNCTIONS`, or an expression.
+    """
     with np.errstate(all="ignore"):
-        return FUNCTIONS[name](x.astype(np.float64)).astype(np.float32)
+        return evaluate(FUNCTIONS.get(name, name), x.astype(np.float64)).astype(np.float32)
 
 
 def closest_function(

@@ -38,8 +38,10 @@ class Histogram:
 def histogram_of(values: npt.NDArray[np.float32]) -> Histogram:
     """Return the histogram of finite values of any shape; there must be one at least."""
     low, high = float(values.min()), float(values.max())
-    # Shorter intervals would be below the resolution of float64.
+    numbers = values[values != 0].astype(np.float64)
+    # Shorter intervals would be below the resolution of float64, which has enough of it for 2,048
+    # intervals between two neighbours among numbers of float32.
     if high - low <= BINS * np.finfo(np.float32).tiny:
         return Histogram(low=low, high=high, counts=np.array([values.size], np.float64))
-    counts, _edges = np.histogram(values[values != 0], BINS, (low, high))
+    counts, _edges = np.histogram(numbers, BINS, (low, high))
     return Histogram(low=low, high=high, counts=np.asarray(counts, np.float64))

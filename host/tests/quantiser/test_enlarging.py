@@ -42,10 +42,10 @@ def unshuffled():
     return file.content((1, 3, 6, 4), last(file, made, 16))
 
 
-def enlarged(*factors, **options):
+def enlarged(*factors, mode="linear", **options):
     file = FloatFile()
     scales = file.constant(np.array([1, 1, *factors], np.float32))
-    made = file.add("Resize", first(file), "", scales, mode="linear", **options)
+    made = file.add("Resize", first(file), "", scales, mode=mode, **options)
     return file.content((1, 3, 7, 5), last(file, made, 8))
 
 
@@ -86,6 +86,9 @@ NETWORKS = {
     "many reflections": padded("reflect", [0, 0, 6, 4, 0, 0, 6, 4]),
     "three and four times": enlarged(3, 4, coordinate_transformation_mode="pytorch_half_pixel"),
     "one axis": enlarged(1, 2),
+    "corners": enlarged(3, 2, coordinate_transformation_mode="align_corners"),
+    "one and a half": enlarged(1.5, 1.4),
+    "cubic": enlarged(2, 2, mode="cubic"),
     "maxima of positions": largest([2, 3], 0),
     "maxima of channels": largest([1], 1),
     "maxima of channels and columns": largest([1, 3], 0),
@@ -130,8 +133,8 @@ def test_files_of_both_formats_are_close_to_the_float_network(name):
     ("content", "message"),
     [
         (
-            enlarged(2, 2, coordinate_transformation_mode="align_corners"),
-            "Resize, which makes 'value_2', interpolates on the grid align_corners, not half_pixel",
+            enlarged(2, 2, coordinate_transformation_mode="tf_crop_and_resize"),
+            "Resize, which makes 'value_2', resizes a part of its input",
         ),
         (padded("reflect", [0, 0, 7, 0, 0, 0, 0, 0]), "Pad, .*, pads 7 elements by 7 and 0"),
         (transposed(3, dilations=[2, 2]), "'value_2', has gaps in its window"),

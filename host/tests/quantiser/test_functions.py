@@ -63,6 +63,58 @@ def unary(op, **options):
     return lambda file, x: file.add(op, x, **options)
 
 
+def root(file, x):
+    return file.add("Add", file.add("Sqrt", file.add("Abs", x)), number(file, 1))
+
+
+def cubed(file, x):
+    return file.add("Pow", x, number(file, 3))
+
+
+def normal_distribution(file, x):
+    """Return exp(-x^2 / 2), step by step."""
+    squared = file.add("Pow", x, number(file, 2))
+    return file.add("Exp", file.add("Div", file.add("Neg", squared), number(file, 2)))
+
+
+def product_of_two(file, x):
+    """Return SiLU, which LOGISTIC and MUL compute."""
+    return file.add("Mul", x, file.add("Sigmoid", x))
+
+
+def of_limited(file, x):
+    """Return a function of the output of RELU, whose scale no negative number needs."""
+    return file.add("Exp", file.add("Neg", file.add("Relu", x)))
+
+
+def quotient(file, x):
+    """Return x over a computed number that is not a function of x alone."""
+    total = file.add("ReduceSum", file.add("Abs", x), file.constant(np.array([-1], np.int64)))
+    return file.add("Div", x, file.add("Add", total, number(file, 0.1)))
+
+
+def unit_rows(file, x):
+    """Return rows of length one, as `torch.nn.functional.normalize` has them."""
+    norm = file.add("Clip", file.add("ReduceL2", x, axes=[-1]), number(file, 1e-12))
+    shape = file.constant(np.array([1, 7, 12], np.int64))
+    return file.add("Div", x, file.add("Expand", norm, shape))
+
+
+def largest_of_expanded(file, x):
+    """Return what an operator that does not broadcast reads of a value that one has expanded."""
+    mean = file.add("ReduceMean", x, axes=[-1])
+    whole = file.add("Expand", mean, file.constant(np.array([1, 7, 12], np.int64)))
+    return file.add("Concat", file.add("Slice", x, *parts(file)), whole, axis=1)
+
+
+def parts(file):
+    return [file.constant(np.array([each], np.int64)) for each in (0, 3, 1)]
+
+
+def reduction(op, **options):
+    return lambda file, x: file.add("Mul", x, file.add(op, x, axes=[-1], **options))
+
+
 #: What makes each function, and the operators that it becomes.
 CASES = {
     "GELU by Erf": (gelu_of_erf, [Op.FUNCTION]),
@@ -71,7 +123,34 @@ CASES = {
     "exponentials": (unary("Exp"), [Op.FUNCTION]),
     "ELU": (unary("Elu"), [Op.FUNCTION]),
     "negative": (unary("Neg"), [Op.MUL]),
-    "RMS": (rms, [Op.MUL, Op.MEAN, Op.ADD, Op.FUNCTION, Op.MUL]),
+    "RMS": (rms, [Op.MUL, Op.MEAN, Op.FUNCTION, Op.MUL]),
+    "square root": (root, [Op.FUNCTION]),
+    "cube": (cubed, [Op.FUNCTION]),
+    "normal distribution": (normal_distribution, [Op.FUNCTION]),
+    "SiLU": (product_of_two, [Op.LOGISTIC, Op.MUL]),
+    "function of limited numbers": (of_limited, [Op.RELU, Op.FUNCTION]),
+    "quotient": (quotient, [Op.FUNCTION, Op.SUM, Op.FUNCTION, Op.MUL]),
+    "ELU of another slope": (unary("Elu", alpha=0.5), [Op.FUNCTION]),
+    "Celu": (unary("Celu", alpha=0.7), [Op.FUNCTION]),
+    "Cos": (unary("Cos"), [Op.FUNCTION]),
+    "Erf": (unary("Erf"), [Op.FUNCTION]),
+    "HardSigmoid": (unary("HardSigmoid", alpha=0.3), [Op.FUNCTION]),
+    "Mish": (unary("Mish"), [Op.FUNCTION]),
+    "Mean of two": (lambda file, x: file.add("Mean", x, file.add("Tanh", x)), None),
+    "unit rows": (unit_rows, [Op.MUL, Op.SUM, Op.FUNCTION, Op.MUL]),
+    "LpNormalization": (unary("LpNormalization"), [Op.MUL, Op.SUM, Op.FUNCTION, Op.MUL]),
+    "LpNormalization, p = 1": (unary("LpNormalization", p=1), [Op.FUNCTION, Op.SUM, Op.MAXIMUM]),
+    "expanded": (largest_of_expanded, None),
+    **{
+        op: (reduction(op), None)
+        for op in ("ReduceL1", "ReduceL2", "ReduceLogSumExp", "ReduceMin", "ReduceSumSquare")
+    },
+    "Selu": (unary("Selu"), [Op.FUNCTION]),
+    "Shrink": (unary("Shrink", lambd=0.1, bias=0.05), [Op.FUNCTION]),
+    "Sin": (unary("Sin"), [Op.FUNCTION]),
+    "Softplus": (unary("Softplus"), [Op.FUNCTION]),
+    "Softsign": (unary("Softsign"), [Op.FUNCTION]),
+    "ThresholdedRelu": (unary("ThresholdedRelu", alpha=0.2), [Op.FUNCTION]),
     "layer": (layer, [Op.MEAN, Op.SUB, Op.MUL, Op.MEAN, Op.ADD, Op.FUNCTION, Op.MUL]),
     "channels": (channels, None),
     "instance": (instance, None),
@@ -84,7 +163,7 @@ def network(name):
     made, _operators = CASES[name]
     first = file.add("Add", file.add("MatMul", "image", file.weights(12, 12)), file.bias(12))
     second = file.add("MatMul", made(file, first), file.weights(12, 12))
-    return file.content((1, 7, 12), second)
+    return file.content((1, 7, 12), second, opset=18 if name == "Mish" else 17)
 
 
 def samples(count):
@@ -179,21 +258,15 @@ def test_functions_of_float_tflite_files(name):
     assert sqnr(wanted, np.array(found)) > 24
 
 
-def root_alone(file, x):
-    return file.add("Add", file.add("Sqrt", file.add("Abs", x)), number(file, 1))
-
-
-def cubed(file, x):
-    return file.add("Pow", x, number(file, 3))
+def powers(file, x):
+    return file.add("Pow", x, file.constant(np.arange(12, dtype=np.float32)))
 
 
 @pytest.mark.parametrize(
     ("made", "message"),
     [
-        (root_alone, "Add, which makes '.*', reads a square root, which only a divisor may be"),
-        (cubed, "Pow, which makes '.*', is another power than a square or a square root"),
-        (unary("Elu", alpha=0.5), "Elu, which makes '.*', has an alpha of 0.5, not 1"),
-        (unary("Erf"), "Erf, which makes '.*', has no integer form"),
+        (powers, "Pow, which makes '.*', has exponents that differ"),
+        (unary("Hardmax"), "Hardmax, which makes '.*', has no integer form"),
     ],
 )
 def test_others_get_a_sentence(made, message):

@@ -31,6 +31,14 @@ def draw(name):
     return values.astype(np.float32)
 
 
+@pytest.mark.parametrize("low", [1e-30, 1.0, 3e30])
+def test_neighbours_among_floats_have_a_histogram(low):
+    values = np.array([low, np.nextafter(np.float32(low), np.float32(np.inf))], np.float32)
+    histogram = histogram_of(values)
+    assert (histogram.low, histogram.high) == (values[0], values[1])
+    assert histogram.counts.sum() == 2
+
+
 @pytest.mark.parametrize("name", ["laplace", "relu", "shifted", "outlier"])
 def test_mse_has_the_least_error(name):
     values = draw(name)

@@ -42,7 +42,9 @@ class FloatFile:
         """Add a bias."""
         return self.constant(self.random.normal(0, 0.1, channels).astype(np.float32))
 
-    def content(self, shape: tuple[int, ...], output: str, kind: int = 1) -> bytes:
+    def content(
+        self, shape: tuple[int, ...], output: str, kind: int = 1, *, opset: int = 17
+    ) -> bytes:
         """Return the file; its input is `image`."""
         import onnx
 
@@ -53,7 +55,7 @@ class FloatFile:
             [onnx.helper.make_tensor_value_info(output, 1, None)],
             initializer=self.constants,
         )
-        imports = [onnx.helper.make_opsetid("", 17)]
+        imports = [onnx.helper.make_opsetid("", opset)]
         model = onnx.helper.make_model(graph, opset_imports=imports, ir_version=8)
         content: bytes = model.SerializeToString()
         return content

@@ -166,6 +166,23 @@ class MoveOptions:
             raise Unsupported("interpolates with antialias")
         return self._whole_factors()
 
+    def resized_axes(self) -> dict[int, float | int]:
+        """Return the axes that Resize enlarges or shrinks, and their sizes or, as floats, scales.
+
+        A file states either.
+        """
+        rank = len(self._shape)
+        if self._grid == b"tf_crop_and_resize" or self._node.op == "Upsample":
+            raise Unsupported("resizes a part of its input, or by an old operator set")
+        if self._node.options.get("keep_aspect_ratio_policy", b"stretch") != b"stretch":
+            raise Unsupported("keeps the ratio of its axes")
+        axes = [axis % rank for axis in self._node.options.get("axes", range(rank))]
+        scales = self._parameter("scales", 2)
+        if isinstance(scales, list) and scales:
+            return {at: float(each) for at, each in zip(axes, scales, strict=True) if each != 1}
+        sizes = integers(self._parameter("sizes", 3), "sizes")
+        return {at: each for at, each in zip(axes, sizes, strict=True) if each != self._shape[at]}
+
     @property
     def _has_grid(self) -> bool:
         return self._node.opset >= _GRIDS

@@ -17,6 +17,7 @@ from matloom.frontend.opaque import (
     whole_network_node,
 )
 from matloom.frontend.tflite.additions import Additions, FileItem
+from matloom.frontend.tflite.byte_tables import join_tables
 from matloom.frontend.tflite.compiled import code_name
 from matloom.frontend.tflite.control import is_layered_loop
 from matloom.frontend.tflite.custom import custom_nodes
@@ -63,8 +64,7 @@ class SubgraphReader:
 
     def graph(self, name: str) -> Graph:
         """Return the graph, without subgraphs that only the reference interpreter runs."""
-        ends = [numbers(self.subgraph, field).tolist() for field in ("Inputs", "Outputs")]
-        inputs, outputs = ends
+        inputs, outputs = (numbers(self.subgraph, at).tolist() for at in ("Inputs", "Outputs"))
         if not outputs:
             raise ModelError("a model must have outputs")
         names, operators = self._operators()
@@ -164,14 +164,14 @@ class SubgraphReader:
     def _operators(self) -> tuple[list[str], list[Any]]:
         """Return the names of all operators, then the operators in execution order."""
         operators = list(records(self.subgraph, "Operators"))
-        return [self._name(at, operator) for at, operator in enumerate(operators)], operators
+        return [self._name(*each) for each in enumerate(operators)], operators
 
     def _items(self, names: list[str], operators: list[Any]) -> list[Node | OpaqueOperator]:
         items: list[Node | OpaqueOperator] = []
-        for index, (name, operator) in enumerate(zip(names, operators, strict=True)):
-            own = custom_nodes(self.model, (index, name, operator), self._used_tensor, self._add)
-            items += self._item(index, name, operator) if own is None else own
-        return items
+        for place in zip(range(len(names)), names, operators, strict=True):
+            own = custom_nodes(self.model, place, self._used_tensor, self._add)
+            items += self._item(*place) if own is None else own
+        return join_tables(items, operators, self._additions, numbers(self.subgraph, "Outputs"))
 
     def _add(self, tensor: Tensor) -> int:
         """Add a tensor that the file does not have."""

@@ -8,6 +8,7 @@ import flatbuffers
 import numpy as np
 import tflite
 
+from matloom.frontend.tflite.byte_tables import table_of, table_tensors
 from matloom.frontend.tflite.write_options import OPTIONS, operands_of, parameter_quantisation
 from matloom.ir.attributes import Function
 from matloom.ir.graph import Array, Graph, Node, Op, Quantisation, Tensor
@@ -39,9 +40,13 @@ def write_tflite(graph: Graph) -> bytes:
         weighted = OPERATORS[node.op].weight_axis is not None and len(node.inputs) > BIAS
         if weighted and graph.tensors[node.inputs[BIAS]].dtype != "float32":
             tensors[node.inputs[BIAS]] = _scaled_bias(graph, node)
-    operators = [
-        _operator(file, graph, node, _operands(graph, node, tensors)) for node in graph.nodes
-    ]
+    operators = []
+    for node in graph.nodes:
+        table = table_of(graph, node)
+        if table is not None:
+            operators += _table_operators(file, node, table_tensors(graph, node, table), tensors)
+        else:
+            operators.append(_operator(file, graph, node, _operands(graph, node, tensors)))
     handles: dict[str, int] = {}
     for variable in graph.variables:
         handles[variable.name] = len(tensors)
@@ -252,6 +257,23 @@ def _code(builder: Any, name: str) -> int:
         DeprecatedBuiltinCode=min(number, 127),
         Version=1,
     )
+
+
+def _table_operators(
+    file: _File, node: Node, added: Sequence[Tensor], tensors: list[Tensor]
+) -> list[int]:
+    """Return the operators of a table of all bytes; their tensors are added to `tensors`."""
+    byte, offset, index, table = range(len(tensors), len(tensors) + len(added))
+    tensors += added
+    types = {"InDataType": tflite.TensorType.INT8, "OutDataType": tflite.TensorType.INT32}
+    return [
+        file.operator(name, inputs, (output,), (kind, _table(file.builder, kind, **fields)))
+        for name, inputs, output, kind, fields in (
+            ("CAST", node.inputs, byte, "CastOptions", types),
+            ("ADD", (byte, offset), index, "AddOptions", {}),
+            ("GATHER", (table, index), node.output, "GatherOptions", {}),
+        )
+    ]
 
 
 def _operator(file: _File, graph: Graph, node: Node, inputs: list[int]) -> int:

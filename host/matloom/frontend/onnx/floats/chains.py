@@ -1,101 +1,158 @@
-"""Recognises functions of one tensor that a file computes step by step, such as GELU by Erf."""
+"""Finds functions of one value that a file computes in one step or in several, such as GELU."""
 
-import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
 from matloom.frontend.onnx.file_node import FileNode
 from matloom.ir.graph import Array
-from matloom.kernels.functions import closest_function
+from matloom.kernels.expressions import STEPS, evaluate, write_step
+from matloom.kernels.functions import FUNCTIONS, closest_function
 
-_Numbers = npt.NDArray[np.float64]
-
-_STEPS: Mapping[str, Callable[..., _Numbers]] = {
-    "Add": np.add,
-    "Div": np.divide,
-    "Erf": np.vectorize(math.erf, otypes=[np.float64]),
-    "Mul": np.multiply,
-    "Pow": np.power,
-    "Reciprocal": np.reciprocal,
-    "Sqrt": np.sqrt,
-    "Sub": np.subtract,
-    "Tanh": np.tanh,
-}
-#: Numbers at which two functions are compared.
-_POINTS = np.linspace(-5.9, 6.1, 97)
+#: Steps that are operators of the engine, or few of them; a function has another one at least.
+_PLAIN = frozenset(
+    {"Add", "Clip", "LeakyRelu", "Max", "Min", "Mul", "Neg", "Relu", "Sigmoid", "Sub", "Tanh"}
+)
+#: Steps that limit a value. A function of the limited value needs no scale for the others.
+_LIMITS = frozenset({"Clip", "Max", "Min", "Relu"})
+#: Limits that a Clip does not state.
+_WIDEST = float(np.finfo(np.float32).max)
+#: Numbers at which two functions are compared, zero among them.
+_POINTS = np.linspace(-6, 6, 97)
 #: Constants of files are float32, and some are rounded to a few digits.
 _NEAR = 1e-4
-#: Functions that a file computes in several steps.
-_RECOGNISED = ("GELU", "GELU_TANH", "RSQRT")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Chain:
-    """A function of one value: its name in `FUNCTIONS`, and the name of the value."""
+    """A function of one value.
 
-    function: str
+    Members
+    -------
+    source:
+        The name of the value.
+    text:
+        The function as an expression.
+    plain:
+        Whether all its steps are operators of the engine.
+    """
+
     source: str
+    text: str
+    plain: bool
+
+    @property
+    def function(self) -> str:
+        """The name of the function in `FUNCTIONS`, or the expression."""
+        results = evaluate(self.text, _POINTS)
+        return closest_function(FUNCTIONS, _POINTS, results, _NEAR) or self.text
 
 
 @dataclass(kw_only=True)
-class _Known:
-    """Values as functions of one other value: its name, and results at `_POINTS`."""
+class Chains:
+    """Values of a file that are functions of one other value, by name."""
 
     constants: Mapping[str, Array]
-    values: dict[str, tuple[str, _Numbers]] = field(default_factory=dict)
+    found: dict[str, Chain] = field(default_factory=dict)
 
     def add(self, node: FileNode) -> None:
         """Add the output of an operator if it is a function of one value."""
-        step = _STEPS.get(node.op)
-        if step is None:
-            return
-        computed = [name for name in node.inputs if name not in self.constants]
-        sources = {self.values[name][0] if name in self.values else name for name in computed}
-        roots = sources if len(sources) == 1 else set(computed)
-        scalars = all(
-            self.constants[name].size == 1 for name in node.inputs if name not in computed
-        )
-        if len(roots) != 1 or not scalars:
-            return
-        (source,) = roots
-        operands = [self._points(name, source) for name in node.inputs]
-        with np.errstate(all="ignore"):
-            self.values[node.output] = source, np.asarray(step(*operands), np.float64)
+        chain = self._chain(node)
+        if chain is not None:
+            self.found[node.output] = chain
 
-    def _points(self, name: str, source: str) -> _Numbers:
+    def reciprocal(self, name: str) -> Chain:
+        """Return one over a value."""
+        chain = self.found.get(name, Chain(source=name, text="x", plain=True))
+        text = write_step("Reciprocal", [chain.text])
+        if text is None:
+            return Chain(source=name, text="Reciprocal(x)", plain=False)
+        return Chain(source=chain.source, text=text, plain=False)
+
+    def _chain(self, node: FileNode) -> Chain | None:
+        if node.op == "Identity":
+            return self.found.get(node.source)
+        if node.op not in STEPS or len(node.outputs) != 1:
+            return None
+        names = [name for name in node.inputs if name]
+        if node.op in ("Max", "Min") and len(names) != 2:
+            return None
+        computed = [name for name in names if name not in self.constants]
+        sources = {self._source(name) for name in computed}
+        if len(sources) != 1:
+            sources = set(computed)
+        numbers = [self.constants[name] for name in names if name not in computed]
+        scalars = all(
+            each.size == 1 and each.dtype.kind == "f" and np.isfinite(each).all()
+            for each in numbers
+        )
+        if len(sources) != 1 or not scalars:
+            return None
+        (source,) = sources
+        operands = [self._operand(name, source) for name in names]
+        if node.op == "Clip":
+            operands = [operands[0], *self._limits(node)]
+        given = [float(node.options.get(key, value)) for key, value in STEPS[node.op][1].items()]
+        text = write_step(node.op, [*operands, *given])
+        inner = [self.found[name].plain for name in computed if name != source]
+        plain = all(inner) and self._is_plain(node)
+        if text is None or (plain and node.op in _LIMITS):
+            return None
+        return Chain(source=source, text=text, plain=plain)
+
+    def _is_plain(self, node: FileNode) -> bool:
+        """Return whether an operator is one of the engine, or a few."""
+        last = self.constants.get(node.input(1))
+        if node.op == "Pow":
+            return last is not None and float(last.reshape(-1)[0]) == 2
+        return node.op in _PLAIN or (node.op == "Div" and last is not None)
+
+    def _limits(self, node: FileNode) -> list[float]:
+        """Return the limits of a Clip: attributes in older files, constants in newer ones."""
+        names = zip(("min", "max"), (-_WIDEST, _WIDEST), map(node.input, (1, 2)), strict=True)
+        return [
+            float(self.constants[name].reshape(-1)[0] if name else node.options.get(key, widest))
+            for key, widest, name in names
+        ]
+
+    def _source(self, name: str) -> str:
+        return self.found[name].source if name in self.found else name
+
+    def _operand(self, name: str, source: str) -> str | float:
         if name in self.constants:
-            return np.full(_POINTS.shape, self.constants[name].reshape(-1)[0], np.float64)
-        return _POINTS if name == source else self.values[name][1]
+            return float(self.constants[name].reshape(-1)[0])
+        return "x" if name == source else self.found[name].text
 
 
 def find_chains(
     nodes: Sequence[FileNode], constants: Mapping[str, Array], outputs: Iterable[str]
-) -> tuple[dict[str, Chain], list[FileNode]]:
+) -> tuple[Chains, list[FileNode]]:
     """Return the values that are functions of another one, and the operators still needed.
 
     Values that only such a function reads are not needed.
     """
-    known, found = _Known(constants=constants), dict[str, Chain]()
-    sizes = set[str]()
+    chains, sizes = Chains(constants=constants), set[str]()
     for node in nodes:
         if node.op == "Shape" or all(name in constants or name in sizes for name in node.inputs):
             # The reader knows what follows from shapes alone.
             sizes.update(node.outputs)
             continue
-        known.add(node)
-        if len(node.outputs) == 1 and node.output in known.values:
-            source, points = known.values[node.output]
-            name = closest_function(_RECOGNISED, _POINTS, points, _NEAR)
-            if name is not None:
-                found[node.output] = Chain(function=name, source=source)
+        chains.add(node)
     needed, kept = set(outputs), list[FileNode]()
     for node in reversed(nodes):
         if needed.isdisjoint(node.outputs):
             continue
         kept.append(node)
-        chain = found.get(node.output)
-        needed.update(node.inputs if chain is None else [chain.source])
-    return found, kept[::-1]
+        needed.update(_operands(node, chains))
+    return chains, kept[::-1]
+
+
+def _operands(node: FileNode, chains: Chains) -> Sequence[str]:
+    """Return the values that the reader needs for an operator."""
+    chain = chains.found.get(node.output)
+    if chain is not None and not chain.plain:
+        return [chain.source]
+    if node.op == "Div" and node.inputs[1] not in chains.constants:
+        return [node.source, chains.reciprocal(node.inputs[1]).source]
+    return node.inputs

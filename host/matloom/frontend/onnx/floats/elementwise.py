@@ -24,14 +24,13 @@ _PLAIN = Arithmetic()
 #: Limits of RELU6, and the slope and offset of the HardSigmoid that RELU6 computes.
 _SIX, _SLOPE, _OFFSET = 6.0, 1 / 6, 0.5
 _NEAR = 1e-6
-#: Exponents.
-_ROOT, _SQUARE = 0.5, 2
+_SQUARE = 2
 
 
 def _binary(op: Op, attributes: Attributes | None = None) -> _Converter:
     def convert(values: FloatValues, node: FileNode) -> None:
         order = values.order_of(node.inputs)
-        made, *others = (values.in_order(name, order) for name in node.inputs)
+        made, *others = values.operands(node.inputs, order)
         for other in others:
             made = values.add(op, [made, other], attributes, name=node.output)
         values.hold(node.output, order, made)
@@ -40,14 +39,7 @@ def _binary(op: Op, attributes: Attributes | None = None) -> _Converter:
 
 
 def _division(values: FloatValues, node: FileNode) -> None:
-    """Convert Div to a product, by a constant or by RSQRT of what Sqrt was to take the root of."""
-    if node.inputs[1] in values.roots:
-        order = values.order_of([node.source, values.roots[node.inputs[1]]])
-        squared = values.in_order(values.roots[node.inputs[1]], order)
-        factor = values.add(Op.FUNCTION, [squared], Function(function="RSQRT"))
-        operands = [values.in_order(node.source, order), factor]
-        values.hold(node.output, order, values.add(Op.MUL, operands, _PLAIN, name=node.output))
-        return
+    """Convert Div by a constant to a product."""
     divisor = values.constant(node.inputs[1])
     if not np.all(divisor):
         raise Unsupported("divides by zero")
@@ -73,44 +65,27 @@ def _unary(op: Op) -> _Converter:
     return convert
 
 
-def function(name: str) -> _Converter:
-    """Return the converter of an operator that is a function of one number."""
-
-    def convert(values: FloatValues, node: FileNode) -> None:
-        number, order = _sole_input(values, node)
-        attributes = Function(function=name)
-        output = values.add(Op.FUNCTION, [number], attributes, name=node.output)
-        values.hold(node.output, order, output)
-
-    return convert
+def add_function(values: FloatValues, function: str, source: str, name: str) -> None:
+    """Add a function of one number: the value `name` of the value `source`."""
+    order = values.order_of([source])
+    attributes = Function(function=function)
+    output = values.add(Op.FUNCTION, [values.in_order(source, order)], attributes, name=name)
+    values.hold(name, order, output)
 
 
 def _gelu(values: FloatValues, node: FileNode) -> None:
     form = node.options.get("approximate", b"none")
-    function("GELU_TANH" if form == b"tanh" else "GELU")(values, node)
+    function = "GELU_TANH" if form == b"tanh" else "GELU"
+    add_function(values, function, node.source, node.output)
 
 
-def _elu(values: FloatValues, node: FileNode) -> None:
-    if node.options.get("alpha", 1.0) != 1.0:
-        raise Unsupported(f"has an alpha of {node.options['alpha']:.4g}, not 1")
-    function("ELU")(values, node)
-
-
-def _power(values: FloatValues, node: FileNode) -> None:
-    """Convert Pow to a product, or to a root that a Div reads."""
+def _square(values: FloatValues, node: FileNode) -> None:
+    """Convert Pow by 2; other powers are functions of one number."""
     exponent = values.constant(node.inputs[1])
-    if exponent.size == 1 and exponent.reshape(-1)[0] == _ROOT:
-        _root(values, node)
-        return
     if exponent.size != 1 or exponent.reshape(-1)[0] != _SQUARE:
-        raise Unsupported("is another power than a square or a square root")
+        raise Unsupported("has exponents that differ")
     number, order = _sole_input(values, node)
     values.hold(node.output, order, values.add(Op.MUL, [number, number], _PLAIN, name=node.output))
-
-
-def _root(values: FloatValues, node: FileNode) -> None:
-    """Note a square root, which only a Div may read."""
-    values.roots[node.output] = node.source
 
 
 def _negation(values: FloatValues, node: FileNode) -> None:
@@ -205,37 +180,30 @@ def _alias(values: FloatValues, node: FileNode) -> None:
     if values.is_constant(node.source):
         values.constants[node.output] = values.constants[node.source]
         return
-    values.held[node.output] = values.held[node.source]
-    if node.source in values.flattened:
-        values.flattened[node.output] = values.flattened[node.source]
+    values.copy(node.source, node.output)
 
 
 #: By the operator's name.
 ELEMENTWISE: dict[str, _Converter] = {
-    "Abs": function("ABS"),
     "Add": _binary(Op.ADD, _PLAIN),
     "Clip": _clip,
     "Div": _division,
     "Dropout": _alias,
-    "Elu": _elu,
-    "Exp": function("EXP"),
     "Gelu": _gelu,
     "HardSigmoid": _hard_sigmoid,
     "HardSwish": _unary(Op.HARD_SWISH),
     "Identity": _alias,
     "LeakyRelu": _leaky,
-    "Log": function("LOG"),
     "LogSoftmax": _softmax,
     "Max": _binary(Op.MAXIMUM),
     "Min": _binary(Op.MINIMUM),
     "Mul": _binary(Op.MUL, _PLAIN),
     "Neg": _negation,
     "PRelu": _prelu,
-    "Pow": _power,
+    "Pow": _square,
     "Relu": _unary(Op.RELU),
     "Sigmoid": _unary(Op.LOGISTIC),
     "Softmax": _softmax,
-    "Sqrt": _root,
     "Sub": _binary(Op.SUB, _PLAIN),
     "Tanh": _unary(Op.TANH),
     "Where": _choice,

@@ -1,11 +1,13 @@
-"""Linear interpolation, as operators that the engine has."""
+"""Interpolation, as operators that the engine has."""
 
 import numpy as np
 import numpy.typing as npt
 
+from matloom.frontend.onnx.file_node import FileNode
 from matloom.frontend.onnx.floats.edges import extend
 from matloom.frontend.onnx.floats.values import FloatValues
-from matloom.ir.attributes import DepthwiseConv2D, Resize
+from matloom.frontend.onnx.move_options import MoveOptions
+from matloom.ir.attributes import DepthwiseConv2D, FullyConnected, Resize
 from matloom.ir.graph import Op
 
 
@@ -33,3 +35,55 @@ def _average(factor: int) -> npt.NDArray[np.float64]:
     if factor % 2 == 0:
         weights[[0, -1]] /= 2
     return weights
+
+
+def resize_axes(values: FloatValues, node: FileNode, options: MoveOptions) -> None:
+    """Convert a Resize of any kind: a dense layer along each axis, whose weights interpolate."""
+    name = node.source
+    order = values.order_of([name])
+    for axis, target in options.resized_axes().items():
+        # An axis that moves behind all others changes places with them, which is a fast transpose.
+        order = (*(each for each in order if each != axis), axis)
+        weights = values.builder.constant(_interpolation(node, values.shape(name)[axis], target))
+        operands = [values.in_order(name, order), weights]
+        dense = FullyConnected(keep_num_dims=True)
+        name = f"{node.output}/{axis}"
+        values.hold(name, order, values.add(Op.FULLY_CONNECTED, operands, dense, name=name))
+    values.copy(name, node.output)
+
+
+def _interpolation(node: FileNode, size: int, target: float | int) -> npt.NDArray[np.float32]:
+    """Return the weights (outputs, inputs) with which a Resize interpolates along an axis.
+
+    ONNX Runtime computes them from the axis' unit vectors. `target` is the size after it, or its
+    scale, a float.
+    """
+    import onnx
+    import onnxruntime
+
+    helper, numpy_helper = onnx.helper, onnx.numpy_helper
+    units = np.eye(size, dtype=np.float32).reshape(size, 1, size, 1)
+    given = np.array([1, 1, target, 1], np.float32 if isinstance(target, float) else np.int64)
+    if not isinstance(target, float):
+        given[0] = size
+    inputs = ["units", "", *[""] * (not isinstance(target, float)), "given"]
+    kept = {name: value for name, value in node.options.items() if name != "axes"}
+    operator = helper.make_node("Resize", inputs, ["weights"], **kept)
+    graph = helper.make_graph(
+        [operator],
+        "interpolation",
+        [helper.make_tensor_value_info("units", onnx.TensorProto.FLOAT, units.shape)],
+        [helper.make_tensor_value_info("weights", onnx.TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(given, "given")],
+    )
+    model = helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", node.opset)], ir_version=8
+    )
+    quiet = onnxruntime.SessionOptions()
+    # It warns of sizes that it infers otherwise than it computes.
+    quiet.log_severity_level = 3
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), quiet, providers=["CPUExecutionProvider"]
+    )
+    (weights,) = session.run(None, {"units": units})
+    return np.ascontiguousarray(weights.reshape(size, -1).T)

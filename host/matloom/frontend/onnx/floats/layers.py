@@ -230,12 +230,12 @@ def _rows(values: FloatValues, name: str) -> tuple[int, Array | None]:
     Flattened images keep their channels last: the weights are permuted instead.
     """
     shape, image = values.shape(name), values.flattened.get(name)
-    if image is None or len(shape) != 2 or LAST not in values.held[image]:
+    if image is None or len(shape) != 2 or LAST not in values.tensors_of(image):
         return values.in_file_order(name), None
     source = values.shape(image)
     if source[0] != shape[0]:
         return values.in_file_order(name), None
-    number = values.add(Op.RESHAPE, [values.held[image][LAST]], shape=shape)
+    number = values.add(Op.RESHAPE, [values.tensors_of(image)[LAST]], shape=shape)
     places = np.arange(shape[1]).reshape(source[1:])
     return number, places.transpose(1, 2, 0).reshape(-1)
 

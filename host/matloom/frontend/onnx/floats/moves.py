@@ -1,13 +1,15 @@
 """Operators that move elements."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+
+import numpy as np
 
 from matloom.frontend.errors import Unsupported
 from matloom.frontend.onnx.file_node import FileNode
 from matloom.frontend.onnx.floats.edges import extend
-from matloom.frontend.onnx.floats.interpolation import interpolate
+from matloom.frontend.onnx.floats.interpolation import interpolate, resize_axes
 from matloom.frontend.onnx.floats.values import FloatValues
 from matloom.frontend.onnx.move_options import MoveOptions, integers
 from matloom.frontend.onnx.values import LAST, Order, in_file_order, kept_axes
@@ -50,7 +52,7 @@ def _channels_last(rank: int) -> Order:
 
 def _reshape(values: FloatValues, node: FileNode) -> None:
     shape, wanted = values.shape(node.source), _target(values, node)
-    held = values.held[node.source]
+    held = values.tensors_of(node.source)
     if node.op in ("Squeeze", "Unsqueeze"):
         _reshape_unit_axes(values, node, wanted)
         return
@@ -78,7 +80,7 @@ def _reshape(values: FloatValues, node: FileNode) -> None:
 def _reshape_unit_axes(values: FloatValues, node: FileNode, wanted: tuple[int, ...]) -> None:
     """Convert Squeeze or Unsqueeze; the other axes keep their order, whichever it is."""
     shape = values.shape(node.source)
-    order, number = next(iter(values.held[node.source].items()))
+    order, number = next(iter(values.tensors_of(node.source).items()))
     before = [axis for axis, size in enumerate(shape) if size != 1]
     after = [axis for axis, size in enumerate(wanted) if size != 1]
     places = dict(zip(before, after, strict=True))
@@ -88,10 +90,24 @@ def _reshape_unit_axes(values: FloatValues, node: FileNode, wanted: tuple[int, .
     values.hold(node.output, made, values.add(Op.RESHAPE, [number], shape=target, name=node.output))
 
 
+def _expand(values: FloatValues, node: FileNode) -> None:
+    """Note the shape of an Expand; elements are repeated for operators that do not broadcast."""
+    wanted = integers(values.option(node, "shape", 1), "sizes")
+    shape = values.shape(node.source)
+    made = np.broadcast_shapes(shape, tuple(wanted))
+    values.held[node.output] = dict(values.held[node.source])
+    if len(made) > len(shape):
+        full = (1,) * (len(made) - len(shape)) + shape
+        number = values.add(Op.RESHAPE, [values.in_file_order(node.source)], shape=full)
+        values.held[node.output] = {in_file_order(len(made)): number}
+    if made != values.held_shape(node.output):
+        values.expanded[node.output] = made
+
+
 def _transpose(values: FloatValues, node: FileNode) -> None:
     rank = len(values.shape(node.source))
     permutation = list(node.options.get("perm", list(reversed(range(rank)))))
-    for order, number in list(values.held[node.source].items()):
+    for order, number in list(values.tensors_of(node.source).items()):
         values.hold(node.output, tuple(permutation.index(axis) for axis in order), number)
 
 
@@ -133,25 +149,62 @@ def _slice(values: FloatValues, node: FileNode) -> None:
 
 
 def _gather(values: FloatValues, node: FileNode) -> None:
-    """Convert Gather of known places at equal distances; a single place removes the axis."""
+    """Convert Gather of known places: a slice for each run of equal distances, joined."""
     order, shape = values.order_of([node.source]), values.shape(node.source)
     axis = int(node.options.get("axis", 0)) % len(shape)
     given = values.constant(node.inputs[1])
-    chosen = [int(place) % shape[axis] for place in given.reshape(-1)]
-    step = chosen[1] - chosen[0] if len(chosen) > 1 else 1
-    if given.ndim > 1 or chosen != [chosen[0] + at * step for at in range(len(chosen))] or not step:
-        raise Unsupported("gathers places that are not at equal distances")
-    begin, size, steps = [0] * len(shape), list(shape), [1] * len(shape)
-    begin[axis], size[axis], steps[axis] = chosen[0], len(chosen), step
-    ordered = (tuple(each[at] for at in order) for each in (begin, size, steps))
-    attributes = Slice(**dict(zip(("begin", "size", "step"), ordered, strict=True)))
-    number = values.in_order(node.source, order)
-    number = values.add(Op.STRIDED_SLICE, [number], attributes, name=node.output)
-    if given.ndim == 0:
-        kept = [at for at in order if at != axis]
-        number = values.add(Op.RESHAPE, [number], shape=tuple(shape[at] for at in kept))
-        order = tuple(sorted(kept).index(at) for at in kept)
+    number, parts = values.in_order(node.source, order), list[int]()
+    for run in _runs([int(place) % shape[axis] for place in given.reshape(-1)]):
+        begin, size, step = [0] * len(shape), list(shape), [1] * len(shape)
+        begin[axis], size[axis], step[axis] = run.start, len(run), run.step
+        ordered = (tuple(each[at] for at in order) for each in (begin, size, step))
+        attributes = Slice(**dict(zip(("begin", "size", "step"), ordered, strict=True)))
+        parts.append(values.add(Op.STRIDED_SLICE, [number], attributes))
+    if not parts:
+        raise Unsupported("gathers nothing")
+    number, *others = parts
+    if others:
+        number = values.add(Op.CONCATENATION, parts, Axis(axis=order.index(axis)))
+    if given.ndim != 1:
+        wanted = (*shape[:axis], *given.shape, *shape[axis + 1 :])
+        gathered = (*shape[:axis], given.size, *shape[axis + 1 :])
+        number, order = _replace_axis(values, number, order, (gathered, wanted), axis)
     values.hold(node.output, order, number)
+
+
+def _runs(places: Sequence[int]) -> Iterator[range]:
+    """Yield places in order, as ranges as long as possible."""
+    first = 0
+    while first < len(places):
+        step = places[first + 1] - places[first] if first + 1 < len(places) else 1
+        last = first
+        while step and last + 1 < len(places) and places[last + 1] - places[last] == step:
+            last += 1
+        step = step or 1
+        yield range(places[first], places[last] + (step // abs(step)), step)
+        first = last + 1
+
+
+def _replace_axis(
+    values: FloatValues,
+    number: int,
+    order: Order,
+    shapes: tuple[tuple[int, ...], tuple[int, ...]],
+    axis: int,
+) -> tuple[int, Order]:
+    """Return a tensor with some axes, or none, instead of one, and the order of its axes.
+
+    `shapes` are those in the file, before and after.
+    """
+    before, after = shapes
+    added = len(after) - len(before)
+    places = [
+        each
+        for at in order
+        for each in (range(axis, axis + 1 + added) if at == axis else [at + added * (at > axis)])
+    ]
+    target = tuple(after[at] for at in places)
+    return values.add(Op.RESHAPE, [number], shape=target), tuple(places)
 
 
 def _pad(values: FloatValues, node: FileNode) -> None:
@@ -170,11 +223,16 @@ def _pad(values: FloatValues, node: FileNode) -> None:
 
 
 def _resize(values: FloatValues, node: FileNode) -> None:
-    options, number = _options(values, node), values.channels_last(node.source)
+    options = _options(values, node)
+    try:
+        kind = options.interpolation() if options.interpolates else options.resize()
+    except Unsupported:
+        resize_axes(values, node, options)
+        return
+    number = values.channels_last(node.source)
     if options.interpolates:
-        output = interpolate(values, number, options.interpolation(), node.output)
+        output = interpolate(values, number, kind, node.output)
     else:
-        kind = options.resize()
         output = values.add(Op.RESIZE_NEAREST_NEIGHBOR, [number], kind, name=node.output)
     values.hold(node.output, LAST, output)
 
@@ -194,6 +252,7 @@ MOVES: dict[str, Callable[[FloatValues, FileNode], None]] = {
     **dict.fromkeys(("Flatten", "Reshape", "Squeeze", "Unsqueeze"), _reshape),
     "Concat": _concatenation,
     **dict.fromkeys(("DepthToSpace", "SpaceToDepth"), _exchange_blocks),
+    "Expand": _expand,
     "Gather": _gather,
     "Pad": _pad,
     "Resize": _resize,

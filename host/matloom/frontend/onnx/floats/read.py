@@ -7,8 +7,9 @@ import numpy as np
 
 from matloom.frontend.errors import ModelError, Unsupported
 from matloom.frontend.onnx.file_node import FileNode
-from matloom.frontend.onnx.floats.chains import Chain, find_chains
-from matloom.frontend.onnx.floats.elementwise import ELEMENTWISE, function
+from matloom.frontend.onnx.floats.chains import Chain, Chains, find_chains
+from matloom.frontend.onnx.floats.decompose import decompose
+from matloom.frontend.onnx.floats.elementwise import ELEMENTWISE, add_function
 from matloom.frontend.onnx.floats.layers import LAYERS
 from matloom.frontend.onnx.floats.moves import MOVES
 from matloom.frontend.onnx.floats.normalisation import NORMALISATIONS
@@ -89,9 +90,10 @@ class _Reader:
         nodes = [FileNode.of(proto, self._opset) for proto in self._proto.node]
         outputs = [value.name for value in self._proto.output]
         computed = [node for node in nodes if not self._is_folded(node)]
-        chains, needed = find_chains(computed, values.constants, outputs)
+        simple = list(decompose(computed, values.constants))
+        chains, needed = find_chains(simple, values.constants, outputs)
         for node in needed:
-            self._convert(node, chains.get(node.output))
+            self._convert(node, chains)
         for name in outputs:
             if name not in values.held:
                 raise ModelError(f"must compute its outputs, but {name!r} is constant")
@@ -104,7 +106,7 @@ class _Reader:
             self._fold(node)
         return constant
 
-    def _convert(self, node: FileNode, chain: Chain | None) -> None:
+    def _convert(self, node: FileNode, chains: Chains) -> None:
         values = self._values
         known = [name for name in node.inputs if name]
         if node.op == "Shape" and known[0] in values.held:
@@ -115,18 +117,25 @@ class _Reader:
         if self._is_folded(node):
             return
         try:
-            if chain is not None:
-                node = replace(node, inputs=(chain.source,))
-                function(chain.function)(values, node)
+            chain = chains.found.get(node.output)
+            if chain is not None and not chain.plain:
+                add_function(values, chain.function, chain.source, node.output)
                 return
+            if node.op == "Div" and not values.is_constant(node.inputs[1]):
+                node = self._product(node, chains.reciprocal(node.inputs[1]))
             if node.op not in CONVERTERS:
                 raise Unsupported("has no integer form")
-            if any(name in values.roots for name in known[: 1 if node.op == "Div" else None]):
-                raise Unsupported("reads a square root, which only a divisor may be")
             CONVERTERS[node.op](values, node)
         except (Unsupported, ValueError) as error:
             label = f"{node.op}, which makes {node.output!r},"
             raise ModelError(f"cannot be quantised: {label} {error}", hint=_HINT) from None
+
+    def _product(self, node: FileNode, factor: Chain) -> FileNode:
+        """Return the product that a Div by a computed value is."""
+        name = f"1/{node.inputs[1]}"
+        if name not in self._values.held:
+            add_function(self._values, factor.function, factor.source, name)
+        return replace(node, op="Mul", inputs=(node.source, name))
 
     def _fold(self, node: FileNode) -> None:
         """Compute an operator on constants."""

@@ -1,13 +1,13 @@
 """Values of a float ONNX network as tensors of a graph, in the axis orders that are needed."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from matloom.frontend.errors import Unsupported
 from matloom.frontend.onnx.file_node import FileNode
 from matloom.frontend.onnx.values import LAST, Order, in_file_order, kept_axes
-from matloom.ir.attributes import Attributes, Transpose
+from matloom.ir.attributes import Arithmetic, Attributes, Transpose
 from matloom.ir.builder import GraphBuilder
 from matloom.ir.graph import Array, Op
 
@@ -23,18 +23,18 @@ class FloatValues:
         Known values, by name, in the file's order.
     held:
         Tensor numbers of the computed values, by name and axis order.
+    expanded:
+        Shapes of values that Expand has repeated along axes, which their tensors have not.
     flattened:
         Values that hold the elements of an image in another shape: the image's name.
-    roots:
-        Square roots that no tensor holds: the names of what they are taken of.
     """
 
     def __init__(self, name: str, constants: dict[str, Array]) -> None:
         self.builder = GraphBuilder(name)
         self.constants = constants
         self.held: dict[str, dict[Order, int]] = {}
+        self.expanded: dict[str, tuple[int, ...]] = {}
         self.flattened: dict[str, str] = {}
-        self.roots: dict[str, str] = {}
 
     def is_constant(self, name: str) -> bool:
         """Return whether a value is known."""
@@ -54,6 +54,10 @@ class FloatValues:
         """Return the shape of a value in the file."""
         if name in self.constants:
             return tuple(self.constants[name].shape)
+        return self.expanded.get(name) or self.held_shape(name)
+
+    def held_shape(self, name: str) -> tuple[int, ...]:
+        """Return the shape of a computed value in the file, without the repetitions of Expand."""
         order, number = next(iter(self.held[name].items()))
         shape = self.builder.tensors[number].shape
         return tuple(shape[order.index(axis)] for axis in range(len(order)))
@@ -81,11 +85,53 @@ class FloatValues:
             number = self.in_order(name, in_file_order(len(shape)))
             number = self.builder.add(Op.RESHAPE, [number], shape=full)
             return self._reorder(number, in_file_order(len(order)), order)
-        held = self.held[name]
+        held = self.tensors_of(name)
         if order not in held:
             before, number = next(iter(held.items()))
-            held[order] = self._reorder(number, before, order)
-        return held[order]
+            self.hold(name, order, self._reorder(number, before, order))
+        return self.held[name][order]
+
+    def tensors_of(self, name: str) -> Mapping[Order, int]:
+        """Return the numbers of the tensors that hold a computed value, by the order of axes."""
+        self._repeat(name)
+        return self.held[name]
+
+    def operands(self, names: Sequence[str], order: Order) -> list[int]:
+        """Return the numbers of tensors for an operator that broadcasts, axes in an order.
+
+        Elements are not repeated for it, if others have all of them.
+        """
+        shape = np.broadcast_shapes(*(self.shape(name) for name in names))
+        whole = any(self.shape(name) == shape for name in names if name not in self.expanded)
+        if not whole:
+            return [self.in_order(name, order) for name in names]
+        return [
+            self._reorder(*self._as_held(name, len(order)), order)
+            if name in self.expanded
+            else self.in_order(name, order)
+            for name in names
+        ]
+
+    def _as_held(self, name: str, rank: int) -> tuple[int, Order]:
+        """Return a tensor that holds a value, with axes of length one in front, and its order."""
+        shape = self.held_shape(name)
+        order, number = next(iter(self.held[name].items()))
+        added = rank - len(shape)
+        if added:
+            number = self._reorder(number, order, in_file_order(len(shape)))
+            number = self.builder.add(Op.RESHAPE, [number], shape=(1,) * added + shape)
+            order = in_file_order(rank)
+        return number, order
+
+    def _repeat(self, name: str) -> None:
+        """Repeat the elements of a value as its Expand says."""
+        shape = self.expanded.pop(name, None)
+        if shape is None:
+            return
+        number, order = self._as_held(name, len(shape))
+        ones = self.constant_in_order(np.ones(shape, np.float32), order)
+        number = self.add(Op.MUL, [number, ones], Arithmetic(), name=name)
+        self.held[name] = {order: number}
 
     def constant_in_order(self, data: Array, order: Order, name: str = "") -> int:
         """Return the number of a constant with the axes of an array in the file in an order."""
@@ -105,6 +151,14 @@ class FloatValues:
     def hold(self, name: str, order: Order, number: int) -> None:
         """Record the tensor that holds a value."""
         self.held.setdefault(name, {})[order] = number
+
+    def copy(self, name: str, other: str) -> None:
+        """Give a computed value a second name."""
+        self.held[other] = self.held[name]
+        if name in self.flattened:
+            self.flattened[other] = self.flattened[name]
+        if name in self.expanded:
+            self.expanded[other] = self.expanded[name]
 
     def add(
         self,

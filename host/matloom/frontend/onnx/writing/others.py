@@ -1,6 +1,7 @@
 """Operators without weights as operators of ONNX."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +23,8 @@ from matloom.ir.attributes import (
     Transpose,
 )
 from matloom.ir.graph import Node, Op
+from matloom.kernels.expressions import STEPS, parse_step
+from matloom.kernels.functions import FUNCTIONS
 
 _Writer = Callable[[OnnxFile, Node], None]
 
@@ -47,27 +50,22 @@ def _elementwise(op: str) -> _Writer:
 def _function(file: OnnxFile, node: Node) -> None:
     (name,), order = _inputs_in_one_order(file, node)
     kind = node.attributes_as(Function).function
-    if kind == "RSQRT":
-        made = file.node("Reciprocal", [file.node("Sqrt", [name])])
-    elif kind == "GELU":
-        made = _half_and_more(file, name, file.node("Erf", [_times(file, name, 0.5**0.5)]))
-    elif kind == "GELU_TANH":
-        cubed = _times(file, file.node("Mul", [name, file.node("Mul", [name, name])]), 0.044715)
-        inner = _times(file, file.node("Add", [name, cubed]), (2 / np.pi) ** 0.5)
-        made = _half_and_more(file, name, file.node("Tanh", [inner]))
-    else:
-        made = file.node(kind.capitalize(), [name])
-    file.record_output(node.output, order, made)
+    file.record_output(node.output, order, _step(file, FUNCTIONS.get(kind, kind), name))
 
 
-def _times(file: OnnxFile, name: str, factor: float) -> str:
-    return file.node("Mul", [name, file.constant(np.array(factor, np.float32), "factor")])
-
-
-def _half_and_more(file: OnnxFile, name: str, part: str) -> str:
-    """Return x (1 + part) / 2."""
-    more = file.node("Add", [part, file.constant(np.array(1, np.float32), "one")])
-    return _times(file, file.node("Mul", [name, more]), 0.5)
+def _step(file: OnnxFile, text: str, name: str) -> str:
+    """Write an expression of a value; return the name of the result."""
+    match parse_step(text):
+        case None:
+            return name
+        case float(number):
+            return file.constant(np.array(number, np.float32), "number")
+        case op, texts:
+            parameters = STEPS[op][1]
+            operands = texts[: len(texts) - len(parameters)]
+            given = [float(each) for each in texts[len(operands) :]]
+            options: dict[str, Any] = dict(zip(parameters, given, strict=True))
+            return file.node(op, [_step(file, each, name) for each in operands], **options)
 
 
 def _leaky(file: OnnxFile, node: Node) -> None:

@@ -1,0 +1,143 @@
+"""Operators of ONNX as several simpler ones."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from matloom.frontend.onnx.file_node import FileNode
+from matloom.ir.graph import Array
+
+#: Less than any norm but zero.
+_SMALL = 1e-30
+
+
+@dataclass(kw_only=True)
+class _Parts:
+    """The operators that one becomes; `constants` gets what they read beside its inputs."""
+
+    node: FileNode
+    constants: dict[str, Array]
+    made: list[FileNode] = field(default_factory=list)
+
+    def add(self, op: str, *inputs: str, **options: object) -> str:
+        """Add an operator; return the name of its output."""
+        name = f"{self.node.output}/{len(self.made)}"
+        self.made.append(replace(self.node, op=op, inputs=inputs, outputs=(name,), options=options))
+        return name
+
+    def reduce(self, op: str, name: str) -> str:
+        """Add a reduction of a value, along the axes that the operator states."""
+        self.made.append(
+            replace(
+                self.node,
+                op=op,
+                inputs=(name, *self.node.inputs[1:]),
+                outputs=(f"{self.node.output}/{len(self.made)}",),
+            )
+        )
+        return self.made[-1].output
+
+    def number(self, value: float) -> str:
+        """Return the name of a constant of one element."""
+        name = f"{self.node.output}/number {value!r}"
+        self.constants[name] = np.array(value, np.float32)
+        return name
+
+    def finish(self) -> Iterator[FileNode]:
+        """Return the operators; the last one makes the output of the original."""
+        yield from self.made[:-1]
+        yield replace(self.made[-1], outputs=self.node.outputs)
+
+
+def _magnitude_sum(parts: _Parts) -> None:
+    parts.reduce("ReduceSum", parts.add("Abs", parts.node.source))
+
+
+def _square_sum(parts: _Parts) -> str:
+    source = parts.node.source
+    return parts.reduce("ReduceSum", parts.add("Mul", source, source))
+
+
+def _norm(parts: _Parts) -> None:
+    parts.add("Sqrt", _square_sum(parts))
+
+
+def _log_sum(parts: _Parts) -> None:
+    source = parts.node.source
+    if parts.node.op == "ReduceLogSumExp":
+        source = parts.add("Exp", source)
+    parts.add("Log", parts.reduce("ReduceSum", source))
+
+
+def _least(parts: _Parts) -> None:
+    parts.add("Neg", parts.reduce("ReduceMax", parts.add("Neg", parts.node.source)))
+
+
+def _normalisation(parts: _Parts) -> None:
+    """LpNormalization: a value over its norm along an axis; zeros stay zeros."""
+    node = parts.node
+    source, axis = node.source, [int(node.options.get("axis", -1))]
+    op = "Abs" if node.options.get("p", 2) == 1 else "Mul"
+    each = parts.add(op, *[source] * (1 + (op == "Mul")))
+    places = f"{node.output}/axes"
+    parts.constants[places] = np.array(axis, np.int64)
+    norm = parts.add("ReduceSum", each, places, keepdims=1)
+    norm = parts.add("Sqrt", norm) if op == "Mul" else norm
+    parts.add("Div", source, parts.add("Max", norm, parts.number(_SMALL)))
+
+
+def _mish(parts: _Parts) -> None:
+    source = parts.node.source
+    parts.add("Mul", source, parts.add("Tanh", parts.add("Softplus", source)))
+
+
+def _swish(parts: _Parts) -> None:
+    source, alpha = parts.node.source, float(parts.node.options.get("alpha", 1.0))
+    scaled = source if alpha == 1 else parts.add("Mul", source, parts.number(alpha))
+    parts.add("Mul", source, parts.add("Sigmoid", scaled))
+
+
+def _sum(parts: _Parts) -> None:
+    """Sum and Mean of any number of values."""
+    total, *others = parts.node.inputs
+    for other in others:
+        total = parts.add("Add", total, other)
+    if parts.node.op == "Mean" or not others:
+        parts.add("Mul", total, parts.number(1 / len(parts.node.inputs) if others else 1.0))
+
+
+def _cast(parts: _Parts) -> None:
+    parts.add("Identity", parts.node.source)
+
+
+#: By the name of the operator.
+DECOMPOSITIONS: Mapping[str, Callable[[_Parts], object]] = {
+    "LpNormalization": _normalisation,
+    "Mean": _sum,
+    "Mish": _mish,
+    "ReduceL1": _magnitude_sum,
+    "ReduceL2": _norm,
+    "ReduceLogSum": _log_sum,
+    "ReduceLogSumExp": _log_sum,
+    "ReduceMin": _least,
+    "ReduceSumSquare": _square_sum,
+    "Sum": _sum,
+    "Swish": _swish,
+}
+#: Numbers of the element types of floats in ONNX: float32, float16, float64 and bfloat16.
+_FLOATS = frozenset({1, 10, 11, 16})
+
+
+def decompose(nodes: Iterable[FileNode], constants: dict[str, Array]) -> Iterator[FileNode]:
+    """Yield the operators of a file, some of them as several simpler ones.
+
+    `constants` gets the constants that they read.
+    """
+    for node in nodes:
+        parts = _Parts(node=node, constants=constants)
+        if node.op in DECOMPOSITIONS:
+            DECOMPOSITIONS[node.op](parts)
+        elif node.op == "Cast" and node.options["to"] in _FLOATS:
+            _cast(parts)
+        yield from parts.finish() if parts.made else [node]

@@ -1,0 +1,134 @@
+"""Functions of one number, written as nested steps: ``Mul(x, Tanh(Softplus(x)))``.
+
+Steps have the names and the meaning of ONNX's operators (https://onnx.ai/onnx/operators). Their
+parameters follow the operands, none left out: ``Elu(x, 1.0)``.
+"""
+
+import ast
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+_Numbers = npt.NDArray[np.float64]
+_Step = Callable[..., _Numbers]
+
+#: Letters of the longest expression; one that repeats its parts soon has more.
+_LONGEST = 2000
+
+_erf = np.vectorize(math.erf, otypes=[np.float64])
+
+
+def _celu(x: _Numbers, alpha: float) -> _Numbers:
+    return np.where(x < 0, alpha * np.expm1(np.minimum(x, 0) / alpha), x)
+
+
+def _elu(x: _Numbers, alpha: float) -> _Numbers:
+    return np.where(x < 0, alpha * np.expm1(np.minimum(x, 0)), x)
+
+
+def _hard_sigmoid(x: _Numbers, alpha: float, beta: float) -> _Numbers:
+    return np.clip(alpha * x + beta, 0, 1)
+
+
+def _leaky_relu(x: _Numbers, alpha: float) -> _Numbers:
+    return np.where(x < 0, alpha * x, x)
+
+
+def _relu(x: _Numbers) -> _Numbers:
+    return np.maximum(x, 0)
+
+
+def _selu(x: _Numbers, alpha: float, gamma: float) -> _Numbers:
+    return gamma * _elu(x, alpha)
+
+
+def _shrink(x: _Numbers, bias: float, limit: float) -> _Numbers:
+    return np.where(x < -limit, x + bias, np.where(x > limit, x - bias, 0))
+
+
+def _sigmoid(x: _Numbers) -> _Numbers:
+    return np.asarray(0.5 + 0.5 * np.tanh(x / 2))
+
+
+def _softplus(x: _Numbers) -> _Numbers:
+    return np.logaddexp(0, x)
+
+
+def _softsign(x: _Numbers) -> _Numbers:
+    return np.asarray(x / (1 + np.abs(x)))
+
+
+def _thresholded_relu(x: _Numbers, alpha: float) -> _Numbers:
+    return np.where(x > alpha, x, 0)
+
+
+#: By the name of a step: its function, and its parameters with their defaults in ONNX.
+STEPS: Mapping[str, tuple[_Step, Mapping[str, float]]] = {
+    "Abs": (np.abs, {}),
+    "Add": (np.add, {}),
+    "Celu": (_celu, {"alpha": 1.0}),
+    "Clip": (np.clip, {}),
+    "Cos": (np.cos, {}),
+    "Div": (np.divide, {}),
+    "Elu": (_elu, {"alpha": 1.0}),
+    "Erf": (_erf, {}),
+    "Exp": (np.exp, {}),
+    "HardSigmoid": (_hard_sigmoid, {"alpha": 0.2, "beta": 0.5}),
+    "LeakyRelu": (_leaky_relu, {"alpha": 0.01}),
+    "Log": (np.log, {}),
+    "Max": (np.maximum, {}),
+    "Min": (np.minimum, {}),
+    "Mul": (np.multiply, {}),
+    "Neg": (np.negative, {}),
+    "Pow": (np.power, {}),
+    "Reciprocal": (np.reciprocal, {}),
+    "Relu": (_relu, {}),
+    "Selu": (_selu, {"alpha": 1.6732632423543772, "gamma": 1.0507009873554805}),
+    "Shrink": (_shrink, {"bias": 0.0, "lambd": 0.5}),
+    "Sigmoid": (_sigmoid, {}),
+    "Sin": (np.sin, {}),
+    "Softplus": (_softplus, {}),
+    "Softsign": (_softsign, {}),
+    "Sqrt": (np.sqrt, {}),
+    "Sub": (np.subtract, {}),
+    "Tanh": (np.tanh, {}),
+    "ThresholdedRelu": (_thresholded_relu, {"alpha": 1.0}),
+}
+
+
+def write_step(name: str, operands: Sequence[str | float]) -> str | None:
+    """Return a step of operands and parameters; None if it is too long.
+
+    Operands are steps, `x` or numbers, which must be finite.
+    """
+    texts = [each if isinstance(each, str) else repr(float(each)) for each in operands]
+    text = f"{name}({', '.join(texts)})"
+    return text if len(text) <= _LONGEST else None
+
+
+def parse_step(text: str) -> tuple[str, list[str]] | float | None:
+    """Return the name and operands of an expression's last step; a number; None for `x`."""
+    node = ast.parse(text, mode="eval").body
+    if isinstance(node, ast.Name):
+        return None
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        return node.func.id, [ast.unparse(each) for each in node.args]
+    return float(ast.literal_eval(node))
+
+
+def evaluate(text: str, x: _Numbers) -> _Numbers:
+    """Return an expression's value at numbers of any shape; infinite or NaN where it has none."""
+    with np.errstate(all="ignore"):
+        return np.broadcast_to(_value(ast.parse(text, mode="eval").body, x), x.shape)
+
+
+def _value(node: ast.expr, x: _Numbers) -> _Numbers | float:
+    if isinstance(node, ast.Name):
+        return x
+    if not isinstance(node, ast.Call):
+        return float(ast.literal_eval(node))
+    assert isinstance(node.func, ast.Name)
+    step, _parameters = STEPS[node.func.id]
+    return step(*(_value(each, x) for each in node.args))
