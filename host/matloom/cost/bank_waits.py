@@ -40,6 +40,37 @@ class _Accesses:
         """Keep the first `count` intervals only."""
         del self.begins[count:], self.ends[count:], self.shares[count:]
 
+    def first_after(self, time: float) -> int:
+        """Return the number of the first interval that ends after a time."""
+        ends, number = self.ends, len(self.ends)
+        # Search backwards: only a few intervals end so late.
+        while number and ends[number - 1] > time:
+            number -= 1
+        return number
+
+    def delay(self, time: float, work: float, use: AccessStream) -> float:
+        """Return the end of accesses that start at a time and yield to these."""
+        begins, ends, number = self.begins, self.ends, self.first_after(time)
+        for bank, share in use.parts:
+            left = share * work
+            while left > 0:
+                while number < len(ends) and ends[number] <= time:
+                    number += 1
+                until, taken = inf, 0.0
+                if number < len(ends):
+                    until = begins[number]
+                    if until <= time:
+                        until, taken = ends[number], self.shares[number].get(bank, 0.0)
+                rate = (1.0 - taken) / use.rate if taken < 1.0 else 0.0
+                if rate > 1.0:
+                    rate = 1.0
+                if rate > 0 and time + left / rate <= until:
+                    time += left / rate
+                    break
+                left -= rate * (until - time)
+                time = until
+        return time
+
     def meet(self, time: float, banks: frozenset[int]) -> bool:
         """Return whether any of the banks is used at or after a time."""
         ends, shares = self.ends, self.shares
@@ -81,14 +112,13 @@ def _end_of_accesses(
 ) -> float:
     """Return the end of accesses that start at a time and yield to others."""
     # Most intervals end earlier, so only the last few matter.
+    waited = [each for each in others if each.ends and each.ends[-1] > time]
+    if len(waited) == 1:
+        return waited[0].delay(time, work, use)
     ahead = []
-    for each in others:
-        ends = each.ends
-        number = count = len(ends)
-        while number and ends[number - 1] > time:
-            number -= 1
-        if number < count:
-            ahead.append((each.begins[number:], ends[number:], each.shares[number:]))
+    for each in waited:
+        number = each.first_after(time)
+        ahead.append((each.begins[number:], each.ends[number:], each.shares[number:]))
     for bank, share in use.parts:
         left = share * work
         while left > 0:
@@ -173,8 +203,8 @@ class BankWaits:
 
     def fetch(self, time: int, post: Timing) -> int:
         """Return when the first parameters of the next POST are read, no earlier than `time`."""
-        begin, above = max(time, self._ready), (self._exec_reads,)
-        self._fetched = _end_of_accesses(begin, post.param_reads, post.params, above)
+        begin = max(time, self._ready)
+        self._fetched = self._exec_reads.delay(begin, post.param_reads, post.params)
         if self._shares_gather:
             # From the time at which it could begin, because STORE waits, too.
             self._held.truncate(self._held_by_begun)
@@ -187,7 +217,7 @@ class BankWaits:
         timing, work = self._moved[number]
         if timing is None or not self._writes.meet(start, timing.banks):
             return start + work
-        return round(_end_of_accesses(start, work, timing.moved, (self._writes,)))
+        return round(self._writes.delay(start, work, timing.moved))
 
     def _add_post(self, post: _RunningInstruction) -> None:
         """Add the accesses of a POST that never waits; each result follows its input."""
@@ -233,13 +263,13 @@ class BankWaits:
         streamed = time + vectors
         self._held.truncate(post.held)
         if timing.moved.parts:
-            streamed = _end_of_accesses(time, vectors, timing.moved, (above,))
+            streamed = above.delay(time, vectors, timing.moved)
         for _ in range(timing.blocks - 1):
             # The next block's parameters are fetched while this one streams.
             fetched = time + timing.fetch
             if reads:
                 begin = ready + _NEXT_PARAMS
-                fetched = _end_of_accesses(begin, reads, params, (above,))
+                fetched = above.delay(begin, reads, params)
                 if self._shares_gather:
                     self._held.append(begin, fetched, self._everywhere)
                 fetched += timing.fetch - reads - _NEXT_PARAMS
@@ -247,7 +277,7 @@ class BankWaits:
             time = max(streamed + self._machine.post_turn, fetched)
             streamed = time + vectors
             if timing.moved.parts:
-                streamed = _end_of_accesses(time, vectors, timing.moved, (above,))
+                streamed = above.delay(time, vectors, timing.moved)
         self._held_by_begun = len(self._held.ends)
         if timing.blocks > 1:
             self._ready = time
