@@ -13,12 +13,7 @@ from matloom.schedule.params import TilingParams, Weights
 from matloom.schedule.tiling.array_ranges import addend_range, shares_channels, tile_range
 from matloom.schedule.tiling.base import BaseTiling
 from matloom.schedule.tiling.cutting import chunks, cut_array
-from matloom.schedule.tiling.joint_stores import (
-    joint_results,
-    joint_writes,
-    made_in_turns,
-    stored_together,
-)
+from matloom.schedule.tiling.joint_stores import JointStores, made_in_turns, stored_together
 from matloom.schedule.tiling.split_k import unfinished_after
 from matloom.schedule.tiling.tile_reads import InputRange, Panel, Staged
 from matloom.schedule.tiling.tiles import ArrayTile, input_box, walked_steps
@@ -249,11 +244,15 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
 
     def staged_results(self, tiles: range) -> list[Staged]:
         """Return what STORE reads from the buffer that tiles share, for each limb."""
-        return joint_results(self.stage, self.tiles[tiles.start : tiles.stop])
+        return self._joint_stores.results(tiles)
 
     def staged_writes(self, number: int, tiles: range) -> Iterator[Write]:
         """Yield what a tile writes to the buffer that it shares with others, for each limb."""
-        return joint_writes(self.stage, self.tiles[number], self.tiles[tiles.start : tiles.stop])
+        return self._joint_stores.writes(number, tiles)
+
+    @cached_property
+    def _joint_stores(self) -> JointStores:
+        return JointStores(self.stage, self.tiles)
 
     def ends_in_blocks(self, number: int) -> bool:
         """Return whether a tile completes some blocks of the last rows but not all.

@@ -63,6 +63,8 @@ def made_in_turns(tiles: Sequence[ArrayTile]) -> list[range]:
 
 def _joint_tile(tiles: Sequence[ArrayTile]) -> ArrayTile:
     """Return a tile of all outputs of tiles that are stored together."""
+    if len(tiles) == 1:
+        return tiles[0]
     return tiles[0]._replace(
         end_row=max(tile.end_row for tile in tiles),
         end_x=max(tile.end_x for tile in tiles),
@@ -70,21 +72,35 @@ def _joint_tile(tiles: Sequence[ArrayTile]) -> ArrayTile:
     )
 
 
-def joint_results(stage: ArrayStage, tiles: Sequence[ArrayTile]) -> list[Staged]:
-    """Return the results of tiles that are stored together, for each limb."""
-    tile, layout = _joint_tile(tiles), stage.output_layout
-    return [
-        Staged(home, here.first_byte, height=tile.height, width=tile.end_x - tile.first_x)
-        for home, here in zip(layout.writes(tile), staged_writes(layout, tile), strict=True)
-    ]
+class JointStores:
+    """Writes and STOREs of consecutive tiles of a stage that are stored together."""
 
+    def __init__(self, stage: ArrayStage, tiles: Sequence[ArrayTile]) -> None:
+        self._stage, self._tiles = stage, tiles
+        #: The outputs of several tiles, as one.
+        self._joint: dict[range, ArrayTile] = {}
 
-def joint_writes(stage: ArrayStage, tile: ArrayTile, tiles: Sequence[ArrayTile]) -> Iterator[Write]:
-    """Yield what one of several tiles writes to their buffer, for each limb."""
-    joint, grid = _joint_tile(tiles), stage.grid
-    first = (tile.first_block - joint.first_block) * grid.block_bytes
-    for write in staged_writes(stage.output_layout, joint):
-        begin = write.first_byte + first
-        begin += (tile.first_row - joint.first_row) * write.row_step
-        begin += (tile.first_x - joint.first_x) * write.x_step
-        yield write._replace(first_byte=begin, size=grid.bytes_in(tile))
+    def _all_of(self, tiles: range) -> ArrayTile:
+        joint = self._joint.get(tiles)
+        if joint is None:
+            joint = self._joint[tiles] = _joint_tile(self._tiles[tiles.start : tiles.stop])
+        return joint
+
+    def results(self, tiles: range) -> list[Staged]:
+        """Return the results of tiles, for each limb."""
+        joint, layout = self._all_of(tiles), self._stage.output_layout
+        width = joint.end_x - joint.first_x
+        return [
+            Staged(home, here.first_byte, height=joint.height, width=width)
+            for home, here in zip(layout.writes(joint), staged_writes(layout, joint), strict=True)
+        ]
+
+    def writes(self, number: int, tiles: range) -> Iterator[Write]:
+        """Yield what one of several tiles writes to their buffer, for each limb."""
+        tile, joint, grid = self._tiles[number], self._all_of(tiles), self._stage.grid
+        first = (tile.first_block - joint.first_block) * grid.block_bytes
+        for write in staged_writes(self._stage.output_layout, joint):
+            begin = write.first_byte + first
+            begin += (tile.first_row - joint.first_row) * write.row_step
+            begin += (tile.first_x - joint.first_x) * write.x_step
+            yield write._replace(first_byte=begin, size=grid.bytes_in(tile))
