@@ -31,7 +31,7 @@ class IsaError(ValueError):
     """Bytes that are not an instruction, or an instruction that does not fit its format."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Instruction:
     """An opcode with field values; fields not given are zero."""
 

@@ -17,7 +17,7 @@ PARAMS = -1
 TABLE = -2
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Buffer:
     """Bytes in the scratchpad that are live from slot `first` to slot `last`, inclusive.
 
@@ -47,7 +47,7 @@ class Buffer:
         return self.address < ends[1] and other.address < ends[0]
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Load:
     """A transfer into `buffer`, needed at slot `use` and issued before slot `slot`.
 
