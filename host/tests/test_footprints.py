@@ -373,3 +373,30 @@ def test_mutants_of_the_extents_are_caught(runs, old, new):
 )
 def test_mutants_of_the_lines_are_caught(runs, old, new):
     assert next(problems(runs, footprint=mutated(footprint, old, new).footprint), None)
+
+
+@pytest.mark.parametrize(
+    ("counts", "steps", "strides"),
+    [
+        ((3, 4), (12, 3), 0),
+        ((3, 4), (13, 3), 1),
+        ((1, 4), (99, 5), 1),
+        ((2, 1), (3, 99), 0),
+        ((2, 3), (20, 5), 2),
+        ((4, 3), (2, 8), 2),
+    ],
+)
+def test_runs_without_gaps_are_merged(counts, steps, strides):
+    lines = footprint.StridedRange(7, 3, counts, steps)
+    merged = lines.merge_runs()
+    assert len(merged.counts) == strides
+    assert merged.end == lines.end
+    assert _lines(merged) == _lines(lines)
+
+
+def _lines(of):
+    """Return all lines of a range."""
+    starts = np.zeros((), int)
+    for count, step in zip(of.counts, of.steps, strict=True):
+        starts = np.add.outer(starts, np.arange(count) * step)
+    return set(np.add.outer(of.start + starts, np.arange(of.run)).reshape(-1).tolist())

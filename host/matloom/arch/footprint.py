@@ -29,6 +29,20 @@ class StridedRange(NamedTuple):
             end += (count - 1) * step
         return end
 
+    def merge_runs(self) -> "StridedRange":
+        """Return the same lines with fewer strides, where runs follow each other without gaps."""
+        run = self.run
+        counts: tuple[int, ...] = ()
+        steps: tuple[int, ...] = ()
+        for count, step in zip(reversed(self.counts), reversed(self.steps), strict=True):
+            if count == 1:
+                continue
+            if not counts and step == run:
+                run *= count
+            else:
+                counts, steps = (count, *counts), (step, *steps)
+        return StridedRange(self.start, run, counts, steps)
+
 
 def footprint(extent: Extent, instruction: Instruction, config: Config) -> StridedRange | None:
     """Return the bytes or entries of an extent on chip; None if they fill the whole box."""

@@ -5,7 +5,7 @@ from math import inf
 from matloom.arch.instruction import Instruction
 from matloom.arch.isa import Opcode
 from matloom.arch.machine import Machine
-from matloom.cost.timing import HANDOVER, timings_of
+from matloom.cost.timing import HANDOVER, Timing
 
 #: Rate of EXEC's reads in a bank above which POST gets too few.
 _BUSY = 0.9
@@ -19,7 +19,7 @@ class ArithmeticTimeline:
     """
 
     def __init__(self, machine: Machine):
-        self._timings, self._latency = timings_of(machine), machine.exec_latency
+        self._latency = machine.exec_latency
         self._half = machine.config.acc_entries // 2
         self._seen = 0
         self._done: dict[Opcode, list[int]] = {Opcode.EXEC: [], Opcode.POST: []}
@@ -27,13 +27,13 @@ class ArithmeticTimeline:
         #: End of POST's last read of each half; rate of EXEC's reads in each bank.
         self._read, self._reads = [0.0, 0.0], dict[int, float]()
 
-    def follow(self, instructions: list[Instruction]) -> None:
-        """Add the instructions emitted since the last call."""
-        for instruction in instructions[self._seen :]:
+    def follow(self, instructions: list[Instruction], costs: list[Timing]) -> None:
+        """Add the instructions emitted since the last call, whose costs are given."""
+        seen = slice(self._seen, None)
+        for instruction, timing in zip(instructions[seen], costs[seen], strict=True):
             opcode, get = instruction.opcode, instruction.values.get
             if opcode not in self._done:
                 continue
-            timing = self._timings.of(instruction)
             work, more = timing.durations[0]
             start = self._free[opcode]
             for unit, wait in ((Opcode.EXEC, "wait_exec"), (Opcode.POST, "wait_post")):

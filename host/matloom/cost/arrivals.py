@@ -24,6 +24,7 @@ class Commands:
         self._machine, self._left = machine, size - READ_AHEAD
         self._size = min(machine.config.burst_beats * machine.config.bus_bytes, LONGEST_BURST)
         self._burst = machine.transfer_cycles(self._size)
+        self._whole = round(self._burst)
         #: Arrival time of each byte of a burst, relative to its start.
         self._beats = _beats(self._size, machine.config.bus_bytes, machine.beat_cycles)
         #: Time at which each burst begins to arrive.
@@ -47,7 +48,9 @@ class Commands:
             place = time + loads.cycles_outstanding(time)
             begins = max(time + self._machine.command_latency, place, self._begins[-1])
             self._begins.append(max(begins, self._begins[-1] + self._burst))
-            beats = round(self._machine.transfer_cycles(min(self._left, self._size)))
+            beats = self._whole
+            if self._left < self._size:
+                beats = round(self._machine.transfer_cycles(self._left))
             loads.insert_commands(round(begins), beats)
             self._left -= self._size
 

@@ -1,15 +1,16 @@
 """Predicts the cycles of a command buffer by simulating units, queues, waits and banks."""
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from matloom.arch.instruction import Instruction
-from matloom.arch.isa import FORMATS, INSTRUCTION_WORD_BYTES, UNITS, Opcode, Region
+from matloom.arch.isa import UNITS, Opcode
 from matloom.arch.machine import Machine
 from matloom.cost.arrivals import READ_AHEAD, Commands, Loads
 from matloom.cost.bank_waits import BankWaits
-from matloom.cost.timing import HANDOVER, Timing, timings_of
+from matloom.cost.dispatch import SIZES, Waits, commands
+from matloom.cost.timing import HANDOVER, Timing
 
 #: Minimum depth of a queue, whatever the configuration.
 _QUEUE_PLACES = 3
@@ -19,13 +20,6 @@ _POST_LEAD = 5
 
 _UNITS = {unit: number for number, unit in enumerate(UNITS)}
 _LOAD, _EXEC, _POST = (_UNITS[unit] for unit in (Opcode.LOAD, Opcode.EXEC, Opcode.POST))
-#: The wait fields, in the order of `UNITS`.
-WAIT_FIELDS = ("wait_load", "wait_exec", "wait_post", "wait_store")
-
-#: Instruction sizes in bytes, by opcode.
-_SIZES = {
-    opcode: each.instruction_words * INSTRUCTION_WORD_BYTES for opcode, each in FORMATS.items()
-}
 
 _NEVER = 1 << 60
 
@@ -52,15 +46,8 @@ class Prediction:
     bank_waits: int
 
 
-#: Waits: units, with the number of their instructions to wait for, or the last one's number.
-_Waits = tuple[tuple[int, int], ...]
-
-#: An instruction before it enters its queue: cost (None if it is skipped), unit, bytes, waits and
-#: timestamp. A plain tuple for speed: there is one per instruction.
-_Command = tuple[Timing | None, int, int, _Waits, int]
-
 #: An instruction in a queue: cost, time of entry, waits.
-_Queued = tuple[Timing | None, int, _Waits]
+_Queued = tuple[Timing | None, int, Waits]
 
 
 class EngineSimulation:
@@ -82,10 +69,17 @@ class EngineSimulation:
         Cycles that EXEC, POST and STORE would work if they waited for no bank.
     """
 
-    def __init__(self, instructions: list[Instruction], machine: Machine, *, resident: bool):
+    def __init__(
+        self,
+        instructions: list[Instruction],
+        machine: Machine,
+        *,
+        resident: bool,
+        costs: Iterable[Timing] | None = None,
+    ):
         self._machine = machine
-        self._left = deque(_commands(instructions, machine, resident=resident))
-        size = sum(_SIZES[instruction.opcode] for instruction in instructions)
+        self._left = deque(commands(instructions, machine, costs, resident=resident))
+        size = sum(SIZES[instruction.opcode] for instruction in instructions)
         first = machine.transfer_cycles(min(size, READ_AHEAD))
         self._commands = Commands(machine, size)
         self.loads = Loads(machine, machine.command_latency + round(first))
@@ -134,7 +128,8 @@ class EngineSimulation:
         if self._ready[_POST] is None:
             # POST first: its fetch of parameters may delay the running STORE, and what awaits it.
             self._ready[_POST] = self._ready_at(_POST)
-            self._note_ends()
+            if self._banks.moved:
+                self._note_ends()
         for unit, start in enumerate(self._ready):
             if start is None:
                 start = self._ready[unit] = self._ready_at(unit)
@@ -225,8 +220,6 @@ class EngineSimulation:
 
     def _note_ends(self) -> None:
         """Update the ends of running instructions, which others may have delayed."""
-        if not self._banks.moved:
-            return
         self._banks.moved = False
         for opcode, last in self._banks.last.items():
             other, end = _UNITS[opcode], last.end
@@ -262,33 +255,19 @@ class EngineSimulation:
                         ready[other] = None
 
 
-def _commands(
-    instructions: list[Instruction], machine: Machine, *, resident: bool
-) -> Iterator[_Command]:
-    """Yield the instructions to dispatch; with `resident`, LOADs of constants are skipped."""
-    timings = timings_of(machine)
-    known: dict[tuple[int, ...], _Waits] = {}
-    for instruction in instructions:
-        opcode, get = instruction.opcode, instruction.values.get
-        if opcode is Opcode.END:
-            continue
-        skips = resident and opcode is Opcode.LOAD and get("region") == Region.PROGRAM
-        counts = tuple([get(name, 0) for name in WAIT_FIELDS])
-        waits = known.get(counts)
-        if waits is None:
-            waits = known[counts] = tuple([each for each in enumerate(counts) if each[1]])
-        timing = None if skips else timings.of(instruction)
-        yield timing, _UNITS[opcode], _SIZES[opcode], waits, get("timestamp", 0)
-
-
 def predict(
-    instructions: list[Instruction], machine: Machine, *, resident: bool = False
+    instructions: list[Instruction],
+    machine: Machine,
+    *,
+    resident: bool = False,
+    costs: Iterable[Timing] | None = None,
 ) -> Prediction:
     """Return the predicted cycles of a command buffer that ends with END.
 
     With `resident`, LOADs of constants are skipped, as if these were already in the scratchpad.
+    `costs` are those of all instructions but END, if they are known.
     """
-    engine = EngineSimulation(instructions, machine, resident=resident)
+    engine = EngineSimulation(instructions, machine, resident=resident, costs=costs)
     engine.run()
     return Prediction(
         cycles=engine.end + HANDOVER,

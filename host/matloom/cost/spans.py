@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from matloom.arch.instruction import Instruction
 from matloom.arch.isa import UNITS, Opcode
 from matloom.arch.machine import Machine
-from matloom.cost.predict import WAIT_FIELDS, EngineSimulation
+from matloom.cost.dispatch import WAIT_FIELDS
+from matloom.cost.predict import EngineSimulation
 from matloom.cost.timing import HANDOVER, timings_of
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from matloom.arch.instruction import Instruction
 from matloom.arch.isa import UNITS, Opcode
 from matloom.cost import Span
-from matloom.cost.predict import WAIT_FIELDS
+from matloom.cost.dispatch import WAIT_FIELDS
 
 
 def owners(

@@ -162,12 +162,12 @@ def emit(draft: Draft) -> Failures:
     ]
     dram_bytes = {Region.OUTPUT: max([1, *ends]), Region.ARENA: max(1, arena_end)}
     offsets = chunk_offsets(segment, plan, image)
-    instructions = emit_instructions(segment, plan, places, offsets, dram_bytes)
+    instructions, costs = emit_instructions(segment, plan, places, offsets, dram_bytes)
     draft.scheduled = Scheduled(
         segment=segment,
         instructions=instructions,
         plan=plan,
-        prediction=predict(instructions, segment.machine),
+        prediction=predict(instructions, segment.machine, costs=costs),
         arena_end=arena_end,
         image=image,
     )

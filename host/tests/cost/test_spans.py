@@ -13,7 +13,7 @@ from matloom.arch.isa import UNITS, Opcode
 from matloom.arch.machine import Machine
 from matloom.compiler import compile_network
 from matloom.cost import HANDOVER, Cause, predict, spans
-from matloom.cost.predict import WAIT_FIELDS
+from matloom.cost.dispatch import WAIT_FIELDS
 from matloom.data.digits import NETWORK
 from matloom.device.open import open_device
 from matloom.program.instruction_table import unpack_all

@@ -124,9 +124,9 @@ def test_starts_with_one_plan_are_emitted_once(segment, monkeypatch):
     def same(segment, _candidate):
         return first_params(segment, Candidate())
 
-    def noted(instructions, machine):
+    def noted(instructions, machine, *, costs):
         predicted.append(instructions)
-        return predict(instructions, machine)
+        return predict(instructions, machine, costs=costs)
 
     monkeypatch.setattr(search, "first_params", same)
     monkeypatch.setattr(pipeline, "predict", noted)

@@ -1,8 +1,8 @@
 """Assigns accumulator entries to tiles, alternating between the two halves."""
 
-from matloom.arch.instruction import Instruction
 from matloom.arch.machine import Machine
 from matloom.cost import ArithmeticTimeline
+from matloom.schedule.commands.dependencies import DependencyTracker
 from matloom.schedule.tiling.tiles import ArrayTile
 from matloom.select.stage import ArrayStage
 
@@ -15,8 +15,8 @@ class Accumulators:
 
     Parameters
     ----------
-    instructions:
-        The instructions emitted so far; the list grows between calls.
+    emitted:
+        Has the instructions emitted so far, and their costs.
 
     Members
     -------
@@ -24,8 +24,8 @@ class Accumulators:
         The half of the last tile.
     """
 
-    def __init__(self, machine: Machine, instructions: list[Instruction]):
-        self._machine, self._instructions = machine, instructions
+    def __init__(self, machine: Machine, emitted: DependencyTracker):
+        self._machine, self._emitted = machine, emitted
         self._config = machine.config
         self.half = 1
         #: The first entry of that tile, and the end of the last tile in each half.
@@ -75,5 +75,5 @@ class Accumulators:
         slow = max(self._config.tile_load_cycles, self._config.acc_update_latency)
         if 2 * tile.positions <= slow:
             return True
-        self._timeline.follow(self._instructions)
+        self._timeline.follow(self._emitted.instructions, self._emitted.costs)
         return self._timeline.is_read(self.half)

@@ -1,5 +1,6 @@
 """Waits between units, derived from the memory that each instruction reads and writes."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
@@ -11,8 +12,10 @@ from matloom.arch.config import Config
 from matloom.arch.footprint import StridedRange, footprint
 from matloom.arch.instruction import Instruction
 from matloom.arch.isa import FORMATS, UNITS, AddressSpace, Extent, Opcode, Region, largest
+from matloom.arch.machine import Machine
+from matloom.cost.dispatch import WAIT_FIELDS
+from matloom.cost.timing import Timing, timings_of
 
-_WAIT_FIELDS = ("wait_load", "wait_exec", "wait_post", "wait_store")
 _LONGEST_WAIT = largest(Opcode.LOAD, "wait_exec")
 _NEVER = -1
 
@@ -72,19 +75,19 @@ class _Accesses:
         """Return the accesses that an access must follow, and where to record the new one."""
         rows = self.rows_of(lines)
         seen, units = (rows, self._units) if write else (rows[: self._written], self._writers)
-        return _TouchedLines(seen, _AXES[rows.ndim], units, rows[self._rows[unit, write]])
+        return _TouchedLines(seen, _AXES[rows.ndim], units, rows[self._rows[unit, write]].fill)
 
 
 class _TouchedLines(NamedTuple):
     """Lines that an instruction touches: `seen` are the instructions it must follow, by unit.
 
-    `mark` is where its own number is recorded.
+    `mark` records its own number.
     """
 
     seen: _Rows
     axes: tuple[int, ...]
     units: tuple[int, ...]
-    mark: _Rows
+    mark: Callable[[int], None]
 
 
 @dataclass(frozen=True)
@@ -117,12 +120,12 @@ def _extents_of(opcode: Opcode) -> _Extents:
 
 _EXTENTS = {unit: _extents_of(unit) for unit in UNITS}
 
-#: Fields that do not affect which addresses an instruction touches, except for their start in
-#: external memory.
+#: Fields that affect neither which addresses an instruction touches, except for their start in
+#: external memory, nor its cost.
 _ELSEWHERE = frozenset(
     (
-        *("region", "dram_offset", "fill_value", "pad_value"),
-        *("rounding", "pre_shift", "bias", "multiplier", "shift", "output_zero", "factor_zero"),
+        *("dram_offset", "fill_value", "pad_value"),
+        *("bias", "multiplier", "shift", "output_zero", "factor_zero"),
         *("clamp_low", "clamp_high", "low_byte", "high_byte"),
     )
 )
@@ -135,11 +138,13 @@ _SHAPE = {
 class _AccessPattern(NamedTuple):
     """Memory that instructions of one shape touch: on chip, and bytes in external memory.
 
-    `outside` has, for each access, its bytes relative to the offset, and whether it writes.
+    `outside` has, for each access, its bytes relative to the offset, and whether it writes. `costs`
+    are those of the instructions, by their offset in external memory (`Machine.offset_period`).
     """
 
     on_chip: tuple[_TouchedLines, ...]
     outside: tuple[tuple[int, bool], ...]
+    costs: dict[int, Timing]
 
 
 class DependencyTracker:
@@ -148,17 +153,28 @@ class DependencyTracker:
     Extents are the boxes of `matloom.arch.isa`, narrowed to the channels touched, so a wait may be
     stronger than needed but never weaker. The program region is constant and the input region is
     only read, so neither needs waits.
+
+    Parameters
+    ----------
+    machine:
+        If given, the costs of instructions are recorded in `costs`, one for each but END.
     """
 
-    def __init__(self, config: Config, dram_bytes: dict[Region, int]):
+    def __init__(
+        self, config: Config, dram_bytes: dict[Region, int], machine: Machine | None = None
+    ):
         self.config = config
+        self._timings = None if machine is None else timings_of(machine)
+        self._period = 1 if machine is None else machine.offset_period
         self.instructions: list[Instruction] = []
+        self.costs: list[Timing] = []
         self._issued = [0] * len(UNITS)
         self._on_chip = {
             AddressSpace.SPAD: _Accesses(AddressSpace.SPAD, config.spad_bytes),
             AddressSpace.ACC: _Accesses(AddressSpace.ACC, config.acc_entries),
         }
-        self._known: dict[tuple[int | None, ...], _AccessPattern] = {}
+        #: By unit, what instructions of a shape touch.
+        self._known: list[dict[tuple[int | None, ...], _AccessPattern]] = [{} for _ in UNITS]
         self._dram: dict[int, _Accesses] = {
             region: _Accesses(AddressSpace.DRAM, size, _DRAM_LINE)
             for region, size in dram_bytes.items()
@@ -169,31 +185,40 @@ class DependencyTracker:
         return self.append_fields(opcode, values)
 
     def append_fields(self, opcode: Opcode, fields: dict[str, int]) -> Instruction:
-        """Like `append`, but faster: Python passes tens of keyword arguments slowly."""
-        values = {**fields}
-        instruction = Instruction(opcode, values)
+        """Like `append`, but faster: Python passes tens of keyword arguments slowly.
+
+        The fields become those of the instruction.
+        """
+        instruction, issued = Instruction(opcode, fields), self._issued
         unit = _UNITS[opcode]
-        number = self._issued[unit]
+        number = issued[unit]
         latest = [_NEVER] * len(UNITS)
         # Tiles alternate between few places, so most instructions touch the same memory as an
         # earlier one.
-        key = (opcode, *map(values.get, _SHAPE[opcode]))
-        known = self._known.get(key)
+        key = tuple(map(fields.get, _SHAPE[opcode]))
+        known = self._known[unit].get(key)
         if known is None:
-            known = self._known[key] = self._pattern_of(instruction)
+            known = self._known[unit][key] = self._pattern_of(instruction)
+        if self._timings is not None:
+            offset = fields.get("dram_offset", 0) % self._period
+            cost = known.costs.get(offset)
+            if cost is None:
+                cost = known.costs[offset] = self._timings.of(instruction)
+            self.costs.append(cost)
         touched = known.on_chip
-        if known.outside and values["region"] in self._dram:
-            touched += self._touched_outside(unit, known.outside, values)
-        for seen, axes, units, _mark in touched:
+        if known.outside and fields["region"] in self._dram:
+            touched += self._touched_outside(unit, known.outside, fields)
+        for seen, axes, units, mark in touched:
             for other, last in zip(units, _latest(seen, axes).tolist(), strict=True):
                 if last > latest[other]:
                     latest[other] = last
-        for each in touched:
-            each.mark.fill(number)
+            # A unit does not wait for itself.
+            mark(number)
+        latest[unit] = _NEVER
         for other, last in enumerate(latest):
-            if last != _NEVER and other != unit:
-                values[_WAIT_FIELDS[other]] = min(self._issued[other] - last, _LONGEST_WAIT)
-        self._issued[unit] += 1
+            if last != _NEVER:
+                fields[WAIT_FIELDS[other]] = min(issued[other] - last, _LONGEST_WAIT)
+        issued[unit] = number + 1
         self.instructions.append(instruction)
         return instruction
 
@@ -209,9 +234,9 @@ class DependencyTracker:
                 outside.append((end - start, extent.write))
                 continue
             lines = footprint(extent, instruction, self.config)
-            lines = lines or StridedRange(start, end - start)
+            lines = StridedRange(start, end - start) if lines is None else lines.merge_runs()
             on_chip.append(self._on_chip[extent.memory].touch(unit, lines, write=extent.write))
-        return _AccessPattern(tuple(on_chip), tuple(outside))
+        return _AccessPattern(tuple(on_chip), tuple(outside), {})
 
     def _touched_outside(
         self, unit: int, outside: tuple[tuple[int, bool], ...], values: dict[str, int]

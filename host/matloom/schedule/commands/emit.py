@@ -7,6 +7,7 @@ from matloom.arch.config import Config
 from matloom.arch.instruction import Instruction
 from matloom.arch.isa import Destination, Opcode, Region, Source
 from matloom.arch.modes import MAC_MODES
+from matloom.cost.timing import Timing
 from matloom.schedule.commands.accumulators import Accumulators
 from matloom.schedule.commands.chunk_addresses import chunk_addresses, two_params
 from matloom.schedule.commands.dependencies import DependencyTracker
@@ -20,7 +21,8 @@ from matloom.schedule.commands.vector_posts import VectorPosts
 from matloom.schedule.plan import Load, Plan
 from matloom.schedule.segment import Place, Segment
 from matloom.schedule.tiling.sequence import Slot
-from matloom.schedule.tiling.tiles import ArrayTile, exec_fields, input_box
+from matloom.schedule.tiling.tiles import ArrayTile, exec_fields
+from matloom.select.exec_steps import input_region
 from matloom.select.layout.base import Fields, Write
 from matloom.select.requantisation import limb_fields
 from matloom.select.stage import ArrayStage, Stage, VectorStage
@@ -39,10 +41,10 @@ class _Emitter:
         dram_bytes: dict[Region, int],
     ):
         self.segment, self.plan, self.config = segment, plan, config
-        self.order = DependencyTracker(config, dram_bytes)
+        self.order = DependencyTracker(config, dram_bytes, segment.machine)
         self.loads = LoadCommands(segment, places, chunk_offsets, self.order)
         self.stores = Stores(segment, plan, places, self.order)
-        self.accumulators = Accumulators(segment.machine, self.order.instructions)
+        self.accumulators = Accumulators(segment.machine, self.order)
         self.tables = Tables(plan, config, self.order)
         self.vectors = VectorPosts(plan, config, self.accumulators, self.tables, self.order)
         #: Tensors whose borders are written.
@@ -93,11 +95,11 @@ class _Emitter:
 
     def _input(self, number: int, stage: ArrayStage, tile: ArrayTile) -> dict[str, int]:
         """Return the fields of EXEC that locate the input, relative to the rows of the tile."""
-        name = stage.inputs[0]
-        layout = stage.input_layout
+        name, layout = stage.inputs[0], stage.input_layout
         row_bytes, left = layout.row_bytes, 0
+        fields = exec_fields(stage, tile, self.config)
         if name in self.plan.tensor_buffers:
-            part = input_box(stage, tile, self.config)
+            part = input_region(stage, fields, tile.end_block - tile.first_block, self.config.rows)
             low, rows = part.low, part.high - part.low
             address = self.plan.address(name)
             address += (tile.image * layout.rows + low) * row_bytes
@@ -111,9 +113,7 @@ class _Emitter:
                 rows, row_bytes = input_range.rows, input_range.width
             else:
                 rows = input_range.width // row_bytes
-        fields = exec_fields(stage, tile, self.config)
-        return {
-            **fields,
+        fields |= {
             "input_addr": address,
             "input_pitch": row_bytes if rows > 1 else 0,
             "input_rows": rows,
@@ -121,12 +121,13 @@ class _Emitter:
             "first_row": fields["first_row"] - low,
             "first_byte": fields["first_byte"] - left,
         }
+        return fields
 
     def _exec_fields(
         self, number: int, stage: ArrayStage, tile: ArrayTile, entry: int, weights: int
     ) -> Fields:
-        computed = stage.computed
-        return {
+        computed, fields = stage.computed, self._input(number, stage, tile)
+        fields |= {
             "mode": MAC_MODES.index(stage.mode),
             "accumulate": int(tile.first_step > 0 or stage.continues),
             "oc_blocks": tile.end_block - tile.first_block,
@@ -134,8 +135,8 @@ class _Emitter:
             "acc_addr": entry,
             "weights_wait_post": int(computed is not None),
             "weights_transposed": int(computed is not None and computed.layout.transposed),
-            **self._input(number, stage, tile),
         }
+        return fields
 
     def _array(self, number: int, stage: ArrayStage, tile: ArrayTile, timestamp: int) -> None:
         entry = self.accumulators.of(stage, tile)
@@ -274,8 +275,8 @@ def emit_instructions(
     places: dict[str, Place],
     chunk_offsets: dict[tuple[int, int], int],
     dram_bytes: dict[Region, int],
-) -> list[Instruction]:
-    """Return the instructions of a segment, END last.
+) -> tuple[list[Instruction], list[Timing]]:
+    """Return the instructions of a segment, END last, and the costs of all but that.
 
     Parameters
     ----------
@@ -296,4 +297,4 @@ def emit_instructions(
         emitter.slot(number, slot)
     emitter.finish()
     emitter.order.end()
-    return emitter.order.instructions
+    return emitter.order.instructions, emitter.order.costs

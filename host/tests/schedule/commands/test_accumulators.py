@@ -10,6 +10,7 @@ from matloom.arch.instruction import Instruction
 from matloom.arch.isa import Opcode, Region
 from matloom.arch.machine import Machine
 from matloom.compiler import compile_network
+from matloom.cost import timings_of
 from matloom.cost.predict import predict
 from matloom.data.matrix_products import product_graph
 from matloom.program.instruction_table import unpack_all
@@ -91,10 +92,22 @@ def _tile(first, rows, blocks=1):
     return ArrayTile(0, first, first + rows, 0, 12, 0, blocks, 0, 2, 0, {})
 
 
+class Emitted:
+    """Instructions with their costs."""
+
+    def __init__(self, machine):
+        self.machine, self.instructions, self.costs = machine, [], []
+
+    def append(self, instruction):
+        self.instructions.append(instruction)
+        self.costs.append(timings_of(self.machine).of(instruction))
+
+
 def _third(steps, posts, params):
     """Return the first entry of a third tile, and those of the first two, which POST may read."""
-    machine, instructions = Machine(config=CONFIG), []
-    accumulators = Accumulators(machine, instructions)
+    machine = Machine(config=CONFIG)
+    emitted = Emitted(machine)
+    accumulators = Accumulators(machine, emitted)
     shape = {"kernel_rows": 1, "kernel_cols": 1, "blocks": steps}
     area = {"input_addr": 0, "input_rows": 1, "input_row_bytes": 4096, "weight_addr": 128 * 1024}
     stage = plain_stage(entries=lambda config: config.acc_entries // 2)
@@ -104,12 +117,12 @@ def _third(steps, posts, params):
         size = {"width": 12, "height": rows, "oc_blocks": 1}
         wait = posts if number == 2 and starts[-1] < 288 else 0
         run = {**shape, **area, **size, "acc_addr": starts[-1], "wait_post": wait}
-        instructions.append(Instruction(Opcode.EXEC, run))
+        emitted.append(Instruction(Opcode.EXEC, run))
         for part in range(posts):
             entry = starts[-1] + part * 12 * rows // posts
             size["height"] = rows // posts
             read = {**size, "acc_addr": entry, "wait_exec": 1, "param_addr": params}
-            instructions.append(Instruction(Opcode.POST, {**read, "channel_bias": 1}))
+            emitted.append(Instruction(Opcode.POST, {**read, "channel_bias": 1}))
     return starts[2], starts[:2]
 
 
@@ -126,8 +139,9 @@ def test_a_tile_waits_for_the_last_read(steps, posts, params, entry):
 @pytest.mark.parametrize("steps", [1, 4])
 def test_tiles_of_pairs_among_others_lie_within_their_halves(steps, seed):
     """A half has half as many entries for a stage whose blocks use pairs."""
-    generator, machine, instructions = random.Random(seed), Machine(config=CONFIG), []
-    accumulators = Accumulators(machine, instructions)
+    generator, machine = random.Random(seed), Machine(config=CONFIG)
+    emitted = Emitted(machine)
+    accumulators = Accumulators(machine, emitted)
     for number in range(60):
         per_block = 1 + number // 2 % 2
         half = CONFIG.acc_entries // 2 // per_block
@@ -137,8 +151,8 @@ def test_tiles_of_pairs_among_others_lie_within_their_halves(steps, seed):
         assert entry % half + 12 * rows <= half
         size = {"width": 12, "height": rows, "oc_blocks": 1, "acc_addr": entry}
         run = {"kernel_rows": 1, "kernel_cols": 1, "blocks": steps, **size}
-        instructions.append(Instruction(Opcode.EXEC, {**run, "input_rows": 1}))
-        instructions.append(Instruction(Opcode.POST, {**size, "wait_exec": 1}))
+        emitted.append(Instruction(Opcode.EXEC, {**run, "input_rows": 1}))
+        emitted.append(Instruction(Opcode.POST, {**size, "wait_exec": 1}))
 
 
 def test_loads_of_input_do_not_wait_for_the_tile_before():
@@ -150,7 +164,8 @@ def test_loads_of_input_do_not_wait_for_the_tile_before():
 
 def test_stages_that_share_sums_keep_the_others_off_their_half():
     half = CONFIG.acc_entries // 2
-    accumulators = Accumulators(Machine(config=CONFIG), [])
+    machine = Machine(config=CONFIG)
+    accumulators = Accumulators(machine, Emitted(machine))
     grid = SimpleNamespace(blocks=4)
     other = plain_stage(entries=lambda config: half)
     entries = []

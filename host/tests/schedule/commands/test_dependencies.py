@@ -1,6 +1,13 @@
+import pytest
+
 from matloom.arch.config import PRESETS
 from matloom.arch.isa import Opcode, Region
+from matloom.compiler import CompileOptions, compile_unchecked
+from matloom.cost.predict import predict
+from matloom.cost.timing import Timings
+from matloom.schedule import pipeline
 from matloom.schedule.commands.dependencies import DependencyTracker
+from support.mobilenet import mobilenet
 
 CONFIG = PRESETS["nano"]
 
@@ -142,3 +149,18 @@ def test_columns_of_a_matrix_wait_for_their_own_readers_alone():
     assert columns(0).wait_exec == 2
     # Of five blocks only four lie in the row.
     assert read(16, 5).wait_load == 2
+
+
+@pytest.mark.parametrize("preset", ["nano", "reference"])
+def test_costs_are_those_of_each_instruction(monkeypatch, preset):
+    compared = []
+
+    def predict_and_compare(instructions, machine, *, costs):
+        timings = Timings(machine)
+        assert costs == [timings.of(each) for each in instructions[:-1]]
+        compared.extend(costs)
+        return predict(instructions, machine, costs=costs)
+
+    monkeypatch.setattr(pipeline, "predict", predict_and_compare)
+    compile_unchecked(mobilenet(10, 48), PRESETS[preset], CompileOptions(tuned=False))
+    assert len(compared) > 100
