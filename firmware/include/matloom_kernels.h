@@ -35,6 +35,10 @@ void matloom_lookup(void* output, const void* input, const uint8_t* table, uint3
 void matloom_softmax_int8(int8_t* output, const int8_t* input, uint32_t rows, uint32_t columns,
                           struct matloom_scale scale, int32_t least);
 
+/* LOG_SOFTMAX of int8 in the same way; outputs have scale 1/16 and zero point 127. */
+void matloom_log_softmax_int8(int8_t* output, const int8_t* input, uint32_t rows,
+                              uint32_t columns, struct matloom_scale scale, int32_t least);
+
 /* QUANTIZE of float32 to `dtype`: int8, uint8 or int16. */
 void matloom_quantize(void* output, const float* input, uint32_t dtype, uint32_t elements,
                       float scale, int32_t zero_point);

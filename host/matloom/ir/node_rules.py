@@ -35,6 +35,7 @@ FIXED_OUTPUTS = {
     (Op.LOGISTIC, "int8"): (1 / 256, -128),
     (Op.LOGISTIC, "int16"): (2.0**-15, 0),
     (Op.TANH, "int16"): (2.0**-15, 0),
+    (Op.LOG_SOFTMAX, "int8"): (1 / 16, 127),
     (Op.SOFTMAX, "int8"): (1 / 256, -128),
     (Op.SOFTMAX, "uint8"): (1 / 256, 0),
 }
@@ -62,6 +63,7 @@ RATIOS: Mapping[Op, Callable[[Graph, Node], object]] = {
     Op.HARD_SWISH: hard_swish_scales,
     Op.LEAKY_RELU: leaky_scales,
     Op.LOGISTIC: sigmoid_ratio,
+    Op.LOG_SOFTMAX: softmax_scale,
     Op.MEAN: reduction_multiplier,
     Op.MUL: product_multiplier,
     Op.PRELU: prelu_scales,

@@ -206,7 +206,7 @@ OPERATORS = {
     Op.HARD_SWISH: _SAME,
     Op.LEAKY_RELU: Operator(attributes=LeakyRelu, types=_MORE_NUMBERS),
     Op.LOGISTIC: Operator(types=_MORE_NUMBERS),
-    Op.LOG_SOFTMAX: Operator(types=_unary("float32"), shape=row_shape),
+    Op.LOG_SOFTMAX: Operator(types=_unary("float32", "int8"), shape=row_shape),
     Op.LOOKUP: Operator(attributes=Lookup, types=_unary("int8"), shape=same_shape, scaled=False),
     Op.LSTM_CELL: Operator(
         attributes=LstmCell,

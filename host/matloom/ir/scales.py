@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from matloom.arch.numerics import Rounding, quantize_multiplier, short_multiplier
-from matloom.ir.attributes import Activation, LeakyRelu, Reduce, Resize, Softmax
+from matloom.ir.attributes import Activation, LeakyRelu, Reduce, Resize
 from matloom.ir.graph import Array, Graph, Node, Op, Tensor
 from matloom.ir.shapes import MULTIPLIERS
 
@@ -266,7 +266,7 @@ def square_scales(graph: Graph, node: Node) -> Addition:
 
 def softmax_scale(graph: Graph, node: Node) -> tuple[int, int]:
     """Return the multiplier and left shift that convert differences of inputs to Q5.26."""
-    ratio = node.attributes_as(Softmax).beta * graph.tensors[node.inputs[0]].scale * 2**26
+    ratio = getattr(node.attributes, "beta", 1.0) * graph.tensors[node.inputs[0]].scale * 2**26
     pair: tuple[int, int] = quantize_multiplier(min(ratio, _MOST_SOFTMAX_RATIO))
     return pair
 

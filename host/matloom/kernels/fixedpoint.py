@@ -14,14 +14,14 @@ from matloom.arch.numerics import (
 from matloom.arch.numerics import saturating_rounding_doubling_high_mul as multiply
 from matloom.ir.graph import Array
 
-__all__ = ["exp_of_negative", "logistic", "multiply", "reciprocal_of_sum", "tanh"]
+__all__ = ["exp_of_negative", "log_of_sum", "logistic", "multiply", "reciprocal_of_sum", "tanh"]
 
 ONE = 2**31 - 1
 #: exp(-2**k) in Q0.31 for k from -2 to 4.
 EXPONENTIALS = (1672461947, 1302514674, 790015084, 290630308, 39332535, 720401, 242)
 
 
-def _shift_left(x: Array, bits: int) -> Array:
+def _shift_left(x: Array, bits: int | Array) -> Array:
     result: Array = clamp(x << bits, -(2**31), 2**31 - 1)
     return result
 
@@ -64,9 +64,41 @@ def _reciprocal(x: Array) -> Array:
 
 def reciprocal_of_sum(x: Array, integer_bits: int) -> tuple[Array, Array]:
     """Return ``(r, e)`` so that 1/x is r in Q0.31 over 2**e, for positive x with `integer_bits`."""
-    leading_zeros = 32 - np.frexp(x.astype(np.float64))[1].astype(np.int64)
+    leading_zeros = 32 - _bit_length(x)
     fraction = wrap32((x << leading_zeros) - 2**31)
     return _shift_left(_reciprocal(fraction), 1), integer_bits - leading_zeros
+
+
+def log_of_sum(x: Array, integer_bits: int) -> Array:
+    """Return log(x), Q5.26, for x with `integer_bits` of 1 or more.
+
+    With x = 2**e * m, it is (e + 1/4) * log(2) plus the logarithm of m * sqrt(sqrt(1/2)), or the
+    same with x * sqrt(1/2) and e - 1/4, so that this logarithm, a quotient of polynomials of m, is
+    near 0.
+    """
+    root, half_root, half, quarter = 1805811301, 1518500250, 1488522236, 2**23
+    zeros = 32 - _bit_length(x)
+    even = _shift_left(multiply(_shift_left(x, zeros - 1), half_root), 1)
+    zeros_of_odd = 31 - _bit_length(multiply(x, half_root))
+    odd = _shift_left(x, zeros_of_odd)
+    exponent = np.maximum(
+        ((integer_bits - zeros) << 25) + quarter, ((integer_bits - zeros_of_odd) << 25) - quarter
+    )
+    mantissa = np.minimum(even, odd)
+    mean, twice = (mantissa + root + 1) >> 1, 2 * (mantissa - root)
+    square = multiply(twice, twice)
+    above = multiply(twice, mantissa) + multiply(multiply(twice, square), 117049297)
+    below = multiply(mean, 1057819769 + twice + multiply(square, 127690142))
+    below += multiply(twice, 638450708)
+    inverse = _shift_left(_reciprocal(below), 1)
+    total = multiply(exponent, half) + multiply(rounding_divide_by_pot(above, 6), inverse)
+    return _shift_left(total, 1)
+
+
+def _bit_length(x: Array) -> Array:
+    """Return the bits of positive numbers."""
+    result: Array = np.frexp(x.astype(np.float64))[1].astype(np.int64)
+    return result
 
 
 def logistic(a: Array) -> Array:

@@ -9,7 +9,12 @@ from matloom.arch.numerics import clamp, rounding_divide_by_pot
 from matloom.ir.attributes import Softmax
 from matloom.ir.graph import Array, Graph, Node
 from matloom.ir.scales import softmax_scale
-from matloom.kernels.fixedpoint import exp_of_negative, multiply, reciprocal_of_sum
+from matloom.kernels.fixedpoint import (
+    exp_of_negative,
+    log_of_sum,
+    multiply,
+    reciprocal_of_sum,
+)
 from matloom.kernels.requantise import scale
 
 #: Sums of exponentials have the format Q12.19, so that 4095 terms fit.
@@ -25,10 +30,8 @@ def softmax(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
         return _float_softmax(inputs[0], node.attributes_as(Softmax).beta)
     if inputs[0].dtype == np.uint8:
         return _table_softmax(graph, node, inputs[0])
-    below = inputs[0].max(axis=-1, keepdims=True).astype(np.int64) - inputs[0]
-    powers = exponentials(graph, node)[below]
-    terms = rounding_divide_by_pot(powers, SUM_BITS)
-    reciprocal, exponent = reciprocal_of_sum(terms.sum(axis=-1, keepdims=True), SUM_BITS)
+    powers = exponentials(graph, node)[_below(inputs[0])]
+    reciprocal, exponent = reciprocal_of_sum(_sum_of_powers(powers), SUM_BITS)
     quotients = rounding_divide_by_pot(multiply(reciprocal, powers), exponent + 31 - 8)
     result: Array = clamp(quotients - 128, -128, 127).astype(np.int8)
     return result
@@ -39,13 +42,29 @@ def exponentials(graph: Graph, node: Node) -> Array:
 
     They are int64 in Q0.31, indexed by the difference.
     """
+    scaled, counts = _scaled_differences(graph, node)
+    return np.where(counts, exp_of_negative(scaled), 0)
+
+
+def _scaled_differences(graph: Graph, node: Node) -> tuple[Array, Array]:
+    """Return all differences (256,) from the largest byte, scaled, Q5.26, and which fit that."""
     multiplier, shift = softmax_scale(graph, node)
-    # Further below, the scaled difference does not fit Q5.26, and its exponential is negligible.
     least = math.floor(31 * 2**26 / 2**shift)
     below = np.arange(256)
     counts = below <= least
-    powers = exp_of_negative(scale(np.where(counts, -below, 0), multiplier, shift))
-    return np.where(counts, powers, 0)
+    return scale(np.where(counts, -below, 0), multiplier, shift), counts
+
+
+def _below(x: Array) -> Array:
+    """Return how far each byte is below the largest of its row."""
+    result: Array = x.max(axis=-1, keepdims=True).astype(np.int64) - x
+    return result
+
+
+def _sum_of_powers(powers: Array) -> Array:
+    """Return the sum along the last axis, Q12.19, of exponentials, Q0.31."""
+    terms: Array = rounding_divide_by_pot(powers, SUM_BITS).sum(axis=-1, keepdims=True)
+    return terms
 
 
 def _exp(x: Array) -> Array:
@@ -77,7 +96,14 @@ def _table_softmax(graph: Graph, node: Node, x: Array) -> Array:
 
 
 def log_softmax(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
-    """LOG_SOFTMAX: float32 to float32; the last bit may differ as for SOFTMAX."""
+    """LOG_SOFTMAX: int8 in fixed point, or float32, whose last bit may differ as for SOFTMAX."""
+    if inputs[0].dtype == np.int8:
+        below = _below(inputs[0])
+        logarithm = log_of_sum(_sum_of_powers(exponentials(graph, node)[below]), SUM_BITS)
+        scaled, counts = _scaled_differences(graph, node)
+        sixteenths = rounding_divide_by_pot(scaled[below] - logarithm, 22)
+        rounded = np.where(counts[below], clamp(sixteenths + 127, -128, 127), -128)
+        return rounded.astype(np.int8)
     centred = inputs[0] - inputs[0].max(axis=-1, keepdims=True)
     result: Array = centred - np.log(_sum(_exp(centred)).astype(np.float64)).astype(np.float32)
     return result

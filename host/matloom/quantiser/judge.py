@@ -16,6 +16,9 @@ from matloom.quantiser.relevant_values import clamp_to_relevant
 from matloom.quantiser.samples import SampleSplit
 from matloom.quantiser.sweep import outputs_of
 
+#: Functions of an output whose noise is that of what they read.
+_SQUASHED = (Op.LOG_SOFTMAX, Op.LOGISTIC, Op.SOFTMAX)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Judgement:
@@ -164,10 +167,10 @@ def is_unbeaten(point: Judgement, points: Sequence[Judgement]) -> bool:
 
 
 def watched_tensors(graph: Graph) -> tuple[int, ...]:
-    """Return the network's outputs; for SOFTMAX and LOGISTIC, the tensors that they read."""
+    """Return the network's outputs; for those of `_SQUASHED`, the tensors that they read."""
     found = []
     for number in graph.outputs:
         node = graph.nodes[graph.producers[number]] if number in graph.producers else None
-        squashed = node is not None and node.op in (Op.SOFTMAX, Op.LOGISTIC)
+        squashed = node is not None and node.op in _SQUASHED
         found.append(node.inputs[0] if squashed and node is not None else number)
     return tuple(dict.fromkeys(found))

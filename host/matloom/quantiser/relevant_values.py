@@ -11,8 +11,9 @@ import numpy as np
 from matloom.ir.attributes import Activation, Arithmetic
 from matloom.ir.graph import Array, Graph, Node, Op
 
-#: Logarithm of a probability relative to the largest one below which it is zero in 16 bits, or 8.
-_LEAST_LOGIT = 16 * np.log(2)
+#: How far below the largest of its row a number gives the least result: a probability that is zero
+#: in 16 bits, or 8, and the logarithm of one that int8 has.
+_FAR_BELOW = {Op.SOFTMAX: 16 * np.log(2), Op.LOG_SOFTMAX: 16.0}
 #: Inputs beyond which functions are constant to within a 16-bit step.
 _CONSTANT_BEYOND = {Op.LOGISTIC: 16 * np.log(2), Op.TANH: 8.5 * np.log(2)}
 _LIMITS = {Activation.RELU: (0.0, np.inf), Activation.RELU6: (0.0, 6.0)}
@@ -22,7 +23,8 @@ def clamp_to_relevant(graph: Graph, number: int, arrays: Mapping[int, Array]) ->
     """Return a tensor's values, with each that cannot matter replaced by the nearest one that does.
 
     An addition with RELU gives zero for whatever is less than the negative of the other operand,
-    and SOFTMAX for whatever is far less than the largest value of its row.
+    and SOFTMAX and LOG_SOFTMAX their least result for whatever is far less than the largest value
+    of its row.
 
     Parameters
     ----------
@@ -35,9 +37,9 @@ def clamp_to_relevant(graph: Graph, number: int, arrays: Mapping[int, Array]) ->
     if len(readers) != 1 or number in graph.leaving:
         return values
     node = graph.nodes[readers[0]]
-    if node.op is Op.SOFTMAX:
+    if node.op in _FAR_BELOW:
         largest = values.max(axis=-1, keepdims=True)
-        return np.asarray(np.maximum(values, largest - np.float32(_LEAST_LOGIT)))
+        return np.asarray(np.maximum(values, largest - np.float32(_FAR_BELOW[node.op])))
     if node.op in _CONSTANT_BEYOND:
         limit = _CONSTANT_BEYOND[node.op]
         return np.asarray(np.clip(values, -limit, limit), np.float32)

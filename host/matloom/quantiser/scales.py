@@ -15,6 +15,7 @@ _WORDS = (1 / 2**15 - 1, 1 - 1 / 2**15)
 FIXED: Mapping[tuple[Op, str], Range] = {
     (Op.LOGISTIC, "int8"): (0.0, 255 / 256),
     (Op.LOGISTIC, "int16"): _WORDS,
+    (Op.LOG_SOFTMAX, "int8"): (-255 / 16, 0.0),
     (Op.SOFTMAX, "int8"): (0.0, 255 / 256),
     (Op.TANH, "int8"): (-1.0, 127 / 128),
     (Op.TANH, "int16"): _WORDS,

@@ -68,7 +68,7 @@ def _softmax(graph: Graph, node: Node) -> _Arguments | None:
     rows = math.prod(data.shape) // columns
     multiplier, shift = softmax_scale(graph, node)
     least = max(-math.floor(31 * 2**26 / 2**shift), -(2**31) + 1)
-    return "matloom_softmax_int8", (
+    return f"matloom_{node.op.lower()}_int8", (
         f"{rows}u",
         f"{columns}u",
         _scale((multiplier, shift)),
@@ -153,7 +153,7 @@ def _lstm_cell(graph: Graph, node: Node) -> _Arguments | None:
 
 
 _KERNELS: dict[Op, Callable[[Graph, Node], _Arguments | None]] = {
-    Op.SOFTMAX: _softmax,
+    **dict.fromkeys((Op.LOG_SOFTMAX, Op.SOFTMAX), _softmax),
     Op.RESHAPE: _copy,
     Op.SQUEEZE: _copy,
     Op.EXPAND_DIMS: _copy,

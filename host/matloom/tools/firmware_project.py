@@ -11,7 +11,10 @@ from matloom.tools.emit_c import emit_c
 
 _HEADERS = ("matloom", "matloom_format", "matloom_kernels", "matloom_pre", "matloom_regs")
 #: Internal headers of driver and kernels.
-_INTERNAL = ("driver/internal.h", "driver/rules.h", "kernels/fixed_point.h")
+_INTERNAL = (
+    *("driver/internal.h", "driver/rules.h"),
+    *("kernels/exponentials.h", "kernels/fixed_point.h"),
+)
 #: Files of Zephyr's module from its example: an option, the binding, runs that wait for interrupts.
 _ZEPHYR = ("Kconfig", "dts/bindings/matloom,engine.yaml", "matloom_zephyr.c", "matloom_zephyr.h")
 _PROJECT = ("CMakeLists.txt", "README.md", "library.json", "library.properties")

@@ -34,6 +34,7 @@ from matloom.ir.verify import verify
 
 #: Outputs whose scale and zero point the operator fixes.
 FIXED = {
+    (Op.LOG_SOFTMAX, "int8"): (1 / 16, 127),
     (Op.SOFTMAX, "int8"): (1 / 256, -128),
     (Op.SOFTMAX, "uint8"): (1 / 256, 0),
     (Op.LOGISTIC, "int8"): (1 / 256, -128),

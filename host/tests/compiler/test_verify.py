@@ -13,7 +13,6 @@ from matloom.compiler.verify import CHECKS, PhaseError, verify_value
 from matloom.data.digits import NETWORK
 from matloom.data.matrix_products import product_graph
 from matloom.data.streaming import streaming_network
-from matloom.ir.graph import Op
 from matloom.program.instruction_table import InstructionTable, unpack_all
 from matloom.program.verify import VerifyError
 from matloom.schedule.check import buffers_of, check_addresses, check_order, check_tiles
@@ -63,7 +62,7 @@ def test_layers_in_random_tiles_keep_every_rule(config, monkeypatch, seed):
             compile_unchecked(graph, config, options)
 
 
-@pytest.mark.parametrize("op", [op for op in KINDS if op is not Op.LOG_SOFTMAX])
+@pytest.mark.parametrize("op", KINDS)
 def test_operators_keep_every_rule(op, monkeypatch, seed):
     monkeypatch.setenv("MATLOOM_VERIFY", "1")
     draw = Instances([seed, *op.encode()], "int8")

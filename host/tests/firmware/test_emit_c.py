@@ -131,6 +131,24 @@ CASES = {
         tensor("y", (2, 500), "int8", 1 / 256, -128),
         integers("int8"),
     ),
+    "log softmax": (
+        *(Op.LOG_SOFTMAX, Attributes()),
+        tensor("x", (7, 33), "int8", 0.11, 5),
+        tensor("y", (7, 33), "int8", 1 / 16, 127),
+        integers("int8"),
+    ),
+    "log softmax of wide differences": (
+        *(Op.LOG_SOFTMAX, Attributes()),
+        tensor("x", (5, 9), "int8", 3.5, 0),
+        tensor("y", (5, 9), "int8", 1 / 16, 127),
+        integers("int8"),
+    ),
+    "log softmax of small differences": (
+        *(Op.LOG_SOFTMAX, Attributes()),
+        tensor("x", (2, 4000), "int8", 0.0001, 0),
+        tensor("y", (2, 4000), "int8", 1 / 16, 127),
+        integers("int8"),
+    ),
     "quantize int8": (
         *(Op.QUANTIZE, Attributes()),
         tensor("x", (5, 40), "float32"),

@@ -6,6 +6,7 @@ import pytest
 from matloom.ir.attributes import Activation, BatchMatmul, FullyConnected, Softmax
 from matloom.ir.builder import GraphBuilder
 from matloom.ir.graph import Op
+from matloom.kernels.interpreter import interpret
 from matloom.quantiser import quantise
 from matloom.quantiser.histogram import histogram_of
 from matloom.quantiser.ranges import CALIBRATIONS, choose_range, grid_range
@@ -118,6 +119,27 @@ def test_values_on_a_grid_are_exact(values, step):
 )
 def test_other_values_have_no_grid(values):
     assert grid_range(values.astype(np.float32), 256) is None
+
+
+def test_logarithms_of_probabilities_have_the_scale_of_their_kernel():
+    """A classifier becomes integers throughout, within a step of what the floats give."""
+    builder, draw = GraphBuilder("classes"), np.random.default_rng(2)
+    given = builder.input("x", (1, 12), "float32")
+    matrix = builder.constant(draw.normal(0, 1, (5, 12)).astype(np.float32))
+    bias = builder.constant(np.zeros(5, np.float32))
+    scores = builder.add(Op.FULLY_CONNECTED, [given, matrix, bias], FullyConnected())
+    graph = builder.graph(builder.add(Op.LOG_SOFTMAX, [scores]))
+    samples = draw.normal(0, 1, (50, 12)).astype(np.float32)
+    made = quantise(graph, samples).graph
+    assert [node.op for node in made.nodes] == [Op.FULLY_CONNECTED, Op.LOG_SOFTMAX]
+    entry, output = (made.tensors[side[0]] for side in (made.inputs, made.outputs))
+    assert (output.scale, output.zero_point) == (1 / 16, 127)
+    for sample in samples[:, np.newaxis]:
+        (exact,) = interpret(graph, {graph.inputs[0]: sample}).values()
+        given = np.clip(np.rint(sample / entry.scale) + entry.zero_point, -128, 127)
+        (found,) = interpret(made, {made.inputs[0]: given.astype(np.int8)}).values()
+        logarithms = np.maximum(exact, -255 / 16)
+        assert np.abs((found.astype(int) - 127) / 16 - logarithms).max() < 0.25
 
 
 def test_operands_of_products_have_zero_point_zero():

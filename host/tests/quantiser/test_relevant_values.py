@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from matloom.ir.attributes import Activation, Arithmetic, Softmax
+from matloom.ir.attributes import Activation, Arithmetic, Attributes, Softmax
 from matloom.ir.graph import Op
 from matloom.kernels.interpreter import interpret
 from matloom.quantiser import quantise
@@ -52,13 +52,16 @@ def test_what_an_output_or_another_operator_reads_matters():
     assert np.array_equal(clamp_to_relevant(graph, made, known), known[made])
 
 
-def test_values_far_below_the_largest_of_a_softmax():
+@pytest.mark.parametrize(("op", "least"), [(Op.SOFTMAX, 11.09), (Op.LOG_SOFTMAX, 16)])
+def test_values_far_below_the_largest_of_a_softmax(op, least):
     network = FloatNetwork("classes")
     given = network.input("x", (2, 4), "float32")
-    graph = network.graph(network.add(Op.SOFTMAX, [given], Softmax(beta=1.0)))
+    attributes = Softmax(beta=1.0) if op is Op.SOFTMAX else Attributes()
+    graph = network.graph(network.add(op, [given], attributes))
     rows = np.array([[[3, -40, 2.5, 0]], [[-30, -20, -90, -25]]], np.float32)
     found = clamp_to_relevant(graph, given, {given: rows})
-    assert np.allclose(found, [[[3, -8.09, 2.5, 0]], [[-30, -20, -31.09, -25]]], atol=0.01)
+    wanted = [[[3, 3 - least, 2.5, 0]], [[-30, -20, -20 - least, -25]]]
+    assert np.allclose(found, wanted, atol=0.01)
 
 
 def test_ranges_leave_out_what_does_not_matter():

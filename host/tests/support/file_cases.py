@@ -26,7 +26,7 @@ _FLOATS = "nano+bf16+weight_rows=2+float_rows=2"
 #: Types of operators that have none of uint8.
 NOT_UNSIGNED = {
     Op.BATCH_MATMUL: "int8",
-    Op.LOG_SOFTMAX: "float32",
+    Op.LOG_SOFTMAX: "int8",
     Op.SQUARED_DIFFERENCE: "int8",
 }
 
@@ -83,7 +83,6 @@ def networks() -> dict[str, bytes]:
     """Return TensorFlow Lite files by name: one operator each, and a trained network."""
     files = {"digits": NETWORK.read_bytes(), "streaming": write_tflite(streaming_network(11))}
     for op in KINDS:
-        dtype = "float32" if op is Op.LOG_SOFTMAX else "int8"
         if op is not Op.TRANSPOSE_CONV:
-            files[str(op)] = write_tflite(Instances([12, 1], dtype).make(op))
+            files[str(op)] = write_tflite(Instances([12, 1], "int8").make(op))
     return files
