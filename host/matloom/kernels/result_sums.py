@@ -24,15 +24,25 @@ def sum_bytes(
 
     `tables` are (n, 256): that of a column is the one of its number modulo n.
     """
-    words = np.ascontiguousarray(tables).view("<u4").reshape(-1, ROWS, WORDS)
+    words = _words(tables)
     columns = np.arange(results.shape[-1]) % len(words)
     rows = (results & 15, results >> 4, others & 15, others >> 4)
     total = np.zeros(results.shape, np.uint32)
     for number, row in enumerate(rows):
         total += words[columns, row, number]
-    sums = total.view(np.int32) >> FRACTION_BITS
+    return _limit(total).view(np.uint8)
+
+
+def _words(tables: NDArray[np.uint8]) -> NDArray[np.uint32]:
+    """Return the words of tables (n, 256): (n, rows, words)."""
+    return np.ascontiguousarray(tables).view("<u4").reshape(-1, ROWS, WORDS)
+
+
+def _limit(totals: NDArray[np.uint32]) -> NDArray[np.int8]:
+    """Return the bytes of sums of words."""
+    sums = totals.view(np.int32) >> FRACTION_BITS
     limited: NDArray[np.int8] = np.clip(sums, -128, 127).astype(np.int8)
-    return limited.view(np.uint8)
+    return limited
 
 
 def sums_of(graph: Graph, node: Node) -> Array:
@@ -43,9 +53,10 @@ def sums_of(graph: Graph, node: Node) -> Array:
 
 def every_sum(table: NDArray[np.uint8]) -> NDArray[np.int8]:
     """Return the sums of all pairs of int8, computed with a table (256,): int8 (256, 256)."""
-    results, others = np.meshgrid(_BYTES.astype(np.int8), _BYTES.astype(np.int8), indexing="ij")
-    flat = (each.reshape(-1, 1).view(np.uint8) for each in (results, others))
-    return sum_bytes(table.reshape(1, -1), *flat).view(np.int8).reshape(256, 256)
+    (words,), every = _words(table.reshape(1, -1)), _BYTES.astype(np.uint8)
+    low, high = every & 15, every >> 4
+    parts = (words[low, 0] + words[high, 1], words[low, 2] + words[high, 3])
+    return _limit(np.add.outer(*parts))
 
 
 def sum_table(sums: NDArray[np.int8], slopes: tuple[float, float]) -> NDArray[np.uint8] | None:
