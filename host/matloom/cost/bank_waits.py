@@ -156,14 +156,14 @@ class BankWaits:
     last:
         The last instruction of each unit but LOAD that has begun.
     moved:
-        Whether the end of one of these changed since the reader of `last` set this to False.
+        Units whose `last` is new, or ends later than before; who reads `last` clears it.
     """
 
     def __init__(self, machine: Machine, loads: Loads) -> None:
         self._machine, self._loads = machine, loads
         self._shares_gather = machine.config.shares_gather
         self.last: dict[Opcode, _RunningInstruction] = {}
-        self.moved = False
+        self.moved: list[Opcode] = []
         self._exec_reads, self._post_reads = _Accesses(), _Accesses()
         #: POST's reads as seen by STORE: with a shared gather, they block every bank.
         self._gathered = _Accesses() if self._shares_gather else self._post_reads
@@ -188,7 +188,8 @@ class BankWaits:
 
     def begin(self, start: int, work: int, timing: Timing) -> bool:
         """Start an instruction of another unit; return whether it delays running LOADs."""
-        unit, self.moved = timing.opcode, True
+        unit = timing.opcode
+        self.moved.append(unit)
         now = self.last[unit] = _RunningInstruction(
             timing, start, work, start + work, self._fetched
         )
@@ -242,7 +243,7 @@ class BankWaits:
             more = self._post_end(post) - post.end
             if more > 0:
                 post.end += more
-                self.moved = True
+                self.moved.append(Opcode.POST)
                 self._post_reads.ends[-1] += more
                 if self._shares_gather:
                     self._gathered.ends[-1] += more
@@ -293,4 +294,5 @@ class BankWaits:
         if execs.meet(start, banks) or posts.meet(start, banks) or held.meet(start, banks):
             end = round(_end_of_accesses(start, store.work, timing.moved, (execs, posts, held)))
             if end > store.end:
-                store.end, self.moved = end, True
+                store.end = end
+                self.moved.append(Opcode.STORE)

@@ -220,9 +220,9 @@ class EngineSimulation:
 
     def _note_ends(self) -> None:
         """Update the ends of running instructions, which others may have delayed."""
-        self._banks.moved = False
-        for opcode, last in self._banks.last.items():
-            other, end = _UNITS[opcode], last.end
+        moved, self._banks.moved = self._banks.moved, []
+        for opcode in moved:
+            other, end = _UNITS[opcode], self._banks.last[opcode].end
             if self._free[other] != end:
                 self.busy[other] += end - self._free[other]
                 self._free[other] = end
