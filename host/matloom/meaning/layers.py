@@ -124,7 +124,8 @@ def depthwise(context: NodeInputs) -> list[Integers]:
     """DEPTHWISE_CONV_2D."""
     attributes = context.node.attributes_as(DepthwiseConv2D)
     image = _pad_with_zeros(_first_input(context, None), attributes.padding)
-    image = np.repeat(image, attributes.depth_multiplier, axis=3)
+    if attributes.depth_multiplier > 1:
+        image = np.repeat(image, attributes.depth_multiplier, axis=3)
     weights, shape = _factors(context, None), context.output.shape
     sums, products = np.zeros(shape), np.empty(shape)
     for tap in np.ndindex(weights.shape[1:3]):

@@ -192,7 +192,7 @@ class ProbeSample:
             self._add_new()
 
     def has(self, numbers: Numbers) -> bool:
-        """Return whether all of some probes were added, as far as they are sampled."""
+        """Return whether all probes among numbers were added, as far as they are sampled."""
         if self._new:
             self._add_new()
         return bool(self._known[self._sample(numbers)].all())
@@ -205,6 +205,7 @@ class ProbeSample:
     def _sample(numbers: Numbers) -> NDArray[np.int32]:
         bits = numbers.astype(np.int32)
         chosen = bits[bits & (_SAMPLED - 1) == 0]
+        chosen = chosen[~is_known(chosen)]
         sampled: NDArray[np.int32] = (chosen & (PROBES - 1)) // _SAMPLED
         return sampled
 

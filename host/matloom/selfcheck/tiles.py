@@ -247,7 +247,7 @@ class Tiles:
         if number not in self._whole:
             probes = self.bytes_of[number]
             assert probes is not None
-            written = self._written.has(probes[~is_known(probes)])
+            written = self._written.has(probes)
             self._whole[number] = number in self._outside or written
         return self._whole[number]
 
