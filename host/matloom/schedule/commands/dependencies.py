@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from math import gcd
 from typing import NamedTuple
 
 import numpy as np
@@ -44,7 +45,8 @@ def _users(space: AddressSpace, *, write: bool) -> tuple[int, ...]:
 class _Accesses:
     """Last instruction of each unit that wrote, and that read, each line of a memory.
 
-    The rows of `last` are the units that can write, then the units that can read.
+    The rows of `last` are the units that can write, then the units that can read. All bytes of a
+    line have been accessed together so far, except in external memory.
     """
 
     def __init__(self, space: AddressSpace, size: int, line: int = 1):
@@ -57,6 +59,24 @@ class _Accesses:
             **{(unit, False): row for row, unit in enumerate(readers, len(writers))},
         }
         self.last = np.full((len(self._units), -(-size // line)), _NEVER, np.int32)
+
+    def shorten_lines(self, part: StridedRange) -> bool:
+        """Shorten lines if a part of the memory does not consist of whole ones.
+
+        Return whether that was so: earlier views of `last` are then out of date.
+        """
+        line = gcd(self.line, part.start, part.run, *part.steps)
+        if line == self.line:
+            return False
+        self.last = np.repeat(self.last, self.line // line, axis=1)
+        self.line = line
+        return True
+
+    def lines_of(self, part: StridedRange) -> StridedRange:
+        """Return the lines of a part of the memory."""
+        line = self.line
+        steps = tuple([step // line for step in part.steps])
+        return StridedRange(part.start // line, part.run // line, part.counts, steps)
 
     def rows_of(self, lines: StridedRange) -> _Rows:
         """Return the last accesses to some lines; numpy raises if they exceed the memory."""
@@ -170,7 +190,8 @@ class DependencyTracker:
         self.costs: list[Timing] = []
         self._issued = [0] * len(UNITS)
         self._on_chip = {
-            AddressSpace.SPAD: _Accesses(AddressSpace.SPAD, config.spad_bytes),
+            # Most accesses are to whole blocks of channels.
+            AddressSpace.SPAD: _Accesses(AddressSpace.SPAD, config.spad_bytes, config.columns),
             AddressSpace.ACC: _Accesses(AddressSpace.ACC, config.acc_entries),
         }
         #: By unit, what instructions of a shape touch.
@@ -225,7 +246,7 @@ class DependencyTracker:
     def _pattern_of(self, instruction: Instruction) -> _AccessPattern:
         """Return the memory that instructions of this shape touch."""
         values, unit = instruction.values, _UNITS[instruction.opcode]
-        on_chip, outside = [], []
+        parts, outside = [], []
         for extent in _EXTENTS[instruction.opcode].of(values):
             start, end = values.get(extent.base, 0), extent.end(values.get, self.config)
             if end is None or end <= start:
@@ -233,9 +254,15 @@ class DependencyTracker:
             if extent.memory is AddressSpace.DRAM:
                 outside.append((end - start, extent.write))
                 continue
-            lines = footprint(extent, instruction, self.config)
-            lines = StridedRange(start, end - start) if lines is None else lines.merge_runs()
-            on_chip.append(self._on_chip[extent.memory].touch(unit, lines, write=extent.write))
+            part = footprint(extent, instruction, self.config)
+            part = StridedRange(start, end - start) if part is None else part.merge_runs()
+            parts.append((self._on_chip[extent.memory], part, extent.write))
+        shortened = [memory.shorten_lines(part) for memory, part, _write in parts]
+        if any(shortened):
+            self._known = [{} for _ in UNITS]
+        on_chip = [
+            memory.touch(unit, memory.lines_of(part), write=write) for memory, part, write in parts
+        ]
         return _AccessPattern(tuple(on_chip), tuple(outside), {})
 
     def _touched_outside(
