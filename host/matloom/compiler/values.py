@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from matloom.arch.config import Config
 from matloom.arch.garbage import gc_paused
 from matloom.arch.machine import Machine
-from matloom.ir.graph import Graph
+from matloom.ir.graph import Graph, Op
 from matloom.meaning import MeaningError, check_meaning
 from matloom.passes.choose_modes import Precision
 from matloom.program import Binding, Program, Verdict
@@ -203,7 +203,8 @@ class Compiled:
         Raises `CheckError` if one of them fails.
         """
         with gc_paused():
-            verdict = check_program(self.program, self.graph, self.numbers, mode=mode, seed=seed)
+            known = {name: self._number_before(number) for name, number in self.numbers.items()}
+            verdict = check_program(self.program, self.graph, known, mode=mode, seed=seed)
             if mode == "none":
                 return verdict
             if not samples_tiles(self.program, mode):
@@ -215,6 +216,16 @@ class Compiled:
             count, done = tiles.compare()
             share = min(1.0, verdict.share + done / self.program.macs)
             return replace(verdict, stages=stages, tiles=count, share=share)
+
+    def _number_before(self, number: int) -> int:
+        """Return the tensor that a RESHAPE which the passes added has in another shape."""
+        producers = self.prepared.producers
+        while number not in self.graph.tensors and number in producers:
+            node = self.prepared.nodes[producers[number]]
+            if node.op is not Op.RESHAPE:
+                break
+            number = node.inputs[0]
+        return number
 
     def prove(self, observer: Tiles | None = None) -> tuple[int, int]:
         """Return the result of `check_meaning`; raise `CheckError` if it fails."""

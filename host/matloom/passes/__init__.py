@@ -7,6 +7,7 @@ from matloom.ir.graph import Graph
 from matloom.ir.verify import verify
 from matloom.passes.clip_windows import clip_windows
 from matloom.passes.combine_moves import combine_moves
+from matloom.passes.combine_transposes import combine_transposes
 from matloom.passes.drop_identities import drop_identities
 from matloom.passes.drop_unused import drop_unused
 from matloom.passes.fold_constants import fold_constants
@@ -32,6 +33,7 @@ PASSES: tuple[Callable[[Graph], Graph], ...] = (
     fold_selections,
     gather_channels,
     fold_constants,
+    combine_transposes,
     order_branches,
 )
 

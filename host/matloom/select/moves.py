@@ -8,6 +8,7 @@ from functools import partial
 from matloom.ir.attributes import Axis, Pad, Resize, Slice, Split, Transpose
 from matloom.ir.graph import Array, Op
 from matloom.ir.scales import nearest
+from matloom.ir.swaps import Swap, fastest_swaps, merge_neighbours
 from matloom.select.context import Context, NotOnEngine
 from matloom.select.copies import (
     CopiedAxis,
@@ -189,36 +190,38 @@ def resize_stages(context: Context) -> tuple[ArrayStage, ...]:
     )
 
 
-def swap_stages(context: Context) -> tuple[ArrayStage, ...]:
-    """Return the stages of TRANSPOSE that swaps two neighbouring groups of axes."""
-    shape = context.inputs[0].shape
-    order = [axis for axis in context.node.attributes_as(Transpose).permutation if shape[axis] > 1]
-    groups: list[list[int]] = []
-    long_axes = [axis for axis, length in enumerate(shape) if length > 1]
-    for axis in order:
-        if groups and long_axes.index(axis) == long_axes.index(groups[-1][-1]) + 1:
-            groups[-1].append(axis)
-        else:
-            groups.append([axis])
-    ordered = sorted(groups)
-    moved = [at for at, group in enumerate(groups) if group != ordered[at]]
-    sizes = [math.prod(shape[axis] for axis in group) for group in ordered]
-    if not moved:
+def transpose_stages(context: Context) -> tuple[ArrayStage, ...]:
+    """Return the stages of TRANSPOSE: swaps of two neighbouring groups of axes, in turn."""
+    shape, size = context.inputs[0].shape, context.output.element_bytes
+    permutation = context.node.attributes_as(Transpose).permutation
+    swaps = fastest_swaps(*merge_neighbours(permutation, shape), size)
+    if swaps is None:
+        raise NotOnEngine("the engine permutes up to six groups of axes")
+    if not swaps:
         return (_copy(context, copy_of_lines(1, context.output.size_bytes, context.config)),)
-    if moved != [moved[0], moved[0] + 1]:
-        raise NotOnEngine("the engine swaps two groups of axes, not more")
-    before, high, low = math.prod(sizes[: moved[0]]), sizes[moved[0]], sizes[moved[1]]
-    inner = math.prod(sizes[moved[1] + 1 :]) * context.output.element_bytes
-    task = MatrixTranspose(images=before, in_rows=high, row_bytes=low, rows=high)
-    tensors = context.sources[0], context.results[0]
+    between = [context.buffer_name(f"swap {at}") for at in range(len(swaps) - 1)]
+    names = [context.sources[0], *between, context.results[0]]
+    return tuple(
+        stage
+        for swap, ends in zip(swaps, itertools.pairwise(names), strict=True)
+        for stage in _swap_stages(context, swap, ends)
+    )
+
+
+def _swap_stages(context: Context, swap: Swap, tensors: tuple[str, str]) -> tuple[ArrayStage, ...]:
+    """Return the stages of a swap."""
+    inner = swap.inner * context.output.element_bytes
+    task = MatrixTranspose(
+        images=swap.before, in_rows=swap.high, row_bytes=swap.low, rows=swap.high
+    )
     if inner == 1 and (stages := transpose_matrices(context, tensors, task)):
         return stages
-    return (_swap_copy(context, before, (high, low), inner),)
+    return (_swap_copy(context, tensors, swap, inner),)
 
 
-def _swap_copy(context: Context, before: int, sizes: tuple[int, int], inner: int) -> ArrayStage:
-    """Return the copy of `before` matrices of elements of `inner` bytes that swaps their axes."""
-    high, low = sizes
+def _swap_copy(context: Context, tensors: tuple[str, str], swap: Swap, inner: int) -> ArrayStage:
+    """Return the copy that swaps axes, with elements of `inner` bytes."""
+    before, high, low = swap.before, swap.high, swap.low
     # The rows of a single image may be split into several images, dense on both sides.
     images, rows = split_into_planes(high) if before == 1 else (before, high)
     copy = Copy(
@@ -239,4 +242,11 @@ def _swap_copy(context: Context, before: int, sizes: tuple[int, int], inner: int
         complete=context.output.size_bytes,
         swap=(high, low, inner),
     )
-    return _copy(context, copy, place=place)
+    return copy_stage(
+        name=context.name,
+        nodes=context.nodes,
+        tensors=tensors,
+        copy=copy,
+        config=context.config,
+        place=place,
+    )

@@ -30,7 +30,7 @@ from matloom.select.moves import (
     resize_stages,
     slice_stages,
     split_stages,
-    swap_stages,
+    transpose_stages,
 )
 from matloom.select.parametric import parametric_relu
 from matloom.select.pooling import average_stage, maximum_stage
@@ -95,7 +95,7 @@ _STAGES: dict[Op, Callable[[Context], Stage | tuple[Stage, ...]]] = {
     Op.SUB: subtract,
     Op.SUM: reduction,
     Op.TANH: curve_or_table,
-    Op.TRANSPOSE: swap_stages,
+    Op.TRANSPOSE: transpose_stages,
     Op.TRANSPOSE_CONV: transposed_convolution,
     Op.UNPACK: split_stages,
 }

@@ -204,9 +204,9 @@ def test_reasons_say_what_is_missing():
     assert reason(made(Op.STRIDED_SLICE, three, (4, 4, 4))) == (
         "the engine cuts two axes at once, not more"
     )
-    order = Transpose(permutation=(2, 1, 0))
-    assert reason(made(Op.TRANSPOSE, order, (2, 3, 4))) == (
-        "the engine swaps two groups of axes, not more"
+    order = Transpose(permutation=(6, 5, 4, 3, 2, 1, 0))
+    assert reason(made(Op.TRANSPOSE, order, (2,) * 7)) == (
+        "the engine permutes up to six groups of axes"
     )
     assert reason(made(Op.LEAKY_RELU, LeakyRelu(alpha=-0.5), (3,))) == (
         "its slope must be 0 or more where the configuration has tables = 0"
@@ -366,6 +366,21 @@ def test_a_tensor_that_is_joined_twice():
     found, on_engine = run(graph, PRESETS["nano"], {0: given})
     assert on_engine
     np.testing.assert_array_equal(found[2], np.concatenate([given, given], axis=2))
+
+
+@pytest.mark.fast_cases(4)
+@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("preset", ["nano", "small", "reference"])
+@pytest.mark.parametrize("dtype", [np.int8, np.int16])
+def test_permutations_of_many_axes(dtype, preset, seed):
+    random = np.random.default_rng(seed)
+    shape = tuple(int(size) for size in random.choice([1, 2, 3, 4, 5], random.integers(3, 7)))
+    order = tuple(int(axis) for axis in random.permutation(len(shape)))
+    graph = made(Op.TRANSPOSE, Transpose(permutation=order), shape, dtype=np.dtype(dtype).name)
+    given = random.integers(-128, 128, shape).astype(dtype)
+    found, on_engine = run(graph, PRESETS[preset], {0: given})
+    assert on_engine
+    np.testing.assert_array_equal(found[1], given.transpose(order))
 
 
 def test_channels_come_first_in_a_large_image():
