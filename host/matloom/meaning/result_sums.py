@@ -30,10 +30,11 @@ class _Addition:
 
     def apply(self, results: Integers, others: Integers) -> Integers:
         """Return the sums of results and others."""
-        total: Integers = np.zeros(results.shape, np.int64)
-        for (zero, term), values in zip(self.operands, (results, others), strict=True):
-            total += term.apply(values - zero)
-        return self.total.apply(np.asarray(wrap32(total)))
+        first, second = (
+            term.apply(values - zero)
+            for (zero, term), values in zip(self.operands, (results, others), strict=True)
+        )
+        return self.total.apply(np.asarray(wrap32(first + second)))
 
 
 @dataclass(frozen=True, kw_only=True)
