@@ -14,11 +14,13 @@ from matloom.ir.attributes import (
     FullyConnected,
     TransposeConv,
 )
-from matloom.ir.graph import Graph, Node, Op, Tensor
+from matloom.ir.graph import RESHAPES, Graph, Node, Op, Tensor
 from matloom.ir.operators import OPERATORS
 from matloom.ir.shapes import BIAS
 
 _Numbers = npt.NDArray[np.float64]
+#: Operators whose result a factor of the first input multiplies.
+_LINEAR = RESHAPES | {Op.BATCH_MATMUL, Op.SLICE, Op.STRIDED_SLICE, Op.TRANSPOSE}
 #: Attributes of layers.
 _Attributes = Conv2D | FullyConnected | TransposeConv
 
@@ -36,7 +38,8 @@ class _Scale:
 def fold_scales(graph: Graph) -> Graph:
     """Return a float network without MUL, ADD and SUB of constants by channel next to layers.
 
-    The weights and bias of the layer before take them over, if nothing else reads its output.
+    The weights and bias of the layer before take them over, if nothing else reads its output; one
+    factor for all elements also before moves and products of computed tensors.
     Otherwise those of the layers that read the result do, if no other operator reads it. An offset
     stays in front of a layer that pads its input.
     """
@@ -62,6 +65,9 @@ def _without(graph: Graph, node: Node) -> Graph | None:
             attributes = replace(attributes, activation=scale.activation)
             changed = replace(producer, outputs=node.outputs, attributes=attributes)
             return _with_layers(graph, node, [(producer, changed, made)])
+    moved = _over_moves(graph, node, scale)
+    if moved is not None:
+        return moved
     readers = [graph.nodes[at] for at in graph.consumers[node.output]]
     if node.output in graph.leaving or not readers or scale.activation is not Activation.NONE:
         return None
@@ -79,6 +85,40 @@ def _without(graph: Graph, node: Node) -> Graph | None:
             for each in readers
         ],
     )
+
+
+def _over_moves(graph: Graph, node: Node, scale: _Scale) -> Graph | None:
+    """Return the graph with one factor for all elements in the layer before moves and products.
+
+    As queries of attention have: a layer, a RESHAPE and a TRANSPOSE for heads, and a MUL.
+    """
+    uniform = not scale.offset.any() and np.ptp(scale.factor) == 0
+    if not uniform or scale.activation is not Activation.NONE:
+        return None
+    last = number = scale.source
+    while _has_one_reader(graph, number) and number in graph.producers:
+        producer = graph.nodes[graph.producers[number]]
+        if isinstance(producer.attributes, _Attributes) and number != last:
+            whole = replace(scale, source=number)
+            if not _may_follow(graph, producer, whole):
+                return None
+            layer = _Layer.of(graph, producer)
+            factor = np.full(layer.bias.shape, scale.factor[0])
+            made = _after(layer, replace(whole, factor=factor, offset=np.zeros_like(factor)))
+            changed = _with_layers(graph, node, [(producer, producer, made)])
+            nodes = [
+                replace(each, outputs=node.outputs) if each.outputs == (last,) else each
+                for each in changed.nodes
+            ]
+            return replace(changed, nodes=tuple(nodes))
+        if producer.op not in _LINEAR:
+            return None
+        number = producer.inputs[0]
+    return None
+
+
+def _has_one_reader(graph: Graph, number: int) -> bool:
+    return len(graph.consumers[number]) == 1 and number not in graph.leaving
 
 
 def _scale(graph: Graph, node: Node) -> _Scale | None:
@@ -119,9 +159,8 @@ def _is_layer(graph: Graph, node: Node) -> bool:
 
 def _may_follow(graph: Graph, producer: Node, scale: _Scale) -> bool:
     """Return whether the layer that makes a tensor can scale it."""
-    alone = len(graph.consumers[scale.source]) == 1 and scale.source not in graph.leaving
     attributes = producer.attributes
-    if not alone or not isinstance(attributes, _Attributes):
+    if not _has_one_reader(graph, scale.source) or not isinstance(attributes, _Attributes):
         return False
     return attributes.activation is Activation.NONE and _is_layer(graph, producer)
 

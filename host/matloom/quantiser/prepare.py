@@ -48,7 +48,9 @@ def prepare(graph: Graph) -> Graph:
     graph = limit_masks(graph)
     _check(graph)
     passes = (
-        *(name_functions, widen_weights, fold_constants, fold_scales, divide_layers),
+        *(name_functions, widen_weights, fold_constants),
+        # Parts of a layer take over the factor of one part.
+        *(fold_scales, divide_layers, fold_scales),
         *(_fuse_activations, _simplify, drop_unused, drop_unused_tensors),
     )
     for step in passes:

@@ -6,10 +6,12 @@ import pytest
 from matloom.ir.attributes import (
     Activation,
     Arithmetic,
+    BatchMatmul,
     Conv2D,
     DepthwiseConv2D,
     FullyConnected,
     Padding,
+    Transpose,
 )
 from matloom.ir.builder import GraphBuilder
 from matloom.ir.graph import Op
@@ -70,6 +72,20 @@ def normalised():
     return network.graph(network.convolve(made), network.dense(made))
 
 
+def heads(*shape, product=True, read_again=False):
+    """Return queries in heads, their products with keys if `product`, and a factor."""
+    network = Network()
+    made = network.convolve(network.x)
+    rows = network.add(Op.RESHAPE, [made], shape=(1, 12, 2, 2))
+    queries = network.add(Op.TRANSPOSE, [rows], Transpose(permutation=(0, 2, 1, 3)))
+    if product:
+        keys = network.add(Op.RESHAPE, [network.add(Op.TANH, [network.x])], shape=(1, 2, 30, 2))
+        kind = BatchMatmul(adj_x=False, adj_y=True)
+        queries = network.add(Op.BATCH_MATMUL, [queries, keys], kind)
+    scores = network.scale(Op.MUL, queries, *shape)
+    return network.graph(scores, *[rows] * read_again)
+
+
 def read_twice():
     network = Network()
     made = network.convolve(network.x)
@@ -100,6 +116,8 @@ FOLDED = {
     "an offset of a depthwise layer": in_front(Op.SUB, "depthwise"),
     "a factor of a dense layer": in_front(Op.MUL, "dense"),
     "two layers": normalised(),
+    "queries": heads(1, product=False),
+    "scores": heads(1),
 }
 KEPT = {
     "padding": in_front(Op.ADD, "convolve", padding=AROUND),
@@ -108,6 +126,8 @@ KEPT = {
     "an activation in front": active(),
     "numbers by position": behind(Op.MUL, 3, 4, 1),
     "as many columns as channels": behind(Op.MUL, 4, 1),
+    "a factor for each column of scores": heads(30),
+    "heads that are an output": heads(1, read_again=True),
 }
 
 
