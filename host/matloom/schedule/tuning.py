@@ -239,7 +239,8 @@ TABLE: dict[str, TuningConstant] = {
     ),
     "INPUT_CONFLICT": TuningConstant(
         unit="times",
-        reason="Cost of a bank shared with an input, relative to one shared by weights.",
+        reason="Cost of a bank shared with an input, relative to one shared by weights. When "
+        "weights are placed, in each slot in which EXEC reads the input.",
         chosen="commit 2ca6088, weights share banks with weights rather than with inputs",
         sensitivity="none",
     ),

@@ -240,8 +240,12 @@ class Allocator:
         busy = [0] * (self.capacity // self._bank_bytes + 2)
         for other in alive:
             # A tile is post-processed during the next.
-            if other.reads[0] <= reads[1] + 1 and reads[0] <= other.reads[1] + 1:
+            slots = min(other.reads[1], reads[1]) - max(other.reads[0], reads[0]) + 2
+            if slots > 0:
                 conflict = 1 if high and other.high else tuning.INPUT_CONFLICT
+                if high > other.high:
+                    # In each of these slots, parameters among the weights wait for EXEC.
+                    conflict *= slots
                 for bank in self._banks(other.start, other.end):
                     busy[bank] += conflict
         below = [0, *itertools.accumulate(busy)]
