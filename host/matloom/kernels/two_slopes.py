@@ -36,7 +36,8 @@ class TwoSlopes:
     """The numbers with which LEAKY_RELU of a byte is exact.
 
     A sum is the larger of ``steep * byte + offset * outside`` and ``shallow * byte``, and a result
-    the sum plus `bias`, scaled by `rounding`, plus the output's zero point. `outside` is a byte.
+    the sum plus `bias`, scaled by `rounding`, plus the output's zero point. `outside` is a byte,
+    and `offset` the sum of a weight for each row of the array.
     """
 
     steep: int
@@ -82,7 +83,8 @@ def two_slopes(graph: Graph, node: Node, config: Config) -> TwoSlopes | None:
     for times in range(_LARGEST // steep if steep else 0, 0, -1):
         weights = times * steep, round(times * steep * alpha)
         scale = quantize_multiplier(data.scale / output.scale / weights[0])
-        for found in _choices(expected, weights, (data.zero_point, output.zero_point), scale):
+        zeros = data.zero_point, output.zero_point
+        for found in _choices(expected, weights, zeros, scale, config.rows):
             if np.array_equal(found.results(output.zero_point), expected):
                 return found
     return None
@@ -93,7 +95,7 @@ def _is_whole(number: float) -> bool:
 
 
 def _choices(
-    expected: Array, weights: tuple[int, int], zeros: tuple[int, int], scale: Multiplier
+    expected: Array, weights: tuple[int, int], zeros: tuple[int, int], scale: Multiplier, rows: int
 ) -> Iterator[TwoSlopes]:
     """Yield the numbers that give the expected results on both sides of the zero point.
 
@@ -108,7 +110,7 @@ def _choices(
             for weight, values, results in zip(weights, bytes_of, wanted_of, strict=True)
         ]
         for above, below in itertools.islice(itertools.product(*sides), _TRIED):
-            product = _product((shallow - steep) * zeros[0] + above - below)
+            product = _product((shallow - steep) * zeros[0] + above - below, rows)
             if product is not None:
                 yield TwoSlopes(
                     steep=steep,
@@ -135,8 +137,8 @@ def _addends(
     return sorted(fitting, key=abs)
 
 
-def _product(number: int) -> tuple[int, int] | None:
-    """Return a weight and a byte whose product is a number; None if there are none."""
+def _product(number: int, rows: int) -> tuple[int, int] | None:
+    """Return a sum of `rows` weights and a byte with this product; None if there are none."""
     factors = (each for each in range(_LARGEST, 0, -1) if number % each == 0)
-    byte = next((each for each in factors if abs(number // each) <= _LARGEST), None)
+    byte = next((each for each in factors if abs(number // each) <= rows * _LARGEST), None)
     return None if byte is None else (number // byte, byte)

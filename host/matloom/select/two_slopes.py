@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from matloom.arch.config import Config
+from matloom.ir.graph import Array
 from matloom.kernels.two_slopes import TwoSlopes, rows_of
 from matloom.select.context import Context, add_bias_only
 from matloom.select.copies import row_grid
@@ -53,8 +55,8 @@ def sloped_stage(context: Context, slopes: TwoSlopes) -> ArrayStage:
         "rounding": slopes.rounding,
     }
     identity = identity_tile(config).view(np.int8)
-    weights = (slopes.steep, slopes.offset, slopes.shallow)
-    tiles = np.concatenate([identity * np.int8(weight) for weight in weights])
+    steep, shallow = (identity * np.int8(weight) for weight in (slopes.steep, slopes.shallow))
+    tiles = np.concatenate([steep, _offset_tile(slopes.offset, config), shallow])
     return ArrayStage(
         name=context.name,
         nodes=context.nodes,
@@ -68,3 +70,11 @@ def sloped_stage(context: Context, slopes: TwoSlopes) -> ArrayStage:
         params=np.zeros((1, 0), np.uint8),
         macs=0,
     )
+
+
+def _offset_tile(offset: int, config: Config) -> Array:
+    """Return the tile, int8, whose weights in each column have this sum."""
+    share, more = divmod(offset, config.rows)
+    by_row = np.full(config.rows, share)
+    by_row[:more] += 1
+    return np.repeat(by_row, config.columns).astype(np.int8)

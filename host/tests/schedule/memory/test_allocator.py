@@ -47,6 +47,15 @@ def test_weights_end_where_a_quiet_bank_ends():
     assert wide.place(1024, 0, 9, high=False) == bank
 
 
+def test_weights_avoid_the_bank_of_the_longest_reads():
+    """A bank whose input is read throughout is worse than one that is read at the end."""
+    bank, capacity = CONFIG.bank_bytes, 2 * CONFIG.bank_bytes
+    space = Allocator(capacity, CONFIG, avoid_conflicts=True)
+    space.reserve(bank, bank // 2, 0, 9, high=False, reads=(0, 9))
+    space.reserve(0, bank // 2, 0, 20, high=False, reads=(10, 20))
+    assert space.place(1024, 0, 9, high=True) == bank - 1024
+
+
 def test_a_full_disk_is_reported():
     space = Allocator(CONFIG.spad_bytes, CONFIG, avoid_conflicts=False)
     assert space.place(CONFIG.spad_bytes, 0, 5, high=False) == 0
