@@ -15,9 +15,10 @@ from matloom.select.layout.base import Grid, OutputLayout
 from matloom.select.layout.dense import Dense, DenseInput
 from matloom.select.layout.placed import interleaved_layout
 from matloom.select.loop_nest import LoopNest, Walk
-from matloom.select.operand import constant_weights
+from matloom.select.operand import Operand, constant_weights
 from matloom.select.packing import pack_positions
 from matloom.select.requantisation import Requantisation
+from matloom.select.shared_tails import share_tails
 from matloom.select.stage import ArrayStage
 from matloom.select.used_channels import used_channels
 from matloom.select.weights import (
@@ -188,11 +189,18 @@ def convolution_stage(layer: Convolution) -> ArrayStage:
         pack,
         block,
         loop_nest=loop_nest,
-        weights=constant_weights(
-            weight_tiles(matrices, config, narrow=accumulators > 1), layer.mode, config
-        ),
+        weights=_weights(layer, matrices, loop_nest, window),
         params=layer.params(sums, channels, pack, accumulators),
     )
+
+
+def _weights(layer: Convolution, matrices: np.ndarray, nest: LoopNest, window: Window) -> Operand:
+    """Return the weights of a dense convolution from `run_matrices`."""
+    config, narrow = layer.config, layer.mode in NARROW_MODES
+    weights = constant_weights(weight_tiles(matrices, config, narrow=narrow), layer.mode, config)
+    if layer.mode != "i8xi8" or layer.place is not None:
+        return weights
+    return share_tails(weights, nest, window, config)
 
 
 def depthwise_stage(layer: Convolution) -> ArrayStage:

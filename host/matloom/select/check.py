@@ -11,7 +11,7 @@ from matloom.arch.softmax import EXPONENTIAL_BYTES, EXPONENTIALS
 from matloom.ir.names import DERIVED
 from matloom.select.errors import PhaseError
 from matloom.select.loop_nest import MAX_TAPS
-from matloom.select.operand import Constant
+from matloom.select.operand import Constant, SharedTail
 from matloom.select.rewrites.staged_run import StagedRun
 from matloom.select.stage import ArrayStage, Stage, VectorStage
 
@@ -101,8 +101,11 @@ def _check_array(stage: ArrayStage, config: Config, phase: str) -> None:
     _require(stage.mode in config.mac_modes, phase, name, "have a mode of the engine", stage.mode)
     steps = 1 if nest.weights_fixed else nest.steps
     tile_bytes = MODES[stage.mode].weight_tile_bytes(config)
-    if isinstance(stage.weights, Constant):
-        shape = stage.weights.tiles.shape
+    constant = stage.weights
+    if isinstance(constant, SharedTail):
+        constant, steps = constant.whole, steps - 1
+    if isinstance(constant, Constant):
+        shape = constant.tiles.shape
         # A step has one tile, or one for each row of a group (`select.grouped_rows`).
         expected = (stage.grid.blocks, steps, max(shape[-1] // tile_bytes, 1) * tile_bytes)
         _require(shape == expected, phase, name, f"have weights of shape {expected}", shape)

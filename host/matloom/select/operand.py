@@ -42,6 +42,14 @@ class Constant:
         """Bytes of the tiles of an output block."""
         return self.steps * self.tile_bytes
 
+    def chunk_bytes(self, blocks: int, first_step: int, end_step: int) -> int:
+        """Return the bytes of a chunk of some blocks and steps."""
+        return blocks * (end_step - first_step) * self.tile_bytes
+
+    def of_blocks(self, blocks: slice) -> "Constant":
+        """Return the weights of some output blocks."""
+        return Constant(tiles=self.tiles[blocks])
+
     def tile(self, block: int, step: int) -> bytes:
         """Return the tile of an output block and a step."""
         return bytes(self.tiles[block, step])
@@ -49,6 +57,67 @@ class Constant:
     def chunk(self, blocks: slice, steps: slice) -> bytes:
         """Return the tiles of some blocks and steps, block by block."""
         return self.tiles[blocks, steps].tobytes()
+
+
+@dataclass(frozen=True, kw_only=True)
+class SharedTail:
+    """Constants of a reduction whose last step has few rows: several output blocks share a tile.
+
+    A chunk has the other steps of its blocks, then the rows of their last step, from the last block
+    to the first.
+
+    Members
+    -------
+    whole:
+        The tiles of all steps but the last.
+    tails:
+        Rows of the last step, uint8 (output blocks, bytes). They divide a tile.
+    """
+
+    whole: Constant
+    tails: np.ndarray = field(repr=False)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all weights."""
+        return self.whole.nbytes + self.tails.nbytes
+
+    @property
+    def steps(self) -> int:
+        """Steps of an output block."""
+        return self.whole.steps + 1
+
+    @property
+    def tile_bytes(self) -> int:
+        """Bytes of a tile."""
+        return self.whole.tile_bytes
+
+    @property
+    def tail_bytes(self) -> int:
+        """Bytes of the last step of an output block."""
+        return int(self.tails.shape[1])
+
+    @property
+    def block_bytes(self) -> int:
+        """Bytes of all steps of an output block."""
+        return self.whole.block_bytes + self.tail_bytes
+
+    def chunk_bytes(self, blocks: int, first_step: int, end_step: int) -> int:
+        """Return the bytes of a chunk of some blocks and steps; EXEC reads whole tiles of it."""
+        whole = self.whole.chunk_bytes(blocks, first_step, min(end_step, self.whole.steps))
+        tails = max(blocks * self.tail_bytes, self.tile_bytes)
+        return whole + (tails if end_step == self.steps else 0)
+
+    def of_blocks(self, blocks: slice) -> "SharedTail":
+        """Return the weights of some output blocks."""
+        return SharedTail(whole=self.whole.of_blocks(blocks), tails=self.tails[blocks])
+
+    def chunk(self, blocks: slice, steps: slice) -> bytes:
+        """Return the weights of some blocks and steps, as `chunk_bytes` counts them."""
+        whole = self.whole.chunk(blocks, steps)
+        if steps.stop < self.steps:
+            return whole
+        return whole + self.tails[blocks][::-1].tobytes().ljust(self.tile_bytes, b"\0")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,12 +207,16 @@ class Computed:
         at = image * self.layout.image_bytes if self.layout.images > 1 else 0
         return at + block * self.block_bytes + step * self.tile_bytes
 
+    def chunk_bytes(self, blocks: int, first_step: int, end_step: int) -> int:
+        """Return the bytes of the constants."""
+        return len(self.constants)
+
     def chunk(self, blocks: slice, steps: slice) -> bytes:
         """Return the constants: all else is unknown before the network runs."""
         return self.constants
 
 
-Operand = Constant | Computed
+Operand = Constant | SharedTail | Computed
 
 
 def same_weights(tile: np.ndarray, blocks: int) -> Constant:

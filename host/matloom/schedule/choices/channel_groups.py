@@ -17,7 +17,7 @@ from matloom.schedule.scheduled import Scheduled
 from matloom.schedule.segment import Segment
 from matloom.select.layout.dense import Dense, DenseInput
 from matloom.select.loop_nest import LoopNest
-from matloom.select.operand import Constant
+from matloom.select.operand import Computed, Constant, SharedTail
 from matloom.select.stage import ArrayStage, OutputRegion, Stage
 
 
@@ -120,6 +120,8 @@ def _pair(segment: Segment, index: int, private: Collection[str]) -> _Pair | Non
     # Plain stages have one loop nest.
     nest, read = reader.loop_nest, reader.input_layout
     assert isinstance(nest, LoopNest)
+    if not isinstance(reader.weights, Constant):
+        return None
     channels, size, grid = nest.x_step, config.columns, reader.grid
     if type(producer.output_layout) is not Dense or type(read) is not DenseInput:
         return None
@@ -143,7 +145,7 @@ def _plain(stage: Stage, config: Config) -> ArrayStage | None:
     own = nest.oc_step == 0 and not other
     whole = grid.block_bytes == config.columns and stage.output_layout.row_stride == 1
     by_channel = stage.table is not None and stage.table.ndim > 1
-    constant = isinstance(stage.weights, Constant) and stage.mode == "i8xi8"
+    constant = not isinstance(stage.weights, Computed) and stage.mode == "i8xi8"
     plain = single and grid.images == 1 and own and whole and constant and not by_channel
     return stage if plain else None
 
@@ -159,7 +161,7 @@ def _producer_part(stage: ArrayStage, channels: int, first: int) -> ArrayStage:
         output=derived_name(stage.output, f"channels from {first}"),
         output_layout=Dense(grid=part),
         regions=(OutputRegion.whole(part, region.post),),
-        weights=Constant(tiles=_tiles(stage)[chosen]),
+        weights=_constants(stage).of_blocks(chosen),
         params=stage.params[chosen],
         macs=stage.macs * grid.block_bytes // channels,
     )
@@ -193,6 +195,12 @@ def _reader_part(pair: _Pair, source: str, group: tuple[int, int], config: Confi
         continues=first > 0,
         unfinished=unfinished,
     )
+
+
+def _constants(stage: ArrayStage) -> Constant | SharedTail:
+    """Return the weights of a stage whose weights are constant."""
+    assert not isinstance(stage.weights, Computed)
+    return stage.weights
 
 
 def _tiles(stage: ArrayStage) -> Array:

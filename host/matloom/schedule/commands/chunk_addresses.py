@@ -1,5 +1,6 @@
 """Addresses of weights and parameters within chunks in the scratchpad."""
 
+from matloom.schedule.commands.shared_tails import whole_steps
 from matloom.schedule.plan import Plan
 from matloom.schedule.tiling.tiles import ArrayTile
 from matloom.select.stage import ArrayStage
@@ -15,7 +16,7 @@ def chunk_addresses(plan: Plan, number: int, stage: ArrayStage, tile: ArrayTile)
     base = plan.weights[number].address
     tile_bytes, param_bytes = stage.weight_tile_bytes, stage.params.shape[1]
     offset = tile.first_block - chunk.first_block
-    size = (chunk.end_step - chunk.first_step) * tile_bytes
+    size = (whole_steps(stage, chunk.end_step) - chunk.first_step) * tile_bytes
     weights = base + offset * size + (tile.first_step - chunk.first_step) * tile_bytes
     if stage.loop_nest.weights_fixed:
         weights, params = base, base + tile_bytes + offset * param_bytes
@@ -23,7 +24,8 @@ def chunk_addresses(plan: Plan, number: int, stage: ArrayStage, tile: ArrayTile)
         params = plan.params[index].address + tile.first_block * param_bytes
     else:
         blocks = chunk.end_block - chunk.first_block
-        params = base + blocks * size + offset * param_bytes
+        weight_bytes = stage.weights.chunk_bytes(blocks, chunk.first_step, chunk.end_step)
+        params = base + weight_bytes + offset * param_bytes
     # Without parameters the address is ignored; it might be the end of the scratchpad.
     return weights, params if param_bytes else 0
 

@@ -1,6 +1,6 @@
 """Emits the instructions of a planned segment, in program order."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from matloom.arch.config import Config
@@ -11,9 +11,9 @@ from matloom.cost.timing import Timing
 from matloom.schedule.commands.accumulators import Accumulators
 from matloom.schedule.commands.chunk_addresses import chunk_addresses, two_params
 from matloom.schedule.commands.dependencies import DependencyTracker
+from matloom.schedule.commands.executes import executes
 from matloom.schedule.commands.limited_sums import affects_results, limit_post
 from matloom.schedule.commands.loads import LoadCommands
-from matloom.schedule.commands.products import product_executes
 from matloom.schedule.commands.second_inputs import second_input, with_addend
 from matloom.schedule.commands.stores import Stores
 from matloom.schedule.commands.tables import Tables
@@ -142,7 +142,7 @@ class _Emitter:
         entry = self.accumulators.of(stage, tile)
         weights, params = chunk_addresses(self.plan, number, stage, tile)
         fields = self._exec_fields(number, stage, tile, entry, weights)
-        for execute in self._executes(number, stage, tile, fields):
+        for execute in executes(self.plan, number, stage, tile, fields, self.config):
             self.order.append_fields(Opcode.EXEC, execute)
         if stage.unfinished or tile.end_step < stage.loop_nest.steps:
             return
@@ -238,29 +238,6 @@ class _Emitter:
             **tile.post,
             **(limb_fields(write.limb) if limbs > 1 else {}),
         }
-
-    def _executes(
-        self, number: int, stage: ArrayStage, tile: ArrayTile, fields: dict[str, int]
-    ) -> Iterator[dict[str, int]]:
-        """Yield the fields of a tile's EXECs: a single one, or several parts of its sums."""
-        if stage.computed is not None:
-            held = self.plan.weights.get(number)
-            constants = 0 if held is None else held.address
-            yield from product_executes(stage, tile, fields, constants, self.config)
-            return
-        apart = stage.input_layout.plane_bytes
-        if not apart:
-            rows = tile.first_row, tile.end_row
-            yield from stage.loop_nest.executes(fields, rows, stage.weight_block_bytes)
-            return
-        for plane in range(tile.end_block - tile.first_block):
-            yield {
-                **fields,
-                "oc_blocks": 1,
-                "weight_addr": fields["weight_addr"] + plane * stage.weight_tile_bytes,
-                "acc_addr": fields["acc_addr"] + plane * tile.positions * stage.sums_per_output,
-                "input_addr": fields["input_addr"] + plane * apart,
-            }
 
 
 def _at_address(post: Fields, address: int) -> Fields:

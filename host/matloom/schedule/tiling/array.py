@@ -145,10 +145,8 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
         sizes = []
         for chunk in self.chunks:
             blocks = chunk.end_block - chunk.first_block
-            size = (chunk.end_step - chunk.first_step) * blocks * stage.weight_tile_bytes
-            if stage.computed is not None:
-                size = len(stage.computed.constants)
-            elif stage.loop_nest.weights_fixed:
+            size = stage.weights.chunk_bytes(blocks, chunk.first_step, chunk.end_step)
+            if stage.computed is None and stage.loop_nest.weights_fixed:
                 size = stage.weight_tile_bytes
             last = chunk.end_step == stage.loop_nest.steps
             params = blocks * int(stage.params.shape[1])

@@ -1,0 +1,47 @@
+"""The EXECs of a tile of the array: a single one, or several parts of its sums."""
+
+from collections.abc import Iterator
+
+from matloom.arch.config import Config
+from matloom.schedule.commands.products import product_executes
+from matloom.schedule.commands.shared_tails import shared_tail_executes
+from matloom.schedule.plan import Plan
+from matloom.schedule.tiling.tiles import ArrayTile
+from matloom.select.layout.base import Fields
+from matloom.select.operand import SharedTail
+from matloom.select.stage import ArrayStage
+
+
+def executes(
+    plan: Plan, number: int, stage: ArrayStage, tile: ArrayTile, fields: Fields, config: Config
+) -> Iterator[Fields]:
+    """Yield the fields of the EXECs of the tile at a slot.
+
+    Parameters
+    ----------
+    fields:
+        Those of a single EXEC for the whole tile.
+    """
+    if stage.computed is not None:
+        held = plan.weights.get(number)
+        constants = 0 if held is None else held.address
+        yield from product_executes(stage, tile, fields, constants, config)
+        return
+    if isinstance(stage.weights, SharedTail):
+        chunk = plan.tilings[plan.slots[number].stage].chunks[tile.chunk]
+        address = plan.weights[number].address
+        yield from shared_tail_executes(stage, tile, chunk, fields, address, config)
+        return
+    apart = stage.input_layout.plane_bytes
+    if not apart:
+        rows = tile.first_row, tile.end_row
+        yield from stage.loop_nest.executes(fields, rows, stage.weight_block_bytes)
+        return
+    for plane in range(tile.end_block - tile.first_block):
+        yield {
+            **fields,
+            "oc_blocks": 1,
+            "weight_addr": fields["weight_addr"] + plane * stage.weight_tile_bytes,
+            "acc_addr": fields["acc_addr"] + plane * tile.positions * stage.sums_per_output,
+            "input_addr": fields["input_addr"] + plane * apart,
+        }

@@ -1,0 +1,41 @@
+"""Weights of dense layers whose depth exceeds whole steps by a few rows of the array.
+
+The last step of an output block would fill a whole tile with zeros. Where LOADs of weights are the
+limit, several blocks share a tile instead.
+"""
+
+import numpy as np
+
+from matloom.arch.config import Config
+from matloom.ir.graph import Array
+from matloom.select.loop_nest import LoopNest
+from matloom.select.operand import Constant, Operand, SharedTail
+from matloom.select.window import Window
+
+#: Minimum cycles of the bus that a shared tile saves: its EXEC takes some 30 to dispatch.
+_SAVED = 48
+
+#: Minimum number of output blocks of a layer.
+_LEAST_BLOCKS = 8
+
+
+def share_tails(weights: Constant, nest: LoopNest, window: Window, config: Config) -> Operand:
+    """Return the weights of a layer, in which output blocks share tiles of the last step.
+
+    Unchanged where a layer reads more than one tap or makes so many positions that LOADs of weights
+    are not the limit.
+    """
+    rest = window.depth % config.rows
+    rows = -(-rest // config.weight_rows) * config.weight_rows
+    single = nest.steps == nest.blocks == -(-window.depth // config.rows) > 1
+    few = window.images == window.out_width == 1 and window.out_height < config.rows
+    many = len(weights.tiles) >= _LEAST_BLOCKS
+    if not (rest and single and few and many) or config.rows % rows:
+        return weights
+    if (config.rows // rows - 1) * weights.tile_bytes < _SAVED * config.bus_bytes:
+        return weights
+    tails: Array = weights.tiles[:, -1, : rows * config.columns]
+    return SharedTail(
+        whole=Constant(tiles=np.ascontiguousarray(weights.tiles[:, :-1])),
+        tails=np.ascontiguousarray(tails),
+    )
