@@ -75,8 +75,10 @@ FUNCTIONS = {
     ),
     "matloom.select.layout.row_bands": (
         *("RowBands.byte", "RowBands.writes", "RowBands.borders", "RowBands.copies"),
-        *("BandedLoopNest.fields", "_layer", "_reader"),
+        *("BandedLoopNest.fields", "SeparateBands.byte"),
+        *("JoinedBands.byte", "JoinedBands.writes", "JoinedBands.copies"),
     ),
+    "matloom.select.layout.banded_layers": ("banded_layer", "band_reader"),
     "matloom.select.weights": ("repeat_columns", "repeat_parameters"),
     "matloom.select.sliding": (
         *("SlidingWindow.fields", "SlidingWindow._skipped_rows", "SlidingWindow._skipped_columns"),

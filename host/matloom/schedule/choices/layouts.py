@@ -9,7 +9,8 @@ from matloom.schedule.choices.channel_groups import group_channels, tensors_to_g
 from matloom.schedule.choices.fused_layers import fuse_layers, maps_to_fuse
 from matloom.schedule.scheduled import Scheduled
 from matloom.schedule.segment import Segment
-from matloom.select.layout.row_bands import in_bands
+from matloom.select.layout.band_chains import chain_bands
+from matloom.select.layout.banded_layers import in_bands
 from matloom.select.layout.space_to_depth import in_blocks
 from matloom.select.stage import Stage
 
@@ -88,6 +89,19 @@ def _on_chip(
     return rewrite_segment
 
 
+def _chain_bands(segment: Segment, allowed: Collection[str]) -> tuple[Segment, Collection[str]]:
+    """Return the segment with bands through chains of narrow layers, and the tensors in bands."""
+    outer = segment.sources.keys() | segment.results.keys() | segment.views.keys()
+    inner = {stage.output for stage in segment.stages} - outer - segment.on_chip
+
+    def rewrite(
+        stages: Sequence[Stage], _allowed: Collection[str], config: Config
+    ) -> tuple[list[Stage], dict[str, int]]:
+        return chain_bands(stages, inner, config)
+
+    return _on_chip(rewrite)(segment, allowed)
+
+
 #: Each layout is tried on top of the best so far: a stage that reads bands may write blocks.
 LAYOUTS: tuple[Layout, ...] = (
     Layout(name="fused layers", without="whole maps", rewrite=fuse_layers, choose=maps_to_fuse),
@@ -99,4 +113,5 @@ LAYOUTS: tuple[Layout, ...] = (
     ),
     Layout(name="2 x 2 blocks", without="rows", rewrite=_on_chip(in_blocks)),
     Layout(name="bands of rows", without="whole images", rewrite=_on_chip(in_bands)),
+    Layout(name="chains of bands", without="whole images", rewrite=_chain_bands),
 )

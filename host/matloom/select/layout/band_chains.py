@@ -1,0 +1,208 @@
+"""Narrow depthwise layers and the pointwise layers around them, all on two bands of rows.
+
+A 1x1 convolution that computes two positions at once, in columns of their own, does not care which
+two these are. On bands they are the same position of both halves of the image, so it reads bands
+and makes bands, without other weights.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
+
+from matloom.arch.config import Config
+from matloom.select.layout.banded_layers import (
+    band_reader,
+    banded_layer,
+    is_plain,
+    split_region,
+    takes_bands,
+    window_of,
+)
+from matloom.select.layout.base import Grid
+from matloom.select.layout.dense import Dense, DenseInput
+from matloom.select.layout.row_bands import JoinedBands, SeparateBands
+from matloom.select.loop_nest import LoopNest
+from matloom.select.sliding import SlidingWindow
+from matloom.select.stage import ArrayStage, OutputRegion, Stage
+
+
+def chain_bands(
+    stages: Sequence[Stage], inner: Collection[str], config: Config
+) -> tuple[list[Stage], dict[str, int]]:
+    """Return the stages with bands from the input of a narrow depthwise layer on.
+
+    A pointwise layer must make that input, from what a convolution makes for it alone. All that
+    reads the bands must be pointwise or such a depthwise layer; the last ones read them one by one.
+
+    Parameters
+    ----------
+    inner:
+        Tensors that nothing outside of the stages makes or reads.
+
+    Returns
+    -------
+    tuple
+        All stages, and the sizes of the tensors that lie in bands.
+    """
+    rewritten, sizes = list(stages), dict[str, int]()
+    for index, layer in enumerate(stages):
+        if rewritten[index] is not layer or not isinstance(layer, ArrayStage):
+            continue
+        if window_of(layer, config) is not None:
+            chain = _Chain(rewritten, inner, config, layer.grid.rows, layer.grid.width)
+            if chain.begin(index):
+                for at, stage in chain.changed.items():
+                    rewritten[at] = stage
+                sizes |= chain.sizes
+    return rewritten, sizes
+
+
+@dataclass
+class _Chain:
+    """The stages on bands from one depthwise layer on.
+
+    Members
+    -------
+    rows, width:
+        Rows of the image, and positions of a row.
+    changed:
+        The new stages, by index. Other pointwise layers on bands stay as they are.
+    sizes:
+        Sizes of the tensors in bands.
+    """
+
+    stages: Sequence[Stage]
+    inner: Collection[str]
+    config: Config
+    rows: int
+    width: int
+    changed: dict[int, Stage] = field(default_factory=dict)
+    sizes: dict[str, int] = field(default_factory=dict)
+
+    def begin(self, index: int) -> bool:
+        """Put a depthwise layer and all that reads its result on bands, if this is possible."""
+        made_at, producer = self._producer(self.stages[index])
+        source_at, source = self._producer(producer)
+        if producer is None or source is None or not isinstance(source.loop_nest, LoopNest):
+            return False
+        channels, rest = divmod(source.grid.position_bytes, 2)
+        alone = self._readers(source.output) == [made_at] and source.output in self.inner
+        if not (alone and is_plain(source) and not rest and source.grid.rows == self.rows):
+            return False
+        bands = SeparateBands(grid=source.grid, channels=channels, pad_value=0)
+        if not self._join(made_at, index, bands):
+            return False
+        regions = split_region(source.regions, bands.half)
+        self.changed[source_at] = replace(source, output_layout=bands, regions=regions)
+        self.sizes[source.output] = bands.size
+        return self._follow(self.stages[index].output)
+
+    def _producer(self, reader: Stage | None) -> tuple[int, ArrayStage | None]:
+        """Return the index of the stage that makes the first input of another, and the stage."""
+        for at, stage in enumerate(self.stages):
+            if reader is not None and stage.output == reader.inputs[0]:
+                return at, stage if isinstance(stage, ArrayStage) else None
+        return -1, None
+
+    def _made_at(self, name: str) -> int:
+        return next(at for at, stage in enumerate(self.stages) if stage.output == name)
+
+    def _readers(self, name: str) -> list[int]:
+        return [at for at, stage in enumerate(self.stages) if name in stage.inputs]
+
+    def _follow(self, first: str) -> bool:
+        """Put all that reads a tensor on bands, and what reads their results."""
+        waiting, together = [first], set[str]()
+        while waiting:
+            name = waiting.pop()
+            if name in self.sizes:
+                continue
+            if name not in self.inner:
+                return False
+            size = self.stages[self._made_at(name)].size
+            for at in self._readers(name):
+                reader = self.stages[at]
+                if not isinstance(reader, ArrayStage):
+                    return False
+                channels = size // (self.rows * self.width)
+                if name == reader.inputs[0] and takes_bands(
+                    reader, channels, self.rows, self.config
+                ):
+                    self.changed[at] = band_reader(reader, channels, self.rows // 2)
+                    continue
+                if not _is_pointwise(reader):
+                    return False
+                together |= set(reader.inputs)
+                waiting.append(self._result(at))
+            self.sizes[name] = size
+        # Both inputs of a stage must lie in bands.
+        return together <= self.sizes.keys()
+
+    def _result(self, at: int) -> str:
+        """Return the tensor in bands that follows from a pointwise layer on bands.
+
+        That is the result of a depthwise layer if this alone reads it.
+        """
+        output, readers = self.stages[at].output, self._readers(self.stages[at].output)
+        if len(readers) == 1 and output in self.inner and self._join(at, readers[0], None):
+            return self.stages[readers[0]].output
+        return output
+
+    def _join(self, at: int, index: int, bands: SeparateBands | None) -> bool:
+        """Put a pointwise layer and the depthwise layer that reads it on bands, if possible.
+
+        `bands` is the layout of what the pointwise layer reads, if that is not dense.
+        """
+        producer, layer = self.stages[at], self.stages[index]
+        if not isinstance(producer, ArrayStage) or not isinstance(layer, ArrayStage):
+            return False
+        window = window_of(layer, self.config)
+        if window is None or self._readers(producer.output) != [index]:
+            return False
+        if not (is_plain(producer) and _is_pointwise(producer) and producer.output in self.inner):
+            return False
+        both = producer.grid.rows * producer.grid.width * 2 == self.rows * self.width
+        if not both or producer.grid.position_bytes != 2 * window.depth:
+            return False
+        layout = self._bands_of(producer, window)
+        if layout.size > self.config.spad_bytes:
+            return False
+        assert isinstance(producer.loop_nest, LoopNest)
+        width = layout.grid.width
+        read = bands or DenseInput(rows=layout.half, row_bytes=width * producer.loop_nest.x_step)
+        (region,) = producer.regions
+        self.changed[at] = replace(
+            producer,
+            input_layout=read,
+            output_layout=layout,
+            loop_nest=replace(producer.loop_nest, x_step=read.row_bytes // width),
+            regions=(OutputRegion.whole(layout.grid, region.post),),
+        )
+        self.changed[index] = banded_layer(layer, layout, self.config)
+        self.sizes[producer.output] = layout.size
+        return True
+
+    def _bands_of(self, producer: ArrayStage, window: SlidingWindow) -> JoinedBands:
+        """Return the layout in which a pointwise layer makes both bands for a window."""
+        half = self.rows // 2
+        grid = Grid(
+            images=1,
+            rows=half,
+            width=self.width,
+            position_bytes=producer.grid.position_bytes,
+            block_bytes=producer.grid.block_bytes,
+        )
+        return JoinedBands(grid=grid, channels=window.depth, pad_value=window.pad_value)
+
+
+def _is_pointwise(stage: ArrayStage) -> bool:
+    """Return whether a stage makes each position of a dense tensor from the one at its place."""
+    nest, grid, read = stage.loop_nest, stage.grid, stage.input_layout
+    if type(nest) is not LoopNest or type(read) is not DenseInput:
+        return False
+    single = nest.kernel_rows == nest.kernel_cols == nest.y_step == 1
+    unmoved = nest.oc_step == nest.pad_top == nest.pad_left_bytes == 0
+    whole = (read.rows, read.row_bytes) == (grid.rows, grid.width * nest.x_step)
+    alone = stage.computed is None and not stage.shares_sums and not nest.weights_fixed
+    dense = type(stage.output_layout) is Dense and stage.output_layout.limbs == 1
+    one = grid.images == len(stage.regions) == 1
+    return single and unmoved and whole and alone and dense and one

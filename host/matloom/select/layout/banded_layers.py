@@ -1,0 +1,151 @@
+"""Rewrites stages so that narrow depthwise layers process two bands of rows at once.
+
+The bands are those of `select.layout.row_bands`.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+from matloom.arch.config import WINDOW_TAPS, Config
+from matloom.select.layout.dense import Dense, DenseInput
+from matloom.select.layout.row_bands import BandedLoopNest, BandedWindow, RowBands
+from matloom.select.loop_nest import LoopNest
+from matloom.select.operand import Constant
+from matloom.select.sliding import SlidingWindow
+from matloom.select.stage import ArrayStage, OutputRegion, Stage
+from matloom.select.weights import repeat_columns, repeat_parameters
+
+#: Maximum number of neighbouring positions in the columns of a producer. To write only the second,
+#: POST also writes the first, to bytes that are still unused; there is no such place for more.
+_MOST_PACKED = 2
+#: Minimum number of rows of an image that is cut into two bands.
+_LEAST_ROWS = 4
+
+
+def in_bands(
+    stages: Sequence[Stage], private: Collection[str], config: Config
+) -> tuple[list[Stage], dict[str, int]]:
+    """Return the stages with bands between depthwise layers of few channels and their neighbours.
+
+    A convolution must produce the tensor, only the depthwise layer may read it, and only a 1x1
+    convolution may read the result, band by band.
+
+    Parameters
+    ----------
+    private:
+        Tensors with one producer and one consumer within the segment.
+
+    Returns
+    -------
+    tuple
+        All stages, and the sizes of the tensors that lie in bands.
+    """
+    rewritten, sizes = list(stages), dict[str, int]()
+    for index, layer in enumerate(stages):
+        if not isinstance(layer, ArrayStage) or not {layer.output, *layer.inputs} <= set(private):
+            continue
+        name, output = layer.inputs[0], layer.output
+        made_at = next(at for at, stage in enumerate(rewritten) if stage.output == name)
+        read_at = next(at for at, stage in enumerate(rewritten) if output in stage.inputs)
+        producer, reader = rewritten[made_at], rewritten[read_at]
+        if not isinstance(producer, ArrayStage) or not isinstance(reader, ArrayStage):
+            continue
+        layout = _layout(producer, layer, config)
+        rows = layer.grid.rows
+        if layout is None or not takes_bands(reader, layout.channels, rows, config):
+            continue
+        sizes |= {name: layout.size, output: layer.size}
+        rewritten[made_at] = replace(
+            producer, output_layout=layout, regions=split_region(producer.regions, layout.half)
+        )
+        rewritten[index] = banded_layer(layer, layout, config)
+        rewritten[read_at] = band_reader(reader, layout.channels, layout.half)
+    return rewritten, sizes
+
+
+def _layout(producer: ArrayStage, layer: ArrayStage, config: Config) -> RowBands | None:
+    """Return the layout between a convolution and a 3x3 window layer, or None."""
+    window, rows = window_of(layer, config), layer.grid.rows
+    if window is None or not isinstance(producer.loop_nest, LoopNest):
+        return None
+    packed, rest = divmod(producer.grid.position_bytes, window.depth)
+    if not is_plain(producer) or rest or packed > _MOST_PACKED:
+        return None
+    if (producer.grid.rows, producer.grid.width * packed) != (rows, window.in_width):
+        return None
+    layout = RowBands(grid=producer.grid, channels=window.depth, pad_value=window.pad_value)
+    return layout if layout.size <= config.spad_bytes else None
+
+
+def window_of(layer: ArrayStage, config: Config) -> SlidingWindow | None:
+    """Return the window of a depthwise layer that can slide over two bands, or None."""
+    window, rows = layer.loop_nest, layer.grid.rows
+    if not isinstance(window, SlidingWindow) or 2 * window.depth > config.columns:
+        return None
+    kernel = (window.kernel_rows, window.kernel_width, window.y_step, window.stride_x)
+    if kernel != (WINDOW_TAPS, WINDOW_TAPS, 1, 1) or window.pad_top != 1:
+        return None
+    if not is_plain(layer) or rows != layer.input_layout.rows or rows % 2 or rows < _LEAST_ROWS:
+        return None
+    return window
+
+
+def is_plain(stage: ArrayStage) -> bool:
+    """Return whether a stage makes one block of bytes per position of a single image."""
+    one = stage.grid.images == stage.grid.blocks == len(stage.regions) == 1
+    return one and stage.makes_dense_bytes
+
+
+def takes_bands(consumer: ArrayStage, channels: int, rows: int, config: Config) -> bool:
+    """Return whether a stage is a 1x1 convolution that can read both bands one by one."""
+    nest = consumer.loop_nest
+    if type(nest) is not LoopNest:
+        return False
+    single = nest.steps == nest.y_step == consumer.grid.images == len(consumer.regions) == 1
+    dense = nest.x_step == channels and nest.oc_step == nest.pad_top == 0
+    same = consumer.input_layout.rows == consumer.grid.rows == rows
+    bytes_alone = (consumer.addend is None or consumer.adds_results) and consumer.weights.steps == 1
+    if not (single and dense and same and bytes_alone) or nest.pad_left_bytes:
+        return False
+    if not isinstance(consumer.weights, Constant):
+        return False
+    # A run of several taps would need the next position, which is elsewhere.
+    tiles = consumer.weights.tiles.reshape(-1, config.rows, config.columns)
+    return not tiles[:, channels:].any()
+
+
+def split_region(regions: tuple[OutputRegion, ...], half: int) -> tuple[OutputRegion, ...]:
+    """Split the only region in two, so that no tile has rows of both bands."""
+    (whole,) = regions
+    return replace(whole, end_row=half), replace(whole, first_row=half)
+
+
+def banded_layer(layer: ArrayStage, layout: RowBands, config: Config) -> ArrayStage:
+    """Return the depthwise layer on both bands, with each channel's parameters duplicated."""
+    assert isinstance(layer.loop_nest, SlidingWindow)
+    assert isinstance(layer.weights, Constant)
+    (region,), tiles = layer.regions, layer.weights.tiles
+    # The rows above and below each band are stored.
+    stored = {"pad_top": 0, "depth": layout.position_bytes}
+    grid = replace(layer.grid, rows=layout.half, position_bytes=2 * layout.channels)
+    return replace(
+        layer,
+        input_layout=layout,
+        output_layout=Dense(grid=grid),
+        loop_nest=BandedWindow(**{**vars(layer.loop_nest), **stored}),
+        regions=(replace(region, end_row=layout.half),),
+        weights=Constant(tiles=repeat_columns(tiles, layout.channels, config.columns)),
+        params=repeat_parameters(layer.params, layout.channels, config.columns),
+    )
+
+
+def band_reader(consumer: ArrayStage, channels: int, half: int) -> ArrayStage:
+    """Return the convolution on bands: the rows of one band, then those of the other."""
+    nest = BandedLoopNest(
+        **{**vars(consumer.loop_nest), "x_step": 2 * channels},
+        half=half,
+        channels=channels,
+    )
+    result = DenseInput(rows=half, row_bytes=2 * consumer.input_layout.row_bytes)
+    regions = split_region(consumer.regions, half)
+    return replace(consumer, input_layout=result, loop_nest=nest, regions=regions)
