@@ -171,7 +171,7 @@ OPERATORS = {
     Op.AVERAGE_POOL_2D: _POOL,
     Op.BATCH_MATMUL: Operator(
         attributes=BatchMatmul,
-        types=_binary("float32", "int8") | {"int8 int8 int32 -> int8"},
+        types=_binary("float32", "int8") | {"int8 int8 int32 -> int8", "int8 int8 -> int32"},
         shape=batch_matmul_shape,
     ),
     Op.CONCATENATION: Operator(

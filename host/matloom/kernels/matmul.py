@@ -12,7 +12,7 @@ from matloom.kernels.requantise import finish
 
 
 def batch_matmul(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
-    """BATCH_MATMUL of int8, whose sums have 32 bits, or of float32.
+    """BATCH_MATMUL of int8, whose sums have 32 bits and may be the results, or of float32.
 
     Floats are summed in float64: TensorFlow Lite Micro's may differ in the last bits.
     """
@@ -29,6 +29,8 @@ def batch_matmul(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
     sums: Array = np.matmul(left, right)
     if inputs[0].dtype == np.float32:
         return sums.astype(np.float32)
-    pair = product_multiplier(graph, node)
-    scaled = requantize(wrap32(sums.astype(np.int64)), *pair, layer_rounding(node))
+    wrapped = wrap32(sums.astype(np.int64))
+    if graph.tensors[node.output].dtype == "int32":
+        return np.asarray(wrapped.astype(np.int32))
+    scaled = requantize(wrapped, *product_multiplier(graph, node), layer_rounding(node))
     return finish(scaled, Activation.NONE, graph.tensors[node.output])

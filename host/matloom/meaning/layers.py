@@ -94,7 +94,7 @@ def _layer(context: NodeInputs, sums: Integers, activation: Activation) -> list[
             raise Unproven("a bias that is computed")
         sums = sums + bias.reshape(-1).astype(np.int64)
     if context.output.dtype == "int32":
-        return [np.stack([limb.reshape(-1) for limb in limbs(sums)])]
+        return _limbs_of(sums)
     multipliers, shifts = channel_multipliers(context.graph, context.node)
     if not sums_are_wide(context.graph, context.node):
         rounding = layer_rounding(context.node)
@@ -105,6 +105,11 @@ def _layer(context: NodeInputs, sums: Integers, activation: Activation) -> list[
     return context.to_bytes(
         context.result(sums, shortened, shifts, activation, rounding=Rounding.SINGLE)
     )
+
+
+def _limbs_of(sums: Integers) -> list[Integers]:
+    """Return sums that leave the network as their bytes."""
+    return [np.stack([limb.reshape(-1) for limb in limbs(sums)])]
 
 
 def convolution(context: NodeInputs) -> list[Integers]:
@@ -167,6 +172,8 @@ def batch_matmul(context: NodeInputs) -> list[Integers]:
     sums = np.empty(context.output.shape, np.int64)
     for at in np.ndindex(batch):
         sums[at] = product_of_probes(left[at], right[at])
+    if context.output.dtype == "int32":
+        return _limbs_of(sums)
     pair, rounding = product_multiplier(context.graph, context.node), layer_rounding(context.node)
     return context.to_bytes(context.result(sums, *pair, rounding=rounding))
 

@@ -26,7 +26,7 @@ from matloom.select.float_layers import float_stage
 from matloom.select.matmul import dense_product
 from matloom.select.multiplied import multiplied_stages
 from matloom.select.pooled import is_pooled
-from matloom.select.requantisation import Requantisation
+from matloom.select.requantisation import UNSCALED
 from matloom.select.row_folds import fastest
 from matloom.select.stage import ArrayStage, Stage
 from matloom.select.weights import depthwise_as_dense
@@ -36,9 +36,6 @@ from matloom.select.window import Window, dense_window
 _MAX_INT16 = 2**15
 #: Values of int4.
 INT4 = range(-8, 8)
-
-#: Placeholder for the scale of a stage that stores byte limbs, whose POSTs have their own.
-_UNSCALED = Requantisation(multiplier=2**30, shift=1, zero=0, low=-128, high=127)
 
 
 def _window(context: Context, attributes: Conv2D | Pool2D, kernel: tuple[int, int]) -> Window:
@@ -92,7 +89,7 @@ def _int16_convolution(
             filters=np.repeat(filters, 2, axis=3),
             bias=context.bias(filters.shape[0]),
             input_zero=0,
-            scale=_UNSCALED if limbs > 1 else context.by_channel(activation),
+            scale=UNSCALED if limbs > 1 else context.by_channel(activation),
             config=context.config,
             limbs=limbs,
             macs=window.images * window.out_height * window.out_width * filters.size,
@@ -175,7 +172,7 @@ def _dense_convolution(
                 filters=filters,
                 bias=context.bias(filters.shape[0]),
                 input_zero=zero,
-                scale=_UNSCALED if limbs > 1 else context.by_channel(activation),
+                scale=UNSCALED if limbs > 1 else context.by_channel(activation),
                 config=context.config,
                 mode=mode,
                 limbs=limbs,

@@ -9,6 +9,7 @@ import numpy as np
 
 from matloom.arch.config import Config
 from matloom.arch.isa import Opcode, largest
+from matloom.arch.numerics import LARGEST_LIMBS, LIMBS
 from matloom.ir.attributes import Activation, BatchMatmul
 from matloom.ir.scales import layer_rounding, product_multiplier
 from matloom.ir.shapes import MATRIX_RANK
@@ -25,7 +26,7 @@ from matloom.select.panel_copies import (
     transpose_first_operand,
     transpose_into_panels,
 )
-from matloom.select.requantisation import Requantisation
+from matloom.select.requantisation import UNSCALED, Requantisation
 from matloom.select.stage import ArrayStage, OutputRegion
 
 #: Maximum number of rows of an EXEC.
@@ -45,10 +46,22 @@ def batch_matmul(context: Context) -> tuple[ArrayStage, ...]:
     if attributes.adj_x:
         left = context.buffer_name("first input, transposed")
         copies += transpose_first_operand(context, product, left)
-    scale = context.result(*product_multiplier(context.graph, context.node), Activation.NONE)
-    scale = replace(scale, rounding=layer_rounding(context.node))
+    if context.output.dtype == "int32":
+        _check_sums(context, product)
+        scale = UNSCALED
+    else:
+        scale = context.result(*product_multiplier(context.graph, context.node), Activation.NONE)
+        scale = replace(scale, rounding=layer_rounding(context.node))
     stages = _products(context, product, left, scale, adj_y=attributes.adj_y)
     return (*copies, *stages)
+
+
+def _check_sums(context: Context, product: Product) -> None:
+    """Raise `NotOnEngine` if sums that leave the network may be too large to be read."""
+    farthest = (max(128 + each.zero_point, 127 - each.zero_point) for each in context.inputs[:2])
+    most = math.prod(farthest) * product.inner
+    if most >= LARGEST_LIMBS:
+        raise NotOnEngine(f"sums must be below {LARGEST_LIMBS} to be read, and may be {most}")
 
 
 def dense_product(context: Context, activation: Activation) -> tuple[ArrayStage, ...]:
@@ -72,6 +85,8 @@ def _products(
     """Yield the stages that copy the second operand into panels, then multiply by them."""
     transposed = adj_y and bool(context.config.transposed_weights)
     groups = _column_groups(product, context.config, transposed=transposed)
+    if len(groups) > 1 and scale is UNSCALED:
+        raise NotOnEngine("the sums of a product must be made by panels that all fit on chip")
     for number, (first, columns) in enumerate(groups):
         panels = product.panels(first, columns, context.config, transposed=transposed)
         name = context.buffer_name(f"weights {number}")
@@ -200,7 +215,8 @@ def _stage(
         position_bytes=panels.outputs,
         block_bytes=config.columns,
     )
-    layout: OutputLayout = Dense(grid=grid) if place is None else place(grid=grid)
+    limbs = len(LIMBS) if context.output.dtype == "int32" else 1
+    layout: OutputLayout = Dense(grid=grid, limbs=limbs) if place is None else place(grid=grid)
     weights = replace(_weights(operands[1], panels, zeros, config), rows_of=rows_of)
     return ArrayStage(
         name=context.name,

@@ -110,6 +110,7 @@ _FLOAT_STAGES: dict[Op, Callable[[Context], Stage]] = {
 
 #: Types that they accept besides int8: int16, sums that leave the network, uint8.
 _MORE_TYPES = {
+    Op.BATCH_MATMUL: ("int32",),
     Op.CONV_2D: ("int16", "int32"),
     **dict.fromkeys((Op.ADD, Op.DEPTHWISE_CONV_2D, Op.FULLY_CONNECTED), ("int16",)),
     Op.QUANTIZE: ("int16", "uint8"),

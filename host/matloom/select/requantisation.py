@@ -62,6 +62,10 @@ class Requantisation:
         }
 
 
+#: Placeholder for the scale of a stage that stores byte limbs, whose POSTs have their own.
+UNSCALED = Requantisation(multiplier=2**30, shift=1, zero=0, low=-128, high=127)
+
+
 def limb_fields(limb: int) -> dict[str, int]:
     """Return the POST fields that write one limb of sums (`numerics.from_limbs`)."""
     pre_shift, shift = LIMBS[limb]

@@ -27,14 +27,19 @@ PRODUCTS = "+transposed_weights=1+zero_points=1"
 DEFAULTS = CompileOptions()
 
 
-def product(left, right, zeros, *, adj_x=False, adj_y=False):
-    """Return the network of one product of tensors of these shapes and zero points."""
+def product(left, right, zeros, *, adj_x=False, adj_y=False, sums=False):
+    """Return the network of one product of tensors of these shapes and zero points.
+
+    With `sums` its results are its sums, int32.
+    """
     builder = GraphBuilder("product")
     inputs = [
         builder.input(name, shape, "int8", Quantisation(scale=(0.02,), zero_point=(zero,)))
         for name, shape, zero in zip("ab", (left, right), zeros, strict=True)
     ]
     attributes = BatchMatmul(adj_x=adj_x, adj_y=adj_y)
+    if sums:
+        return builder.graph(builder.add(Op.BATCH_MATMUL, inputs, attributes, dtype="int32"))
     scale = Quantisation(scale=(2.0,), zero_point=(-3,))
     return builder.graph(builder.add(Op.BATCH_MATMUL, inputs, attributes, quantisation=scale))
 
@@ -247,6 +252,49 @@ def test_weights_of_a_dense_layer_may_be_computed(left, zeros, activation):
     scale = Quantisation(scale=(0.2,), zero_point=(-3,))
     last = builder.add(Op.FULLY_CONNECTED, inputs, dense, quantisation=scale)
     check(builder.graph(last), "model", NANO)
+
+
+def check_sums(graph, device, config):
+    """Compare calls of a product whose results are its sums with NumPy's; return the program."""
+    program = compile_network(graph, config, check="full")
+    session, attributes = load(program, device), graph.nodes[0].attributes
+    for call in range(2):
+        inputs = random_inputs(graph, call)
+        factors = []
+        for number, adjoint in zip(graph.inputs, (attributes.adj_x, attributes.adj_y), strict=True):
+            factor = inputs[number].astype(np.int64) - graph.tensors[number].zero_point
+            factors.append(factor.swapaxes(-1, -2) if adjoint else factor)
+        found = session.run({graph.tensors[at].name: array for at, array in inputs.items()})
+        np.testing.assert_array_equal(next(iter(found.values())), np.matmul(*factors))
+    return program
+
+
+def draw_sums(draw):
+    """Return the network of a random product whose results are its sums."""
+    rows, inner, columns = (int(draw.integers(1, 50)) for _axis in range(3))
+    batch = (int(draw.integers(1, 4)),) * int(draw.integers(0, 2))
+    adj_x, adj_y = map(bool, draw.integers(0, 2, 2))
+    left = (*batch, *((inner, rows) if adj_x else (rows, inner)))
+    right = (*batch, *((columns, inner) if adj_y else (inner, columns)))
+    zeros = [int(draw.choice((0, -128, 127, draw.integers(-128, 128)))) for _side in range(2)]
+    return product(left, right, zeros, adj_x=adj_x, adj_y=adj_y, sums=True)
+
+
+@pytest.mark.parametrize("config", ["nano", "small", "reference" + PRODUCTS])
+def test_sums_leave_the_network(config, seed):
+    draw = np.random.default_rng(seed)
+    for _network in range(6):
+        program = check_sums(draw_sums(draw), "model", load_config(config))
+        assert {layer.where for layer in program.layers} == {"engine"}
+
+
+def test_sums_that_cannot_be_read_stay_on_the_host():
+    """Limbs hold 28 bits, and the sums of a product are made at once."""
+    for inner, columns in ((4200, 3), (3000, 40)):
+        program = check_sums(
+            product((2, inner), (inner, columns), (-128, 127), sums=True), "model", NANO
+        )
+        assert [layer.where for layer in program.layers] == ["host"]
 
 
 @pytest.mark.slow

@@ -1,8 +1,9 @@
-"""Runs MatMulInteger with constant weights on the engine, as a convolution that leaves its sums.
+"""Runs MatMulInteger on the engine, as an operator that leaves its sums.
 
-Dynamic quantisation gives the first operand a zero point in each run, which the compiler cannot
-know. The product does not need it: (x - zero)(w) = x w - zero w, and the second term is a number
-for each column, which ONNX Runtime subtracts.
+With constant weights it is a convolution, otherwise a product of two computed tensors. Dynamic
+quantisation gives operands a zero point in each run, which the compiler cannot know. The product
+does not need it: (x - zero)(w) = x w - zero w, and the second term is a number for each column,
+which ONNX Runtime subtracts. Of two computed tensors, it also subtracts one for each row.
 """
 
 from typing import Any
@@ -11,9 +12,10 @@ import numpy as np
 
 from matloom.frontend.errors import Unsupported
 from matloom.frontend.onnx.claims import Claim
+from matloom.frontend.onnx.products import operand_of
 from matloom.frontend.onnx.quantised import Model
 from matloom.frontend.onnx.values import Values, in_file_order
-from matloom.ir.attributes import Conv2D
+from matloom.ir.attributes import BatchMatmul, Conv2D
 from matloom.ir.graph import Array, Op, Quantisation, Tensor
 from matloom.ir.shapes import MATRIX_RANK
 
@@ -46,6 +48,8 @@ def _split(model: Model, node: Any, number: int) -> list[Any]:
     if not _is_product(node):
         return []
     data, name, zero, weight_zero = [*node.input, "", ""][:_INPUTS]
+    if name not in model.constants:
+        return _split_computed(model, node, number)
     if not zero or zero in model.constants:
         return []
     try:
@@ -63,6 +67,53 @@ def _split(model: Model, node: Any, number: int) -> list[Any]:
         helper.make_node("Mul", [wide, totals], [rest]),
         helper.make_node("Sub", [sums, rest], list(node.output)),
     ]
+
+
+def _split_computed(model: Model, node: Any, number: int) -> list[Any]:
+    """Return the operators that replace a product of two computed tensors; none if it stays.
+
+    (a - x)(b - y) is a b, less y times the sums of a's rows, less x times those of the columns of
+    b - y. Numbers wrap around, as the sums do. Zero points that are constant stay in the product.
+    """
+    from onnx import helper, numpy_helper
+
+    left, right, *zeros = [*node.input, "", ""][:_INPUTS]
+    computed = [bool(zero) and zero not in model.constants for zero in zeros]
+    if not any(computed) or not all(_is_scalar(model, zero) for zero in zeros):
+        return []
+    made = list[Any]()
+
+    def add(op: str, inputs: list[str], **options: Any) -> str:
+        output = f"{node.output[0]} {op} {number} {len(made)}"
+        made.append(helper.make_node(op, inputs, [output], **options))
+        return output
+
+    def sums_of(name: str, zero: str, axis: int) -> str:
+        wide = add("Cast", [name], to=_INT32)
+        if zero:
+            wide = add("Sub", [wide, add("Cast", [zero], to=_INT32)])
+        return add("ReduceSum", [wide, add("Constant", [], value=axes[axis])])
+
+    axes = [numpy_helper.from_array(np.array([axis])) for axis in (-1, -2)]
+    known = ["" if unknown else zero for zero, unknown in zip(zeros, computed, strict=True)]
+    total = add("MatMulInteger", [left, right, *known])
+    for term in (0, 1):
+        if computed[1 - term]:
+            of_side = sums_of(left, known[0], 0) if term == 0 else sums_of(right, zeros[1], 1)
+            factor = add("Cast", [zeros[1 - term]], to=_INT32)
+            total = add("Sub", [total, add("Mul", [of_side, factor])])
+    made[-1].output[0] = node.output[0]
+    return made
+
+
+def _is_scalar(model: Model, zero: str) -> bool:
+    """Return whether a zero point is a single number, or there is none."""
+    if not zero:
+        return True
+    if zero in model.constants:
+        return bool(model.constant(zero).size == 1)
+    producer = model.producer(zero)
+    return producer is not None and producer.op_type == "DynamicQuantizeLinear"
 
 
 def _is_product(node: Any) -> bool:
@@ -97,6 +148,8 @@ def convert_integer_product(values: Values, model: Model, node: Any) -> Claim:
         Its weights or the zero point of its data are computed, or its weights do not fit int8.
     """
     data, name, zero, weight_zero = [*node.input, "", ""][:_INPUTS]
+    if name not in model.constants:
+        return _convert_computed(values, model, node)
     weights = _weights(model, name, weight_zero)
     zeros = model.constant(zero) if zero else np.zeros(1, np.uint8)
     given, made = values.known.get(data), values.known.get(node.output[0])
@@ -122,3 +175,29 @@ def convert_integer_product(values: Values, model: Model, node: Any) -> Claim:
     values.node(Op.CONV_2D, inputs, [sums], Conv2D())
     values.node(Op.RESHAPE, [sums], [values.provide(result)])
     return Claim(unit="sums", reachable=1, differing=0, channels=columns)
+
+
+def _convert_computed(values: Values, model: Model, node: Any) -> Claim:
+    """Add the operator of a MatMulInteger of two computed tensors, whose sums are exact.
+
+    Raises
+    ------
+    Unsupported
+        A zero point is computed, or a vector, or an operand is one.
+    """
+    names, operands = [*node.input, "", ""][:_INPUTS], []
+    for name, zero in zip(names[:2], names[2:], strict=True):
+        zeros = model.constant(zero) if zero else np.zeros(1, np.uint8)
+        if zeros.size != 1:
+            raise Unsupported(f"has {zeros.size} zero points for {name!r}")
+        kind = Quantisation(scale=(1.0,), zero_point=(int(zeros.item()),))
+        operands.append(operand_of(values, model, name, kind))
+    (left, adj_x), (right, adj_y) = operands
+    result = node.output[0]
+    made = values.known.get(result)
+    if made is None:
+        raise Unsupported(f"has {result!r}, whose shape is known only at run time")
+    sums = values.add(Tensor(name=f"{result} sums", shape=made.shape, dtype="int32"))
+    values.node(Op.BATCH_MATMUL, [left, right], [sums], BatchMatmul(adj_x=adj_x, adj_y=adj_y))
+    values.node(Op.RESHAPE, [sums], [values.provide(result)])
+    return Claim(unit="sums", reachable=1, differing=0)

@@ -32,7 +32,7 @@ def convert_product(values: Values, model: Model, node: Any) -> Claim:
     stated = names[-2:] if gemm else names[6:8]
     kinds = [quantisation_of(model, *pair) for pair in (names[1:3], names[4:6], stated)]
     left, right = (
-        _operand(values, model, name, kind, transposed=bool(gemm and attribute(node, flag, 0)))
+        operand_of(values, model, name, kind, transposed=bool(gemm and attribute(node, flag, 0)))
         for name, kind, flag in zip((names[0], names[3]), kinds, ("transA", "transB"), strict=False)
     )
     data, claim = _multiplier(values, node, (left, right), kinds)
@@ -47,8 +47,8 @@ def convert_product(values: Values, model: Model, node: Any) -> Claim:
     return claim
 
 
-def _operand(
-    values: Values, model: Model, name: str, quantisation: Quantisation, *, transposed: bool
+def operand_of(
+    values: Values, model: Model, name: str, quantisation: Quantisation, *, transposed: bool = False
 ) -> tuple[int, bool]:
     """Return an int8 tensor of an operand, and whether its matrices are transposed."""
     if name in model.constants:

@@ -61,7 +61,7 @@ def dynamic(shape, columns, dtype=np.int8, zero=None, layers=1):
     return model(nodes, (floats, shape), (floats, (*shape[:-1], columns)), constants)
 
 
-def check(proto, tmp_path, device="model", config="nano", layers=1):
+def check(proto, tmp_path, device="model", config="nano", layers=1, operator="CONV_2D"):
     """Compare calls with ONNX Runtime; return the program."""
     path = tmp_path / "products.onnx"
     path.write_bytes(proto.SerializeToString())
@@ -74,7 +74,7 @@ def check(proto, tmp_path, device="model", config="nano", layers=1):
             x = draw.integers(*((0, 256) if given.dtype == "uint8" else (-128, 128)), given.shape)
         x = x.astype(given.dtype)
         np.testing.assert_array_equal(session.run(x), wanted.run(None, {"x": x})[0])
-    products = [layer for layer in session.program.layers if layer.operator == "CONV_2D"]
+    products = [layer for layer in session.program.layers if layer.operator == operator]
     assert [layer.where for layer in products] == ["engine"] * layers
     return session.program
 
@@ -111,19 +111,70 @@ def test_a_constant_zero_point_is_a_bias(tmp_path, dtype):
 
 
 def test_other_products_stay_as_they_are(tmp_path):
-    """Weights that are computed, or do not fit int8 less their zero point."""
+    """Weights that do not fit int8 less their zero point, zero points of rows or columns."""
     from onnx.helper import make_node
 
     wide = dynamic((3, 8), 4, np.uint8)
     assert split_zero_points(wide) is wide
-    nodes = [
-        make_node("DynamicQuantizeLinear", ["x"], ["bytes", "scale", "zero"]),
-        make_node("MatMulInteger", ["bytes", "bytes", "zero", "zero"], ["y"]),
-    ]
-    ends = (np.dtype(np.float32), (5, 5)), (np.dtype(np.int32), (5, 5))
-    square = model(nodes, *ends, {})
+    nodes = [make_node("MatMulInteger", ["x", "x", "", "zeros"], ["y"])]
+    ends = (np.dtype(np.int8), (5, 5)), (np.dtype(np.int32), (5, 5))
+    square = model(nodes, *ends, {"zeros": np.arange(5, dtype=np.int8)})
     assert split_zero_points(square) is square
     for each in (wide, square):
         path = tmp_path / "left.onnx"
         path.write_bytes(each.SerializeToString())
         assert {node.op for node in load_graph(path).nodes} == {Op.REFERENCE}
+
+
+def computed_product(shapes, zeros, dtype=np.uint8):
+    """Return a product of two tensors; zero points are constants, None, or found in each run."""
+    from onnx import TensorProto
+    from onnx.helper import make_node
+
+    (first, second), nodes, constants = shapes, [], {}
+    size = int(np.prod(first))
+    count = int(np.prod(second))
+    constants["cuts"] = np.array([size, count], np.int64)
+    nodes.append(make_node("Split", ["x", "cuts"], ["left", "right"], axis=0))
+    names = []
+    for name, shape, zero in zip(("left", "right"), shapes, zeros, strict=True):
+        constants[f"{name} shape"] = np.array(shape, np.int64)
+        dynamic_zero = zero == "dynamic"
+        outputs = [f"{name} bytes", f"{name} scale", f"{name} zero"]
+        if dynamic_zero:
+            nodes.append(make_node("DynamicQuantizeLinear", [name], outputs))
+        else:
+            nodes.append(make_node("Cast", [name], outputs[:1], to=TensorProto.UINT8))
+            if zero is not None:
+                constants[outputs[2]] = np.array(zero, dtype)
+        nodes.append(make_node("Reshape", [outputs[0], f"{name} shape"], [f"{name} matrix"]))
+        names.append((f"{name} matrix", "" if zero is None else outputs[2]))
+    operands, kinds = zip(*names, strict=True)
+    nodes.append(make_node("MatMulInteger", [*operands, *kinds], ["y"]))
+    shape = np.matmul(np.zeros(first), np.zeros(second)).shape
+    ends = (np.dtype(np.float32), (size + count,)), (np.dtype(np.int32), shape)
+    return model(nodes, *ends, constants)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "zeros"),
+    [
+        (((5, 21), (21, 6)), ("dynamic", "dynamic")),
+        (((2, 3, 40), (2, 40, 17)), ("dynamic", "dynamic")),
+        (((4, 30), (30, 20)), (3, "dynamic")),
+        (((4, 30), (30, 20)), ("dynamic", 200)),
+        (((4, 30), (30, 20)), (None, "dynamic")),
+        (((7, 9), (9, 5)), (7, 130)),
+        (((7, 9), (9, 5)), (None, None)),
+    ],
+)
+def test_products_of_computed_tensors(tmp_path, shapes, zeros):
+    """Zero points of both may be known in each run only."""
+    check(computed_product(shapes, zeros), tmp_path, operator="BATCH_MATMUL")
+
+
+@pytest.mark.parametrize("config", ["nano+zero_points=1", "small", "reference+zero_points=1"])
+@pytest.mark.slow
+def test_the_chip_multiplies_computed_tensors_as_onnx_runtime(tmp_path, config):
+    proto = computed_product(((2, 9, 40), (2, 40, 17)), ("dynamic", "dynamic"))
+    check(proto, tmp_path, "rtl", load_config(config), operator="BATCH_MATMUL")
