@@ -189,7 +189,11 @@ def _scales(
     """Check that quantised tensors have the scales that kernels rely on."""
     for tensor in (*inputs, *outputs):
         if tensor.dtype in QUANTISED and tensor.quantisation is None:
-            yield Problem(sentence=f"must have a scale and a zero point for {tensor.name!r}")
+            sentence = f"must have a scale and a zero point for {tensor.name!r}"
+            activation = getattr(node.attributes, "activation", Activation.NONE)
+            unset = node.op in _UNLIMITED and activation is not Activation.NONE
+            breach = RuleKind.UNDEFINED if unset else RuleKind.UNSUPPORTED
+            yield Problem(sentence=sentence, breach=breach)
     if rules.weight_axis is not None:
         quantisation = inputs[1].quantisation
         if quantisation is not None and quantisation.axis not in (None, rules.weight_axis):

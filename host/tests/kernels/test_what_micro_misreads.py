@@ -169,33 +169,52 @@ def test_parts_declared_otherwise_are_those_of_litert(references):
         np.testing.assert_array_equal(mine.reshape(-1), other.reshape(-1))
 
 
+def limited_pool(name, scale, activation):
+    """Return a file with a pool; its output has no scale if `scale` is None."""
+    given, made = (
+        FileTensor(name=name, shape=(1, 2, 2, 3), scales=(scale or 0.1,), zeros=(0,))
+        for name in "xy"
+    )
+    if scale is None:
+        made = replace(made, scales=(), zeros=())
+    pool = {"filterWidth": 1, "filterHeight": 1, "strideW": 1, "strideH": 1}
+    options = ("Pool2DOptions", {**pool, "fusedActivationFunction": activation, "padding": 1})
+    operator = FileOperator(name=name, inputs=(0,), outputs=(1,), options=options)
+    return write_file(
+        FileNetwork(tensors=(given, made), operators=(operator,), inputs=(0,), outputs=(1,))
+    )
+
+
 @pytest.mark.parametrize("scale", [1e-12, 2.0**-30])
 @pytest.mark.parametrize("name", ["AVERAGE_POOL_2D", "MAX_POOL_2D"])
 def test_a_pool_whose_limits_overflow_is_refused(name, scale):
     """Both interpreters continue with uninitialised limits."""
-    given, made = (
-        FileTensor(name=name, shape=(1, 2, 2, 3), scales=(scale,), zeros=(0,)) for name in "xy"
-    )
-    pool = {"filterWidth": 1, "filterHeight": 1, "strideW": 1, "strideH": 1}
-    options = ("Pool2DOptions", {**pool, "fusedActivationFunction": 3, "padding": 1})
-    operator = FileOperator(name=name, inputs=(0,), outputs=(1,), options=options)
-    content = write_file(
-        FileNetwork(tensors=(given, made), operators=(operator,), inputs=(0,), outputs=(1,))
-    )
     with pytest.raises(ModelError, match=rf"operator 0 \({name}\) does not fit its scales: .*6\.0"):
-        frontend.load(content)
+        frontend.load(limited_pool(name, scale, activation=3))
+
+
+@pytest.mark.parametrize("activation", [1, 2, 3])
+@pytest.mark.parametrize("name", ["AVERAGE_POOL_2D", "MAX_POOL_2D"])
+def test_a_limited_pool_without_a_scale_is_refused(name, activation):
+    """Limits are then divided by zero, with the same result."""
+    with pytest.raises(ModelError, match=rf"operator 0 \({name}\) must have a scale"):
+        frontend.load(limited_pool(name, None, activation))
 
 
 @pytest.mark.fast_cases(6)
 @pytest.mark.parametrize(
-    "seed", [124, 197, 230, 380, 412, 442, 486, 510, 530, 1361, 1398, 1628, 1898, 1934]
+    "seed",
+    [
+        *(124, 197, 230, 380, 412, 442, 486, 510, 530, 1361, 1398, 1628, 1898, 1934),
+        *(39_000_334, 39_000_560),
+    ],
 )
 def test_files_that_once_failed(seed, references):
     """Replay seeds, by cause.
 
-    124, 412: read beyond a tensor. 197, 1361: no elements. 442, 1398: uninitialised limits. 510,
-    1628, 1898, 1934: shapes declared differently. 486, 530: LiteRT's SUM ignores scales, or does
-    nothing.
+    124, 412: read beyond a tensor. 197, 1361: no elements. 442, 1398, 39000334: uninitialised
+    limits. 510, 1628, 1898, 1934: shapes declared differently. 486, 530: LiteRT's SUM ignores
+    scales, or does nothing. 39000560: a product of scales beyond float32.
     """
     verdict = judge(draw_case(seed), references)
     assert not verdict.failed, str(verdict)
