@@ -83,7 +83,8 @@ def judge(case: Case, references: References, config: str = "nano") -> Verdict:
         "litert": references.ask("litert", case.content, case.calls),
     }
     ran = {name: each for name, each in answers.items() if each.ran and not _limits_unset(case)}
-    misread = _scales_ignored(case) or _axes_misread(case, answers, references)
+    misread = _scales_ignored(case) or _scales_overflow(case)
+    misread = misread or _axes_misread(case, answers, references)
     if misread and "litert" not in ran:
         ran = {}
     if not ours.ran:
@@ -125,6 +126,18 @@ def _scales_ignored(case: Case) -> bool:
     return operator.name == "DEQUANTIZE" and len(tensors[operator.inputs[0]].scales) > 1
 
 
+def _scales_overflow(case: Case) -> bool:
+    """Return whether TensorFlow Lite Micro's product of two scales exceeds float32.
+
+    Its MUL multiplies them before it widens them to float64, unlike LiteRT's.
+    """
+    tensors, (operator,) = case.network.tensors, case.network.operators
+    if operator.name != "MUL":
+        return False
+    scales = [each for at in operator.inputs for each in tensors[at].scales[:1]]
+    return math.prod(scales) > float(np.finfo(np.float32).max)
+
+
 def _axes_misread(case: Case, answers: dict[str, Answer], references: References) -> bool:
     """Return whether the shapes that a file declares for outputs mislead TensorFlow Lite Micro.
 
@@ -152,17 +165,19 @@ def _axes_misread(case: Case, answers: dict[str, Answer], references: References
 def _limits_unset(case: Case) -> bool:
     """Return whether both interpreters limit a pool by uninitialised numbers on their stack.
 
-    Their kernels continue when a limit divided by the output's scale exceeds 32 bits.
+    Their kernels continue when a limit divided by the output's scale exceeds 32 bits, or is no
+    number.
     """
     (operator,) = case.network.operators
     if operator.name not in ("AVERAGE_POOL_2D", "MAX_POOL_2D") or operator.options is None:
         return False
-    # By the schema's numbers of RELU_N1_TO_1 and RELU6.
-    limit = {2: 1.0, 3: 6.0}.get(operator.options[1]["fusedActivationFunction"], 0.0)
+    # By the schema's numbers of RELU, RELU_N1_TO_1 and RELU6.
+    limit = {1: 0.0, 2: 1.0, 3: 6.0}.get(operator.options[1]["fusedActivationFunction"])
     output = case.network.tensors[operator.outputs[0]]
-    return output.dtype != "float32" and any(
-        limit / scale >= 2**31 for scale in output.scales[:1] if scale > 0
-    )
+    if output.dtype == "float32" or limit is None:
+        return False
+    scale = output.scales[0] if output.scales else 0.0
+    return scale == 0 or limit / scale >= 2**31
 
 
 def _limited_magnitude(case: Case, arrays: list[NDArray[Any]]) -> float:
