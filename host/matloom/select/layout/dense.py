@@ -59,6 +59,9 @@ class Dense(OutputLayout):
     def writes(self, tile: Outputs) -> Iterator[Write]:
         """Yield a write for each limb."""
         (whole,) = super().writes(tile)
+        if self.limbs == 1:
+            yield whole
+            return
         for limb in range(self.limbs):
             yield whole._replace(first_byte=whole.first_byte + limb * self.size, limb=limb)
 
