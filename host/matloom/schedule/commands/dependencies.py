@@ -27,6 +27,10 @@ _DRAM_LINE = 64
 _Rows = NDArray[np.int32]
 _AXES = tuple(tuple(range(1, axes)) for axes in range(5))
 
+#: Lines that an instruction touches: the instructions it must follow, by unit; the axes of these;
+#: the units; and what records its own number. A plain tuple for speed.
+_TouchedLines = tuple[_Rows, tuple[int, ...], tuple[int, ...], Callable[[int], None]]
+
 _latest = np.maximum.reduce
 
 _UNITS = {unit: number for number, unit in enumerate(UNITS)}
@@ -91,23 +95,11 @@ class _Accesses:
             (unit, *[step * line for step in lines.steps], line),
         )
 
-    def touch(self, unit: int, lines: StridedRange, *, write: bool) -> "_TouchedLines":
+    def touch(self, unit: int, lines: StridedRange, *, write: bool) -> _TouchedLines:
         """Return the accesses that an access must follow, and where to record the new one."""
         rows = self.rows_of(lines)
         seen, units = (rows, self._units) if write else (rows[: self._written], self._writers)
-        return _TouchedLines(seen, _AXES[rows.ndim], units, rows[self._rows[unit, write]].fill)
-
-
-class _TouchedLines(NamedTuple):
-    """Lines that an instruction touches: `seen` are the instructions it must follow, by unit.
-
-    `mark` records its own number.
-    """
-
-    seen: _Rows
-    axes: tuple[int, ...]
-    units: tuple[int, ...]
-    mark: Callable[[int], None]
+        return seen, _AXES[rows.ndim], units, rows[self._rows[unit, write]].fill
 
 
 @dataclass(frozen=True)
