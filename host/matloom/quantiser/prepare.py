@@ -22,6 +22,7 @@ from matloom.ir.verify import verify
 from matloom.passes.drop_unused import drop_unused, drop_unused_tensors
 from matloom.passes.fold_constants import fold_constants
 from matloom.passes.lower_precision import widen_weights
+from matloom.quantiser.add_negatives import add_negatives
 from matloom.quantiser.divide_layers import divide_layers
 from matloom.quantiser.fold_scales import fold_scales
 from matloom.quantiser.limit_masks import limit_masks
@@ -48,7 +49,7 @@ def prepare(graph: Graph) -> Graph:
     graph = limit_masks(graph)
     _check(graph)
     passes = (
-        *(name_functions, widen_weights, fold_constants),
+        *(name_functions, widen_weights, fold_constants, add_negatives),
         # Parts of a layer take over the factor of one part.
         *(fold_scales, divide_layers, fold_scales),
         *(_fuse_activations, _simplify, drop_unused, drop_unused_tensors),

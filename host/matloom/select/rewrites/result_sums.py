@@ -25,24 +25,27 @@ def result_sums(staged: StagedRun) -> StagedRun:
     places: dict[str, int] = {}
     for at, (node, group) in enumerate(zip(staged.run.nodes, staged.stages, strict=True)):
         places |= {stage.output: at for stage in group[-1:]}
-        if node.op is not Op.ADD or len(group) != 1:
+        if node.op is not Op.ADD or not group:
             continue
-        if not _adds_tensors(group[0], staged.config.columns):
+        # An operand that is broadcast is made by a stage before the sum.
+        *made, adding = group
+        places |= {stage.output: at for stage in made}
+        if not _adds_tensors(adding, staged.config.columns):
             continue
-        inputs = [name for name in group[0].inputs if name in places and name not in staged.kept]
+        inputs = [name for name in adding.inputs if name in places and name not in staged.kept]
         for name in sorted(inputs, key=lambda name: -places[name]):
-            *before, producer = groups[places[name]]
+            *before, producer = made or groups[places[name]]
             if not (readers[name] == producers[name] == 1 and _makes_results(producer)):
                 continue
-            if name == _narrow_input(group[0]):
+            if name != producer.output or name == _narrow_input(adding):
                 continue
-            if not set(producer.inputs).isdisjoint(group[0].inputs):
+            if not set(producer.inputs).isdisjoint(adding.inputs):
                 # It would read two ranges of the same tensor.
                 continue
-            summed = _with_sum(staged, node, producer, group[0])
+            summed = _with_sum(staged, node, producer, adding)
             if summed is not None:
                 groups[places[name]] = tuple(before)
-                groups[at] = (summed,)
+                groups[at] = (*before, summed) if made else (summed,)
                 break
     return staged if groups == list(staged.stages) else staged.with_stages(groups)
 

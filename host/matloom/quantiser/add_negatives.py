@@ -1,0 +1,47 @@
+"""Writes differences from a smaller tensor, such as a mean, as sums with its negative."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from matloom.ir.attributes import Arithmetic
+from matloom.ir.graph import Graph, Node, Op, Tensor
+
+
+def add_negatives(graph: Graph) -> Graph:
+    """Return a float network with ADD of the negative for each SUB of a smaller, computed tensor.
+
+    An ADD can be part of the POST that repeats the smaller operand; a SUB is three passes over the
+    data. Normalisations subtract means.
+    """
+    tensors, nodes = dict(graph.tensors), list[Node]()
+    for node in graph.nodes:
+        if not _is_smaller(graph, node):
+            nodes.append(node)
+            continue
+        data, subtrahend = node.inputs
+        given = graph.tensors[subtrahend]
+        minus, negative = max(tensors) + 1, max(tensors) + 2
+        number = np.array([-1], np.float32)
+        tensors[minus] = Tensor(name=f"{given.name} sign", shape=(1,), dtype="float32", data=number)
+        tensors[negative] = replace(given, name=f"{given.name} negative")
+        nodes += [
+            replace(
+                node,
+                op=Op.MUL,
+                inputs=(subtrahend, minus),
+                outputs=(negative,),
+                attributes=Arithmetic(),
+            ),
+            replace(node, op=Op.ADD, inputs=(data, negative)),
+        ]
+    return replace(graph, tensors=tensors, nodes=tuple(nodes))
+
+
+def _is_smaller(graph: Graph, node: Node) -> bool:
+    """Return whether a SUB of floats subtracts a computed tensor that it broadcasts."""
+    if node.op is not Op.SUB:
+        return False
+    data, subtrahend = (graph.tensors[number] for number in node.inputs)
+    computed = data.data is None and subtrahend.data is None
+    return computed and subtrahend.size < data.size and subtrahend.dtype == "float32"
