@@ -7,14 +7,14 @@
 /* Sums of exponentials are Q12.19, so that 4095 terms fit. */
 #define SUM_BITS 12
 
-static inline int64_t doubled(int64_t x, int32_t bits) {
+static int64_t doubled(int64_t x, int32_t bits) {
   const int64_t low = -((int64_t)1 << 31), high = ((int64_t)1 << 31) - 1;
   x *= (int64_t)1 << bits;
   return x < low ? low : x > high ? high : x;
 }
 
 /* exp(a) for a in [-1/4, 0), both Q0.31: a Taylor series around -1/8. */
-static inline int64_t exp_of_quarter(int64_t a) {
+static int64_t exp_of_quarter(int64_t a) {
   const int64_t exp_of_eighth = 1895147668, third = 715827883;
   const int64_t x = a + ((int64_t)1 << 28);
   const int64_t square = multiplied(x, x);
@@ -25,7 +25,7 @@ static inline int64_t exp_of_quarter(int64_t a) {
 }
 
 /* exp(a), Q0.31, for a of Q5.26 that is 0 or less. */
-static inline int64_t exp_of_negative(int64_t a) {
+static int64_t exp_of_negative(int64_t a) {
   /* exp(-2**k) in Q0.31 for k from -2 to 4. */
   static const int32_t exponentials[] = {1672461947, 1302514674, 790015084, 290630308,
                                          39332535,   720401,     242};
@@ -41,14 +41,14 @@ static inline int64_t exp_of_negative(int64_t a) {
 }
 
 /* Leading zeros of a positive number of 32 bits. */
-static inline int32_t leading_zeros(int64_t x) {
+static int32_t leading_zeros(int64_t x) {
   int32_t zeros = 0;
   while (x >> (31 - zeros) == 0) ++zeros;
   return zeros;
 }
 
 /* 2/(1 + x), Q2.29, for x of Q0.31 in [0, 1]: Newton's and Raphson's steps. */
-static inline int64_t reciprocal(int64_t x) {
+static int64_t reciprocal(int64_t x) {
   const int64_t half = (x + ((int64_t)1 << 31)) >> 1;
   int64_t estimate = 1515870810 + multiplied(half, -1010580540);
   for (int i = 0; i < 3; ++i) {
@@ -64,7 +64,7 @@ struct matloom_row {
   int64_t sum;
 };
 
-static inline struct matloom_row summed_row(const int8_t* input, uint32_t columns,
+static struct matloom_row summed_row(const int8_t* input, uint32_t columns,
                                             struct matloom_scale scale, int32_t least) {
   struct matloom_row row = {input[0], 0};
   for (uint32_t i = 1; i < columns; ++i) row.most = input[i] > row.most ? input[i] : row.most;
