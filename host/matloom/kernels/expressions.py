@@ -73,10 +73,15 @@ STEPS: Mapping[str, tuple[_Step, Mapping[str, float]]] = {
     "Cos": (np.cos, {}),
     "Div": (np.divide, {}),
     "Elu": (_elu, {"alpha": 1.0}),
+    "Equal": (np.equal, {}),
     "Erf": (_erf, {}),
     "Exp": (np.exp, {}),
+    "Greater": (np.greater, {}),
+    "GreaterOrEqual": (np.greater_equal, {}),
     "HardSigmoid": (_hard_sigmoid, {"alpha": 0.2, "beta": 0.5}),
     "LeakyRelu": (_leaky_relu, {"alpha": 0.01}),
+    "Less": (np.less, {}),
+    "LessOrEqual": (np.less_equal, {}),
     "Log": (np.log, {}),
     "Max": (np.maximum, {}),
     "Min": (np.minimum, {}),
@@ -88,6 +93,7 @@ STEPS: Mapping[str, tuple[_Step, Mapping[str, float]]] = {
     "Selu": (_selu, {"alpha": 1.6732632423543772, "gamma": 1.0507009873554805}),
     "Shrink": (_shrink, {"bias": 0.0, "lambd": 0.5}),
     "Sigmoid": (_sigmoid, {}),
+    "Sign": (np.sign, {}),
     "Sin": (np.sin, {}),
     "Softplus": (_softplus, {}),
     "Softsign": (_softsign, {}),
@@ -95,6 +101,7 @@ STEPS: Mapping[str, tuple[_Step, Mapping[str, float]]] = {
     "Sub": (np.subtract, {}),
     "Tanh": (np.tanh, {}),
     "ThresholdedRelu": (_thresholded_relu, {"alpha": 1.0}),
+    "Where": (np.where, {}),
 }
 
 

@@ -93,6 +93,12 @@ def quotient(file, x):
     return file.add("Div", x, file.add("Add", total, number(file, 0.1)))
 
 
+def choice(file, x):
+    """Return Softplus as PyTorch writes it, with a threshold."""
+    large = file.add("Greater", x, number(file, 0.5))
+    return file.add("Where", large, x, file.add("Softplus", x))
+
+
 def unit_rows(file, x):
     """Return rows of length one, as `torch.nn.functional.normalize` has them."""
     norm = file.add("Clip", file.add("ReduceL2", x, axes=[-1]), number(file, 1e-12))
@@ -149,6 +155,7 @@ CASES = {
     "Shrink": (unary("Shrink", lambd=0.1, bias=0.05), [Op.FUNCTION]),
     "Sin": (unary("Sin"), [Op.FUNCTION]),
     "Softplus": (unary("Softplus"), [Op.FUNCTION]),
+    "Softplus with a threshold": (choice, [Op.FUNCTION]),
     "Softsign": (unary("Softsign"), [Op.FUNCTION]),
     "ThresholdedRelu": (unary("ThresholdedRelu", alpha=0.2), [Op.FUNCTION]),
     "layer": (layer, [Op.MEAN, Op.SUB, Op.MUL, Op.MEAN, Op.ADD, Op.FUNCTION, Op.MUL]),

@@ -21,7 +21,8 @@ ort = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 
 #: Operators that ONNX's cases have in other forms only.
 _ELSEWHERE = {
-    *("Dropout", "Expand", "Gather", "Identity", "LayerNormalization", "ReduceLogSumExp", "Where"),
+    *("Dropout", "Einsum", "Expand", "Gather", "Identity", "LayerNormalization"),
+    *("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "ReduceLogSumExp", "Where"),
 }
 _OPERATORS = {*CONVERTERS, *DECOMPOSITIONS, *STEPS}
 #: ONNX Runtime, which the reader follows, has another grid.
@@ -51,13 +52,17 @@ def cases():
 
 
 def bound(model, inputs):
-    """Return a file whose inputs but the first are constants."""
+    """Return a file whose inputs but the first are constants, those of attention but three."""
     made = onnx.ModelProto()
     made.CopyFrom(model)
     names = [value.name for value in made.graph.input]
-    for name, data in list(zip(names, inputs, strict=True))[1:]:
+    for name, data in list(zip(names, inputs, strict=True))[_computed(model) :]:
         made.graph.initializer.append(onnx.numpy_helper.from_array(np.asarray(data), name))
     return made.SerializeToString()
+
+
+def _computed(model):
+    return 3 if model.graph.node[0].op_type == "Attention" else 1
 
 
 @pytest.mark.slow
@@ -73,8 +78,11 @@ def test_operators_compute_what_onnx_says():
             continue
         if not graph.nodes:
             continue
-        given = np.asarray(inputs[0], np.float32)[np.newaxis]
-        results = outputs_of(graph, {graph.inputs[0]: given})
+        given = {
+            number: np.asarray(data, np.float32)[np.newaxis]
+            for number, data in zip(graph.inputs, inputs, strict=False)
+        }
+        results = outputs_of(graph, given)
         for result, wanted in zip(results, outputs, strict=False):
             assert result[0].shape == wanted.shape, (op, model.graph.name)
             assert np.allclose(result[0], wanted, rtol=1e-4, atol=1e-4), (op, model.graph.name)
@@ -116,7 +124,7 @@ def test_lines_groups_and_gates():
         assert np.allclose(session.run(None, {"image": line})[0], result, atol=1e-5)
 
 
-def sizes(file, *numbers):
+def _sizes(file, *numbers):
     return file.constant(np.array(numbers, np.int64))
 
 
@@ -124,25 +132,25 @@ def attention():
     """Return attention as PyTorch's exporter writes it: gathered parts, a scale from a shape."""
     file = FloatFile()
     parts = file.add(
-        "Reshape", file.add("MatMul", "image", file.weights(8, 24)), sizes(file, 5, 1, 3, 8)
+        "Reshape", file.add("MatMul", "image", file.weights(8, 24)), _sizes(file, 5, 1, 3, 8)
     )
     parts = file.add(
-        "Transpose", file.add("Unsqueeze", parts, sizes(file, 0)), perm=[3, 1, 2, 0, 4]
+        "Transpose", file.add("Unsqueeze", parts, _sizes(file, 0)), perm=[3, 1, 2, 0, 4]
     )
-    parts = file.add("Squeeze", parts, sizes(file, 3))
+    parts = file.add("Squeeze", parts, _sizes(file, 3))
     query, key, value = (
         file.add(
             "Transpose",
             file.add(
                 "Reshape",
                 file.add("Gather", parts, file.constant(np.array(at)), axis=0),
-                sizes(file, 5, 2, 4),
+                _sizes(file, 5, 2, 4),
             ),
             perm=[1, 0, 2],
         )
         for at in range(3)
     )
-    width = file.add("Slice", file.add("Shape", query), sizes(file, -1), sizes(file, 2**31))
+    width = file.add("Slice", file.add("Shape", query), _sizes(file, -1), _sizes(file, 2**31))
     root = file.add("Sqrt", file.add("Cast", width, to=onnx.TensorProto.FLOAT))
     scale = file.add("Sqrt", file.add("Div", file.constant(np.ones(1, np.float32)), root))
     scores = file.add(
@@ -157,7 +165,7 @@ def every_second():
     """Return a network that takes places from axes of an image that its channels follow."""
     file = FloatFile()
     made = file.add("Conv", "image", file.weights(4, 3, 3, 3), pads=[1, 1, 1, 1])
-    taken = file.add("Gather", made, sizes(file, 7, 5, 3, 1), axis=-2)
+    taken = file.add("Gather", made, _sizes(file, 7, 5, 3, 1), axis=-2)
     return file.content(
         (1, 3, 8, 6), file.add("Gather", taken, file.constant(np.array(-1)), axis=3)
     )
@@ -167,7 +175,7 @@ def scattered():
     """Return a network that takes places at different distances, some twice, and as a matrix."""
     file = FloatFile()
     made = file.add("Conv", "image", file.weights(4, 3, 3, 3), pads=[1, 1, 1, 1])
-    rows = file.add("Gather", made, sizes(file, 0, 1, 2, 7, 5, 5, -1), axis=2)
+    rows = file.add("Gather", made, _sizes(file, 0, 1, 2, 7, 5, 5, -1), axis=2)
     places = file.constant(np.array([[0, 2, 4], [1, 1, 5]], np.int64))
     return file.content((1, 3, 8, 6), file.add("Gather", rows, places, axis=3))
 
@@ -182,7 +190,7 @@ def resized(**options):
             scales = np.array([1, 1, *options["scales"]], np.float32)
             sides = ["", file.constant(scales)]
         else:
-            sides = ["", "", sizes(file, 1, 4, *options["sizes"])]
+            sides = ["", "", _sizes(file, 1, 4, *options["sizes"])]
         others = {name: value for name, value in options.items() if name not in ("scales", "sizes")}
         made = file.add("Resize", made, *sides, **others)
         return file.content((1, 3, 8, 6), made, opset=18 if "antialias" in options else 17)
@@ -235,6 +243,44 @@ def test_parts_and_choices(make, shape):
     session = ort.InferenceSession(content, providers=["CPUExecutionProvider"])
     for each, result in zip(given, results, strict=True):
         np.testing.assert_allclose(session.run(None, {"image": each})[0], result, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "equation",
+    ["bqhd,bkhd->bhqk", "bhqd,bkhd->bqhk", "bqhd,bqhd->bqh", "bqhd,hde->bqe", "abcd,abce->ced"],
+)
+@pytest.mark.parametrize("constant", [False, True])
+def test_einsum(equation, constant):
+    sizes = {"a": 2, "b": 1, "c": 3, "d": 4, "e": 5, "h": 2, "k": 6, "q": 7}
+    first, second = (
+        [sizes[axis] for axis in term] for term in equation[:-1].split("->")[0].split(",")
+    )
+    file, random = FloatFile(), np.random.default_rng(5)
+    given = random.normal(0, 1, first).astype(np.float32)
+    size = int(np.prod(second))
+    if constant:
+        other = file.constant(random.normal(0, 1, second).astype(np.float32))
+    else:
+        row = file.add("Reshape", "image", _sizes(file, 1, -1))
+        row = file.add("MatMul", row, file.weights(given.size, size))
+        other = file.add("Reshape", row, _sizes(file, *second))
+    made = file.add("Einsum", "image", other, equation=equation)
+    content = file.content(tuple(first), made)
+    graph = frontend.load_floats(content)
+    (result,) = outputs_of(graph, {graph.inputs[0]: given[np.newaxis]})
+    session = ort.InferenceSession(content, providers=["CPUExecutionProvider"])
+    np.testing.assert_allclose(
+        result[0], session.run(None, {"image": given})[0], rtol=1e-3, atol=1e-4
+    )
+
+
+@pytest.mark.parametrize("equation", ["ij,jk", "ij->ji", "ii,ij->j", "...i,ij->...j", "ij,kl->il"])
+def test_equations_that_are_refused(equation):
+    file = FloatFile()
+    operands = ["image", file.weights(4, 4)][: equation.count(",") + 1]
+    content = file.content((4, 4), file.add("Einsum", *operands, equation=equation))
+    with pytest.raises(ModelError, match="Einsum, which makes 'value_0', "):
+        frontend.load_floats(content)
 
 
 def test_products_of_computed_tensors():

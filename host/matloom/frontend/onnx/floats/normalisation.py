@@ -1,5 +1,6 @@
 """Normalisations by the mean and variance of the data: of layers, instances, and by the RMS."""
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -7,7 +8,7 @@ import numpy as np
 from matloom.frontend.errors import Unsupported
 from matloom.frontend.onnx.file_node import FileNode
 from matloom.frontend.onnx.floats.values import FloatValues
-from matloom.frontend.onnx.values import LAST
+from matloom.frontend.onnx.values import LAST, in_file_order
 from matloom.ir.attributes import Arithmetic, Function, Reduce
 from matloom.ir.graph import Array, Op
 
@@ -78,8 +79,25 @@ def _by_instance(values: FloatValues, node: FileNode) -> None:
     values.hold(node.output, order, _scale(values, number, factors, offsets))
 
 
+def _by_group(values: FloatValues, node: FileNode) -> None:
+    """Convert GroupNormalization: some channels of each image together."""
+    shape, groups = values.shape(node.source), int(node.options["num_groups"])
+    number = values.in_file_order(node.source)
+    grouped = shape[0], groups, math.prod(shape[1:]) // groups
+    number = values.add(Op.RESHAPE, [number], shape=grouped)
+    epsilon = float(node.options.get("epsilon", _EPSILON))
+    number = _normalise(values, number, [2], epsilon, centre=True)
+    number = values.add(Op.RESHAPE, [number], shape=shape)
+    # The first version of the operator has numbers for each group.
+    numbers = (values.constant(name) for name in node.inputs[1:3])
+    channels = (np.repeat(each, shape[1] // each.size) for each in numbers)
+    factors, offsets = (each.reshape(-1, *[1] * (len(shape) - 2)) for each in channels)
+    values.hold(node.output, in_file_order(len(shape)), _scale(values, number, factors, offsets))
+
+
 #: By the operator's name.
 NORMALISATIONS = {
+    "GroupNormalization": _by_group,
     "InstanceNormalization": _by_instance,
     "LayerNormalization": _by_layer,
     "RMSNormalization": _by_layer,

@@ -14,6 +14,7 @@ from matloom.frontend.onnx.floats.layers import LAYERS
 from matloom.frontend.onnx.floats.moves import MOVES
 from matloom.frontend.onnx.floats.normalisation import NORMALISATIONS
 from matloom.frontend.onnx.floats.pools import POOLS
+from matloom.frontend.onnx.floats.products import PRODUCTS
 from matloom.frontend.onnx.floats.recurrence import RECURRENCES
 from matloom.frontend.onnx.floats.transposed import convert_transposed
 from matloom.frontend.onnx.floats.values import FloatValues
@@ -32,6 +33,7 @@ CONVERTERS = {
     **MOVES,
     **NORMALISATIONS,
     **POOLS,
+    **PRODUCTS,
     **RECURRENCES,
 }
 _HINT = "matloom runs it on ONNX Runtime as it is; quantise a network without this operator"

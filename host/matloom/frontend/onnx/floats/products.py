@@ -1,0 +1,147 @@
+"""Products of several axes: Einsum and Attention."""
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from matloom.frontend.errors import Unsupported
+from matloom.frontend.onnx.file_node import FileNode
+from matloom.frontend.onnx.floats.values import FloatValues
+from matloom.frontend.onnx.values import in_file_order
+from matloom.ir.attributes import Arithmetic, BatchMatmul, FullyConnected, Softmax
+from matloom.ir.graph import Op
+
+#: What a mask adds to a score that it excludes.
+_EXCLUDED = np.float32(-1e9)
+#: Options of Attention that are supported, or change no result in floats.
+_OPTIONS = frozenset(
+    {"is_causal", "kv_num_heads", "q_num_heads", "qk_matmul_output_mode", "scale"}
+    | {"softmax_precision"}
+)
+#: Axes of queries, keys and values of attention: images, heads, positions, channels.
+_HEADS = 4
+
+
+def _einsum(values: FloatValues, node: FileNode) -> None:
+    """Convert Einsum of two operands to one product of matrices for each place of a batch."""
+    terms, wanted = _equation(node)
+    first, second = terms
+    batch = [axis for axis in wanted if axis in first and axis in second]
+    rows = [axis for axis in wanted if axis in first and axis not in second]
+    columns = [axis for axis in wanted if axis in second and axis not in first]
+    summed = [axis for axis in first if axis in second and axis not in wanted]
+    if {*first} - {*batch, *rows, *summed} or {*second} - {*batch, *columns, *summed}:
+        raise Unsupported("sums axes of one operand alone")
+    sizes = {
+        axis: size
+        for name, term in zip(node.inputs, terms, strict=True)
+        for axis, size in zip(term, values.shape(name), strict=True)
+    }
+
+    def matrices(side: int, *groups: Sequence[str]) -> int:
+        """Return an operand with each group of axes as one axis."""
+        name, order = node.inputs[side], [terms[side].index(at) for group in groups for at in group]
+        shape = tuple(math.prod(sizes[axis] for axis in group) for group in groups)
+        if values.is_constant(name):
+            data = values.constant(name).transpose(order).reshape(shape)
+            return values.builder.constant(np.ascontiguousarray(data, np.float32), name=name)
+        return values.add(Op.RESHAPE, [values.in_order(name, tuple(order))], shape=shape)
+
+    if values.is_constant(node.inputs[1]) and not batch:
+        operands = [matrices(0, rows, summed), matrices(1, columns, summed)]
+        number = values.add(Op.FULLY_CONNECTED, operands, FullyConnected())
+    else:
+        operands = [matrices(0, batch, rows, summed), matrices(1, batch, columns, summed)]
+        kind = BatchMatmul(adj_x=False, adj_y=True)
+        number = values.add(Op.BATCH_MATMUL, operands, kind)
+    made = [*batch, *rows, *columns]
+    shape = tuple(sizes[axis] for axis in made)
+    number = values.add(Op.RESHAPE, [number], shape=shape, name=node.output)
+    values.hold(node.output, tuple(wanted.index(axis) for axis in made), number)
+
+
+def _equation(node: FileNode) -> tuple[list[str], str]:
+    """Return the axes of both operands, and of the result, as letters."""
+    equation = node.options["equation"].decode().replace(" ", "")
+    given, arrow, wanted = equation.partition("->")
+    terms = given.split(",")
+    if not arrow or len(terms) != 2 or "." in equation:
+        raise Unsupported(f"has the equation {equation}; two operands and a result are taken")
+    if any(len({*term}) != len(term) for term in (*terms, wanted)):
+        raise Unsupported(f"has the equation {equation}, which repeats an axis")
+    return terms, wanted
+
+
+def _attention(values: FloatValues, node: FileNode) -> None:
+    """Convert Attention: softmax(Q K^T * scale + mask) V, for each head."""
+    if any(node.outputs[1:]) or any(node.input(place) for place in (4, 5, 6)):
+        raise Unsupported("has keys of earlier calls, or more than one result")
+    for option in node.options.keys() - _OPTIONS:
+        if node.options[option]:
+            raise Unsupported(f"has the option {option}")
+    shape = values.shape(node.source)
+    queries, keys, others = (
+        _heads(values, node, place, name)
+        for place, name in enumerate(("q_num_heads", "kv_num_heads", "kv_num_heads"))
+    )
+    tensors = values.builder.tensors
+    if tensors[queries].shape[1] != tensors[keys].shape[1]:
+        raise Unsupported("has fewer heads of keys than of queries")
+    size = tensors[queries].shape[-1]
+    factor = float(node.options.get("scale", 1 / math.sqrt(size)))
+    kind = BatchMatmul(adj_x=False, adj_y=True)
+    scores = values.add(Op.BATCH_MATMUL, [queries, keys], kind)
+    scores = values.add(Op.MUL, [scores, values.number(factor)], Arithmetic())
+    for mask in _masks(values, node, tensors[scores].shape[-2:]):
+        scores = values.add(Op.ADD, [scores, mask], Arithmetic())
+    shares = values.add(Op.SOFTMAX, [scores], Softmax(beta=1.0))
+    kind = BatchMatmul(adj_x=False, adj_y=False)
+    made = values.add(Op.BATCH_MATMUL, [shares, others], kind, name=node.output)
+    if len(shape) == _HEADS:
+        values.hold(node.output, in_file_order(_HEADS), made)
+        return
+    # Heads lie side by side in a row.
+    name = f"{node.output}/heads"
+    values.hold(name, in_file_order(_HEADS), made)
+    images, heads, positions, channels = tensors[made].shape
+    rows = values.in_order(name, (0, 2, 1, 3))
+    rows = values.add(Op.RESHAPE, [rows], shape=(images, positions, heads * channels))
+    values.hold(node.output, in_file_order(len(shape)), rows)
+
+
+def _heads(values: FloatValues, node: FileNode, place: int, count: str) -> int:
+    """Return queries, keys or values with an axis for heads: (images, heads, positions, channels).
+
+    In the file, heads may lie side by side in a row.
+    """
+    name = node.inputs[place]
+    shape = values.shape(name)
+    if len(shape) == _HEADS:
+        return values.in_file_order(name)
+    heads = int(node.options[count])
+    parts = (*shape[:2], heads, shape[2] // heads)
+    number = values.add(Op.RESHAPE, [values.in_file_order(name)], shape=parts)
+    values.hold(f"{node.output}/{place}", (0, 2, 1, 3), number)
+    return values.in_file_order(f"{node.output}/{place}")
+
+
+def _masks(values: FloatValues, node: FileNode, shape: tuple[int, ...]) -> list[int]:
+    """Return the masks that are added to scores (..., rows, columns)."""
+    masks = []
+    if node.input(3):
+        data = values.constant(node.input(3))
+        masks.append(np.where(data, np.float32(0), _EXCLUDED) if data.dtype == bool else data)
+    if node.options.get("is_causal", 0):
+        masks.append(np.triu(np.full(shape, _EXCLUDED), 1))
+    total = sum(masks, np.zeros(shape, np.float32))
+    if (total <= _EXCLUDED / 2).all(axis=-1).any():
+        raise Unsupported("excludes all keys of a query")
+    return [values.builder.constant(np.asarray(mask, np.float32)) for mask in masks]
+
+
+#: By the operator's name.
+PRODUCTS: dict[str, Callable[[FloatValues, FileNode], None]] = {
+    "Attention": _attention,
+    "Einsum": _einsum,
+}
