@@ -123,7 +123,10 @@ def _with_activation(graph: Graph, node: Node, activation: Activation) -> Attrib
 
 
 def _simplify(graph: Graph) -> Graph:
-    """Return the graph with averages over whole images as MEAN, and one kind of RESHAPE."""
+    """Return the graph with averages over whole images as MEAN, and one kind of RESHAPE.
+
+    Sums with zeros and products by ones, which networks have before training, are a RESHAPE.
+    """
     return replace(
         graph, nodes=tuple(_simplified_node(graph.tensors, node) for node in graph.nodes)
     )
@@ -132,6 +135,8 @@ def _simplify(graph: Graph) -> Graph:
 def _simplified_node(tensors: Mapping[int, Tensor], node: Node) -> Node:
     if node.op in RESHAPES:
         return replace(node, op=Op.RESHAPE)
+    if _is_identity(tensors, node):
+        return replace(node, op=Op.RESHAPE, inputs=node.inputs[:1], attributes=Attributes())
     if node.op is not Op.AVERAGE_POOL_2D:
         return node
     attributes, image = node.attributes_as(Pool2D), tensors[node.inputs[0]]
@@ -139,3 +144,13 @@ def _simplified_node(tensors: Mapping[int, Tensor], node: Node) -> Node:
     if not whole or attributes.activation is not Activation.NONE or image.dtype != "float32":
         return node
     return replace(node, op=Op.MEAN, attributes=Reduce(axes=(1, 2), keep_dims=True))
+
+
+def _is_identity(tensors: Mapping[int, Tensor], node: Node) -> bool:
+    """Return whether an operator adds zeros to its first input, or multiplies it by ones."""
+    neutral = {Op.ADD: 0.0, Op.SUB: 0.0, Op.MUL: 1.0}.get(node.op)
+    if neutral is None or node.attributes_as(Arithmetic).activation is not Activation.NONE:
+        return False
+    data, other = (tensors[number] for number in node.inputs)
+    same = data.shape == tensors[node.output].shape and data.dtype == "float32"
+    return same and other.data is not None and bool((other.data == neutral).all())
