@@ -29,7 +29,7 @@ def test_no_warnings_and_no_unused_waivers(nano, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name", [*(sorted({*PRESETS} - {"nano"})), "nano+softmax=1+transposed_weights=1"]
+    "name", [*(sorted({*PRESETS} - {"nano"})), "nano+softmax=1+transposed_weights=1+zero_points=1"]
 )
 def test_no_configuration_has_warnings(name, tmp_path):
     assert complaints(generate(load_config(name)), tmp_path) == set()

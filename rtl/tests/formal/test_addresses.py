@@ -14,6 +14,7 @@ from matloom_rtl.formal.array.execute import execute
 from matloom_rtl.formal.array.loader import loader
 from matloom_rtl.formal.array.outputs import outputs
 from matloom_rtl.formal.array.walk import walk
+from matloom_rtl.formal.array.walk_nest import STAGES
 from matloom_rtl.formal.array.windows import windows
 from matloom_rtl.formal.dma.rows import rows
 from matloom_rtl.formal.engine import PROVEN
@@ -26,6 +27,8 @@ from matloom_rtl.post.positions import Positions
 from matloom_rtl.post.reader import Reader
 
 NANO = load_config("nano")
+#: Cycles of the induction of `Execute`.
+_PLACES = SPAD_READ_LATENCY + STAGES
 
 
 def load_rows(component=Rows):
@@ -50,6 +53,10 @@ def exec_outputs(component=Outputs):
 
 def exec_places(component=Execute):
     return execute(component(NANO))
+
+
+def zero_point_places(component=Execute):
+    return execute(component(load_config("nano+zero_points=1")))
 
 
 def exec_weights(component=Loader):
@@ -249,6 +256,9 @@ def test_flags_of_weights_are_proven(prove, weights):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("claim", "depth"), [(zero_point_walk, 2), (windows_of_zero_points, 3)])
+@pytest.mark.parametrize(
+    ("claim", "depth"),
+    [(zero_point_walk, 2), (windows_of_zero_points, 4), (zero_point_places, _PLACES)],
+)
 def test_vectors_with_zero_points_are_proven(prove, claim, depth):
     assert prove(claim, depth=depth, cover_depth=30).verdict == PROVEN

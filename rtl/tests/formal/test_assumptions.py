@@ -62,7 +62,7 @@ PAIRED = {
     "link.share:share_reads": (4, BUS),
     "link.share:share_writes": (5, BUS),
     "array.walk_lemmas:_places": (1, "Walk"),
-    "array.windows:_Step._flags": (2, "Execute, Walk"),
+    "array.windows:_Step._flags": (3, "Execute, Walk"),
     "array.windows:_Step._follow": (4, "Execute, Walk, Outputs"),
     "control.answers:_Answers._judge_fields": (1, "Legality"),
     "control.answers:answer_timing": (1, "Dispatch"),

@@ -2,8 +2,10 @@
 
 from amaranth.hdl import Assert, Assume, Cat, Const, Cover, Module, Signal
 
+from matloom_rtl.array.cells import operand_bits
 from matloom_rtl.array.execute import Execute, known_layout
 from matloom_rtl.formal.array.walk_nest import STAGES
+from matloom_rtl.formal.array.windows import is_of_bytes
 from matloom_rtl.formal.parts.channel import implies
 from matloom_rtl.formal.parts.whitebox import Whitebox, inputs_of
 from matloom_rtl.formal.proof import Claim, Proof
@@ -94,6 +96,10 @@ def _windows(m: Module, config, array, known, arrives) -> None:
         implies(enters, slide.shift == (window & ~entered.first)),
         implies(enters, slide.recall == (window & ~entered.first_line)),
     ]
+    if config.zero_points:
+        # Windows have none, as `Walk` is proven to say.
+        of_bytes = is_of_bytes(array.vector, operand_bits(config))
+        m.d.comb += implies(enters & ~entered.zero_points, of_bytes)
     if config.has_wide_windows:
         shapes = (Const(1, len(config.window_shapes)) << entered.window_shape) & window.replicate(4)
         m.d.comb += implies(enters, Cat(slide.shapes) == shapes)

@@ -10,7 +10,7 @@ from matloom_rtl.formal.parts.channel import implies
 from matloom_rtl.formal.parts.whitebox import Whitebox, inputs_of
 from matloom_rtl.formal.proof import Claim, Proof
 
-__all__ = ["windows", "windows_proofs"]
+__all__ = ["is_of_bytes", "windows", "windows_proofs"]
 
 #: Minimum number of vectors of a line: its memory is read this soon after it was written.
 _SHORTEST = 3
@@ -78,7 +78,7 @@ class _Step:
             self._at.eq(Mux(slide.shift, self._next, 0)),
             self.here.eq(self.slides & (self._at == self._chosen.number)),
             Assume(slide.window | ~Cat(slide.shift, slide.recall, paired, shapes).any()),
-            *(Assume(~slide.window | _is_byte(operand)) for operand in _operands(unit)),
+            Assume(~slide.window | is_of_bytes(unit.vector, unit._bits)),
         ]
         if unit._wide:
             count = range(len(shapes))
@@ -135,16 +135,10 @@ class _Step:
         m.d.comb += implies(self.under_way, self.seen == visited)
 
 
-def _operands(unit: Windows) -> list:
-    """Return the operands of a vector that are wider than a byte."""
-    bits = unit._bits
-    every = (unit.vector.word_select(row, bits) for row in range(len(unit.vector) // bits))
-    return [operand for operand in every if bits > 8]
-
-
-def _is_byte(operand):
-    """Return whether a number is that of its low byte."""
-    return operand.as_signed() == operand[:8].as_signed()
+def is_of_bytes(vector, bits: int):
+    """Return whether each operand of a vector is a byte, which may be extended to more bits."""
+    operands = (vector.word_select(row, bits) for row in range(len(vector) // bits))
+    return Cat(each.as_signed() == each[:8].as_signed() for each in operands).all()
 
 
 def windows(unit: Windows) -> Claim:
