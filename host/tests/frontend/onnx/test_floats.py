@@ -13,6 +13,7 @@ from matloom.ir.attributes import BatchMatmul
 from matloom.ir.builder import GraphBuilder
 from matloom.ir.graph import Op
 from matloom.kernels.expressions import STEPS
+from matloom.passes import run_passes
 from matloom.quantiser.sweep import outputs_of
 from support.float_onnx import FloatFile, float_onnx
 
@@ -213,6 +214,26 @@ RESIZED = {
 }
 
 
+def grouped(ones=True):
+    """Return the normalisation of two groups of channels, as PyTorch exports it."""
+    file = FloatFile()
+    made = file.add("Conv", "image", file.weights(4, 3, 3, 3), pads=[1, 1, 1, 1])
+    groups = file.add("Reshape", made, _sizes(file, 0, 2, -1))
+    scales = [file.constant(np.full(2, each, np.float32)) for each in (1, 0)]
+    scales = scales if ones else [file.bias(2), file.bias(2)]
+    groups = file.add("InstanceNormalization", groups, *scales, epsilon=1e-3)
+    made = file.add("Reshape", groups, file.add("Shape", made))
+    made = file.add("Mul", made, file.weights(4, 1, 1))
+    made = file.add("Add", made, file.weights(4, 1, 1))
+    return file.content((1, 3, 8, 6), file.add("Conv", made, file.weights(4, 4, 3, 3)))
+
+
+def test_groups_keep_channels_last():
+    """The engine turns no axes but those of the input and the output."""
+    graph = run_passes(frontend.load_floats(grouped()))
+    assert [node.op for node in graph.nodes].count(Op.TRANSPOSE) == 2
+
+
 def choices():
     """Return choices by known conditions: from two values, from zeros of a larger shape."""
     file = FloatFile()
@@ -230,10 +251,12 @@ def choices():
         (attention, (5, 1, 8)),
         (every_second, (1, 3, 8, 6)),
         (scattered, (1, 3, 8, 6)),
+        (grouped, (1, 3, 8, 6)),
+        (lambda: grouped(ones=False), (1, 3, 8, 6)),
         (choices, (1, 3, 8, 6)),
         *((make, (1, 3, 8, 6)) for make in RESIZED.values()),
     ],
-    ids=["attention", "places", "scattered", "choices", *RESIZED],
+    ids=["attention", "places", "scattered", "groups", "scaled groups", "choices", *RESIZED],
 )
 def test_parts_and_choices(make, shape):
     content = make()

@@ -56,18 +56,22 @@ def _reshape(values: FloatValues, node: FileNode) -> None:
     if node.op in ("Squeeze", "Unsqueeze"):
         _reshape_unit_axes(values, node, wanted)
         return
+    image = values.flattened.get(node.source)
+    if image is not None and wanted == values.shape(image):
+        values.copy(image, node.output)
+        return
     plain = kept_axes(in_file_order(len(shape)), shape)
     for order, number in held.items():
         if kept_axes(order, shape) == plain:
             made = values.add(Op.RESHAPE, [number], shape=wanted, name=node.output)
             values.hold(node.output, in_file_order(len(wanted)), made)
             return
-    image = held.get(_channels_last(len(shape)))
-    if image is not None and min(len(shape), len(wanted)) > 2 and shape[:2] == wanted[:2]:
+    last = held.get(_channels_last(len(shape)))
+    if last is not None and min(len(shape), len(wanted)) > 2 and shape[:2] == wanted[:2]:
         # Only positions have other axes.
         order = _channels_last(len(wanted))
         target = tuple(wanted[axis] for axis in order)
-        made = values.add(Op.RESHAPE, [image], shape=target, name=node.output)
+        made = values.add(Op.RESHAPE, [last], shape=target, name=node.output)
         values.hold(node.output, order, made)
         return
     if len(shape) == len(LAST):

@@ -8,11 +8,13 @@ import numpy as np
 from matloom.frontend.errors import Unsupported
 from matloom.frontend.onnx.file_node import FileNode
 from matloom.frontend.onnx.floats.values import FloatValues
-from matloom.frontend.onnx.values import LAST, in_file_order
-from matloom.ir.attributes import Arithmetic, Function, Reduce
+from matloom.frontend.onnx.values import LAST, Order, in_file_order
+from matloom.ir.attributes import Arithmetic, FullyConnected, Function, Reduce
 from matloom.ir.graph import Array, Op
 
 _PLAIN = Arithmetic()
+#: Number of axes of one-dimensional data.
+_LINE = 3
 #: What ONNX adds to a variance unless the file states it.
 _EPSILON = 1e-5
 
@@ -66,8 +68,14 @@ def _by_layer(values: FloatValues, node: FileNode) -> None:
 
 
 def _by_instance(values: FloatValues, node: FileNode) -> None:
-    """Convert InstanceNormalization: each channel of each image by itself."""
-    rank = len(values.shape(node.source))
+    """Convert InstanceNormalization: each channel of each image by itself.
+
+    Exporters also write the normalisation of groups so, of an image with groups as channels.
+    """
+    rank, image = len(values.shape(node.source)), values.flattened.get(node.source)
+    if image is not None and _has_groups(values.shape(image), values.shape(node.source)):
+        _normalise_flattened(values, node, image)
+        return
     order = values.order_of([node.source]) if rank != len(LAST) else LAST
     places = [order.index(each) for each in range(2, rank)]
     epsilon = float(node.options.get("epsilon", _EPSILON))
@@ -79,20 +87,72 @@ def _by_instance(values: FloatValues, node: FileNode) -> None:
     values.hold(node.output, order, _scale(values, number, factors, offsets))
 
 
+def _has_groups(image: tuple[int, ...], shape: tuple[int, ...]) -> bool:
+    """Return whether an image in another shape has groups of its channels as channels."""
+    return len(shape) == _LINE and shape[0] == image[0] and image[1] % shape[1] == 0
+
+
+def _normalise_flattened(values: FloatValues, node: FileNode, image: str) -> None:
+    """Convert InstanceNormalization of the groups of channels of an image."""
+    shape, epsilon = values.shape(node.source), float(node.options.get("epsilon", _EPSILON))
+    number = _normalise_groups(values, values.channels_last(image), shape[1], epsilon)
+    name = f"{node.output}/image"
+    values.hold(name, LAST, number)
+    number = values.add(Op.RESHAPE, [values.in_file_order(name)], shape=shape)
+    numbers = (values.constant(each).reshape(-1, 1) for each in node.inputs[1:3])
+    factors, offsets = (
+        None if (each == default).all() else each
+        for each, default in zip(numbers, (1, 0), strict=True)
+    )
+    values.hold(node.output, in_file_order(_LINE), _scale(values, number, factors, offsets))
+    if factors is None and offsets is None:
+        values.flattened[node.output] = name
+
+
 def _by_group(values: FloatValues, node: FileNode) -> None:
     """Convert GroupNormalization: some channels of each image together."""
     shape, groups = values.shape(node.source), int(node.options["num_groups"])
-    number = values.in_file_order(node.source)
-    grouped = shape[0], groups, math.prod(shape[1:]) // groups
-    number = values.add(Op.RESHAPE, [number], shape=grouped)
     epsilon = float(node.options.get("epsilon", _EPSILON))
-    number = _normalise(values, number, [2], epsilon, centre=True)
-    number = values.add(Op.RESHAPE, [number], shape=shape)
+    if len(shape) == len(LAST):
+        order: Order = LAST
+        number = _normalise_groups(values, values.channels_last(node.source), groups, epsilon)
+    else:
+        order = in_file_order(len(shape))
+        grouped = shape[0], groups, math.prod(shape[1:]) // groups
+        number = values.add(Op.RESHAPE, [values.in_file_order(node.source)], shape=grouped)
+        number = _normalise(values, number, [2], epsilon, centre=True)
+        number = values.add(Op.RESHAPE, [number], shape=shape)
     # The first version of the operator has numbers for each group.
     numbers = (values.constant(name) for name in node.inputs[1:3])
     channels = (np.repeat(each, shape[1] // each.size) for each in numbers)
-    factors, offsets = (each.reshape(-1, *[1] * (len(shape) - 2)) for each in channels)
-    values.hold(node.output, in_file_order(len(shape)), _scale(values, number, factors, offsets))
+    places = [1] * len(shape)
+    places[order.index(1)] = -1
+    factors, offsets = (each.reshape(places) for each in channels)
+    values.hold(node.output, order, _scale(values, number, factors, offsets))
+
+
+def _normalise_groups(values: FloatValues, number: int, groups: int, epsilon: float) -> int:
+    """Return an image with channels last, whose groups of channels are normalised.
+
+    A dense layer averages the means of channels, and gives each channel that of its group.
+    """
+    channels = values.builder.tensors[number].shape[-1]
+    same = np.kron(np.eye(groups), np.ones((channels // groups,) * 2))
+    average = (same * groups / channels).astype(np.float32)
+    negative = _group_means(values, number, -average)
+    number = values.add(Op.ADD, [number, negative], _PLAIN)
+    squares = values.add(Op.MUL, [number, number], _PLAIN)
+    variance = _group_means(values, squares, average)
+    variance = values.add(Op.ADD, [variance, values.number(epsilon)], _PLAIN)
+    factor = values.add(Op.FUNCTION, [variance], Function(function="RSQRT"))
+    return values.add(Op.MUL, [number, factor], _PLAIN)
+
+
+def _group_means(values: FloatValues, number: int, weights: Array) -> int:
+    """Return the means of channels over all positions, multiplied by a matrix."""
+    means = values.add(Op.MEAN, [number], Reduce(axes=(1, 2), keep_dims=True))
+    operands = [means, values.builder.constant(weights)]
+    return values.add(Op.FULLY_CONNECTED, operands, FullyConnected(keep_num_dims=True))
 
 
 #: By the operator's name.
