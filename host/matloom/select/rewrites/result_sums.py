@@ -79,11 +79,12 @@ def _with_sum(
     staged: StagedRun, node: Node, producer: ArrayStage, stage: Stage
 ) -> ArrayStage | None:
     """Return a layer's stage that adds the other operand of an ADD; None if no table does."""
-    first = staged.names[node.inputs[0]] == producer.output
+    (other,) = (name for name in stage.inputs if name != producer.output)
+    # The producer may have repeated the elements of its operand.
+    first = staged.names[node.inputs[1]] == other
     table = _table(staged, node, first)
     if table is None:
         return None
-    (other,) = (name for name in stage.inputs if name != producer.output)
     summed = replace(
         producer,
         nodes=(*producer.nodes, *stage.nodes),
