@@ -76,7 +76,7 @@ FUNCTIONS = {
     "matloom.select.layout.row_bands": (
         *("RowBands.byte", "RowBands.writes", "RowBands.borders", "RowBands.copies"),
         *("BandedLoopNest.fields", "SeparateBands.byte"),
-        *("JoinedBands.byte", "JoinedBands.writes", "JoinedBands.copies"),
+        *("JoinedBands.byte", "JoinedBands.copies"),
     ),
     "matloom.select.layout.banded_layers": ("banded_layer", "band_reader"),
     "matloom.select.weights": ("repeat_columns", "repeat_parameters"),
