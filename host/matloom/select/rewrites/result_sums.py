@@ -42,7 +42,8 @@ def result_sums(staged: StagedRun) -> StagedRun:
             if not set(producer.inputs).isdisjoint(adding.inputs):
                 # It would read two ranges of the same tensor.
                 continue
-            summed = _with_sum(staged, node, producer, adding)
+            operand = producer.inputs[0] if made else name
+            summed = _with_sum(staged, node, operand, producer, adding)
             if summed is not None:
                 groups[places[name]] = tuple(before)
                 groups[at] = (*before, summed) if made else (summed,)
@@ -76,15 +77,17 @@ def _makes_results(stage: Stage) -> TypeGuard[ArrayStage]:
 
 
 def _with_sum(
-    staged: StagedRun, node: Node, producer: ArrayStage, stage: Stage
+    staged: StagedRun, node: Node, operand: str, producer: ArrayStage, stage: Stage
 ) -> ArrayStage | None:
-    """Return a layer's stage that adds the other operand of an ADD; None if no table does."""
-    (other,) = (name for name in stage.inputs if name != producer.output)
-    # The producer may have repeated the elements of its operand.
-    first = staged.names[node.inputs[1]] == other
+    """Return a layer's stage that adds the other operand of an ADD; None if no table does.
+
+    `operand` is the tensor of the network that the producer makes, or whose elements it repeats.
+    """
+    first = staged.names[node.inputs[0]] == operand
     table = _table(staged, node, first)
     if table is None:
         return None
+    (other,) = (name for name in stage.inputs if name != producer.output)
     summed = replace(
         producer,
         nodes=(*producer.nodes, *stage.nodes),
