@@ -127,8 +127,8 @@ class Config:
         Elements per cycle of POST's SOFTMAX, a divisor of `lanes`; 0: POST has none, and SOFTMAX
         runs on the host.
     zero_points:
-        1: EXEC can subtract zero points from both operands, so that those of a product of two
-        computed tensors take no cycles; 0: it cannot, and they take further passes.
+        1: EXEC can subtract the zero points of both operands, so that a product of two computed
+        tensors takes no longer with zero points; 0: it cannot, and each takes further passes.
     pooling:
         1: POST can write the maximum of each block of 2 x 2 results, so that a MAX_POOL_2D after a
         convolution takes no cycles; 0: it cannot.

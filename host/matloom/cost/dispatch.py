@@ -7,7 +7,7 @@ from matloom.arch.isa import FORMATS, INSTRUCTION_WORD_BYTES, UNITS, Opcode, Reg
 from matloom.arch.machine import Machine
 from matloom.cost.timing import Timing, timings_of
 
-#: The wait fields, in the order of `UNITS`.
+#: Fields of an instruction that say how long it waits for each unit, in the order of `UNITS`.
 WAIT_FIELDS = ("wait_load", "wait_exec", "wait_post", "wait_store")
 
 #: Waits: units, with the number of their instructions to wait for, or the last one's number.
@@ -37,7 +37,7 @@ def commands(
     Parameters
     ----------
     costs:
-        Those of the instructions, if they are known.
+        Costs of the instructions, one each; None computes them.
     resident:
         Whether LOADs of constants are skipped.
     """

@@ -96,7 +96,7 @@ def _layout(opcode: Opcode) -> _Layout:
 class InstructionTable(Sequence[Instruction]):
     """Instructions as arrays of field values, by opcode.
 
-    Those of a command buffer become `Instruction` only when they are asked for.
+    A command buffer is decoded lazily: each `Instruction` is made when it is read.
     """
 
     def __init__(self, instructions: Sequence[Instruction]) -> None:

@@ -57,7 +57,7 @@ def batch_matmul(context: Context) -> tuple[ArrayStage, ...]:
 
 
 def _check_sums(context: Context, product: Product) -> None:
-    """Raise `NotOnEngine` if sums that leave the network may be too large to be read."""
+    """Raise `NotOnEngine` if sums may be too large for the bytes in which POST stores them."""
     farthest = (max(128 + each.zero_point, 127 - each.zero_point) for each in context.inputs[:2])
     most = math.prod(farthest) * product.inner
     if most >= LARGEST_LIMBS:

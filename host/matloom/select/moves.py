@@ -53,11 +53,14 @@ def _copy(
     source: int = 0,
     result: int = 0,
     place: Callable[..., OutputLayout] = Dense,
+    *,
+    tensors: tuple[str, str] | None = None,
 ) -> ArrayStage:
+    """Return the stage of a copy, from an input to an output unless `tensors` names others."""
     return copy_stage(
         name=context.name,
         nodes=context.nodes,
-        tensors=(context.sources[source], context.results[result]),
+        tensors=tensors or (context.sources[source], context.results[result]),
         copy=copy,
         config=context.config,
         place=place,
@@ -242,11 +245,4 @@ def _swap_copy(context: Context, tensors: tuple[str, str], swap: Swap, inner: in
         complete=context.output.size_bytes,
         swap=(high, low, inner),
     )
-    return copy_stage(
-        name=context.name,
-        nodes=context.nodes,
-        tensors=tensors,
-        copy=copy,
-        config=context.config,
-        place=place,
-    )
+    return _copy(context, copy, place=place, tensors=tensors)

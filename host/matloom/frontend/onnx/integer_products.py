@@ -72,7 +72,7 @@ def _split(model: Model, node: Any, number: int) -> list[Any]:
 def _split_computed(model: Model, node: Any, number: int) -> list[Any]:
     """Return the operators that replace a product of two computed tensors; none if it stays.
 
-    (a - x)(b - y) is a b, less y times the sums of a's rows, less x times those of the columns of
+    (a - x)(b - y) equals a b, minus y times the row sums of a, minus x times the column sums of
     b - y. Numbers wrap around, as the sums do. Zero points that are constant stay in the product.
     """
     from onnx import helper, numpy_helper

@@ -151,7 +151,7 @@ class _AccessPattern(NamedTuple):
     """Memory that instructions of one shape touch: on chip, and bytes in external memory.
 
     `outside` has, for each access, its bytes relative to the offset, and whether it writes. `costs`
-    are those of the instructions, by their offset in external memory (`Machine.offset_period`).
+    has the cost of an instruction by its offset in external memory (`Machine.offset_period`).
     """
 
     on_chip: tuple[_TouchedLines, ...]

@@ -234,7 +234,7 @@ def test_functions_of_bytes_are_tables_of_the_engine(dtype):
     content = functions(dtype)
     program = matloom.compile(content, "small+tables=1")
     places = Counter((layer.operator, layer.where) for layer in program.layers)
-    # All functions follow each other: one table.
+    # The functions follow one another, so they share a table.
     assert places["LOOKUP", "engine"] == 1
     assert {name for name, where in places if where == "host"} == {
         "QuantizeLinear",

@@ -173,7 +173,7 @@ def every_second():
 
 
 def scattered():
-    """Return a network that takes places at different distances, some twice, and as a matrix."""
+    """Return a network with unevenly spaced, repeated and two-dimensional indices of Gather."""
     file = FloatFile()
     made = file.add("Conv", "image", file.weights(4, 3, 3, 3), pads=[1, 1, 1, 1])
     rows = file.add("Gather", made, _sizes(file, 0, 1, 2, 7, 5, 5, -1), axis=2)

@@ -102,7 +102,7 @@ class Chains:
         return Chain(source=source, text=text, plain=plain)
 
     def _is_plain(self, node: FileNode) -> bool:
-        """Return whether an operator is one of the engine, or a few."""
+        """Return whether the engine computes an operator without a table of its own."""
         last = self.constants.get(node.input(1))
         if node.op == "Pow":
             return last is not None and float(last.reshape(-1)[0]) == 2

@@ -78,12 +78,12 @@ def _normalisation(parts: _Parts) -> None:
     """LpNormalization: a value over its norm along an axis; zeros stay zeros."""
     node = parts.node
     source, axis = node.source, [int(node.options.get("axis", -1))]
-    op = "Abs" if node.options.get("p", 2) == 1 else "Mul"
-    each = parts.add(op, *[source] * (1 + (op == "Mul")))
+    squares = node.options.get("p", 2) == 2
+    each = parts.add("Mul", source, source) if squares else parts.add("Abs", source)
     places = f"{node.output}/axes"
     parts.constants[places] = np.array(axis, np.int64)
     norm = parts.add("ReduceSum", each, places, keepdims=1)
-    norm = parts.add("Sqrt", norm) if op == "Mul" else norm
+    norm = parts.add("Sqrt", norm) if squares else norm
     parts.add("Div", source, parts.add("Max", norm, parts.number(_SMALL)))
 
 
@@ -103,12 +103,10 @@ def _sum(parts: _Parts) -> None:
     total, *others = parts.node.inputs
     for other in others:
         total = parts.add("Add", total, other)
-    if parts.node.op == "Mean" or not others:
-        parts.add("Mul", total, parts.number(1 / len(parts.node.inputs) if others else 1.0))
-
-
-def _cast(parts: _Parts) -> None:
-    parts.add("Identity", parts.node.source)
+    if not others:
+        parts.add("Identity", total)
+    elif parts.node.op == "Mean":
+        parts.add("Mul", total, parts.number(1 / len(parts.node.inputs)))
 
 
 #: By the name of the operator.
@@ -139,5 +137,5 @@ def decompose(nodes: Iterable[FileNode], constants: dict[str, Array]) -> Iterato
         if node.op in DECOMPOSITIONS:
             DECOMPOSITIONS[node.op](parts)
         elif node.op == "Cast" and node.options["to"] in _FLOATS:
-            _cast(parts)
+            parts.add("Identity", node.source)
         yield from parts.finish() if parts.made else [node]
