@@ -245,8 +245,13 @@ def test_drawings_are_those_of_their_sources():
         assert source.with_suffix(".svg").read_text() == draw.render(source), source.name
 
 
+def test_each_decision_has_a_number_of_its_own():
+    numbers = [page.name[:4] for page in (ROOT / "docs" / "decisions").glob("[0-9]*.md")]
+    assert sorted(numbers) == sorted(set(numbers))
+
+
 def test_links_lead_somewhere():
-    for page in PAGES:
+    for page in (*PAGES, ROOT / "CHANGELOG.md"):
         for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
             if "://" not in target:
                 assert (page.parent / target).exists(), f"{page.name}: {target}"
