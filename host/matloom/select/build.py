@@ -9,7 +9,7 @@ import numpy as np
 
 from matloom.arch.config import Config
 from matloom.arch.modes import NARROW_MODES
-from matloom.select.depthwise_windows import depthwise_window, vectors_of, widest_tile
+from matloom.select.depthwise_windows import depthwise_window, streamed_vectors, widest_tile
 from matloom.select.dilated import dilated_phases
 from matloom.select.layout.base import Grid, OutputLayout
 from matloom.select.layout.dense import Dense, DenseInput
@@ -29,7 +29,7 @@ from matloom.select.weights import (
     run_matrices,
     weight_tiles,
 )
-from matloom.select.window import Window, all_positions, tap_loop_nest
+from matloom.select.window import Window, covering_regions, tap_loop_nest
 
 
 def _columns(values: np.ndarray | int, channels: int, pack: int) -> np.ndarray:
@@ -86,7 +86,7 @@ class Convolution:
     pooled: bool = False
 
     @property
-    def in_order(self) -> bool:
+    def has_adjacent_positions(self) -> bool:
         """Whether positions of a row follow each other, so that neighbours may share columns."""
         return self.place is None or self.whole_rows
 
@@ -145,7 +145,7 @@ class Convolution:
                 rows=window.in_height, row_bytes=window.in_width * window.depth
             ),
             output_layout=dense if self.place is None else self.place(grid=grid),
-            regions=all_positions(
+            regions=covering_regions(
                 window, grid.width, {"channel_bias": 1, **self.scale.post()}, widest
             ),
             macs=self.all_macs,
@@ -162,7 +162,7 @@ def convolution_stage(layer: Convolution) -> ArrayStage:
     block = accumulators * config.columns
     single_run = window.dilation_x == 1
     pack = 1
-    if single_run and layer.in_order and not layer.pooled:
+    if single_run and layer.has_adjacent_positions and not layer.pooled:
         rows_follow = layer.place is None
         window, pack = pack_positions(window, channels, block, config, rows_follow=rows_follow)
     shift = window.stride_x * window.depth
@@ -262,6 +262,6 @@ def dilated_stages(layer: Convolution) -> tuple[ArrayStage, ...]:
             return ()
         place = partial(place, complete=layer.outputs_size if phase is phases[-1] else 0)
         stages.append(depthwise_stage(replace(layer, window=phase.window, place=place)))
-        vectors += vectors_of(nest, phase.window)
+        vectors += streamed_vectors(nest, phase.window)
     taps = window.kernel_height * window.kernel_width
     return tuple(stages) if vectors < taps * size[0] * size[1] else ()

@@ -55,16 +55,18 @@ def channel_function(
         return None
     nodes, found = [last], None
     while True:
-        outer = _sources(graph, nodes)
+        outer = _computed_sources(graph, nodes)
         if len(outer) == 1:
             found = tuple(reversed(nodes)), next(iter(outer))
-        before = _next(graph, nodes, {number: producers.get(number) for number in outer}, private)
+        before = _next_operator(
+            graph, nodes, {number: producers.get(number) for number in outer}, private
+        )
         if before is None:
             break
         nodes.append(before)
     if found is None:
         return None
-    return ChannelFunction(nodes=found[0], source=found[1], table=_table(graph, *found))
+    return ChannelFunction(nodes=found[0], source=found[1], table=_channel_tables(graph, *found))
 
 
 def table_blocks(table: Array, columns: int) -> Array:
@@ -95,14 +97,14 @@ def _is_elementwise(graph: Graph, node: Node) -> bool:
     return True
 
 
-def _sources(graph: Graph, nodes: Sequence[Node]) -> set[int]:
+def _computed_sources(graph: Graph, nodes: Sequence[Node]) -> set[int]:
     """Return the computed tensors that operators read and do not make."""
     made = {node.output for node in nodes}
     read = {number for node in nodes for number in node.inputs}
     return {number for number in read - made if graph.tensors[number].data is None}
 
 
-def _next(
+def _next_operator(
     graph: Graph, nodes: Sequence[Node], outer: Mapping[int, Node | None], private: frozenset[int]
 ) -> Node | None:
     """Return the latest operator that only the given ones read, and that can join them."""
@@ -118,7 +120,7 @@ def _next(
     return max(able, key=lambda node: node.index, default=None)
 
 
-def _table(graph: Graph, nodes: Sequence[Node], source: int) -> Array:
+def _channel_tables(graph: Graph, nodes: Sequence[Node], source: int) -> Array:
     """Return the results of operators for all bytes of their source, by channel."""
     channels = graph.tensors[source].shape[-1]
     every = np.arange(256, dtype=np.uint8).view(np.int8).reshape(-1, 1)

@@ -89,7 +89,7 @@ class Context:
         return (self.node.index,)
 
     @property
-    def end_buffers(self) -> tuple[str, str]:
+    def input_and_output(self) -> tuple[str, str]:
         """Buffers of the first input and the first output."""
         return self.sources[0], self.results[0]
 
@@ -157,7 +157,7 @@ class Context:
             element_bytes=self.output.element_bytes,
         )
 
-    def by_channel(self, activation: Activation) -> Requantisation:
+    def result_by_channel(self, activation: Activation) -> Requantisation:
         """Return the per-channel requantisation of a layer's sums to the output's integers."""
         multipliers, shifts = channel_multipliers(self.graph, self.node)
         if not sums_are_wide(self.graph, self.node):

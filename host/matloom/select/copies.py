@@ -132,7 +132,7 @@ def copy_of_lines(count: int, size: int, config: Config) -> Copy:
     )
 
 
-def _axes(groups: list[CopiedAxis]) -> int:
+def _count_strided_axes(groups: list[CopiedAxis]) -> int:
     """Return the number of axes to step over: the first counts only if it is not read in full."""
     return len(groups) - groups[0].full
 
@@ -150,7 +150,7 @@ def copy_of_axes(axes: list[CopiedAxis], pad_value: int, config: Config) -> Copy
         raise NotOnEngine("the engine does not step backwards")
     inner = 1
     *others, line = groups
-    if line.full and others and others[-1].step > 1 and _axes(others) > 1:
+    if line.full and others and others[-1].step > 1 and _count_strided_axes(others) > 1:
         inner, line = line.length, others.pop()
     groups = others
     images, rows = 1, CopiedAxis(length=1, first=0, size=1)

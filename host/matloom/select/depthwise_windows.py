@@ -18,13 +18,17 @@ def depthwise_window(window: Window, input_zero: int, config: Config) -> Depthwi
     if max(window.kernel_height, window.kernel_width) <= WINDOW_TAPS:
         shapes = shapes[:1]
     found: Iterable[DepthwiseWindow] = (
-        *(_sliding_window(window, input_zero, each, config) for each in shapes if _slides(window)),
+        *(
+            _sliding_window(window, input_zero, each, config)
+            for each in shapes
+            if _can_slide(window)
+        ),
         *(found for each in shapes for found in phased_windows(window, input_zero, each, config)),
     )
-    return min(found, key=lambda each: vectors_of(each, window), default=None)
+    return min(found, key=lambda each: streamed_vectors(each, window), default=None)
 
 
-def vectors_of(nest: DepthwiseWindow, window: Window) -> int:
+def streamed_vectors(nest: DepthwiseWindow, window: Window) -> int:
     """Return about how many vectors are streamed for an output block of a whole image."""
     return nest.steps * nest.vectors(window.out_height, window.out_width)
 
@@ -36,7 +40,7 @@ def widest_tile(nest: DepthwiseWindow) -> int | None:
     return (LONGEST_LINE - nest.shape.taps) // nest.stride_x + 1
 
 
-def _slides(window: Window) -> bool:
+def _can_slide(window: Window) -> bool:
     """Return whether a window of neighbouring taps can compute a depthwise convolution."""
     return (
         window.depth > 1

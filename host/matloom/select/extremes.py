@@ -119,16 +119,16 @@ def _maximum_stage(
         output=output,
         input_layout=DenseInput(rows=grid.rows, row_bytes=size),
         output_layout=Dense(grid=grid),
-        loop_nest=_by_position(grid.position_bytes),
+        loop_nest=_position_loop_nest(grid.position_bytes),
         regions=(OutputRegion.whole(grid, {}),),
         weights=same_weights(identity_tile(config), 1),
         params=np.zeros((1, 0), np.uint8),
         macs=0,
     )
-    return with_scales(stage, comparison, config)
+    return replace_comparison(stage, comparison, config)
 
 
-def with_scales(stage: ArrayStage, comparison: ByteComparison, config: Config) -> ArrayStage:
+def replace_comparison(stage: ArrayStage, comparison: ByteComparison, config: Config) -> ArrayStage:
     """Return a stage of `extreme` with another comparison of its tensors."""
     tile = identity_tile(config).view(np.int8) * np.int8(comparison.weight)
     region = replace(stage.regions[0], post=comparison.result)
@@ -141,6 +141,6 @@ def with_scales(stage: ArrayStage, comparison: ByteComparison, config: Config) -
     )
 
 
-def _by_position(size: int) -> LoopNest:
+def _position_loop_nest(size: int) -> LoopNest:
     """Return the loop nest over positions of `size` bytes, whose EXECs keep maxima."""
     return LoopNest(x_step=size, maximum=True, weights_fixed=True)

@@ -16,7 +16,7 @@ from matloom.select.loop_nest import LoopNest
 from matloom.select.operand import constant_weights
 from matloom.select.stage import ArrayStage
 from matloom.select.weights import parameter_blocks
-from matloom.select.window import Window, all_positions, dense_window
+from matloom.select.window import Window, covering_regions, dense_window
 
 #: Index of the optional input of MATRIX_PRODUCT that is added to its sums.
 _RESIDUAL = 3
@@ -138,12 +138,12 @@ def _stage(
     return ArrayStage(
         name=context.name,
         nodes=context.nodes,
-        inputs=context.end_buffers[:1],
-        output=context.end_buffers[1],
+        inputs=context.input_and_output[:1],
+        output=context.input_and_output[1],
         input_layout=DenseInput(rows=window.in_height, row_bytes=window.in_width * pixel),
         output_layout=Dense(grid=grid),
         loop_nest=_loop_nest(window, taps, mode, config),
-        regions=all_positions(window, window.out_width, post),
+        regions=covering_regions(window, window.out_width, post),
         weights=constant_weights(_tiles(patterns, taps, config), mode, config),
         params=params,
         macs=window.images * window.out_height * window.out_width * patterns.size,

@@ -43,12 +43,12 @@ def limit_pattern(value: float) -> int:
     return (int(pattern) + 128) % 256 - 128
 
 
-def _number(name: str) -> int:
+def _format_code(name: str) -> int:
     """Return the code of a format, by its name."""
     return FP32_FORMAT if name == FP32.name else MAC_MODES.index(name)
 
 
-def _fields(number: int, limits: tuple[int, int]) -> dict[str, int]:
+def _format_and_limits(number: int, limits: tuple[int, int]) -> dict[str, int]:
     """Return the fields for the format of elements on chip, by its code, and for limits."""
     return {
         "rounding": Rounding.FLOAT,
@@ -60,22 +60,24 @@ def _fields(number: int, limits: tuple[int, int]) -> dict[str, int]:
 
 def float_post(dtype: str, activation: Activation) -> dict[str, int]:
     """Return the fields for the dtype of elements on chip, and for the limits of an activation."""
-    return _fields(NUMBER_FORMATS[dtype], LIMITS[activation])
+    return _format_and_limits(NUMBER_FORMATS[dtype], LIMITS[activation])
 
 
 def result_post(name: str, limits: tuple[float, float]) -> dict[str, int]:
     """Return the fields for results in a named format, with fp8_e5m2 limits."""
-    return _fields(_number(name), (limit_pattern(limits[0]), limit_pattern(limits[1])))
+    return _format_and_limits(
+        _format_code(name), (limit_pattern(limits[0]), limit_pattern(limits[1]))
+    )
 
 
 def addend_post(name: str) -> dict[str, int]:
     """Return a POST that adds elements of a format to accumulators."""
-    return _to_accumulators(Destination.ACC_ADD, _number(name))
+    return _to_accumulators(Destination.ACC_ADD, _format_code(name))
 
 
 def _to_accumulators(destination: Destination, number: int = FP32_FORMAT) -> dict[str, int]:
     """Return a POST that sets accumulators to elements of a format, or adds elements to them."""
-    same = _fields(number, LIMITS[Activation.NONE])
+    same = _format_and_limits(number, LIMITS[Activation.NONE])
     return {"source": Source.SPAD, "destination": destination, "bias": NOTHING, **same}
 
 

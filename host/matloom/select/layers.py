@@ -24,7 +24,7 @@ from matloom.select.build import Convolution, convolution_stage, depthwise_stage
 from matloom.select.context import Context, NotOnEngine
 from matloom.select.float_layers import float_stage
 from matloom.select.matmul import dense_product
-from matloom.select.multiplied import multiplied_stages
+from matloom.select.multiplied import depth_multiplier_stages
 from matloom.select.pooled import is_pooled
 from matloom.select.requantisation import UNSCALED
 from matloom.select.row_folds import fastest
@@ -84,12 +84,12 @@ def _int16_convolution(
         Convolution(
             name=context.name,
             nodes=context.nodes,
-            tensors=context.end_buffers,
+            tensors=context.input_and_output,
             window=replace(window, depth=2 * window.depth),
             filters=np.repeat(filters, 2, axis=3),
             bias=context.bias(filters.shape[0]),
             input_zero=0,
-            scale=UNSCALED if limbs > 1 else context.by_channel(activation),
+            scale=UNSCALED if limbs > 1 else context.result_by_channel(activation),
             config=context.config,
             limbs=limbs,
             macs=window.images * window.out_height * window.out_width * filters.size,
@@ -107,7 +107,7 @@ def _check_int16(context: Context, filters: Array, activation: Activation) -> No
     wide = sums_are_wide(context.graph, context.node)
     if not wide and context.output.dtype == "int16":
         return
-    shifts = np.maximum(context.by_channel(activation).shift, 0) if wide else 0
+    shifts = np.maximum(context.result_by_channel(activation).shift, 0) if wide else 0
     largest = int((_largest_sums(context, filters, _MAX_INT16) << shifts).max())
     if largest >= 2**31:
         raise NotOnEngine(f"sums must fit 32 bits whatever the input, and may be {largest}")
@@ -167,12 +167,12 @@ def _dense_convolution(
             Convolution(
                 name=context.name,
                 nodes=context.nodes,
-                tensors=(tensor, context.end_buffers[1]),
+                tensors=(tensor, context.input_and_output[1]),
                 window=window,
                 filters=filters,
                 bias=context.bias(filters.shape[0]),
                 input_zero=zero,
-                scale=UNSCALED if limbs > 1 else context.by_channel(activation),
+                scale=UNSCALED if limbs > 1 else context.result_by_channel(activation),
                 config=context.config,
                 mode=mode,
                 limbs=limbs,
@@ -180,7 +180,7 @@ def _dense_convolution(
             )
         )
 
-    tensor, zero = context.end_buffers[0], context.inputs[0].zero_point
+    tensor, zero = context.input_and_output[0], context.inputs[0].zero_point
     if not context.external:
         return make(window, filters, tensor)
     return fastest(
@@ -206,19 +206,19 @@ def depthwise(context: Context) -> Stage | tuple[Stage, ...]:
     layer = Convolution(
         name=context.name,
         nodes=context.nodes,
-        tensors=context.end_buffers,
+        tensors=context.input_and_output,
         window=window,
         filters=filters,
         bias=context.bias(weights.shape[3]),
         input_zero=data.zero_point,
-        scale=context.by_channel(attributes.activation),
+        scale=context.result_by_channel(attributes.activation),
         config=context.config,
         mode=mode,
         pooled=_is_pooled(context),
     )
     return (
         dilated_stages(layer)
-        or multiplied_stages(layer, context.buffer_name("repeated"))
+        or depth_multiplier_stages(layer, context.buffer_name("repeated"))
         or depthwise_stage(layer)
     )
 
@@ -245,12 +245,12 @@ def dense(context: Context) -> Stage | tuple[Stage, ...]:
         Convolution(
             name=context.name,
             nodes=context.nodes,
-            tensors=context.end_buffers,
+            tensors=context.input_and_output,
             window=window,
             filters=filters,
             bias=context.bias(channels),
             input_zero=data.zero_point,
-            scale=context.by_channel(attributes.activation),
+            scale=context.result_by_channel(attributes.activation),
             config=context.config,
             mode=layer_mode(context, filters, attributes.mode),
         )

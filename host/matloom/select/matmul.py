@@ -75,7 +75,7 @@ def dense_product(context: Context, activation: Activation) -> tuple[ArrayStage,
         weight_images=1,
     )
     _check_rows(product)
-    scale = context.by_channel(activation)
+    scale = context.result_by_channel(activation)
     return tuple(_products(context, product, context.sources[0], scale, adj_y=True))
 
 
@@ -157,7 +157,7 @@ def _column_groups(product: Product, config: Config, *, transposed: bool) -> lis
     ]
 
 
-def _parts(value: int) -> list[int]:
+def _byte_summands(value: int) -> list[int]:
     """Return bytes that add up to a number from -127 to 128; none for 0."""
     return [value // 2, value // 2] if value > _LARGEST else [value] if value else []
 
@@ -171,10 +171,10 @@ def _weights(tensor: str, panels: Panels, zeros: tuple[int, int], config: Config
     tile, constants, found = config.rows * config.columns, b"", []
     subtracted = zeros if config.zero_points else (0, 0)
     input_zero, weight_zero = (0, 0) if config.zero_points else zeros
-    for value in _parts(-weight_zero):
+    for value in _byte_summands(-weight_zero):
         found.append(Correction(offset=len(constants), replaces_input=False))
         constants += np.full(tile, value, np.int8).tobytes()
-    for value in _parts(-input_zero):
+    for value in _byte_summands(-input_zero):
         found.append(Correction(offset=len(constants), replaces_input=True))
         constants += np.full(panels.reduction, value, np.int8).tobytes()
     return Computed(
@@ -188,7 +188,7 @@ def _weights(tensor: str, panels: Panels, zeros: tuple[int, int], config: Config
     )
 
 
-def _rows_of(inner: int, steps: int) -> LoopNest:
+def _row_loops(inner: int, steps: int) -> LoopNest:
     """Return the loops over rows of an operand; bytes beyond a row are read as zeros."""
     return LoopNest(blocks=steps, x_step=inner)
 
@@ -225,7 +225,7 @@ def _stage(
         output=context.results[0],
         input_layout=DenseInput(rows=product.rows, row_bytes=product.inner),
         output_layout=layout,
-        loop_nest=_rows_of(product.inner, weights.steps),
+        loop_nest=_row_loops(product.inner, weights.steps),
         regions=(OutputRegion(first_row=0, end_row=product.rows, first_x=0, end_x=1, post=post),),
         weights=weights,
         params=np.zeros((grid.blocks, 0), np.uint8),

@@ -18,7 +18,7 @@ from matloom.select.context import SAME_SCALE, Context
 from matloom.select.layout.base import Grid, OutputLayout
 from matloom.select.layout.placed import Placed
 from matloom.select.stage import ArrayStage
-from matloom.select.transposed_tiles import turning_stages
+from matloom.select.transposed_tiles import array_transpose_stages
 from matloom.select.window import Window
 
 #: Maximum number of rows, and of positions of a row, of an EXEC.
@@ -70,14 +70,16 @@ def interleaving_stages(
     single = np.eye(rows, dtype=np.int8)
     # Channel (x, y) of a position is byte x of row y.
     filters = single.reshape(rows, second, first, 1).swapaxes(1, 2)
-    yield _moves(context, (tensors[0], middle), window, filters, None)
+    yield _selecting_convolution(context, (tensors[0], middle), window, filters, None)
     filters = single.reshape(rows, second, 1, first)
     whole, rest = divmod(task.rows, rows)
     for at, count, size in ((0, whole, rows), (whole, 1, rest)):
         if count * size:
             part = _second_window(window, (at, count), task.row_bytes)
             layout = partial(place, at=at * rows)
-            yield _moves(context, (middle, tensors[1]), part, filters[:size], layout)
+            yield _selecting_convolution(
+                context, (middle, tensors[1]), part, filters[:size], layout
+            )
 
 
 def _first_window(task: MatrixTranspose, steps: tuple[int, int]) -> Window:
@@ -119,7 +121,9 @@ def transpose_matrices(
     context: Context, tensors: tuple[str, str], task: MatrixTranspose
 ) -> tuple[ArrayStage, ...]:
     """Return the stages that transpose all rows, densely; none if byte copies are as fast."""
-    turned = tuple(turning_stages(context, tensors, (task.images, task.rows, task.row_bytes)))
+    turned = tuple(
+        array_transpose_stages(context, tensors, (task.images, task.rows, task.row_bytes))
+    )
     if turned:
         return turned
     config, steps, sizes = context.config, task.steps(context.config), (task.rows, task.row_bytes)
@@ -140,7 +144,7 @@ def transpose_matrices(
     return tuple(interleaving_stages(context, tensors, task, steps, place))
 
 
-def _moves(
+def _selecting_convolution(
     context: Context,
     tensors: tuple[str, str],
     window: Window,

@@ -139,7 +139,7 @@ def join_stages(context: Context) -> tuple[ArrayStage, ...]:
     return tuple(stages)
 
 
-def _factor(places: Array, length: int) -> tuple[int, int, int]:
+def _resize_factor(places: Array, length: int) -> tuple[int, int, int]:
     """Return the factor by which an axis grows, and the first position and step to read."""
     size = len(places)
     if size % length == 0 and all(places == [at // (size // length) for at in range(size)]):
@@ -158,8 +158,8 @@ def resize_stages(context: Context) -> tuple[ArrayStage, ...]:
     images, height, width, depth = context.inputs[0].shape
     depth *= context.output.element_bytes
     out_height, out_width = attributes.size
-    down, first_row, row_step = _factor(nearest(attributes, height, out_height), height)
-    across, first_x, x_step = _factor(nearest(attributes, width, out_width), width)
+    down, first_row, row_step = _resize_factor(nearest(attributes, height, out_height), height)
+    across, first_x, x_step = _resize_factor(nearest(attributes, width, out_width), width)
     if down * across > _MAX_PHASES:
         raise NotOnEngine(f"the engine resizes up to {_MAX_PHASES}-fold, not {down * across}-fold")
     copy = Copy(

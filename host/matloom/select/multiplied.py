@@ -13,7 +13,7 @@ from matloom.select.stage import ArrayStage
 from matloom.select.window import dense_window
 
 
-def multiplied_stages(layer: Convolution, repeated: str) -> tuple[ArrayStage, ...]:
+def depth_multiplier_stages(layer: Convolution, repeated: str) -> tuple[ArrayStage, ...]:
     """Return a depthwise convolution of int8 as a copy of each channel and a convolution of those.
 
     None if it has no multiplier, if the copies would fill more than half of the scratchpad, or if

@@ -224,7 +224,7 @@ def same_weights(tile: np.ndarray, blocks: int) -> Constant:
     return Constant(tiles=np.broadcast_to(tile, (blocks, 1, tile.size)))
 
 
-def side_by_side(weights: Sequence[Constant]) -> Constant:
+def join_steps(weights: Sequence[Constant]) -> Constant:
     """Return weights in which each step has the tiles of all `weights`, in order."""
     return Constant(tiles=np.concatenate([each.tiles for each in weights], axis=2))
 

@@ -37,7 +37,7 @@ from matloom.select.pooling import average_stage, maximum_stage
 from matloom.select.reduction import reduction
 from matloom.select.scaled_channels import multiplication
 from matloom.select.softmax import softmax_stage
-from matloom.select.spread import spread_operands
+from matloom.select.spread import repeat_operands
 from matloom.select.stage import ArrayStage, Stage
 from matloom.select.transposed import transposed_convolution
 
@@ -175,7 +175,7 @@ def _builder(node: Node, graph: Graph) -> Callable[[Context], Stage | tuple[Stag
     return _STAGES[node.op]
 
 
-def _entering(graph: Graph) -> Iterator[int]:
+def _external_tensors(graph: Graph) -> Iterator[int]:
     """Yield tensors that start in external memory: inputs, and the host's results from them."""
     yield from graph.entering
     for node in graph.nodes:
@@ -201,9 +201,9 @@ def stages_of(
         sources=tuple(source_name(graph, node, number, names) for number in node.inputs),
         results=tuple(names[number] for number in node.outputs),
         machine=machine,
-        external=names[node.inputs[0]] in {names[number] for number in _entering(graph)},
+        external=names[node.inputs[0]] in {names[number] for number in _external_tensors(graph)},
     )
-    spread, context = spread_operands(context)
+    spread, context = repeat_operands(context)
     built = build(context)
     stages = (*spread, *(built if isinstance(built, tuple) else (built,)))
     for stage in stages:

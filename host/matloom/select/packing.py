@@ -19,19 +19,19 @@ def pack_positions(
     each other in the output, rows of the image may be joined so that they do; the window then has
     fewer and longer rows.
     """
-    pack = positions_together(window, channels, columns, config)
+    pack = positions_per_block(window, channels, columns, config)
     if pack > 1 or not (window.is_pointwise and rows_follow):
         return window, pack
     for rows in range(2, window.out_height + 1):
         if window.out_height % rows == 0:
             joined = window.join_rows(rows)
-            pack = positions_together(joined, channels, columns, config)
+            pack = positions_per_block(joined, channels, columns, config)
             if pack > 1:
                 return joined, pack
     return window, 1
 
 
-def positions_together(window: Window, channels: int, columns: int, config: Config) -> int:
+def positions_per_block(window: Window, channels: int, columns: int, config: Config) -> int:
     """Return how many adjacent output positions should share blocks of the array's columns.
 
     Each position lengthens the run of bytes by its distance from the first, so sharing pays if

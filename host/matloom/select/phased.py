@@ -180,11 +180,11 @@ class PhasedWindow(SingleSums):
 
     def tiles(self, filters: np.ndarray, config: Config) -> np.ndarray:
         """Return the weight tiles of filters (rows, columns, channels): uint8 (blocks, bytes)."""
-        spread = _spread(_spread(filters, 0, self.y), 1, self.x)
+        spread = _arrange_taps(_arrange_taps(filters, 0, self.y), 1, self.x)
         return sliding_tiles(spread, self.shape, config)
 
 
-def _spread(filters: np.ndarray, axis: int, taps_axis: _Axis) -> np.ndarray:
+def _arrange_taps(filters: np.ndarray, axis: int, taps_axis: _Axis) -> np.ndarray:
     """Return filters with taps in the order of the windows, with zeros for missing taps."""
     padded = np.insert(filters, filters.shape[axis], 0, axis=axis)
     order = [taps_axis.kernel if tap is None else tap for tap in taps_axis.order]

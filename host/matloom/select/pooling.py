@@ -17,9 +17,9 @@ from matloom.select.requantisation import Requantisation
 from matloom.select.shapes import WindowShape, window_shapes
 from matloom.select.sliding import SlidingWindow
 from matloom.select.stage import ArrayStage, OutputRegion
-from matloom.select.summed_rows import by_selected_rows
+from matloom.select.summed_rows import sum_with_map_as_weights
 from matloom.select.weights import identity_tile, repeated_identity
-from matloom.select.window import Window, all_positions, tap_loop_nest
+from matloom.select.window import Window, covering_regions, tap_loop_nest
 
 
 def _pooling_stage(
@@ -32,15 +32,15 @@ def _pooling_stage(
     """Return the pooling stage of a window; of several equal ones, that with the fewest vectors."""
     found = None if maximum else _whole_image(context, window)
     if found is None:
-        stage = _by_taps(context, window, regions, pad_value, maximum=maximum)
+        stage = _tap_stage(context, window, regions, pad_value, maximum=maximum)
     else:
         stage = _whole_stage(context, *found, regions)
     if maximum or context.output.element_bytes > 1 or context.mode != "i8xi8":
         return stage
-    return by_selected_rows(stage, window, context.config)
+    return sum_with_map_as_weights(stage, window, context.config)
 
 
-def _by_taps(
+def _tap_stage(
     context: Context,
     window: Window,
     regions: tuple[OutputRegion, ...],
@@ -52,7 +52,7 @@ def _by_taps(
     config, word = context.config, context.output.element_bytes
     window = replace(window, depth=word * window.depth)
     block = word * min(config.rows // word, config.columns)
-    taps = 1 if maximum else _taps_together(window, config, word)
+    taps = 1 if maximum else _taps_per_vector(window, config, word)
     nest = replace(
         tap_loop_nest(window, pad_value, blocks=1, oc_step=block, maximum=maximum, fixed=True),
         kernel_cols=window.kernel_width // taps,
@@ -91,26 +91,26 @@ def _whole_image(context: Context, window: Window) -> tuple[Window, SlidingWindo
         return None
     blocks, latency = -(-depth // config.columns), config.acc_update_latency
     parts = depth // _largest_divisor(depth, min(config.rows, config.columns), 1)
-    cycles = count // _taps_together(window, config) * min(max(latency, parts), latency * blocks)
+    cycles = count // _taps_per_vector(window, config) * min(max(latency, parts), latency * blocks)
     found = None
     for shape in window_shapes(config):
         for rows in (each for each in range(1, shape.lines + 1) if count % each == 0):
-            flat = _flat(window, rows)
-            nest = _slides(flat, shape, config)
+            flat = _rows_window(window, rows)
+            nest = _whole_image_window(flat, shape, config)
             streamed = nest.steps * nest.vectors(1, 1) * blocks
             if streamed < cycles and _is_legal(nest.fields((0, 1), (0, 1), 0)):
                 found, cycles = (flat, nest), streamed
     return found
 
 
-def _flat(window: Window, rows: int) -> Window:
+def _rows_window(window: Window, rows: int) -> Window:
     """Return a window over a whole image with the same bytes in this many rows."""
     width = window.in_height * window.in_width // rows
     size = {"in_height": rows, "in_width": width, "kernel_height": rows, "kernel_width": width}
     return replace(window, **size)
 
 
-def _slides(window: Window, shape: WindowShape, config: Config) -> SlidingWindow:
+def _whole_image_window(window: Window, shape: WindowShape, config: Config) -> SlidingWindow:
     """Return the window that sums a whole image; its surplus taps read padding."""
     return SlidingWindow(
         shape=shape,
@@ -152,7 +152,7 @@ def _whole_stage(
     return _stage(context, window, grid, nest, regions, weights)
 
 
-def _taps_together(window: Window, config: Config, word: int = 1) -> int:
+def _taps_per_vector(window: Window, config: Config, word: int = 1) -> int:
     """Return how many neighbouring taps of all channels fit in one vector, with a column for each.
 
     The depth of `window` is in bytes, of which an element has `word`.
@@ -199,11 +199,13 @@ def maximum_stage(context: Context, window: Window, low: int, high: int) -> Arra
     if not context.config.maximum:
         raise NotOnEngine("it keeps maxima, and the configuration has maximum = 0")
     scale = Requantisation(multiplier=2**30, shift=1, zero=0, low=low, high=high)
-    regions = all_positions(window, window.out_width, scale.post())
+    regions = covering_regions(window, window.out_width, scale.post())
     return _pooling_stage(context, window, regions, pad_value=-128, maximum=True)
 
 
-def _spans(size: int, out: int, kernel: int, stride: int, pad: int) -> list[tuple[int, int, int]]:
+def _equal_tap_ranges(
+    size: int, out: int, kernel: int, stride: int, pad: int
+) -> list[tuple[int, int, int]]:
     """Return ranges of output indices (half open) with the same number of valid taps."""
     runs: list[tuple[int, int, int]] = []
     for index in range(out):
@@ -219,10 +221,10 @@ def _spans(size: int, out: int, kernel: int, stride: int, pad: int) -> list[tupl
 def average_stage(context: Context, window: Window, low: int, high: int) -> ArrayStage:
     """Return the stage of average pooling over valid taps, clamped to ``low .. high``."""
     regions, size = [], context.output.element_bytes
-    for first_row, end_row, valid_rows in _spans(
+    for first_row, end_row, valid_rows in _equal_tap_ranges(
         window.in_height, window.out_height, window.kernel_height, window.stride_y, window.pad_top
     ):
-        for first_x, end_x, valid_columns in _spans(
+        for first_x, end_x, valid_columns in _equal_tap_ranges(
             window.in_width, window.out_width, window.kernel_width, window.stride_x, window.pad_left
         ):
             count = valid_rows * valid_columns
@@ -245,13 +247,13 @@ def average_stage(context: Context, window: Window, low: int, high: int) -> Arra
                     first_row=first_row, end_row=end_row, first_x=first_x, end_x=end_x, post=post
                 )
             )
-    nest = _sums_by_windows(context, window, regions)
+    nest = _summing_window(context, window, regions)
     if nest is not None:
         return _sliding_stage(context, window, tuple(regions), nest)
     return _pooling_stage(context, window, tuple(regions))
 
 
-def _sums_by_windows(
+def _summing_window(
     context: Context, window: Window, regions: list[OutputRegion]
 ) -> DepthwiseWindow | None:
     """Return the window that sums bytes with weights of one; None if single taps are as fast."""
@@ -266,7 +268,7 @@ def _sums_by_windows(
         return None
     vectors = nest.steps * sum(nest.vectors(*size) for size in sizes)
     # Elements are bytes here.
-    taps = window.kernel_height * window.kernel_width // _taps_together(window, context.config)
+    taps = window.kernel_height * window.kernel_width // _taps_per_vector(window, context.config)
     return nest if vectors < taps * window.out_height * window.out_width else None
 
 
@@ -289,5 +291,5 @@ def _sliding_stage(
 
 def sum_stage(context: Context, window: Window, bias: int, scale: Requantisation) -> ArrayStage:
     """Return the stage of requantised sums over each window, which must lie within the image."""
-    regions = all_positions(window, window.out_width, {"bias": bias, **scale.post()})
+    regions = covering_regions(window, window.out_width, {"bias": bias, **scale.post()})
     return _pooling_stage(context, window, regions)

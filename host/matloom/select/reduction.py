@@ -22,7 +22,7 @@ _MAX_INT16 = 2**15
 _MAX_TAPS = min(largest(Opcode.EXEC, "kernel_rows"), largest(Opcode.EXEC, "kernel_cols"))
 
 
-def _taps(count: int) -> tuple[int, int]:
+def _window_shape(count: int) -> tuple[int, int]:
     """Return the rows and columns of a window of `count` elements."""
     for columns in range(-(-count // _MAX_TAPS), min(count, _MAX_TAPS) + 1):
         if count % columns == 0:
@@ -46,8 +46,8 @@ def reduction(context: Context) -> Stage:
     if count * _MAX_INT16 >= 2**31 and context.mode == "i16xi8":
         raise NotOnEngine(f"sums of words must fit 32 bits, and {count} might not")
     if inner == 1:
-        return _by_weights(context, outer, count, scale)
-    height, width = _taps(count)
+        return _sum_by_weights(context, outer, count, scale)
+    height, width = _window_shape(count)
     window = Window(
         images=outer,
         in_height=height,
@@ -61,7 +61,7 @@ def reduction(context: Context) -> Stage:
     return sum_stage(context, window, -zero * count, scale)
 
 
-def _by_weights(context: Context, outer: int, count: int, scale: Requantisation) -> ArrayStage:
+def _sum_by_weights(context: Context, outer: int, count: int, scale: Requantisation) -> ArrayStage:
     """Return the stages that sum `count` neighbouring elements by multiplying with ones."""
     images, rows = split_into_planes(outer)
     run = count * context.output.element_bytes
@@ -69,7 +69,7 @@ def _by_weights(context: Context, outer: int, count: int, scale: Requantisation)
         Convolution(
             name=context.name,
             nodes=context.nodes,
-            tensors=context.end_buffers,
+            tensors=context.input_and_output,
             window=dense_window(images, (rows, 1), run),
             filters=np.ones((1, 1, 1, run), np.int8),
             bias=np.zeros(1, np.int32),

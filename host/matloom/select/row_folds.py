@@ -16,7 +16,7 @@ from matloom.ir.names import derived_name
 from matloom.select.grouped_rows import GroupedRows
 from matloom.select.layout.base import Transfer
 from matloom.select.layout.row_folding import RowFolding
-from matloom.select.operand import Constant, side_by_side
+from matloom.select.operand import Constant, join_steps
 from matloom.select.stage import ArrayStage
 from matloom.select.window import Window
 
@@ -141,7 +141,7 @@ def _grouped_stages(
         return []
     weights = [each.weights for each in stages if isinstance(each.weights, Constant)]
     grouped = GroupedRows(inner=nest, group=len(stages))
-    return [replace(stages[0], input_layout=rows, loop_nest=grouped, weights=side_by_side(weights))]
+    return [replace(stages[0], input_layout=rows, loop_nest=grouped, weights=join_steps(weights))]
 
 
 def fold_filters(

@@ -29,7 +29,7 @@ _EXTRA_CYCLES = 192
 _MOST_TAPS = largest(Opcode.EXEC, "kernel_rows")
 
 
-def by_selected_rows(stage: ArrayStage, window: Window, config: Config) -> ArrayStage:
+def sum_with_map_as_weights(stage: ArrayStage, window: Window, config: Config) -> ArrayStage:
     """Return the same sums with the map as weights, or the stage itself if that is no faster.
 
     Parameters
@@ -63,19 +63,19 @@ def by_selected_rows(stage: ArrayStage, window: Window, config: Config) -> Array
     return replace(
         stage,
         output_layout=Dense(grid=grid),
-        loop_nest=_positions(config),
+        loop_nest=_position_loops(config),
         regions=tuple(replace(region, end_x=blocks) for region in stage.regions),
-        weights=_rows_of(stage.inputs[0], size, blocks, config),
+        weights=_map_as_weights(stage.inputs[0], size, blocks, config),
         params=np.zeros((1, 0), np.uint8),
     )
 
 
-def _positions(config: Config) -> LoopNest:
+def _position_loops(config: Config) -> LoopNest:
     """Return the loops over blocks of a position; selections have loops of their own."""
     return LoopNest(kernel_row_step=0, x_step=config.rows)
 
 
-def _rows_of(tensor: str, size: int, blocks: int, config: Config) -> Computed:
+def _map_as_weights(tensor: str, size: int, blocks: int, config: Config) -> Computed:
     """Return the bytes of a map as tiles of weights, each row a block of some position.
 
     The rows of a block are elsewhere in the next tile, and where they were some tiles later. What

@@ -12,7 +12,7 @@ from matloom.select.build import Convolution, convolution_stage
 from matloom.select.context import Context, NotOnEngine
 from matloom.select.layers import layer_mode
 from matloom.select.layout.base import OutputLayout
-from matloom.select.layout.placed import interleaved_layout, rows_apart
+from matloom.select.layout.placed import interleaved_layout, strided_rows_layout
 from matloom.select.stage import ArrayStage, Stage
 from matloom.select.window import Window
 
@@ -73,11 +73,15 @@ def transposed_convolution(context: Context) -> tuple[Stage, ...]:
         size = context.output.size if row is rows[-1] else 0
         separate = _phase_stages(context, row, columns, size)
         joined = _joined_stages(context, row, columns, size)
-        stages += joined if joined and _vectors(joined) < _vectors(separate) else separate
+        stages += (
+            joined
+            if joined and _streamed_vectors(joined) < _streamed_vectors(separate)
+            else separate
+        )
     return tuple(stages)
 
 
-def _vectors(stages: list[ArrayStage]) -> int:
+def _streamed_vectors(stages: list[ArrayStage]) -> int:
     """Return the vectors that stages stream."""
     return sum(
         each.steps * each.grid.blocks * each.loop_nest.vectors(each.grid.rows, each.grid.width)
@@ -127,7 +131,9 @@ def _joined_stages(
         start = left - column.pad
         across = slice(start, start + len(column.taps))
         taps[number, :, :, across] = context.filters[:, row.taps][:, :, column.taps]
-    place = rows_apart(attributes.size, outputs, step=attributes.stride[0], first=row.first)
+    place = strided_rows_layout(
+        attributes.size, outputs, step=attributes.stride[0], first=row.first
+    )
     if place is None:
         return []
     every = replace(columns[0], pad=left)
@@ -169,12 +175,12 @@ def _stage(
         Convolution(
             name=context.name,
             nodes=context.nodes,
-            tensors=context.end_buffers,
+            tensors=context.input_and_output,
             window=window,
             filters=taps,
             bias=np.tile(context.bias(context.filters.shape[0]), sets),
             input_zero=context.inputs[0].zero_point,
-            scale=context.by_channel(attributes.activation).repeat(sets),
+            scale=context.result_by_channel(attributes.activation).repeat(sets),
             config=context.config,
             mode=layer_mode(context, context.filters, None),
             place=place,

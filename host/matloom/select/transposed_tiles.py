@@ -33,7 +33,7 @@ class _Part:
     count: int
 
 
-def turning_stages(
+def array_transpose_stages(
     context: Context, tensors: tuple[str, str], shape: tuple[int, int, int]
 ) -> Iterator[ArrayStage]:
     """Yield the stages that transpose matrices (images, rows, columns); none if they cannot.
@@ -57,7 +57,7 @@ def turning_stages(
     yield from copy_panels(context, (tensors[0], name), (rows, columns), panels)
     parts = list(_parts(panels))
     for part in parts:
-        yield _turn(context, (name, tensors[1]), panels, part, last=part == parts[-1])
+        yield _transpose_part(context, (name, tensors[1]), panels, part, last=part == parts[-1])
 
 
 def _parts(panels: Panels) -> Iterator[_Part]:
@@ -71,7 +71,7 @@ def _parts(panels: Panels) -> Iterator[_Part]:
         yield _Part(images=panels.images, panel=panel, count=count)
 
 
-def _turn(
+def _transpose_part(
     context: Context, tensors: tuple[str, str], panels: Panels, part: _Part, *, last: bool
 ) -> ArrayStage:
     """Return the stage that makes a row of the result for each of some columns."""
@@ -101,13 +101,13 @@ def _turn(
         ),
         loop_nest=LoopNest(x_step=config.rows),
         regions=(OutputRegion.whole(grid, add_bias_only()),),
-        weights=_weights_of(tensors[0], panels, part, config),
+        weights=_selecting_weights(tensors[0], panels, part, config),
         params=np.zeros((grid.blocks, 0), np.uint8),
         macs=0,
     )
 
 
-def _weights_of(tensor: str, panels: Panels, part: _Part, config: Config) -> Computed:
+def _selecting_weights(tensor: str, panels: Panels, part: _Part, config: Config) -> Computed:
     """Return panels as weights, whose rows are selected by vectors with a single 1."""
     several = part.images > panels.images
     layout = replace(

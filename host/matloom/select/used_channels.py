@@ -105,7 +105,7 @@ def reads_of(matrix: Array, rows: int, block: int, element: int = 1) -> Reads | 
     found, most = None, -(-matrix.shape[2] // rows)
     for step in _block_steps(used, element):
         shifted = [each - number * step for number, each in enumerate(used)]
-        reads = _shortest(np.unique(np.concatenate(shifted)), rows, most, element)
+        reads = _shortest_runs(np.unique(np.concatenate(shifted)), rows, most, element)
         if reads is not None:
             first, runs, run_step, vectors = reads
             found, most = (
@@ -123,7 +123,7 @@ def _block_steps(used: list[Array], element: int) -> Iterator[int]:
         yield step
 
 
-def _shortest(
+def _shortest_runs(
     places: Array, rows: int, most: int, element: int
 ) -> tuple[int, int, int, int] | None:
     """Return the first byte, runs, distance and vectors of a run that cover all places.

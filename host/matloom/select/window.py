@@ -75,7 +75,7 @@ class Window:
         )
 
 
-def all_positions(
+def covering_regions(
     window: Window, width: int, post: dict[str, int], most: int | None = None
 ) -> tuple[OutputRegion, ...]:
     """Return regions that cover all positions, `width` per row, none wider than `most`."""

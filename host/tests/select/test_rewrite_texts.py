@@ -21,17 +21,17 @@ from matloom.ir.builder import GraphBuilder
 from matloom.ir.graph import Op, Quantisation
 from matloom.ir.names import unique_names
 from matloom.select.partition import partition
-from matloom.select.rewrites.channel_tables import channel_tables
-from matloom.select.rewrites.copy_tables import copy_tables
+from matloom.select.rewrites.channel_tables import tabulate_channel_functions
+from matloom.select.rewrites.copy_tables import fuse_tables_into_copies
 from matloom.select.rewrites.elide_copies import elide_copies, elide_panel_copies
 from matloom.select.rewrites.fuse_tables import fuse_tables
-from matloom.select.rewrites.image_planes import image_planes
-from matloom.select.rewrites.padded_sums import padded_sums
-from matloom.select.rewrites.pooled_results import pooled_results
-from matloom.select.rewrites.read_parts import read_parts
-from matloom.select.rewrites.rescaled_maxima import rescaled_maxima
-from matloom.select.rewrites.result_sums import result_sums
-from matloom.select.rewrites.scaled_maxima import scaled_maxima
+from matloom.select.rewrites.image_planes import interleave_image_planes
+from matloom.select.rewrites.padded_sums import drop_addend_padding
+from matloom.select.rewrites.pooled_results import fuse_max_pooling
+from matloom.select.rewrites.read_parts import read_slices_in_place
+from matloom.select.rewrites.rescaled_maxima import fuse_rescaling_into_maxima
+from matloom.select.rewrites.result_sums import fuse_additions
+from matloom.select.rewrites.scaled_maxima import fuse_scaled_maxima
 from matloom.select.rewrites.stage_passes import STAGE_PASSES
 from matloom.select.rewrites.staged_run import StagedRun
 from matloom.select.rewrites.store_slices import store_slices
@@ -102,7 +102,7 @@ def test_a_copy_looks_up_what_it_copies():
     run = staged(network.graph(joined))
     copy = "LoopNest of 1 steps, 1 output blocks, 1 x 1 x 16 x 16 bytes, i8xi8"
     part = "makes part of a larger tensor from byte 0 on"
-    assert changed(copy_tables, run) == [
+    assert changed(fuse_tables_into_copies, run) == [
         "- 0 QUANTIZE finer",
         "- QUANTIZE_0: finer = x; 1 POSTs over 256 bytes, looked up in a table",
         "+ 0 QUANTIZE finer: nothing",
@@ -118,7 +118,9 @@ def test_a_maximum_compares_what_a_quantize_reads():
     second = network.input("z", (1, 4, 4, 16), "int8", other)
     finer = network.add(Op.QUANTIZE, [image], quantisation=other, name="finer")
     both = network.add(Op.MAXIMUM, [finer, second], name="y")
-    lines = changed(rescaled_maxima, staged(network.graph(both, network.add(Op.RELU, [image]))))
+    lines = changed(
+        fuse_rescaling_into_maxima, staged(network.graph(both, network.add(Op.RELU, [image])))
+    )
     assert "+ 0 QUANTIZE finer: nothing" in lines
 
 
@@ -130,7 +132,7 @@ def test_a_prelu_written_as_a_product_and_a_maximum_is_one_stage():
     product = network.add(Op.MUL, [image, slopes], attributes, quantisation=SCALE, name="product")
     run = staged(network.graph(network.add(Op.MAXIMUM, [product, image], name="y")))
     shape = "1 output blocks, 1 x 4 x 4 x 16 bytes, i8xi8"
-    lines = changed(scaled_maxima, run)
+    lines = changed(fuse_scaled_maxima, run)
     assert [line for line in lines if line.startswith("+")] == [
         "+ 0 MUL product: nothing",
         f"+ MAXIMUM_1: y = x; LoopNest of 1 steps, {shape}, limited by its input",
@@ -147,11 +149,11 @@ def test_a_prelu_is_a_lookup_of_its_own_until_a_stage_takes_it():
     y = network.add(Op.PRELU, [made, slopes], quantisation=SCALE, name="y")
     config = load_config("reference+channel_tables=1")
     run = staged(network.graph(y), config=config)
-    lines = changed(channel_tables, run)
+    lines = changed(tabulate_channel_functions, run)
     assert [line for line in lines if line.startswith("+")] == [
         "+ PRELU_1: y = made; 1 POSTs over 9216 bytes, looked up in a table"
     ]
-    lines = changed(fuse_tables, channel_tables(run))
+    lines = changed(fuse_tables, tabulate_channel_functions(run))
     assert "+ 1 PRELU y: nothing" in lines
 
 
@@ -163,7 +165,7 @@ def test_an_addition_reads_what_a_pad_would_extend():
     padded = network.add(Op.PAD, [image], ends, quantisation=SCALE, name="padded")
     attributes = Arithmetic()
     both = network.add(Op.ADD, [wide, padded], attributes, quantisation=SCALE, name="y")
-    lines = changed(padded_sums, staged(network.graph(both)))
+    lines = changed(drop_addend_padding, staged(network.graph(both)))
     assert [line for line in lines if line.startswith("+")] == [
         "+ 1 PAD padded: nothing",
         "+ ADD_2: y = wide, x; 3 POSTs over 256 bytes",
@@ -179,7 +181,7 @@ def test_loads_interleave_the_planes_of_an_image():
     nest = "LoopNest of 1 steps, 1 output blocks"
     convolution = f"{nest}, 1 x 4 x 4 x 16 bytes, i8xi8"
     copied = "makes part of a larger tensor from byte 0 on"
-    assert changed(image_planes, run) == [
+    assert changed(interleave_image_planes, run) == [
         "- 0 TRANSPOSE turned",
         f"- TRANSPOSE_0: turned = x; {nest}, 1 x 3 x 16 x 1 bytes, i8xi8, {copied}",
         "+ 0 TRANSPOSE turned: nothing",
@@ -258,7 +260,7 @@ def test_post_writes_maxima_of_what_a_convolution_makes():
     pool = Pool2D(window=(2, 2), stride=(2, 2))
     made = network.add(Op.MAX_POOL_2D, [wide], pool, quantisation=SCALE, name="y")
     run = staged(network.graph(made), config=replace(REFERENCE.config, pooling=1))
-    lines = changed(pooled_results, run)
+    lines = changed(fuse_max_pooling, run)
     made = "1 x 2 x 2 x 32 bytes, i8xi8, maxima of 4 sums"
     assert [line for line in lines if line.startswith("+")] == [
         f"+ CONV_2D_0: y = x; PooledWalk of 1 steps, 2 output blocks, {made}",
@@ -272,7 +274,7 @@ def test_post_adds_another_tensor_to_the_results_of_a_layer():
     first = network.convolution(image, 16, "first")
     third = network.convolution(network.convolution(first, 16, "second"), 16, "third")
     made = network.add(Op.ADD, [third, first], Arithmetic(), quantisation=SCALE, name="y")
-    lines = changed(result_sums, staged(network.graph(made)))
+    lines = changed(fuse_additions, staged(network.graph(made)))
     made = "1 x 2 x 4 x 16 bytes, i8xi8, looked up in a table"
     assert [line for line in lines if line.startswith("+")] == [
         "+ 2 CONV_2D third: nothing",
@@ -287,7 +289,7 @@ def test_post_reads_a_part_of_a_tensor_where_it_lies():
     attributes = Slice(begin=(0, 1, 0, 0), size=(1, 1, 4, 16), step=(1, 1, 1, 1))
     part = network.add(Op.SLICE, [wide], attributes, quantisation=SCALE, name="part")
     made = network.add(Op.RELU6, [part], quantisation=SCALE, name="y")
-    lines = changed(read_parts, staged(network.graph(made)))
+    lines = changed(read_slices_in_place, staged(network.graph(made)))
     assert [line for line in lines if line.startswith("+")] == [
         "+ 1 SLICE part: nothing",
         "+ RELU6_2: y = wide; 1 POSTs over 64 bytes, wide from byte 64 on",
@@ -296,16 +298,16 @@ def test_post_reads_a_part_of_a_tensor_where_it_lies():
 
 def test_each_stage_pass_has_an_example():
     passes = {
-        channel_tables,
-        scaled_maxima,
-        rescaled_maxima,
-        padded_sums,
-        image_planes,
+        tabulate_channel_functions,
+        fuse_scaled_maxima,
+        fuse_rescaling_into_maxima,
+        drop_addend_padding,
+        interleave_image_planes,
         fuse_tables,
-        copy_tables,
-        pooled_results,
-        result_sums,
-        read_parts,
+        fuse_tables_into_copies,
+        fuse_max_pooling,
+        fuse_additions,
+        read_slices_in_place,
         elide_copies,
         elide_panel_copies,
         store_slices,

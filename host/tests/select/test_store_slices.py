@@ -9,7 +9,7 @@ from matloom.data.growth import Growth
 from matloom.data.streaming import delay, streaming_network
 from matloom.ir.attributes import Arithmetic, Slice
 from matloom.ir.graph import Op
-from matloom.select.rewrites.store_slices import span_of
+from matloom.select.rewrites.store_slices import contiguous_range
 
 NANO = PRESETS["nano"]
 
@@ -37,7 +37,7 @@ def sliced(shape, begin, size, step=None):
     ],
 )
 def test_bytes_of_a_slice(shape, begin, size, step, span):
-    assert span_of(*sliced(shape, begin, size, step)) == span
+    assert contiguous_range(*sliced(shape, begin, size, step)) == span
 
 
 def test_bytes_of_random_slices():
@@ -54,7 +54,7 @@ def test_bytes_of_random_slices():
         dense = bool((np.diff(taken) == 1).all())
         contiguous += dense
         wanted = (int(taken[0]), int(taken[-1]) + 1) if dense else None
-        assert span_of(*sliced(shape, begin, size)) == wanted
+        assert contiguous_range(*sliced(shape, begin, size)) == wanted
     assert 50 < contiguous < 250
 
 

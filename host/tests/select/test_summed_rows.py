@@ -74,7 +74,7 @@ def test_few_channels_are_summed_faster_than_by_windows(monkeypatch):
     """A tile of weights has 16 positions and loads in four cycles; a window streams 15 of them."""
     graph = pooled((42, 42, 16))
     found = compile_network(graph, REFERENCE, CompileOptions())
-    monkeypatch.setattr(pooling, "by_selected_rows", lambda stage, *_others: stage)
+    monkeypatch.setattr(pooling, "sum_with_map_as_weights", lambda stage, *_others: stage)
     plain = compile_network(graph, REFERENCE, CompileOptions())
     assert selects(found)
     assert not selects(plain)

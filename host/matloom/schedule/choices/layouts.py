@@ -10,8 +10,8 @@ from matloom.schedule.choices.fused_layers import fuse_layers, maps_to_fuse
 from matloom.schedule.scheduled import Scheduled
 from matloom.schedule.segment import Segment
 from matloom.select.layout.band_chains import chain_bands
-from matloom.select.layout.banded_layers import in_bands
-from matloom.select.layout.space_to_depth import in_blocks
+from matloom.select.layout.banded_layers import band_depthwise_layers
+from matloom.select.layout.space_to_depth import use_space_to_depth
 from matloom.select.stage import Stage
 
 #: Returns a segment with another layout of some tensors, and those that have it. It takes the
@@ -111,7 +111,7 @@ LAYOUTS: tuple[Layout, ...] = (
         rewrite=group_channels,
         choose=tensors_to_group,
     ),
-    Layout(name="2 x 2 blocks", without="rows", rewrite=_on_chip(in_blocks)),
-    Layout(name="bands of rows", without="whole images", rewrite=_on_chip(in_bands)),
+    Layout(name="2 x 2 blocks", without="rows", rewrite=_on_chip(use_space_to_depth)),
+    Layout(name="bands of rows", without="whole images", rewrite=_on_chip(band_depthwise_layers)),
     Layout(name="chains of bands", without="whole images", rewrite=_chain_bands),
 )

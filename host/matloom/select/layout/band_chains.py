@@ -11,11 +11,11 @@ from dataclasses import dataclass, field, replace
 from matloom.arch.config import Config
 from matloom.select.layout.banded_layers import (
     band_reader,
+    bandable_window,
     banded_layer,
-    is_plain,
+    can_read_bands,
     split_region,
-    takes_bands,
-    window_of,
+    writes_single_block,
 )
 from matloom.select.layout.base import Grid
 from matloom.select.layout.dense import Dense, DenseInput
@@ -47,9 +47,9 @@ def chain_bands(
     for index, layer in enumerate(stages):
         if rewritten[index] is not layer or not isinstance(layer, ArrayStage):
             continue
-        if window_of(layer, config) is not None:
+        if bandable_window(layer, config) is not None:
             chain = _Chain(rewritten, inner, config, layer.grid.rows, layer.grid.width)
-            if chain.begin(index):
+            if chain.add_depthwise(index):
                 for at, stage in chain.changed.items():
                     rewritten[at] = stage
                 sizes |= chain.sizes
@@ -78,7 +78,7 @@ class _Chain:
     changed: dict[int, Stage] = field(default_factory=dict)
     sizes: dict[str, int] = field(default_factory=dict)
 
-    def begin(self, index: int) -> bool:
+    def add_depthwise(self, index: int) -> bool:
         """Put a depthwise layer and all that reads its result on bands, if this is possible."""
         made_at, producer = self._producer(self.stages[index])
         source_at, source = self._producer(producer)
@@ -86,15 +86,17 @@ class _Chain:
             return False
         channels, rest = divmod(source.grid.position_bytes, 2)
         alone = self._readers(source.output) == [made_at] and source.output in self.inner
-        if not (alone and is_plain(source) and not rest and source.grid.rows == self.rows):
+        if not (
+            alone and writes_single_block(source) and not rest and source.grid.rows == self.rows
+        ):
             return False
         bands = SeparateBands(grid=source.grid, channels=channels, pad_value=0)
-        if not self._join(made_at, index, bands):
+        if not self._band_pair(made_at, index, bands):
             return False
         regions = split_region(source.regions, bands.half)
         self.changed[source_at] = replace(source, output_layout=bands, regions=regions)
         self.sizes[source.output] = bands.size
-        return self._follow(self.stages[index].output)
+        return self._extend(self.stages[index].output)
 
     def _producer(self, reader: Stage | None) -> tuple[int, ArrayStage | None]:
         """Return the index of the stage that makes the first input of another, and the stage."""
@@ -103,13 +105,13 @@ class _Chain:
                 return at, stage if isinstance(stage, ArrayStage) else None
         return -1, None
 
-    def _made_at(self, name: str) -> int:
+    def _index_of_producer(self, name: str) -> int:
         return next(at for at, stage in enumerate(self.stages) if stage.output == name)
 
     def _readers(self, name: str) -> list[int]:
         return [at for at, stage in enumerate(self.stages) if name in stage.inputs]
 
-    def _follow(self, first: str) -> bool:
+    def _extend(self, first: str) -> bool:
         """Put all that reads a tensor on bands, and what reads their results."""
         waiting, together = [first], set[str]()
         while waiting:
@@ -118,13 +120,13 @@ class _Chain:
                 continue
             if name not in self.inner:
                 return False
-            size = self.stages[self._made_at(name)].size
+            size = self.stages[self._index_of_producer(name)].size
             for at in self._readers(name):
                 reader = self.stages[at]
                 if not isinstance(reader, ArrayStage):
                     return False
                 channels = size // (self.rows * self.width)
-                if name == reader.inputs[0] and takes_bands(
+                if name == reader.inputs[0] and can_read_bands(
                     reader, channels, self.rows, self.config
                 ):
                     self.changed[at] = band_reader(reader, channels, self.rows // 2)
@@ -132,22 +134,22 @@ class _Chain:
                 if not _is_pointwise(reader):
                     return False
                 together |= set(reader.inputs)
-                waiting.append(self._result(at))
+                waiting.append(self._next_banded_tensor(at))
             self.sizes[name] = size
         # Both inputs of a stage must lie in bands.
         return together <= self.sizes.keys()
 
-    def _result(self, at: int) -> str:
+    def _next_banded_tensor(self, at: int) -> str:
         """Return the tensor in bands that follows from a pointwise layer on bands.
 
         That is the result of a depthwise layer if this alone reads it.
         """
         output, readers = self.stages[at].output, self._readers(self.stages[at].output)
-        if len(readers) == 1 and output in self.inner and self._join(at, readers[0], None):
+        if len(readers) == 1 and output in self.inner and self._band_pair(at, readers[0], None):
             return self.stages[readers[0]].output
         return output
 
-    def _join(self, at: int, index: int, bands: SeparateBands | None) -> bool:
+    def _band_pair(self, at: int, index: int, bands: SeparateBands | None) -> bool:
         """Put a pointwise layer and the depthwise layer that reads it on bands, if possible.
 
         `bands` is the layout of what the pointwise layer reads, if that is not dense.
@@ -155,15 +157,19 @@ class _Chain:
         producer, layer = self.stages[at], self.stages[index]
         if not isinstance(producer, ArrayStage) or not isinstance(layer, ArrayStage):
             return False
-        window = window_of(layer, self.config)
+        window = bandable_window(layer, self.config)
         if window is None or self._readers(producer.output) != [index]:
             return False
-        if not (is_plain(producer) and _is_pointwise(producer) and producer.output in self.inner):
+        if not (
+            writes_single_block(producer)
+            and _is_pointwise(producer)
+            and producer.output in self.inner
+        ):
             return False
         both = producer.grid.rows * producer.grid.width * 2 == self.rows * self.width
         if not both or producer.grid.position_bytes != 2 * window.depth:
             return False
-        layout = self._bands_of(producer, window)
+        layout = self._joined_layout(producer, window)
         if layout.size > self.config.spad_bytes:
             return False
         assert isinstance(producer.loop_nest, LoopNest)
@@ -181,7 +187,7 @@ class _Chain:
         self.sizes[producer.output] = layout.size
         return True
 
-    def _bands_of(self, producer: ArrayStage, window: SlidingWindow) -> JoinedBands:
+    def _joined_layout(self, producer: ArrayStage, window: SlidingWindow) -> JoinedBands:
         """Return the layout in which a pointwise layer makes both bands for a window."""
         half = self.rows // 2
         grid = Grid(

@@ -22,7 +22,7 @@ _MOST_PACKED = 2
 _LEAST_ROWS = 4
 
 
-def in_bands(
+def band_depthwise_layers(
     stages: Sequence[Stage], private: Collection[str], config: Config
 ) -> tuple[list[Stage], dict[str, int]]:
     """Return the stages with bands between depthwise layers of few channels and their neighbours.
@@ -50,9 +50,9 @@ def in_bands(
         producer, reader = rewritten[made_at], rewritten[read_at]
         if not isinstance(producer, ArrayStage) or not isinstance(reader, ArrayStage):
             continue
-        layout = _layout(producer, layer, config)
+        layout = _band_layout(producer, layer, config)
         rows = layer.grid.rows
-        if layout is None or not takes_bands(reader, layout.channels, rows, config):
+        if layout is None or not can_read_bands(reader, layout.channels, rows, config):
             continue
         sizes |= {name: layout.size, output: layer.size}
         rewritten[made_at] = replace(
@@ -63,13 +63,13 @@ def in_bands(
     return rewritten, sizes
 
 
-def _layout(producer: ArrayStage, layer: ArrayStage, config: Config) -> RowBands | None:
+def _band_layout(producer: ArrayStage, layer: ArrayStage, config: Config) -> RowBands | None:
     """Return the layout between a convolution and a 3x3 window layer, or None."""
-    window, rows = window_of(layer, config), layer.grid.rows
+    window, rows = bandable_window(layer, config), layer.grid.rows
     if window is None or not isinstance(producer.loop_nest, LoopNest):
         return None
     packed, rest = divmod(producer.grid.position_bytes, window.depth)
-    if not is_plain(producer) or rest or packed > _MOST_PACKED:
+    if not writes_single_block(producer) or rest or packed > _MOST_PACKED:
         return None
     if (producer.grid.rows, producer.grid.width * packed) != (rows, window.in_width):
         return None
@@ -77,7 +77,7 @@ def _layout(producer: ArrayStage, layer: ArrayStage, config: Config) -> RowBands
     return layout if layout.size <= config.spad_bytes else None
 
 
-def window_of(layer: ArrayStage, config: Config) -> SlidingWindow | None:
+def bandable_window(layer: ArrayStage, config: Config) -> SlidingWindow | None:
     """Return the window of a depthwise layer that can slide over two bands, or None."""
     window, rows = layer.loop_nest, layer.grid.rows
     if not isinstance(window, SlidingWindow) or 2 * window.depth > config.columns:
@@ -85,18 +85,23 @@ def window_of(layer: ArrayStage, config: Config) -> SlidingWindow | None:
     kernel = (window.kernel_rows, window.kernel_width, window.y_step, window.stride_x)
     if kernel != (WINDOW_TAPS, WINDOW_TAPS, 1, 1) or window.pad_top != 1:
         return None
-    if not is_plain(layer) or rows != layer.input_layout.rows or rows % 2 or rows < _LEAST_ROWS:
+    if (
+        not writes_single_block(layer)
+        or rows != layer.input_layout.rows
+        or rows % 2
+        or rows < _LEAST_ROWS
+    ):
         return None
     return window
 
 
-def is_plain(stage: ArrayStage) -> bool:
+def writes_single_block(stage: ArrayStage) -> bool:
     """Return whether a stage makes one block of bytes per position of a single image."""
     one = stage.grid.images == stage.grid.blocks == len(stage.regions) == 1
     return one and stage.makes_dense_bytes
 
 
-def takes_bands(consumer: ArrayStage, channels: int, rows: int, config: Config) -> bool:
+def can_read_bands(consumer: ArrayStage, channels: int, rows: int, config: Config) -> bool:
     """Return whether a stage is a 1x1 convolution that can read both bands one by one."""
     nest = consumer.loop_nest
     if type(nest) is not LoopNest:

@@ -81,7 +81,7 @@ class Panels:
 
 
 @dataclass(frozen=True, kw_only=True)
-class InPanels(OnChipLayout):
+class PanelOutputs(OnChipLayout):
     """Panels of matrices whose rows are the positions of a stage's outputs, one after another.
 
     `heads` matrices lie side by side in a position, each of whole output blocks.
@@ -126,7 +126,7 @@ class InPanels(OnChipLayout):
             yield Write(first, *self.strides, size, block=number)
 
 
-def in_panels(layout: OutputLayout, panels: Panels, heads: int = 1) -> InPanels | None:
+def panel_layout(layout: OutputLayout, panels: Panels, heads: int = 1) -> PanelOutputs | None:
     """Return the layout in which a stage writes panels of its outputs; None if it cannot.
 
     `heads` matrices lie side by side in a position of the outputs.
@@ -141,4 +141,4 @@ def in_panels(layout: OutputLayout, panels: Panels, heads: int = 1) -> InPanels 
     fits = fits and (not panels.transposed or grid.width == panels.band)
     if not fits or not isinstance(layout, Dense) or layout.limbs > 1:
         return None
-    return InPanels(grid=grid, panels=panels, heads=heads)
+    return PanelOutputs(grid=grid, panels=panels, heads=heads)

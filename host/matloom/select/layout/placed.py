@@ -117,7 +117,7 @@ def interleaved_layout(
     )
 
 
-def rows_apart(
+def strided_rows_layout(
     size: tuple[int, int], channels: int, *, step: int, first: int
 ) -> Callable[..., Placed] | None:
     """Return a function that gives the layout of every n-th row, whole; None if they are too far.

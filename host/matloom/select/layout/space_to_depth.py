@@ -189,7 +189,7 @@ class PolyphaseWindow(SingleSums):
         }
 
 
-def in_blocks(
+def use_space_to_depth(
     stages: Sequence[Stage], private: Collection[str], config: Config
 ) -> tuple[list[Stage], dict[str, int]]:
     """Return the stages with 2x2 blocks between convolutions and stride-2 depthwise layers.
@@ -218,7 +218,7 @@ def in_blocks(
         producer = rewritten[place]
         if not isinstance(producer, ArrayStage):
             continue
-        layout = _layout(producer, reader, config)
+        layout = _block_layout(producer, reader, config)
         if layout is None or layout.size > config.spad_bytes:
             continue
         sizes[name] = layout.size
@@ -228,7 +228,9 @@ def in_blocks(
     return rewritten, sizes
 
 
-def _layout(producer: ArrayStage, consumer: ArrayStage, config: Config) -> SpaceToDepth | None:
+def _block_layout(
+    producer: ArrayStage, consumer: ArrayStage, config: Config
+) -> SpaceToDepth | None:
     """Return the layout between a convolution and a 3x3 layer of stride 2, or None.
 
     The layer may pad by at most one position on each side.
@@ -246,7 +248,7 @@ def _layout(producer: ArrayStage, consumer: ArrayStage, config: Config) -> Space
         return None
     if consumer.grid.images > 1 or consumer.grid.width >= LONGEST_LINE:
         return None
-    if not _makes_rows(producer, (consumer.input_layout.rows, window.in_width), config):
+    if not _can_write_blocks(producer, (consumer.input_layout.rows, window.in_width), config):
         return None
     layout = SpaceToDepth(
         grid=producer.grid, above=window.pad_top, left=window.pad_left, pad_value=window.pad_value
@@ -269,7 +271,7 @@ def _saved_cycles(layout: SpaceToDepth, consumer: ArrayStage) -> int:
     return grid.blocks * (plain - blocks) - 2 * (grid.blocks - 1) * _POST_CYCLES
 
 
-def _makes_rows(stage: ArrayStage, shape: tuple[int, int], config: Config) -> bool:
+def _can_write_blocks(stage: ArrayStage, shape: tuple[int, int], config: Config) -> bool:
     """Return whether EXEC can make every other row of a stage, and POST write bytes of it."""
     grid = stage.grid
     return (

@@ -8,7 +8,7 @@ from matloom.select.rewrites.staged_run import StagedRun
 from matloom.select.stage import Stage, VectorStage
 
 
-def channel_tables(staged: StagedRun) -> StagedRun:
+def tabulate_channel_functions(staged: StagedRun) -> StagedRun:
     """Return a run in which functions of a byte that differ by channel are lookups.
 
     `fuse_tables` makes them part of the stage that makes the byte, where this is possible.
@@ -32,7 +32,7 @@ def channel_tables(staged: StagedRun) -> StagedRun:
         joined.update(made)
         for each in made:
             groups[places[each]] = ()
-        groups[places[node.output]] = (_stage(staged, found),)
+        groups[places[node.output]] = (_table_stage(staged, found),)
     return staged.with_stages(groups) if joined else staged
 
 
@@ -56,13 +56,13 @@ def _saves_cycles(
     vectors, blocks = size // columns, max(1, channels // columns)
     replaced = (stage for node in function.nodes for stage in groups[places[node.output]])
     passes = sum(stage.post_passes for stage in replaced if not stage.is_lookup_only)
-    passes -= not _joins_producer(staged, function, groups)
+    passes -= not _can_fuse_into_producer(staged, function, groups)
     tiles = -(-vectors // (blocks * (config.acc_entries // 2)))
     fills = 1 + tiles * (blocks - 1)
     return passes * vectors > fills * fill_cycles(config) + _load_cycles(blocks, config)
 
 
-def _joins_producer(
+def _can_fuse_into_producer(
     staged: StagedRun, function: ChannelFunction, groups: list[tuple[Stage, ...]]
 ) -> bool:
     """Return whether the stage that makes the source can look the results up."""
@@ -86,7 +86,7 @@ def _load_cycles(blocks: int, config: Config) -> int:
     return blocks * config.columns * 256 // config.bus_bytes
 
 
-def _stage(staged: StagedRun, function: ChannelFunction) -> VectorStage:
+def _table_stage(staged: StagedRun, function: ChannelFunction) -> VectorStage:
     """Return the stage that looks results up."""
     graph, last = staged.graph, function.nodes[-1]
     output = graph.tensors[last.output]

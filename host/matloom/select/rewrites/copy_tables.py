@@ -9,7 +9,7 @@ from matloom.select.rewrites.staged_run import StagedRun
 from matloom.select.stage import ArrayStage, Stage
 
 
-def copy_tables(staged: StagedRun) -> StagedRun:
+def fuse_tables_into_copies(staged: StagedRun) -> StagedRun:
     """Return a run in which copies perform the table lookups whose results only they read.
 
     `fuse_tables` merges lookups into the producer of their input, if nothing else reads that input.
@@ -19,7 +19,7 @@ def copy_tables(staged: StagedRun) -> StagedRun:
     lookups = {
         stage.output: stage
         for stage in stages
-        if _only_looks_up(stage) and readers[stage.output] == 1 and stage.output not in staged.kept
+        if _is_byte_table(stage) and readers[stage.output] == 1 and stage.output not in staged.kept
     }
     changed: dict[int, Stage | None] = {}
     for stage in stages:
@@ -33,7 +33,7 @@ def copy_tables(staged: StagedRun) -> StagedRun:
     return staged.with_stages([stage for stage in group if stage is not None] for group in groups)
 
 
-def _only_looks_up(stage: Stage) -> bool:
+def _is_byte_table(stage: Stage) -> bool:
     """Return whether a stage is a pure lookup in one table for all channels."""
     return stage.is_lookup_only and stage.table is not None and stage.table.ndim == 1
 

@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from matloom.select.layout.panels import Panels, in_panels
+from matloom.select.layout.panels import Panels, panel_layout
 from matloom.select.layout.placed import Placed
 from matloom.select.operand import Computed
-from matloom.select.rewrites.regrid import in_rows_of
+from matloom.select.rewrites.regrid import resize_rows
 from matloom.select.rewrites.staged_run import StagedRun
 from matloom.select.stage import ArrayStage, Stage
 
@@ -73,8 +73,8 @@ def _with_panels(producer: Stage, weights: Computed, heads: int) -> ArrayStage |
         return None
     panels = weights.layout
     if panels.transposed:
-        producer = in_rows_of(producer, panels.band) or producer
-    layout = in_panels(producer.output_layout, panels, heads)
+        producer = resize_rows(producer, panels.band) or producer
+    layout = panel_layout(producer.output_layout, panels, heads)
     return (
         None if layout is None else replace(producer, output=weights.tensor, output_layout=layout)
     )

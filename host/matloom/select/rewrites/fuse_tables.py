@@ -24,10 +24,10 @@ def fuse_tables(staged: StagedRun) -> StagedRun:
     for number, group in enumerate(groups):
         for at, stage in enumerate(group):
             name = stage.inputs[0]
-            if _only_looks_up(stage) and name in places and name not in kept:
+            if _is_pure_lookup(stage) and name in places and name not in kept:
                 first, index = places[name]
                 before = groups[first][index]
-                if readers[name] == producers[name] == 1 and _joins(before, stage):
+                if readers[name] == producers[name] == 1 and _can_fuse(before, stage):
                     producer = _with_table(before, stage)
                     groups[first][index] = producer
                     fused.add((number, at))
@@ -40,12 +40,12 @@ def fuse_tables(staged: StagedRun) -> StagedRun:
     )
 
 
-def _only_looks_up(stage: Stage) -> bool:
+def _is_pure_lookup(stage: Stage) -> bool:
     """Return whether a stage is a pure table lookup."""
     return stage.table is not None and stage.is_lookup_only
 
 
-def _joins(producer: Stage, stage: Stage) -> bool:
+def _can_fuse(producer: Stage, stage: Stage) -> bool:
     """Return whether the producer's POSTs can perform the lookup of a stage."""
     table = stage.table
     assert table is not None

@@ -20,7 +20,7 @@ from matloom.select.stage import ArrayStage, Stage
 _PLANES_LAST = (0, 2, 3, 1)
 
 
-def image_planes(staged: StagedRun) -> StagedRun:
+def interleave_image_planes(staged: StagedRun) -> StagedRun:
     """Return a run in which LOADs interleave the planes of images before convolutions.
 
     The image must be in external memory, and nothing else may read its interleaved channels. A
@@ -35,7 +35,7 @@ def image_planes(staged: StagedRun) -> StagedRun:
         place = next(
             number for number, group in enumerate(groups) for stage in group if name in stage.inputs
         )
-        planes = _planes(staged, node)
+        planes = _plane_layout(staged, node)
         if planes is None or len(groups[place]) != 1:
             continue
         stage = _read_planes(groups[place][0], planes, staged.config)
@@ -44,7 +44,7 @@ def image_planes(staged: StagedRun) -> StagedRun:
     return staged if groups == list(staged.stages) else staged.with_stages(groups)
 
 
-def _planes(staged: StagedRun, node: Node) -> ImagePlanes | None:
+def _plane_layout(staged: StagedRun, node: Node) -> ImagePlanes | None:
     """Return the layout in which LOADs make the result of a TRANSPOSE; None if they cannot."""
     (number, *_constants), config = node.inputs, staged.config
     data, source = staged.graph.tensors[number], staged.names[number]

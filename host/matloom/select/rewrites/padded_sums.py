@@ -10,7 +10,7 @@ from matloom.select.rewrites.staged_run import StagedRun
 from matloom.select.stage import Posts, Stage, VectorStage
 
 
-def padded_sums(staged: StagedRun) -> StagedRun:
+def drop_addend_padding(staged: StagedRun) -> StagedRun:
     """Return a run in which ADD reads a tensor of fewer channels than its result.
 
     Padding is at the zero point, so it adds nothing.

@@ -10,7 +10,7 @@ from matloom.select.rewrites.staged_run import StagedRun
 from matloom.select.stage import ArrayStage, OutputRegion, Stage
 
 
-def pooled_results(staged: StagedRun) -> StagedRun:
+def fuse_max_pooling(staged: StagedRun) -> StagedRun:
     """Return a run whose stages write maxima of blocks where only a MAX_POOL_2D reads results.
 
     Rows and positions beyond the last whole block are not computed.
@@ -31,13 +31,13 @@ def pooled_results(staged: StagedRun) -> StagedRun:
         *first, producer = groups[places[name]]
         if not isinstance(producer, ArrayStage) or not isinstance(pool, ArrayStage):
             continue
-        if _makes_sums(producer, pool, staged.config):
+        if _can_pool_results(producer, pool, staged.config):
             groups[places[name]], groups[at] = (*first, _with_pooling(producer, pool)), ()
             places[pool.output] = places[name]
     return staged if groups == list(staged.stages) else staged.with_stages(groups)
 
 
-def _makes_sums(stage: ArrayStage, pool: ArrayStage, config: Config) -> bool:
+def _can_pool_results(stage: ArrayStage, pool: ArrayStage, config: Config) -> bool:
     """Return whether the POSTs of a stage can write the maxima of blocks instead of its results."""
     if stage.computed is not None or stage.limited:
         return False
@@ -49,11 +49,11 @@ def _makes_sums(stage: ArrayStage, pool: ArrayStage, config: Config) -> bool:
         and stage.entries(config) >= SIDE * SIDE
         and pool.table is None
         and (grid.images, grid.rows, grid.row_bytes) == (result.images, read.rows, read.row_bytes)
-        and _extent(result) == _extent(_of_blocks(grid))
+        and _extent(result) == _extent(_whole_blocks(grid))
     )
 
 
-def _of_blocks(grid: Grid) -> Grid:
+def _whole_blocks(grid: Grid) -> Grid:
     """Return the part of a grid that consists of whole blocks."""
     return replace(grid, rows=grid.rows // SIDE, width=grid.width // SIDE)
 
@@ -64,7 +64,7 @@ def _extent(grid: Grid) -> tuple[int, ...]:
 
 def _with_pooling(stage: ArrayStage, pool: ArrayStage) -> ArrayStage:
     """Return the stage whose POSTs write the maxima of its results."""
-    (region,), grid = stage.regions, _of_blocks(stage.grid)
+    (region,), grid = stage.regions, _whole_blocks(stage.grid)
     return replace(
         stage,
         output=pool.output,

@@ -3,11 +3,11 @@
 from collections.abc import Iterable
 
 from matloom.select.rewrites.staged_run import StagedRun
-from matloom.select.rewrites.store_slices import span_of
+from matloom.select.rewrites.store_slices import contiguous_range
 from matloom.select.stage import Stage
 
 
-def read_parts(staged: StagedRun) -> StagedRun:
+def read_slices_in_place(staged: StagedRun) -> StagedRun:
     """Return a run without slices of contiguous bytes that only element-wise stages read.
 
     The sliced tensor is another stage's, in its usual layout, and no reader has inputs that repeat.
@@ -21,12 +21,12 @@ def read_parts(staged: StagedRun) -> StagedRun:
     parts: dict[str, tuple[str, int]] = {}
     for at, node in enumerate(run.nodes):
         source, output = names[node.inputs[0]], names[node.outputs[0]]
-        found = span_of(staged.graph, node)
+        found = contiguous_range(staged.graph, node)
         if found is None or output in outside or source in outside or source not in producers:
             continue
         readers = [stage for stage in every if output in stage.inputs]
         copied = _is_copy(run.stages[at], output) and _is_plain(producers[source])
-        if copied and readers and all(_reads_part(each, source, parts) for each in readers):
+        if copied and readers and all(_can_read_part(each, source, parts) for each in readers):
             groups[at] = ()
             parts[output] = source, found[0]
     if not parts:
@@ -45,7 +45,7 @@ def _is_plain(producers: Iterable[Stage]) -> bool:
     )
 
 
-def _reads_part(reader: Stage, source: str, parts: dict[str, tuple[str, int]]) -> bool:
+def _can_read_part(reader: Stage, source: str, parts: dict[str, tuple[str, int]]) -> bool:
     """Return whether a stage can read a part of a tensor that it does not read already."""
     known = {parts[name][0] if name in parts else name for name in reader.inputs}
     return reader.reads_parts and source not in known

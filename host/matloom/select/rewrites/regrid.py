@@ -8,7 +8,7 @@ from matloom.select.operand import Constant
 from matloom.select.stage import ArrayStage, OutputRegion
 
 
-def in_rows_of(stage: ArrayStage, width: int) -> ArrayStage | None:
+def resize_rows(stage: ArrayStage, width: int) -> ArrayStage | None:
     """Return the stage with `width` positions per row; None if it cannot be cut into such rows.
 
     Weights must be constant: a step may read beyond its position, where they are zero.

@@ -11,7 +11,7 @@ from matloom.arch.config import Config
 from matloom.arch.numerics import LARGER_BITS, quantize_multiplier, requantize, wrap32
 from matloom.ir.graph import Array, Node, Op
 from matloom.select.context import add_bias_only
-from matloom.select.extremes import ByteComparison, with_scales
+from matloom.select.extremes import ByteComparison, replace_comparison
 from matloom.select.limited_scales import ROUNDINGS
 from matloom.select.lookup import table_of
 from matloom.select.rewrites.staged_run import StagedRun
@@ -21,7 +21,7 @@ _EVERY = np.arange(-128, 128, dtype=np.int64)
 _LARGEST = 2 ** (LARGER_BITS - 1)
 
 
-def rescaled_maxima(staged: StagedRun) -> StagedRun:
+def fuse_rescaling_into_maxima(staged: StagedRun) -> StagedRun:
     """Return a run in which MAXIMUM reads the input of a QUANTIZE whose result only it reads.
 
     EXEC multiplies the bytes of that tensor by a weight, and POST scales the other tensor to match.
@@ -72,7 +72,7 @@ def _with_rescaling(
     if found is None:
         return None
     (other,) = (name for name in stage.inputs if name != before.output)
-    return with_scales(replace(stage, inputs=(before.inputs[0], other)), found, config)
+    return replace_comparison(replace(stage, inputs=(before.inputs[0], other)), found, config)
 
 
 def comparison(

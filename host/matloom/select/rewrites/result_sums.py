@@ -12,7 +12,7 @@ from matloom.select.rewrites.staged_run import StagedRun
 from matloom.select.stage import ArrayStage, Stage, VectorStage
 
 
-def result_sums(staged: StagedRun) -> StagedRun:
+def fuse_additions(staged: StagedRun) -> StagedRun:
     """Return a run whose stages add another tensor to results that only an ADD reads.
 
     The producer of the operand that is made last does so, at the position of the ADD.
@@ -35,7 +35,7 @@ def result_sums(staged: StagedRun) -> StagedRun:
         inputs = [name for name in adding.inputs if name in places and name not in staged.kept]
         for name in sorted(inputs, key=lambda name: -places[name]):
             *before, producer = made or groups[places[name]]
-            if not (readers[name] == producers[name] == 1 and _makes_results(producer)):
+            if not (readers[name] == producers[name] == 1 and _can_add_to_results(producer)):
                 continue
             if name != producer.output or name == _narrow_input(adding):
                 continue
@@ -68,7 +68,7 @@ def _narrow_input(stage: Stage) -> str | None:
     return None if narrow is None else stage.inputs[narrow]
 
 
-def _makes_results(stage: Stage) -> TypeGuard[ArrayStage]:
+def _can_add_to_results(stage: Stage) -> TypeGuard[ArrayStage]:
     """Return whether POST can add bytes to the results of a stage."""
     if not isinstance(stage, ArrayStage) or stage.accumulator_post is not None:
         return False
@@ -84,7 +84,7 @@ def _with_sum(
     `operand` is the tensor of the network that the producer makes, or whose elements it repeats.
     """
     first = staged.names[node.inputs[0]] == operand
-    table = _table(staged, node, first)
+    table = _sum_table(staged, node, first)
     if table is None:
         return None
     (other,) = (name for name in stage.inputs if name != producer.output)
@@ -104,7 +104,7 @@ def _with_sum(
     return replace(summed, addend_bytes=channels, missing=missing)
 
 
-def _table(staged: StagedRun, node: Node, first: bool) -> np.ndarray | None:
+def _sum_table(staged: StagedRun, node: Node, first: bool) -> np.ndarray | None:
     """Return the table for the sums of an ADD; `first` says whether its first operand is made."""
     sums = sums_of(staged.graph, node)
     tensors = [staged.graph.tensors[number] for number in (*node.inputs, node.output)]

@@ -34,7 +34,7 @@ _LIMITS = {
 _LONGEST_ROW = largest(Opcode.EXEC, "input_row_bytes")
 
 
-def scaled_maxima(staged: StagedRun) -> StagedRun:
+def fuse_scaled_maxima(staged: StagedRun) -> StagedRun:
     """Return a run in which MAXIMUM of a tensor and its products by channel is one stage.
 
     POST writes bytes of the tensor, scaled, to the accumulators, and EXEC keeps the larger of them

@@ -7,31 +7,31 @@ during the search.
 
 from collections.abc import Callable
 
-from matloom.select.rewrites.channel_tables import channel_tables
-from matloom.select.rewrites.copy_tables import copy_tables
+from matloom.select.rewrites.channel_tables import tabulate_channel_functions
+from matloom.select.rewrites.copy_tables import fuse_tables_into_copies
 from matloom.select.rewrites.elide_copies import elide_copies, elide_panel_copies
 from matloom.select.rewrites.fuse_tables import fuse_tables
-from matloom.select.rewrites.image_planes import image_planes
-from matloom.select.rewrites.padded_sums import padded_sums
-from matloom.select.rewrites.pooled_results import pooled_results
-from matloom.select.rewrites.read_parts import read_parts
-from matloom.select.rewrites.rescaled_maxima import rescaled_maxima
-from matloom.select.rewrites.result_sums import result_sums
-from matloom.select.rewrites.scaled_maxima import scaled_maxima
+from matloom.select.rewrites.image_planes import interleave_image_planes
+from matloom.select.rewrites.padded_sums import drop_addend_padding
+from matloom.select.rewrites.pooled_results import fuse_max_pooling
+from matloom.select.rewrites.read_parts import read_slices_in_place
+from matloom.select.rewrites.rescaled_maxima import fuse_rescaling_into_maxima
+from matloom.select.rewrites.result_sums import fuse_additions
+from matloom.select.rewrites.scaled_maxima import fuse_scaled_maxima
 from matloom.select.rewrites.staged_run import StagedRun
 from matloom.select.rewrites.store_slices import store_slices
 
 STAGE_PASSES: tuple[Callable[[StagedRun], StagedRun], ...] = (
-    channel_tables,
-    scaled_maxima,
-    rescaled_maxima,
-    padded_sums,
-    result_sums,
-    image_planes,
+    tabulate_channel_functions,
+    fuse_scaled_maxima,
+    fuse_rescaling_into_maxima,
+    drop_addend_padding,
+    fuse_additions,
+    interleave_image_planes,
     fuse_tables,
-    copy_tables,
-    pooled_results,
-    read_parts,
+    fuse_tables_into_copies,
+    fuse_max_pooling,
+    read_slices_in_place,
     store_slices,
     elide_copies,
     elide_panel_copies,

@@ -19,7 +19,7 @@ def store_slices(staged: StagedRun) -> StagedRun:
     for node, stages in zip(run.nodes, run.stages, strict=True):
         source, output = names[node.inputs[0]], names[node.outputs[0]]
         leaves = node.outputs[0] in staged.placed and not _is_read(run, output)
-        found = span_of(staged.graph, node) if leaves else None
+        found = contiguous_range(staged.graph, node) if leaves else None
         if found is None or source in (*views, *outside) or source not in outputs:
             groups.append(stages)
             continue
@@ -32,7 +32,7 @@ def _is_read(run: EngineRun, name: str) -> bool:
     return any(name in stage.inputs for stages in run.stages for stage in stages)
 
 
-def span_of(graph: Graph, node: Node) -> tuple[int, int] | None:
+def contiguous_range(graph: Graph, node: Node) -> tuple[int, int] | None:
     """Return the range of bytes that a slice takes if they are contiguous; else None."""
     if node.op not in (Op.SLICE, Op.STRIDED_SLICE):
         return None

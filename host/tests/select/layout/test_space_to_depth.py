@@ -76,9 +76,9 @@ def test_positions_do_not_share_bytes():
     assert not list(layout.borders())
 
 
-@pytest.mark.parametrize(("size", "in_blocks"), [(4, False), (6, False), (12, True)])
-def test_small_maps_stay_in_rows(size, in_blocks):
+@pytest.mark.parametrize(("size", "use_space_to_depth"), [(4, False), (6, False), (12, True)])
+def test_small_maps_stay_in_rows(size, use_space_to_depth):
     """The POSTs of six planes, twice, take longer than windows over few positions."""
     graph = Chain((1, size, size, 16)).convolve(96).halve().convolve(16).graph()
     (program,) = exact_programs(graph, load_config("reference"), (None,))
-    assert any(each.window and each.paired for each in executes(program)) == in_blocks
+    assert any(each.window and each.paired for each in executes(program)) == use_space_to_depth
