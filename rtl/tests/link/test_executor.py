@@ -120,23 +120,34 @@ class Bench:
                     self.replies.append(bytes(current))
                     current = bytearray()
 
+    async def request(self, ctx):
+        """Return what the channels of a register access bring; those of a write in any order."""
+        lite, brought = self.dut.axi_lite, {}
+        channels = {"ar": lite.ar, "aw": lite.aw, "w": lite.w}
+        while "ar" not in brought and not {"aw", "w"} <= brought.keys():
+            ready = {name: name not in brought and not self._pause() for name in channels}
+            for name, channel in channels.items():
+                ctx.set(channel.ready, ready[name])
+            signals = [part for each in channels.values() for part in (each.valid, each.payload)]
+            _, _, *found = await ctx.tick().sample(*signals)
+            for index, name in enumerate(channels):
+                if ready[name] and found[2 * index]:
+                    brought[name] = found[2 * index + 1]
+        for channel in channels.values():
+            ctx.set(channel.ready, 0)
+        assert brought.keys() in ({"ar"}, {"aw", "w"})
+        return brought
+
     async def serve(self, ctx):
         """Serve the registers, one access at a time."""
         lite = self.dut.axi_lite
         while not self.silent:
-            ctx.set([lite.ar.ready, lite.aw.ready, lite.w.ready][0], 1)
-            ctx.set(lite.aw.ready, 1)
-            ctx.set(lite.w.ready, 1)
-            _, _, reads, where, writes, at, word = await ctx.tick().sample(
-                lite.ar.valid, lite.ar.payload, lite.aw.valid, lite.aw.payload, lite.w.payload.data
-            )
-            if not (reads or writes):
-                continue
-            address = where if reads else at
-            for channel in (lite.ar, lite.aw, lite.w):
-                ctx.set(channel.ready, 0)
+            brought = await self.request(ctx)
+            reads = "ar" in brought
+            address = brought["ar" if reads else "aw"]
             error = 0 if address in self.registers else 2
-            if writes:
+            if not reads:
+                word = brought["w"].data
                 self.register_writes.append((address, word))
                 self.registers[address] = word
             ctx.set(lite.r.payload, {"data": self.registers.get(address, 0), "resp": error})
@@ -185,7 +196,8 @@ def test_memory(bus_bits, stall):
     assert bench.contents == expected
 
 
-def test_registers_and_their_errors():
+@pytest.mark.parametrize("stall", [0.0, 0.4])
+def test_registers_and_their_errors(stall):
     async def scenario(ctx, bench):
         data = (77).to_bytes(4, "little")
         assert await bench.ask(ctx, Request.WRITE_REGISTERS, 10, 4, 8, data) == (b"", 0)
@@ -199,7 +211,7 @@ def test_registers_and_their_errors():
         for number, kind in enumerate((5, 7, 8, 15), 17):
             assert await bench.ask(ctx, kind, number, 4, 0) == (b"", Status.BAD_REQUEST)
 
-    assert run(scenario)[0].register_writes == [(8, 77)]
+    assert run(scenario, stall=stall)[0].register_writes == [(8, 77)]
 
 
 def test_sequence():
