@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from amaranth.hdl import ResetInserter, Signal
+from amaranth.hdl import Fragment, ResetInserter, Signal
 
 from matloom.arch.config import Config
 from matloom_rtl.post.tables import Tables
@@ -216,3 +216,14 @@ def test_sums_of_bytes(seed):
         await look_up(ctx, dut, config, contents, generator)
 
     simulate(dut, bench, cycles=1000)
+
+
+@pytest.mark.parametrize("name", ["4_by_2_in_blocks", "12_by_3_in_blocks"])
+def test_a_table_in_block_ram_has_two_ports(name):
+    """A block RAM has no third one, so that another port would take another copy of the table."""
+    config = CONFIGS[name]
+    fragment = Fragment.get(Tables(config), None)
+    for first in range(0, config.lanes, 2):
+        memory = fragment.find_subfragment(f"table_{first}")
+        assert len(memory._write_ports) == 1
+        assert len(memory._read_ports) == min(2, config.lanes - first)
