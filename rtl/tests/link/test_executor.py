@@ -205,10 +205,11 @@ def test_registers_and_their_errors(stall):
         for number, address in ((12, 4), (13, 0x1000), (14, BASE)):
             _, status = await bench.ask(ctx, Request.READ_REGISTERS, number, 4, address)
             assert status == Status.BUS_ERROR
-        for number, (length, address) in enumerate([(4, 2), (3, 0)], 15):
+        wrong = [(4, 1), (4, 2), (4, 3), (1, 0), (2, 0), (3, 0)]
+        for number, (length, address) in enumerate(wrong, 15):
             answer = await bench.ask(ctx, Request.READ_REGISTERS, number, length, address)
             assert answer == (b"", Status.BAD_REQUEST)
-        for number, kind in enumerate((5, 7, 8, 15), 17):
+        for number, kind in enumerate((5, 7, 8, 15), 15 + len(wrong)):
             assert await bench.ask(ctx, kind, number, 4, 0) == (b"", Status.BAD_REQUEST)
 
     assert run(scenario, stall=stall)[0].register_writes == [(8, 77)]

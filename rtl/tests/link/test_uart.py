@@ -53,6 +53,19 @@ def test_bytes_are_received(divisor):
     assert cycles == [10 * divisor * k + 9 * divisor + divisor // 2 + 4 for k in range(len(data))]
 
 
+@pytest.mark.parametrize("divisor", [2, 3, 4])
+def test_bytes_are_received_after_any_pause(divisor):
+    data, levels, starts = [0x5A, 0xA5, 0x00, 0x7E, 0xFF], [], []
+    for pause, byte in enumerate(data, 1):
+        levels += [1] * pause
+        starts.append(len(levels))
+        levels += line(divisor, bits_of(byte))
+    found, broken = received(divisor, levels)
+    assert broken == []
+    after = 9 * divisor + divisor // 2 + 4
+    assert found == [(byte, start + after) for byte, start in zip(data, starts, strict=True)]
+
+
 @pytest.mark.parametrize("scale", [0.98, 1.02])
 def test_a_clock_that_is_off(scale):
     data = random.Random(1).randbytes(10)

@@ -82,6 +82,20 @@ def test_cycles():
     bench.run(data)
 
 
+def test_an_access_takes_as_long_after_any_pause():
+    bench = Bench()
+
+    async def data(ctx):
+        for pause in range(5):
+            await ctx.tick().repeat(pause + 1)
+            address = ROM + 4 * pause
+            right = word_at(bench.contents, 4 * pause)
+            assert await bench.data.access(ctx, address) == (right, False)
+            assert bench.data.cycles == 2
+
+    bench.run(data)
+
+
 @pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("seed", range(3))
 def test_both_take_turns(seed):
