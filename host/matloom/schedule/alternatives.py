@@ -10,14 +10,14 @@ from itertools import pairwise
 from matloom.schedule import tuning
 from matloom.schedule.cache import Cache
 from matloom.schedule.choices.turns import saved_cycles
-from matloom.schedule.cut import tilings_of
+from matloom.schedule.cut import cut_stages
 from matloom.schedule.pipeline import emit_plan, evaluate, make_plan
 from matloom.schedule.plan import DoesNotFit, Plan, ScheduleParams
 from matloom.schedule.scheduled import Scheduled
 from matloom.schedule.segment import Segment
 
 
-def emit_separated(segment: Segment, plan: Plan, cache: Cache) -> Scheduled:
+def emit_with_separate_banks(segment: Segment, plan: Plan, cache: Cache) -> Scheduled:
     """Return the instructions of a plan; a long plan gets different banks again if that fits.
 
     To emit both and compare them would take too long.
@@ -57,7 +57,7 @@ def take_turns(
     gain = sum(
         saved_cycles(segment, policy, turns, apart)
         for turns, apart in zip(
-            *(pairwise(tilings_of(segment, each, cache)) for each in (other, policy)), strict=True
+            *(pairwise(cut_stages(segment, each, cache)) for each in (other, policy)), strict=True
         )
         if turns != apart
     )

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import cast
 
 from matloom.schedule.cache import Cache
-from matloom.schedule.choices.turns import in_turns, saved_cycles
+from matloom.schedule.choices.turns import saved_cycles, turn_taking_limits
 from matloom.schedule.params import First, Last, TilingParams
 from matloom.schedule.plan import ScheduleParams
 from matloom.schedule.segment import Segment
@@ -12,7 +12,7 @@ from matloom.schedule.tiling.stages import Tiling
 from matloom.select.stage import ArrayStage
 
 
-def tilings_of(segment: Segment, params: ScheduleParams, cache: Cache) -> list[Tiling]:
+def cut_stages(segment: Segment, params: ScheduleParams, cache: Cache) -> list[Tiling]:
     """Return how each stage is cut."""
     found: list[Tiling] = []
     handed = params.spilled & segment.followed_tensors
@@ -37,7 +37,7 @@ def tilings_of(segment: Segment, params: ScheduleParams, cache: Cache) -> list[T
             both = params.limits[index : index + 2]
             apart = found[index], cut(index + 1, both[1])
             # Tensors of turns are made by the array.
-            first, second = in_turns(cast(ArrayStage, segment.stages[index]), *both)
+            first, second = turn_taking_limits(cast(ArrayStage, segment.stages[index]), *both)
             turns = cut(index, first), cut(index + 1, second)
             found[index:] = turns if saved_cycles(segment, params, turns, apart) > 0 else apart
     return found

@@ -3,19 +3,19 @@
 from collections.abc import Iterable, Iterator
 
 from matloom.schedule.cache import Cache
-from matloom.schedule.cut import tilings_of
+from matloom.schedule.cut import cut_stages
 from matloom.schedule.plan import ScheduleParams
 from matloom.schedule.segment import Segment
 from matloom.schedule.tiling.stages import Tiling
 
 
-def distinct(
+def skip_repeated_tilings(
     segment: Segment, space: Iterable[ScheduleParams], cache: Cache
 ) -> Iterator[ScheduleParams]:
     """Yield choices that differ only in limits, skipping those that repeat another's tiles."""
     known: set[tuple[Tiling, ...]] = set()
     for params in space:
-        cuts = tuple(tilings_of(segment, params, cache))
+        cuts = tuple(cut_stages(segment, params, cache))
         if cuts not in known:
             known.add(cuts)
             yield params

@@ -13,12 +13,12 @@ from matloom.schedule import tuning
 from matloom.schedule.cache import Cache
 from matloom.schedule.choices.tighten import store_one_by_one, tighten_failed, widest
 from matloom.schedule.commands.emit import emit_instructions
-from matloom.schedule.cut import tilings_of
+from matloom.schedule.cut import cut_stages
 from matloom.schedule.memory.allocator import Allocator
 from matloom.schedule.memory.buffers import Builder, tensor_buffers_of
 from matloom.schedule.memory.external import arena_places, chunk_offsets
 from matloom.schedule.memory.load_times import time_loads
-from matloom.schedule.memory.placement_checks import too_large
+from matloom.schedule.memory.placement_checks import oversized_stages
 from matloom.schedule.memory.placing import place_others, place_pinned, place_tensors, reserve
 from matloom.schedule.params import ORDINARY_START
 from matloom.schedule.plan import DoesNotFit, OutOfScratchpad, Plan, ScheduleParams
@@ -78,7 +78,7 @@ class Draft:
 
 def tile(draft: Draft) -> Failures:
     """Cut each stage into tiles."""
-    draft.tilings = tilings_of(draft.segment, draft.params, draft.cache)
+    draft.tilings = cut_stages(draft.segment, draft.params, draft.cache)
     return ()
 
 
@@ -114,7 +114,7 @@ def assign_buffers(draft: Draft) -> Failures:
         for buffer in plan.tensor_buffers.values():
             buffer.address = -1
         if not failures and len(plan.slots) > tuning.MANY_SLOTS:
-            failures = too_large(segment, plan)
+            failures = oversized_stages(segment, plan)
         if failures:
             return tuple(failures)
     draft.builder = Builder(segment, plan, segment.config)
@@ -228,7 +228,7 @@ def _failures_at_start(
     if not before or before[0].kind == "tensor":
         return ()
     count = before[0].stage + 2
-    tiles = [len(tiling.tiles) for tiling in tilings_of(segment, params, cache)]
+    tiles = [len(tiling.tiles) for tiling in cut_stages(segment, params, cache)]
     if sum(tiles) <= tuning.MANY_SLOTS or 2 * sum(tiles[:count]) > sum(tiles):
         return ()
     # Keep the previous plan's addresses, which hardly differ in the next one.

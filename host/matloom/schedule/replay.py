@@ -6,7 +6,7 @@ from matloom.schedule import tuning
 from matloom.schedule.cache import Cache
 from matloom.schedule.choices.layouts import LAYOUTS
 from matloom.schedule.choices.record import Choices
-from matloom.schedule.cut import tilings_of
+from matloom.schedule.cut import cut_stages
 from matloom.schedule.params import ORDINARY_START
 from matloom.schedule.pipeline import evaluate
 from matloom.schedule.plan import DoesNotFit, ScheduleParams
@@ -41,7 +41,7 @@ def replay(
         first = evaluate(laid, choices.first, cache)
         if isinstance(first, DoesNotFit) or choices.later is None:
             return first
-        return _with_later(laid, first, choices.later, cache)
+        return _add_later_calls(laid, first, choices.later, cache)
 
 
 def apply_layouts(segment: Segment, choices: Choices) -> Segment | DoesNotFit:
@@ -58,12 +58,12 @@ def apply_layouts(segment: Segment, choices: Choices) -> Segment | DoesNotFit:
     return segment
 
 
-def _with_later(
+def _add_later_calls(
     segment: Segment, first: Scheduled, later: ScheduleParams, cache: Cache
 ) -> Scheduled | DoesNotFit:
     """Return a schedule with the instructions of later calls, whose weights are on chip."""
     params = replace(later, resident=False, pinned_at=first.plan.chunk_addresses)
-    if not _same_weights(segment, first.plan.policy, params, cache):
+    if not _keeps_same_chunks(segment, first.plan.policy, params, cache):
         return DoesNotFit(reason="later calls cut weights differently from the first one")
     # Its constants are in the image already.
     again = evaluate(replace(segment, image=first.image), params, cache)
@@ -72,13 +72,13 @@ def _with_later(
     return first.followed_by(again)
 
 
-def _same_weights(
+def _keeps_same_chunks(
     segment: Segment, first: ScheduleParams, later: ScheduleParams, cache: Cache
 ) -> bool:
     """Return whether weights that stay are cut into the same chunks in both calls."""
     if not first.resident or (first.leaving, first.partly) != (later.leaving, later.partly):
         return False
-    cuts = [tilings_of(segment, params, cache) for params in (first, later)]
+    cuts = [cut_stages(segment, params, cache) for params in (first, later)]
     for index, (one, other) in enumerate(zip(*cuts, strict=True)):
         if index in first.leaving:
             continue

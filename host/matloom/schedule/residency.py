@@ -16,7 +16,7 @@ from matloom.schedule.choices.residency import (
     resident_params,
     weights_fit,
 )
-from matloom.schedule.distinct import distinct
+from matloom.schedule.distinct import skip_repeated_tilings
 from matloom.schedule.options import CompileOptions
 from matloom.schedule.pipeline import evaluate
 from matloom.schedule.plan import DoesNotFit, ScheduleParams
@@ -56,7 +56,7 @@ class Residency:
 
     def keep_all_weights(self, scheduled: Scheduled) -> Scheduled:
         """Return a schedule that keeps all weights on chip, or the known one if that is better."""
-        ways = self._ways_to_stay(scheduled)
+        ways = self._resident_choices(scheduled)
         names = (f"weights stay on chip, variant {number}" for number in itertools.count(1))
         return self._first_worthwhile(scheduled, zip(ways, names, strict=False))
 
@@ -98,7 +98,7 @@ class Residency:
             self._note(way, pinned.calls, "gains too little")
         return scheduled
 
-    def _ways_to_stay(self, scheduled: Scheduled) -> tuple[ScheduleParams, ...]:
+    def _resident_choices(self, scheduled: Scheduled) -> tuple[ScheduleParams, ...]:
         """Return the choices for resident weights that are worth planning."""
         if not self.may_pin or self.options.resident is False:
             return ()
@@ -128,7 +128,7 @@ class Residency:
             return None
         # Its constants are in the image already.
         later = replace(segment, image=first.image)
-        space = list(distinct(later, repeat_params(later, first.plan), self.cache))
+        space = list(skip_repeated_tilings(later, repeat_params(later, first.plan), self.cache))
         again = [
             outcome
             for outcome in self.run(partial(evaluate, later, cache=self.cache), space)

@@ -13,7 +13,7 @@ from operator import attrgetter
 
 from matloom.schedule import tuning
 from matloom.schedule.alternatives import (
-    emit_separated,
+    emit_with_separate_banks,
     separate_banks,
     separate_results,
     take_turns,
@@ -27,8 +27,8 @@ from matloom.schedule.choices.policies import (
     random_params,
 )
 from matloom.schedule.choices.residency import weights_fit
-from matloom.schedule.choices.strips import estimate, in_strips
-from matloom.schedule.cut import tilings_of
+from matloom.schedule.choices.strips import estimated_ratio, strip_params
+from matloom.schedule.cut import cut_stages
 from matloom.schedule.options import CompileOptions
 from matloom.schedule.params import Candidate
 from matloom.schedule.pipeline import evaluate, fitting_plan
@@ -39,7 +39,7 @@ from matloom.schedule.segment import Segment
 
 #: The quantity that a search minimises.
 _CYCLES = attrgetter("prediction.cycles")
-#: Names of the alternatives of `_with_strips`.
+#: Names of the alternatives of `_try_strips`.
 _APART, _STRIPS = "tiles read rows apart", "tiles share strips of rows"
 
 
@@ -120,18 +120,18 @@ class _Decisions:
             plan = fitting_plan(segment, params, self.cache)
             if isinstance(plan, DoesNotFit):
                 return plan
-            known = self._surely_in_strips(segment, plan)
-            known = known or emit_separated(segment, plan, self.cache)
+            known = self._surely_faster_strips(segment, plan)
+            known = known or emit_with_separate_banks(segment, plan, self.cache)
         if options.tiling_seed is None and options.effort:
             known = self._faster("maps apart", known, separate_results(params, known, self.cache))
-        found = self._with_residency(segment, params, known)
+        found = self._try_residency(segment, params, known)
         if isinstance(found, DoesNotFit):
             return found
         if options.plain or not options.effort:
             return found
-        found = self._with_strips(segment, found)
+        found = self._try_strips(segment, found)
         for layout in LAYOUTS:
-            found = self._with_layout(params.start, found, layout)
+            found = self._try_layout(params.start, found, layout)
         found = self._residency.keep_part_of_weights(found)
         start = self._first(found.segment, params.start)
         found = self._faster("stages in turns", found, take_turns(start, found, self.cache))
@@ -177,18 +177,20 @@ class _Decisions:
         plan = fitting_plan(segment, self._first(segment, start), self.cache)
         return isinstance(plan, Plan) and len(plan.slots) > tuning.VERY_LONG_SLOTS
 
-    def _strips(self, segment: Segment, params: ScheduleParams) -> tuple[ScheduleParams, float]:
+    def _strip_choices(
+        self, segment: Segment, params: ScheduleParams
+    ) -> tuple[ScheduleParams, float]:
         """Return the choices with strips, and their estimated cycles relative to those without."""
-        other_way = in_strips(segment, params)
-        tilings = (tilings_of(segment, each, self.cache) for each in (params, other_way))
-        return other_way, estimate(segment, params.spilled, *tilings)
+        other_way = strip_params(segment, params)
+        tilings = (cut_stages(segment, each, self.cache) for each in (params, other_way))
+        return other_way, estimated_ratio(segment, params.spilled, *tilings)
 
     def _may_have_strips(self, params: ScheduleParams) -> bool:
         """Return whether a schedule has an alternative with strips."""
         fixed = params.strips or params.keeps_weights or self.options.tiling_seed is not None
         return bool(params.spilled) and not fixed
 
-    def _surely_in_strips(self, segment: Segment, plan: Plan) -> Scheduled | None:
+    def _surely_faster_strips(self, segment: Segment, plan: Plan) -> Scheduled | None:
         """Return the schedule with strips if it is surely faster than that of the plan.
 
         None if weights could stay on chip instead.
@@ -198,26 +200,26 @@ class _Decisions:
         stays = stays and weights_fit(plan, segment.config)
         if stays or not (usual and self._may_have_strips(plan.policy)):
             return None
-        other_way, share = self._strips(segment, plan.policy)
+        other_way, share = self._strip_choices(segment, plan.policy)
         if share > tuning.STRIPS_SURE:
             return None
         found = fitting_plan(segment, other_way, self.cache)
         if isinstance(found, DoesNotFit):
             return None
-        other = emit_separated(segment, found, self.cache)
+        other = emit_with_separate_banks(segment, found, self.cache)
         self._note("memory", _APART, None, "estimated to be slower")
         self._note("memory", _STRIPS, other.calls, "chosen")
         return other
 
-    def _with_strips(self, segment: Segment, current: Scheduled) -> Scheduled:
+    def _try_strips(self, segment: Segment, current: Scheduled) -> Scheduled:
         """Return the faster of a schedule and one with strips of tensors in external memory."""
         if not self._may_have_strips(current.plan.policy):
             return current
-        other_way, share = self._strips(segment, current.plan.policy)
+        other_way, share = self._strip_choices(segment, current.plan.policy)
         if self.options.effort <= 1 and share > tuning.STRIPS_FASTER:
             self._note("memory", _STRIPS, None, "estimated to gain too little")
             return current
-        other = self._with_residency(segment, other_way, None)
+        other = self._try_residency(segment, other_way, None)
         if isinstance(other, DoesNotFit):
             self._note("memory", _STRIPS, None, other.reason)
             return current
@@ -235,7 +237,7 @@ class _Decisions:
             self._note("memory", decision, None, "chosen" if better else "not faster")
         return other if better and isinstance(other, Scheduled) else current
 
-    def _with_layout(self, candidate: Candidate, current: Scheduled, layout: Layout) -> Scheduled:
+    def _try_layout(self, candidate: Candidate, current: Scheduled, layout: Layout) -> Scheduled:
         """Return the faster of a schedule and one of the same segment with another layout."""
         # Random choices use the layout wherever it is possible.
         random = self.options.tiling_seed is not None
@@ -243,7 +245,7 @@ class _Decisions:
         if segment is None:
             return current
         # Candidates inside this one concern only its own weights.
-        other = self._with_residency(segment, self._first(segment, candidate), None)
+        other = self._try_residency(segment, self._first(segment, candidate), None)
         if isinstance(other, DoesNotFit):
             self._note("layout", layout.name, None, other.reason)
             return current
@@ -253,7 +255,7 @@ class _Decisions:
         self._note("layout", layout.name, other.calls, "chosen" if better else "not faster")
         return other if better else current
 
-    def _with_residency(
+    def _try_residency(
         self, segment: Segment, params: ScheduleParams, known: Scheduled | None
     ) -> Scheduled | DoesNotFit:
         """Return the schedule of a segment, with weights kept on chip if that is better.

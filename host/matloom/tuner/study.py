@@ -19,7 +19,7 @@ from matloom.passes.choose_modes import Precision
 from matloom.schedule import Choices, CompileOptions, ProgramImage, Scheduled, Segment, tuning
 from matloom.schedule.cache import Cache
 from matloom.schedule.choices.record import to_json
-from matloom.schedule.cut import tilings_of
+from matloom.schedule.cut import cut_stages
 from matloom.schedule.replay import apply_layouts, choices_of, replay
 
 #: As in `Choices`.
@@ -170,7 +170,7 @@ def cuts_of(trial: Trial) -> Hashable:
     cache = _cache(trial.study, trial.run, choices.layouts, choices.constants)
     with tuning.override(dict(choices.constants)):
         cuts = [
-            (replace(each, limits=()), *tilings_of(segment, each, cache))
+            (replace(each, limits=()), *cut_stages(segment, each, cache))
             for each in (choices.first, choices.later)
             if each is not None
         ]

@@ -92,14 +92,14 @@ def test_results_below_loaded_data(monkeypatch):
 
 def test_a_tile_that_cannot_fit_is_found_before_a_plan_is_made(monkeypatch):
     seen = []
-    too_large = pipeline.too_large
+    oversized = pipeline.oversized_stages
 
     def noted(segment, plan):
         seen.append(segment)
-        return too_large(segment, plan)
+        return oversized(segment, plan)
 
     monkeypatch.setattr(tuning, "MANY_SLOTS", 0)
-    monkeypatch.setattr(pipeline, "too_large", noted)
+    monkeypatch.setattr(pipeline, "oversized_stages", noted)
     made, expected = _digits_on_nano()
     assert seen
     assert np.array_equal(made, expected)
@@ -109,7 +109,7 @@ def test_a_tile_that_cannot_fit_is_found_before_a_plan_is_made(monkeypatch):
         PRESETS["nano"],
         spad_bytes=max(tensor_buffer.size for tensor_buffer in plan.tensor_buffers.values()),
     )
-    full = too_large(replace(segment, machine=replace(segment.machine, config=tiny)), plan)[0]
+    full = oversized(replace(segment, machine=replace(segment.machine, config=tiny)), plan)[0]
     assert (full.stage, full.kind) == (0, "weights")
 
 

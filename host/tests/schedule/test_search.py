@@ -28,7 +28,7 @@ from matloom.schedule.cache import Cache
 from matloom.schedule.choices import candidates
 from matloom.schedule.choices.policies import first_params
 from matloom.schedule.choices.residency import repeat_params
-from matloom.schedule.distinct import distinct
+from matloom.schedule.distinct import skip_repeated_tilings
 from matloom.schedule.params import Candidate, Weights
 from matloom.schedule.pipeline import STEPS, evaluate, make_plan
 from support.mobilenet import mobilenet
@@ -86,7 +86,7 @@ def test_stages_that_failed_are_tried_without_the_rest(monkeypatch):
     stages = len(segment.stages)
     assert {count for count, _choices in tried} == {stages}
     # One tensor exceeds the scratchpad: what packs the others closer is not tried first.
-    (_first, closer), (_second, spilled), *_others = tried
+    (_first_tile, closer), (_second, spilled), *_others = tried
     assert closer.avoid_conflicts
     assert not closer.spilled
     assert spilled.in_place
@@ -244,7 +244,7 @@ def test_policies_that_make_the_same_tiles_have_one_plan(monkeypatch):
     counts = []
     for segment, space in asked:
         cache = Cache()
-        different = distinct(segment, space, cache)
+        different = skip_repeated_tilings(segment, space, cache)
         plans = [make_plan(segment, each, cache).order.slots for each in different]
         every = [make_plan(segment, each, cache).order.slots for each in space]
         assert [each for at, each in enumerate(every) if each not in every[:at]] == plans

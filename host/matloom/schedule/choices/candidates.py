@@ -39,13 +39,13 @@ def candidates(segment: Segment, *, effort: int = 1) -> tuple[Candidate, ...]:
     is 2. In a long network, where planning is slow and a single stage matters little, `policies`
     estimates the best way instead.
     """
-    chosen = _of_weights(segment, segment.config, effort)
+    chosen = _weight_candidates(segment, segment.config, effort)
     if not addends(segment):
         return chosen
     return (*chosen, *(replace(each, addends_by_tile=True) for each in chosen))
 
 
-def _of_weights(segment: Segment, config: Config, effort: int) -> tuple[Candidate, ...]:
+def _weight_candidates(segment: Segment, config: Config, effort: int) -> tuple[Candidate, ...]:
     """Return candidates with different first tiles and weight lifetimes."""
     prologues = _prologues(config) if _has_prologue(segment, config) else ()
     if is_large(segment):

@@ -114,7 +114,7 @@ def _pair(segment: Segment, index: int, private: Collection[str]) -> _Pair | Non
     config, stages = segment.config, segment.stages[index : index + 2]
     if len(stages) == 1 or stages[0].output not in private:
         return None
-    producer, reader = (_plain(stage, config) for stage in stages)
+    producer, reader = (_plain_product(stage, config) for stage in stages)
     if producer is None or reader is None or reader.inputs != (producer.output,):
         return None
     # Plain stages have one loop nest.
@@ -135,7 +135,7 @@ def _pair(segment: Segment, index: int, private: Collection[str]) -> _Pair | Non
     return _Pair(producer=producer, reader=reader, nest=nest)
 
 
-def _plain(stage: Stage, config: Config) -> ArrayStage | None:
+def _plain_product(stage: Stage, config: Config) -> ArrayStage | None:
     """Return a stage if it multiplies one tensor by constants, and its sums are its own."""
     if not isinstance(stage, ArrayStage) or type(stage.loop_nest) is not LoopNest:
         return None

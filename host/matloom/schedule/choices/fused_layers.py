@@ -101,7 +101,7 @@ def _chain(segment: Segment, first: int, private: Collection[str]) -> Sequence[S
     end = first + 1
     while end < len(segment.stages):
         producer, reader = segment.stages[end - 1 : end + 1]
-        if not (_may_be_fused(producer) and _may_be_fused(reader)):
+        if not (_can_fuse(producer) and _can_fuse(reader)):
             break
         # What POST adds lies in the layout of the output, which a round does not have.
         if producer.addend is not None or producer.output not in private:
@@ -112,7 +112,7 @@ def _chain(segment: Segment, first: int, private: Collection[str]) -> Sequence[S
     return segment.stages[first:end]
 
 
-def _may_be_fused(stage: Stage) -> TypeGuard[ArrayStage]:
+def _can_fuse(stage: Stage) -> TypeGuard[ArrayStage]:
     """Return whether a stage can make part of its rows from part of its input's rows."""
     if not isinstance(stage, ArrayStage) or type(stage.loop_nest) not in (LoopNest, SlidingWindow):
         return False
@@ -132,7 +132,7 @@ def _rows_read(stage: Stage, rows: _Rows) -> _Rows:
     return max(0, first), min(stage.input_layout.rows, end)
 
 
-def _rows_for(chain: Sequence[Stage], rows: _Rows) -> list[_Rows]:
+def _rows_to_make(chain: Sequence[Stage], rows: _Rows) -> list[_Rows]:
     """Return the rows that each stage makes, for some rows of the last one."""
     found = [rows]
     for stage in reversed(chain[1:]):
@@ -144,12 +144,12 @@ def _rounds(chain: Sequence[Stage], config: Config) -> list[list[ArrayStage]]:
     """Return the stages of each round; none for a single round, or if rounds are too short."""
     height, most = chain[-1].grid.rows, tuning.FUSED_BYTES * config.spad_bytes
     rows = height
-    while rows > 1 and _bytes(chain, (0, rows)) > most:
+    while rows > 1 and _map_bytes(chain, (0, rows)) > most:
         rows -= 1
     if rows == height or rows < tuning.FUSED_ROWS:
         return []
     rounds = split_evenly(0, height, rows)
-    if any(first >= end for made in rounds for first, end in _rows_for(chain, made)):
+    if any(first >= end for made in rounds for first, end in _rows_to_make(chain, made)):
         # Some rows are made of padding alone.
         return []
     return [list(_parts(chain, made)) for made in rounds]
@@ -168,9 +168,9 @@ def _cycles(stage: ArrayStage, config: Config) -> int:
     return exec_cycles(vectors, steps, results, config, weights_fixed=nest.weights_fixed)
 
 
-def _bytes(chain: Sequence[Stage], rows: _Rows) -> int:
+def _map_bytes(chain: Sequence[Stage], rows: _Rows) -> int:
     """Return the bytes of the maps between stages in a round."""
-    rows_of_stages = _rows_for(chain, rows)
+    rows_of_stages = _rows_to_make(chain, rows)
     return sum(
         (end - first) * stage.grid.row_bytes
         for stage, (first, end) in zip(chain[:-1], rows_of_stages, strict=False)
@@ -181,7 +181,7 @@ def _parts(chain: Sequence[Stage], made: _Rows) -> Iterator[ArrayStage]:
     """Yield the stages of the round that makes some rows of the last map."""
     before: _Rows | None = None
     source = ""
-    for stage, rows in zip(chain, _rows_for(chain, made), strict=True):
+    for stage, rows in zip(chain, _rows_to_make(chain, made), strict=True):
         assert isinstance(stage, ArrayStage)
         part = _part(stage, rows, before)
         if before is not None:

@@ -16,7 +16,7 @@ def _widens(segment: Segment, index: int) -> bool:
     return after.grid.blocks >= stage.grid.blocks
 
 
-def ending_by_blocks(segment: Segment) -> set[int]:
+def stages_ending_by_blocks(segment: Segment) -> set[int]:
     """Return the stages that end with tiles of one block: widening windows and their producers."""
     windows = {index for index in range(len(segment.stages)) if _widens(segment, index)}
     read = {name for index in windows for name in segment.stages[index].inputs}
@@ -25,7 +25,7 @@ def ending_by_blocks(segment: Segment) -> set[int]:
     }
 
 
-def by_blocks(segment: Segment, index: int, config: Config) -> bool:
+def tiles_by_blocks(segment: Segment, index: int, config: Config) -> bool:
     """Return whether a stage on a small map produces or consumes channels of another such stage.
 
     If both stages are tiled by channels, a tile waits for one tile of its producer instead of the
@@ -60,7 +60,7 @@ def splits_first_tile(segment: Segment, index: int, after_blocks: bool) -> bool:
     return after_blocks or stage.pools
 
 
-def before_pooling(segment: Segment) -> set[int]:
+def stages_before_pooling(segment: Segment) -> set[int]:
     """Return stages that a pooling stage waits for: an element-wise stage and its producer.
 
     Each POST takes time in proportion to its tile, and pooling has nothing else to do meanwhile.

@@ -9,13 +9,13 @@ from matloom.arch.config import Config
 from matloom.arch.machine import Machine
 from matloom.schedule import tuning
 from matloom.schedule.choices.neighbours import (
-    before_pooling,
-    by_blocks,
-    ending_by_blocks,
     is_followed,
     splits_first_tile,
+    stages_before_pooling,
+    stages_ending_by_blocks,
+    tiles_by_blocks,
 )
-from matloom.schedule.choices.strips import in_strips
+from matloom.schedule.choices.strips import strip_params
 from matloom.schedule.params import (
     UNBOUNDED,
     Candidate,
@@ -38,13 +38,15 @@ def first_params(segment: Segment, candidate: Candidate) -> ScheduleParams:
     """Return the best choices if memory is plentiful."""
     config = segment.config
     limits: list[TilingParams] = []
-    in_blocks = [by_blocks(segment, index, config) for index in range(len(segment.stages))]
-    ending, pooled = ending_by_blocks(segment), before_pooling(segment)
+    in_blocks = [tiles_by_blocks(segment, index, config) for index in range(len(segment.stages))]
+    ending, pooled = stages_ending_by_blocks(segment), stages_before_pooling(segment)
     preferred = _chunk_bytes(segment)
     for index, stage in enumerate(segment.stages):
         weights = weights_lifetime(stage, config)
         streamed = candidate.streamed
-        if weights is Weights.ONCE and (_streams(stage, config) if streamed is None else streamed):
+        if weights is Weights.ONCE and (
+            _reloads_weights(stage, config) if streamed is None else streamed
+        ):
             weights = Weights.STREAMED
         small, chunk_bytes = weights is Weights.RESIDENT, preferred
         waits = waits_for_weights(stage, segment.machine)
@@ -61,9 +63,9 @@ def first_params(segment: Segment, candidate: Candidate) -> ScheduleParams:
                 weights=weights,
                 chunk_bytes=chunk_bytes,
                 tile_bytes=tuning.FIRST_TILE_BYTES if first else UNBOUNDED,
-                tiles=candidate.tiles if first else _tiles(stage),
-                first=candidate.first if first else _first(segment, index, split=split),
-                last=_any_of(
+                tiles=candidate.tiles if first else _least_tiles(stage),
+                first=candidate.first if first else _first_tile(segment, index, split=split),
+                last=_union(
                     (Last.CHUNKS, last and (waits or not small)),
                     (Last.ROWS, last or index in pooled),
                     (Last.BLOCKS, index in ending),
@@ -83,14 +85,14 @@ def _chunk_bytes(segment: Segment) -> int:
     return min(wanted, segment.config.spad_bytes // 8)
 
 
-def _first(segment: Segment, index: int, *, split: bool) -> First:
+def _first_tile(segment: Segment, index: int, *, split: bool) -> First:
     """Return the shape of the first tile of any stage but the first."""
     if not split:
         return First.WHOLE
     return First.SPLIT if is_followed(segment, index) else First.SPLIT_LONG
 
 
-def _any_of(*members: tuple[Last, bool]) -> Last:
+def _union(*members: tuple[Last, bool]) -> Last:
     """Return the union of the requested `Last` flags."""
     return reduce(or_, (member for member, wanted in members if wanted), Last.EVEN)
 
@@ -128,7 +130,7 @@ def random_params(segment: Segment, seed: int) -> ScheduleParams:
                 chunk_bytes=draw.randint(1, tuning.CHUNK_BYTES),
                 tile_bytes=draw.choice((UNBOUNDED, draw.randint(1, config.spad_bytes // 2))),
                 first=shape.choice(tuple(First)),
-                last=_any_of(*((each, sometimes()) for each in Last)),
+                last=_union(*((each, sometimes()) for each in Last)),
                 order=Order.BY_BLOCKS if sometimes() else Order.BY_ROWS,
                 params_apart=stage.has_params and sometimes(),
             )
@@ -142,7 +144,7 @@ def random_params(segment: Segment, seed: int) -> ScheduleParams:
     one_by_one = [at for at in range(len(limits)) if stored.random() < _SHARE_OF_SHAPES]
     turns = random.Random(f"turns of {seed}").random() < _SHARE_OF_SHAPES
     found = replace(found, over_inputs=over_inputs, one_by_one=frozenset(one_by_one), turns=turns)
-    return in_strips(segment, found) if share else found
+    return strip_params(segment, found) if share else found
 
 
 def weights_lifetime(stage: Stage, config: Config) -> Weights:
@@ -152,12 +154,12 @@ def weights_lifetime(stage: Stage, config: Config) -> Weights:
     return Weights.ONCE if stage.weight_block_bytes <= config.spad_bytes // 4 else Weights.STREAMED
 
 
-def _tiles(stage: Stage) -> int:
+def _least_tiles(stage: Stage) -> int:
     """Return the minimum number of tiles of a stage other than the first."""
     return tuning.FEW_TILES if stage.has_costly_tiles else TilingParams.tiles
 
 
-def _streams(stage: Stage, config: Config) -> bool:
+def _reloads_weights(stage: Stage, config: Config) -> bool:
     """Return whether to reload weights for each tile of positions.
 
     Otherwise an input that is too large to stay is reloaded for each chunk of weights. The estimate

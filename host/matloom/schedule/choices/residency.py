@@ -88,7 +88,7 @@ def chunks_in_share(segment: Segment, most: Mapping[int, int], share: float) -> 
     that fits may keep only some of its chunks.
     """
     room, counts = share * segment.config.spad_bytes, dict.fromkeys(most, 0)
-    for at in sorted(most, key=lambda each: (_uses(segment.stages[each]), -each)):
+    for at in sorted(most, key=lambda each: (_weight_uses(segment.stages[each]), -each)):
         size = segment.stages[at].weight_bytes / most[at]
         counts[at] = min(most[at], int(room / size))
         room -= counts[at] * size
@@ -106,7 +106,7 @@ def resident_chunks(
     return leaving, tuple((at, n) for at, n in sorted(counts.items()) if 0 < n < most[at])
 
 
-def _uses(stage: Stage) -> int:
+def _weight_uses(stage: Stage) -> int:
     """Return how often a stage uses each of its weights."""
     return stage.grid.images * stage.grid.rows * stage.grid.width
 

@@ -11,7 +11,7 @@ from matloom.schedule.tiling.stages import Tiling
 from matloom.select.stage import Stage
 
 
-def outside(segment: Segment, stage: Stage, params: ScheduleParams) -> Outside:
+def external_tensors(segment: Segment, stage: Stage, params: ScheduleParams) -> Outside:
     """Return which tensors of a stage stay in external memory, as far as that affects its tiles."""
     if not params.strips:
         return Outside.NOTHING
@@ -21,17 +21,17 @@ def outside(segment: Segment, stage: Stage, params: ScheduleParams) -> Outside:
     return found | (Outside.OUTPUT if stored else Outside.NOTHING)
 
 
-def in_strips(segment: Segment, params: ScheduleParams) -> ScheduleParams:
+def strip_params(segment: Segment, params: ScheduleParams) -> ScheduleParams:
     """Return the choices with strips of rows for tensors in external memory."""
     params = replace(params, strips=True)
     limits = tuple(
-        replace(each, outside=outside(segment, stage, params))
+        replace(each, outside=external_tensors(segment, stage, params))
         for stage, each in zip(segment.stages, params.limits, strict=True)
     )
     return replace(params, limits=limits)
 
 
-def estimate(
+def estimated_ratio(
     segment: Segment, spilled: frozenset[str], plain: Sequence[Tiling], stripped: Sequence[Tiling]
 ) -> float:
     """Return the estimated cycles with shared strips, as a multiple of those without."""

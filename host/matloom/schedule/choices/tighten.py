@@ -7,7 +7,7 @@ from functools import cache
 from matloom.arch.config import Config
 from matloom.schedule import tuning
 from matloom.schedule.choices.policies import first_params, plain_params
-from matloom.schedule.choices.strips import outside
+from matloom.schedule.choices.strips import external_tensors
 from matloom.schedule.params import UNBOUNDED, Last, TilingParams, Weights
 from matloom.schedule.plan import OutOfScratchpad, ScheduleParams
 from matloom.schedule.segment import Segment
@@ -24,7 +24,7 @@ def widest(segment: Segment, params: ScheduleParams) -> Widest:
     def choices() -> ScheduleParams:
         if params.plain:
             return plain_params(segment)
-        return _in_place(segment, first_params(segment, params.start))
+        return _allow_in_place(segment, first_params(segment, params.start))
 
     return choices
 
@@ -77,7 +77,7 @@ def _tighten(
     # A tensor larger than the scratchpad never fits, however densely the rest is packed.
     hopeless = failure.kind == "tensor" and failure.size > config.spad_bytes
     if not (params.in_place or params.plain):
-        params = _in_place(segment, params)
+        params = _allow_in_place(segment, params)
         if not hopeless:
             return params
     if params.avoid_conflicts:
@@ -106,10 +106,10 @@ def _tighten(
         return spilled
     if failure.kind == "output tile" and not params.results_first:
         return replace(params, results_first=True)
-    return _smallest(params, failure, stage)
+    return _next_smaller(params, failure, stage)
 
 
-def _smallest(
+def _next_smaller(
     params: ScheduleParams, failure: OutOfScratchpad, stage: Stage
 ) -> ScheduleParams | None:
     """Return the next smaller bounds of a stage regardless of their cost, or None."""
@@ -128,7 +128,7 @@ def _smallest(
     return _limit(params, failure.stage, smaller[0 if failure.kind == "weights" else -1])
 
 
-def _in_place(segment: Segment, params: ScheduleParams) -> ScheduleParams:
+def _allow_in_place(segment: Segment, params: ScheduleParams) -> ScheduleParams:
     """Let element-wise results overwrite their input, and end with small tiles.
 
     The last tile shares a bank with the reads of the next stage, so it should be short.
@@ -149,11 +149,11 @@ def _spill(
     wide: Widest,
 ) -> ScheduleParams | None:
     """Move the largest live tensor, and all that never fit on chip, to external memory."""
-    for name in _alive(segment, _live_ranges(segment), failure.stage):
+    for name in _live_tensors(segment, _live_ranges(segment), failure.stage):
         if _can_spill(segment, params, name):
-            for each in {name, *_never_fitting(segment, segment.config)}:
+            for each in {name, *_oversized_tensors(segment, segment.config)}:
                 if _can_spill(segment, params, each):
-                    params = _without(segment, params, each, wide(), segment.config)
+                    params = _spill_tensor(segment, params, each, wide(), segment.config)
             return params
     return None
 
@@ -163,7 +163,7 @@ def _can_spill(segment: Segment, params: ScheduleParams, name: str) -> bool:
     return not (name in params.spilled or name in segment.on_chip or name in segment.views)
 
 
-def _never_fitting(segment: Segment, config: Config) -> list[str]:
+def _oversized_tensors(segment: Segment, config: Config) -> list[str]:
     """Return the tensors that are larger than the scratchpad.
 
     They are spilled together: one plan for each would be slow on a large network.
@@ -172,7 +172,7 @@ def _never_fitting(segment: Segment, config: Config) -> list[str]:
     return [name for name in used if segment.sizes[name] > config.spad_bytes]
 
 
-def _without(
+def _spill_tensor(
     segment: Segment, params: ScheduleParams, name: str, widest: ScheduleParams, config: Config
 ) -> ScheduleParams:
     """Spill a tensor; reset its users to the widest limits, but bound the bytes of their tiles."""
@@ -184,7 +184,9 @@ def _without(
             if limits.weights is Weights.STREAMED:
                 # Weights are reloaded for each tile.
                 tile_bytes = config.spad_bytes // 2
-            limits = replace(limits, tile_bytes=tile_bytes, outside=outside(segment, stage, params))
+            limits = replace(
+                limits, tile_bytes=tile_bytes, outside=external_tensors(segment, stage, params)
+            )
             params = _limit(params, index, limits)
     return params
 
@@ -195,7 +197,7 @@ def _limit(params: ScheduleParams, index: int, limits: TilingParams) -> Schedule
     return replace(params, limits=tuple(changed))
 
 
-def _alive(segment: Segment, ranges: dict[str, range], index: int) -> list[str]:
+def _live_tensors(segment: Segment, ranges: dict[str, range], index: int) -> list[str]:
     """Return the tensors that are live at a stage, largest first."""
     names = [(size, name) for name, size in segment.sizes.items() if index in ranges[name]]
     return [name for _, name in sorted(names, reverse=True)]
@@ -219,7 +221,9 @@ def _live_ranges(segment: Segment) -> dict[str, range]:
 def _neighbours(segment: Segment, params: ScheduleParams, index: int) -> range:
     """Return the stages whose buffers may be live at the same time as those of a stage."""
     ranges = _live_ranges(segment)
-    shared = [ranges[name] for name in _alive(segment, ranges, index) if name not in params.spilled]
+    shared = [
+        ranges[name] for name in _live_tensors(segment, ranges, index) if name not in params.spilled
+    ]
     first = min((stages.start for stages in shared), default=index)
     end = max((stages.stop for stages in shared), default=index + 1)
     return range(min(first, index) - 1, max(end, index + 1) + 1)

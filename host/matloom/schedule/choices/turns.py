@@ -14,7 +14,7 @@ from matloom.schedule.tiling.tile_reads import InputRange
 from matloom.select.stage import ArrayStage
 
 
-def in_turns(
+def turn_taking_limits(
     producer: ArrayStage, first: TilingParams, second: TilingParams
 ) -> tuple[TilingParams, TilingParams]:
     """Return the limits of a stage and of its reader with which they take turns.
@@ -56,16 +56,16 @@ def saved_cycles(
     ranges = reader.addend_ranges if addend in outside else []
     added = sum(each.size for each in ranges if each is not None)
     loads = [
-        _bytes_of(each.input_ranges) if name in outside else 0 for each in (producer, apart[0])
+        _total_bytes(each.input_ranges) if name in outside else 0 for each in (producer, apart[0])
     ]
     # What both read is loaded once.
     loads[0] += 0 if addend == name else added
     together = max(works[0] + works[1], transfer_cycles(loads[0]))
     first = max(works[2], transfer_cycles(loads[1]))
-    second = max(works[3], transfer_cycles(_bytes_of(apart[1].input_ranges) + added))
+    second = max(works[3], transfer_cycles(_total_bytes(apart[1].input_ranges) + added))
     return first + second - together
 
 
-def _bytes_of(ranges: Iterable[InputRange]) -> int:
+def _total_bytes(ranges: Iterable[InputRange]) -> int:
     """Return the bytes of ranges that tiles read one after another."""
     return sum(each.size for each, _same in itertools.groupby(ranges))

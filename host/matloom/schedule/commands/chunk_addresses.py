@@ -30,7 +30,7 @@ def chunk_addresses(plan: Plan, number: int, stage: ArrayStage, tile: ArrayTile)
     return weights, params if param_bytes else 0
 
 
-def two_params(
+def params_and_limit_addresses(
     plan: Plan, number: int, stage: ArrayStage, tile: ArrayTile, first: int
 ) -> tuple[int, int]:
     """Return the addresses of a tile's parameters: of its results, and of its limit.

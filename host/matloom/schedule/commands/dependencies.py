@@ -37,7 +37,7 @@ _UNITS = {unit: number for number, unit in enumerate(UNITS)}
 
 
 @lru_cache
-def _users(space: AddressSpace, *, write: bool) -> tuple[int, ...]:
+def _units_accessing(space: AddressSpace, *, write: bool) -> tuple[int, ...]:
     """Return the units that can write, or read, a memory."""
     return tuple(
         number
@@ -55,7 +55,7 @@ class _Accesses:
 
     def __init__(self, space: AddressSpace, size: int, line: int = 1):
         self.line = line
-        writers, readers = _users(space, write=True), _users(space, write=False)
+        writers, readers = _units_accessing(space, write=True), _units_accessing(space, write=False)
         self._units = (*writers, *readers)
         self._written, self._writers = len(writers), writers
         self._rows = {

@@ -9,7 +9,7 @@ from matloom.arch.isa import Destination, Opcode, Region, Source
 from matloom.arch.modes import MAC_MODES
 from matloom.cost.timing import Timing
 from matloom.schedule.commands.accumulators import Accumulators
-from matloom.schedule.commands.chunk_addresses import chunk_addresses, two_params
+from matloom.schedule.commands.chunk_addresses import chunk_addresses, params_and_limit_addresses
 from matloom.schedule.commands.dependencies import DependencyTracker
 from matloom.schedule.commands.executes import executes
 from matloom.schedule.commands.limited_sums import affects_results, limit_post
@@ -162,7 +162,7 @@ class _Emitter:
         entry = self.accumulators.of(stage, tile)
         weights, first = chunk_addresses(self.plan, number, stage, tile)
         execute = {**self._exec_fields(number, stage, tile, entry, weights), "accumulate": 1}
-        params, limits = two_params(self.plan, number, stage, tile, first)
+        params, limits = params_and_limit_addresses(self.plan, number, stage, tile, first)
         if stage.addend is None:
             limit = limit_post(stage, tile, execute, limits)
         else:
@@ -205,9 +205,9 @@ class _Emitter:
             copies = layout.copies(tile)
         made = (self._post(stage, tile, source, each, address) for each in writes)
         posts = [
-            *(_at_address(fields, address) for fields in borders),
+            *(_move_post(fields, address) for fields in borders),
             *(each for post in made for each in with_addend(self.plan, number, stage, tile, post)),
-            *(_at_address(fields, address) for fields in copies),
+            *(_move_post(fields, address) for fields in copies),
         ]
         posts[-1]["timestamp"] = timestamp
         for post in posts:
@@ -240,7 +240,7 @@ class _Emitter:
         }
 
 
-def _at_address(post: Fields, address: int) -> Fields:
+def _move_post(post: Fields, address: int) -> Fields:
     """Return the fields of a POST with its addresses moved to start at `address`."""
     addresses = ("source_addr", "dest_addr")
     return {**post, **{name: address + post.get(name, 0) for name in addresses}}

@@ -38,11 +38,11 @@ def product_executes(
         address = constants + each.offset
         changes = {"weights_fixed": 1, "weight_addr": address}
         if each.replaces_input:
-            changes = _one_row(address, stage.input_layout.row_bytes, inside) | {"y_step": 0}
+            changes = _read_one_row(address, stage.input_layout.row_bytes, inside) | {"y_step": 0}
         yield {**fields, **changes, "accumulate": 1}
 
 
-def _one_row(address: int, row_bytes: int, first_byte: int) -> _Fields:
+def _read_one_row(address: int, row_bytes: int, first_byte: int) -> _Fields:
     """Return the fields of an EXEC that reads one row of constants as its input."""
     return {
         "input_addr": address,
@@ -64,7 +64,7 @@ def _select_rows(
         yield {
             **fields,
             "accumulate": int(number > 0),
-            **_one_row(constants + each.offset, each.tiles * width, tile.first_x * vector),
+            **_read_one_row(constants + each.offset, each.tiles * width, tile.first_x * vector),
             "kernel_rows": each.iterations,
             "kernel_cols": each.tiles,
             "kernel_col_step": width,

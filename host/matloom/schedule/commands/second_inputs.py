@@ -5,7 +5,7 @@ from typing import Any
 
 from matloom.arch.isa import Source
 from matloom.schedule.plan import Plan
-from matloom.schedule.tiling.array_ranges import added_part, reads_whole_positions
+from matloom.schedule.tiling.array_ranges import addend_part, reads_whole_positions
 from matloom.schedule.tiling.tiles import ArrayTile
 from matloom.select.layout.base import Fields
 from matloom.select.stage import ArrayStage
@@ -69,13 +69,13 @@ def with_addend(
     if not stage.adds_results:
         yield post
         return
-    part = added_part(stage, tile)
+    part = addend_part(stage, tile)
     count = 0 if part is None else part.end_block - part.first_block
     if part is not None:
         added = second_input(plan, number, stage, part, post["acc_addr"])
         blocks = stage.grid.block_bytes
         some = post if count == post["oc_blocks"] else {**post, "oc_blocks": count, "tail": blocks}
-        yield from _sums(stage, some, added)
+        yield from _sum_posts(stage, some, added)
     if count < post["oc_blocks"]:
         first = tile.first_block + count - stage.addend_layout.grid.blocks
         constants = plan.tables[plan.slots[number].stage].address
@@ -83,10 +83,10 @@ def with_addend(
             constants += stage.table.nbytes
         constants += first * stage.grid.block_bytes
         nowhere = {"source_addr": constants, "source_pitch": 0, "x_step": 0}
-        yield from _sums(stage, _from_block(stage, post, count), nowhere)
+        yield from _sum_posts(stage, _skip_blocks(stage, post, count), nowhere)
 
 
-def _from_block(stage: ArrayStage, post: Fields, count: int) -> Fields:
+def _skip_blocks(stage: ArrayStage, post: Fields, count: int) -> Fields:
     """Return a POST of results without its first blocks."""
     return {
         **post,
@@ -97,7 +97,7 @@ def _from_block(stage: ArrayStage, post: Fields, count: int) -> Fields:
     }
 
 
-def _sums(stage: ArrayStage, post: Fields, other: Fields) -> Iterator[Fields]:
+def _sum_posts(stage: ArrayStage, post: Fields, other: Fields) -> Iterator[Fields]:
     """Yield the POSTs that add other bytes to results.
 
     POST has a single field for the step between positions. If the second input has another step

@@ -39,7 +39,7 @@ class VectorPosts:
         is a row.
         """
         if stage.channel_blocks > 1:
-            self._by_channel(number, stage, tile, timestamp)
+            self._append_by_channel(number, stage, tile, timestamp)
             return
         size, period = stage.element_bytes, stage.period
         vector = self._config.columns * size
@@ -66,7 +66,7 @@ class VectorPosts:
             rest = {**line, "width": 1, "tail": (tile.end - middle) // size}
             self._vectors(number, stage, tile, middle, rest, timestamp)
 
-    def _by_channel(
+    def _append_by_channel(
         self, number: int, stage: VectorStage, tile: VectorTile, timestamp: int
     ) -> None:
         """Emit the POSTs of one block of channels after another, each with its tables.

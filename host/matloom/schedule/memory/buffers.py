@@ -38,7 +38,7 @@ def tensor_buffers_of(
         if not segment.stages[slot.stage].elementwise
     ]
     for stage, (begin, end) in zip(segment.stages, spans, strict=True):
-        until = _reads_end(len(sequence.slots), array, end)
+        until = _last_read_slot(len(sequence.slots), array, end)
         for name in stage.inputs:
             first_read[name] = min(first_read.get(name, begin), begin)
             last_read[name] = max(last_read.get(name, 0), until)
@@ -61,7 +61,7 @@ def tensor_buffers_of(
     return tensor_buffers, share(segment, params, sequence, tilings, tensor_buffers)
 
 
-def _reads_end(slots: int, array: list[int], number: int) -> int:
+def _last_read_slot(slots: int, array: list[int], number: int) -> int:
     """Return the slot at which reads end: element-wise tiles may queue behind array tiles.
 
     `array` are the slots of array tiles.
@@ -136,12 +136,12 @@ class Builder:
         self.plan.stagings[number] = self._staged[key] = staging
         name = self.segment.stages[slot.stage].output
         if name in self.plan.order.handed:
-            start = self._made_from(slot, output_bytes)
+            start = self._first_written_byte(slot, output_bytes)
             made = InputRange(start=start, rows=1, width=output_bytes, pitch=0)
             self._ranges.hand_over(name, made, staging)
         self.transient.append(("output tile", staging))
 
-    def _made_from(self, slot: Slot, size: int) -> int:
+    def _first_written_byte(self, slot: Slot, size: int) -> int:
         """Return the first byte that a tile, or its whole turn, hands over."""
         cut = self._tilings[slot.stage]
         if slot.stage in self.plan.order.in_turns:
@@ -163,7 +163,7 @@ class Builder:
         if limits.params_apart and cut.completes[slot.number]:
             self.plan.params[index] = self._constants(number, index, PARAMS, cut.param_bytes)
 
-    def _is_apart(self, index: int) -> bool:
+    def _is_placed_apart(self, index: int) -> bool:
         """Return whether the table of a stage lies with weights, far from maps.
 
         POST reads a table in every cycle, unless there is one for each lane, and would wait for an
@@ -189,7 +189,7 @@ class Builder:
         key = (index, chunk)
         policy, held = self.plan.policy, self._chunk.get(key)
         if again or held is None:
-            high = chunk >= 0 or (chunk == TABLE and self._is_apart(index))
+            high = chunk >= 0 or (chunk == TABLE and self._is_placed_apart(index))
             held = buffer = Buffer(size, number, number, index, high=high, first_read=number)
             buffer.boundary = self.config.weight_boundary if chunk >= 0 else 1
             buffer.pinned = policy.keeps_weights and policy.stays(index, chunk)

@@ -24,11 +24,11 @@ def early_fills(segment: Segment, plan: Plan) -> dict[int, int]:
     for index, at in firsts.items():
         stage = segment.stages[index]
         left = _cycles(stage, segment.config)
-        if stage.adds_results and _covers(segment, plan, at, left):
+        if stage.adds_results and _hides_fill(segment, plan, at, left):
             continue
         while at > 0 and left > 0:
             before = plan.slots[at - 1]
-            if _uses_same(segment.stages[before.stage], stage):
+            if _share_table(segment.stages[before.stage], stage):
                 break
             at -= 1
             left -= plan.tilings[before.stage].cycles[before.number]
@@ -36,7 +36,7 @@ def early_fills(segment: Segment, plan: Plan) -> dict[int, int]:
     return found
 
 
-def _covers(segment: Segment, plan: Plan, number: int, fill: int) -> bool:
+def _hides_fill(segment: Segment, plan: Plan, number: int, fill: int) -> bool:
     """Return whether the array works at a tile until POST has made the one before and a fill."""
     slot, before = plan.slots[number], plan.slots[max(0, number - 1)]
     vectors = plan.tilings[before.stage].made_bytes[before.number] // segment.config.columns
@@ -51,6 +51,6 @@ def _cycles(stage: Stage, config: Config) -> int:
     return config.table_rows + latency
 
 
-def _uses_same(before: Stage, stage: Stage) -> bool:
+def _share_table(before: Stage, stage: Stage) -> bool:
     """Return whether two stages use the same table: that of exponentials, or that of bytes."""
     return before.table is not None and before.whole_rows == stage.whole_rows

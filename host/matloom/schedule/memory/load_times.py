@@ -28,7 +28,7 @@ def time_loads(segment: Segment, plan: Plan, config: Config) -> None:
         begin = min(times[use] - margin, begin) - (transfer + latency)
         # A LOAD is issued no later than its use.
         load.slot = max(load.earliest, bisect_right(times, begin, 0, use + 1) - 1)
-    _follow_stores(segment, plan)
+    _move_after_stores(segment, plan)
     moved = _durations(segment, plan, moved)
     ready = [0.0] * len(plan.slots)
     load_starts: list[float] = []
@@ -67,7 +67,7 @@ def _durations(segment: Segment, plan: Plan, moved: list[float]) -> list[float]:
     return found
 
 
-def _follow_stores(segment: Segment, plan: Plan) -> None:
+def _move_after_stores(segment: Segment, plan: Plan) -> None:
     """Move LOADs after the slots that make their bytes, and keep them in order."""
     written: dict[str, list[int]] = {}
     complete: dict[str, list[int]] = {}

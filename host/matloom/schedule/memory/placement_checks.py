@@ -4,7 +4,7 @@ from matloom.schedule.plan import OutOfScratchpad, Plan
 from matloom.schedule.segment import Segment
 
 
-def too_large(segment: Segment, plan: Plan) -> list[OutOfScratchpad]:
+def oversized_stages(segment: Segment, plan: Plan) -> list[OutOfScratchpad]:
     """Return the stages with a tile whose buffers cannot fit next to the tensors on chip."""
     spans, kinds = plan.order.spans, ("weights", "input tile", "output tile")
     tensor_buffers = list({id(item): item for item in plan.tensor_buffers.values()}.values())

@@ -52,7 +52,7 @@ def place_pinned(
     """
     for _kind, buffer in transient:
         if buffer.pinned and plan.policy.pinned_at is None:
-            _stays(buffer, plan)
+            _keep_to_end(buffer, plan)
             if not _place(buffer, allocator, high=True):
                 return OutOfScratchpad.of(buffer, buffer.first, "weights")
     return None
@@ -62,7 +62,7 @@ def reserve(plan: Plan, transient: Iterable[tuple[str, Buffer]], allocator: Allo
     """Reserve the addresses of weights that are already on chip."""
     for _kind, buffer in transient:
         if buffer.pinned:
-            _stays(buffer, plan)
+            _keep_to_end(buffer, plan)
             buffer.first = 0
             allocator.reserve(
                 buffer.address, buffer.size, 0, buffer.last, high=True, reads=buffer.reads
@@ -85,7 +85,7 @@ def _place(buffer: Buffer, allocator: Allocator, *, high: bool) -> bool:
     return True
 
 
-def _stays(buffer: Buffer, plan: Plan) -> None:
+def _keep_to_end(buffer: Buffer, plan: Plan) -> None:
     """Keep a buffer live to the end, beyond its last read."""
     buffer.last_read = buffer.reads[1]
     buffer.last = len(plan.slots) - 1
@@ -116,7 +116,7 @@ def place_others(
     waiting.sort(key=lambda item: item[1].first)
     placing = _Placing(segment, allocator, placements)
     begins = list(_group_begins(plan))
-    for items in _turns(waiting, results_first=results_first):
+    for items in _placement_groups(waiting, results_first=results_first):
         for _number, group in itertools.groupby(
             items, lambda item: bisect_right(begins, item[1].first)
         ):
@@ -127,7 +127,7 @@ def place_others(
     return list(placing.failures.values())
 
 
-def _turns(waiting: list[_Item], *, results_first: bool) -> Iterator[list[_Item]]:
+def _placement_groups(waiting: list[_Item], *, results_first: bool) -> Iterator[list[_Item]]:
     """Yield groups of buffers to place together: all at once, or results before the others."""
     if not results_first:
         yield waiting

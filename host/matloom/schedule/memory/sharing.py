@@ -12,7 +12,7 @@ from matloom.schedule.tiling.stages import Tiling
 from matloom.select.layout.dense import Dense, DenseInput
 
 
-def lead(tiling: ArrayTiling) -> int:
+def lead_bytes(tiling: ArrayTiling) -> int:
     """Return by how many bytes a dense output must begin before the input that it overwrites.
 
     A tile then writes nothing that a later one reads.
@@ -79,8 +79,8 @@ class _Sharing:
             return
         for name in stage.inputs:
             whole = self._segment.sizes[name] == stage.input_layout.row_bytes
-            if whole and self._may_end(name, index):
-                self._join(name, index, 0)
+            if whole and self._is_last_reader(name, index):
+                self._share_buffer(name, index, 0)
                 return
 
     def array(self, index: int, tiling: Tiling) -> None:
@@ -94,12 +94,16 @@ class _Sharing:
         for name, bytes_before in self._overwritable_inputs(tiling):
             size = segment.sizes[name]
             stays = name in segment.on_chip or name in segment.sources
-            if segment.sizes[stage.output] != size or stays or not self._may_end(name, index):
+            if (
+                segment.sizes[stage.output] != size
+                or stays
+                or not self._is_last_reader(name, index)
+            ):
                 continue
             aligned = bytes_before + -bytes_before % self._align
             more = max(0, aligned - self.offsets.get(name, 0))
             if self._buffers[name].size + more <= tuning.SHARED_BYTES * size:
-                self._join(name, index, aligned)
+                self._share_buffer(name, index, aligned)
                 return
 
     @staticmethod
@@ -109,9 +113,9 @@ class _Sharing:
         if stage.addend is not None:
             yield stage.addend, 0
         if isinstance(stage.input_layout, DenseInput):
-            yield stage.inputs[0], lead(tiling)
+            yield stage.inputs[0], lead_bytes(tiling)
 
-    def _may_end(self, name: str, index: int) -> bool:
+    def _is_last_reader(self, name: str, index: int) -> bool:
         """Return whether the buffer of an input of a stage is free once the stage has read it."""
         stage, begin = self._segment.stages[index], self._spans[index][0]
         if name not in self._buffers or name in self._segment.results:
@@ -119,7 +123,7 @@ class _Sharing:
         together = self._together.get(name, [name])
         return self._last_read(together, index) < begin and stage.inputs.count(name) == 1
 
-    def _join(self, name: str, index: int, bytes_before: int) -> None:
+    def _share_buffer(self, name: str, index: int, bytes_before: int) -> None:
         """Put the output of a stage into the buffer of an input, some bytes before it."""
         output = self._segment.stages[index].output
         shared, result = self._buffers[name], self._buffers[output]

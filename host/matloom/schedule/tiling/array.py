@@ -13,8 +13,8 @@ from matloom.schedule.params import TilingParams, Weights
 from matloom.schedule.tiling.array_ranges import addend_range, shares_channels, tile_range
 from matloom.schedule.tiling.base import BaseTiling
 from matloom.schedule.tiling.cutting import chunks, cut_array
-from matloom.schedule.tiling.joint_stores import JointStores, made_in_turns, stored_together
-from matloom.schedule.tiling.split_k import unfinished_after
+from matloom.schedule.tiling.joint_stores import JointStores, stored_together, tiles_by_turn
+from matloom.schedule.tiling.split_k import unfinished_sums
 from matloom.schedule.tiling.tile_reads import InputRange, Panel, Staged
 from matloom.schedule.tiling.tiles import ArrayTile, input_box, walked_steps
 from matloom.select.layout.base import Write
@@ -94,7 +94,7 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
     @cached_property
     def pending(self) -> list[bool]:
         """Whether accumulators hold sums of unfinished tiles after each tile."""
-        return unfinished_after(self.tiles, self.completes)
+        return unfinished_sums(self.tiles, self.completes)
 
     @cached_property
     def finished(self) -> list[int]:
@@ -122,7 +122,7 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
     @cached_property
     def turns(self) -> list[range]:
         """As in `BaseTiling`."""
-        return made_in_turns(self.tiles) if all(self.completes) else []
+        return tiles_by_turn(self.tiles) if all(self.completes) else []
 
     def turn_start(self, number: int) -> int:
         """As in `BaseTiling`."""
@@ -227,7 +227,7 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
         return list(itertools.accumulate(change[:-1]))
 
     @cached_property
-    def in_parts(self) -> bool:
+    def splits_reductions(self) -> bool:
         """Whether any tile lacks some reduction steps: its input then depends on the bounds."""
         every = (0, self.stage.loop_nest.steps)
         return any((tile.first_step, tile.end_step) != every for tile in self.tiles)

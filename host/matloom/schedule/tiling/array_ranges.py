@@ -60,7 +60,7 @@ def strip_range(
     return InputRange(start=start, rows=1, width=(box.high - box.low) * pitch, pitch=0)
 
 
-def added_part(stage: ArrayStage, tile: ArrayTile) -> ArrayTile | None:
+def addend_part(stage: ArrayStage, tile: ArrayTile) -> ArrayTile | None:
     """Return the blocks of a tile that the second input has; None if there are none."""
     end = min(tile.end_block, stage.addend_layout.grid.blocks)
     return tile._replace(end_block=end) if tile.first_block < end else None
@@ -74,7 +74,7 @@ def reads_whole_positions(stage: ArrayStage, tile: ArrayTile) -> bool:
 
 def addend_range(stage: ArrayStage, tile: ArrayTile) -> InputRange | None:
     """Return the positions of a tile in the second input; None if it lacks the tile's channels."""
-    layout, part = stage.addend_layout, added_part(stage, tile)
+    layout, part = stage.addend_layout, addend_part(stage, tile)
     assert layout.contiguous
     if part is None:
         return None

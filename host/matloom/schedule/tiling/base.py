@@ -84,7 +84,7 @@ class BaseTiling(ABC, Generic[_Stage, _Tile]):
 
     @cached_property
     @abstractmethod
-    def in_parts(self) -> bool:
+    def splits_reductions(self) -> bool:
         """Whether any tile lacks some reduction steps: what it reads then depends on the bounds."""
 
     @cached_property

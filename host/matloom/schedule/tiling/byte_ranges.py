@@ -75,7 +75,7 @@ def _match_producer(
     return [list(itertools.pairwise((*starts, stage.size)))]
 
 
-def _room(stage: VectorStage, limits: TilingParams, config: Config) -> tuple[int, int, int]:
+def _tile_limits(stage: VectorStage, limits: TilingParams, config: Config) -> tuple[int, int, int]:
     """Return a tile's maximum bytes, the bytes of its shortest part, and its maximum repetitions.
 
     The latter are 0 if a tile lies within one repetition, or nothing repeats.
@@ -102,7 +102,7 @@ def cut_vector(
     A tile covers whole repetitions, each of them a row, or lies within one.
     """
     draw = None if seed is None else random.Random(seed)
-    most, least, rows = _room(stage, limits, config)
+    most, least, rows = _tile_limits(stage, limits, config)
     if draw is not None:
         most = draw.randint(least, max(least, most))
     whole = stage.tile_unit <= most and stage.tile_unit % (stage.period or 1) == 0

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from matloom.arch.config import Config
 from matloom.schedule.params import First, Last, TilingParams, Weights
-from matloom.schedule.tiling.first_tiles import first_parts, first_rows
+from matloom.schedule.tiling.first_tiles import join_first_rows, split_first_steps
 from matloom.schedule.tiling.prologue import GROUPS, panels, rectangles
 from matloom.schedule.tiling.ramps import ramp_down, ramp_up, split_evenly
 from matloom.schedule.tiling.sizes import Sizes
@@ -77,7 +77,7 @@ def _positions(
                 row_pieces = ramp_up(row_pieces, sizes.min_rows)
             if limits.first is First.SPLIT_LONG and stride == 1 and not image:
                 most = half // (sizes.width * sizes.blocks)
-                row_pieces = first_rows(stage, row_pieces, sizes.width, most)
+                row_pieces = join_first_rows(stage, row_pieces, sizes.width, most)
             for rows in _repeat_for_stride(row_pieces, stride):
                 strip = _strip_around(rows, strips) if sizes.strip else None
                 for xs in split_evenly(region.first_x, region.end_x, sizes.width):
@@ -188,7 +188,7 @@ def cut_array(
             if ramps and final and group is groups[-1]:
                 pieces = ramp_down(pieces, 1)
             for blocks in pieces:
-                for part in first_parts(stage, steps) if split else steps:
+                for part in split_first_steps(stage, steps) if split else steps:
                     tiles.append(_tile(stage, region, image, (rows, xs, blocks), part, strip))
                 split = False
     if limits.weights is Weights.ONCE:

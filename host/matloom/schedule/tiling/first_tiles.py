@@ -26,7 +26,7 @@ def _outer_loop(stage: ArrayStage) -> tuple[int, int]:
     return loops["blocks"], 1
 
 
-def first_parts(stage: ArrayStage, steps: list[_Steps]) -> list[_Steps]:
+def split_first_steps(stage: ArrayStage, steps: list[_Steps]) -> list[_Steps]:
     """Split the steps of a tile between two iterations of a loop, unless they are split already.
 
     The last part is the last third of the steps. The first part is half of the steps, because the
@@ -43,7 +43,7 @@ def first_parts(stage: ArrayStage, steps: list[_Steps]) -> list[_Steps]:
     return [(chunk, *part) for part in itertools.pairwise(edges)]
 
 
-def first_rows(
+def join_first_rows(
     stage: ArrayStage, pieces: list[tuple[int, int]], width: int, most: int
 ) -> list[tuple[int, int]]:
     """Return the row ranges of tiles, with the first two joined if the first alone is too short.

@@ -47,7 +47,7 @@ def stored_together(
     return [group for group in groups for _tile in group]
 
 
-def made_in_turns(tiles: Sequence[ArrayTile]) -> list[range]:
+def tiles_by_turn(tiles: Sequence[ArrayTile]) -> list[range]:
     """Return for each tile the numbers of those of its strip, itself among them.
 
     None if some tiles have no strip, or if those of a strip do not follow each other.

@@ -179,7 +179,7 @@ def sequence(
         in_turns |= followers.in_turns
         ahead = interleaved and segment.stages[first].output not in spilled
         if ahead and _waits_for_reader(segment, first, tilings):
-            group = _looked_up_ahead(segment, first, tilings)
+            group = _group_ahead_of_reader(segment, first, tilings)
         else:
             group = _group(segment, first, tilings, tuple(followers.distances))
         spans += [(len(slots) + begin, len(slots) + end) for begin, end in group.spans]
@@ -219,7 +219,7 @@ def _followers(
             return found
         if turns:
             found.in_turns.add(index)
-        if turns or (name in spilled & segment.followed_tensors and _matches(*pair)):
+        if turns or (name in spilled & segment.followed_tensors and _tiles_match(*pair)):
             found.handed.add(name)
         stored = tuning.STORED_TILES if name in spilled - found.handed else 0
         found.distances.append(tuning.TURN_TILES if turns else stored)
@@ -227,17 +227,17 @@ def _followers(
 
 def _take_turns(producer: Tiling, reader: Tiling) -> bool:
     """Return whether two stages make the same rows in turn."""
-    return bool(_turns(producer)) and _turns(producer) == _turns(reader)
+    return bool(_turn_rows(producer)) and _turn_rows(producer) == _turn_rows(reader)
 
 
-def _turns(tiling: Tiling) -> list[tuple[int, object]]:
+def _turn_rows(tiling: Tiling) -> list[tuple[int, object]]:
     """Return the image and rows of all turns of a stage, in order."""
     # Tiles with turns are of the array.
     firsts: list[Any] = [tiling.tiles[turn.start] for turn in dict.fromkeys(tiling.turns)]
     return [(tile.image, tile.strip) for tile in firsts]
 
 
-def _matches(producer: Tiling, reader: Tiling) -> bool:
+def _tiles_match(producer: Tiling, reader: Tiling) -> bool:
     """Return whether each tile of an element-wise stage reads one tile of its producer."""
     ends = producer.flat_ends
     return bool(ends) and all(
@@ -268,7 +268,7 @@ def _group(
     return found
 
 
-def _looked_up_ahead(segment: Segment, first: int, tilings: list[Tiling]) -> Sequence:
+def _group_ahead_of_reader(segment: Segment, first: int, tilings: list[Tiling]) -> Sequence:
     """Return the slots of a stage and of the one that reads it, whose tiles it is just ahead of."""
     group = tilings[first : first + 2]
     return _with_spans(segment, first, group, list(_just_in_time(first, *group)))

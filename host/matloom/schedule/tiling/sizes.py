@@ -54,7 +54,7 @@ class Sizes:
         rows = -(-stage.output_layout.tiled_rows(height) // limits.tiles)
         wanted = max(rows, self.min_rows, _streamed_rows(stage, limits, config, self.width))
         self.height = max(1, min(most, fit, wanted, height))
-        self._half, self._least = half, _least_blocks(stage, limits, config)
+        self._half, self._least = half, _min_blocks(stage, limits, config)
         self._reshape(stage, limits, wanted, (height, fit))
         if limits.order is Order.BY_ROWS and not self.strip:
             self._cut_rows(limits.tiles // height, min_positions(config))
@@ -162,7 +162,7 @@ class Sizes:
             self.blocks, self.width = fewest
 
 
-def _least_blocks(stage: ArrayStage, limits: TilingParams, config: Config) -> int:
+def _min_blocks(stage: ArrayStage, limits: TilingParams, config: Config) -> int:
     """Return the minimum number of output blocks of a tile: enough for STOREs that do not wait."""
     if Outside.OUTPUT not in limits.outside:
         return 1

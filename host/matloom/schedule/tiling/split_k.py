@@ -31,7 +31,7 @@ def long_rows(stage: ArrayStage, config: Config) -> int:
     return min(stage.grid.rows, -(-min_positions(config) // stage.grid.width))
 
 
-def unfinished_after(tiles: Sequence[ArrayTile], completes: Sequence[bool]) -> list[bool]:
+def unfinished_sums(tiles: Sequence[ArrayTile], completes: Sequence[bool]) -> list[bool]:
     """Return whether accumulators hold unfinished sums after each tile."""
     if all(completes):
         return [False] * len(tiles)

@@ -59,7 +59,7 @@ def _interchangeable(first: Tiling, second: Tiling) -> bool:
         and first.chunks == second.chunks
         and first.tiles == second.tiles
         and (left.weights is right.weights or _loads_once(first, second))
-        and (left.tile_bytes == right.tile_bytes or not first.in_parts)
+        and (left.tile_bytes == right.tile_bytes or not first.splits_reductions)
     )
 
 

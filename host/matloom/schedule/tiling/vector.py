@@ -140,7 +140,7 @@ class VectorTiling(BaseTiling[VectorStage, VectorTile]):
         return [0] * len(self.tiles)
 
     @cached_property
-    def in_parts(self) -> bool:
+    def splits_reductions(self) -> bool:
         """There are no reductions."""
         return False
 

@@ -7,8 +7,8 @@ import pytest
 
 from matloom.arch.config import PRESETS
 from matloom.compiler import CompileOptions, compile_network
-from matloom.schedule.choices.neighbours import before_pooling, is_followed
-from matloom.schedule.tiling.first_tiles import first_parts, first_rows
+from matloom.schedule.choices.neighbours import is_followed, stages_before_pooling
+from matloom.schedule.tiling.first_tiles import join_first_rows, split_first_steps
 from matloom.select.stage import VectorStage
 from support.chain import Chain, exact_programs, executes
 from support.stages import stage_of
@@ -41,7 +41,7 @@ def _nest(kernel_rows=1, kernel_cols=1, blocks=1, *, fixed=False):
 )
 def test_the_last_steps_of_a_first_tile_are_apart(nest, edges):
     """Half of the steps, then up to the last third, in whole iterations of a loop."""
-    parts = first_parts(nest, [(5, 0, edges[-1])])
+    parts = split_first_steps(nest, [(5, 0, edges[-1])])
     assert [first for _chunk, first, _end in parts] == edges[:-1]
     assert [end for _chunk, _first, end in parts] == edges[1:]
     assert {chunk for chunk, _first, _end in parts} == {5}
@@ -49,7 +49,7 @@ def test_the_last_steps_of_a_first_tile_are_apart(nest, edges):
 
 def test_steps_in_parts_stay_as_they_are():
     steps = [(0, 0, 4), (1, 4, 8)]
-    assert first_parts(_nest(blocks=8), steps) == steps
+    assert split_first_steps(_nest(blocks=8), steps) == steps
 
 
 @pytest.mark.parametrize(
@@ -64,8 +64,8 @@ def test_steps_in_parts_stay_as_they_are():
 def test_a_first_tile_has_work_until_its_last_steps_can_begin(blocks, most, rows):
     """Six rows of five positions and three steps are too few, if two tiles are not too many."""
     pieces = [(0, 6), (6, 12), (12, 18), (18, 25)]
-    assert first_rows(_nest(blocks=blocks), pieces, 5, most) == rows
-    assert first_rows(_nest(blocks=blocks), pieces[:2], 5, most) == pieces[:2]
+    assert join_first_rows(_nest(blocks=blocks), pieces, 5, most) == rows
+    assert join_first_rows(_nest(blocks=blocks), pieces[:2], 5, most) == pieces[:2]
 
 
 def test_small_tiles_before_a_pooling():
@@ -75,10 +75,10 @@ def test_small_tiles_before_a_pooling():
     )
     nest = replace(make.loop_nest, weights_fixed=True)
     pool = replace(make, inputs=("sum",), output="mean", loop_nest=nest)
-    assert before_pooling(SimpleNamespace(stages=(make, make, add, pool))) == {1, 2}
+    assert stages_before_pooling(SimpleNamespace(stages=(make, make, add, pool))) == {1, 2}
     other = replace(pool, inputs=("y",))
-    assert before_pooling(SimpleNamespace(stages=(make, make, add, other))) == set()
-    assert before_pooling(SimpleNamespace(stages=(make, make, add, make))) == set()
+    assert stages_before_pooling(SimpleNamespace(stages=(make, make, add, other))) == set()
+    assert stages_before_pooling(SimpleNamespace(stages=(make, make, add, make))) == set()
     segment = SimpleNamespace(stages=(make, add, pool))
     assert [is_followed(segment, index) for index in range(3)] == [True, False, False]
     assert not is_followed(SimpleNamespace(stages=(make, replace(add, inputs=("z",)))), 0)

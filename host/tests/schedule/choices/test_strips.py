@@ -29,11 +29,11 @@ def test_strips_are_exact_and_save_reads(monkeypatch):
     """
     graph = chain()
     monkeypatch.setattr(tuning, "TURNS_GAIN", 1)
-    monkeypatch.setattr(search, "estimate", lambda *_arguments: 1)
+    monkeypatch.setattr(search, "estimated_ratio", lambda *_arguments: 1)
     plain = compile_network(graph, SMALL, CompileOptions())
-    monkeypatch.setattr(search, "estimate", lambda *_arguments: 0.97)
+    monkeypatch.setattr(search, "estimated_ratio", lambda *_arguments: 0.97)
     (found,) = exact_programs(graph, SMALL, (None,))
-    monkeypatch.setattr(search, "estimate", lambda *_arguments: 0.9)
+    monkeypatch.setattr(search, "estimated_ratio", lambda *_arguments: 0.9)
     sure = compile_network(graph, SMALL, CompileOptions(), check="none")
     assert sure.predicted_cycles == found.predicted_cycles
     # The depthwise layer reads its map, and so does the last layer.

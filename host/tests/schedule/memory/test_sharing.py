@@ -6,7 +6,7 @@ import pytest
 
 from matloom.arch.config import PRESETS
 from matloom.compiler import CompileOptions, Job, compile_network, run_phases
-from matloom.schedule.memory.sharing import lead
+from matloom.schedule.memory.sharing import lead_bytes
 from matloom.schedule.params import Order, TilingParams, Weights
 from matloom.schedule.tiling.array import ArrayTiling
 from support.chain import Chain, exact_programs
@@ -46,7 +46,7 @@ def tilings():
 
 
 def test_no_tile_writes_what_a_later_one_reads():
-    """The lead is the least for which that is so, byte by byte."""
+    """The lead_bytes is the least for which that is so, byte by byte."""
     leads = []
     for tiling in tilings():
         layout, width = tiling.stage.output_layout, tiling.stage.grid.position_bytes
@@ -59,7 +59,7 @@ def test_no_tile_writes_what_a_later_one_reads():
             )
             least = max([least, *(last - start for start in unread)])
             unread.append(tiling.input_ranges[tiling.tiles.index(tile)].start)
-        assert lead(tiling) == least
+        assert lead_bytes(tiling) == least
         leads.append(least)
     assert min(leads) == 0 < max(leads)
 

@@ -102,7 +102,7 @@ def _forgets_blocks(stage, steps):
 def test_a_defect_of_the_planner_is_found(monkeypatch):
     """Weights are never used, a bug once met with mnist_arduino_q."""
     assert failure_of(case_of(SENSITIVE)) is None
-    monkeypatch.setattr(cutting, "first_parts", _forgets_blocks)
+    monkeypatch.setattr(cutting, "split_first_steps", _forgets_blocks)
     assert failure_of(case_of(SENSITIVE)) is not None
 
 
