@@ -22,6 +22,26 @@ _FIRST_READ = 7
 _NEXT_PARAMS = 3
 
 
+def _advance(
+    time: float, left: float, until: float, taken: float, rate: float
+) -> tuple[float, float]:
+    """Return the time at which accesses end, or `until`, and the accesses left then.
+
+    Parameters
+    ----------
+    left:
+        Accesses left at `time`, in cycles without waits.
+    taken, rate:
+        Accesses per cycle to the bank: those that have priority, and these without waits.
+    """
+    speed = (1.0 - taken) / rate if taken < 1.0 else 0.0
+    if speed > 1.0:
+        speed = 1.0
+    if speed > 0 and time + left / speed <= until:
+        return time + left / speed, 0.0
+    return until, left - speed * (until - time)
+
+
 @dataclass(slots=True)
 class _Accesses:
     """Intervals in which a unit uses banks, in order, with accesses per cycle by bank."""
@@ -61,14 +81,7 @@ class _Accesses:
                     until = begins[number]
                     if until <= time:
                         until, taken = ends[number], self.shares[number].get(bank, 0.0)
-                rate = (1.0 - taken) / use.rate if taken < 1.0 else 0.0
-                if rate > 1.0:
-                    rate = 1.0
-                if rate > 0 and time + left / rate <= until:
-                    time += left / rate
-                    break
-                left -= rate * (until - time)
-                time = until
+                time, left = _advance(time, left, until, taken, use.rate)
         return time
 
     def meet(self, time: float, banks: frozenset[int]) -> bool:
@@ -134,14 +147,7 @@ def _end_of_accesses(
                             until = end
                         break
             # All values are non-negative.
-            rate = (1.0 - taken) / use.rate if taken < 1.0 else 0.0
-            if rate > 1.0:
-                rate = 1.0
-            if rate > 0 and time + left / rate <= until:
-                time += left / rate
-                break
-            left -= rate * (until - time)
-            time = until
+            time, left = _advance(time, left, until, taken, use.rate)
     return time
 
 
