@@ -17,6 +17,11 @@ from matloom.select.stage import Stage
 #: Returns a segment with another layout of some tensors, and those that have it. It takes the
 #: tensors that may: each has one producer and one consumer within the segment.
 _Rewrite = Callable[[Segment, Collection[str]], tuple[Segment, Collection[str]]]
+#: Returns stages with another layout of some tensors, and the sizes of these. It takes the tensors
+#: that only these stages make and read.
+_StageRewrite = Callable[
+    [Sequence[Stage], Collection[str], Config], tuple[list[Stage], dict[str, int]]
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +48,7 @@ class Layout:
 
         `only` names the tensors that may have it.
         """
-        private = _private(segment)
+        private = _internal_tensors(segment)
         found, tensors = self.rewrite(segment, private if only is None else private & only)
         if not tensors:
             return None
@@ -51,10 +56,10 @@ class Layout:
 
     def choice(self, scheduled: Scheduled) -> frozenset[str] | None:
         """Return the tensors of a schedule that should have this layout; None for all it can."""
-        return self.choose and self.choose(scheduled, _private(scheduled.segment))
+        return self.choose and self.choose(scheduled, _internal_tensors(scheduled.segment))
 
 
-def _private(segment: Segment) -> frozenset[str]:
+def _internal_tensors(segment: Segment) -> frozenset[str]:
     """Return the tensors with one producer and one consumer that stay within the segment."""
     producers = Counter(stage.output for stage in segment.stages)
     read = Counter(name for stage in segment.stages for name in stage.inputs)
@@ -64,15 +69,8 @@ def _private(segment: Segment) -> frozenset[str]:
     )
 
 
-def _on_chip(
-    rewrite: Callable[
-        [Sequence[Stage], Collection[str], Config], tuple[list[Stage], dict[str, int]]
-    ],
-) -> _Rewrite:
-    """Return the rewrite of a segment whose tensors in the new layout must stay on chip.
-
-    `rewrite` returns the new stages, and the new sizes of tensors.
-    """
+def _keep_on_chip(rewrite: _StageRewrite) -> _Rewrite:
+    """Return the rewrite of a segment whose tensors in the new layout must stay on chip."""
 
     def rewrite_segment(
         segment: Segment, allowed: Collection[str]
@@ -90,16 +88,13 @@ def _on_chip(
 
 
 def _chain_bands(segment: Segment, allowed: Collection[str]) -> tuple[Segment, Collection[str]]:
-    """Return the segment with bands through chains of narrow layers, and the tensors in bands."""
+    """Return the segment with bands through chains of narrow layers, and the tensors in bands.
+
+    Unlike in other layouts, a tensor in bands may have several consumers.
+    """
     outer = segment.sources.keys() | segment.results.keys() | segment.views.keys()
     inner = {stage.output for stage in segment.stages} - outer - segment.on_chip
-
-    def rewrite(
-        stages: Sequence[Stage], _allowed: Collection[str], config: Config
-    ) -> tuple[list[Stage], dict[str, int]]:
-        return chain_bands(stages, inner, config)
-
-    return _on_chip(rewrite)(segment, allowed)
+    return _keep_on_chip(chain_bands)(segment, inner)
 
 
 #: Each layout is tried on top of the best so far: a stage that reads bands may write blocks.
@@ -111,7 +106,9 @@ LAYOUTS: tuple[Layout, ...] = (
         rewrite=group_channels,
         choose=tensors_to_group,
     ),
-    Layout(name="2 x 2 blocks", without="rows", rewrite=_on_chip(use_space_to_depth)),
-    Layout(name="bands of rows", without="whole images", rewrite=_on_chip(band_depthwise_layers)),
+    Layout(name="2 x 2 blocks", without="rows", rewrite=_keep_on_chip(use_space_to_depth)),
+    Layout(
+        name="bands of rows", without="whole images", rewrite=_keep_on_chip(band_depthwise_layers)
+    ),
     Layout(name="chains of bands", without="whole images", rewrite=_chain_bands),
 )

@@ -26,7 +26,7 @@ from matloom.select.stage import ArrayStage, OutputRegion, Stage
 
 
 def chain_bands(
-    stages: Sequence[Stage], inner: Collection[str], config: Config
+    stages: Sequence[Stage], internal: Collection[str], config: Config
 ) -> tuple[list[Stage], dict[str, int]]:
     """Return the stages with bands from the input of a narrow depthwise layer on.
 
@@ -35,7 +35,7 @@ def chain_bands(
 
     Parameters
     ----------
-    inner:
+    internal:
         Tensors that nothing outside of the stages makes or reads.
 
     Returns
@@ -48,7 +48,7 @@ def chain_bands(
         if rewritten[index] is not layer or not isinstance(layer, ArrayStage):
             continue
         if bandable_window(layer, config) is not None:
-            chain = _Chain(rewritten, inner, config, layer.grid.rows, layer.grid.width)
+            chain = _Chain(rewritten, internal, config, layer.grid.rows, layer.grid.width)
             if chain.add_depthwise(index):
                 for at, stage in chain.changed.items():
                     rewritten[at] = stage
@@ -71,7 +71,7 @@ class _Chain:
     """
 
     stages: Sequence[Stage]
-    inner: Collection[str]
+    internal: Collection[str]
     config: Config
     rows: int
     width: int
@@ -85,7 +85,7 @@ class _Chain:
         if producer is None or source is None or not isinstance(source.loop_nest, LoopNest):
             return False
         channels, rest = divmod(source.grid.position_bytes, 2)
-        alone = self._readers(source.output) == [made_at] and source.output in self.inner
+        alone = self._readers(source.output) == [made_at] and source.output in self.internal
         if not (
             alone and writes_single_block(source) and not rest and source.grid.rows == self.rows
         ):
@@ -118,7 +118,7 @@ class _Chain:
             name = waiting.pop()
             if name in self.sizes:
                 continue
-            if name not in self.inner:
+            if name not in self.internal:
                 return False
             size = self.stages[self._index_of_producer(name)].size
             for at in self._readers(name):
@@ -145,7 +145,7 @@ class _Chain:
         That is the result of a depthwise layer if this alone reads it.
         """
         output, readers = self.stages[at].output, self._readers(self.stages[at].output)
-        if len(readers) == 1 and output in self.inner and self._band_pair(at, readers[0], None):
+        if len(readers) == 1 and output in self.internal and self._band_pair(at, readers[0], None):
             return self.stages[readers[0]].output
         return output
 
@@ -163,7 +163,7 @@ class _Chain:
         if not (
             writes_single_block(producer)
             and _is_pointwise(producer)
-            and producer.output in self.inner
+            and producer.output in self.internal
         ):
             return False
         both = producer.grid.rows * producer.grid.width * 2 == self.rows * self.width

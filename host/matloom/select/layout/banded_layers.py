@@ -23,7 +23,7 @@ _LEAST_ROWS = 4
 
 
 def band_depthwise_layers(
-    stages: Sequence[Stage], private: Collection[str], config: Config
+    stages: Sequence[Stage], internal: Collection[str], config: Config
 ) -> tuple[list[Stage], dict[str, int]]:
     """Return the stages with bands between depthwise layers of few channels and their neighbours.
 
@@ -32,7 +32,7 @@ def band_depthwise_layers(
 
     Parameters
     ----------
-    private:
+    internal:
         Tensors with one producer and one consumer within the segment.
 
     Returns
@@ -42,7 +42,7 @@ def band_depthwise_layers(
     """
     rewritten, sizes = list(stages), dict[str, int]()
     for index, layer in enumerate(stages):
-        if not isinstance(layer, ArrayStage) or not {layer.output, *layer.inputs} <= set(private):
+        if not isinstance(layer, ArrayStage) or not {layer.output, *layer.inputs} <= set(internal):
             continue
         name, output = layer.inputs[0], layer.output
         made_at = next(at for at, stage in enumerate(rewritten) if stage.output == name)

@@ -190,7 +190,7 @@ class PolyphaseWindow(SingleSums):
 
 
 def use_space_to_depth(
-    stages: Sequence[Stage], private: Collection[str], config: Config
+    stages: Sequence[Stage], internal: Collection[str], config: Config
 ) -> tuple[list[Stage], dict[str, int]]:
     """Return the stages with 2x2 blocks between convolutions and stride-2 depthwise layers.
 
@@ -199,7 +199,7 @@ def use_space_to_depth(
 
     Parameters
     ----------
-    private:
+    internal:
         Tensors with one producer and one consumer within the segment.
 
     Returns
@@ -211,7 +211,7 @@ def use_space_to_depth(
     if not config.has_paired_windows:
         return rewritten, sizes
     for index, reader in enumerate(stages):
-        if not isinstance(reader, ArrayStage) or reader.inputs[0] not in private:
+        if not isinstance(reader, ArrayStage) or reader.inputs[0] not in internal:
             continue
         name = reader.inputs[0]
         place = next(at for at, stage in enumerate(rewritten) if stage.output == name)
