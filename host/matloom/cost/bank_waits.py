@@ -27,12 +27,7 @@ def _advance(
 ) -> tuple[float, float]:
     """Return the time at which accesses end, or `until`, and the accesses left then.
 
-    Parameters
-    ----------
-    left:
-        Accesses left at `time`, in cycles without waits.
-    taken, rate:
-        Accesses per cycle to the bank: those that have priority, and these without waits.
+    `rate` accesses per cycle yield to `taken` others; `left` counts cycles without waits.
     """
     speed = (1.0 - taken) / rate if taken < 1.0 else 0.0
     if speed > 1.0:

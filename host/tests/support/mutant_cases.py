@@ -46,9 +46,7 @@ FUNCTIONS = {
         *("Builder._add_prologue", "Builder._constants", "Builder._add_input"),
     ),
     "matloom.schedule.memory.sharing": (
-        "lead_bytes",
-        "_Sharing.elementwise",
-        "_Sharing._share_buffer",
+        *("lead_bytes", "_Sharing.elementwise", "_Sharing._share_buffer"),
     ),
     "matloom.schedule.memory.load_times": ("_move_after_stores",),
     "matloom.schedule.memory.placing": ("_Placing._requirements", "_Placing._neighbours", "_shift"),
