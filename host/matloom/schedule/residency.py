@@ -19,7 +19,7 @@ from matloom.schedule.choices.residency import (
 from matloom.schedule.distinct import skip_repeated_tilings
 from matloom.schedule.options import CompileOptions
 from matloom.schedule.pipeline import evaluate
-from matloom.schedule.plan import DoesNotFit, ScheduleParams
+from matloom.schedule.plan import DoesNotFit, Plan, ScheduleParams
 from matloom.schedule.scheduled import Scheduled, TriedCandidate
 from matloom.schedule.segment import Segment
 
@@ -61,16 +61,16 @@ class Residency:
         return self._first_worthwhile(scheduled, zip(ways, names, strict=False))
 
     def keep_part_of_weights(self, scheduled: Scheduled) -> Scheduled:
-        """Return a schedule that keeps some weights on chip where not all fit, if that is better.
+        """Return a schedule that keeps some weights on chip where not all stay, if that is better.
 
         The largest part that does not slow down the first call is kept.
         """
         segment, plan = scheduled.segment, scheduled.plan
         allowed = self.may_pin and self.options.resident is None
-        if not allowed or scheduled.repeat is not None or weights_fit(plan, segment.config):
+        if not allowed or scheduled.repeat is not None:
             return scheduled
         long = len(plan.slots) > tuning.LONG_SLOTS
-        if long or not self._may_gain(scheduled, tuning.PART_FASTER):
+        if long or not self._may_gain(scheduled, 1 - tuning.PART_GAIN / _largest_part(plan)):
             self._note("some weights stay", None, "estimated to gain too little")
             return scheduled
         shares = [tuning.LARGEST_PART * tuning.PART_RATIO**at for at in range(tuning.PARTS)]
@@ -137,3 +137,9 @@ class Residency:
         if not again:
             return None
         return first.followed_by(min(again, key=attrgetter("prediction.cycles")))
+
+
+def _largest_part(plan: Plan) -> float:
+    """Return the largest part of the weights that may stay where not all do."""
+    room = tuning.LARGEST_PART * plan.tilings[0].config.spad_bytes
+    return min(1.0, room / max(1, sum(sum(tiling.chunk_bytes) for tiling in plan.tilings)))

@@ -1,7 +1,7 @@
 """Choices as data: they make the same program without a search, and survive JSON."""
 
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -55,7 +55,10 @@ def test_every_choice_survives_json():
         avoid_conflicts=False,
         in_place=True,
         results_first=True,
+        over_inputs=True,
         strips=True,
+        one_by_one=frozenset({0}),
+        turns=True,
         leaving=frozenset({1}),
         partly=((0, 3),),
     )
@@ -66,6 +69,9 @@ def test_every_choice_survives_json():
         constants=(("REST_SLOTS", 3.0),),
     )
     assert from_json(json.loads(json.dumps(to_json(choices)))) == choices
+    derived = {"seed", "pinned_at", "start", "plain"}
+    chosen = [each for each in fields(ScheduleParams) if each.name not in derived]
+    assert all(getattr(choices.first, each.name) != each.default for each in chosen)
 
 
 def test_choices_of_another_network_do_not_apply():

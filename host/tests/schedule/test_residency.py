@@ -71,3 +71,15 @@ def test_every_call_is_exact(graph, device):
 
 def test_nothing_stays_if_that_is_forbidden(graph):
     assert steps(graph, resident=False)[1].repeat is None
+
+
+def test_a_part_stays_where_all_weights_fit_but_not_next_to_the_maps():
+    chain = Chain((1, 32, 32, 64)).convolve(64).halve().halve().halve()
+    for _ in range(4):
+        chain.convolve(DEPTH)
+    program, step = steps(chain.graph())
+    weights = 3 * DEPTH**2 + 64 * DEPTH + 64**2
+    maps = 2 * 32 * 32 * 64
+    assert weights < program.config.spad_bytes < weights + maps
+    assert step.repeat is not None
+    assert 0 < constant_bytes(program.commands(step.repeat)) < weights

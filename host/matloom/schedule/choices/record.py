@@ -49,6 +49,7 @@ _FLAGS = (
     "over_inputs",
     "results_first",
     "strips",
+    "turns",
     "resident",
     "plain",
 )
