@@ -1,7 +1,7 @@
 """Moves of a search: single changes of the choices of a segment, drawn at random."""
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -9,9 +9,10 @@ from matloom.schedule import tuning
 from matloom.schedule.choices.layouts import LAYOUTS
 from matloom.schedule.choices.record import Choices
 from matloom.schedule.choices.residency import chunk_counts, chunks_in_share, resident_chunks
-from matloom.schedule.params import UNBOUNDED, First, Last, Order, Weights
+from matloom.schedule.params import UNBOUNDED, First, Last, Order, TilingParams, Weights
 from matloom.schedule.plan import ScheduleParams
 from matloom.schedule.segment import Segment
+from matloom.select.stage import Stage
 
 #: Stages that keep no weights, and the number of chunks that other stages keep.
 _Stay = tuple[frozenset[int], tuple[tuple[int, int], ...]]
@@ -24,10 +25,11 @@ _FACTORS = (0.5, 0.75, 1.5, 2.0)
 #: Shares of the scratchpad to fill with resident weights.
 SHARES = (0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 
-#: Probabilities: a move of a stage leaves the first call unchanged; a move of a layout removes it
+#: Probabilities: a move of a stage is made for all stages of the same shape; it leaves the first
+#: call unchanged; a move of a layout removes it
 #: from all tensors, or gives it to a single one; a move of residency keeps no weights, or changes a
 #: single stage's number of chunks.
-_LATER_ALONE, _TO_NONE, _TO_ONE, _NONE_STAY, _ONE_STAYS = 0.5, 0.3, 0.5, 0.1, 0.7
+_ALIKE, _LATER_ALONE, _TO_NONE, _TO_ONE, _NONE_STAY, _ONE_STAYS = 0.3, 0.5, 0.3, 0.5, 0.1, 0.7
 
 #: Constants that the steps of a schedule read.
 _CONSTANTS = (
@@ -57,6 +59,13 @@ class Move:
     value: Any
     stage: int | None = None
     later_alone: bool = False
+
+    @property
+    def kind(self) -> str:
+        """The one of `KINDS` to which it belongs."""
+        if self.what in _CONSTANTS:
+            return "constant"
+        return self.what if self.what in KINDS else "all"
 
 
 def apply_move(choices: Choices, move: Move) -> Choices:
@@ -95,67 +104,79 @@ def _change_params(params: ScheduleParams, move: Move) -> ScheduleParams:
     return replace(params, **{move.what: move.value})
 
 
-def draw_move(
+def draw_moves(
     segment: Segment,
     choices: Choices,
     weights: Sequence[float],
     rng: random.Random,
-    kind: str | None = None,
-) -> Move | None:
-    """Return a random move, of the given kind if any; None if it would change nothing.
+    chances: Mapping[str, float],
+) -> list[Move]:
+    """Return one random change, as moves to make together; empty if it would change nothing.
 
     Parameters
     ----------
     weights:
         Weight with which each stage is drawn.
+    chances:
+        Weight with which each of `KINDS` is drawn.
     """
-    if kind is None:
-        (kind,) = rng.choices(tuple(_KINDS), tuple(share for share, _ in _KINDS.values()))
-    return _KINDS[kind][1](segment, choices, weights, rng)
-
-
-def _stage_move(
-    segment: Segment, choices: Choices, weights: Sequence[float], rng: random.Random
-) -> Move | None:
-    """Change the tiles of a stage."""
+    (kind,) = rng.choices(tuple(chances), tuple(chances.values()))
+    if kind in _OTHERS:
+        move = _OTHERS[kind](segment, choices, rng)
+        return [] if move is None else [move]
     (at,) = rng.choices(range(len(weights)), weights)
-    stage, before = segment.stages[at], choices.first.limits[at]
-    fields: list[tuple[str, Any]] = [
-        ("tiles", rng.choice(_TILES)),
-        ("tile_bytes", rng.choice(_TILE_BYTES)),
-        ("first", rng.choice(tuple(First))),
-        ("last", before.last ^ rng.choice((Last.CHUNKS, Last.ROWS, Last.BLOCKS))),
-        ("order", Order.BY_ROWS if before.order is Order.BY_BLOCKS else Order.BY_BLOCKS),
-    ]
+    before = choices.first.limits[at]
+    values = _values_of(segment.stages[at], before).get(kind, ())
+    values = [each for each in values if each != getattr(before, kind)]
+    if not values:
+        return []
+    alone = choices.later is not None and kind in _OF_LATER and rng.random() < _LATER_ALONE
+    move = Move(what=kind, value=rng.choice(values), stage=at, later_alone=alone)
+    return alike(segment, move) if rng.random() < _ALIKE else [move]
+
+
+def _values_of(stage: Stage, before: TilingParams) -> dict[str, Sequence[Any]]:
+    """Return the values to try for each field of a stage."""
+    values: dict[str, Sequence[Any]] = {
+        "tiles": _TILES,
+        "tile_bytes": _TILE_BYTES,
+        "first": tuple(First),
+        "last": [before.last ^ each for each in (Last.CHUNKS, Last.ROWS, Last.BLOCKS)],
+        "order": tuple(Order),
+    }
     if stage.loads_weights:
-        fields += [
-            ("chunk_bytes", rng.choice(_CHUNKS)),
-            ("weights", rng.choice(tuple(Weights))),
-        ]
+        values |= {"chunk_bytes": _CHUNKS, "weights": tuple(Weights)}
     if stage.has_params:
-        fields.append(("params_apart", not before.params_apart))
-    what, value = rng.choice(fields)
-    if getattr(before, what) == value:
-        return None
-    alone = choices.later is not None and what in _OF_LATER and rng.random() < _LATER_ALONE
-    return Move(what=what, value=value, stage=at, later_alone=alone)
+        values["params_apart"] = (False, True)
+    return values
+
+
+def alike(segment: Segment, move: Move) -> list[Move]:
+    """Return the same move for all stages of the same shape, as networks repeat their blocks."""
+    if move.stage is None:
+        return [move]
+    shapes = [_shape(stage) for stage in segment.stages]
+    same = [at for at, shape in enumerate(shapes) if shape == shapes[move.stage]]
+    return [replace(move, stage=at) for at in same]
+
+
+def _shape(stage: Stage) -> tuple[object, ...]:
+    grid = stage.grid
+    sizes = grid.images, grid.rows, grid.width, grid.blocks
+    return type(stage), *sizes, stage.weight_bytes, getattr(stage, "steps", 0)
 
 
 #: Fields of a stage that do not affect how its weights are cut.
 _OF_LATER = ("tiles", "tile_bytes", "first", "order")
 
 
-def _global_move(
-    segment: Segment, choices: Choices, weights: Sequence[float], rng: random.Random
-) -> Move:
+def _global_move(segment: Segment, choices: Choices, rng: random.Random) -> Move:
     """Change a choice that holds for all stages."""
     what = rng.choice(("avoid_conflicts", "in_place", "over_inputs", "results_first"))
     return Move(what=what, value=not getattr(choices.first, what))
 
 
-def _tensor_move(
-    segment: Segment, choices: Choices, weights: Sequence[float], rng: random.Random
-) -> Move | None:
+def _tensor_move(segment: Segment, choices: Choices, rng: random.Random) -> Move | None:
     """Move a tensor from the chip to external memory, or back."""
     names = [
         name for name in segment.sizes if name not in segment.on_chip and name not in segment.views
@@ -163,9 +184,7 @@ def _tensor_move(
     return Move(what="spilled", value=rng.choice(names)) if names else None
 
 
-def _layout_move(
-    segment: Segment, choices: Choices, weights: Sequence[float], rng: random.Random
-) -> Move | None:
+def _layout_move(segment: Segment, choices: Choices, rng: random.Random) -> Move | None:
     """Give tensors another layout, or one of them the ordinary layout."""
     layout = rng.choice(LAYOUTS)
     known = dict(choices.layouts)
@@ -188,9 +207,7 @@ def _layout_move(
     return Move(what="layouts", value=tuple(sorted(value, key=lambda one: order.index(one[0]))))
 
 
-def _constant_move(
-    segment: Segment, choices: Choices, weights: Sequence[float], rng: random.Random
-) -> Move:
+def _constant_move(segment: Segment, choices: Choices, rng: random.Random) -> Move:
     """Change a constant that steers the steps of a schedule."""
     name = rng.choice(_CONSTANTS)
     default = getattr(tuning, name)
@@ -198,9 +215,7 @@ def _constant_move(
     return Move(what=name, value=float(value))
 
 
-def _residency_move(
-    segment: Segment, choices: Choices, weights: Sequence[float], rng: random.Random
-) -> Move | None:
+def _residency_move(segment: Segment, choices: Choices, rng: random.Random) -> Move | None:
     """Let other weights stay on chip."""
     most = chunk_counts(segment, choices.first.limits)
     if not most or (choices.later is not None and rng.random() < _NONE_STAY):
@@ -222,13 +237,18 @@ def keep_weights(segment: Segment, choices: Choices, share: float) -> Move | Non
     return Move(what="residency", value=resident_chunks(segment, most, counts))
 
 
-_Draw = Callable[[Segment, Choices, Sequence[float], random.Random], Move | None]
-#: Kinds of moves, and the weight with which each is drawn.
-_KINDS: dict[str, tuple[float, _Draw]] = {
-    "stage": (12, _stage_move),
-    "all": (1, _global_move),
-    "tensor": (2, _tensor_move),
-    "layout": (1, _layout_move),
-    "constant": (1.5, _constant_move),
-    "residency": (2.5, _residency_move),
+_Draw = Callable[[Segment, Choices, random.Random], Move | None]
+_OTHERS: dict[str, _Draw] = {
+    "all": _global_move,
+    "spilled": _tensor_move,
+    "layouts": _layout_move,
+    "constant": _constant_move,
+    "residency": _residency_move,
+}
+
+#: Kinds of moves, and the weight with which each is drawn at first: fields of a stage, and others.
+KINDS: dict[str, float] = {
+    **dict.fromkeys(("tiles", "tile_bytes", "first", "last", "order"), 1.5),
+    **dict.fromkeys(("chunk_bytes", "weights", "params_apart"), 1.5),
+    **{"all": 1, "spilled": 2, "layouts": 1, "constant": 1.5, "residency": 2.5},
 }

@@ -4,19 +4,33 @@ import itertools
 import json
 import random
 import time
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from matloom.schedule import Choices
+from matloom.schedule import Choices, Segment
 from matloom.schedule.params import Order, Weights
-from matloom.tuner.moves import SHARES, Move, apply_move, draw_move, keep_weights
-from matloom.tuner.study import Cost, StudiedRun, Study, Trial, cost_of, cuts_of, key_of, runs_of
+from matloom.tuner.moves import KINDS, SHARES, Move, alike, apply_move, draw_moves, keep_weights
+from matloom.tuner.study import (
+    Cost,
+    StudiedRun,
+    Study,
+    Trial,
+    cost_of,
+    cuts_of,
+    key_of,
+    runs_of,
+    segment_of,
+)
 from matloom.workers import run_as_completed
 
 #: Trials of a round: enough to keep all workers busy, but few, so that rounds build on each other.
-_ROUND = 16
+_ROUND = 8
+
+#: Number of the best choices that are kept.
+_KEPT = 16
 
 #: Factor by which a first call may be slower, as for resident weights (`schedule.tuning`).
 _FIRST_SLOWER = 1.005
@@ -28,7 +42,11 @@ _REORDERED = 16
 _SPILLED = 8
 
 #: Maximum number of draws per round: many change no tile.
-_DRAWS = 8 * _ROUND
+_DRAWS = 16 * _ROUND
+
+#: Trials of a kind of moves before its success is known, and the weight of kinds without success,
+#: relative to the most successful one.
+_FEW_TRIED, _LEAST = 8, 0.4
 
 #: Share of trials that combine two moves.
 _DOUBLE = 0.3
@@ -70,9 +88,17 @@ class Tuning:
         run = runs_of(self.study)[self.number]
         self._run: StudiedRun = run
         self._known = dict(self._read())
-        self._weights = _weights(run)
-        self._merge: list[Move] = []
+        self._weights = _weights(self.study, self.number)
+        self._next: list[list[Move]] = []
+        self._seen: set[Hashable] = {self._cuts(run.choices)}
+        self._tried, self._gained = Counter[str](), Counter[str]()
         self.best_choices = [Best(choices=run.choices, cost=run.cost)]
+
+    @property
+    def _segment(self) -> Segment:
+        """The segment with the layouts of the best choices."""
+        found = segment_of(self.study, self.number, self.best.choices.layouts)
+        return self._run.segment if found is None else found
 
     @property
     def best(self) -> Best:
@@ -100,9 +126,8 @@ class Tuning:
         openers = iter([[move] for move in self._first_moves()])
         while self.trials_done < trials and (until is None or time.monotonic() < until):
             draw = random.Random(f"{self.seed} {self.number} {number}")
-            merged = [self._merge] if len(self._merge) > 1 else []
             drawn = (self._draw_moves(draw) for _ in range(_DRAWS))
-            moves = self._different(itertools.chain(merged, openers, drawn))
+            moves = self._different(itertools.chain(self._next, openers, drawn))
             if not moves:
                 break
             self._round(moves[: trials - self.trials_done], make)
@@ -117,7 +142,7 @@ class Tuning:
         They change choices for all stages, which `tighten` gives up early if memory is short;
         resident weights; orders; large tensors on chip or outside.
         """
-        segment, choices = self._run.segment, self._run.choices
+        segment, choices = self._segment, self._run.choices
         for what in ("avoid_conflicts", "in_place", "over_inputs", "results_first"):
             yield Move(what=what, value=not getattr(choices.first, what))
         if self._run.may_pin:
@@ -138,20 +163,27 @@ class Tuning:
     def _draw_moves(self, rng: random.Random) -> list[Move]:
         """Return moves to make together; empty if they would change nothing."""
         size = 2 if rng.random() < _DOUBLE else 1
-        each = [
-            draw_move(self._run.segment, self.best.choices, self._weights, rng) for _ in range(size)
+        segment, choices = self._segment, self.best.choices
+        made = [
+            move
+            for _ in range(size)
+            for move in draw_moves(segment, choices, self._weights, rng, self._chances())
         ]
-        made = [move for move in each if move is not None]
         return made if self._run.may_pin or all(one.what != "residency" for one in made) else []
 
+    def _chances(self) -> dict[str, float]:
+        """Return the weight of each kind of moves: more for kinds that gained more often."""
+        rates = {kind: self._gained[kind] / (_FEW_TRIED + self._tried[kind]) for kind in KINDS}
+        most = max(rates.values()) or 1
+        return {kind: weight * (_LEAST + rates[kind] / most) for kind, weight in KINDS.items()}
+
     def _different(self, candidates: Iterable[list[Move]]) -> list[list[Move]]:
-        """Return the moves of a round: the first whose tiles are neither the best's nor others'."""
-        start = self.best.choices
-        seen, found = {self._cuts(start)}, list[list[Move]]()
+        """Return the moves of a round: the first whose tiles no trial had yet."""
+        start, found = self.best.choices, list[list[Move]]()
         for moves in candidates:
             cuts = self._cuts(_apply_all(start, moves))
-            if cuts not in seen:
-                seen.add(cuts)
+            if cuts not in self._seen:
+                self._seen.add(cuts)
                 found.append(moves)
                 if len(found) == _ROUND:
                     break
@@ -173,12 +205,31 @@ class Tuning:
             if cost.both <= start.cost.both and tried[at] != start.choices:
                 better.append((cost, at))
         better.sort(key=lambda item: (item[0].both, item[1]))
-        # Moves that gain on their own are combined in the next round.
-        self._merge = [move for cost, at in better for move in moves[at] if cost != start.cost]
+        self._note_kinds(moves, {at: start.cost.both - cost.both for cost, at in better})
+        self._next = self._follow([moves[at] for cost, at in better if cost != start.cost])
         for cost, at in reversed(better):
             self.best_choices.insert(0, Best(choices=tried[at], cost=cost))
         self.best_choices.sort(key=lambda each: each.cost.both)
-        del self.best_choices[_ROUND:]
+        del self.best_choices[_KEPT:]
+
+    def _note_kinds(self, moves: list[list[Move]], saved: dict[int, int]) -> None:
+        """Count the trials of each kind of moves, and the cycles that they save."""
+        for at, each in enumerate(moves):
+            for kind in {move.kind for move in each}:
+                self._tried[kind] += 1
+                self._gained[kind] += saved.get(at, 0)
+
+    def _follow(self, better: list[list[Move]]) -> list[list[Move]]:
+        """Return what to try after moves that gain, the best of them first, which is taken.
+
+        Moves that gain separately are made together, and those of one stage for all stages alike.
+        """
+        others = [move for moves in better[1:] for move in moves]
+        every = [move for moves in better for one in moves for move in self._others_alike(one)]
+        return [moves for moves in (others, *better[1:], every) if moves]
+
+    def _others_alike(self, move: Move) -> list[Move]:
+        return [other for other in alike(self._segment, move) if other != move]
 
     def _costs(self, trials: list[Trial], make: Callable[[], Executor]) -> list[Cost | None]:
         """Return the cost of each trial, and write those that are new into the journal."""
@@ -212,14 +263,20 @@ def _apply_all(choices: Choices, moves: list[Move]) -> Choices:
     return choices
 
 
-def _weights(run: StudiedRun) -> list[float]:
-    """Return how often to change each stage: half evenly, half by its bytes and products."""
-    segment = run.segment
+def _weights(study: Study, number: int) -> list[float]:
+    """Return how often to change each stage.
+
+    A third evenly, a third by its bytes and products, a third by the cycles in which it waits.
+    """
+    run = runs_of(study)[number]
+    segment = segment_of(study, number, run.choices.layouts) or run.segment
     grids = [stage.grid for stage in segment.stages]
     sizes = [each.images * each.rows * each.width * each.blocks for each in grids]
     costs = [
         size * getattr(stage, "steps", 1) + segment.machine.transfer_cycles(stage.weight_bytes)
         for size, stage in zip(sizes, segment.stages, strict=True)
     ]
-    total, count = sum(costs) or 1, len(costs)
-    return [each / total + 1 / count for each in costs]
+    total, waits, count = sum(costs) or 1, sum(run.waits) or 1, len(costs)
+    return [
+        cost / total + wait / waits + 1 / count for cost, wait in zip(costs, run.waits, strict=True)
+    ]

@@ -79,11 +79,16 @@ class Study:
 
 @dataclass(frozen=True, kw_only=True)
 class StudiedRun:
-    """A run of the engine: its segment, and the choices that a search makes by default."""
+    """A run of the engine: its segment, and the choices that a search makes by default.
+
+    `waits` are the predicted cycles of each stage, with the default's layouts, beyond those of its
+    tiles.
+    """
 
     segment: Segment
     choices: Choices
     cost: Cost
+    waits: tuple[int, ...]
     may_pin: bool
 
 
@@ -134,6 +139,7 @@ def runs_of(study: Study) -> tuple[StudiedRun, ...]:
                 segment=place_constants(found.bound, run.bound, image),
                 choices=choices_of(made),
                 cost=_cost(made),
+                waits=_waits(made),
                 may_pin=len(scheduled) == 1,
             )
         )
@@ -164,10 +170,10 @@ def cuts_of(trial: Trial) -> Hashable:
     It is much faster than a schedule; most changes of a limit leave all tiles unchanged.
     """
     choices = trial.choices
-    segment = _with_layouts(trial.study, trial.run, choices.layouts)
+    segment = segment_of(trial.study, trial.run, choices.layouts)
     if segment is None:
         return choices
-    cache = _cache(trial.study, trial.run, choices.layouts, choices.constants)
+    cache = _cuts_cache(trial.study, trial.run, choices.layouts, choices.constants)
     with tuning.override(dict(choices.constants)):
         cuts = [
             (replace(each, limits=()), *cut_stages(segment, each, cache))
@@ -178,7 +184,7 @@ def cuts_of(trial: Trial) -> Hashable:
 
 
 @functools.lru_cache(maxsize=_CACHES)
-def _with_layouts(study: Study, run: int, layouts: Layouts) -> Segment | None:
+def segment_of(study: Study, run: int, layouts: Layouts) -> Segment | None:
     """Return the segment of a run with layouts; None if they are not of its tensors."""
     studied = runs_of(study)[run]
     made = apply_layouts(studied.segment, replace(studied.choices, layouts=layouts))
@@ -188,6 +194,21 @@ def _with_layouts(study: Study, run: int, layouts: Layouts) -> Segment | None:
 @functools.lru_cache(maxsize=_CACHES)
 def _cache(study: Study, run: int, layouts: Layouts, constants: Sequence[object]) -> Cache:
     return Cache()
+
+
+@functools.lru_cache(maxsize=_CACHES)
+def _cuts_cache(study: Study, run: int, layouts: Layouts, constants: Sequence[object]) -> Cache:
+    """Return a cache for keys alone: equal cuts are the same objects, whatever else is tried."""
+    return Cache()
+
+
+def _waits(scheduled: Scheduled) -> tuple[int, ...]:
+    times, waits, before = scheduled.prediction.timestamps, list[int](), 0
+    for mark, tiling in zip(scheduled.segment.timestamps, scheduled.plan.tilings, strict=True):
+        done = times.get(mark, before)
+        waits.append(max(0, done - before - sum(tiling.cycles)))
+        before = max(before, done)
+    return tuple(waits)
 
 
 def _cost(scheduled: Scheduled) -> Cost:

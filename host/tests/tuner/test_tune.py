@@ -9,7 +9,7 @@ import pytest
 
 import matloom
 from matloom import frontend
-from matloom.arch.config import load_config
+from matloom.arch.config import PRESETS, load_config
 from matloom.compiler import CheckError, CompileOptions, winners
 from matloom.compiler.values import Compiled
 from matloom.compiler.winners import Winner, forget, keep, winner_of
@@ -18,11 +18,12 @@ from matloom.tools.explain import explain
 from matloom.tools.interface import random_arrays
 from matloom.tuner import study as studies
 from matloom.tuner import tune as tuner
-from matloom.tuner.moves import Move, apply_move
+from matloom.tuner.moves import Move, alike, apply_move
 from matloom.tuner.search import Best, Tuning
-from matloom.tuner.study import Cost, Trial, cost_of, runs_of, study_of
+from matloom.tuner.study import Cost, Trial, cost_of, runs_of, segment_of, study_of
 from matloom.tuner.tune import Budget, tune
 from matloom.workers import processes
+from support.chain import Chain
 
 SERIAL = partial(processes, 1)
 
@@ -51,6 +52,38 @@ def test_a_search_goes_on_where_it_stopped(study, tmp_path, monkeypatch):
     assert searched(study, tmp_path / "parts", 24) == whole
     monkeypatch.setattr("matloom.tuner.search.cost_of", None)
     assert searched(study, tmp_path / "whole", 24) == whole
+
+
+def test_no_trial_is_made_twice(study, tmp_path):
+    search = Tuning(study=study, number=0, journal=tmp_path / "journal", seed=2)
+    search.run(100, SERIAL)
+    assert len((tmp_path / "journal").read_text().splitlines()) == search.trials_done
+
+
+def test_moves_are_of_the_stages_that_layouts_make(tmp_path):
+    """Fused layers are more stages than the network has; moves reach the last of them, too."""
+    config = replace(PRESETS["reference"], spad_bytes=32 * 1024, spad_banks=4)
+    graph = Chain((1, 44, 36, 3)).convolve(8, 3).convolve(48).halve().convolve(8).graph()
+    study = study_of(graph, config, CompileOptions(tuned=False))
+    (run,) = runs_of(study)
+    stages = len(run.choices.first.limits)
+    assert stages > len(run.segment.stages)
+    assert segment_of(study, 0, run.choices.layouts) != run.segment
+    made = []
+    search = Tuning(study=study, number=0, journal=tmp_path / "journal", seed=1)
+    costs = search._costs
+    search._costs = lambda trials, make: [made.extend(trials), costs(trials, make)][1]
+    assert search.run(40, SERIAL)[0].cost.both <= run.cost.both
+    assert any(each.choices.first.limits[-1] != run.choices.first.limits[-1] for each in made)
+
+
+def test_a_move_may_be_made_for_all_stages_of_a_shape():
+    chain = Chain((1, 8, 8, 16)).convolve(32).convolve(16).convolve(32).convolve(16)
+    study = study_of(chain.graph(), load_config("nano"), CompileOptions(tuned=False))
+    segment = runs_of(study)[0].segment
+    moves = alike(segment, Move(what="tiles", value=3, stage=1))
+    assert moves == [Move(what="tiles", value=3, stage=at) for at in (1, 3)]
+    assert alike(segment, Move(what="in_place", value=True)) == [Move(what="in_place", value=True)]
 
 
 @pytest.mark.slow
