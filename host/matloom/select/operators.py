@@ -38,6 +38,7 @@ from matloom.select.reduction import reduction
 from matloom.select.scaled_channels import multiplication
 from matloom.select.softmax import softmax_stage
 from matloom.select.spread import repeat_operands
+from matloom.select.spread_products import spread_product
 from matloom.select.stage import ArrayStage, Stage
 from matloom.select.transposed import transposed_convolution
 
@@ -203,6 +204,9 @@ def stages_of(
         machine=machine,
         external=names[node.inputs[0]] in {names[number] for number in _external_tensors(graph)},
     )
+    if node.op is Op.MUL and (repeated := spread_product(context)) is not None:
+        _check(repeated, machine.config)
+        return (repeated,)
     spread, context = repeat_operands(context)
     built = build(context)
     stages = (*spread, *(built if isinstance(built, tuple) else (built,)))

@@ -67,13 +67,18 @@ def channel_factors(context: Context, index: int) -> Array | None:
     return factors
 
 
-def multiplication(context: Context) -> Stage:
-    """Return the stages of MUL: of bytes by per-channel constants in the array, else by POST."""
+def product_scale(context: Context) -> Requantisation:
+    """Return how the products of a MUL become results."""
     scale = context.result(
         *product_multiplier(context.graph, context.node),
         context.node.attributes_as(Arithmetic).activation,
     )
-    scale = replace(scale, rounding=layer_rounding(context.node))
+    return replace(scale, rounding=layer_rounding(context.node))
+
+
+def multiplication(context: Context) -> Stage:
+    """Return the stages of MUL: of bytes by per-channel constants in the array, else by POST."""
+    scale = product_scale(context)
     words = context.output.dtype == "int16"
     if words:
         context.check_words()

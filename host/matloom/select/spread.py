@@ -24,7 +24,7 @@ def repeat_operands(context: Context) -> tuple[tuple[Stage, ...], Context]:
     stages: list[Stage] = []
     sources, tensors = list(context.sources), dict(context.graph.tensors)
     for at, (number, tensor) in enumerate(zip(context.node.inputs, context.inputs, strict=True)):
-        copies = _repetitions(tensor, context.output.shape)
+        copies = repetitions(tensor, context.output.shape)
         if tensor.data is not None or tensor.dtype != "int8" or copies == 1:
             continue
         sources[at] = context.buffer_name(f"operand {at}")
@@ -41,7 +41,7 @@ def _trailing_ones(shape: tuple[int, ...]) -> int:
     return next((at for at, length in enumerate(reversed(shape)) if length != 1), len(shape))
 
 
-def _repetitions(tensor: Tensor, shape: tuple[int, ...]) -> int:
+def repetitions(tensor: Tensor, shape: tuple[int, ...]) -> int:
     """Return how often each element follows itself in a broadcast; 1 for a scalar, which repeats.
 
     Other axes of one repeat the tensor, or part of it.

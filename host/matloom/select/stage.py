@@ -71,6 +71,8 @@ class ArrayStage:
     adds_results:
         Whether POST adds the second input, in the layout of the output, to results, and `table`
         makes their sums.
+    multiplies:
+        Whether POST multiplies sums by bytes of the second input, in the layout of the output.
     addend_bytes, missing:
         If that input has another layout, bytes of its dense positions; 0 otherwise. If it has fewer
         blocks of channels, what POST adds in the other blocks.
@@ -95,6 +97,7 @@ class ArrayStage:
     table: np.ndarray | None = field(default=None, repr=False)
     accumulator_post: dict[str, int] | None = None
     adds_results: bool = False
+    multiplies: bool = False
     addend_bytes: int = 0
     missing: bytes = b""
     continues: bool = False
@@ -215,13 +218,18 @@ class ArrayStage:
 
     @property
     def addend(self) -> str | None:
-        """The tensor in the layout of the output that POST adds to sums, limits, or results."""
-        used = self.accumulator_post or self.adds_results
+        """The tensor in the layout of the output that POST combines with sums, or with results."""
+        used = self.accumulator_post or self.reads_with_sums
         return self.inputs[1] if used and len(self.inputs) > 1 else None
 
     @property
+    def reads_with_sums(self) -> bool:
+        """Whether the POST of results reads a byte of the second input with each sum."""
+        return self.adds_results or self.multiplies
+
+    @property
     def addend_layout(self) -> OutputLayout:
-        """Layout of the tensor that POST adds."""
+        """Layout of the tensor that POST combines with sums."""
         if not self.addend_bytes:
             return self.output_layout
         return Dense(grid=replace(self.grid, position_bytes=self.addend_bytes))

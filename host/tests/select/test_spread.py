@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 
 import matloom
+from matloom.arch.isa import Opcode
 from matloom.frontend.tflite.write import write_tflite
 from matloom.ir.attributes import Arithmetic
 from matloom.ir.graph import Graph, Node, Op, Quantisation, Tensor
 from matloom.kernels.interpreters import LIBRARIES, Cut
+from matloom.program.instruction_table import unpack_all
 
 #: Shapes of both operands.
 SHAPES = {
@@ -18,21 +20,20 @@ SHAPES = {
 }
 
 
-def network(op, shapes, seed):
+def network(op, shapes, seed, zeros=()):
     random = np.random.default_rng(seed)
     made = np.broadcast_shapes(*shapes)
     scales = [*random.uniform(0.01, 0.05, 2), 0.4]
+    drawn = random.integers(-20, 20, 3)
     tensors = {
         number: Tensor(
             name=name,
             shape=shape,
             dtype="int8",
-            quantisation=Quantisation(
-                scale=(float(np.float32(scale)),), zero_point=(int(random.integers(-20, 20)),)
-            ),
+            quantisation=Quantisation(scale=(float(np.float32(scale)),), zero_point=(int(zero),)),
         )
-        for number, (name, shape, scale) in enumerate(
-            zip("xyz", (*shapes, made), scales, strict=True)
+        for number, (name, shape, scale, zero) in enumerate(
+            zip("xyz", (*shapes, made), scales, zeros or drawn, strict=True)
         )
     }
     attributes = Arithmetic()
@@ -46,15 +47,49 @@ def test_equals_micro(op, form):
     pytest.importorskip("tflite_micro", reason="tflite-micro is not installed")
     random = np.random.default_rng(2)
     for shapes in (SHAPES[form], SHAPES[form][::-1]):
-        graph = network(op, shapes, 7)
-        given = [random.integers(-128, 128, shape, np.int8) for shape in shapes]
-        cut = Cut(content=write_tflite(graph), arena=10**5, inputs=2, outputs=1)
-        (wanted,) = LIBRARIES["tflite-micro"](cut).run(given)
-        with matloom.load(graph, device="model", config="reference") as session:
-            assert [layer.where for layer in session.program.layers] == ["engine"]
-            found = session.run(dict(zip("xy", given, strict=True)))["z"]
-        assert len(np.unique(wanted)) > 10
-        assert np.array_equal(found, wanted)
+        check(network(op, shapes, 7), random, "reference")
+
+
+def check(graph, random, config, device="model"):
+    """Compare the engine with TensorFlow Lite Micro on random bytes."""
+    given = [random.integers(-128, 128, graph.tensors[at].shape, np.int8) for at in graph.inputs]
+    cut = Cut(content=write_tflite(graph), arena=10**5, inputs=2, outputs=1)
+    (wanted,) = LIBRARIES["tflite-micro"](cut).run(given)
+    with matloom.load(graph, device=device, config=config) as session:
+        assert [layer.where for layer in session.program.layers] == ["engine"]
+        found = session.run(dict(zip("xy", given, strict=True)))["z"]
+    assert len(np.unique(wanted)) > 10
+    assert np.array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("config", ["reference", "nano+products=1", "small+products=2"])
+@pytest.mark.parametrize("zeros", [(3, -128, 5), (-128, 127, 0), (9, 0, -7), (0, 1, 2)])
+def test_factors_of_rows_with_any_zero_point(zeros, config):
+    """The array makes differences from zero points, of which -128 needs two factors."""
+    pytest.importorskip("tflite_micro", reason="tflite-micro is not installed")
+    random = np.random.default_rng(5)
+    for shapes in (((12, 40), (12, 1)), ((3, 5, 1, 1), (3, 5, 2, 9)), ((37, 1), (37, 17))):
+        check(network(Op.MUL, shapes, 3, zeros), random, config)
+
+
+def test_a_factor_of_rows_takes_one_pass():
+    """POST multiplies sums that the array made, and no repeated elements are written."""
+    program = matloom.compile(network(Op.MUL, ((64, 64), (64, 1)), 3, (-128, -128, 0)), "reference")
+    (step,) = program.steps
+    posts = [each for each in unpack_all(program.commands(step)) if each.opcode is Opcode.POST]
+    written = sum(
+        16 * each.values["width"] * each.values["height"] * each.values["oc_blocks"]
+        for each in posts
+    )
+    assert all(each.values["product"] for each in posts)
+    assert written == 64 * 64
+
+
+@pytest.mark.slow
+def test_a_factor_of_rows_on_the_chip():
+    pytest.importorskip("tflite_micro", reason="tflite-micro is not installed")
+    graph = network(Op.MUL, ((30, 40), (30, 1)), 3, (4, -128, 5))
+    check(graph, np.random.default_rng(6), "reference", "rtl")
 
 
 def test_a_scalar_repeats():

@@ -147,7 +147,7 @@ class _Emitter:
         if stage.unfinished or tile.end_step < stage.loop_nest.steps:
             return
         source = {"acc_addr": entry, "param_addr": params, **self.tables.look_up(number, stage)}
-        if stage.addend is not None and not stage.adds_results:
+        if stage.addend is not None and not stage.reads_with_sums:
             post = second_input(self.plan, number, stage, tile, entry)
             self.order.append_fields(Opcode.POST, post)
         self._write(number, stage, tile, source, timestamp)

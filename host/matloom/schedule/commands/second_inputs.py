@@ -62,11 +62,11 @@ def second_input(plan: Plan, number: int, stage: ArrayStage, part: ArrayTile, en
 def with_addend(
     plan: Plan, number: int, stage: ArrayStage, tile: ArrayTile, post: Fields
 ) -> Iterator[Fields]:
-    """Yield a POST of results, or the POSTs that also add the second input to them.
+    """Yield a POST of results, or the POSTs that combine them with the second input.
 
     Where the second input lacks channels, they add constants that follow the table.
     """
-    if not stage.adds_results:
+    if not stage.reads_with_sums:
         yield post
         return
     part = addend_part(stage, tile)

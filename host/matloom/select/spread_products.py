@@ -1,0 +1,89 @@
+"""MUL by elements that repeat along the last axes: the array repeats them, POST multiplies."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from matloom.ir.graph import Tensor
+from matloom.select.build import Convolution, convolution_stage
+from matloom.select.context import SAME_SCALE, Context
+from matloom.select.copies import split_into_planes
+from matloom.select.scaled_channels import product_scale
+from matloom.select.spread import repetitions
+from matloom.select.stage import ArrayStage
+from matloom.select.window import dense_window
+
+#: Passes of POST if repeated elements are written first.
+_PASSES = 3
+#: Largest int8 value.
+_LARGEST = 127
+
+
+def spread_product(context: Context) -> ArrayStage | None:
+    """Return the stage of MUL whose sums are elements of one operand, repeated; None for others.
+
+    A sum is an element minus its zero point. POST multiplies it by a byte of the other operand, so
+    that repeated elements are never written.
+    """
+    factor = _repeated_factor(context)
+    if factor is None:
+        return None
+    other, tensor = context.inputs[1 - factor], context.inputs[factor]
+    names = context.sources[factor], context.results[0]
+    copies = context.output.size // tensor.size
+    stage = convolution_stage(_differences(context, names, copies, tensor))
+    post = {"product": 1, "factor_zero": other.zero_point, **product_scale(context).post()}
+    return replace(
+        stage,
+        inputs=(names[0], context.sources[1 - factor]),
+        regions=tuple(replace(region, post=post) for region in stage.regions),
+        params=np.zeros((stage.grid.blocks, 0), np.uint8),
+        multiplies=True,
+    )
+
+
+def _repeated_factor(context: Context) -> int | None:
+    """Return the index of the operand whose elements repeat along its last axes alone.
+
+    None if there is none, or if elements repeat so rarely that they fill few of the columns.
+    """
+    columns, inputs = context.config.columns, context.inputs
+    bytes_alone = all(tensor.data is None and tensor.dtype == "int8" for tensor in inputs)
+    if not (context.config.products and bytes_alone):
+        return None
+    for at, tensor in enumerate(inputs):
+        copies = repetitions(tensor, context.output.shape)
+        every = tensor.size * copies == inputs[1 - at].size == context.output.size
+        if copies > 1 and every and -(-copies // columns) * columns < _PASSES * copies:
+            return at
+    return None
+
+
+def _differences(
+    context: Context, tensors: tuple[str, str], copies: int, tensor: Tensor
+) -> Convolution:
+    """Return the convolution that repeats the elements of a tensor, minus its zero point.
+
+    Its kernel also covers the padding behind each element, which supplies the zero point.
+    """
+    padding, weight = _factors(-tensor.zero_point)
+    images, rows = split_into_planes(tensor.size)
+    taps = np.array([1, weight] if padding else [1], np.int8)
+    window = replace(dense_window(images, (rows, 1), 1), kernel_width=len(taps))
+    return Convolution(
+        name=context.name,
+        nodes=context.nodes,
+        tensors=tensors,
+        window=window,
+        filters=np.tile(taps[:, np.newaxis], (copies, 1, 1, 1)),
+        bias=np.zeros(copies, np.int32),
+        input_zero=padding,
+        scale=SAME_SCALE,
+        config=context.config,
+        macs=0,
+    )
+
+
+def _factors(value: int) -> tuple[int, int]:
+    """Return two bytes whose product is a number from -127 to 128."""
+    return (value, 1) if value <= _LARGEST else (value // 2, 2)
