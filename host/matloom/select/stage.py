@@ -13,25 +13,10 @@ from matloom.select.layout.base import Grid, InputLayout, OutputLayout
 from matloom.select.layout.dense import Dense
 from matloom.select.loop_nest import Walk
 from matloom.select.operand import Computed, Operand
+from matloom.select.output_region import OutputRegion
 from matloom.select.vector_stage import Posts, VectorStage
 
 __all__ = ["ArrayStage", "OutputRegion", "Posts", "Stage", "VectorStage"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class OutputRegion:
-    """A rectangle of output positions with the same POST fields; ends are half open."""
-
-    first_row: int
-    end_row: int
-    first_x: int
-    end_x: int
-    post: dict[str, int]
-
-    @classmethod
-    def whole(cls, grid: Grid, post: dict[str, int]) -> "OutputRegion":
-        """Return the region of all positions of a grid."""
-        return cls(first_row=0, end_row=grid.rows, first_x=0, end_x=grid.width, post=post)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -6,14 +6,16 @@ import numpy as np
 import pytest
 
 from matloom.arch.config import PRESETS, load_config
+from matloom.arch.isa import Opcode, RowFunction
 from matloom.arch.machine import Machine
 from matloom.compiler import CompileOptions, compile_network
 from matloom.device.open import open_device
 from matloom.frontend.tflite.write import write_tflite
-from matloom.ir.attributes import Activation, BatchMatmul, FullyConnected, Transpose
+from matloom.ir.attributes import Activation, BatchMatmul, FullyConnected, Softmax, Transpose
 from matloom.ir.builder import GraphBuilder
 from matloom.ir.graph import Op, Quantisation
 from matloom.program.disassemble import disassemble
+from matloom.program.instruction_table import unpack_all
 from matloom.runtime import load
 from matloom.select.operators import stages_of
 from matloom.tools.compare import random_inputs
@@ -107,6 +109,46 @@ def test_the_second_operand_may_be_what_a_layer_made():
         )
         program = check(builder.graph(last), "model", replace(NANO, tables=1))
         assert len(program.steps) == 1
+
+
+def attention(heads, tokens, depth):
+    """Return the network of attention with operands of its own: scores, SOFTMAX, and mixtures."""
+    builder = GraphBuilder("attention")
+    scale = Quantisation(scale=(0.03,), zero_point=(2,))
+    shape = (heads, tokens, depth)
+    query, key, value = (builder.input(name, shape, "int8", scale) for name in "qkv")
+    scores = builder.add(
+        Op.BATCH_MATMUL, [query, key], BatchMatmul(adj_x=False, adj_y=True), quantisation=scale
+    )
+    shares = builder.add(
+        Op.SOFTMAX,
+        [scores],
+        Softmax(beta=1.0),
+        quantisation=Quantisation(scale=(1 / 256,), zero_point=(-128,)),
+    )
+    mixed = BatchMatmul(adj_x=False, adj_y=False)
+    return builder.graph(builder.add(Op.BATCH_MATMUL, [shares, value], mixed, quantisation=scale))
+
+
+@pytest.mark.parametrize("shape", [(4, 32, 16), (3, 37, 20), (1, 64, 32)])
+def test_heads_are_mixed_during_the_softmax_of_others(shape):
+    """In whole networks and in tiles of any size."""
+    config = load_config("reference+softmax=4" + PRODUCTS)
+    graph = attention(*shape)
+    compile_network(graph, config, check="full")
+    for seed in (0, 1):
+        check(graph, "model", config, calls=1, options=CompileOptions(tiling_seed=seed))
+    program = check(graph, "model", config)
+    (step,) = program.steps
+    # Only EXECs that mix have the zero point of SOFTMAX.
+    order = [
+        each.opcode
+        for each in unpack_all(program.commands(step))
+        if each.values.get("softmax") == RowFunction.SOFTMAX
+        or (each.opcode is Opcode.EXEC and each.values["pad_value"] == -128)
+    ]
+    last = len(order) - order[::-1].index(Opcode.POST)
+    assert Opcode.EXEC in order[:last]
 
 
 @pytest.mark.parametrize("preset", ["small", "reference"])

@@ -15,6 +15,7 @@ from matloom.ir.attributes import (
     Pad,
     Pool2D,
     Slice,
+    Softmax,
     Transpose,
 )
 from matloom.ir.builder import GraphBuilder
@@ -27,6 +28,7 @@ from matloom.select.rewrites.elide_copies import elide_copies, elide_panel_copie
 from matloom.select.rewrites.fuse_tables import fuse_tables
 from matloom.select.rewrites.image_planes import interleave_image_planes
 from matloom.select.rewrites.padded_sums import drop_addend_padding
+from matloom.select.rewrites.panels_ahead import hoist_panel_copies
 from matloom.select.rewrites.pooled_results import fuse_max_pooling
 from matloom.select.rewrites.read_parts import read_slices_in_place
 from matloom.select.rewrites.rescaled_maxima import fuse_rescaling_into_maxima
@@ -296,6 +298,29 @@ def test_post_reads_a_part_of_a_tensor_where_it_lies():
     ]
 
 
+def test_values_become_panels_before_scores():
+    network = Network()
+    scale = Quantisation(scale=(0.02,), zero_point=(0,))
+    tensors = [network.input(name, (1, 16, 16), "int8", scale) for name in "qkv"]
+    plain = BatchMatmul(adj_x=False, adj_y=False)
+    scores = network.add(Op.BATCH_MATMUL, tensors[:2], plain, quantisation=scale, name="scores")
+    shares = network.add(
+        Op.SOFTMAX, [scores], Softmax(beta=1.0), quantisation=LOGISTIC, name="shares"
+    )
+    mixed = network.add(
+        Op.BATCH_MATMUL, [shares, tensors[2]], plain, quantisation=scale, name="mixed"
+    )
+    run = staged(network.graph(mixed), config=replace(REFERENCE.config, softmax=1, zero_points=1))
+    moved = [
+        [(stage.nodes, stage.output) for stage in group] for group in hoist_panel_copies(run).stages
+    ]
+    assert moved == [
+        [((2,), "mixed | weights 0"), ((0,), "scores | weights 0"), ((0,), "scores")],
+        [((1,), "shares")],
+        [((2,), "mixed")],
+    ]
+
+
 def test_each_stage_pass_has_an_example():
     passes = {
         tabulate_channel_functions,
@@ -310,6 +335,7 @@ def test_each_stage_pass_has_an_example():
         read_slices_in_place,
         elide_copies,
         elide_panel_copies,
+        hoist_panel_copies,
         store_slices,
     }
     assert set(STAGE_PASSES) == passes

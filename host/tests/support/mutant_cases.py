@@ -25,8 +25,6 @@ from matloom.ir.graph import Graph, Op, Quantisation
 from matloom.verification.random_layers import random_layer
 from support.mutants import Case, Mutant, mutants
 
-__all__ = ["FUNCTIONS", "HISTORICAL", "cases", "chosen"]
-
 #: Of the planner, the allocation, the footprints of tiles and instructions, and the emitter.
 FUNCTIONS = {
     "matloom.schedule.memory.external": ("arena_places", "chunk_offsets"),
@@ -52,7 +50,8 @@ FUNCTIONS = {
     "matloom.schedule.memory.placing": ("_Placing._requirements", "_Placing._neighbours", "_shift"),
     "matloom.schedule.memory.allocator": ("Allocator._gaps", "Allocator._candidates"),
     "matloom.schedule.memory.live_ranges": ("LiveRanges.add", "LiveRanges.overlapping"),
-    "matloom.schedule.tiling.sequence": ("_can_interleave", "_interleave"),
+    "matloom.schedule.tiling.followers": ("_can_interleave",),
+    "matloom.schedule.tiling.sequence": ("_interleave",),
     "matloom.schedule.commands.emit": (
         *("_Emitter._input", "_Emitter._array", "_Emitter._write", "_Emitter._post"),
     ),

@@ -46,7 +46,7 @@ class _Transformer(FloatFile):
         )
         key = self.add("Transpose", key, perm=[0, 1, 3, 2])
         scores = self.add("MatMul", query, key)
-        scores = self.add("Mul", scores, self.constant(np.float32(depth**-0.5)))
+        scores = self.add("Mul", scores, self.constant(np.array(depth**-0.5, np.float32)))
         mixed = self.add("MatMul", self.add("Softmax", scores, axis=-1), value)
         mixed = self.add("Transpose", mixed, perm=[0, 2, 1, 3])
         mixed = self.add("Reshape", mixed, self.integers(1, tokens, width))

@@ -63,7 +63,7 @@ def first_params(segment: Segment, candidate: Candidate) -> ScheduleParams:
                 weights=weights,
                 chunk_bytes=chunk_bytes,
                 tile_bytes=tuning.FIRST_TILE_BYTES if first else UNBOUNDED,
-                tiles=candidate.tiles if first else _least_tiles(stage),
+                tiles=candidate.tiles if first else _least_tiles(segment, index),
                 first=candidate.first if first else _first_tile(segment, index, split=split),
                 last=_union(
                     (Last.CHUNKS, last and (waits or not small)),
@@ -154,8 +154,15 @@ def weights_lifetime(stage: Stage, config: Config) -> Weights:
     return Weights.ONCE if stage.weight_block_bytes <= config.spad_bytes // 4 else Weights.STREAMED
 
 
-def _least_tiles(stage: Stage) -> int:
-    """Return the minimum number of tiles of a stage other than the first."""
+def _least_tiles(segment: Segment, index: int) -> int:
+    """Return the minimum number of tiles of an image of a stage other than the first.
+
+    Tiles of an image that POST makes by whole rows leave their sums in the accumulators until the
+    next image is made, so there is room for few.
+    """
+    producer, stage = segment.stages[index - 1 : index + 1]
+    if producer.whole_rows and stage.inputs[0] == producer.output and not stage.elementwise:
+        return tuning.FEW_TILES if stage.grid.images == 1 else 1
     return tuning.FEW_TILES if stage.has_costly_tiles else TilingParams.tiles
 
 

@@ -5,6 +5,7 @@ import math
 import random
 
 from matloom.arch.config import Config
+from matloom.arch.softmax import BATCH
 from matloom.schedule import tuning
 from matloom.schedule.params import Last, TilingParams
 from matloom.schedule.tiling.ramps import ramp_down
@@ -123,7 +124,8 @@ def cut_vector(
     if ramps and length % unit == 0:
         # Cut into rows, the last ones as short as possible; no tile spans two runs.
         ends = [(start // unit, end // unit) for start, end in runs[-1]]
-        runs[-1] = [(start * unit, end * unit) for start, end in ramp_down(ends, 1)]
+        shortest = BATCH if stage.whole_rows else 1
+        runs[-1] = [(start * unit, end * unit) for start, end in ramp_down(ends, shortest)]
     if length == stage.size:
         runs = _match_producer(stage, limits, runs, step, 0 if draw else least)
     return [VectorTile(start=start, end=end) for run in runs for start, end in run]

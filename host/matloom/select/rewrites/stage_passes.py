@@ -13,6 +13,7 @@ from matloom.select.rewrites.elide_copies import elide_copies, elide_panel_copie
 from matloom.select.rewrites.fuse_tables import fuse_tables
 from matloom.select.rewrites.image_planes import interleave_image_planes
 from matloom.select.rewrites.padded_sums import drop_addend_padding
+from matloom.select.rewrites.panels_ahead import hoist_panel_copies
 from matloom.select.rewrites.pooled_results import fuse_max_pooling
 from matloom.select.rewrites.read_parts import read_slices_in_place
 from matloom.select.rewrites.rescaled_maxima import fuse_rescaling_into_maxima
@@ -35,4 +36,5 @@ STAGE_PASSES: tuple[Callable[[StagedRun], StagedRun], ...] = (
     store_slices,
     elide_copies,
     elide_panel_copies,
+    hoist_panel_copies,
 )

@@ -1,0 +1,126 @@
+"""Stages whose tiles interleave with those of the stage before them."""
+
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from typing import Any
+
+from matloom.schedule import tuning
+from matloom.schedule.segment import Segment
+from matloom.schedule.tiling.stages import Tiling
+
+
+def _can_interleave(
+    segment: Segment, index: int, tilings: list[Tiling], finished: dict[str, int]
+) -> bool:
+    """Return whether a next stage exists whose tiles can interleave with those of this one."""
+    if index == len(segment.stages):
+        return False
+    consumer, output = segment.stages[index], segment.stages[index - 1].output
+    if output not in consumer.inputs:
+        return False
+    if not consumer.elementwise and not _multiplies_rows(segment, index, tilings[index]):
+        return False
+    if output in consumer.uneven_inputs or waits_for_reader(segment, index, tilings):
+        return False
+    return all(
+        name == output or finished.get(name, segment.sizes[name]) >= segment.sizes[name]
+        for name in consumer.inputs
+    )
+
+
+def _multiplies_rows(segment: Segment, index: int, tiling: Tiling) -> bool:
+    """Return whether a stage multiplies rows that POST makes whole, as after SOFTMAX in attention.
+
+    POST takes much longer for them than the array for the product, which must read them in order
+    and leave no sums to a later tile.
+    """
+    producer, reader = segment.stages[index - 1 : index + 1]
+    if not producer.whole_rows or reader.inputs.index(producer.output):
+        return False
+    ends = [part.end for part in tiling.input_ranges]
+    return ends == sorted(ends) and not any(tiling.pending)
+
+
+def waits_for_reader(segment: Segment, index: int, tilings: list[Tiling]) -> bool:
+    """Return whether a stage has its tiles just before those that read them.
+
+    Otherwise they follow those of its producer. POST takes hundreds of cycles to fill tables by
+    channel, and fills them again for each tile if the producer also uses a table.
+    """
+    if index + 1 >= len(segment.stages) or not index:
+        return False
+    producer, stage, reader = segment.stages[index - 1 : index + 2]
+    if not stage.is_lookup_only or stage.table is None or stage.table.ndim == 1:
+        return False
+    follows = producer.adds_results and producer.output in stage.inputs
+    reads = not reader.elementwise and reader.table is None and reader.inputs[0] == stage.output
+    if not (follows and reads):
+        return False
+    columns = segment.config.columns
+    making, looking_up, reading = (-(-each.size // columns) for each in (producer, stage, reader))
+    first, last = (sum(tilings[at].cycles) for at in (index - 1, index + 1))
+    fills = len(tilings[index].tiles) * segment.config.table_rows * columns
+    blocks = len(stage.table)
+    with_producer = max(first, making + looking_up + blocks * fills) + max(last, reading)
+    with_reader = max(first, making) + max(last, reading + looking_up + (blocks - 1) * fills)
+    # Nothing hides what the first two tiles of the reader need.
+    with_reader += min(looking_up, 2 * looking_up // len(tilings[index + 1].tiles))
+    return with_reader < with_producer
+
+
+@dataclass
+class Followers:
+    """The stages that follow one tile by tile: each stays some tiles behind the one before.
+
+    The other members are those of `Sequence`.
+    """
+
+    distances: list[int] = field(default_factory=list)
+    handed: set[str] = field(default_factory=set)
+    in_turns: set[int] = field(default_factory=set)
+
+
+def followers(
+    segment: Segment,
+    first: int,
+    tilings: list[Tiling],
+    spilled: frozenset[str],
+    finished: dict[str, int],
+) -> Followers:
+    """Return the stages whose tiles interleave with those of a stage."""
+    found = Followers()
+    while True:
+        index = first + len(found.distances)
+        name, pair = segment.stages[index].output, tilings[index : index + 2]
+        turns = name in spilled & segment.turned_tensors and _take_turns(*pair)
+        if not turns and not _can_interleave(segment, index + 1, tilings, finished):
+            return found
+        if turns:
+            found.in_turns.add(index)
+        if turns or (name in spilled & segment.followed_tensors and _tiles_match(*pair)):
+            found.handed.add(name)
+        stored = tuning.STORED_TILES if name in spilled - found.handed else 0
+        if not segment.stages[index + 1].elementwise and not turns:
+            # Its operands are made while POST is at the tile after them.
+            stored = max(stored, tuning.TURN_TILES)
+        found.distances.append(tuning.TURN_TILES if turns else stored)
+
+
+def _take_turns(producer: Tiling, reader: Tiling) -> bool:
+    """Return whether two stages make the same rows in turn."""
+    return bool(_turn_rows(producer)) and _turn_rows(producer) == _turn_rows(reader)
+
+
+def _turn_rows(tiling: Tiling) -> list[tuple[int, object]]:
+    """Return the image and rows of all turns of a stage, in order."""
+    # Tiles with turns are of the array.
+    firsts: list[Any] = [tiling.tiles[turn.start] for turn in dict.fromkeys(tiling.turns)]
+    return [(tile.image, tile.strip) for tile in firsts]
+
+
+def _tiles_match(producer: Tiling, reader: Tiling) -> bool:
+    """Return whether each tile of an element-wise stage reads one tile of its producer."""
+    ends = producer.flat_ends
+    return bool(ends) and all(
+        part.end <= ends[bisect_right(ends, part.start)] for part in reader.input_ranges
+    )

@@ -1,0 +1,37 @@
+"""Copies into panels before attention's scores, so that SOFTMAX and mixing follow each other."""
+
+from collections.abc import Sequence
+
+from matloom.select.rewrites.staged_run import StagedRun
+from matloom.select.stage import Stage
+
+
+def hoist_panel_copies(staged: StagedRun) -> StagedRun:
+    """Return a run whose products of whole rows come right after the stage that makes the rows.
+
+    What else such a product needs, such as panels of its second operand, is made before the rows'
+    own operands if the tensors that it reads are there.
+    """
+    groups = list(staged.stages)
+    for at, group in enumerate(groups):
+        place = _scores(groups, at)
+        if place is None:
+            continue
+        *before, product = group
+        made = {stage.output for each in groups[place:at] for stage in each}
+        if made.isdisjoint(name for stage in before for name in stage.inputs):
+            groups[place] = (*before, *groups[place])
+            groups[at] = (product,)
+    return staged if groups == list(staged.stages) else staged.with_stages(groups)
+
+
+def _scores(groups: Sequence[Sequence[Stage]], at: int) -> int | None:
+    """Return the group that makes scores, if another multiplies their rows after a copy."""
+    if not groups[at][:-1]:
+        return None
+    rows = groups[at][-1].inputs[0]
+    producers = {stage.output: place for place in range(at) for stage in groups[place]}
+    place = producers.get(rows, -1)
+    if place < 0 or not groups[place] or not groups[place][-1].whole_rows:
+        return None
+    return producers.get(groups[place][-1].inputs[0])
