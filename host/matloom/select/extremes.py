@@ -16,6 +16,7 @@ from matloom.select.layout.base import Fields
 from matloom.select.layout.dense import Dense, DenseInput
 from matloom.select.loop_nest import LoopNest
 from matloom.select.operand import same_weights
+from matloom.select.post_input import PostInput
 from matloom.select.stage import ArrayStage, OutputRegion
 from matloom.select.weights import identity_tile
 
@@ -137,7 +138,7 @@ def replace_comparison(stage: ArrayStage, comparison: ByteComparison, config: Co
         stage,
         regions=(region,),
         weights=same_weights(tile.view(np.uint8), 1),
-        accumulator_post=limit,
+        post_input=PostInput(post=limit),
     )
 
 

@@ -14,6 +14,7 @@ from matloom.select.layout.base import Grid
 from matloom.select.layout.dense import Dense, DenseInput
 from matloom.select.loop_nest import LoopNest
 from matloom.select.operand import constant_weights
+from matloom.select.post_input import PostInput
 from matloom.select.stage import ArrayStage
 from matloom.select.weights import parameter_blocks
 from matloom.select.window import Window, covering_regions, dense_window
@@ -112,7 +113,7 @@ def matrix_product(context: Context) -> ArrayStage:
     if len(context.inputs) <= _RESIDUAL:
         return stage
     inputs = (context.sources[0], context.sources[_RESIDUAL])
-    return replace(stage, inputs=inputs, accumulator_post=addend_post(result))
+    return replace(stage, inputs=inputs, post_input=PostInput(post=addend_post(result)))
 
 
 def _stage(

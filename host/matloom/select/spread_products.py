@@ -10,6 +10,7 @@ from matloom.select.context import SAME_SCALE, Context
 from matloom.select.copies import split_into_planes
 from matloom.select.scaled_channels import product_scale
 from matloom.select.spread import repetitions
+from matloom.select.post_input import PostInput
 from matloom.select.stage import ArrayStage
 from matloom.select.window import dense_window
 
@@ -38,7 +39,7 @@ def spread_product(context: Context) -> ArrayStage | None:
         inputs=(names[0], context.sources[1 - factor]),
         regions=tuple(replace(region, post=post) for region in stage.regions),
         params=np.zeros((stage.grid.blocks, 0), np.uint8),
-        multiplies=True,
+        post_input=PostInput(multiplies=True),
     )
 
 

@@ -14,6 +14,7 @@ from matloom.select.layout.dense import Dense
 from matloom.select.loop_nest import Walk
 from matloom.select.operand import Computed, Operand
 from matloom.select.output_region import OutputRegion
+from matloom.select.post_input import PostInput, SharedSums
 from matloom.select.vector_stage import Posts, VectorStage
 
 __all__ = ["ArrayStage", "OutputRegion", "Posts", "Stage", "VectorStage"]
@@ -47,23 +48,11 @@ class ArrayStage:
     table:
         Lookup table applied last, uint8 (256,), indexed by the unsigned byte; or tables by channel,
         uint8 (blocks, columns, 256); None for no table.
-    accumulator_post:
-        Fields of a POST that writes the accumulators of a tile before its results are made, or
-        None; only for outputs of one limb. With the destination `ACC_ADD` it adds the second
-        input, in the layout of the output, to the sums. With `ACC_SET` it sets the accumulators to
-        the second input, or to the only one, and EXEC keeps the larger of them and its sums; a
-        parameter block then has those of results, followed by those of this POST.
-    adds_results:
-        Whether POST adds the second input, in the layout of the output, to results, and `table`
-        makes their sums.
-    multiplies:
-        Whether POST multiplies sums by bytes of the second input, in the layout of the output.
-    addend_bytes, missing:
-        If that input has another layout, bytes of its dense positions; 0 otherwise. If it has fewer
-        blocks of channels, what POST adds in the other blocks.
-    continues, unfinished:
-        Whether it adds to sums that an earlier stage left in the accumulators, and whether it
-        leaves its own there for a later one, without results. Such stages share their output.
+    post_input:
+        The use of a tensor that POST combines with sums or results: the second input, or the only
+        one. None if POST reads no tensor.
+    shared_sums:
+        Whether it begins or ends in the middle of sums that several stages make.
     """
 
     name: str
@@ -80,13 +69,8 @@ class ArrayStage:
     mode: str = "i8xi8"
     element_bytes: int = 1
     table: np.ndarray | None = field(default=None, repr=False)
-    accumulator_post: dict[str, int] | None = None
-    adds_results: bool = False
-    multiplies: bool = False
-    addend_bytes: int = 0
-    missing: bytes = b""
-    continues: bool = False
-    unfinished: bool = False
+    post_input: PostInput | None = None
+    shared_sums: SharedSums = SharedSums.NONE
 
     #: Whether it computes elements of flat tensors, whatever their shapes.
     elementwise = False
@@ -202,22 +186,36 @@ class ArrayStage:
         return frozenset({self.mode}) if self.macs else frozenset()
 
     @property
+    def accumulator_post(self) -> dict[str, int] | None:
+        """Fields of a POST that writes the accumulators of a tile before its results are made."""
+        return None if self.post_input is None else self.post_input.post
+
+    @property
+    def adds_results(self) -> bool:
+        """Whether POST adds the second input to results, and `table` makes their sums."""
+        return self.post_input is not None and self.post_input.adds_results
+
+    @property
+    def missing(self) -> bytes:
+        """Bytes that POST adds to results in blocks of channels that the second input lacks."""
+        return b"" if self.post_input is None else self.post_input.missing
+
+    @property
     def addend(self) -> str | None:
-        """The tensor in the layout of the output that POST combines with sums, or with results."""
-        used = self.accumulator_post or self.reads_with_sums
-        return self.inputs[1] if used and len(self.inputs) > 1 else None
+        """The second input, if POST combines it with sums or results."""
+        return self.inputs[1] if self.post_input is not None and len(self.inputs) > 1 else None
 
     @property
     def reads_with_sums(self) -> bool:
         """Whether the POST of results reads a byte of the second input with each sum."""
-        return self.adds_results or self.multiplies
+        return self.post_input is not None and self.post_input.post is None
 
     @property
     def addend_layout(self) -> OutputLayout:
         """Layout of the tensor that POST combines with sums."""
-        if not self.addend_bytes:
+        if self.post_input is None or not self.post_input.position_bytes:
             return self.output_layout
-        return Dense(grid=replace(self.grid, position_bytes=self.addend_bytes))
+        return Dense(grid=replace(self.grid, position_bytes=self.post_input.position_bytes))
 
     @property
     def limited(self) -> bool:
@@ -228,7 +226,17 @@ class ArrayStage:
     @property
     def shares_sums(self) -> bool:
         """Whether it makes sums together with other stages."""
-        return self.continues or self.unfinished
+        return bool(self.shared_sums)
+
+    @property
+    def continues(self) -> bool:
+        """Whether it adds to sums that an earlier stage left in the accumulators."""
+        return SharedSums.CONTINUES in self.shared_sums
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether it leaves its sums to a later stage, and makes no results."""
+        return SharedSums.UNFINISHED in self.shared_sums
 
     @property
     def grid(self) -> Grid:

@@ -18,6 +18,7 @@ from matloom.schedule.segment import Segment
 from matloom.select.layout.dense import Dense, DenseInput
 from matloom.select.loop_nest import LoopNest
 from matloom.select.operand import Computed, Constant, SharedTail
+from matloom.select.post_input import SharedSums
 from matloom.select.stage import ArrayStage, OutputRegion, Stage
 
 
@@ -171,6 +172,8 @@ def _reader_part(pair: _Pair, source: str, group: tuple[int, int], config: Confi
     """Return the stage that adds the products of a group of channels (half open) to its sums."""
     stage, nest, channels, (first, end) = pair.reader, pair.nest, pair.channels, group
     tiles, read, unfinished = _tiles(stage), stage.input_layout, end < channels
+    shared = SharedSums.UNFINISHED if unfinished else SharedSums.NONE
+    shared |= SharedSums.CONTINUES if first > 0 else SharedSums.NONE
     by_channel = tiles.reshape(len(tiles), -1, channels // config.rows, tiles.shape[2])
     own = by_channel[:, :, first // config.rows : end // config.rows]
 
@@ -192,8 +195,7 @@ def _reader_part(pair: _Pair, source: str, group: tuple[int, int], config: Confi
         params=stage.params[:, :0] if unfinished else stage.params,
         macs=stage.macs * (end - first) // channels,
         table=None if unfinished else stage.table,
-        continues=first > 0,
-        unfinished=unfinished,
+        shared_sums=shared,
     )
 
 

@@ -93,14 +93,12 @@ def _with_destination(producer: Stage, copy: Stage) -> ArrayStage | None:
     layout = copy.output_layout.for_producer(producer.output_layout)
     if layout is None:
         return None
-    # The tensor that POST adds stays dense.
-    added = producer.grid.position_bytes if producer.addend is not None else 0
-    return replace(
-        producer,
-        output=copy.output,
-        output_layout=layout,
-        addend_bytes=producer.addend_bytes or added,
-    )
+    brought = producer.post_input
+    if brought is not None and producer.addend is not None:
+        # The tensor that POST adds stays dense.
+        size = brought.position_bytes or producer.grid.position_bytes
+        brought = replace(brought, position_bytes=size)
+    return replace(producer, output=copy.output, output_layout=layout, post_input=brought)
 
 
 def _mark_last_writers(groups: list[list[Stage]]) -> list[list[Stage]]:

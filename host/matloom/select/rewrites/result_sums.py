@@ -8,6 +8,7 @@ import numpy as np
 
 from matloom.ir.graph import Node, Op
 from matloom.kernels.result_sums import sum_table, sums_of
+from matloom.select.post_input import PostInput
 from matloom.select.rewrites.staged_run import StagedRun
 from matloom.select.stage import ArrayStage, Stage, VectorStage
 
@@ -70,7 +71,7 @@ def _narrow_input(stage: Stage) -> str | None:
 
 def _can_add_to_results(stage: Stage) -> TypeGuard[ArrayStage]:
     """Return whether POST can add bytes to the results of a stage."""
-    if not isinstance(stage, ArrayStage) or stage.accumulator_post is not None:
+    if not isinstance(stage, ArrayStage) or stage.post_input is not None:
         return False
     plain = stage.makes_dense_bytes and stage.sums_per_output == 1
     return plain and stage.table is None and stage.computed is None
@@ -88,20 +89,20 @@ def _with_sum(
     if table is None:
         return None
     (other,) = (name for name in stage.inputs if name != producer.output)
-    summed = replace(
+    brought = PostInput()
+    if isinstance(stage, VectorStage) and stage.narrow is not None:
+        zero = staged.graph.tensors[node.inputs[first]].zero_point
+        channels, block = stage.narrow_bytes, producer.grid.block_bytes
+        missing = bytes([zero % 256]) * ((producer.grid.blocks - channels // block) * block)
+        brought = PostInput(position_bytes=channels, missing=missing)
+    return replace(
         producer,
         nodes=(*producer.nodes, *stage.nodes),
         inputs=(*producer.inputs, other),
         output=stage.output,
         table=table,
-        adds_results=True,
+        post_input=brought,
     )
-    if not isinstance(stage, VectorStage) or stage.narrow is None:
-        return summed
-    zero = staged.graph.tensors[node.inputs[first]].zero_point
-    channels, block = stage.narrow_bytes, producer.grid.block_bytes
-    missing = bytes([zero % 256]) * ((producer.grid.blocks - channels // block) * block)
-    return replace(summed, addend_bytes=channels, missing=missing)
 
 
 def _sum_table(staged: StagedRun, node: Node, first: bool) -> np.ndarray | None:

@@ -15,6 +15,7 @@ from matloom.select.layout.base import Grid
 from matloom.select.layout.dense import Dense, DenseInput
 from matloom.select.limited_scales import ROUNDINGS, LimitedScales, limited_scales
 from matloom.select.operand import constant_weights
+from matloom.select.post_input import PostInput
 from matloom.select.rewrites.staged_run import StagedRun
 from matloom.select.stage import ArrayStage, OutputRegion, Stage
 from matloom.select.weights import block_diagonal, parameter_blocks
@@ -145,5 +146,5 @@ def _stage(staged: StagedRun, node: Node, source: str, scales: LimitedScales) ->
         weights=constant_weights(block_diagonal(filters, channels, config), "i8xi8", config),
         params=np.concatenate(params, axis=1),
         macs=0,
-        accumulator_post=_LIMITS,
+        post_input=PostInput(post=_LIMITS),
     )

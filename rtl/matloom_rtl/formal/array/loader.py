@@ -167,11 +167,13 @@ def _less_zero_points(m: Module, unit: Loader, rows: _Rows, found) -> None:
     block = unit.taken if config.has_paired_windows else Const(0)
     there, zero = rows.reads, rows.zeros[0]
     for cycle in range(SPAD_READ_LATENCY):
-        row, other = Signal(name=f"row_of_zero_{cycle}"), Signal(name=f"block_{cycle}")
+        row = Signal(name=f"row_of_zero_{cycle}")
+        other = Signal(name=f"block_{cycle}")
         number = Signal.like(zero, name=f"zero_{cycle}")
         m.d.sync += [row.eq(there), other.eq(block), number.eq(zero)]
         there, block, zero = row, other, number
-    arrived, of_block = Signal(name="row_arrived"), Signal(name="block_arrived")
+    arrived = Signal(name="row_arrived")
+    of_block = Signal(name="block_arrived")
     numbers = Signal.like(unit.weight_data, name="numbers", reset_less=True)
     less = Mux(block, 0, zero).as_signed()
     parts = (found.word_select(at, 8).as_signed() - less for at in range(config.weight_bytes))
