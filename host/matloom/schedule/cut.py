@@ -25,7 +25,7 @@ def cut_stages(segment: Segment, params: ScheduleParams, cache: Cache) -> list[T
         if stage.output in handed:
             # Each tile has all channels.
             limits = replace(limits, first=First.WHOLE, last=Last.EVEN)
-        if isinstance(stage, ArrayStage) and stage.shares_sums:
+        if stage.shares_sums:
             limits = _whole_maps(limits)
         return cache.tilings.of(stage, limits, segment.config, seed)
 

@@ -10,7 +10,7 @@ from matloom.arch.isa import Region
 from matloom.arch.machine import Machine
 from matloom.schedule import tuning
 from matloom.schedule.image import ProgramImage
-from matloom.select.stage import ArrayStage, Stage
+from matloom.select.stage import Stage
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,9 +92,7 @@ class Segment:
         return frozenset(
             producer.output
             for producer, reader in pairwise(self.stages)
-            if isinstance(producer, ArrayStage)
-            and isinstance(reader, ArrayStage)
-            and producer.depthwise
+            if producer.depthwise
             and producer.makes_dense_bytes
             and producer.output_layout.row_stride == 1
             and reads[producer.output] == 1

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from matloom.arch.config import WINDOW_TAPS, Config
 from matloom.select.phased import PhasedWindow, phased_windows
 from matloom.select.shapes import WindowShape, window_shapes
-from matloom.select.sliding import LONGEST_LINE, LONGEST_SKIP, SlidingWindow
+from matloom.select.sliding import LONGEST_LINE, LONGEST_SKIP, SlidingWindow, as_sliding_window
 from matloom.select.window import Window
 
 #: Windows that slide over the channels of an output block.
@@ -35,9 +35,8 @@ def streamed_vectors(nest: DepthwiseWindow, window: Window) -> int:
 
 def widest_tile(nest: DepthwiseWindow) -> int | None:
     """Return how many outputs of a row a window slides over at once; None for whole rows."""
-    if not isinstance(nest, SlidingWindow):
-        return None
-    return (LONGEST_LINE - nest.shape.taps) // nest.stride_x + 1
+    window = as_sliding_window(nest)
+    return None if window is None else (LONGEST_LINE - window.shape.taps) // window.stride_x + 1
 
 
 def _can_slide(window: Window) -> bool:

@@ -144,3 +144,8 @@ class LoopNest(SingleSums):
             "blocks": self.blocks,
             "oc_step": self.oc_step,
         }
+
+
+def as_loop_nest(walk: Walk) -> LoopNest | None:
+    """Return loops that process single taps; None for windows."""
+    return walk if isinstance(walk, LoopNest) else None

@@ -11,7 +11,7 @@ import numpy as np
 
 from matloom.arch.config import WINDOW_TAPS, Config
 from matloom.arch.isa import Opcode, largest
-from matloom.select.loop_nest import SingleSums
+from matloom.select.loop_nest import SingleSums, Walk
 from matloom.select.shapes import WindowShape
 
 #: Maximum number of vectors of a line.
@@ -152,6 +152,11 @@ class SlidingWindow(SingleSums):
     def tiles(self, filters: np.ndarray, config: Config) -> np.ndarray:
         """Return the weight tiles of filters (rows, columns, channels): uint8 (blocks, bytes)."""
         return sliding_tiles(filters, self.shape, config)
+
+
+def as_sliding_window(walk: Walk) -> SlidingWindow | None:
+    """Return the window if it slides over lines of the input; None for other loops."""
+    return walk if isinstance(walk, SlidingWindow) else None
 
 
 def sliding_tiles(filters: np.ndarray, shape: WindowShape, config: Config) -> np.ndarray:

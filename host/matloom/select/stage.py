@@ -72,21 +72,18 @@ class ArrayStage:
     post_input: PostInput | None = None
     shared_sums: SharedSums = SharedSums.NONE
 
-    #: Whether it computes elements of flat tensors, whatever their shapes.
-    elementwise = False
-
-    #: Whether it is a pure table lookup.
-    is_lookup_only = False
-
-    #: Whether it computes a function of whole rows.
-    whole_rows = False
-
-    #: Whether what it reads of an input may begin at any byte.
-    reads_parts = False
+    #: Answers of a stage that is not element-wise; `VectorStage` says what they mean.
+    elementwise = is_lookup_only = whole_rows = reads_parts = False
+    vector = narrow = None
 
     #: Inputs that repeat, by index.
     repeated_inputs: ClassVar[frozenset[str]] = frozenset()
     uneven_inputs: ClassVar[frozenset[str]] = frozenset()
+
+    @property
+    def array(self) -> "ArrayStage":
+        """The stage if it streams through the array: it does."""
+        return self
 
     def reading(self, parts: Mapping[str, tuple[str, int]]) -> "ArrayStage":
         """Return the stage: it reads whole tensors."""
@@ -120,7 +117,7 @@ class ArrayStage:
         constant = not nest.weights_fixed and self.computed is None
         return single and dense and constant and layout.rows == self.grid.rows
 
-    def reads_rows_of(self, producer: "ArrayStage") -> bool:
+    def reads_rows_of(self, producer: "Stage") -> bool:
         """Return whether this stage streams the rows of another as they were made.
 
         A dense layer, for example, makes one row of a tensor that its reader may cut into many.

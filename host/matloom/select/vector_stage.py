@@ -71,6 +71,7 @@ class VectorStage:
     table: np.ndarray | None = field(default=None, repr=False)
     is_lookup_only: bool = False
 
+    #: It computes elements of flat tensors, whatever their shapes.
     elementwise: ClassVar[bool] = True
 
     #: A vector stage has no weights, parameters or products.
@@ -89,6 +90,25 @@ class VectorStage:
     adds_results: ClassVar[bool] = False
     missing: ClassVar[bytes] = b""
     computed: ClassVar[Computed | None] = None
+    limited: ClassVar[bool] = False
+    shares_sums: ClassVar[bool] = False
+    reads_row_by_row: ClassVar[bool] = False
+
+    #: Whether POST writes positions of channels to a dense tensor: elements have no positions.
+    makes_dense_bytes: ClassVar[bool] = False
+
+    #: The stage if it streams through the array: it does not.
+    array: ClassVar[None] = None
+
+    @property
+    def vector(self) -> "VectorStage":
+        """The stage if it is element-wise: it is."""
+        return self
+
+    def reads_rows_of(self, producer: object) -> bool:
+        """Return whether it streams rows of another stage: it reads flat tensors."""
+        del producer
+        return False
 
     @property
     def reads_parts(self) -> bool:

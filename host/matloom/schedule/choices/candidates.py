@@ -7,8 +7,8 @@ from matloom.schedule import tuning
 from matloom.schedule.choices.policies import addends, weights_lifetime
 from matloom.schedule.params import Candidate, First, Prologue, Weights
 from matloom.schedule.segment import Segment
-from matloom.select.loop_nest import LoopNest
-from matloom.select.stage import ArrayStage, Stage
+from matloom.select.loop_nest import as_loop_nest
+from matloom.select.stage import Stage
 
 #: Candidates if all weights fit, and if some do not; the first of equally fast ones wins.
 _RESIDENT_CANDIDATES = (
@@ -78,10 +78,10 @@ def _prologues(config: Config) -> tuple[Candidate, ...]:
 
 def _has_prologue(segment: Segment, config: Config) -> bool:
     """Return whether the first stage is a tall matrix product that reads external memory."""
-    stage = segment.stages[0]
-    if not isinstance(stage, ArrayStage) or not isinstance(stage.loop_nest, LoopNest):
+    stage = segment.stages[0].array
+    loop_nest = None if stage is None else as_loop_nest(stage.loop_nest)
+    if stage is None or loop_nest is None:
         return False
-    loop_nest = stage.loop_nest
     single = (
         loop_nest.kernel_rows
         == loop_nest.kernel_cols

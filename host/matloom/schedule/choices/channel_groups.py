@@ -16,7 +16,7 @@ from matloom.schedule import tuning
 from matloom.schedule.scheduled import Scheduled
 from matloom.schedule.segment import Segment
 from matloom.select.layout.dense import Dense, DenseInput
-from matloom.select.loop_nest import LoopNest
+from matloom.select.loop_nest import LoopNest, as_loop_nest
 from matloom.select.operand import Computed, Constant, SharedTail
 from matloom.select.post_input import SharedSums
 from matloom.select.stage import ArrayStage, OutputRegion, Stage
@@ -115,13 +115,11 @@ def _pair(segment: Segment, index: int, private: Collection[str]) -> _Pair | Non
     config, stages = segment.config, segment.stages[index : index + 2]
     if len(stages) == 1 or stages[0].output not in private:
         return None
-    producer, reader = (_plain_product(stage, config) for stage in stages)
+    producer, reader = (_plain_product(stage.array, config) for stage in stages)
     if producer is None or reader is None or reader.inputs != (producer.output,):
         return None
-    # Plain stages have one loop nest.
-    nest, read = reader.loop_nest, reader.input_layout
-    assert isinstance(nest, LoopNest)
-    if not isinstance(reader.weights, Constant):
+    nest, read = as_loop_nest(reader.loop_nest), reader.input_layout
+    if nest is None or not isinstance(reader.weights, Constant):
         return None
     channels, size, grid = nest.x_step, config.columns, reader.grid
     if type(producer.output_layout) is not Dense or type(read) is not DenseInput:
@@ -136,11 +134,11 @@ def _pair(segment: Segment, index: int, private: Collection[str]) -> _Pair | Non
     return _Pair(producer=producer, reader=reader, nest=nest)
 
 
-def _plain_product(stage: Stage, config: Config) -> ArrayStage | None:
+def _plain_product(layer: ArrayStage | None, config: Config) -> ArrayStage | None:
     """Return a stage if it multiplies one tensor by constants, and its sums are its own."""
-    if not isinstance(stage, ArrayStage) or type(stage.loop_nest) is not LoopNest:
+    if layer is None or type(layer.loop_nest) is not LoopNest:
         return None
-    nest, grid = stage.loop_nest, stage.grid
+    stage, nest, grid = layer, layer.loop_nest, layer.grid
     single = grid.images == len(stage.regions) == stage.output_layout.limbs == len(stage.inputs)
     other = nest.maximum or nest.weights_fixed or stage.limited or stage.shares_sums
     own = nest.oc_step == 0 and not other

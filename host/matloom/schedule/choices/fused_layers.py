@@ -19,7 +19,7 @@ from matloom.schedule.tiling.ramps import split_evenly
 from matloom.select.layout.dense import Dense, DenseInput
 from matloom.select.layout.row_range import RowRange
 from matloom.select.loop_nest import LoopNest
-from matloom.select.sliding import SlidingWindow
+from matloom.select.sliding import SlidingWindow, as_sliding_window
 from matloom.select.stage import ArrayStage, OutputRegion, Stage
 
 #: Rows of a map, half open.
@@ -121,18 +121,22 @@ def _can_fuse(stage: Stage) -> TypeGuard[ArrayStage]:
     return dense and single and stage.computed is None and not stage.limited
 
 
-def _rows_read(stage: Stage, rows: _Rows) -> _Rows:
+def _loops(stage: ArrayStage) -> LoopNest | SlidingWindow:
+    """Return the loops of a stage that may be fused."""
+    assert isinstance(stage.loop_nest, LoopNest | SlidingWindow)
+    return stage.loop_nest
+
+
+def _rows_read(stage: ArrayStage, rows: _Rows) -> _Rows:
     """Return the rows of the input that some rows of outputs read."""
-    assert isinstance(stage, ArrayStage)
-    nest = stage.loop_nest
-    assert isinstance(nest, LoopNest | SlidingWindow)
+    nest = _loops(stage)
     first = rows[0] * nest.y_step - nest.pad_top
     end = (rows[1] - 1) * nest.y_step - nest.pad_top + 1
     end += (nest.kernel_rows - 1) * nest.kernel_row_step
     return max(0, first), min(stage.input_layout.rows, end)
 
 
-def _rows_to_make(chain: Sequence[Stage], rows: _Rows) -> list[_Rows]:
+def _rows_to_make(chain: Sequence[ArrayStage], rows: _Rows) -> list[_Rows]:
     """Return the rows that each stage makes, for some rows of the last one."""
     found = [rows]
     for stage in reversed(chain[1:]):
@@ -140,8 +144,11 @@ def _rows_to_make(chain: Sequence[Stage], rows: _Rows) -> list[_Rows]:
     return found[::-1]
 
 
-def _rounds(chain: Sequence[Stage], config: Config) -> list[list[ArrayStage]]:
+def _rounds(stages: Sequence[Stage], config: Config) -> list[list[ArrayStage]]:
     """Return the stages of each round; none for a single round, or if rounds are too short."""
+    chain = [stage.array for stage in stages if stage.array is not None]
+    if not chain:
+        return []
     height, most = chain[-1].grid.rows, tuning.FUSED_BYTES * config.spad_bytes
     rows = height
     while rows > 1 and _map_bytes(chain, (0, rows)) > most:
@@ -159,8 +166,9 @@ def _cycles(stage: ArrayStage, config: Config) -> int:
     """Return the cycles that a stage of a round keeps EXEC or POST busy, whichever is longer."""
     nest, grid = stage.loop_nest, stage.grid
     vectors = nest.vectors(grid.rows, grid.width)
-    if config.has_paired_windows and isinstance(nest, SlidingWindow):
-        kernel = (nest.kernel_rows, nest.kernel_width, nest.stride_x, nest.y_step)
+    window = as_sliding_window(nest)
+    if config.has_paired_windows and window is not None:
+        kernel = (window.kernel_rows, window.kernel_width, window.stride_x, window.y_step)
         if kernel == (WINDOW_TAPS, WINDOW_TAPS, 2, 2):
             # The input may be in 2 x 2 blocks.
             vectors = min(vectors, (grid.rows + 1) * (grid.width + 1))
@@ -168,7 +176,7 @@ def _cycles(stage: ArrayStage, config: Config) -> int:
     return exec_cycles(vectors, steps, results, config, weights_fixed=nest.weights_fixed)
 
 
-def _map_bytes(chain: Sequence[Stage], rows: _Rows) -> int:
+def _map_bytes(chain: Sequence[ArrayStage], rows: _Rows) -> int:
     """Return the bytes of the maps between stages in a round."""
     rows_of_stages = _rows_to_make(chain, rows)
     return sum(
@@ -177,12 +185,11 @@ def _map_bytes(chain: Sequence[Stage], rows: _Rows) -> int:
     )
 
 
-def _parts(chain: Sequence[Stage], made: _Rows) -> Iterator[ArrayStage]:
+def _parts(chain: Sequence[ArrayStage], made: _Rows) -> Iterator[ArrayStage]:
     """Yield the stages of the round that makes some rows of the last map."""
     before: _Rows | None = None
     source = ""
     for stage, rows in zip(chain, _rows_to_make(chain, made), strict=True):
-        assert isinstance(stage, ArrayStage)
         part = _part(stage, rows, before)
         if before is not None:
             part = replace(part, inputs=(source, *part.inputs[1:]))
@@ -196,8 +203,7 @@ def _parts(chain: Sequence[Stage], made: _Rows) -> Iterator[ArrayStage]:
 
 def _part(stage: ArrayStage, rows: _Rows, made: _Rows | None) -> ArrayStage:
     """Return the stage that makes some rows; of its input, only the rows `made` exist."""
-    nest, height = stage.loop_nest, rows[1] - rows[0]
-    assert isinstance(nest, LoopNest | SlidingWindow)
+    nest, height = _loops(stage), rows[1] - rows[0]
     (region,) = stage.regions
     source, above = stage.input_layout, nest.pad_top - rows[0] * nest.y_step
     if made is not None:

@@ -77,8 +77,8 @@ class _Emitter:
         self.tables.fill_early(number, self.segment.stages)
         # The tiles of a stage are of its kind.
         tile: Any = slot.tile
-        if isinstance(stage, ArrayStage) and stage.limited:
-            results = self._emit_limited(number, stage, tile, slot)
+        if stage.array is not None and stage.limited:
+            results = self._emit_limited(number, stage.array, tile, slot)
             self.finish()
             self._open = number, results
             return

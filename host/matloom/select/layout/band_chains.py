@@ -20,7 +20,7 @@ from matloom.select.layout.banded_layers import (
 from matloom.select.layout.base import Grid
 from matloom.select.layout.dense import Dense, DenseInput
 from matloom.select.layout.row_bands import JoinedBands, SeparateBands
-from matloom.select.loop_nest import LoopNest
+from matloom.select.loop_nest import LoopNest, as_loop_nest
 from matloom.select.sliding import SlidingWindow
 from matloom.select.stage import ArrayStage, OutputRegion, Stage
 
@@ -44,8 +44,9 @@ def chain_bands(
         All stages, and the sizes of the tensors that lie in bands.
     """
     rewritten, sizes = list(stages), dict[str, int]()
-    for index, layer in enumerate(stages):
-        if rewritten[index] is not layer or not isinstance(layer, ArrayStage):
+    for index, each in enumerate(stages):
+        layer = each.array
+        if rewritten[index] is not layer or layer is None:
             continue
         if bandable_window(layer, config) is not None:
             chain = _Chain(rewritten, internal, config, layer.grid.rows, layer.grid.width)
@@ -82,7 +83,7 @@ class _Chain:
         """Put a depthwise layer and all that reads its result on bands, if this is possible."""
         made_at, producer = self._producer(self.stages[index])
         source_at, source = self._producer(producer)
-        if producer is None or source is None or not isinstance(source.loop_nest, LoopNest):
+        if producer is None or source is None or as_loop_nest(source.loop_nest) is None:
             return False
         channels, rest = divmod(source.grid.position_bytes, 2)
         alone = self._readers(source.output) == [made_at] and source.output in self.internal
@@ -102,7 +103,7 @@ class _Chain:
         """Return the index of the stage that makes the first input of another, and the stage."""
         for at, stage in enumerate(self.stages):
             if reader is not None and stage.output == reader.inputs[0]:
-                return at, stage if isinstance(stage, ArrayStage) else None
+                return at, stage.array
         return -1, None
 
     def _index_of_producer(self, name: str) -> int:
@@ -122,8 +123,8 @@ class _Chain:
                 return False
             size = self.stages[self._index_of_producer(name)].size
             for at in self._readers(name):
-                reader = self.stages[at]
-                if not isinstance(reader, ArrayStage):
+                reader = self.stages[at].array
+                if reader is None:
                     return False
                 channels = size // (self.rows * self.width)
                 if name == reader.inputs[0] and can_read_bands(
@@ -154,8 +155,8 @@ class _Chain:
 
         `bands` is the layout of what the pointwise layer reads, if that is not dense.
         """
-        producer, layer = self.stages[at], self.stages[index]
-        if not isinstance(producer, ArrayStage) or not isinstance(layer, ArrayStage):
+        producer, layer = self.stages[at].array, self.stages[index].array
+        if producer is None or layer is None:
             return False
         window = bandable_window(layer, self.config)
         if window is None or self._readers(producer.output) != [index]:

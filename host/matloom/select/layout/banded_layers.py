@@ -9,9 +9,9 @@ from dataclasses import replace
 from matloom.arch.config import WINDOW_TAPS, Config
 from matloom.select.layout.dense import Dense, DenseInput
 from matloom.select.layout.row_bands import BandedLoopNest, BandedWindow, RowBands
-from matloom.select.loop_nest import LoopNest
+from matloom.select.loop_nest import LoopNest, as_loop_nest
 from matloom.select.operand import Constant
-from matloom.select.sliding import SlidingWindow
+from matloom.select.sliding import SlidingWindow, as_sliding_window
 from matloom.select.stage import ArrayStage, OutputRegion, Stage
 from matloom.select.weights import repeat_columns, repeat_parameters
 
@@ -41,14 +41,15 @@ def band_depthwise_layers(
         All stages, and the sizes of the tensors that lie in bands.
     """
     rewritten, sizes = list(stages), dict[str, int]()
-    for index, layer in enumerate(stages):
-        if not isinstance(layer, ArrayStage) or not {layer.output, *layer.inputs} <= set(internal):
+    for index, each in enumerate(stages):
+        layer = each.array
+        if layer is None or not {layer.output, *layer.inputs} <= set(internal):
             continue
         name, output = layer.inputs[0], layer.output
         made_at = next(at for at, stage in enumerate(rewritten) if stage.output == name)
         read_at = next(at for at, stage in enumerate(rewritten) if output in stage.inputs)
-        producer, reader = rewritten[made_at], rewritten[read_at]
-        if not isinstance(producer, ArrayStage) or not isinstance(reader, ArrayStage):
+        producer, reader = rewritten[made_at].array, rewritten[read_at].array
+        if producer is None or reader is None:
             continue
         layout = _band_layout(producer, layer, config)
         rows = layer.grid.rows
@@ -66,7 +67,7 @@ def band_depthwise_layers(
 def _band_layout(producer: ArrayStage, layer: ArrayStage, config: Config) -> RowBands | None:
     """Return the layout between a convolution and a 3x3 window layer, or None."""
     window, rows = bandable_window(layer, config), layer.grid.rows
-    if window is None or not isinstance(producer.loop_nest, LoopNest):
+    if window is None or as_loop_nest(producer.loop_nest) is None:
         return None
     packed, rest = divmod(producer.grid.position_bytes, window.depth)
     if not writes_single_block(producer) or rest or packed > _MOST_PACKED:
@@ -79,8 +80,8 @@ def _band_layout(producer: ArrayStage, layer: ArrayStage, config: Config) -> Row
 
 def bandable_window(layer: ArrayStage, config: Config) -> SlidingWindow | None:
     """Return the window of a depthwise layer that can slide over two bands, or None."""
-    window, rows = layer.loop_nest, layer.grid.rows
-    if not isinstance(window, SlidingWindow) or 2 * window.depth > config.columns:
+    window, rows = as_sliding_window(layer.loop_nest), layer.grid.rows
+    if window is None or 2 * window.depth > config.columns:
         return None
     kernel = (window.kernel_rows, window.kernel_width, window.y_step, window.stride_x)
     if kernel != (WINDOW_TAPS, WINDOW_TAPS, 1, 1) or window.pad_top != 1:
@@ -127,7 +128,6 @@ def split_region(regions: tuple[OutputRegion, ...], half: int) -> tuple[OutputRe
 
 def banded_layer(layer: ArrayStage, layout: RowBands, config: Config) -> ArrayStage:
     """Return the depthwise layer on both bands, with each channel's parameters duplicated."""
-    assert isinstance(layer.loop_nest, SlidingWindow)
     assert isinstance(layer.weights, Constant)
     (region,), tiles = layer.regions, layer.weights.tiles
     # The rows above and below each band are stored.

@@ -11,8 +11,8 @@ from matloom.arch.config import WINDOW_TAPS, Config
 from matloom.arch.isa import Destination, Opcode, Source, largest
 from matloom.select.context import constant_post
 from matloom.select.layout.base import Fields, OnChipLayout, Outputs, Write
-from matloom.select.loop_nest import LoopNest, SingleSums
-from matloom.select.sliding import LONGEST_LINE, SlidingWindow
+from matloom.select.loop_nest import SingleSums, as_loop_nest
+from matloom.select.sliding import LONGEST_LINE, as_sliding_window
 from matloom.select.stage import ArrayStage, Stage
 
 #: Maximum distance in bytes between rows of a POST, which are planes when it writes a border.
@@ -210,13 +210,14 @@ def use_space_to_depth(
     rewritten, sizes = list(stages), dict[str, int]()
     if not config.has_paired_windows:
         return rewritten, sizes
-    for index, reader in enumerate(stages):
-        if not isinstance(reader, ArrayStage) or reader.inputs[0] not in internal:
+    for index, stage in enumerate(stages):
+        reader = stage.array
+        if reader is None or reader.inputs[0] not in internal:
             continue
         name = reader.inputs[0]
         place = next(at for at, stage in enumerate(rewritten) if stage.output == name)
-        producer = rewritten[place]
-        if not isinstance(producer, ArrayStage):
+        producer = rewritten[place].array
+        if producer is None:
             continue
         layout = _block_layout(producer, reader, config)
         if layout is None or layout.size > config.spad_bytes:
@@ -235,8 +236,8 @@ def _block_layout(
 
     The layer may pad by at most one position on each side.
     """
-    window = consumer.loop_nest
-    if not isinstance(window, SlidingWindow):
+    window = as_sliding_window(consumer.loop_nest)
+    if window is None:
         return None
     kernel = (window.kernel_rows, window.kernel_width, window.stride_x, window.y_step)
     if kernel != (WINDOW_TAPS, WINDOW_TAPS, 2, 2) or max(window.pad_top, window.pad_left) > 1:
@@ -273,12 +274,12 @@ def _saved_cycles(layout: SpaceToDepth, consumer: ArrayStage) -> int:
 
 def _can_write_blocks(stage: ArrayStage, shape: tuple[int, int], config: Config) -> bool:
     """Return whether EXEC can make every other row of a stage, and POST write bytes of it."""
-    grid = stage.grid
+    grid, nest = stage.grid, as_loop_nest(stage.loop_nest)
     return (
-        isinstance(stage.loop_nest, LoopNest)
+        nest is not None
         and (grid.images, grid.rows, grid.width) == (1, *shape)
         and min(shape) > 1
-        and 2 * stage.loop_nest.y_step <= _LONGEST_STEP
+        and 2 * nest.y_step <= _LONGEST_STEP
         and stage.makes_dense_bytes
         and grid.block_bytes == config.columns
     )

@@ -6,7 +6,7 @@ from dataclasses import replace
 from matloom.select.context import add_bias_only
 from matloom.select.layout.placed import Placed
 from matloom.select.rewrites.staged_run import StagedRun
-from matloom.select.stage import ArrayStage, Stage
+from matloom.select.stage import Stage
 
 
 def fuse_tables_into_copies(staged: StagedRun) -> StagedRun:
@@ -40,12 +40,13 @@ def _is_byte_table(stage: Stage) -> bool:
 
 def _copies_bytes(stage: Stage) -> bool:
     """Return whether a stage copies lines of bytes unchanged, without padding."""
+    copy = stage.array
     return (
-        isinstance(stage, ArrayStage)
-        and isinstance(stage.output_layout, Placed)
-        and stage.output_layout.line > 0
-        and stage.pools
-        and stage.steps == 1
-        and stage.table is None
-        and all(region.post == add_bias_only() for region in stage.regions)
+        copy is not None
+        and isinstance(copy.output_layout, Placed)
+        and copy.output_layout.line > 0
+        and copy.pools
+        and copy.steps == 1
+        and copy.table is None
+        and all(region.post == add_bias_only() for region in copy.regions)
     )

@@ -69,15 +69,14 @@ def _swap_of(producers: Sequence[Stage], panels: Panels) -> int | None:
 
 def _with_panels(producer: Stage, weights: Computed, heads: int) -> ArrayStage | None:
     """Return the producer of `heads` matrices side by side, writing panels; None if it cannot."""
-    if not isinstance(producer, ArrayStage) or not producer.makes_dense_bytes:
+    layer = producer.array
+    if layer is None or not layer.makes_dense_bytes:
         return None
     panels = weights.layout
     if panels.transposed:
-        producer = resize_rows(producer, panels.band) or producer
-    layout = panel_layout(producer.output_layout, panels, heads)
-    return (
-        None if layout is None else replace(producer, output=weights.tensor, output_layout=layout)
-    )
+        layer = resize_rows(layer, panels.band) or layer
+    layout = panel_layout(layer.output_layout, panels, heads)
+    return None if layout is None else replace(layer, output=weights.tensor, output_layout=layout)
 
 
 def _apply_changes(groups: Iterable[Iterable[Stage]], changed: _Changed) -> list[list[Stage]]:
@@ -88,17 +87,18 @@ def _apply_changes(groups: Iterable[Iterable[Stage]], changed: _Changed) -> list
 
 def _with_destination(producer: Stage, copy: Stage) -> ArrayStage | None:
     """Return the producer, writing to the destination of the copy; None if it cannot."""
-    if not isinstance(producer, ArrayStage) or not isinstance(copy.output_layout, Placed):
+    layer = producer.array
+    if layer is None or not isinstance(copy.output_layout, Placed):
         return None
-    layout = copy.output_layout.for_producer(producer.output_layout)
+    layout = copy.output_layout.for_producer(layer.output_layout)
     if layout is None:
         return None
-    brought = producer.post_input
-    if brought is not None and producer.addend is not None:
+    brought = layer.post_input
+    if brought is not None and layer.addend is not None:
         # The tensor that POST adds stays dense.
-        size = brought.position_bytes or producer.grid.position_bytes
+        size = brought.position_bytes or layer.grid.position_bytes
         brought = replace(brought, position_bytes=size)
-    return replace(producer, output=copy.output, output_layout=layout, post_input=brought)
+    return replace(layer, output=copy.output, output_layout=layout, post_input=brought)
 
 
 def _mark_last_writers(groups: list[list[Stage]]) -> list[list[Stage]]:
@@ -109,9 +109,9 @@ def _mark_last_writers(groups: list[list[Stage]]) -> list[list[Stage]]:
             sizes[stage.output] = max(sizes.get(stage.output, 0), stage.output_layout.complete)
     for group in reversed(groups):
         for at in reversed(range(len(group))):
-            stage = group[at]
-            if isinstance(stage, ArrayStage) and isinstance(stage.output_layout, Placed):
-                layout = replace(stage.output_layout, complete=sizes.get(stage.output, 0))
-                group[at] = replace(stage, output_layout=layout)
-                sizes[stage.output] = 0
+            layer = group[at].array
+            if layer is not None and isinstance(layer.output_layout, Placed):
+                layout = replace(layer.output_layout, complete=sizes.get(layer.output, 0))
+                group[at] = replace(layer, output_layout=layout)
+                sizes[layer.output] = 0
     return groups

@@ -118,7 +118,8 @@ def _is_faster(
 
 def _streamed_vectors(stage: Stage) -> int:
     """Return the vectors that a stage streams."""
-    if not isinstance(stage, ArrayStage):
+    layer = stage.array
+    if layer is None:
         return 0
-    grid, nest = stage.grid, stage.loop_nest
+    grid, nest = layer.grid, layer.loop_nest
     return grid.images * grid.blocks * nest.steps * nest.vectors(grid.rows, grid.width)

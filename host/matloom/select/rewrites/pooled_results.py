@@ -25,11 +25,12 @@ def fuse_max_pooling(staged: StagedRun) -> StagedRun:
         places |= {stage.output: at for stage in group[-1:]}
         if not pools_blocks(node) or len(group) != 1:
             continue
-        (pool,), name = group, group[0].inputs[0]
+        pool, name = group[0].array, group[0].inputs[0]
         if name not in places or name in staged.kept or not readers[name] == producers[name] == 1:
             continue
-        *first, producer = groups[places[name]]
-        if not isinstance(producer, ArrayStage) or not isinstance(pool, ArrayStage):
+        *first, making = groups[places[name]]
+        producer = making.array
+        if producer is None or pool is None:
             continue
         if _can_pool_results(producer, pool, staged.config):
             groups[places[name]], groups[at] = (*first, _with_pooling(producer, pool)), ()

@@ -65,8 +65,7 @@ def _adds_tensors(stage: Stage, columns: int) -> bool:
 
 def _narrow_input(stage: Stage) -> str | None:
     """Return the input of an ADD that has fewer channels."""
-    narrow = stage.narrow if isinstance(stage, VectorStage) else None
-    return None if narrow is None else stage.inputs[narrow]
+    return None if stage.narrow is None else stage.inputs[stage.narrow]
 
 
 def _can_add_to_results(stage: Stage) -> TypeGuard[ArrayStage]:
@@ -90,9 +89,9 @@ def _with_sum(
         return None
     (other,) = (name for name in stage.inputs if name != producer.output)
     brought = PostInput()
-    if isinstance(stage, VectorStage) and stage.narrow is not None:
+    if stage.vector is not None and stage.narrow is not None:
         zero = staged.graph.tensors[node.inputs[first]].zero_point
-        channels, block = stage.narrow_bytes, producer.grid.block_bytes
+        channels, block = stage.vector.narrow_bytes, producer.grid.block_bytes
         missing = bytes([zero % 256]) * ((producer.grid.blocks - channels // block) * block)
         brought = PostInput(position_bytes=channels, missing=missing)
     return replace(
