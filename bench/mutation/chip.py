@@ -1,6 +1,6 @@
 """A mutant as a whole chip: whether the chip differs at all, and whether random streams notice.
 
-    python -m mutation.chip digests '{...}'      # of the netlists, up to the first that differs
+    python -m mutation.chip digests UNIT '{...}' # of the netlists, up to the first that differs
     python -m mutation.chip streams CONFIG 200   # against the functional model; 1: a difference
 
 `matloom_rtl` is the package on the path, mutated or not.
@@ -15,7 +15,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from mutation.units import ROOT, RTL
+from mutation.units import ENGINE, ROOT, RTL
 
 #: Where equal hardware counts as equal, the smallest first: every part is built in one of them.
 CONFIGS = (
@@ -75,7 +75,7 @@ def digests_of(unit: str, source: str | None, sound: dict[str, str]) -> dict[str
 
     "" means that one cannot be built; the configurations after it are tried, too.
     """
-    done = _run(unit, source, "digests", json.dumps(sound))
+    done = _run(unit, source, "digests", unit, json.dumps(sound))
     if done.returncode:
         raise RuntimeError(f"netlists of a mutant of {unit}: {done.stderr}")
     return json.loads(done.stdout)
@@ -111,11 +111,12 @@ def _run(unit: str, source: str | None, *arguments: str) -> subprocess.Completed
         )
 
 
-def _print_digests(sound: dict[str, str]) -> int:
+def _print_digests(unit: str, sound: dict[str, str]) -> int:
     from matloom_rtl.convert import to_rtlil
 
     digests = {}
-    for name in (*CONFIGS, *AROUND):
+    # What contains the unit is built first: the rest is not built if that differs.
+    for name in (*CONFIGS, *AROUND) if unit in ENGINE else (*AROUND, *CONFIGS):
         try:
             text = to_rtlil(_design(name), "top")
         except Exception:  # any error of a fault in the source means: no hardware
@@ -152,5 +153,5 @@ def _run_streams(name: str, count: int) -> int:
 if __name__ == "__main__":
     what, *rest = sys.argv[1:]
     if what == "digests":
-        sys.exit(_print_digests(json.loads(rest[0])))
+        sys.exit(_print_digests(rest[0], json.loads(rest[1])))
     sys.exit(_run_streams(rest[0], int(rest[1])))

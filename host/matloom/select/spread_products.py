@@ -8,9 +8,9 @@ from matloom.ir.graph import Tensor
 from matloom.select.build import Convolution, convolution_stage
 from matloom.select.context import SAME_SCALE, Context
 from matloom.select.copies import split_into_planes
+from matloom.select.post_input import PostInput
 from matloom.select.scaled_channels import product_scale
 from matloom.select.spread import repetitions
-from matloom.select.post_input import PostInput
 from matloom.select.stage import ArrayStage
 from matloom.select.window import dense_window
 
