@@ -23,7 +23,7 @@ from matloom.device.driver import Driver
 from matloom.device.link import Link
 from matloom.device.link_transport import LinkTransport
 from matloom.device.model.transport import ModelTransport
-from matloom.device.open import memory_for, open_device
+from matloom.device.open import memory_size_for, open_device
 from matloom.program import Program
 from matloom.runtime import Session
 from matloom.tools.bench import CASES, graph_of
@@ -67,7 +67,7 @@ def link_cost(program: Program) -> dict[str, int]:
     The far end is written in Python, from docs/link.md; other ends transfer the same bytes.
     """
     config = program.config
-    size = memory_for(program.memory_bytes)
+    size = memory_size_for(program.memory_bytes)
     line = Line(LinkDevice(ModelTransport(config, size), config_digest=config.digest))
     with Session(program, Driver(LinkTransport(Link(line)), config), "uart") as session:
         session.run(noise_for(program))
@@ -83,7 +83,7 @@ def measure_board(name: str, report: dict[str, Any]) -> dict[str, Any]:
     if f"{engine.digest:08x}" != report["config_digest"]:
         raise SystemExit(f"{name} must have been routed with {board.config} as it is now")
     config = replace(engine, counters=max(1, engine.counters))
-    driver = open_device("rtl", config, memory_bytes=memory_for(1 << 22), memory=memory)
+    driver = open_device("rtl", config, memory_bytes=memory_size_for(1 << 22), memory=memory)
     networks: dict[str, Any] = {}
     for case in CASES:
         if case.name not in NETWORKS:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from worker_arguments import add_workers, workers_of
 
-from matloom.cli.fitting import part_of
+from matloom.cli.fitting import board_part
 from matloom.tools import explore
 from matloom.tools.explore import Exploration, ExploredPoint, front_of
 from matloom.workers import kept
@@ -51,18 +51,18 @@ def main() -> None:
 
     def exploration(name: str) -> Exploration:
         return Exploration(
-            part=part_of(BOARD, None),
+            part=board_part(BOARD, None),
             networks=tuple(arguments.network),
             memory=BOARD,
             journal=arguments.output / name,
         )
 
-    whole = explore.space()
+    whole = explore.engine_space()
     fitting = exploration("none")
     grid = [at for at in random.Random(1).sample(whole, len(whole)) if fitting.fits(at)]
     grid = grid[: arguments.grid]
     # Only engines that both know.
-    explore.space = lambda: list(grid)
+    explore.engine_space = lambda: list(grid)
     with kept(workers_of(arguments).make) as make:
         begin, cpu = time.monotonic(), time.process_time()
         found = exploration("points.jsonl").run(arguments.points, make)

@@ -15,7 +15,7 @@ from functools import partial
 
 import click
 
-from matloom.cli.worker_options import Workers, on_workers
+from matloom.cli.worker_options import Workers, worker_options
 from matloom.workers import in_order
 from support.file_chunks import KINDS, LIMIT_BYTES, Chunk, Found, run_chunk
 from support.own_process import in_own_process
@@ -31,7 +31,7 @@ _CHUNK = 1000
 @click.option("--seed", default=1, help="Of all cases.")
 @click.option("--first", default=0, help="Number of the first case.")
 @click.option("--most-failures", default=20, help="Failures after which no case begins.")
-@on_workers
+@worker_options
 def main(
     kind: str,
     count: int,

@@ -16,7 +16,7 @@ from pathlib import Path
 import click
 import numpy as np
 
-from matloom.cli.worker_options import Workers, on_workers
+from matloom.cli.worker_options import Workers, worker_options
 from matloom.workers import in_order
 from support.network_seeds import outcomes
 from support.own_process import in_own_process
@@ -36,7 +36,7 @@ CHUNK = 10
 @click.option("--chip/--no-chip", default=True, show_default=True, help="Run a share in Verilator.")
 @click.option("--limit", default=120.0, show_default=True, help="Seconds for a network.")
 @click.option("--keep", type=click.Path(path_type=Path), default=KEPT, help="For failing seeds.")
-@on_workers
+@worker_options
 def main(
     first: int,
     count: int,

@@ -19,7 +19,7 @@ from matloom.arch.config import load_config
 from matloom.arch.memory import Memory
 from matloom.compiler import CompileOptions, compile_network
 from matloom.device.driver import Driver
-from matloom.device.open import memory_for, open_device
+from matloom.device.open import memory_size_for, open_device
 from matloom.device.rtl import MemoryTiming
 from matloom.ir.graph import Graph
 from matloom.runtime import Session
@@ -113,7 +113,7 @@ def main() -> None:
     results = [row for row in kept if row["config"] not in configs]
     graphs = {case.name: graph_of(case) for case in CASES if case.name in NETWORKS}
     for name in configs:
-        driver = open_device("rtl", name, memory_bytes=memory_for(1 << 22))
+        driver = open_device("rtl", name, memory_bytes=memory_size_for(1 << 22))
         for point in points(name, quick=chosen.quick):
             graph = graphs[point.network]
             if graph is None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from matloom.cli.worker_options import Workers, on_workers
+from matloom.cli.worker_options import Workers, worker_options
 from matloom.workers import run_as_completed
 from single_operators.campaign import verdicts
 from single_operators.operators import OPERATORS
@@ -24,7 +24,7 @@ _CHUNK = 25
 @click.option("--plain", is_flag=True, help="Without oddities.")
 @click.option("--config", default="nano", help="The engine.")
 @click.option("--save", type=click.Path(path_type=Path), help="A folder for files that fail.")
-@on_workers
+@worker_options
 def main(
     first: int,
     count: int,

@@ -9,7 +9,7 @@ from matloom.errors import UserError, did_you_mean
 from matloom.ir.graph import Array, Graph, Op, short_name
 from matloom.ir.names import unique_names
 from matloom.kernels.definition import Definition
-from matloom.kernels.reference import in_declared_shape
+from matloom.kernels.reference import to_declared_shape
 from matloom.program import Program
 
 #: Names of tensors, or "all" for the results of all operators.
@@ -126,7 +126,7 @@ def compute_tensors(
     )
     tensors = origin.graph.tensors
     return {
-        name: in_declared_shape(definition.value(number), tensors[number].shape)
+        name: to_declared_shape(definition.value(number), tensors[number].shape)
         for name, number in numbers.items()
     }
 

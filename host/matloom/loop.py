@@ -103,7 +103,7 @@ class LoopRun:
         self._body.restore({name: carried[int(name)] for name in self._kept})
         stacked: list[list[Array]] = [[] for _ in self._stacked]
         self.iterations, self.cost = 0, None
-        while self.iterations < most and goes_on and self._begins(carried):
+        while self.iterations < most and goes_on and self._continues(carried):
             counters = [np.array(self.iterations), np.array(goes_on)][: self._counts]
             plain = [value for at, value in enumerate(carried) if str(at) not in self._kept]
             made = _outputs(self._body, [*counters, *plain, *fixed])
@@ -139,7 +139,7 @@ class LoopRun:
             inside=body.last_iterations,
         )
 
-    def _begins(self, carried: Sequence[Array]) -> bool:
+    def _continues(self, carried: Sequence[Array]) -> bool:
         """Return whether the condition, if there is one, allows another iteration."""
         if self._condition is None:
             return True

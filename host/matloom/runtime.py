@@ -11,7 +11,7 @@ from matloom.arch.config import Config, load_config
 from matloom.arch.memory import REFERENCE_MEMORY, Memory, load_memory
 from matloom.compiler import CompileOptions, compile_network
 from matloom.device.driver import Driver
-from matloom.device.open import SIMULATED, device_memory, memory_for, open_device
+from matloom.device.open import SIMULATED, device_memory, memory_size_for, open_device
 from matloom.errors import UserTypeError, did_you_mean
 from matloom.frontend.readers import Source
 from matloom.frontend.source import is_program
@@ -152,7 +152,7 @@ def load(
     if isinstance(device, Driver):
         _require_no_options(device_options)
         return Session(program, device, type(device.transport).__name__)
-    needed = memory_for(program.memory_bytes)
+    needed = memory_size_for(program.memory_bytes)
     if device in SIMULATED and "timing" not in device_options:
         device_options["memory"] = program.memory if memory is None else memory
     return _open(program, device, **{"memory_bytes": needed, **device_options})

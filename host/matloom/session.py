@@ -18,7 +18,7 @@ from matloom.intermediates import (
 )
 from matloom.ir.graph import Array
 from matloom.kernels.real import RealNumbers
-from matloom.kernels.reference import in_declared_shape
+from matloom.kernels.reference import to_declared_shape
 from matloom.kernels.step import HostSteps
 from matloom.loop import LastIteration, LoopRun
 from matloom.pre import prepare_inputs, preprocessing_of
@@ -236,7 +236,7 @@ class Session(RealNumbers):
             initial = {item.before: state[item.name] for item in self.program.variables}
             return compute_tensors(self.program, numbers, {**known, **initial})
         infos = self.program.outputs
-        return {info.name: in_declared_shape(known[info.key], info.shape) for info in infos}
+        return {info.name: to_declared_shape(known[info.key], info.shape) for info in infos}
 
     def reset(self) -> None:
         """Clear the state that the network keeps between runs: in variables and in operators."""

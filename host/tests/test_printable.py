@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from matloom.cli.complaints import complaint
+from matloom.cli.complaints import error_message
 from matloom.cli.group import cli
 from matloom.errors import UserError
 from matloom.printable import printable, printable_lines
@@ -95,7 +95,7 @@ def told(words, file):
     names["TENSOR"] = f"{file.stem}0"
     done = CliRunner().invoke(cli, [str(names.get(word, word)) for word in words])
     failed = done.exception is not None and not isinstance(done.exception, SystemExit)
-    return f"{done.stdout}\n{complaint(done.exception) if failed else ''}", done.stderr
+    return f"{done.stdout}\n{error_message(done.exception) if failed else ''}", done.stderr
 
 
 QUICK = ("--config", "nano", "--check", "none")
@@ -134,7 +134,7 @@ def test_commands_print_no_control_character(words, folders):
 def test_errors_and_progress_are_printable():
     error = UserError(f"no {HOSTILE}", hint=f"try {HOSTILE}")
     assert str(error) == f"no {printable_lines(HOSTILE)}"
-    assert complaint(ValueError(HOSTILE)).count("\n") == 0
+    assert error_message(ValueError(HOSTILE)).count("\n") == 0
     step = _Step(HOSTILE, None)
     step.note = HOSTILE
     assert step.line() == printable(step.line())

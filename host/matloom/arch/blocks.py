@@ -13,14 +13,14 @@ _SHAPES = ((1, 2048), (2, 1024), (4, 512))
 _WIDEST = 36
 
 
-def _outside_array(config: Config) -> int:
+def _blocks_outside_array(config: Config) -> int:
     products = config.columns if config.products else 0
     return _LANE_BLOCKS * config.lanes + products + _OTHER_BLOCKS
 
 
 def columns_in_tables(config: Config, blocks: int) -> int:
     """Return the number of columns that must multiply in tables, for lack of multiplier blocks."""
-    left = blocks - _outside_array(config)
+    left = blocks - _blocks_outside_array(config)
     return max(0, config.columns - max(0, left) // config.rows)
 
 
@@ -35,7 +35,7 @@ def multiplier_blocks(config: Config, soft_columns: int = 0, blocks_per_cell: fl
         Blocks per product of two bytes: half a block on a Gowin.
     """
     hard = config.rows * (config.columns - soft_columns)
-    return blocks_per_cell * hard + _outside_array(config)
+    return blocks_per_cell * hard + _blocks_outside_array(config)
 
 
 def own_block_rams(config: Config) -> int:
@@ -45,7 +45,7 @@ def own_block_rams(config: Config) -> int:
     the table of completion times from 64 entries on, and tables of POST in block RAM. Buses wider
     than 64 bits keep their instructions elsewhere.
     """
-    halves = 2 * config.spad_banks * _byte_memory_blocks(config.word_bytes, _lines(config))
+    halves = 2 * config.spad_banks * _byte_memory_blocks(config.word_bytes, _lines_per_bank(config))
     # Two banks, each of two halves if a mode is narrow.
     banks = 4 if config.has_narrow else 2
     sums = banks * config.columns * _byte_memory_blocks(4, config.acc_entries // banks)
@@ -53,10 +53,10 @@ def own_block_rams(config: Config) -> int:
     times = int(config.timestamps >= 64)
     tables = -(-config.lanes // 2) if config.tables == 2 else 0
     steps = 1
-    return halves + sums + _windows(config) + steps + ahead + times + tables
+    return halves + sums + _window_blocks(config) + steps + ahead + times + tables
 
 
-def _lines(config: Config) -> int:
+def _lines_per_bank(config: Config) -> int:
     return config.bank_bytes // config.line_bytes
 
 
@@ -70,7 +70,7 @@ def _bit_memory_blocks(width: int) -> int:
     return -(-width // _WIDEST)
 
 
-def _windows(config: Config) -> int:
+def _window_blocks(config: Config) -> int:
     older = config.window_lines - 1
     if older < 1:
         return 0

@@ -88,15 +88,15 @@ def stream_cycles(rows: Rows, channel: Channel) -> tuple[float, float]:
     The first value assumes an idle bus, the second that the maximum of bursts is outstanding.
     """
     ends: list[float] = []
-    fresh, done = _follow(rows, channel, ends)
-    later, _done = _follow(rows, channel, ends)
+    fresh, done = _append_ends(rows, channel, ends)
+    later, _done = _append_ends(rows, channel, ends)
     while len(ends) < 2 * channel.outstanding:
-        later, _done = _follow(rows, channel, ends)
+        later, _done = _append_ends(rows, channel, ends)
     share = rows.size * rows.count / done
     return fresh + later * (share - 1), later * share
 
 
-def _follow(rows: Rows, channel: Channel, ends: list[float]) -> tuple[float, int]:
+def _append_ends(rows: Rows, channel: Channel, ends: list[float]) -> tuple[float, int]:
     """Extend a list of burst ends; return the added cycles and bytes."""
     begin = time = ends[-1] if ends else 0.0
     done, memory_row, beat = 0, -1, channel.beat_cycles

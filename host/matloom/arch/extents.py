@@ -9,7 +9,7 @@ from typing import Any
 EndFunction = Callable[[Callable[[str, int], int], Any], int | None]
 
 
-def _source(factor: str) -> str:
+def _factor_expression(factor: str) -> str:
     """Return a factor as an expression of `get` and `config`."""
     if factor.startswith("@"):
         return f"config.{factor[1:]}"
@@ -30,7 +30,9 @@ def end_function(
     It is called several times for each instruction of a program. Interpreting the terms each time
     took a sixth of the time to emit and verify a program.
     """
-    end = " + ".join((f"get({base!r}, 0)", *(" * ".join(map(_source, term)) for term in terms)))
+    end = " + ".join(
+        (f"get({base!r}, 0)", *(" * ".join(map(_factor_expression, term)) for term in terms))
+    )
     applies = " and ".join(
         f"get({name!r}, 0) in {tuple(map(int, allowed))}" for name, allowed in only
     )

@@ -47,7 +47,7 @@ class StridedRange(NamedTuple):
 def footprint(extent: Extent, instruction: Instruction, config: Config) -> StridedRange | None:
     """Return the bytes or entries of an extent on chip; None if they fill the whole box."""
     if extent.memory is AddressSpace.ACC:
-        return _pairs(instruction, config)
+        return _pair_entries(instruction, config)
     if extent.memory is not AddressSpace.SPAD:
         return None
     values = instruction.values
@@ -60,7 +60,7 @@ def footprint(extent: Extent, instruction: Instruction, config: Config) -> Strid
     return None
 
 
-def _pairs(instruction: Instruction, config: Config) -> StridedRange | None:
+def _pair_entries(instruction: Instruction, config: Config) -> StridedRange | None:
     """Return the entries of pairs, if the instruction uses pairs of a single bank."""
     get = instruction.values.get
     if instruction.opcode is Opcode.EXEC:
@@ -114,7 +114,7 @@ def _read_channels(values: Mapping[str, int], run: int, span: int) -> StridedRan
         run = min(run, step - first)
     if first + run > step:
         return None
-    low, high = _within(position, position + span // step + 1, width // step)
+    low, high = _clip_range(position, position + span // step + 1, width // step)
     counts = (get("input_rows", 0), high - low)
     start = get("input_addr", 0) + low * step + first
     return StridedRange(start, run, counts, (get("input_pitch", 0), step))
@@ -124,14 +124,14 @@ def _read_part(values: Mapping[str, int], length: int) -> StridedRange | None:
     """Return the input of EXEC if it reads a part of each row; None if it reads whole rows."""
     get = values.get
     first, width = get("first_byte", 0), get("input_row_bytes", 0)
-    low, high = _within(first, first + length, width)
+    low, high = _clip_range(first, first + length, width)
     if high - low == width:
         return None
     start, pitch = get("input_addr", 0) + low, get("input_pitch", 0)
     return StridedRange(start, high - low, (get("input_rows", 0),), (pitch,))
 
 
-def _within(low: int, high: int, size: int) -> tuple[int, int]:
+def _clip_range(low: int, high: int, size: int) -> tuple[int, int]:
     """Return the part of a range that is below `size` and not negative, at least one element."""
     first = min(max(low, 0), size - 1)
     return first, max(first + 1, min(high, size))

@@ -21,7 +21,7 @@ from matloom.arch.isa import (
     Field,
     Opcode,
     RowFunction,
-    not_of_words,
+    byte_only_fields,
 )
 from matloom.arch.modes import MAC_MODES
 from matloom.arch.numerics import Rounding
@@ -199,7 +199,7 @@ def _post_fault(instruction: Instruction, config: Config) -> str | None:
     if instruction.product and instruction.addend:
         return _bytes_fault(instruction, ("addend",), "with a product")
     if instruction.words:
-        fault = _bytes_fault(instruction, not_of_words(config), "with words")
+        fault = _bytes_fault(instruction, byte_only_fields(config), "with words")
         if fault:
             return fault
     makes_rows = instruction.softmax == RowFunction.SOFTMAX
@@ -209,7 +209,7 @@ def _post_fault(instruction: Instruction, config: Config) -> str | None:
         (instruction.pool, "pool", WITH_POOL),
         (instruction.addend == Addend.RESULT, "addend 3", WITH_RESULT),
     ):
-        fault = _fault_with(name, rules, instruction) if used else None
+        fault = _required_value_fault(name, rules, instruction) if used else None
         if fault:
             return fault
     return None
@@ -236,7 +236,9 @@ def _bytes_fault(instruction: Instruction, names: tuple[str, ...], when: str) ->
     return None
 
 
-def _fault_with(used: str, rules: Mapping[str, int], instruction: Instruction) -> str | None:
+def _required_value_fault(
+    used: str, rules: Mapping[str, int], instruction: Instruction
+) -> str | None:
     """Return a sentence on the first field that a used one requires to be different, or None."""
     for name, value in rules.items():
         if getattr(instruction, name) != value:

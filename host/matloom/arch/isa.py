@@ -687,7 +687,7 @@ FILLS = (Table.FILL, Table.FILL_EACH)
 BYTES_ONLY = ("table", "product", "addend", "softmax", "pool")
 
 
-def not_of_words(config: Config) -> tuple[str, ...]:
+def byte_only_fields(config: Config) -> tuple[str, ...]:
     """Return the fields of POST that must be 0 if elements are words."""
     return tuple(name for name in BYTES_ONLY if name != "product" or not config.has_word_products)
 

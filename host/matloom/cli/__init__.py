@@ -26,7 +26,7 @@ from matloom.cli import (
     tuning,
     verify,
 )
-from matloom.cli.complaints import complaint, show_warning
+from matloom.cli.complaints import error_message, show_warning
 from matloom.cli.group import cli
 from matloom.cli.say import say_text
 from matloom.errors import HintedError
@@ -65,7 +65,7 @@ def main() -> None:
     and `hint:`, 130 if interrupted. A closed pipe, as with `matloom ... | head`, is not an error.
     """
     # A stream that the shell closed is None in Python: matloom ... >&-
-    sys.stdout, sys.stderr = (each or _nowhere() for each in (sys.stdout, sys.stderr))
+    sys.stdout, sys.stderr = (each or _discarding_stream() for each in (sys.stdout, sys.stderr))
     for stream in (sys.stdout, sys.stderr):
         # Names come from files; characters that a terminal cannot show are escaped.
         cast(TextIOWrapper, stream).reconfigure(errors="backslashreplace")
@@ -83,11 +83,11 @@ def main() -> None:
         # python -X dev shows the traceback.
         if sys.flags.dev_mode:
             raise
-        say_text(complaint(error), err=True)
+        say_text(error_message(error), err=True)
         status = 2
     sys.exit(status or 0)
 
 
-def _nowhere() -> TextIO:
+def _discarding_stream() -> TextIO:
     """Return a stream whose text is lost."""
     return Path(os.devnull).open("w")

@@ -11,7 +11,7 @@ import click
 from matloom.cli.group import cli
 from matloom.cli.network_argument import NETWORK
 from matloom.cli.options import SEED, Compilation, compilation
-from matloom.cli.places import require_place, write_file
+from matloom.cli.places import require_writable, write_file
 from matloom.cli.programs import program_of
 from matloom.cli.say import say, say_text, show
 from matloom.errors import UserError
@@ -82,7 +82,7 @@ def evaluate(
 
     metric_rank(choice["metric"])
     require_device(choice["device"])
-    require_place("--report", report)
+    require_writable("--report", report)
     single = source.suffix == ".npy"
     arrays = {"x": read_single("--input", source)} if single else read_arrays("--input", source)
     labels = read_labels(choice.pop("labels"), arrays)
@@ -146,9 +146,9 @@ def compare(
     from matloom.tools.parent_comparison import compare_with_parent
     from matloom.tools.samples import graph_samples
 
-    require_place("--report", report)
+    require_writable("--report", report)
     given = None if source is None else read_arrays("--input", source)
-    parent = _network_against(network, parent)
+    parent = _reference_network(network, parent)
     result: Any
     with progress(f"comparing {network.name}"):
         if parent is not None:
@@ -167,7 +167,7 @@ def compare(
 _INTERPRETERS = {"tflite-micro": "TensorFlow Lite", "onnxruntime": "ONNX"}
 
 
-def _network_against(network: Path, against: Path | None) -> Path | None:
+def _reference_network(network: Path, against: Path | None) -> Path | None:
     """Return the network that --against names; None if it names NET's own runtime."""
     from matloom import frontend
 

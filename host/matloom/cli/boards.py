@@ -9,9 +9,9 @@ import click
 from matloom.cli.group import cli
 from matloom.cli.options import SEED
 from matloom.cli.places import require_folder, write_file
-from matloom.cli.room import require_room
+from matloom.cli.room import require_capacity
 from matloom.cli.say import say
-from matloom.cli.worker_options import ALONE, Workers, on_workers
+from matloom.cli.worker_options import ALONE, Workers, worker_options
 from matloom.errors import UserError
 
 
@@ -83,7 +83,7 @@ def _processor(soc: bool, cpu: str | None) -> str | None:
     "one, until one reaches the clock.",
 )
 @click.option("--force", is_flag=True, help="Build an engine that is predicted not to fit, too.")
-@on_workers
+@worker_options
 @_SOC
 @_CPU
 def build(
@@ -113,7 +113,7 @@ def build(
     # Check first: the plan generates the board's Verilog, which takes seconds.
     load_config(config or found.config)
     if config and not force and found.device not in VIVADO_DEVICES:
-        require_room(board, config, freq)
+        require_capacity(board, config, freq)
     if output is not None:
         require_folder("--output", output)
     if found.device in VIVADO_DEVICES:
@@ -122,7 +122,7 @@ def build(
                 f"--soc must go with a device that open tools support, not {board}",
                 hint="leave --soc out; docs/boards.md says which boards have a processor",
             )
-        _for_vivado(found, output, config, freq)
+        _write_vivado_project(found, output, config, freq)
         return
     plan = _plan_board(found, config, freq, processor)
     engine = config or plan.board.config
@@ -170,7 +170,9 @@ def _write(plan: Any, result: Any, folder: Path) -> None:
     say(f"{bitstream}: {summary(result.report)}")
 
 
-def _for_vivado(board: Any, output: Path | None, config: str | None, freq: float | None) -> None:
+def _write_vivado_project(
+    board: Any, output: Path | None, config: str | None, freq: float | None
+) -> None:
     """Write a board's folder for Vivado, and a report of its synthesis with Yosys."""
     import tempfile
 

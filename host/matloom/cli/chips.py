@@ -8,9 +8,9 @@ import click
 
 from matloom.cli.group import cli
 from matloom.cli.options import CONFIG, DEVICE, MEMORY, Routing, routing
-from matloom.cli.places import require_folder, require_place, write_file
+from matloom.cli.places import require_folder, require_writable, write_file
 from matloom.cli.say import say, show
-from matloom.cli.worker_options import Workers, on_workers
+from matloom.cli.worker_options import Workers, worker_options
 from matloom.errors import UserError, unknown
 
 #: Device for the predicted area, without --fpga-report.
@@ -39,7 +39,7 @@ def doctor(as_json: bool) -> None:
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
 @click.option("--fpga-report", "fpga", metavar="DEVICE", help="Also synthesise, place and route.")
 @routing
-@on_workers
+@worker_options
 def generate(
     config: str, output: Path, fpga: str | None, routing: Routing, workers: Workers
 ) -> None:
@@ -240,7 +240,7 @@ def bench(config: str, check: bool, output: Path | None, memory: str | None) -> 
     path = output or Path("docs/results") / f"bench_{name}.json"
     if not check:
         require_folder("--output", path.parent)
-        require_place("--output", path)
+        require_writable("--output", path)
     kept = benchmark.kept_cycles(path) if check else {}
     results, skipped = benchmark.run_bench(
         chosen, name, say=lambda line: say(line, err=True), memory=outside

@@ -22,7 +22,7 @@ _REMEDIES = {
 _show_as_python_does = warnings.showwarning
 
 
-def complaint(error: BaseException) -> str:
+def error_message(error: BaseException) -> str:
     """Return an error as `error: what happened` and, if there is a remedy, `hint: what to do`."""
     what, hint = _error_and_hint(error)
     return _lines("error", what or type(error).__name__, hint)

@@ -13,9 +13,9 @@ from matloom.cli.group import cli
 from matloom.cli.network_argument import NetworkFile
 from matloom.cli.options import OUTPUT_FOLDER, SEED
 from matloom.cli.places import require_folder, write_file
-from matloom.cli.room import part_of
+from matloom.cli.room import board_part
 from matloom.cli.say import say
-from matloom.cli.worker_options import Workers, on_workers
+from matloom.cli.worker_options import Workers, worker_options
 from matloom.errors import UserError
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def _search(command: Callable[..., Any]) -> Any:
 )
 @OUTPUT_FOLDER
 @_search
-@on_workers
+@worker_options
 @click.option(
     "--freq",
     type=click.FloatRange(1, 2000),
@@ -103,7 +103,7 @@ def explore(
     from matloom.arch.memory import BOARD_MEMORIES
     from matloom.tools.explore import Exploration, front_of
 
-    part = part_of(board, freq)
+    part = board_part(board, freq)
     for network in networks:
         frontend.load(network)
     require_folder("--output", output)

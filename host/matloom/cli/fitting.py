@@ -8,7 +8,7 @@ import click
 from matloom.cli.boards import build_in_cache, summary
 from matloom.cli.group import cli
 from matloom.cli.network_argument import NetworkFile
-from matloom.cli.room import part_of
+from matloom.cli.room import board_part
 from matloom.cli.say import say
 from matloom.errors import UserError
 
@@ -53,7 +53,7 @@ def fit(board: str, network: Path | None, runs: int, freq: float | None) -> None
     from matloom.terminal.progress import progress
     from matloom.tools.fit import Fit
 
-    wanted = Fit(part=part_of(board, freq))
+    wanted = Fit(part=board_part(board, freq))
     graph = _graph(network)
     with progress(f"fitting engines to {wanted.part.device}"):
         wanted.search()
@@ -115,7 +115,7 @@ def _show(search: Any, engines: list[Any], network: Path | None) -> None:
         if network is not None and item.milliseconds is not None:
             uses.append(f"{network.name} {item.milliseconds:.3f} ms")
         say(f"   {', '.join(uses + ([item.why] if item.why else []))}")
-    _say_limit(search, engines[0])
+    _print_limit(search, engines[0])
     worst = search.model.worst()
     say(
         f"Model: {len(search.model.samples)} syntheses; each left out and predicted by the others, "
@@ -124,7 +124,7 @@ def _show(search: Any, engines: list[Any], network: Path | None) -> None:
     )
 
 
-def _say_limit(search: Any, best: Any) -> None:
+def _print_limit(search: Any, best: Any) -> None:
     """Print the resource used most, and what a larger array would exceed."""
     use = best.uses[best.fullest]
     say(

@@ -16,7 +16,7 @@ from matloom.cli.options import (
     run_inputs,
     target,
 )
-from matloom.cli.places import named_in_errors, require_place, write_file
+from matloom.cli.places import name_in_errors, require_writable, write_file
 from matloom.cli.programs import SOURCE, describe_phases, modes_by_layer, program_of
 from matloom.cli.say import say, say_text, show
 from matloom.errors import UserError, unknown
@@ -69,14 +69,14 @@ def run(
     from matloom.tools.arrays import write_arrays
     from matloom.tools.interface import array_line
 
-    require_place("--output", output)
+    require_writable("--output", output)
     ran = run_once(network, inputs, target, options, report, tensors)
     outputs, made = ran.outputs, ran.report
     if output is None:
         for name, array in outputs.items():
             say(array_line(name, array))
     else:
-        with named_in_errors(output), output.open("wb") as stream:
+        with name_in_errors(output), output.open("wb") as stream:
             write_arrays(stream, outputs)
     say(f"{made.cycles:,} cycles ({made.cycles_source}), utilisation {made.utilisation:.3f}")
     if made.ran_on not in ("", made.memory):
@@ -110,11 +110,11 @@ def run_once(
     from matloom.runtime import load
 
     for option, path in (("--report", report), ("--waves", target.waves)):
-        require_place(option, path)
+        require_writable(option, path)
     # Checked before anything is compiled or built.
     device_options = _device_options(target, options.memory)
     arrays = source.read()
-    program = program_of(network, _for_device(network, options, target.device))
+    program = program_of(network, _options_for_device(network, options, target.device))
     inputs = source.by_name(arrays, program)
     # Checked before the device is opened, which may build a simulator for minutes.
     require_inputs(program, prepare_inputs(program, inputs))
@@ -146,7 +146,7 @@ def _simulating(session: Any) -> Any:
     return progress(f"running {session.program.name} on {session.device}", detail=far)
 
 
-def _for_device(network: Path, options: Compilation, device: str) -> Compilation:
+def _options_for_device(network: Path, options: Compilation, device: str) -> Compilation:
     """Return how to compile a network: for the board's memory unless one is named."""
     from matloom.device.open import device_memory
 
@@ -237,7 +237,7 @@ def explain(network: Path, options: Compilation, candidates: bool) -> None:
     help="bf16, fp16 or i8xi4, which --config must support; for all layers if no LAYER is named.",
 )
 @compilation("config")
-def precision_verb(
+def precision_command(
     network: Path,
     source: Path | None,
     labels: str | None,
@@ -254,7 +254,7 @@ def precision_verb(
     from matloom.tools.arrays import read_arrays
     from matloom.tools.precision import precision_report
 
-    require_place("--report", report)
+    require_writable("--report", report)
     modes = modes_by_layer(network, replace(options, precision=precision))
     assert modes is not None
     if source is None and (labels is not None or by_layer):

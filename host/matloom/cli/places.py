@@ -9,7 +9,7 @@ from pathlib import Path
 from matloom.errors import UserError, reason
 
 
-def require_place(option: str, path: Path | None) -> None:
+def require_writable(option: str, path: Path | None) -> None:
     """Raise `UserError` if no file can be written at a path; call it before the work."""
     if path is None:
         return
@@ -51,12 +51,12 @@ def require_folder(option: str, path: Path) -> None:
 
 def write_file(path: Path, content: str | bytes) -> None:
     """Write a file, text as UTF-8; an error names it."""
-    with named_in_errors(path):
+    with name_in_errors(path):
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
 
 
 @contextmanager
-def named_in_errors(path: Path) -> Iterator[None]:
+def name_in_errors(path: Path) -> Iterator[None]:
     """Name a file in the errors of writing it, as when a disk is full, which have no name."""
     try:
         yield

@@ -94,7 +94,7 @@ def profile(
     output = result.output
     if result.thorough and (output is None or is_program(network)):
         raise click.UsageError("--thorough must go with a network, not a program, and --output")
-    before = None if result.other is None else _other(network, options, result.other)
+    before = None if result.other is None else _other_profile(network, options, result.other)
     if output is not None:
         require_network(network)
         require_folder("--output", output)
@@ -138,7 +138,7 @@ def _profile(network: Path, options: Compilation, ran: Any, result: _Result) -> 
         )
 
 
-def _other(network: Path, options: Compilation, other: str) -> dict[str, Any]:
+def _other_profile(network: Path, options: Compilation, other: str) -> dict[str, Any]:
     """Return the profile to compare with: of a file, or predicted for another configuration."""
     from matloom.arch.config import load_config
     from matloom.compiler import CompileOptions

@@ -8,7 +8,7 @@ import click
 from matloom.cli.group import cli
 from matloom.cli.network_argument import NETWORK, is_program
 from matloom.cli.options import Compilation, compilation
-from matloom.cli.places import named_in_errors, require_place
+from matloom.cli.places import name_in_errors, require_writable
 from matloom.cli.say import say, say_text
 from matloom.errors import UserError
 
@@ -63,7 +63,7 @@ def modes_by_layer(network: Path, options: Compilation) -> dict[str, str] | None
     "image for a system on chip, which then runs the network alone (docs/firmware.md).",
 )
 @compilation()
-def compile_verb(
+def compile_command(
     network: Path, output: Path | None, stop: str | None, emit: str | None, options: Compilation
 ) -> None:
     """Compile NET into a program file (.mloom) or C source.
@@ -88,7 +88,7 @@ def compile_verb(
             )
         say_text(describe_phases(network, options, str(stop), "--stop-after"))
         return
-    require_place("--output", output)
+    require_writable("--output", output)
     if output.suffix == ".c" and emit is None:
         raise UserError(
             f"--output must be a program file (.mloom) without --emit c, not {output.name!r}",
@@ -106,7 +106,7 @@ def _write(program: Any, output: Path, emit: str | None) -> None:
     from matloom.tools.emit_c import write_c
     from matloom.tools.soc_app import network_image
 
-    with named_in_errors(output):
+    with name_in_errors(output):
         if emit == "c":
             write_c(program, output)
         elif emit == "soc":

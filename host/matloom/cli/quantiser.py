@@ -8,7 +8,7 @@ import click
 from matloom.cli.group import cli
 from matloom.cli.network_argument import NETWORK
 from matloom.cli.options import SEED
-from matloom.cli.places import named_in_errors, require_place, write_file
+from matloom.cli.places import name_in_errors, require_writable, write_file
 from matloom.cli.say import say, show
 
 #: Precisions of layers, as in `matloom.quantiser`.
@@ -146,9 +146,9 @@ def quantise(
     from matloom.tools.arrays import read_arrays, read_single
     from matloom.tools.labels import read_labels
 
-    require_place("--output", output)
-    require_place("--report", report)
-    require_place("--journal", choices["journal"])
+    require_writable("--output", output)
+    require_writable("--report", report)
+    require_writable("--journal", choices["journal"])
     boost = choices.pop("boost")
     if boost is not None and choices["target"] is not None:
         raise click.UsageError("either --boost or --target must be given, not both")
@@ -160,7 +160,7 @@ def quantise(
     classes = None if labels is None else read_labels(labels, arrays)
     with progress(f"quantising {network.name}"):
         made = quantised(network, arrays, labels=classes, precision=_table(precision), **choices)
-    with named_in_errors(output):
+    with name_in_errors(output):
         made.save(output)
     if report is not None:
         html = report.suffix == ".html"

@@ -11,7 +11,7 @@ _NAMES = {"LUT4": "tables", "FF": "flip-flops", "DSP": "multipliers", "BRAM": "b
 _BLOCKS_PER_CELL = {"gowin": 0.5}
 
 
-def part_of(name: str, freq: float | None) -> Any:
+def board_part(name: str, freq: float | None) -> Any:
     """Return the device of a board, and everything that has to fit next to the engine."""
     from matloom.tools.fit import Part
     from matloom_rtl.board.definition import load_board
@@ -35,7 +35,7 @@ def part_of(name: str, freq: float | None) -> Any:
     )
 
 
-def require_room(board: str, text: str, freq: float | None) -> None:
+def require_capacity(board: str, text: str, freq: float | None) -> None:
     """Raise `UserError` if an engine is predicted to need more of a resource than a board has.
 
     Multipliers and block RAMs are exact, so tables and flip-flops may exceed the device by the
@@ -43,7 +43,7 @@ def require_room(board: str, text: str, freq: float | None) -> None:
     """
     from matloom.tools.fit import Fit
 
-    wanted = Fit(part=part_of(board, freq))
+    wanted = Fit(part=board_part(board, freq))
     engine, worst = wanted.candidate(text), wanted.model.worst()
     error = {"tables": worst["COMB"], "flip-flops": worst["FF"]}
     uses = {} if engine is None else engine.uses

@@ -13,10 +13,10 @@ import click
 from matloom.cli.group import cli
 from matloom.cli.network_argument import NETWORK, is_program
 from matloom.cli.options import SEED, Compilation, compilation
-from matloom.cli.places import require_place, write_file
+from matloom.cli.places import require_writable, write_file
 from matloom.cli.programs import SOURCE, modes_by_layer
 from matloom.cli.say import say
-from matloom.cli.worker_options import Workers, on_workers
+from matloom.cli.worker_options import Workers, worker_options
 from matloom.errors import UserError
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def _limits(command: Callable[..., Any]) -> Any:
     "--forget", is_flag=True, help="Drop the stored schedule; compile with the default again."
 )
 @click.option("--report", type=click.Path(path_type=Path, dir_okay=False), help="Also write JSON.")
-@on_workers
+@worker_options
 def tune(
     network: Path,
     options: Compilation,
@@ -103,7 +103,7 @@ def tune(
     if is_program(network):
         raise UserError(f"NET must be a network, not the program {str(network)!r}", hint=SOURCE)
     if report is not None:
-        require_place("--report", report)
+        require_writable("--report", report)
     study = _study(network, options)
     if forget:
         known = drop(study.digest)

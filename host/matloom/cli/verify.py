@@ -11,9 +11,9 @@ import click
 
 from matloom.cli.group import cli
 from matloom.cli.options import CONFIG
-from matloom.cli.places import require_folder, require_place, write_file
+from matloom.cli.places import require_folder, require_writable, write_file
 from matloom.cli.say import say
-from matloom.cli.worker_options import Workers, on_workers
+from matloom.cli.worker_options import Workers, worker_options
 from matloom.device.errors import DeviceError
 from matloom.printable import printable
 from matloom.verification.verdicts import STEPS
@@ -31,8 +31,8 @@ def _prover() -> "Prover | str":
     from matloom_rtl import formal
     from matloom_rtl.formal.engine import missing
 
-    lacking: str = missing()
-    return lacking or Prover(run=formal.run, expected=formal.estimate_seconds)
+    missing_requirements: str = missing()
+    return missing_requirements or Prover(run=formal.run, expected=formal.estimate_seconds)
 
 
 def _lint(config: "Config", folder: Path) -> "tuple[str, list[LintWarning]]":
@@ -131,7 +131,7 @@ def _verify(verification: "Verification", folder: Path, workers: Workers) -> Non
     type=click.Path(path_type=Path, dir_okay=False),
     help="Also write the report as JUnit XML.",
 )
-@on_workers
+@worker_options
 def verify(
     config: str,
     minutes: float,
@@ -154,7 +154,7 @@ def verify(
     from matloom.verification.verdicts import Verification
 
     chosen = load_config(config)
-    require_place("--junit", junit)
+    require_writable("--junit", junit)
     require_folder("--output", output)
     found = Verification(
         name=printable(Path(config).stem),
@@ -193,7 +193,7 @@ def replay(check: str, config: str, waves: Path | None) -> None:
     from matloom.verification import replays
     from matloom.verification.pair import MismatchError
 
-    require_place("--waves", waves)
+    require_writable("--waves", waves)
     failed = replays.Replay.parse(check)
     try:
         with progress(f"running {check}"):

@@ -82,7 +82,7 @@ _CLUSTER = click.option(
 )
 
 
-def on_workers(command: Callable[..., Any]) -> Any:
+def worker_options(command: Callable[..., Any]) -> Any:
     """Add the options --workers and --cluster to a command, which gets them as one `Workers`."""
 
     @_WORKERS

@@ -10,7 +10,7 @@ from typing import Any
 from matloom.arch.config import Config
 from matloom.arch.instruction import Instruction
 from matloom.arch.isa import Opcode, Region
-from matloom.coverage.flight import Event, follow
+from matloom.coverage.flight import Event, trace_flight
 from matloom.coverage.model import CoverageModel, declare
 from matloom.coverage.points import Window, fields_reached, waits_reached
 from matloom.errors import UserError
@@ -61,7 +61,7 @@ class Coverage:
         ValueError
             The events do not belong to these instructions.
         """
-        flight = follow(instructions, events)
+        flight = trace_flight(instructions, events)
         reached: list[str] = []
         for number in flight.completed:
             instruction = instructions[number]

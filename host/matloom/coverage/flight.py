@@ -34,7 +34,7 @@ class Flight:
     points: frozenset[Point]
 
 
-def follow(instructions: Sequence[Instruction], events: Sequence[Event]) -> Flight:
+def trace_flight(instructions: Sequence[Instruction], events: Sequence[Event]) -> Flight:
     """Return which instructions were in flight together: issued, but not yet completed.
 
     An instruction that completes in the cycle in which another is issued was not in flight with it.

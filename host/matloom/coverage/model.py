@@ -14,10 +14,10 @@ from matloom.coverage.variants import (
     bases,
     body,
     kind_of,
-    one_value,
     relevance,
     smallest_instruction,
     variants,
+    why_single_value,
     written_steps,
 )
 
@@ -139,7 +139,7 @@ def _declare_fields(
         if name in bases(opcode) or name in variant.fixed:
             continue
         subject = f"{variant.name}: {name}"
-        reason = one_value(variant, item, config) or _why_irrelevant(variant, name)
+        reason = why_single_value(variant, item, config) or _why_irrelevant(variant, name)
         if reason:
             excluded[subject] = reason
             continue

@@ -16,7 +16,7 @@ from matloom.coverage.model import (
     field_values,
 )
 from matloom.coverage.sizes import extent_sizes
-from matloom.coverage.variants import bases, body, one_value, relevance, variant_of, variants
+from matloom.coverage.variants import bases, body, relevance, variant_of, variants, why_single_value
 
 #: Address and bytes of a region of external memory.
 Window = tuple[int, int]
@@ -34,7 +34,11 @@ def _words(opcode: Opcode, config: Config) -> dict[str, _Words]:
     for variant in variants(opcode, config):
         words: _Words = {}
         for name, item in body(opcode, config).items():
-            if name in bases(opcode) or name in variant.fixed or one_value(variant, item, config):
+            if (
+                name in bases(opcode)
+                or name in variant.fixed
+                or why_single_value(variant, item, config)
+            ):
                 continue
             for word, value in field_values(variant, item, config).items():
                 words.setdefault(name, {}).setdefault(value, []).append(word)

@@ -240,7 +240,7 @@ def smallest_instruction(variant: Variant, config: Config) -> dict[str, int]:
     return values
 
 
-def one_value(variant: Variant, field: Field, config: Config) -> str | None:
+def why_single_value(variant: Variant, field: Field, config: Config) -> str | None:
     """Return why a field has a single legal value in a mode, or None."""
     fixed = variant.fixed
     if field.plain and fixed.get("mode"):

@@ -163,7 +163,7 @@ class Growth:
         (number,) = node.outputs
         tensor = self.tensors[number]
         words = tensor.dtype == "int16"
-        coarse = max(_LEAST, self._coarse(node))
+        coarse = max(_LEAST, self._unsaturated_scale(node))
         for _attempt in range(2):
             quantisation = Quantisation(scale=(float(np.float32(coarse)),), zero_point=(0,))
             self.tensors[number] = replace(tensor, quantisation=quantisation)
@@ -175,14 +175,14 @@ class Growth:
         scale = float(np.float32(reach / (2**15 if words else 128)))
         least = self.tensors[node.inputs[0]].scale / 50 if node.op is Op.HARD_SWISH else _LEAST
         scale = min(_MOST, max(scale, least / 256 if words else least))
-        scale = max(scale, self._finest(node) if words else 0.0)
+        scale = max(scale, self._finest_scale(node) if words else 0.0)
         zero = round(-float(found.mean()) / scale) + self.integer(-20, 20)
         zero = 0 if words else min(127, max(-128, zero))
         self.tensors[number] = replace(
             tensor, quantisation=Quantisation(scale=(scale,), zero_point=(zero,))
         )
 
-    def _finest(self, node: Node) -> float:
+    def _finest_scale(self, node: Node) -> float:
         """Return the finest scale that 64-bit sums of a layer may be rescaled to; 0 for others."""
         if node.op not in _LAYERS:
             return 0.0
@@ -190,7 +190,7 @@ class Growth:
         assert weights.quantisation is not None
         return float(np.float32(data.scale * max(weights.quantisation.scale) / 100))
 
-    def _coarse(self, node: Node) -> float:
+    def _unsaturated_scale(self, node: Node) -> float:
         """Return a scale at which the output does not saturate."""
         operands = [self.tensors[number] for number in node.inputs[:2]]
         scale = max(

@@ -68,7 +68,7 @@ def check_memory(memory: Transport, tested: int, seed: int = 1) -> MemoryCheck:
     its complement. Short pieces at odd addresses follow, to test the byte masks.
     """
     began, noise = time.monotonic(), random.Random(seed)
-    starts = _starts(memory.memory_bytes, max(1, tested // _BLOCK))
+    starts = _block_addresses(memory.memory_bytes, max(1, tested // _BLOCK))
     contents = {start: noise.randbytes(_BLOCK) for start in starts}
     fault = ""
     for flip in (0, 255):
@@ -80,7 +80,7 @@ def check_memory(memory: Transport, tested: int, seed: int = 1) -> MemoryCheck:
     return MemoryCheck(tested=_BLOCK * len(starts), seconds=time.monotonic() - began, fault=fault)
 
 
-def _starts(size: int, blocks: int) -> list[int]:
+def _block_addresses(size: int, blocks: int) -> list[int]:
     """Return the start addresses of blocks: both ends, powers of two, and evenly in between."""
     most = max(0, size - _BLOCK)
     powers = [1 << bit for bit in range(12, size.bit_length()) if 1 << bit <= most]

@@ -27,7 +27,7 @@ def chip_class() -> type[RtlTransport]:
     return CoveredTransport if os.environ.get(COVERAGE_VARIABLE) else RtlTransport
 
 
-def stall_of(timing: MemoryTiming, bus_bytes: int) -> str:
+def stall_kind(timing: MemoryTiming, bus_bytes: int) -> str:
     """Return which of `coverage.model.STALLS` a memory timing belongs to."""
     if timing.stall_per_1024:
         return "withheld"
@@ -70,7 +70,7 @@ class CoveredTransport(RtlTransport):
 
     def set_timing(self, timing: MemoryTiming) -> None:
         """Change the timing of the external memory from the next cycle on."""
-        self._stall = stall_of(timing, self._config.bus_bytes)
+        self._stall = stall_kind(timing, self._config.bus_bytes)
         super().set_timing(timing)
 
     def write32(self, address: int, value: int) -> None:

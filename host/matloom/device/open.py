@@ -26,12 +26,12 @@ _IN_SOFTWARE = {"model": ModelTransport, "fast": FastTransport}
 _MEMORY_BYTES = 1 << 24
 
 
-def memory_for(size: int) -> int:
+def memory_size_for(size: int) -> int:
     """Return external memory for regions of `size` bytes: a power of two, at least 16 MiB."""
     return max(_MEMORY_BYTES, 1 << (2 * size - 1).bit_length())
 
 
-def _kind(name: str) -> str:
+def _device_kind(name: str) -> str:
     """Return the kind of a device: its name without the address after the colon."""
     kind, colon, _ = str(name).partition(":")
     if kind not in (("uart", "uio") if colon else (*SIMULATED, *_IN_SOFTWARE, "soc")):
@@ -47,7 +47,7 @@ def _kind(name: str) -> str:
 
 def require_device(name: str) -> None:
     """Raise `DeviceError` for an unknown device name; nothing is opened."""
-    _kind(name)
+    _device_kind(name)
 
 
 def board_transport(name: str) -> Any:
@@ -76,7 +76,7 @@ def device_memory(device: str | Driver) -> Memory | None:
     """
     if isinstance(device, Driver):
         return getattr(device.transport, "external_memory", None)
-    if _kind(device) != "uart":
+    if _device_kind(device) != "uart":
         return None
     transport = board_transport(device)
     transport.close()
@@ -197,7 +197,7 @@ def open_device(
             f"memory_bytes must be 1 or more, not {memory_bytes}",
             hint="leave it out for the bytes that the program needs",
         )
-    kind = _kind(name)
+    kind = _device_kind(name)
     options = {"waves": waves, "timing": timing, "memory": memory, "check_bus": check_bus}
     if name in SIMULATED:
         return _open_simulated(name, config, memory_bytes, timeout, **options)

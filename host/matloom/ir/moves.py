@@ -14,7 +14,7 @@ from matloom.ir.attributes import (
     Transpose,
     TransposeConv,
 )
-from matloom.ir.shapes import Shape, bias_fits, ranks_fit, window_shape
+from matloom.ir.shapes import Shape, require_bias, require_ranks, window_shape
 
 
 def _axis(axis: int, rank: int) -> int:
@@ -128,7 +128,7 @@ def picked_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
 def resized_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
     """Image (batch, height, width, channels)."""
     assert isinstance(attributes, Resize)
-    ranks_fit(shapes, 4)
+    require_ranks(shapes, 4)
     if min(attributes.size) < 1:
         raise ValueError(f"the size must be at least 1, not {attributes.size}")
     return (shapes[0][0], *attributes.size, shapes[0][3])
@@ -137,11 +137,11 @@ def resized_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
 def transposed_convolution_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
     """Return the output shape for an image (batch, height, width, channels) and its weights."""
     assert isinstance(attributes, TransposeConv)
-    ranks_fit(shapes, 4, 4)
+    require_ranks(shapes, 4, 4)
     (batch, height, width, channels), (outputs, rows, columns, depth) = shapes[:2]
     if depth != channels:
         raise ValueError(f"the weights must have {channels} input channels, not {depth}")
-    bias_fits(shapes, outputs)
+    require_bias(shapes, outputs)
     if math.prod(attributes.size) < 1:
         raise ValueError(f"the size must be at least 1, not {attributes.size}")
     stride, padding = attributes.stride, attributes.padding

@@ -42,7 +42,9 @@ def unique_names(graph: Graph) -> dict[int, str]:
     return found
 
 
-def distinct_ends(names: Mapping[int, str], sides: Iterable[Iterable[int]]) -> dict[int, str]:
+def input_and_output_names(
+    names: Mapping[int, str], sides: Iterable[Iterable[int]]
+) -> dict[int, str]:
     """Return names of inputs and outputs by number, unique among inputs and among outputs.
 
     Parameters

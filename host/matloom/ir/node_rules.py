@@ -163,27 +163,27 @@ def node_problems(tensors: Mapping[int, Tensor], node: Node) -> Iterator[Problem
         if tensor.size < 1:
             sentence = f"must have dimensions of at least 1 for {tensor.name!r}, not {tensor.shape}"
             yield Problem(sentence=sentence)
-    yield from _shape(node, rules, inputs, outputs)
+    yield from _check_shape(node, rules, inputs, outputs)
     if isinstance(node.attributes, Lookup):
-        yield from _table(node.attributes.table)
+        yield from _check_table(node.attributes.table)
     if node.op is Op.CONCATENATION:
-        yield from _same_scale(inputs, outputs[0])
+        yield from _check_same_scale(inputs, outputs[0])
     if node.op is Op.RELU6 and outputs[0].dtype == "uint8" and inputs[0].dtype == "uint8":
         # TensorFlow Lite Micro, which runs int8 alone, ignores the output's scale; LiteRT does not.
-        yield from _same_scale(inputs, outputs[0])
+        yield from _check_same_scale(inputs, outputs[0])
     if rules.scaled:
-        yield from _scales(node, rules, inputs, outputs)
-        yield from _ratios(tensors, node)
+        yield from _check_scales(node, rules, inputs, outputs)
+        yield from _check_ratios(tensors, node)
 
 
-def _table(table: Sequence[int]) -> Iterator[Problem]:
+def _check_table(table: Sequence[int]) -> Iterator[Problem]:
     """Check that a lookup table has an int8 result for each of the 256 values of a byte."""
     if len(table) != _BYTES or not all(-_BYTES // 2 <= entry < _BYTES // 2 for entry in table):
         sentence = f"must have a table of {_BYTES} numbers of int8, not of {len(table)}"
         yield Problem(sentence=sentence)
 
 
-def _scales(
+def _check_scales(
     node: Node, rules: Operator, inputs: Sequence[Tensor], outputs: Sequence[Tensor]
 ) -> Iterator[Problem]:
     """Check that quantised tensors have the scales that kernels rely on."""
@@ -219,7 +219,7 @@ def _scales(
             yield Problem(sentence=sentence)
 
 
-def _same_scale(inputs: Sequence[Tensor], output: Tensor) -> Iterator[Problem]:
+def _check_same_scale(inputs: Sequence[Tensor], output: Tensor) -> Iterator[Problem]:
     """Check that integers can be copied without rescaling."""
     for tensor in inputs:
         if tensor.quantisation != output.quantisation:
@@ -229,7 +229,7 @@ def _same_scale(inputs: Sequence[Tensor], output: Tensor) -> Iterator[Problem]:
             yield Problem(sentence=sentence)
 
 
-def _ratios(tensors: Mapping[int, Tensor], node: Node) -> Iterator[Problem]:
+def _check_ratios(tensors: Mapping[int, Tensor], node: Node) -> Iterator[Problem]:
     """Check that ratios of scales, and limits, can be represented as integers."""
     graph = Graph(name="", inputs=(), outputs=(), tensors=tensors, nodes=(node,))
     output = tensors[node.outputs[0]]
@@ -259,7 +259,7 @@ def _ratios(tensors: Mapping[int, Tensor], node: Node) -> Iterator[Problem]:
         yield Problem(sentence=f"does not fit its scales: {error}", breach=breach)
 
 
-def _shape(
+def _check_shape(
     node: Node, rules: Operator, inputs: Sequence[Tensor], outputs: Sequence[Tensor]
 ) -> Iterator[Problem]:
     """Check the output shapes; other axes with the same number of elements may be allowed."""

@@ -42,7 +42,7 @@ def round_half_away(x: Array | np.float32) -> Array:
     return result
 
 
-def nearest(attributes: Resize, source: int, target: int) -> Array:
+def nearest_positions(attributes: Resize, source: int, target: int) -> Array:
     """Return the nearest input position for each output position along an axis, in float32."""
     corners = attributes.align_corners
     ratio = (source - 1, target - 1) if corners and target > 1 else (source, target)
@@ -63,14 +63,14 @@ def sums_are_wide(graph: Graph, node: Node) -> bool:
     return "int32" not in [graph.tensors[number].dtype for number in node.inputs[2:]]
 
 
-def states_multipliers(node: Node) -> bool:
+def has_explicit_multipliers(node: Node) -> bool:
     """Return whether a layer or a product takes multipliers and shifts as an input."""
     return len(node.inputs) > STATED.get(node.op, len(node.inputs))
 
 
 def layer_rounding(node: Node) -> Rounding:
     """Return how an int8 layer or product rounds its scaled sums."""
-    return Rounding.SINGLE if states_multipliers(node) else Rounding.DOUBLE
+    return Rounding.SINGLE if has_explicit_multipliers(node) else Rounding.DOUBLE
 
 
 def channel_multipliers(graph: Graph, node: Node) -> tuple[Array, Array]:
@@ -83,7 +83,7 @@ def channel_multipliers(graph: Graph, node: Node) -> tuple[Array, Array]:
     A layer may instead give them as constant input 3 (2, channels); its sums are then rounded once
     (`layer_rounding`). Layers from ONNX do, because ONNX Runtime rounds float32 products.
     """
-    if states_multipliers(node):
+    if has_explicit_multipliers(node):
         stated = graph.tensors[node.inputs[3]].data
         if stated is None:
             raise ValueError("the multipliers must be constant")
@@ -138,7 +138,7 @@ def product_multiplier(graph: Graph, node: Node) -> Multiplier:
     TensorFlow Lite Micro multiplies the scales of the inputs in float64, and divides by that of the
     output. Products from ONNX state both as a constant input, as layers do (`channel_multipliers`).
     """
-    if states_multipliers(node):
+    if has_explicit_multipliers(node):
         stated = graph.tensors[node.inputs[STATED[node.op]]].data
         if stated is None:
             raise ValueError("the multiplier must be constant")

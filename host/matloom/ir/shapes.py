@@ -68,14 +68,14 @@ def window_shape(
     return height // stride[0] + 1, width // stride[1] + 1
 
 
-def ranks_fit(shapes: Sequence[Shape], *ranks: int) -> None:
+def require_ranks(shapes: Sequence[Shape], *ranks: int) -> None:
     """Raise `ValueError` unless inputs have these numbers of dimensions."""
     for shape, rank in zip(shapes, ranks, strict=False):
         if len(shape) != rank:
             raise ValueError(f"an input must have {rank} dimensions, not {shape}")
 
 
-def bias_fits(shapes: Sequence[Shape], channels: int) -> None:
+def require_bias(shapes: Sequence[Shape], channels: int) -> None:
     """Raise `ValueError` unless inputs 2 and 3, if present, match the channels.
 
     They are the bias, and the multipliers and shifts of a layer that takes them as an input.
@@ -99,34 +99,34 @@ def _window_layer_shape(
 def convolution_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
     """Return the output shape; weights are (outputs, height, width, channels)."""
     assert isinstance(attributes, Conv2D)
-    ranks_fit(shapes, 4, 4)
+    require_ranks(shapes, 4, 4)
     channels, (outputs, rows, columns, depth) = shapes[0][3], shapes[1]
     if depth != channels:
         raise ValueError(f"the weights must have {channels} input channels, not {depth}")
-    bias_fits(shapes, outputs)
+    require_bias(shapes, outputs)
     return _window_layer_shape(shapes, (rows, columns), attributes, outputs)
 
 
 def depthwise_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
     """Return the output shape; weights are (1, height, width, outputs)."""
     assert isinstance(attributes, DepthwiseConv2D)
-    ranks_fit(shapes, 4, 4)
+    require_ranks(shapes, 4, 4)
     one, rows, columns, outputs = shapes[1]
     expected = shapes[0][3] * attributes.depth_multiplier
     if (one, outputs) != (1, expected):
         raise ValueError(
             f"the weights must have the shape (1, {rows}, {columns}, {expected}), not {shapes[1]}"
         )
-    bias_fits(shapes, outputs)
+    require_bias(shapes, outputs)
     return _window_layer_shape(shapes, (rows, columns), attributes, outputs)
 
 
 def dense_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
     """Return the shape for weights (units, depth) and an input of ``n * depth`` elements."""
     assert isinstance(attributes, FullyConnected)
-    ranks_fit(shapes[1:], 2)
+    require_ranks(shapes[1:], 2)
     units, depth = shapes[1]
-    bias_fits(shapes, units)
+    require_bias(shapes, units)
     size = 1
     for length in shapes[0]:
         size *= length
@@ -175,7 +175,7 @@ def lstm_shapes(shapes: Sequence[Shape], attributes: Attributes) -> list[Shape]:
     state and scales.
     """
     assert isinstance(attributes, LstmCell)
-    ranks_fit(shapes, 4, 4, 2, 2)
+    require_ranks(shapes, 4, 4, 2, 2)
     if attributes.axis not in (1, 2):
         raise ValueError(f"time must be axis 1 or 2, not {attributes.axis}")
     sums, again, (batch, cells), scales = shapes
@@ -190,7 +190,7 @@ def lstm_shapes(shapes: Sequence[Shape], attributes: Attributes) -> list[Shape]:
 
 def matrix_product_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
     """Return the shape of (rows, inner) times (columns, inner); checks bias and residual."""
-    ranks_fit(shapes, 2, 2, 1, 2)
+    require_ranks(shapes, 2, 2, 1, 2)
     (rows, inner), (columns, depth), *others = shapes
     if depth != inner:
         raise ValueError(f"the right side must have rows of {inner}, not {depth}")
@@ -206,7 +206,7 @@ def matrix_product_shape(shapes: Sequence[Shape], attributes: Attributes) -> Sha
 def pooling_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
     """Return the shape for an image (batch, height, width, channels)."""
     assert isinstance(attributes, Pool2D)
-    ranks_fit(shapes, 4)
+    require_ranks(shapes, 4)
     batch, height, width, channels = shapes[0]
     positions = window_shape(
         (height, width), attributes.window, attributes.stride, (1, 1), attributes.padding

@@ -29,16 +29,16 @@ def verify(graph: Graph, stage: str) -> None:
 
 def _problems(graph: Graph) -> Iterator[str]:
     """Yield the problems of a graph; later checks may rely on earlier ones."""
-    yield from _order(graph)
-    yield from _variables(graph)
+    yield from _order_problems(graph)
+    yield from _variable_problems(graph)
     for number, tensor in graph.tensors.items():
-        for problem in _tensor(tensor):
+        for problem in _tensor_problems(tensor):
             yield f"tensor {number} ({tensor.name}) {problem}"
     for node in graph.nodes:
         yield from (f"{node} {problem}" for problem in node_problems(graph.tensors, node))
 
 
-def _order(graph: Graph) -> Iterator[str]:
+def _order_problems(graph: Graph) -> Iterator[str]:
     known = {number for number, tensor in graph.tensors.items() if tensor.data is not None}
     for number in graph.entering:
         if number in known:
@@ -64,7 +64,7 @@ def _order(graph: Graph) -> Iterator[str]:
                 yield f"{kind} names must differ, but {name!r} occurs {times} times"
 
 
-def _variables(graph: Graph) -> Iterator[str]:
+def _variable_problems(graph: Graph) -> Iterator[str]:
     names = Counter(variable.name for variable in graph.variables)
     for variable in graph.variables:
         name = f"variable {variable.name!r}"
@@ -79,7 +79,7 @@ def _variables(graph: Graph) -> Iterator[str]:
             yield f"{name} must begin as {kind}, not {initial.dtype.name} {initial.shape}"
 
 
-def _tensor(tensor: Tensor) -> Iterator[str]:
+def _tensor_problems(tensor: Tensor) -> Iterator[str]:
     if any(length < 0 for length in tensor.shape):
         yield f"must have dimensions of at least 0, not {tensor.shape}"
     if tensor.size_bytes > MAX_BYTES:

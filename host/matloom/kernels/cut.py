@@ -104,10 +104,10 @@ def _cut_cached(file: _File, attributes: Reference, package: str) -> Cut:
         subgraph.operators = [subgraph.operators[at] for at in attributes.positions]
         subgraph.inputs = np.array(attributes.inputs, np.int32)
         subgraph.outputs = np.array(attributes.outputs, np.int32)
-        keep_used(model, subgraph)
+        keep_used_parts(model, subgraph)
         if package == "ai-edge-litert":
             for tensor in subgraph.tensors:
-                tensor.quantization = _as_litert_checks(tensor.quantization)
+                tensor.quantization = _litert_quantisation(tensor.quantization)
     return Cut(
         content=serialise(model),
         arena=_arena(model),
@@ -117,7 +117,7 @@ def _cut_cached(file: _File, attributes: Reference, package: str) -> Cut:
     )
 
 
-def keep_used(model: Any, subgraph: Any) -> None:
+def keep_used_parts(model: Any, subgraph: Any) -> None:
     """Reduce a model to one subgraph, and the tensors and buffers that it uses.
 
     If an operator calls another subgraph, all are kept.
@@ -163,7 +163,7 @@ def _renumber(places: Mapping[int, int], numbers: Any) -> Any:
     return np.array([places[int(number)] for number in numbers], np.int32)
 
 
-def _part(content: bytes, offset: int, size: int) -> Any:
+def _trailing_bytes(content: bytes, offset: int, size: int) -> Any:
     """Return bytes that lie after the flatbuffer."""
     if offset + size > len(content):
         raise ValueError(
@@ -178,7 +178,7 @@ def _with_data_inside(schema: Any, buffer: Any, content: bytes) -> Any:
     if buffer.offset <= 1 or buffer.data is not None:
         return buffer
     inner = schema.BufferT()
-    inner.data = _part(content, buffer.offset, buffer.size)
+    inner.data = _trailing_bytes(content, buffer.offset, buffer.size)
     return inner
 
 
@@ -188,12 +188,12 @@ def _with_options(operator: Any, content: bytes) -> Any:
     if offset <= 1:
         return operator
     copied = copy.copy(operator)
-    copied.customOptions = _part(content, offset, operator.largeCustomOptionsSize)
+    copied.customOptions = _trailing_bytes(content, offset, operator.largeCustomOptionsSize)
     copied.largeCustomOptionsOffset = copied.largeCustomOptionsSize = 0
     return copied
 
 
-def _as_litert_checks(quantisation: Any) -> Any:
+def _litert_quantisation(quantisation: Any) -> Any:
     """Return quantisation with a zero point for each scale, and no axis for a single scale.
 
     LiteRT rejects other files; TensorFlow Lite Micro ignores the axis, and all zero points of

@@ -6,7 +6,7 @@ import numpy as np
 
 from matloom.ir.attributes import Axis, Pad, Resize, Slice, Split, Transpose
 from matloom.ir.graph import Array, Graph, Node
-from matloom.ir.scales import nearest
+from matloom.ir.scales import nearest_positions
 
 
 def concatenation(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
@@ -61,7 +61,7 @@ def resize_nearest(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
     """RESIZE_NEAREST_NEIGHBOR of an image (batch, height, width, channels)."""
     attributes = node.attributes_as(Resize)
     height, width = inputs[0].shape[1:3]
-    rows = nearest(attributes, height, attributes.size[0])
-    columns = nearest(attributes, width, attributes.size[1])
+    rows = nearest_positions(attributes, height, attributes.size[0])
+    columns = nearest_positions(attributes, width, attributes.size[1])
     result: Array = inputs[0][:, rows][:, :, columns]
     return result

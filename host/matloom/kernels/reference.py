@@ -196,7 +196,7 @@ class ReferenceRun:
         except (RuntimeError, ValueError) as error:
             raise self._error(arrays, error) from None
         return tuple(
-            in_declared_shape(np.array(array), shape)
+            to_declared_shape(np.array(array), shape)
             for array, shape in zip(outputs, self._shapes, strict=True)
         )
 
@@ -208,7 +208,7 @@ class ReferenceRun:
         return InterpreterError(f"{operators} failed in {package}: {line}")
 
 
-def in_declared_shape(array: Array, shape: tuple[int, ...]) -> Array:
+def to_declared_shape(array: Array, shape: tuple[int, ...]) -> Array:
     """Return an array in the declared shape, or unchanged if its size differs.
 
     Sizes differ only for outputs whose shape depends on values.

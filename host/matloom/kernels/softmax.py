@@ -30,7 +30,7 @@ def softmax(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
         return _float_softmax(inputs[0], node.attributes_as(Softmax).beta)
     if inputs[0].dtype == np.uint8:
         return _table_softmax(graph, node, inputs[0])
-    powers = exponentials(graph, node)[_below(inputs[0])]
+    powers = exponentials(graph, node)[_distance_below_largest(inputs[0])]
     reciprocal, exponent = reciprocal_of_sum(_sum_of_powers(powers), SUM_BITS)
     quotients = rounding_divide_by_pot(multiply(reciprocal, powers), exponent + 31 - 8)
     result: Array = clamp(quotients - 128, -128, 127).astype(np.int8)
@@ -55,7 +55,7 @@ def _scaled_differences(graph: Graph, node: Node) -> tuple[Array, Array]:
     return scale(np.where(counts, -below, 0), multiplier, shift), counts
 
 
-def _below(x: Array) -> Array:
+def _distance_below_largest(x: Array) -> Array:
     """Return how far each byte is below the largest of its row."""
     result: Array = x.max(axis=-1, keepdims=True).astype(np.int64) - x
     return result
@@ -98,7 +98,7 @@ def _table_softmax(graph: Graph, node: Node, x: Array) -> Array:
 def log_softmax(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
     """LOG_SOFTMAX: int8 in fixed point, or float32, whose last bit may differ as for SOFTMAX."""
     if inputs[0].dtype == np.int8:
-        below = _below(inputs[0])
+        below = _distance_below_largest(inputs[0])
         logarithm = log_of_sum(_sum_of_powers(exponentials(graph, node)[below]), SUM_BITS)
         scaled, counts = _scaled_differences(graph, node)
         sixteenths = rounding_divide_by_pot(scaled[below] - logarithm, 22)

@@ -13,7 +13,7 @@ from matloom.arch.isa import Opcode, Region
 from matloom.arch.numerics import Rounding
 from matloom.ir.graph import RESHAPES, Graph
 from matloom.meaning.errors import MeaningError
-from matloom.meaning.machine import name_of, new_state, run, unwritten
+from matloom.meaning.machine import instruction_name, new_state, run, unwritten
 from matloom.meaning.network import Expected, expected_bytes
 from matloom.meaning.places import Places
 from matloom.meaning.result_sums import ResultSums
@@ -197,7 +197,7 @@ class _Check:
             }
         except MeaningError as error:
             call = "a repeated call" if isinstance(buffer, Repeat) else "the first call"
-            where, layer = self._where(start(), buffer)
+            where, layer = self._first_unknown_bytes(start(), buffer)
             raise MeaningError(f"in {call}, {error}{where}", layer or error.tensor) from None
         return numbers, state.spad
 
@@ -247,7 +247,7 @@ class _Check:
             binding.name,
         )
 
-    def _where(self, state: State, buffer: EngineStep | Repeat) -> tuple[str, str]:
+    def _first_unknown_bytes(self, state: State, buffer: EngineStep | Repeat) -> tuple[str, str]:
         """Return where the first unknown bytes are written, and in which layer.
 
         The first is the end of a message; both are empty if there are none.
@@ -267,8 +267,8 @@ class _Check:
             if not right.all():
                 layer = self._layer(buffer, number)
                 text = (
-                    f"; {name_of(number, instruction)} of layer {layer!r} is the first to write "
-                    f"what no tensor has: {(~right).sum()} of {len(right)} elements"
+                    f"; {instruction_name(number, instruction)} of layer {layer!r} is the first to "
+                    f"write what no tensor has: {(~right).sum()} of {len(right)} elements"
                 )
                 found.append((text, layer))
 

@@ -74,7 +74,9 @@ def _pad_with_zeros(image: _Floats, padding: Padding) -> _Floats:
     return np.pad(image, ((0, 0), rows, columns, (0, 0)))
 
 
-def _tap(image: _Floats, tap: tuple[int, int], attributes: Any, shape: tuple[int, ...]) -> _Floats:
+def _tap_input(
+    image: _Floats, tap: tuple[int, int], attributes: Any, shape: tuple[int, ...]
+) -> _Floats:
     """Return a window tap's input at each position of an output (images, rows, columns)."""
     dilation = attributes.dilation if isinstance(attributes, Conv2D) else (1, 1)
     rows, columns = (
@@ -86,7 +88,7 @@ def _tap(image: _Floats, tap: tuple[int, int], attributes: Any, shape: tuple[int
     return image[:, rows, columns]
 
 
-def _layer(context: NodeInputs, sums: Integers, activation: Activation) -> list[Integers]:
+def _layer_output(context: NodeInputs, sums: Integers, activation: Activation) -> list[Integers]:
     """Return the output of sums (..., channels): bias added, scaled by channel, limited."""
     if len(context.inputs) > 2:
         bias = context.inputs[2].data
@@ -119,10 +121,10 @@ def convolution(context: NodeInputs) -> list[Integers]:
     weights, shape = _factors(context, attributes.mode), context.output.shape
     sums = np.zeros(shape, np.int64)
     for tap in np.ndindex(weights.shape[1:3]):
-        sums += exact_product(_tap(image, tap, attributes, shape), weights[:, *tap].T)
+        sums += exact_product(_tap_input(image, tap, attributes, shape), weights[:, *tap].T)
     if attributes.mode in FLOAT_MODES:
         return float_result(context, sums, attributes.activation)
-    return _layer(context, sums, attributes.activation)
+    return _layer_output(context, sums, attributes.activation)
 
 
 def depthwise(context: NodeInputs) -> list[Integers]:
@@ -136,9 +138,9 @@ def depthwise(context: NodeInputs) -> list[Integers]:
     rows = (*shape[:2], shape[2] * shape[3])
     sums, products = np.zeros(rows), np.empty(rows)
     for tap in np.ndindex(weights.shape[1:3]):
-        given = _tap(image, tap, attributes, shape).reshape(rows)
+        given = _tap_input(image, tap, attributes, shape).reshape(rows)
         sums += np.multiply(given, np.tile(weights[0, *tap], shape[2]), out=products)
-    return _layer(context, sums.astype(np.int64).reshape(shape), attributes.activation)
+    return _layer_output(context, sums.astype(np.int64).reshape(shape), attributes.activation)
 
 
 def dense(context: NodeInputs) -> list[Integers]:
@@ -147,13 +149,13 @@ def dense(context: NodeInputs) -> list[Integers]:
     if has_computed_weights(context.node, context.inputs):
         keys = context.without_zero_point(1).astype(np.float64)
         given = context.without_zero_point(0).astype(np.float64).reshape(-1, keys.shape[1])
-        return _layer(context, product_of_probes(given, keys.T), attributes.activation)
+        return _layer_output(context, product_of_probes(given, keys.T), attributes.activation)
     weights = _factors(context, attributes.mode)
     rows = _first_input(context, attributes.mode).reshape(-1, weights.shape[1])
     sums = exact_product(rows, weights.T)
     if attributes.mode in FLOAT_MODES:
         return float_result(context, sums, attributes.activation)
-    return _layer(context, sums, attributes.activation)
+    return _layer_output(context, sums, attributes.activation)
 
 
 def batch_matmul(context: NodeInputs) -> list[Integers]:
@@ -200,7 +202,7 @@ def transposed_convolution(context: NodeInputs) -> list[Integers]:
         columns = slice(x, x + (in_width - 1) * across + 1, across)
         whole[:, rows, columns] += exact_product(image, weights[:, y, x].T)
     sums = whole[:, top : top + height, left : left + width]
-    return _layer(context, sums, attributes.activation)
+    return _layer_output(context, sums, attributes.activation)
 
 
 def average_pool(context: NodeInputs) -> list[Integers]:
@@ -210,8 +212,8 @@ def average_pool(context: NodeInputs) -> list[Integers]:
     inside = _pad_with_zeros(np.ones((1, *context.inputs[0].shape[1:3], 1)), attributes.padding)
     sums, counts = np.zeros(shape), np.zeros((1, *shape[1:3], 1))
     for tap in np.ndindex(attributes.window):
-        sums += _tap(image, tap, attributes, shape)
-        counts += _tap(inside, tap, attributes, shape)
+        sums += _tap_input(image, tap, attributes, shape)
+        counts += _tap_input(inside, tap, attributes, shape)
     low, high = activation_range(attributes.activation, context.output)
     result = np.empty(shape, np.int64)
     for count in np.unique(counts).astype(int).tolist():
@@ -233,7 +235,7 @@ def max_pool(context: NodeInputs) -> list[Integers]:
     image = _pad_with_zeros(peaks(context.values(0)).astype(np.float64), attributes.padding)
     sums = np.zeros(shape)
     for tap in np.ndindex(attributes.window):
-        sums += _tap(image, tap, attributes, shape)
+        sums += _tap_input(image, tap, attributes, shape)
     low, high = activation_range(attributes.activation, context.output)
     scale = Scale(low=low, high=high)
     return context.to_bytes(requantise(sums.astype(np.int64), 0, scale))

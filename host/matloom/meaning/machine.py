@@ -82,12 +82,12 @@ def run(state: State, commands: bytes) -> None:
                 _check_extents(state, table[number])
             alike = engine.run(number)
         except MeaningError as error:
-            raise MeaningError(f"{error}, by {name_of(number, table[number])}") from None
+            raise MeaningError(f"{error}, by {instruction_name(number, table[number])}") from None
         if state.watch is not None:
             state.watch(number, alike)
 
 
-def name_of(number: int, instruction: Instruction) -> str:
+def instruction_name(number: int, instruction: Instruction) -> str:
     """Return the name of an instruction in messages."""
     return f"instruction {number} ({instruction.opcode.name})"
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from matloom.ir.attributes import Axis, Pad, Resize, Slice, Split, Transpose
-from matloom.ir.scales import nearest
+from matloom.ir.scales import nearest_positions
 from matloom.meaning.context import NodeInputs
 from matloom.meaning.terms import Integers
 
@@ -78,6 +78,6 @@ def resize(context: NodeInputs) -> list[Integers]:
     """RESIZE_NEAREST_NEIGHBOR."""
     attributes = context.node.attributes_as(Resize)
     _images, height, width, _depth = context.inputs[0].shape
-    rows = nearest(attributes, height, attributes.size[0])
-    columns = nearest(attributes, width, attributes.size[1])
+    rows = nearest_positions(attributes, height, attributes.size[0])
+    columns = nearest_positions(attributes, width, attributes.size[1])
     return [_elements(context)[:, rows][:, :, columns]]

@@ -10,7 +10,7 @@ from matloom.ir.graph import RESHAPES, Graph, Node, Op
 from matloom.meaning import elementwise, float_layers, layers, moves
 from matloom.meaning.channels import ChannelTables
 from matloom.meaning.context import NodeInputs, Unproven
-from matloom.meaning.terms import Integers, fresh, split_words
+from matloom.meaning.terms import Integers, fresh_probes, split_words
 
 #: A definition returns the outputs of a node as probes of elements, or of bytes.
 _Rule = Callable[[NodeInputs], list[Integers]]
@@ -124,9 +124,9 @@ def _outside_probes(graph: Graph, number: int) -> Integers:
     """Return probes for a tensor that comes from outside; words have word probes."""
     tensor = graph.tensors[number]
     if tensor.dtype == "int16":
-        parts = split_words(fresh(tensor.size, number, words=True))
+        parts = split_words(fresh_probes(tensor.size, number, words=True))
         return np.stack(parts, axis=-1).reshape(-1)
-    return fresh(tensor.size_bytes, number)
+    return fresh_probes(tensor.size_bytes, number)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,13 +157,13 @@ class _Network:
         raw = tuple(item for item in input_bytes if item is not None)
         if len(raw) < len(input_bytes):
             return [None] * len(node.outputs)
-        root = self._root(node.inputs[0])
+        root = self._shared_root(node.inputs[0])
         context = NodeInputs(
             graph=self.graph,
             node=node,
             config=self.config,
             raw=raw,
-            lookup=self.lookup.get(root) if self._only_read_here(root) else None,
+            lookup=self.lookup.get(root) if self._has_single_reader(root) else None,
             made=self.expected.made,
         )
         if elementwise.is_table(context):
@@ -177,7 +177,7 @@ class _Network:
             self.expected.missing[node.index] = str(reason)
             return [None] * len(node.outputs)
 
-    def _root(self, number: int) -> int:
+    def _shared_root(self, number: int) -> int:
         """Return the tensor whose bytes a tensor shares."""
         at = self.graph.producers.get(number)
         while at is not None and self.graph.nodes[at].op in RESHAPES:
@@ -185,11 +185,11 @@ class _Network:
             at = self.graph.producers.get(number)
         return number
 
-    def _only_read_here(self, root: int) -> bool:
+    def _has_single_reader(self, root: int) -> bool:
         """Return whether a single node reads a tensor's bytes, which are not a network output."""
         if not self.joins or root not in self.lookup:
             return False
-        same = [number for number in self.graph.tensors if self._root(number) == root]
+        same = [number for number in self.graph.tensors if self._shared_root(number) == root]
         readers = [
             at
             for number in same

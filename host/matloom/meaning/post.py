@@ -69,9 +69,9 @@ class Post:
             self._kind = "sum"
         fills = fields["table"] in FILLS or fields["softmax"] == RowFunction.FILL
         if fields["destination"] == Destination.SPAD and not fills:
-            self._target = self._side("dest")
+            self._target = self._scratchpad_bytes("dest")
         if fields["source"] != Source.ACC:
-            self._source = self._side("source")
+            self._source = self._scratchpad_bytes("source")
         self._term: tuple[_Parameters | None, RequantisedTerm | None] = None, None
 
     def __call__(self) -> None:
@@ -137,7 +137,7 @@ class Post:
         results = term.apply(values)
         return apply_curve(results, fields["curve"]) if fields["curve"] else results
 
-    def _side(self, side: str) -> _Floats:
+    def _scratchpad_bytes(self, side: str) -> _Floats:
         """Return the bytes (height, width, channel bytes) of a side that is in the scratchpad."""
         fields = self._fields
         shape = fields["height"], fields["width"], self._channels * self._size

@@ -37,11 +37,11 @@ def prepare_exec(state: State, fields: _Fields) -> Callable[[], None]:
         or fields["oc_step"]
         or _steps_are_separate(fields)
     ):
-        return _all_blocks(state, fields, mode)
-    return partial(_block_by_block, state, fields, mode)
+        return _prepare_all_blocks(state, fields, mode)
+    return partial(_prepare_block_by_block, state, fields, mode)
 
 
-def _block_by_block(state: State, fields: _Fields, mode: str) -> None:
+def _prepare_block_by_block(state: State, fields: _Fields, mode: str) -> None:
     """Run an EXEC whose output blocks are computed one after another."""
     config, positions = state.config, fields["width"] * fields["height"]
     operands: _Floats | None = None
@@ -60,7 +60,7 @@ def _block_by_block(state: State, fields: _Fields, mode: str) -> None:
         else:
             if mode in FLOAT_MODES:
                 tiles = _float_tiles(tiles, mode, config)
-            _put_from(state, first_entry, _sums(operands, tiles, fields), fields)
+            _store_sums(state, first_entry, _sums(operands, tiles, fields), fields)
 
 
 def _may_be_computed(fields: _Fields) -> bool:
@@ -73,7 +73,7 @@ def _steps_are_separate(fields: _Fields) -> bool:
     return bool(fields["maximum"] or fields["weights_fixed"])
 
 
-def _all_blocks(state: State, fields: _Fields, mode: str) -> Callable[[], None]:
+def _prepare_all_blocks(state: State, fields: _Fields, mode: str) -> Callable[[], None]:
     """Return a function for an EXEC whose output blocks all read the same operands.
 
     It computes them as one product.
@@ -89,12 +89,12 @@ def _all_blocks(state: State, fields: _Fields, mode: str) -> Callable[[], None]:
         if blocks > 1:
             by_block = sums.reshape(-1, blocks, columns).transpose(1, 0, 2)
             sums = by_block.reshape(-1, columns)
-        _put_from(state, fields["acc_addr"], sums, fields)
+        _store_sums(state, fields["acc_addr"], sums, fields)
 
     return run
 
 
-def _put_from(state: State, entry: int, sums: Integers, fields: _Fields) -> None:
+def _store_sums(state: State, entry: int, sums: Integers, fields: _Fields) -> None:
     """Set as many entries as there are sums (positions, columns), from one on, or add."""
     _write_sums(state, slice(entry, entry + len(sums)), sums, fields)
 
@@ -170,7 +170,7 @@ def _prepare_sliding_exec(state: State, fields: _Fields) -> Callable[[], None]:
     size = max(1, outputs * steps * len(taps.firsts) * state.config.columns)
     at_once = max(1, _GATHERED // size)
     parts = [
-        _windows_of(state, fields, taps, block, min(at_once, blocks - block))
+        _prepare_windows(state, fields, taps, block, min(at_once, blocks - block))
         for block in range(0, blocks, at_once)
     ]
 
@@ -181,7 +181,7 @@ def _prepare_sliding_exec(state: State, fields: _Fields) -> Callable[[], None]:
     return run
 
 
-def _windows_of(
+def _prepare_windows(
     state: State, fields: _Fields, taps: "_Taps", block: int, count: int
 ) -> Callable[[], None]:
     """Return a function for some of the output blocks of an EXEC with sliding windows."""
@@ -199,7 +199,7 @@ def _windows_of(
         if len(tiles) < count or tiles.shape[1] < steps:
             tiles = np.broadcast_to(tiles, (count, steps, config.rows, config.columns))
         sums = _windows(read().reshape(shape), tiles, taps, fields, config)
-        _put_from(state, entry, sums.reshape(-1, config.columns), fields)
+        _store_sums(state, entry, sums.reshape(-1, config.columns), fields)
 
     return run
 

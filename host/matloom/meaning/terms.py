@@ -61,7 +61,7 @@ def _probes(values: Any, *keys: Any) -> Integers:
     return to_numbers(mix(values, *keys), PROBE)
 
 
-def fresh(count: int, *keys: int, words: bool = False) -> Integers:
+def fresh_probes(count: int, *keys: int, words: bool = False) -> Integers:
     """Return probes of `count` bytes or words, distinguished from all others by keys."""
     return to_numbers(mix(np.arange(count), 1, *keys), WORD if words else PROBE)
 
@@ -123,33 +123,35 @@ class RequantisedTerm:
             rounded = self._numbering.apply(values, 2**31)
             rounded -= 2**32
             np.copyto(rounded, 0, where=self._vanishes(values))
-            if not self._some:
+            if not self._any_linear:
                 return rounded
-            return np.where(linear, wrap32(values + self._before), rounded)
+            return np.where(linear, wrap32(values + self._added_before), rounded)
         if scale.low == scale.high:
-            return np.full(np.shape(values + self._before), scale.low, np.int64)
+            return np.full(np.shape(values + self._added_before), scale.low, np.int64)
         first = WORD if self.kind == "word" else PROBE
-        if not self._some:
+        if not self._any_linear:
             return self._numbering.apply(values, first)
-        moved = wrap32(values + self._before + scale.zero)
+        moved = wrap32(values + self._added_before + scale.zero)
         same = to_numbers(mix(moved, 3, scale.low, scale.high), first)
         if (scale.low, scale.high) == ((-(2**15), 2**15 - 1) if first == WORD else (-128, 127)):
             same = np.where(_pass_unchanged(moved, self.kind), moved, same)
-        if self._all:
+        if self._all_linear:
             return same
         return np.where(linear, same, self._numbering.apply(values, first))
 
     def _vanishes(self, values: Integers) -> NDArray[np.bool_]:
         """Return which sums are zero before they are scaled, or by their scale."""
-        zero = np.equal(values, self._cancelled)
+        zero = np.equal(values, self._cancelling_sums)
         if self._scaled_away is not None:
             zero = zero | self._scaled_away
-        return np.asarray(zero if self._stays is None else zero & self._stays)
+        return np.asarray(
+            zero if self._adds_nothing_after is None else zero & self._adds_nothing_after
+        )
 
     @cached_property
-    def _cancelled(self) -> Any:
+    def _cancelling_sums(self) -> Any:
         """Sums that are zero before they are scaled."""
-        return -self._before
+        return -self._added_before
 
     @cached_property
     def _scaled_away(self) -> Any:
@@ -158,36 +160,36 @@ class RequantisedTerm:
         return zero if zero.any() else None
 
     @cached_property
-    def _stays(self) -> Any:
+    def _adds_nothing_after(self) -> Any:
         """Whether nothing is added after rounding, by channel; None if true for all channels."""
-        stays = np.equal(self._away, 0)
+        stays = np.equal(self._added_after, 0)
         return None if stays.all() else stays
 
     @cached_property
     def _numbering(self) -> Numbering:
-        return Numbering(self._rounded, self._before)
+        return Numbering(self._rounded, self._added_before)
 
     @cached_property
-    def _before(self) -> Any:
+    def _added_before(self) -> Any:
         """Number added before rounding: the bias, except of an average."""
         return 0 if self.scale.rounding == Rounding.AVERAGE else self.bias
 
     @cached_property
-    def _away(self) -> Any:
+    def _added_after(self) -> Any:
         """Number added after rounding: the bias of an average, else 0."""
         return self.bias if self.scale.rounding == Rounding.AVERAGE else 0
 
     @cached_property
     def _linear(self) -> Any:
         """Whether nothing is rounded, for each channel."""
-        return self.scale.linear & np.equal(self._away, 0)
+        return self.scale.linear & np.equal(self._added_after, 0)
 
     @cached_property
-    def _some(self) -> bool:
+    def _any_linear(self) -> bool:
         return bool(np.any(self._linear))
 
     @cached_property
-    def _all(self) -> bool:
+    def _all_linear(self) -> bool:
         return bool(np.all(self._linear))
 
     @cached_property
@@ -196,7 +198,7 @@ class RequantisedTerm:
         scale = self.scale
         limits = () if self.kind == "sum" else (scale.zero, scale.low, scale.high)
         settings = (2, int(scale.rounding), scale.pre_shift)
-        return key_of(*settings, *limits, self._away, scale.multiplier, scale.shift)
+        return key_of(*settings, *limits, self._added_after, scale.multiplier, scale.shift)
 
 
 def requantise(values: Integers, bias: Any, scale: Scale, kind: str = "byte") -> Integers:

@@ -7,7 +7,7 @@ from threading import Lock
 from matloom.arch.config import Config
 from matloom.compiler import compile_network
 from matloom.device.driver import Driver
-from matloom.device.open import memory_for, open_device
+from matloom.device.open import memory_size_for, open_device
 from matloom.ir.graph import Graph
 from matloom.program import Program
 from matloom.runtime import Session
@@ -50,7 +50,7 @@ def _driver_of(device: str | Driver, config: Config, size: int) -> Driver:
     """Return the given driver, or a shared one with room for `size` bytes."""
     if isinstance(device, Driver):
         return device
-    return _open_device(device, config, memory_for(size))
+    return _open_device(device, config, memory_size_for(size))
 
 
 @lru_cache(maxsize=4)

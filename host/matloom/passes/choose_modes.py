@@ -6,7 +6,7 @@ from matloom.arch.modes import MODES as _MODES
 from matloom.errors import UserError, UserTypeError, did_you_mean, unknown
 from matloom.ir.attributes import Conv2D, FullyConnected
 from matloom.ir.graph import Graph, Node, Op, short_name
-from matloom.ir.scales import states_multipliers
+from matloom.ir.scales import has_explicit_multipliers
 
 #: A mode for all layers that can have it, or modes by the names of layers.
 Precision = str | Mapping[str, str]
@@ -42,7 +42,7 @@ def is_float(graph: Graph, node: Node) -> bool:
 
 def is_integer(graph: Graph, node: Node) -> bool:
     """Return whether a layer is int8 with constant weights, and has no fixed mode."""
-    if node.op not in _OPERATORS or states_multipliers(node):
+    if node.op not in _OPERATORS or has_explicit_multipliers(node):
         return False
     assert isinstance(node.attributes, Conv2D | FullyConnected)
     data, weights, *bias = (graph.tensors[number] for number in node.inputs)

@@ -44,7 +44,7 @@ def _clip(graph: Graph, node: Node, tensors: dict[int, Tensor]) -> Node:
     data, output = graph.tensors[node.inputs[0]].shape, graph.tensors[node.output].shape
     edges = (own.padding.top, own.padding.left)
     rows, columns = (
-        _axis(data[axis + 1], output[axis + 1], window[axis], own.stride[axis], edges[axis])
+        _clip_axis(data[axis + 1], output[axis + 1], window[axis], own.stride[axis], edges[axis])
         for axis in (0, 1)
     )
     clipped = (rows.end - rows.first, columns.end - columns.first)
@@ -76,7 +76,7 @@ def _window(graph: Graph, node: Node) -> Sequence[int] | None:
     return weights.shape[1:3] if plain else None
 
 
-def _axis(length: int, outputs: int, taps: int, stride: int, before: int) -> _Axis:
+def _clip_axis(length: int, outputs: int, taps: int, stride: int, before: int) -> _Axis:
     """Return the taps that meet an axis of this length for any of its outputs."""
     first = max(0, before - (outputs - 1) * stride)
     end = min(taps, length + before)

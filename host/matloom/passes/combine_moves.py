@@ -86,14 +86,14 @@ def _selection(
     source, target = graph.tensors[chain.source], graph.tensors[number]
     if target.dtype != "int8" or source.quantisation != target.quantisation:
         return None
-    channels = _channels(source, target, chain.places)
+    channels = _selected_channels(source, target, chain.places)
     if channels is None or target.quantisation is None:
         return None
     made = replace(node, inputs=(chain.source,), outputs=(number,))
     if np.array_equal(channels, range(source.shape[-1])):
         return replace(made, op=Op.RESHAPE, attributes=Attributes())
     if np.array_equal(channels, channels[0] + np.arange(len(channels))):
-        return replace(made, op=Op.SLICE, attributes=neighbours(source.shape, channels))
+        return replace(made, op=Op.SLICE, attributes=neighbouring_channels(source.shape, channels))
     weights = max(tensors) + 1
     tensors[weights] = selection_weights(source.shape[-1], channels, f"{target.name} channels")
     return replace(made, op=Op.CONV_2D, inputs=(chain.source, weights), attributes=UNCHANGED)
@@ -105,7 +105,7 @@ def _is_used(graph: Graph, number: int) -> bool:
     return number in graph.leaving or any(reader.op not in _MOVES for reader in readers)
 
 
-def _channels(source: Tensor, target: Tensor, places: Array) -> Array | None:
+def _selected_channels(source: Tensor, target: Tensor, places: Array) -> Array | None:
     """Return the channels of the source that the target has; None if it moves positions too."""
     if len(source.shape) != IMAGE_RANK or source.shape[:-1] != target.shape[:-1]:
         return None
@@ -117,7 +117,7 @@ def _channels(source: Tensor, target: Tensor, places: Array) -> Array | None:
     return channels if np.array_equal(places, positions * depth + channels) else None
 
 
-def neighbours(shape: tuple[int, ...], channels: Array) -> Slice:
+def neighbouring_channels(shape: tuple[int, ...], channels: Array) -> Slice:
     """Return the slice of an image of this shape that has some neighbouring channels."""
     begin = (*(0 for _ in shape[1:]), int(channels[0]))
     return Slice(begin=begin, size=(*shape[:-1], len(channels)), step=(1,) * len(shape))

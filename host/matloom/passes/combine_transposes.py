@@ -21,7 +21,7 @@ def combine_transposes(graph: Graph) -> Graph:
         chain = [] if place in dropped else _chain(graph, place)
         if not any(node.op is Op.TRANSPOSE for node in chain):
             continue
-        nodes = _nodes(graph, tensors, chain) if _gains(graph, chain) else None
+        nodes = _nodes(graph, tensors, chain) if _is_faster(graph, chain) else None
         if nodes is not None:
             changed[place] = nodes
             dropped |= {graph.producers[node.output] for node in chain}
@@ -53,15 +53,17 @@ def _chain(graph: Graph, place: int) -> list[Node]:
         place = graph.producers[node.inputs[0]]
 
 
-def _gains(graph: Graph, chain: Sequence[Node]) -> bool:
+def _is_faster(graph: Graph, chain: Sequence[Node]) -> bool:
     """Return whether one TRANSPOSE takes less time than a chain."""
     moves = [node for node in chain if node.op is Op.TRANSPOSE]
-    whole = _cycles(graph, chain[0], _permutation(graph, chain))
-    each = sum(_cycles(graph, node, _permutation(graph, [node])) for node in moves)
+    whole = _estimated_cycles(graph, chain[0], _permutation(graph, chain))
+    each = sum(_estimated_cycles(graph, node, _permutation(graph, [node])) for node in moves)
     return len(moves) > 1 and whole < each
 
 
-def _cycles(graph: Graph, node: Node, permutation: tuple[Order, tuple[int, ...]] | None) -> float:
+def _estimated_cycles(
+    graph: Graph, node: Node, permutation: tuple[Order, tuple[int, ...]] | None
+) -> float:
     """Return about how long a permutation of a node's input takes."""
     element_bytes = graph.tensors[node.inputs[0]].element_bytes
     swaps = None if permutation is None else fastest_swaps(*permutation, element_bytes)
@@ -136,7 +138,9 @@ def _nodes(graph: Graph, tensors: dict[int, Tensor], chain: Sequence[Node]) -> l
     """
     first, last = chain[0], chain[-1]
     *_others, transpose = (node for node in chain if node.op is Op.TRANSPOSE)
-    found = _permutation(graph, chain) if last is not transpose else _of_axes(graph, chain)
+    found = (
+        _permutation(graph, chain) if last is not transpose else _unmerged_permutation(graph, chain)
+    )
     if found is None:
         return None
     order, lengths = found
@@ -154,7 +158,9 @@ def _nodes(graph: Graph, tensors: dict[int, Tensor], chain: Sequence[Node]) -> l
     return nodes if transpose is last else [*nodes, replace(reshape, inputs=(transpose.output,))]
 
 
-def _of_axes(graph: Graph, chain: Sequence[Node]) -> tuple[Order, tuple[int, ...]] | None:
+def _unmerged_permutation(
+    graph: Graph, chain: Sequence[Node]
+) -> tuple[Order, tuple[int, ...]] | None:
     """Return the permutation of a chain with one axis for each axis of its result.
 
     None if one of these has axes that are not neighbours in the source.

@@ -54,7 +54,11 @@ def compose_functions(graph: Graph) -> Graph:
         function = functions.get(node.output) if len(node.outputs) == 1 else None
         if place in joined:
             continue
-        if function is not None and _pays(graph, function) and _is_closed(graph, function, place):
+        if (
+            function is not None
+            and _saves_cycles(graph, function)
+            and _is_closed(graph, function, place)
+        ):
             joined |= function.steps
             names = [str(graph.nodes[step].op) for step in sorted(function.steps)]
             remarks[node.index] = f"the results of {' and '.join(dict.fromkeys(names))}"
@@ -122,7 +126,7 @@ def _is_closed(graph: Graph, function: _Function, last: int) -> bool:
     return all(function.steps.issuperset(graph.consumers[number]) for number in inner)
 
 
-def _pays(graph: Graph, function: _Function) -> bool:
+def _saves_cycles(graph: Graph, function: _Function) -> bool:
     """Return whether a table saves cycles: one for several, or for a product of two tensors."""
     steps = [graph.nodes[step] for step in function.steps]
     by_two = [

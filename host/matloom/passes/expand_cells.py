@@ -72,7 +72,7 @@ class _Expansion:
         )
         # All steps share these weights, so each sets the same scales.
         self._tensors[node.inputs[1]] = replace(weights, quantisation=scales)
-        gates = replace(sums, dtype="int16", quantisation=_at_scale(_BEFORE))
+        gates = replace(sums, dtype="int16", quantisation=_zero_centred(_BEFORE))
         self._tensors[node.output] = gates
 
     def _expand(self, node: Node) -> None:
@@ -80,7 +80,7 @@ class _Expansion:
         attributes = node.attributes_as(LstmCell)
         given, again, state, _parameters = node.inputs
         hidden, after = node.outputs
-        given = self._part("inputs", given, attributes.axis, attributes.time, 1)
+        given = self._slice("inputs", given, attributes.axis, attributes.time, 1)
         again = self._in_shape("recurrence", again, self._tensors[given].shape)
         gates = self._add("gates", (given, again), _BEFORE)
         opened = self._unary(Op.LOGISTIC, "open gates", gates, _AFTER)
@@ -96,14 +96,14 @@ class _Expansion:
         made = self._multiply("made", (shown, opens[2]), self._tensors[hidden].scale)
         self._node(Op.QUANTIZE, (made,), (hidden,))
 
-    def _part(self, what: str, whole: int, axis: int, begin: int, size: int) -> int:
+    def _slice(self, what: str, whole: int, axis: int, begin: int, size: int) -> int:
         """Return a range of a tensor along an axis."""
         shape = self._tensors[whole].shape
         if shape[axis] == size:
             return whole
         begins = tuple(begin if at == axis else 0 for at in range(len(shape)))
         sizes = tuple(size if at == axis else length for at, length in enumerate(shape))
-        part = self._like(what, whole, sizes)
+        part = self._int16_like(what, whole, sizes)
         attributes = Slice(begin=begins, size=sizes, step=(1,) * len(shape))
         self._node(Op.SLICE, (whole,), (part,), attributes)
         return part
@@ -111,13 +111,13 @@ class _Expansion:
     def _gate(self, gates: int, gate: int, shape: tuple[int, ...]) -> int:
         """Return one of four gates, in the shape of the state."""
         axis, cells = len(self._tensors[gates].shape) - 1, shape[-1]
-        part = self._part(f"gate {gate}", gates, axis, gate * cells, cells)
+        part = self._slice(f"gate {gate}", gates, axis, gate * cells, cells)
         return self._in_shape(f"shaped gate {gate}", part, shape)
 
     def _in_shape(self, what: str, number: int, shape: tuple[int, ...]) -> int:
         if self._tensors[number].shape == shape:
             return number
-        shaped = self._like(what, number, shape)
+        shaped = self._int16_like(what, number, shape)
         self._node(Op.RESHAPE, (number,), (shaped,))
         return shaped
 
@@ -128,7 +128,8 @@ class _Expansion:
         levels = [each for each in levels if each[1] != _LARGEST]
         scale = self._tensors[after].scale
         made = [
-            self._like(f"state before {op}", after, self._tensors[after].shape) for op, _ in levels
+            self._int16_like(f"state before {op}", after, self._tensors[after].shape)
+            for op, _ in levels
         ]
         first, *others = (*made, after)
         self._node(Op.ADD, parts, (first,), Arithmetic(activation=Activation.NONE))
@@ -137,7 +138,7 @@ class _Expansion:
                 name=f"{self._tensors[result].name} limit",
                 shape=(1,),
                 dtype="int16",
-                quantisation=_at_scale(scale),
+                quantisation=_zero_centred(scale),
                 data=np.array([level], np.int16),
             )
             self._node(op, (given, self._new(constant)), (result,))
@@ -149,20 +150,20 @@ class _Expansion:
         return self._binary(Op.MUL, what, parts, scale)
 
     def _binary(self, op: Op, what: str, parts: tuple[int, int], scale: float) -> int:
-        made = self._like(what, parts[0], self._tensors[parts[0]].shape, scale)
+        made = self._int16_like(what, parts[0], self._tensors[parts[0]].shape, scale)
         self._node(op, parts, (made,), Arithmetic(activation=Activation.NONE))
         return made
 
     def _unary(self, op: Op, what: str, given: int, scale: float) -> int:
-        made = self._like(what, given, self._tensors[given].shape, scale)
+        made = self._int16_like(what, given, self._tensors[given].shape, scale)
         self._node(op, (given,), (made,))
         return made
 
-    def _like(
+    def _int16_like(
         self, what: str, number: int, shape: tuple[int, ...], scale: float | None = None
     ) -> int:
         """Return a new tensor of int16, of another's scale unless one is given."""
-        kind = self._tensors[number].quantisation if scale is None else _at_scale(scale)
+        kind = self._tensors[number].quantisation if scale is None else _zero_centred(scale)
         name = f"{self._tensors[self._cell.outputs[0]].name} {what}"
         return self._new(Tensor(name=name, shape=shape, dtype="int16", quantisation=kind))
 
@@ -188,5 +189,5 @@ class _Expansion:
         self._nodes.append(node)
 
 
-def _at_scale(scale: float) -> Quantisation:
+def _zero_centred(scale: float) -> Quantisation:
     return Quantisation(scale=(scale,), zero_point=(0,))

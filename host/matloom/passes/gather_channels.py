@@ -16,7 +16,7 @@ import numpy as np
 from matloom.ir.attributes import Attributes, Axis
 from matloom.ir.graph import Array, Graph, Node, Op, Tensor
 from matloom.ir.shapes import IMAGE_RANK
-from matloom.passes.combine_moves import UNCHANGED, neighbours, selection_weights
+from matloom.passes.combine_moves import UNCHANGED, neighbouring_channels, selection_weights
 from matloom.passes.drop_unused import drop_unused, drop_unused_tensors
 from matloom.passes.fold_selections import MULTIPLIERS, change_constant
 from matloom.passes.moved_channels import Origin, copied_bytes, moved_channels, used_channels
@@ -70,7 +70,7 @@ class _Gathering:
                 self._nodes.append(node)
             elif node.output in self._whole:
                 there = self._homes.keys().isdisjoint(self._moved[node.output])
-                (self._keep if there else self._add_whole)(node)
+                (self._keep_move if there else self._add_whole)(node)
         graph = replace(self._graph, nodes=tuple(self._nodes), tensors=self._tensors)
         return drop_unused_tensors(drop_unused(graph))
 
@@ -81,7 +81,7 @@ class _Gathering:
             return [origins[channel] for channel in self._used[node.outputs[0]].tolist()]
         return self._moved.get(node.outputs[0], []) if node.outputs[0] in self._whole else []
 
-    def _is_new(self, number: int) -> bool:
+    def _can_move(self, number: int) -> bool:
         """Return whether a tensor is only joined and selected from, and no join has it yet."""
         graph = self._graph
         if number not in graph.producers or number in graph.leaving or (number, 0) in self._homes:
@@ -92,17 +92,17 @@ class _Gathering:
     def _add_layer(self, node: Node) -> None:
         """Add a layer, and a CONCATENATION of the channels that it reads."""
         wanted, source = self._read(node), self._graph.tensors[node.inputs[0]]
-        new = [number for number in dict.fromkeys(n for n, _ in wanted) if self._is_new(number)]
-        parts = [self._ordered(number, rising=at > 0) for at, number in enumerate(new)]
+        new = [number for number in dict.fromkeys(n for n, _ in wanted) if self._can_move(number)]
+        parts = [self._in_read_order(number, rising=at > 0) for at, number in enumerate(new)]
         old = [origin for origin in wanted if origin[0] not in new]
-        known = {self._home(origin)[0] for origin in old}
+        known = {self._location(origin)[0] for origin in old}
         if new or len(known) > 1:
-            old.sort(key=self._home)
-            parts += [self._piece(node, group) for group in _by_origin(old)]
+            old.sort(key=self._location)
+            parts += [self._copy_group(node, group) for group in _group_by_origin(old)]
             join, places = self._join(node, parts, source)
         else:
             (join,) = known
-            places = {origin: self._home(origin)[1] for origin in old}
+            places = {origin: self._location(origin)[1] for origin in old}
         weights = self._graph.tensors[node.inputs[1]]
         assert weights.data is not None
         depth = self._tensors[join].shape[-1]
@@ -113,7 +113,7 @@ class _Gathering:
         number = self._tensor(change_constant(weights, lambda _: wider))
         self._nodes.append(replace(node, inputs=(join, number, *node.inputs[2:])))
 
-    def _keep(self, node: Node) -> None:
+    def _keep_move(self, node: Node) -> None:
         """Add a move as it is, and those before it."""
         if node in self._nodes:
             return
@@ -121,10 +121,10 @@ class _Gathering:
         place = 0
         for number in node.inputs if join else node.inputs[:1]:
             if number in self._moved:
-                self._keep(self._graph.nodes[self._graph.producers[number]])
+                self._keep_move(self._graph.nodes[self._graph.producers[number]])
                 place += len(self._moved[number])
                 continue
-            for origin in self._natural(number):
+            for origin in self._own_origins(number):
                 self._homes.setdefault(origin, (node.output, place) if join else origin)
                 place += 1
         self._nodes.append(node)
@@ -134,7 +134,7 @@ class _Gathering:
         sources = node.inputs if node.op is Op.CONCATENATION else node.outputs
         parts: list[_Part] = []
         for number in sources:
-            origins = self._moved.get(number) or self._natural(number)
+            origins = self._moved.get(number) or self._own_origins(number)
             there = number in self._whole or number not in self._moved
             if number != node.outputs[0] and there and (number, 0) not in self._homes:
                 parts.append((number, origins))
@@ -151,16 +151,16 @@ class _Gathering:
             else node.index
         )
 
-    def _natural(self, number: int) -> list[Origin]:
+    def _own_origins(self, number: int) -> list[Origin]:
         return [(number, channel) for channel in range(self._graph.tensors[number].shape[-1])]
 
-    def _home(self, origin: Origin) -> Origin:
+    def _location(self, origin: Origin) -> Origin:
         """Return the tensor that contains a channel, and the channel's index in it."""
         return self._homes.get(origin, origin)
 
-    def _ordered(self, number: int, *, rising: bool) -> "_Part":
+    def _in_read_order(self, number: int, *, rising: bool) -> "_Part":
         """Return a tensor with its channels in the order in which they are read, or the reverse."""
-        origins, never = self._natural(number), len(self._graph.nodes)
+        origins, never = self._own_origins(number), len(self._graph.nodes)
         at = next(at for at, node in enumerate(self._nodes) if number in node.outputs)
         producer = self._nodes[at]
         constants = [self._tensors[each] for each in producer.inputs[1:]]
@@ -178,17 +178,17 @@ class _Gathering:
 
     def _in_order(self, node: Node, origins: list[Origin]) -> "list[_Part]":
         """Return copies of channels that form a part of a join, in this order."""
-        groups = _by_origin(origins)
-        pieces = [self._piece(node, group) for group in groups]
+        groups = _group_by_origin(origins)
+        pieces = [self._copy_group(node, group) for group in groups]
         if [each for group in groups for each in group] == origins:
             return pieces
         tensor = self._graph.tensors[node.output]
         join, places = self._join(node, pieces, tensor)
         return [self._selection(node, join, [places[each] for each in origins], origins)]
 
-    def _piece(self, node: Node, origins: list[Origin]) -> "_Part":
+    def _copy_group(self, node: Node, origins: list[Origin]) -> "_Part":
         """Return a copy of channels of one origin from where they are."""
-        homes = [self._home(origin) for origin in origins]
+        homes = [self._location(origin) for origin in origins]
         return self._selection(node, homes[0][0], [place for _, place in homes], origins)
 
     def _selection(
@@ -200,7 +200,7 @@ class _Gathering:
         output = self._tensor(replace(tensor, name=name, shape=(*tensor.shape[:-1], len(channels))))
         node = Node(op=Op.SLICE, inputs=(source,), outputs=(output,), index=self._index(node))
         if channels == list(range(channels[0], channels[-1] + 1)):
-            attributes: Attributes = neighbours(tensor.shape, np.array(channels))
+            attributes: Attributes = neighbouring_channels(tensor.shape, np.array(channels))
         else:
             attributes = UNCHANGED
             weights = self._tensor(selection_weights(tensor.shape[-1], np.array(channels), name))
@@ -221,7 +221,7 @@ class _Gathering:
             number = self._tensor(replace(tensor, shape=shape))
         places = {origin: place for place, origin in enumerate(origins)}
         for each, part in parts:
-            if self._is_new(each):
+            if self._can_move(each):
                 self._homes |= {origin: (number, places[origin]) for origin in part}
         self._nodes.append(
             Node(
@@ -245,7 +245,7 @@ class _Gathering:
 _Part = tuple[int, list[Origin]]
 
 
-def _by_origin(origins: list[Origin]) -> list[list[Origin]]:
+def _group_by_origin(origins: list[Origin]) -> list[list[Origin]]:
     """Return channels in groups of one tensor, in the order in which the tensors appear."""
     groups: dict[int, list[Origin]] = {}
     for origin in origins:

@@ -68,7 +68,7 @@ def _lower_floats(graph: Graph, modes: Mapping[int, str]) -> Graph:
     """Return the graph with float32 layers in the given modes, by output number."""
     tensors, nodes = dict(graph.tensors), []
     rounded: dict[tuple[int, str], int] = {}
-    for number, mode in _rounded_by_producer(graph, modes):
+    for number, mode in _outputs_of_one_mode(graph, modes):
         tensors[number] = replace(tensors[number], dtype=STORAGE[mode])
         rounded[number, mode] = number
     for node in graph.nodes:
@@ -95,7 +95,7 @@ def _lower_floats(graph: Graph, modes: Mapping[int, str]) -> Graph:
     return replace(graph, tensors=tensors, nodes=tuple(nodes))
 
 
-def _rounded_by_producer(graph: Graph, modes: Mapping[int, str]) -> Iterator[tuple[int, str]]:
+def _outputs_of_one_mode(graph: Graph, modes: Mapping[int, str]) -> Iterator[tuple[int, str]]:
     """Yield outputs that only layers of one mode read, and that mode."""
     for node in graph.nodes:
         number = node.outputs[0]

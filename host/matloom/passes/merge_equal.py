@@ -15,7 +15,7 @@ def merge_equal(graph: Graph) -> Graph:
             node = replace(node, inputs=tuple(same.get(each, each) for each in node.inputs))
         key = (node.op, node.inputs, node.attributes, *map(_kind, _results(graph, node)))
         before = known.setdefault(key, node)
-        if before is node or node.op is Op.REFERENCE or not _may_go(graph, node):
+        if before is node or node.op is Op.REFERENCE or not _can_be_replaced(graph, node):
             nodes.append(node)
         else:
             same |= dict(zip(node.outputs, before.outputs, strict=True))
@@ -31,6 +31,6 @@ def _kind(tensor: Tensor) -> tuple[object, ...]:
     return tensor.shape, tensor.dtype, tensor.quantisation, tensor.number_format
 
 
-def _may_go(graph: Graph, node: Node) -> bool:
+def _can_be_replaced(graph: Graph, node: Node) -> bool:
     """Return whether all results of an operator may be replaced by equal tensors."""
     return set(graph.leaving).isdisjoint(node.outputs)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from matloom.ir.graph import Graph, Node, Op
 
 
-def _work(graph: Graph, node: Node) -> int:
+def _estimated_work(graph: Graph, node: Node) -> int:
     """Return an estimate of the arithmetic: output elements times weights per element."""
     output = graph.tensors[node.outputs[0]]
     weights = graph.tensors[node.inputs[1]] if len(node.inputs) > 1 else None
@@ -39,6 +39,6 @@ def order_branches(graph: Graph) -> Graph:
         made = {output for node in first for output in node.outputs}
         feeds = set(addition.inputs) == {*first[-1].outputs, *second[-1].outputs}
         apart = not made.intersection(each for node in second for each in node.inputs)
-        if feeds and apart and _work(graph, first[0]) > _work(graph, second[0]):
+        if feeds and apart and _estimated_work(graph, first[0]) > _estimated_work(graph, second[0]):
             nodes[begin:at] = *second, *first
     return replace(graph, nodes=tuple(nodes))

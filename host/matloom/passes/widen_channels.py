@@ -38,7 +38,7 @@ def widen_channels(graph: Graph, config: Config) -> Graph:
     widths: dict[int, int] = defaultdict(int)
     for number, group in group_of.items():
         widths[group] = max(widths[group], _channels(graph, number))
-    fixed = {group_of[number] for number in _other_maps(graph, group_of)}
+    fixed = {group_of[number] for number in _fixed_maps(graph, group_of)}
     wide = {
         number: widths[group]
         for number, group in group_of.items()
@@ -90,13 +90,13 @@ def _groups(graph: Graph, pads: Iterable[Node]) -> Mapping[int, int]:
     return group_of
 
 
-def _other_maps(graph: Graph, group_of: Mapping[int, int]) -> set[int]:
+def _fixed_maps(graph: Graph, group_of: Mapping[int, int]) -> set[int]:
     """Return the maps that cannot have more channels."""
     fixed = {*graph.entering, *graph.leaving}
     for node in graph.nodes:
         if node.op in _MIXING and _has_plain_weights(graph, node):
             continue
-        if node.op in _CHANNEL_BY_CHANNEL and _is_plain(graph, node):
+        if node.op in _CHANNEL_BY_CHANNEL and _keeps_zeros(graph, node):
             continue
         if pads_channels(graph, node):
             continue
@@ -104,7 +104,7 @@ def _other_maps(graph: Graph, group_of: Mapping[int, int]) -> set[int]:
     return fixed & group_of.keys()
 
 
-def _is_plain(graph: Graph, node: Node) -> bool:
+def _keeps_zeros(graph: Graph, node: Node) -> bool:
     """Return whether an operator makes zero of zero in channels that it gets in addition."""
     if node.op is Op.DEPTHWISE_CONV_2D:
         single = node.attributes_as(DepthwiseConv2D).depth_multiplier == 1
@@ -166,19 +166,21 @@ class _Widening:
         weights, *others = node.inputs[1:]
         changed = weights
         for number, axis in changes:
-            changed = self._longer(changed, axis, self._tensors[number].shape[-1], np.pad)
+            changed = self._extend_constant(changed, axis, self._tensors[number].shape[-1], np.pad)
         outputs = self._tensors[self._same.get(node.output, node.output)].shape[-1]
         # Biases are zero in new channels, multipliers and shifts those of the last one.
         rules: tuple[Callable[..., Array], ...] = (np.pad, partial(np.pad, mode="edge"))
         return [
             changed,
             *(
-                self._longer(number, -1, outputs, rule)
+                self._extend_constant(number, -1, outputs, rule)
                 for number, rule in zip(others, rules, strict=False)
             ),
         ]
 
-    def _longer(self, number: int, axis: int, length: int, pad: Callable[..., Array]) -> int:
+    def _extend_constant(
+        self, number: int, axis: int, length: int, pad: Callable[..., Array]
+    ) -> int:
         """Return a constant with more elements along an axis, and scales for them."""
         tensor = self._tensors[number]
         assert tensor.data is not None
@@ -190,7 +192,7 @@ class _Widening:
         data = pad(tensor.data, edges)
         scales = tensor.quantisation
         if scales is not None and scales.axis == axis and len(scales.scale) > 1:
-            scales = _longer_scales(scales, more)
+            scales = _extend_scales(scales, more)
         return self._add(replace(tensor, data=data, shape=data.shape, quantisation=scales))
 
     def _pad(self, node: Node) -> None:
@@ -212,7 +214,7 @@ class _Widening:
         )
 
 
-def _longer_scales(scales: Quantisation, more: int) -> Quantisation:
+def _extend_scales(scales: Quantisation, more: int) -> Quantisation:
     """Return scales by channel with the last one repeated for more channels."""
     pairs = (scales.scale, scales.zero_point)
     scale, zero_point = ((*each, *each[-1:] * more) for each in pairs)

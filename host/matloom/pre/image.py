@@ -147,7 +147,7 @@ class Image(Preprocessing):
 
     def apply(self, raw: Array) -> Array:
         """Return (byte - mean) * scale of the resized image, float32 of `shape`."""
-        return self._look_up(raw, self._real())
+        return self._look_up(raw, self._real_values())
 
     def prepare(self, raw: Array, info: TensorInfo) -> Array:
         """Return a raw image as an input: resized, then mapped byte by byte by its table."""
@@ -155,7 +155,7 @@ class Image(Preprocessing):
 
     def table(self, info: TensorInfo) -> Array:
         """Return an input's value for each byte: channels x 256, of its type."""
-        return quantise_array(info, self._real())
+        return quantise_array(info, self._real_values())
 
     def describe(self, info: TensorInfo) -> str:
         """Describe what is done to pixels, and to bytes."""
@@ -180,7 +180,7 @@ class Image(Preprocessing):
             size = (self.crop[0] + self.crop[2], self.crop[1] + self.crop[3])
         return generator.integers(0, _BYTES, (*size, self.depth), np.uint8)
 
-    def _real(self) -> Array:
+    def _real_values(self) -> Array:
         """Return the number of each byte, float32: channels x 256."""
         mean, scale = (
             np.broadcast_to(np.asarray(item, np.float64), self.depth)[:, np.newaxis]

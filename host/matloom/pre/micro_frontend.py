@@ -125,8 +125,8 @@ class MicroFrontend(Sound):
         signal = np.empty((self.frames, self.mels), np.int64)
         for band, (begin, weights) in enumerate(self.bands()):
             signal[:, band] = energy[:, begin : begin + len(weights)] @ weights
-        signal = _root(signal) >> np.array(shifts)[:, np.newaxis]
-        return np.array(self._clean(signal)).astype(np.uint16)
+        signal = _square_root(signal) >> np.array(shifts)[:, np.newaxis]
+        return np.array(self._denoise(signal)).astype(np.uint16)
 
     def apply(self, raw: Array) -> Array:
         """Return scale * features, float32 (frames, mels)."""
@@ -139,7 +139,7 @@ class MicroFrontend(Sound):
             f"{self.frames_in_words()} of TensorFlow's micro front end, exactly; then {info.dtype}"
         )
 
-    def _clean(self, signal: Array) -> list[Array]:
+    def _denoise(self, signal: Array) -> list[Array]:
         """Return features of signals: without noise, with gain, logarithms."""
         even, odd, least = self.smoothing
         share = np.where(np.arange(self.mels) % 2, odd, even)
@@ -169,13 +169,13 @@ def log_table() -> Array:
     return np.rint((np.log2(1 + x) - x) * (1 << _LOG_BITS)).astype(np.int64)
 
 
-def _length(numbers: Array) -> Array:
+def _bit_length(numbers: Array) -> Array:
     """Return the bit length of each number: exact below 2^53."""
     found: Array = np.frexp(numbers.astype(np.float64))[1].astype(np.int64)
     return found
 
 
-def _root(numbers: Array) -> Array:
+def _square_root(numbers: Array) -> Array:
     """Return square roots rounded to nearest, but not from 16 bits up, nor from 32."""
     root = np.floor(np.sqrt(numbers.astype(np.float64))).astype(np.int64)
     root -= root * root > numbers
@@ -188,7 +188,7 @@ def _root(numbers: Array) -> Array:
 def _logarithm(numbers: Array, shift: int) -> Array:
     """Return natural logarithms of whole numbers; of 0 and 1 they are 0."""
     given = np.maximum(numbers, 1)
-    whole = _length(given) - 1
+    whole = _bit_length(given) - 1
     left = np.maximum(_LOG_BITS - whole, 0)
     rest = ((given - (1 << whole)) << left) >> np.maximum(whole - _LOG_BITS, 0)
     table, unit = log_table(), (1 << _LOG_BITS) // _LOG_SEGMENTS
@@ -203,7 +203,7 @@ def _logarithm(numbers: Array, shift: int) -> Array:
 
 def _gain_of(noise: Array, gains: Array) -> Array:
     """Return the gain of noise estimates: a parabola between powers of two."""
-    length = _length(noise)
+    length = _bit_length(noise)
     start, first, second = gains[length].T.astype(np.int64)
     tenth = 11 - length
     place = ((noise << np.maximum(tenth, 0)) >> np.maximum(-tenth, 0)) & 0x3FF

@@ -44,7 +44,7 @@ class Preprocessing(ABC):
 
     def require(self, info: TensorInfo) -> None:
         """Raise `RawDataError` for an input of another shape, or of integers without a scale."""
-        given, made = (_long(shape) for shape in (info.shape[1:], self.shape))
+        given, made = (_without_unit_axes(shape) for shape in (info.shape[1:], self.shape))
         if given not in (made, [math.prod(self.shape)]):
             raise RawDataError(
                 f"preprocessing must make the shape of input {info.name!r}, {info.shape}, "
@@ -66,7 +66,7 @@ class Preprocessing(ABC):
         return np.stack(samples).reshape(len(samples), *info.shape[1:])
 
 
-def _long(shape: Sequence[int]) -> list[int]:
+def _without_unit_axes(shape: Sequence[int]) -> list[int]:
     return [length for length in shape if length != 1]
 
 

@@ -22,13 +22,13 @@ def owners(
     layers:
         The index of an operator by its slot in the completion-time table.
     """
-    found = _by_timestamps(instructions, spans, layers)
+    found = _assign_by_timestamps(instructions, spans, layers)
     for unit in (Opcode.EXEC, Opcode.LOAD):
-        _by_waits(unit, instructions, spans, found)
+        _assign_by_waits(unit, instructions, spans, found)
     return tuple(found)
 
 
-def _by_timestamps(
+def _assign_by_timestamps(
     instructions: Sequence[Instruction], spans: Sequence[Span], layers: Mapping[int, int]
 ) -> list[int]:
     found, owner = [-1] * len(spans), -1
@@ -39,7 +39,7 @@ def _by_timestamps(
     return found
 
 
-def _by_waits(
+def _assign_by_waits(
     unit: Opcode,
     instructions: Sequence[Instruction],
     spans: Sequence[Span],

@@ -27,7 +27,7 @@ _AXES = tuple(tuple(range(1, axes)) for axes in range(5))
 _Clock = tuple[int, ...]
 
 
-class _Past:
+class _LastAccesses:
     """Last instruction of each unit on each piece of a memory; the unit's first is 1.
 
     Pieces are cut at the ends of all accesses, so that a piece is accessed as a whole; if accesses
@@ -64,7 +64,7 @@ class Hazards:
         by_space: dict[Space, list[MemoryAccess]] = {}
         for access in accesses:
             by_space.setdefault(access.space, []).append(access)
-        self._past = {space: _Past(items) for space, items in by_space.items()}
+        self._past = {space: _LastAccesses(items) for space, items in by_space.items()}
         nothing = (0,) * len(UNITS)
         #: Numbers of each unit's instructions, and the clocks at their completion.
         self._numbers: list[list[int]] = [[] for _unit in UNITS]

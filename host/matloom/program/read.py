@@ -73,7 +73,7 @@ class _Reader:
         self._texts = self._read_texts()
         self._tensors = [self._tensor(row) for row in self._tables["tensors"]]
         for row in self._tables["ends"]:
-            self._end(row)
+            self._read_end(row)
         self._constants = [self._constant(row) for row in self._tables["constants"]]
         self._bindings = [self._binding(row) for row in self._tables["bindings"]]
 
@@ -215,7 +215,7 @@ class _Reader:
             quantised=quantised,
         )
 
-    def _end(self, row: _Row) -> None:
+    def _read_end(self, row: _Row) -> None:
         """Give an input or output its user-visible name, and keep its own."""
         info, name = self._info(row["tensor"]), self._texts[row["name"]]
         if name == info.key:

@@ -147,7 +147,7 @@ def compress(trials: CompressionTrials, goal: CompressionGoal, config: str) -> C
         trials.require_classes()
     changes = trials.changes(config)
     prices = sorted(each.error / each.cycles for each in changes)
-    steps = list(dict.fromkeys(_at_price(changes, price) for price in prices))
+    steps = list(dict.fromkeys(_best_at_price(changes, price) for price in prices))
     found = [trials.point(())]
     low, high = 0, len(steps)
     while low < high and len(found) <= _TRIALS:
@@ -166,7 +166,7 @@ def compress(trials: CompressionTrials, goal: CompressionGoal, config: str) -> C
     )
 
 
-def _at_price(changes: Sequence[FormChange], price: float) -> tuple[FormChange, ...]:
+def _best_at_price(changes: Sequence[FormChange], price: float) -> tuple[FormChange, ...]:
     """Return the best change of each layer, by its error less the price of the cycles saved."""
     best: dict[tuple[int, bool], FormChange] = {}
     for change in changes:

@@ -141,8 +141,10 @@ class Splitter:
         second = basis.reshape(width, outputs, rank).transpose(1, 0, 2)
         attributes = self._node.attributes_as(Conv2D)
         return (
-            LayerPart(weights=first[:, :, np.newaxis, :], attributes=_along(attributes, 0)),
-            LayerPart(weights=second[:, np.newaxis], attributes=_along(attributes, 1)),
+            LayerPart(
+                weights=first[:, :, np.newaxis, :], attributes=_convolve_along(attributes, 0)
+            ),
+            LayerPart(weights=second[:, np.newaxis], attributes=_convolve_along(attributes, 1)),
         )
 
 
@@ -182,7 +184,7 @@ def _pointwise(node: Node) -> Conv2D | FullyConnected:
     return replace(attributes, stride=(1, 1), dilation=(1, 1), padding=NO_PADDING)
 
 
-def _along(attributes: Conv2D, axis: int) -> Conv2D:
+def _convolve_along(attributes: Conv2D, axis: int) -> Conv2D:
     """Return the attributes of a convolution along one axis, linear along the first."""
     across = {"left": 0, "right": 0} if axis == 0 else {"top": 0, "bottom": 0}
     return replace(

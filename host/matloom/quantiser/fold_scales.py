@@ -45,13 +45,13 @@ def fold_scales(graph: Graph) -> Graph:
     """
     at = 0
     while at < len(graph.nodes):
-        changed = _without(graph, graph.nodes[at])
+        changed = _fold_node(graph, graph.nodes[at])
         # An offset may have stood between a factor and the layers that read it.
         graph, at = (graph, at + 1) if changed is None else (changed, 0)
     return graph
 
 
-def _without(graph: Graph, node: Node) -> Graph | None:
+def _fold_node(graph: Graph, node: Node) -> Graph | None:
     """Return the graph without a node that layers can take over; None if they cannot."""
     scale = _scale(graph, node)
     if scale is None:
@@ -59,13 +59,13 @@ def _without(graph: Graph, node: Node) -> Graph | None:
     if scale.source in graph.producers:
         producer = graph.nodes[graph.producers[scale.source]]
         if _may_follow(graph, producer, scale):
-            made = _after(_Layer.of(graph, producer), scale)
+            made = _scale_outputs(_Layer.of(graph, producer), scale)
             attributes = producer.attributes
             assert isinstance(attributes, _Attributes)
             attributes = replace(attributes, activation=scale.activation)
             changed = replace(producer, outputs=node.outputs, attributes=attributes)
             return _with_layers(graph, node, [(producer, changed, made)])
-    moved = _over_moves(graph, node, scale)
+    moved = _fold_across_moves(graph, node, scale)
     if moved is not None:
         return moved
     readers = [graph.nodes[at] for at in graph.consumers[node.output]]
@@ -80,14 +80,14 @@ def _without(graph: Graph, node: Node) -> Graph | None:
             (
                 each,
                 replace(each, inputs=(scale.source, *each.inputs[1:])),
-                _before(each, _Layer.of(graph, each), scale),
+                _scale_inputs(each, _Layer.of(graph, each), scale),
             )
             for each in readers
         ],
     )
 
 
-def _over_moves(graph: Graph, node: Node, scale: _Scale) -> Graph | None:
+def _fold_across_moves(graph: Graph, node: Node, scale: _Scale) -> Graph | None:
     """Return the graph with one factor for all elements in the layer before moves and products.
 
     As queries of attention have: a layer, a RESHAPE and a TRANSPOSE for heads, and a MUL.
@@ -104,7 +104,9 @@ def _over_moves(graph: Graph, node: Node, scale: _Scale) -> Graph | None:
                 return None
             layer = _Layer.of(graph, producer)
             factor = np.full(layer.bias.shape, scale.factor[0])
-            made = _after(layer, replace(whole, factor=factor, offset=np.zeros_like(factor)))
+            made = _scale_outputs(
+                layer, replace(whole, factor=factor, offset=np.zeros_like(factor))
+            )
             changed = _with_layers(graph, node, [(producer, producer, made)])
             nodes = [
                 replace(each, outputs=node.outputs) if each.outputs == (last,) else each
@@ -202,7 +204,7 @@ def _data(tensor: Tensor) -> _Numbers:
     return tensor.data.astype(np.float64)
 
 
-def _after(layer: _Layer, scale: _Scale) -> _Layer:
+def _scale_outputs(layer: _Layer, scale: _Scale) -> _Layer:
     """Return the layer whose results are scaled."""
     shape = [1] * layer.weights.ndim
     shape[layer.axis] = -1
@@ -213,7 +215,7 @@ def _after(layer: _Layer, scale: _Scale) -> _Layer:
     )
 
 
-def _before(node: Node, layer: _Layer, scale: _Scale) -> _Layer:
+def _scale_inputs(node: Node, layer: _Layer, scale: _Scale) -> _Layer:
     """Return the layer that reads what was to be scaled."""
     factor, offset = scale.factor, scale.offset
     if node.op is Op.DEPTHWISE_CONV_2D:

@@ -130,14 +130,14 @@ def layer_moments(
 def _sums(kernel: _Numbers, exact: _Numbers, rounded: _Numbers) -> _Sums:
     """Return the sums over rows, (1 or channels, positions, depth), that moments come from."""
     # (1 or channels, positions, channels or 1)
-    wanted = exact @ _by_group(kernel, len(exact))
-    lost = wanted - rounded @ _by_group(kernel, len(rounded))
+    wanted = exact @ _group_weights(kernel, len(exact))
+    lost = wanted - rounded @ _group_weights(kernel, len(rounded))
     transposed = np.swapaxes(rounded, 1, 2)
     return (
         exact.shape[1],
         transposed @ rounded,
         rounded.sum(axis=1),
-        _flat(transposed @ lost),
+        _merge_groups(transposed @ lost),
         wanted.sum(axis=1).reshape(-1),
         lost.sum(axis=1).reshape(-1),
     )
@@ -161,12 +161,12 @@ def _moments(sums: _Sums, bias: Array) -> Moments:
     )
 
 
-def _by_group(kernel: _Numbers, groups: int) -> _Numbers:
+def _group_weights(kernel: _Numbers, groups: int) -> _Numbers:
     """Return weights to multiply rows with: (1, depth, channels) or (channels, depth, 1)."""
     return kernel.T[np.newaxis] if groups == 1 and len(kernel) != 1 else kernel[:, :, np.newaxis]
 
 
-def _flat(products: _Numbers) -> _Numbers:
+def _merge_groups(products: _Numbers) -> _Numbers:
     """Return (1, depth, channels) or (channels, depth, 1) as (channels, depth)."""
     if len(products) == 1:
         return np.asarray(products[0].T)

@@ -124,7 +124,9 @@ class _Rewriter:
         for part in parts:
             last = part is parts[-1]
             added = bias if last else np.zeros(len(part.weights))
-            output = node.output if last else self._between(f"{name}:first", node, data, part)
+            output = (
+                node.output if last else self._add_intermediate(f"{name}:first", node, data, part)
+            )
             constants = [
                 self._new(f"{name}:{len(self.tensors)}", each.astype(np.float32))
                 for each in (part.weights, added)
@@ -134,7 +136,7 @@ class _Rewriter:
             self._add(made)
             data = output
 
-    def _between(self, name: str, node: Node, data: int, part: LayerPart) -> int:
+    def _add_intermediate(self, name: str, node: Node, data: int, part: LayerPart) -> int:
         """Return a new tensor for the output of a layer, by number."""
         rule = OPERATORS[node.op].shape
         assert rule is not None

@@ -147,14 +147,14 @@ def fit_weights(weights: _Numbers, form: _Numbers, moments: Moments) -> _Numbers
     """
     gain = power = 0.0
     for known, other in (moments.halves, moments.halves[::-1]) if moments.halves else ():
-        step = _solution(quadratic_form(known, weights.shape[1]), known)
+        step = _weight_correction(quadratic_form(known, weights.shape[1]), known)
         gain += float((step * other.missing).sum())
         power += float((_multiply(step, other.covariance) * step).sum())
     share = min(max(gain / power, 0.0), 1.0) if power > 0 else 0.0
-    return weights + share * _solution(form, moments) if share else weights
+    return weights + share * _weight_correction(form, moments) if share else weights
 
 
-def _solution(form: _Numbers, moments: Moments) -> _Numbers:
+def _weight_correction(form: _Numbers, moments: Moments) -> _Numbers:
     """Return the change of the weights that fits them to the quantised inputs."""
     return _solve(form, moments.missing * (1 - _uncorrelated_weight(moments)))
 

@@ -20,12 +20,12 @@ def add_iteration(sums: Report, last: Report) -> Report:
             iterations=before.iterations + loop.iterations,
             cycles=before.cycles + loop.cycles,
             counted=before.counted or loop.counted,
-            layers=_layers(before.layers, loop.layers),
+            layers=_add_layers(before.layers, loop.layers),
         )
         for before, loop in zip(sums.loops, last.loops, strict=True)
     )
     return replace(
-        sums, **_totals(sums, last), layers=_layers(sums.layers, last.layers), loops=loops
+        sums, **_add_totals(sums, last), layers=_add_layers(sums.layers, last.layers), loops=loops
     )
 
 
@@ -50,7 +50,7 @@ def with_loop(report: Report, name: str, iterations: int, inside: Report | None)
     )
     return replace(
         report,
-        **_totals(report, inside),
+        **_add_totals(report, inside),
         cycles_source=inside.cycles_source,
         layers=tuple(
             replace(
@@ -67,25 +67,25 @@ def with_loop(report: Report, name: str, iterations: int, inside: Report | None)
     )
 
 
-def _totals(first: Report, second: Report) -> dict[str, Any]:
+def _add_totals(first: Report, second: Report) -> dict[str, Any]:
     """Return the members of two reports that are sums over a run."""
     cycles = first.cycles + second.cycles
     ideal = sum(each.utilisation * each.cycles for each in (first, second))
     return {
         **{name: getattr(first, name) + getattr(second, name) for name in _SUMS},
         "utilisation": ideal / cycles if cycles else 0.0,
-        "stalls": _sum(first.stalls, second.stalls),
-        "counters": _sum(first.counters, second.counters),
+        "stalls": _add_members(first.stalls, second.stalls),
+        "counters": _add_members(first.counters, second.counters),
     }
 
 
-def _sum(first: Mapping[str, int], second: Mapping[str, int]) -> dict[str, int]:
+def _add_members(first: Mapping[str, int], second: Mapping[str, int]) -> dict[str, int]:
     total = Counter(first)
     total.update(second)
     return dict(total)
 
 
-def _layers(
+def _add_layers(
     before: tuple[LayerReport, ...], more: tuple[LayerReport, ...]
 ) -> tuple[LayerReport, ...]:
     """Return the operators of a body with the cycles of both; empty without an iteration."""

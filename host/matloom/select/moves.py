@@ -7,7 +7,7 @@ from functools import partial
 
 from matloom.ir.attributes import Axis, Pad, Resize, Slice, Split, Transpose
 from matloom.ir.graph import Array, Op
-from matloom.ir.scales import nearest
+from matloom.ir.scales import nearest_positions
 from matloom.ir.swaps import Swap, fastest_swaps, merge_neighbours
 from matloom.select.context import Context, NotOnEngine
 from matloom.select.copies import (
@@ -158,8 +158,10 @@ def resize_stages(context: Context) -> tuple[ArrayStage, ...]:
     images, height, width, depth = context.inputs[0].shape
     depth *= context.output.element_bytes
     out_height, out_width = attributes.size
-    down, first_row, row_step = _resize_factor(nearest(attributes, height, out_height), height)
-    across, first_x, x_step = _resize_factor(nearest(attributes, width, out_width), width)
+    down, first_row, row_step = _resize_factor(
+        nearest_positions(attributes, height, out_height), height
+    )
+    across, first_x, x_step = _resize_factor(nearest_positions(attributes, width, out_width), width)
     if down * across > _MAX_PHASES:
         raise NotOnEngine(f"the engine resizes up to {_MAX_PHASES}-fold, not {down * across}-fold")
     copy = Copy(

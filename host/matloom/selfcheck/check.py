@@ -10,7 +10,7 @@ from matloom.errors import UserError
 from matloom.ir.graph import Array, Graph
 from matloom.ir.work import macs
 from matloom.kernels.definition import Definition
-from matloom.kernels.reference import in_declared_shape
+from matloom.kernels.reference import to_declared_shape
 from matloom.program import EngineStep, HostStep, Program, Verdict
 from matloom.selfcheck.errors import CheckError
 from matloom.selfcheck.machine import EngineAndHost
@@ -183,7 +183,7 @@ class _Check:
                 self._compare(name, array, exact=isinstance(step, EngineStep), where=where)
             number = self.names[name]
             shape = self.graph.tensors[number].shape
-            self.definition.replace(number, in_declared_shape(array, shape))
+            self.definition.replace(number, to_declared_shape(array, shape))
         values.update(found)
 
     def _name(self, number: int) -> str:

@@ -78,7 +78,7 @@ class TileRun:
         return joined[~is_known(joined)]
 
 
-def plain_posts(table: InstructionTable) -> list[int]:
+def checkable_posts(table: InstructionTable) -> list[int]:
     """Return the numbers of the POSTs that write bytes or words that `Tiles` can check."""
     for opcode, numbers, columns in table.columns():
         if opcode is Opcode.POST:
@@ -98,7 +98,9 @@ def _adds_sums(post: Mapping[str, int]) -> bool:
     return bool(post.get("product", 0) or post.get("addend", 0))
 
 
-def chain(instructions: Sequence[Instruction], last: int, columns: int) -> list[int] | None:
+def sum_instructions(
+    instructions: Sequence[Instruction], last: int, columns: int
+) -> list[int] | None:
     """Return the instructions that compute the sums of a POST, and the POST, in order.
 
     None if there are too many, or if they begin before the command buffer.
@@ -214,11 +216,11 @@ def may_be_among(numbers: Numbers, others: Iterable[Numbers]) -> NDArray[np.bool
     """Return which numbers end like one of some others, by a table that fits a cache."""
     like = np.zeros(_ENDS, bool)
     for each in others:
-        like[_ends(each)] = True
-    return like.take(_ends(numbers))
+        like[_table_indices(each)] = True
+    return like.take(_table_indices(numbers))
 
 
-def _ends(numbers: Numbers) -> NDArray[np.int32]:
+def _table_indices(numbers: Numbers) -> NDArray[np.int32]:
     """Return the last bits of each number; all numbers fit 31 bits."""
     return numbers.astype(np.int32) & (_ENDS - 1)
 

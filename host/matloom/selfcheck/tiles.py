@@ -29,12 +29,12 @@ from matloom.selfcheck.tile_commands import (
     Numbers,
     ProbeSample,
     TileRun,
-    chain,
+    checkable_posts,
     flatten_probes,
     last_bits,
     may_be_among,
-    plain_posts,
     reads,
+    sum_instructions,
     values,
     written_bytes,
 )
@@ -94,7 +94,7 @@ class Tiles:
         layers = self._layers(instructions)
         parts: dict[int, list[tuple[TileRun, bool]]] = {}
         for last in self._draw_posts(instructions, layers):
-            made_by = chain(instructions, last, state.config.columns)
+            made_by = sum_instructions(instructions, last, state.config.columns)
             if made_by is None:
                 continue
             tile = TileRun(instructions=[instructions[at] for at in made_by], layers=layers[last])
@@ -126,7 +126,7 @@ class Tiles:
         """
         count, done, left = 0, 0, _MOST_MACS
         for tile in self._tiles:
-            if self._moves(tile):
+            if self._only_moves_bytes(tile):
                 assert tile.made is not None
                 self._compare(tile, tile.made, values(tile.made, self.seed))
                 count += 1
@@ -168,7 +168,7 @@ class Tiles:
     ) -> Iterator[int]:
         """Yield the indices of drawn POSTs, one each for a few layers."""
         posts: dict[tuple[str, ...], list[int]] = {}
-        for at in plain_posts(instructions):
+        for at in checkable_posts(instructions):
             if layers[at]:
                 posts.setdefault(layers[at], []).append(at)
         groups = list(posts.values())
@@ -179,7 +179,9 @@ class Tiles:
         """Return the number of the tensor that a tile belongs to; None for intermediate bytes."""
         for name in tile.layers:
             number = self.numbers.get(name)
-            if number is not None and self._can_be_drawn(number) and self._holds(number, tile.made):
+            if number is None or not self._can_be_drawn(number):
+                continue
+            if self._contains(number, tile.made):
                 return number
         return None
 
@@ -188,15 +190,15 @@ class Tiles:
         probes = self.bytes_of.get(number)
         return probes is not None and self.graph.tensors[number].dtype in ("int8", "int16")
 
-    def _holds(self, number: int, made: Numbers | None) -> bool:
+    def _contains(self, number: int, made: Numbers | None) -> bool:
         """Return whether a tensor contains all bytes of a tile; most do not even have the first."""
         probes = self.bytes_of[number]
         assert probes is not None
         if made is None or not (len(made) and (probes == made[0]).any()):
             return False
-        return bool(self._among(made, [probes]).all())
+        return bool(self._probes_among(made, [probes]).all())
 
-    def _among(self, numbers: Numbers, others: list[Numbers]) -> NDArray[np.bool_]:
+    def _probes_among(self, numbers: Numbers, others: list[Numbers]) -> NDArray[np.bool_]:
         """Return which numbers are among others; a table in the cache filters most first."""
         found = np.zeros(len(numbers), bool)
         near: NDArray[np.int64] | slice = slice(None)
@@ -228,7 +230,7 @@ class Tiles:
                     continue
                 if not self._can_be_drawn(each):
                     return None
-                if self._is_whole(each) and not self._holds(each, tile.made):
+                if self._is_whole(each) and not self._contains(each, tile.made):
                     sources.add(each)
                 else:
                     wanted.append(each)
@@ -240,7 +242,7 @@ class Tiles:
         For any other byte, the definition's value would be unknown.
         """
         known = [probes for number in tensors if (probes := self.bytes_of[number]) is not None]
-        return bool(self._among(tile.operands, known).all())
+        return bool(self._probes_among(tile.operands, known).all())
 
     def _is_whole(self, number: int) -> bool:
         """Return whether all bytes of a tensor come from outside, or were written on chip."""
@@ -257,11 +259,11 @@ class Tiles:
         assert probes is not None
         return values(probes, self.seed).view(tensor.dtype).reshape(tensor.shape)
 
-    def _moves(self, tile: TileRun) -> bool:
+    def _only_moves_bytes(self, tile: TileRun) -> bool:
         """Return whether a tile consists only of bytes that it reads, and constants."""
         if tile.made is None:
             return False
-        return bool(self._among(tile.made[~is_known(tile.made)], [tile.operands]).all())
+        return bool(self._probes_among(tile.made[~is_known(tile.made)], [tile.operands]).all())
 
     def _compare(self, tile: TileRun, probes: Numbers, expected: NDArray[np.uint8]) -> None:
         """Run a tile; raise if a byte differs from the expected value of its probe.
@@ -275,7 +277,7 @@ class Tiles:
         """
         assert tile.made is not None
         found = self._run(tile)
-        near = np.flatnonzero(self._among(probes, [tile.made]))
+        near = np.flatnonzero(self._probes_among(probes, [tile.made]))
         right = (probes[near].astype(np.int64) << 8) | expected[near]
         wrong = ~np.isin((tile.made.astype(np.int64) << 8) | found, right)
         if wrong.any():

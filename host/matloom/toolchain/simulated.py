@@ -32,14 +32,14 @@ def for_simulation(verilog: str) -> str:
       says (`--x-initial`), on which no result depends.
     """
     verilog = _ZEROS.sub("", verilog)
-    return _REPEATED.sub(_replication, _whole_words(verilog))
+    return _REPEATED.sub(_replication, _join_lanes(verilog))
 
 
 def _replication(run: re.Match[str]) -> str:
     return f"{{{run[0].count(',') + 1}{{{run[1]}}}}}"
 
 
-def _whole_words(verilog: str) -> str:
+def _join_lanes(verilog: str) -> str:
     """Join the lane assignments of each word."""
     runs: list[list[re.Match[str]]] = []
     for lane in _LANE.finditer(verilog):

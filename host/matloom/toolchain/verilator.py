@@ -59,18 +59,23 @@ def compile_library(
 ) -> None:
     """Translate and compile like `build_library`, even if `output` exists."""
     verilator = find_verilator()
-    runtime = _runtime(verilator, [each for each in _pairs(flags) if not _ours(each)])
+    runtime = _runtime(verilator, [each for each in _pairs(flags) if not _is_own_flag(each)])
     with workspace() as work:
         objects = work.path / "made"
         objects.mkdir()
-        arguments = [*build_arguments(top, jobs=jobs), *_spelt(flags, work), "--Mdir", str(objects)]
+        arguments = [
+            *build_arguments(top, jobs=jobs),
+            *_linked_flags(flags, work),
+            "--Mdir",
+            str(objects),
+        ]
         arguments += ["-o", output.name, *_headers(work.folder(runtime))]
         for compiled in runtime.glob("*.o"):
             shutil.copy(compiled, objects)
             # Otherwise make would consider it newer than Verilator's files.
             arguments += ["-MAKEFLAGS", f"--assume-old={compiled.name}"]
         files = [*map(work.file, sources), *_copy_files(harness, work)]
-        arguments += _beside(harness, work)
+        arguments += _include_flags(harness, work)
         note("translating Verilog into C++")
         _translate(verilator, [*arguments, *files], work, _Progress(objects, len(harness), on_line))
         with tempfile.TemporaryDirectory(prefix=f"{output.stem}-", dir=output.parent) as scratch:
@@ -94,7 +99,7 @@ class _Progress:
             self._on_line(line)
 
 
-def _beside(harness: Sequence[Path], workspace: Workspace) -> list[str]:
+def _include_flags(harness: Sequence[Path], workspace: Workspace) -> list[str]:
     """Return flags with which C++ files find the includes next to their originals."""
     folders = dict.fromkeys(workspace.folder(path.parent) for path in harness)
     return [word for folder in folders for word in ("-CFLAGS", f"-I{folder}")]
@@ -115,7 +120,7 @@ def _generated_files(folder: Path) -> int:
     return sum(not path.stem.endswith("__ALL") for path in folder.glob("*.cpp"))
 
 
-def _spelt(flags: Sequence[str], workspace: Workspace) -> list[str]:
+def _linked_flags(flags: Sequence[str], workspace: Workspace) -> list[str]:
     """Return flags with folders replaced by links in a workspace."""
     return [
         f"-I{workspace.folder(Path(flag[2:]))}" if flag.startswith("-I") else flag for flag in flags
@@ -153,7 +158,7 @@ def _pairs(flags: Sequence[str]) -> list[tuple[str, ...]]:
     return [tuple(flags[first:end]) for first, end in pairwise([*starts, len(flags)])]
 
 
-def _ours(flag: tuple[str, ...]) -> bool:
+def _is_own_flag(flag: tuple[str, ...]) -> bool:
     """Return whether a flag leaves Verilator's own files unaffected: ours, or about ports."""
     return flag[-1].startswith(("-DMATLOOM_", "-I", "--pins-"))
 

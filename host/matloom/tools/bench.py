@@ -347,7 +347,7 @@ def to_json(results: list[Result], config: Config, config_name: str) -> str:
     return json.dumps(report, indent=2) + "\n"
 
 
-def _faults(result: Result) -> list[str]:
+def _defects(result: Result) -> list[str]:
     """Return a sentence for each defect of a single result."""
     problems = []
     if not result.exact:
@@ -385,7 +385,7 @@ def check(results: list[Result], kept: dict[str, int]) -> list[str]:
     """Return a sentence for each result that is faulty, or worse than `kept_cycles`."""
     problems = []
     for item in results:
-        problems += _faults(item)
+        problems += _defects(item)
         known = kept.get(item.name)
         if known is not None and item.cycles > known * (1 + _TOLERANCE):
             problems.append(

@@ -131,7 +131,7 @@ def compare(
                 if number not in ours or number not in expected:
                     continue
                 tensor, pair = graph.tensors[number], (expected[number], ours[number])
-                wrong = _unequal(*pair)
+                wrong = _differing_mask(*pair)
                 numbers = (real_numbers(tensor, array) for array in pair)
                 layers[at] = layers[at].with_more(wrong, *numbers)
                 if first is None and wrong.any():
@@ -180,7 +180,7 @@ def _difference(
     )
 
 
-def _unequal(expected: Array, actual: Array) -> Array:
+def _differing_mask(expected: Array, actual: Array) -> Array:
     """Return a mask of differing elements; NaN equals NaN."""
     if (expected.shape, expected.dtype) != (actual.shape, actual.dtype):
         raise ValueError(

@@ -18,7 +18,7 @@ from matloom.tools.emit_values import (
     concatenation,
     conversion,
     copy,
-    opposite,
+    negation,
     reduction,
     selection,
 )
@@ -246,7 +246,7 @@ _KERNELS: dict[str, Callable[[_Operator], str | None]] = {
     "Cast": lambda operator: conversion(operator.input, operator.output),
     "DequantizeLinear": _dequantize,
     "Gather": _gather,
-    "Not": lambda operator: opposite(operator.input, operator.output),
+    "Not": lambda operator: negation(operator.input, operator.output),
     "QLinearSoftmax": _softmax,
     "QuantizeLinear": _quantize,
     "ReduceMax": _reduce("MAXIMUM"),

@@ -14,7 +14,7 @@ from matloom.tools.emit_values import (
     CValues,
     combination,
     conversion,
-    opposite,
+    negation,
     selection,
 )
 
@@ -86,7 +86,7 @@ _KERNELS: dict[str, Callable[[Sequence[CValue], CValue], str | None]] = {
     "LESS": combination("LESS"),
     "LESS_EQUAL": combination("LESS_EQUAL"),
     "LOGICAL_AND": combination("MINIMUM"),
-    "LOGICAL_NOT": lambda given, made: opposite(given[0], made),
+    "LOGICAL_NOT": lambda given, made: negation(given[0], made),
     "LOGICAL_OR": combination("MAXIMUM"),
     "MAXIMUM": combination("MAXIMUM"),
     "MINIMUM": combination("MINIMUM"),

@@ -114,7 +114,7 @@ def combination(
     return emit
 
 
-def opposite(source: CValue, target: CValue) -> str | None:
+def negation(source: CValue, target: CValue) -> str | None:
     """Return the negation of booleans; None for other types."""
     return combination("EQUAL")([source, CValue("(const uint8_t[]){0}", (), "bool")], target)
 

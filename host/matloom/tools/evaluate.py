@@ -178,10 +178,10 @@ def _labels(labels: Array, metric: str, info: TensorInfo, samples: int) -> Array
             f"there must be one label per sample ({rows}), not {len(classes)}",
             hint="give one label for each sample of --input, in its order",
         )
-    return _within(classes.astype(np.int64), metric, _elements(info))
+    return _require_known_classes(classes.astype(np.int64), metric, _elements(info))
 
 
-def _within(classes: Array, metric: str, elements: int) -> Array:
+def _require_known_classes(classes: Array, metric: str, elements: int) -> Array:
     """Return classes, after checking that the output has all of them."""
     if metric == "auc":
         if elements > len(_BINARY):

@@ -38,7 +38,7 @@ _ROUND = 32
 _STEP = 1
 
 
-def space() -> list[tuple[int, ...]]:
+def engine_space() -> list[tuple[int, ...]]:
     """Return all engines as indices into the lists of choices; neither side twice the other."""
     choices = (_SIDES, _SIDES, _PARTS, _BUSES, _SPADS, _ENTRIES, _EXTRAS)
     whole = itertools.product(*(range(len(each)) for each in choices))
@@ -155,7 +155,7 @@ class Exploration:
     def __post_init__(self) -> None:
         self.fit = Fit(part=self.part)
         self._known = dict(self._read())
-        self._all = space()
+        self._all = engine_space()
         random.Random(self.seed).shuffle(self._all)
         self._fitted: dict[tuple[int, ...], FittedEngine | None] = {}
 

@@ -204,8 +204,8 @@ class Fit:
         """Return the best engine that fits, or the one that misses by the least."""
         fitting: list[FittedEngine] = []
         lacking: FittedEngine | None = None
-        memories = list(_memories(columns))
-        for head in _heads(rows, columns):
+        memories = list(_memory_sizes(columns))
+        for head in _engines_without_memories(rows, columns):
             # More memory never helps an engine to fit, so most shapes are settled by this one.
             smallest = self.candidate(head + memories[-1])
             least = -math.inf if smallest is None or smallest.fits else smallest.limit[1]
@@ -283,14 +283,14 @@ class Fit:
         return float(nearest["mhz"] * (tables / nearest["tables"]) ** _CLOCK_EXPONENT)
 
 
-def _heads(rows: int, columns: int) -> Iterator[str]:
+def _engines_without_memories(rows: int, columns: int) -> Iterator[str]:
     """Yield engines of a shape, without their memories."""
     for preset, parts, left_out in itertools.product(_PRESETS, (2, 4), _LEAVE_OUT):
         lanes = max(2, columns // parts)
         yield f"{preset}+rows={rows}+columns={columns}+lanes={lanes}{left_out}"
 
 
-def _memories(columns: int) -> Iterator[str]:
+def _memory_sizes(columns: int) -> Iterator[str]:
     """Yield memories on chip, the largest scratchpad first."""
     for (spad, banks), entries in itertools.product(_SPADS, _ENTRIES):
         acc = entries * 4 * columns

@@ -112,14 +112,14 @@ def compare_with_parent(
 
 
 def _matching_tensors(graph: Graph, other: Graph) -> dict[int, int]:
-    """Return `_pairs`; raise UserError if the networks have too little in common."""
+    """Return `_tensor_pairs`; raise UserError if the networks have too little in common."""
     shapes = [[each.tensors[at].shape for at in each.inputs] for each in (graph, other)]
     if shapes[0] != shapes[1]:
         raise UserError(
             f"both networks must have inputs of one shape, not {shapes[0]} and {shapes[1]}",
             hint="--against needs the network from which NET was made",
         )
-    pairs = _pairs(graph, other)
+    pairs = _tensor_pairs(graph, other)
     if not pairs:
         raise UserError(
             f"{graph.name} and {other.name} have no tensor of the same name and shape",
@@ -128,7 +128,7 @@ def _matching_tensors(graph: Graph, other: Graph) -> dict[int, int]:
     return pairs
 
 
-def _pairs(graph: Graph, other: Graph) -> dict[int, int]:
+def _tensor_pairs(graph: Graph, other: Graph) -> dict[int, int]:
     """Return the tensors of the parent that correspond to those of the network."""
     found = {}
     for key in (lambda name: name, short_name):

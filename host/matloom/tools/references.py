@@ -9,7 +9,7 @@ import numpy as np
 from matloom.errors import MissingPackageError, UserError, install_command
 from matloom.ir.graph import Array, FileCopy, Graph
 from matloom.kernels.onnx_sessions import onnx_session
-from matloom.kernels.reference import in_declared_shape
+from matloom.kernels.reference import to_declared_shape
 
 
 class MicroReference:
@@ -91,7 +91,7 @@ class LiteReference:
             number: self.graph.tensors[number].shape for number in _computed_tensors(self.graph)
         }
         return {
-            number: in_declared_shape(np.array(self.interpreter.get_tensor(number)), shape)
+            number: to_declared_shape(np.array(self.interpreter.get_tensor(number)), shape)
             for number, shape in shapes.items()
         }
 
@@ -134,7 +134,7 @@ class OnnxReference:
             found = wide
         copies = {number: _copy(self.graph, number) for number in _computed_tensors(self.graph)}
         return {
-            number: in_declared_shape(
+            number: to_declared_shape(
                 _in_tensor_order(copy, found[copy.name]), self.graph.tensors[number].shape
             )
             for number, copy in copies.items()

@@ -12,7 +12,13 @@ from matloom.coverage.coverage import Coverage
 from matloom.device.covered import CoveredTransport
 from matloom.verification.checks import check_stream
 from matloom.verification.pair import Pair
-from matloom.verification.plan import ON_CHIP, Prover, expected_seconds, lacking, position_of
+from matloom.verification.plan import (
+    ON_CHIP,
+    Prover,
+    expected_seconds,
+    missing_requirements,
+    position_of,
+)
 from matloom.verification.regression import regression
 from matloom.verification.replays import how_to_replay, timing_of
 from matloom.verification.steered import steered_streams
@@ -108,7 +114,7 @@ def verify(
     """
     (folder / _CONFIG_FILE).write_text(verification.config.to_json())
     end = time.monotonic() + 60 * verification.minutes
-    why_not = lacking(verification, prover)
+    why_not = missing_requirements(verification, prover)
     expected = expected_seconds(verification, prover, why_not)
     run = _Run(verification=verification, end=end, say=say, expected=expected)
     if expected:
@@ -131,12 +137,14 @@ def verify(
     verification.steps.sort(key=lambda step: STEPS.index(step.name))
 
 
-def _step(run: _Run, name: str, body: Callable[[Step], None], lacking: str = "") -> None:
+def _step(
+    run: _Run, name: str, body: Callable[[Step], None], missing_requirements: str = ""
+) -> None:
     """Run a step; an exception counts as a failure of the chip or of the check."""
-    lacking = lacking or ("interrupted before" if run.interrupted else "")
-    step = Step(name=name, detail=lacking)
+    missing_requirements = missing_requirements or ("interrupted before" if run.interrupted else "")
+    step = Step(name=name, detail=missing_requirements)
     run.verification.steps.append(step)
-    if not lacking:
+    if not missing_requirements:
         start = time.monotonic()
         try:
             body(step)

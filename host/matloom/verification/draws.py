@@ -23,7 +23,7 @@ from matloom.arch.isa import (
     RowFunction,
     Source,
     Table,
-    not_of_words,
+    byte_only_fields,
     post_element_bytes,
     post_vectors,
 )
@@ -336,7 +336,7 @@ def _settle_post(
         values |= {name: 0 for name in ("words", "curve", *BYTES_ONLY) if name in values}
     _settle(values, pinned, "curve", WITH_CURVE)
     if values.get("words"):
-        values |= {name: 0 for name in not_of_words(config) if name in values}
+        values |= {name: 0 for name in byte_only_fields(config) if name in values}
     if values.get("product") and values.get("addend"):
         values["product" if "addend" in pinned else "addend"] = 0
     _settle_softmax(values, pinned)

@@ -74,8 +74,8 @@ def random_instruction(
     """
     while True:
         values = draw_fields(generator, space.config, opcode)
-        pinned = _pin(generator, space.config, opcode, values)
-        if _fit(generator, space, opcode, values, pinned, most_steps):
+        pinned = _pin_fields(generator, space.config, opcode, values)
+        if _shrink_to_fit(generator, space, opcode, values, pinned, most_steps):
             for _attempt in range(4):
                 if _choose_bases(generator, space, opcode, values):
                     return values
@@ -97,7 +97,7 @@ def instruction_for_goal(
         # In modes other than i8xi8, a plain field is 0 even if pinned.
         other = bool(wanted.get("mode"))
         pinned = {name for name in wanted if not (other and fields[name].plain)}
-        if _fit(generator, space, opcode, values, pinned, most_steps):
+        if _shrink_to_fit(generator, space, opcode, values, pinned, most_steps):
             for _again in range(4):
                 placed = _choose_bases(generator, space, opcode, values, goal)
                 if placed and goal.fixed.items() <= values.items():
@@ -110,7 +110,7 @@ def _bases(opcode: Opcode) -> tuple[str, ...]:
     return tuple(dict.fromkeys(extent.base for extent in FORMATS[opcode].extents))
 
 
-def _pin(
+def _pin_fields(
     generator: random.Random, config: Config, opcode: Opcode, values: dict[str, int]
 ) -> set[str]:
     """Set up to three fields to boundary values; return their names."""
@@ -129,7 +129,7 @@ def _pin(
     return pinned
 
 
-def _fit(
+def _shrink_to_fit(
     generator: random.Random,
     space: Space,
     opcode: Opcode,

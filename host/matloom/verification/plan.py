@@ -52,7 +52,7 @@ def why_no_simulator() -> str:
     return ""
 
 
-def lacking(verification: Verification, prover: Prover | str) -> dict[str, str]:
+def missing_requirements(verification: Verification, prover: Prover | str) -> dict[str, str]:
     """Return why each step cannot be run; an empty text if it can."""
     no_simulator = why_no_simulator()
     found = dict.fromkeys(STEPS, no_simulator)
@@ -65,17 +65,17 @@ def lacking(verification: Verification, prover: Prover | str) -> dict[str, str]:
 
 
 def expected_seconds(
-    verification: Verification, prover: Prover | str, lacking: Mapping[str, str]
+    verification: Verification, prover: Prover | str, missing_requirements: Mapping[str, str]
 ) -> dict[str, float]:
     """Return the seconds estimated for each step that can be run and has an end."""
     config, expected = verification.config, {}
     size = max(1.0, config.rows * config.columns / _MULTIPLIERS)
-    if not lacking["coverage"]:
+    if not missing_requirements["coverage"]:
         points = sum(map(len, verification.coverage.model.points.values()))
         expected["coverage"] = _POINT * points * size
-    if not lacking["regression"]:
+    if not missing_requirements["regression"]:
         expected["regression"] = _TESTBENCHES * size**0.5
-    if not lacking["proofs"] and isinstance(prover, Prover):
+    if not missing_requirements["proofs"] and isinstance(prover, Prover):
         expected["proofs"] = prover.expected(config)
     return expected
 

@@ -72,7 +72,7 @@ class _Cluster(Executor):
         """Run a call on a worker."""
         ours: Future[_Result] = Future()
         theirs = self._executor.submit(function, *arguments, **named)
-        theirs.add_done_callback(partial(_pass_on, ours))
+        theirs.add_done_callback(partial(_copy_result, ours))
         return ours
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
@@ -81,7 +81,7 @@ class _Cluster(Executor):
         self._client.close()
 
 
-def _pass_on(ours: Future[_Result], theirs: Future[_Result]) -> None:
+def _copy_result(ours: Future[_Result], theirs: Future[_Result]) -> None:
     """Finish a future like another; the loss of its worker is an error of the executor."""
     if theirs.cancelled():
         ours.set_exception(BrokenExecutor("the scheduler dropped a task"))

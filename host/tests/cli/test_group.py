@@ -12,9 +12,9 @@ from matloom import cli as front
 from matloom.__main__ import main as start
 from matloom.arch.config import PRESETS, load_config
 from matloom.cli import complaints
-from matloom.cli.complaints import complaint, show_warning
+from matloom.cli.complaints import error_message, show_warning
 from matloom.cli.group import SECTIONS, cli
-from matloom.cli.places import require_place
+from matloom.cli.places import require_writable
 from matloom.errors import UserError
 from matloom.toolchain.cache import _substitute, cache_folder
 
@@ -108,18 +108,18 @@ def test_a_stream_that_the_shell_closed_is_no_error(name, monkeypatch):
 
 def test_the_command_for_a_missing_folder_can_be_pasted(tmp_path):
     with pytest.raises(UserError) as caught:
-        require_place("--output", tmp_path / "Zoë's own" / "a.mloom")
+        require_writable("--output", tmp_path / "Zoë's own" / "a.mloom")
     program, option, path = shlex.split(caught.value.hint)
     assert (program, option, path) == ("mkdir", "-p", str(tmp_path / "Zoë's own"))
 
 
 def test_system_errors_name_operation_and_path():
-    full = complaint(OSError(28, "No space left on device"))
+    full = error_message(OSError(28, "No space left on device"))
     assert full.startswith("error: cannot use a file: no space left on device\nhint: free some")
-    assert complaint(FileNotFoundError(2, "No such file or directory", "a/b")) == (
+    assert error_message(FileNotFoundError(2, "No such file or directory", "a/b")) == (
         "error: cannot use a/b: no such file or directory\nhint: check the path and its permissions"
     )
-    assert complaint(PermissionError(13, "Permission denied", "a")).splitlines() == [
+    assert error_message(PermissionError(13, "Permission denied", "a")).splitlines() == [
         "error: cannot use a: permission denied",
         "hint: choose another place, or get permission to use this one",
     ]

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from matloom.cli.complaints import complaint
+from matloom.cli.complaints import error_message
 from matloom.cli.group import cli
-from matloom.cli.places import named_in_errors, write_file
+from matloom.cli.places import name_in_errors, write_file
 
 _FULL = Path("/dev/full")
 _QUICK = ("--config", "nano", "--check", "none")
@@ -27,14 +27,14 @@ _RUN = ("run", "digits", "--input", "random", "--device", "fast", *_QUICK)
 def test_a_full_disk(words):
     with pytest.raises(OSError, match="No space left") as refused:
         cli.main(list(words), standalone_mode=False)
-    assert complaint(refused.value) == (
+    assert error_message(refused.value) == (
         "error: cannot use /dev/full: no space left on device\n"
         "hint: free some space, or choose another place"
     )
 
 
 def test_errors_that_name_another_file_keep_its_name(tmp_path):
-    with pytest.raises(OSError, match="other") as refused, named_in_errors(tmp_path):
+    with pytest.raises(OSError, match="other") as refused, name_in_errors(tmp_path):
         raise OSError(errno.ENOENT, "No such file", "other")
     assert refused.value.filename == "other"
 

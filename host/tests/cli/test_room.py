@@ -4,7 +4,7 @@ import pytest
 
 from matloom.cli import boards
 from matloom.cli.group import cli
-from matloom.cli.room import require_room
+from matloom.cli.room import require_capacity
 from matloom.device.errors import DeviceError
 from matloom.errors import UserError
 from matloom.toolchain import soc_firmware
@@ -33,9 +33,9 @@ def build(tmp_path, *words):
 @pytest.mark.parametrize("name", [name for name in board_names() if name != "arty-a7-35t"])
 def test_engines_of_boards(name):
     """Each board has room for its own engine, which was routed, and none for `large`."""
-    require_room(name, load_board(name).config, None)
+    require_capacity(name, load_board(name).config, None)
     with pytest.raises(UserError, match=rf"large does not fit {name}: .* tables"):
-        require_room(name, "large", None)
+        require_capacity(name, "large", None)
 
 
 def test_a_build_that_cannot_fit(plans, tmp_path):

@@ -139,7 +139,7 @@ def test_wrong_values_are_an_error_and_a_hint(command, words, argument, value, f
     capture = {}
 
     def said(error):
-        capture["told"] = front.complaints.complaint(error)
+        capture["told"] = front.complaints.error_message(error)
         return capture["told"]
 
     monkeypatch.setattr("sys.argv", ["matloom", command, *words])

@@ -8,7 +8,7 @@ from matloom.arch.config import load_config
 from matloom.arch.instruction import Instruction
 from matloom.arch.isa import Opcode, Region
 from matloom.coverage.coverage import Coverage
-from matloom.coverage.flight import Event, follow
+from matloom.coverage.flight import Event, trace_flight
 from matloom.coverage.model import declare
 from matloom.coverage.points import fields_reached, waits_reached
 from matloom.verification.steered import steered_streams
@@ -94,16 +94,16 @@ def test_instructions_under_way_together_are_pairs():
         Event(cycle=20, done=8),
         Event(cycle=30, done=1),
     ]
-    flight = follow(program, events)
+    flight = trace_flight(program, events)
     assert flight.completed == (0, 2, 1)
     assert flight.points == {"LOAD fill then STORE", "STORE overtakes LOAD fill"}
 
 
 def test_events_of_another_program_are_refused():
     with pytest.raises(ValueError, match="instruction 0 was issued to the wrong unit"):
-        follow([STORE], [Event(cycle=1, issued=1)])
+        trace_flight([STORE], [Event(cycle=1, issued=1)])
     with pytest.raises(ValueError, match="LOAD completed an instruction that it was never given"):
-        follow([STORE], [Event(cycle=1, done=1)])
+        trace_flight([STORE], [Event(cycle=1, done=1)])
 
 
 def test_only_what_completed_counts():

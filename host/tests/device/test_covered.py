@@ -7,7 +7,7 @@ from matloom.arch.instruction import Instruction, pack
 from matloom.arch.isa import Opcode, Region
 from matloom.arch.memory import load_memory
 from matloom.coverage.coverage import Coverage
-from matloom.device.covered import COVERAGE_VARIABLE, CoveredTransport, stall_of
+from matloom.device.covered import COVERAGE_VARIABLE, CoveredTransport, stall_kind
 from matloom.device.open import open_device
 from matloom.device.rtl import MemoryTiming
 from matloom.toolchain.probes import with_probes
@@ -16,9 +16,9 @@ NANO = load_config("nano")
 
 
 def test_timings_distinguish_instructions():
-    assert stall_of(MemoryTiming(), 4) == "steady"
-    assert stall_of(MemoryTiming(stall_per_1024=1), 4) == "withheld"
-    assert stall_of(MemoryTiming(memory=load_memory("sdram-16")), 4) == "slow"
+    assert stall_kind(MemoryTiming(), 4) == "steady"
+    assert stall_kind(MemoryTiming(stall_per_1024=1), 4) == "withheld"
+    assert stall_kind(MemoryTiming(memory=load_memory("sdram-16")), 4) == "slow"
 
 
 def test_probes_need_their_modules():

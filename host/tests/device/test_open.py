@@ -4,7 +4,7 @@ import pytest
 
 from matloom.arch.config import PRESETS
 from matloom.device import netlist, simulator
-from matloom.device.open import memory_for, open_device
+from matloom.device.open import memory_size_for, open_device
 
 
 def test_a_run_may_take_minutes():
@@ -16,7 +16,7 @@ def test_a_run_may_take_minutes():
     ("size", "wanted"), [(0, 1 << 24), (1 << 23, 1 << 24), ((1 << 23) + 1, 1 << 25)]
 )
 def test_memory_for_regions(size, wanted):
-    assert memory_for(size) == wanted
+    assert memory_size_for(size) == wanted
 
 
 @pytest.mark.parametrize("option", ["waves", "timing", "check_bus"])

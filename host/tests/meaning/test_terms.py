@@ -11,7 +11,7 @@ from matloom.meaning.terms import (
     FREE,
     PROBE,
     Scale,
-    fresh,
+    fresh_probes,
     is_known,
     join_words,
     limbs,
@@ -60,12 +60,12 @@ def test_many_sums_are_hashed_like_few():
 
 
 def test_probes_differ_from_bytes_and_from_each_other():
-    probes = fresh(10_000, 7)
+    probes = fresh_probes(10_000, 7)
     assert probes.min() >= PROBE
     assert probes.max() < FREE
     assert not is_known(probes).any()
     assert len(np.unique(probes)) > 9_980
-    assert np.isin(probes, fresh(10_000, 8)).sum() < 30
+    assert np.isin(probes, fresh_probes(10_000, 8)).sum() < 30
     assert is_known(EVERY_BYTE).all()
 
 
@@ -74,7 +74,7 @@ def test_unchanged_probes_pass_a_lane_unchanged(rounding):
     scale = Scale(rounding=rounding)
     values = np.arange(-1000, 1000)
     assert np.array_equal(requantize(values, scale.multiplier, scale.shift, rounding), values)
-    probes = fresh(100, 1)
+    probes = fresh_probes(100, 1)
     assert np.array_equal(requantise(probes, 0, scale), probes)
     assert np.array_equal(requantise(EVERY_BYTE, 0, scale), EVERY_BYTE)
     assert np.array_equal(requantise(values, 0, scale, "sum"), values)
@@ -83,7 +83,7 @@ def test_unchanged_probes_pass_a_lane_unchanged(rounding):
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: next(iter(change)))
 @pytest.mark.parametrize("base", [{}, {"multiplier": 1_500_000_000, "shift": -7}])
 def test_every_parameter_changes_the_result(change, base):
-    sums = fresh(500, 2) * 37
+    sums = fresh_probes(500, 2) * 37
     plain = requantise(sums, 11, Scale(**base))
     assert (requantise(sums, 11, Scale(**{**base, **change})) != plain).all()
     assert (requantise(sums, 12, Scale(**base)) != plain).all()
@@ -91,7 +91,7 @@ def test_every_parameter_changes_the_result(change, base):
 
 
 def test_rounding_rules_and_the_bias_of_an_average_differ():
-    sums = fresh(500, 3)
+    sums = fresh_probes(500, 3)
     made = [
         requantise(sums, 4, Scale(multiplier=1_500_000_000, rounding=rounding))
         for rounding in ROUNDINGS
@@ -105,7 +105,7 @@ def test_rounding_rules_and_the_bias_of_an_average_differ():
 def test_channels_have_scales_of_their_own():
     multipliers = np.array([2**30, 1_500_000_000, 1_500_000_001])
     shifts = np.array([1, -3, -3])
-    sums = np.stack([fresh(50, 4)] * 3, axis=-1)
+    sums = np.stack([fresh_probes(50, 4)] * 3, axis=-1)
     together = requantise(sums, 0, Scale(multiplier=multipliers, shift=shifts))
     for channel in range(3):
         scale = Scale(multiplier=int(multipliers[channel]), shift=int(shifts[channel]))
@@ -114,11 +114,11 @@ def test_channels_have_scales_of_their_own():
 
 
 def test_limits_that_meet_make_a_constant():
-    assert (requantise(fresh(9, 5), 0, Scale(low=-7, high=-7)) == -7).all()
+    assert (requantise(fresh_probes(9, 5), 0, Scale(low=-7, high=-7)) == -7).all()
 
 
 def test_words_are_their_bytes():
-    words = np.concatenate([fresh(1000, 6, words=True), np.arange(-(2**15), 2**15)])
+    words = np.concatenate([fresh_probes(1000, 6, words=True), np.arange(-(2**15), 2**15)])
     low, high = split_words(words)
     assert np.array_equal(join_words(low, high), words)
     raw = np.arange(-(2**15), 2**15).astype("<i2").view(np.int8).reshape(-1, 2)
@@ -129,7 +129,7 @@ def test_words_are_their_bytes():
 
 
 def test_each_limb_of_a_sum_is_another_byte():
-    made = limbs(fresh(100, 9))
+    made = limbs(fresh_probes(100, 9))
     assert len(made) == len(LIMBS)
     assert all((first != second).any() for first, second in itertools.combinations(made, 2))
 
@@ -137,14 +137,14 @@ def test_each_limb_of_a_sum_is_another_byte():
 def test_tables_keep_constants_and_are_distinguished():
     table = np.roll(EVERY_BYTE, 5)[np.newaxis]
     assert np.array_equal(look_up(table, EVERY_BYTE), table[0, EVERY_BYTE & 255])
-    probes, other = fresh(300, 10), table.copy()
+    probes, other = fresh_probes(300, 10), table.copy()
     other[0, 17] += 1
     assert (look_up(table, probes) != look_up(other, probes)).all()
 
 
 def test_nibbles_of_constants_are_numbers():
     assert np.array_equal(nibbles(EVERY_BYTE), low_nibble(EVERY_BYTE))
-    probes = fresh(300, 11)
+    probes = fresh_probes(300, 11)
     assert (nibbles(probes) != probes).all()
 
 

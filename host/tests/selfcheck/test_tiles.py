@@ -14,7 +14,7 @@ from matloom.program import Program
 from matloom.program.instruction_table import InstructionTable
 from matloom.program.verdict import sentence
 from matloom.selfcheck import CheckError, check
-from matloom.selfcheck.tile_commands import chain, plain_posts
+from matloom.selfcheck.tile_commands import checkable_posts, sum_instructions
 from support.mobilenet import mobilenet
 
 
@@ -72,15 +72,15 @@ def test_tiles_of_most_layers_can_be_run():
 def test_a_tile_has_all_instructions_that_make_its_sums(candidate):
     program = candidate.program
     instructions = InstructionTable.unpack(program.commands(program.steps[0]))
-    posts = plain_posts(instructions)
-    found = [chain(instructions, at, program.config.columns) for at in posts]
+    posts = checkable_posts(instructions)
+    found = [sum_instructions(instructions, at, program.config.columns) for at in posts]
     assert all(each is not None and each[-1] == at for each, at in zip(found, posts, strict=True))
     sums = [each for each in found if len(each) > 1]
     starts = [instructions[each[0]] for each in sums]
     assert all(not start.values.get("accumulate", 0) for start in starts)
     # A POST of sums whose EXECs are not there has no chain.
     first = next(at for at, each in zip(posts, found, strict=True) if len(each) > 1)
-    assert chain([instructions[first]], 0, program.config.columns) is None
+    assert sum_instructions([instructions[first]], 0, program.config.columns) is None
 
 
 def test_the_verdict_is_kept_with_the_program(candidate, tmp_path):

@@ -87,7 +87,7 @@ FUNCTIONS = {
     "matloom.select.layout.row_folding": ("_boxes", "_spread"),
     "matloom.select.row_folds": ("_interleave",),
     "matloom.arch.footprint": (
-        *("_moved_rows", "_read_input", "_read_channels", "_read_part", "_within"),
+        *("_moved_rows", "_read_input", "_read_channels", "_read_part", "_clip_range"),
         "_post_channels",
     ),
     "matloom.schedule.commands.dependencies": ("DependencyTracker.append_fields",),

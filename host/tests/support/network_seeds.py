@@ -7,7 +7,7 @@ import numpy as np
 
 from matloom.arch.config import PRESETS
 from matloom.cli.say import say
-from matloom.device.open import memory_for, open_device
+from matloom.device.open import memory_size_for, open_device
 from matloom.kernels.interpreter import initial_state, interpret, next_state
 from matloom.runtime import Session
 from matloom.tools.compare import random_inputs
@@ -36,7 +36,7 @@ def chip_failure_of(seed: int, preset: str, device: str = "rtl") -> str | None:
     if made.program.predicted_cycles > LONGEST:
         say(f"seed {seed} is too long for {preset}: {made.program.predicted_cycles:,} cycles")
         return None
-    size = memory_for(made.program.memory_bytes)
+    size = memory_size_for(made.program.memory_bytes)
     state = initial_state(made.graph)
     with closing(open_device(device, case.config, memory_bytes=size)) as driver:
         session = Session(made.program, driver, device)

@@ -8,10 +8,10 @@ from operator import attrgetter
 import pytest
 
 from matloom.arch.config import load_config
-from matloom.cli.room import part_of
+from matloom.cli.room import board_part
 from matloom.tools import explore
 from matloom.tools.confirmation import Confirmation
-from matloom.tools.explore import Exploration, ExploredPoint, front_of, space, text_of
+from matloom.tools.explore import Exploration, ExploredPoint, engine_space, front_of, text_of
 from matloom.tools.explore_page import to_html
 from matloom.workers import processes
 
@@ -40,7 +40,7 @@ def exploration(tmp_path, monkeypatch):
     monkeypatch.setattr(explore, "cycles_of", guess)
 
     def make(name="points.jsonl", seed=0):
-        part = part_of("ulx3s-85f", None)
+        part = board_part("ulx3s-85f", None)
         journal = tmp_path / name
         return Exploration(
             part=part, networks=("digits",), memory="ulx3s-85f", journal=journal, seed=seed
@@ -67,7 +67,7 @@ def test_an_exploration_goes_on_where_it_stopped(exploration, monkeypatch):
 def test_every_point_fits_and_is_another(exploration):
     found = exploration().run(80, SERIAL)
     assert len({each.text for each in found}) == len(found) == 80
-    part = part_of("ulx3s-85f", None)
+    part = board_part("ulx3s-85f", None)
     assert all(each.uses["tables"] <= part.capacity["tables"] for each in found)
     assert all(each.mhz <= part.clock_mhz for each in found)
 
@@ -145,13 +145,13 @@ def test_networks_travel_with_tasks(exploration, tmp_path, monkeypatch):
 
 
 def test_texts_are_configurations_or_refused():
-    assert len(space()) > 2000
-    assert text_of(space()[0]).startswith("small+rows=4+columns=4+lanes=4+bus_bits=32")
+    assert len(engine_space()) > 2000
+    assert text_of(engine_space()[0]).startswith("small+rows=4+columns=4+lanes=4+bus_bits=32")
 
 
 @pytest.mark.slow
 def test_workers_find_the_same(tmp_path):
-    part = part_of("ulx3s-85f", None)
+    part = board_part("ulx3s-85f", None)
 
     def run(name, workers):
         journal = tmp_path / name

@@ -168,7 +168,7 @@ def test_only_some_steps_are_taken(monkeypatch, only, taken):
     monkeypatch.setattr(plan, "why_no_regression", lambda: "")
     found = verified()
     found.only = only
-    why_not = plan.lacking(found, Prover(run=None, expected=None))
+    why_not = plan.missing_requirements(found, Prover(run=None, expected=None))
     assert {name for name, why in why_not.items() if not why} == taken
     assert set(why_not.values()) <= {"", "left out by --only"}
 
@@ -283,8 +283,8 @@ def verdicts_of(found):
 
 
 def test_without_a_compiler_the_proofs_are_left(monkeypatch, tmp_path):
-    lacking = "g++ is missing"
-    monkeypatch.setattr(plan, "why_no_simulator", lambda: lacking)
+    missing_requirements = "g++ is missing"
+    monkeypatch.setattr(plan, "why_no_simulator", lambda: missing_requirements)
     found, asked = verified(), []
 
     def prover(config, minutes, *, say):
@@ -295,7 +295,7 @@ def test_without_a_compiler_the_proofs_are_left(monkeypatch, tmp_path):
     run(found, tmp_path, prover=all_claims)
     simulated = ("verilog", "simulator", "coverage", "streams", "regression")
     assert verdicts_of(found) == {
-        **dict.fromkeys(simulated, (NOT_RUN, lacking)),
+        **dict.fromkeys(simulated, (NOT_RUN, missing_requirements)),
         "proofs": (PASSED, "1 PROVEN"),
     }
     # The time of all the others is theirs, but for that of streams.

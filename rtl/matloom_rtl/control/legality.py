@@ -21,8 +21,8 @@ from matloom.arch.isa import (
     Field,
     Opcode,
     RowFunction,
+    byte_only_fields,
     fields_of,
-    not_of_words,
 )
 from matloom.arch.numerics import Rounding
 from matloom_rtl.control.layouts import GRANULE_BITS, LONGEST, reserved_bits, slice_field
@@ -121,7 +121,7 @@ class Legality(wiring.Component):
         """Return whether a POST of words uses byte-only features, or floating point."""
         words = slice_field(self.word, opcode, "words")
         floats = slice_field(self.word, opcode, "rounding") == Rounding.FLOAT
-        others = self._set_of(opcode, not_of_words(self._config))
+        others = self._set_of(opcode, byte_only_fields(self._config))
         return words.any() & Cat(floats, *others).any()
 
     def _softmax_faults(self, opcode: Opcode) -> list[Value]:

@@ -50,7 +50,7 @@ def _rules() -> list[tuple[str, str]]:
     return rules
 
 
-def _elements(mode: Mode) -> str:
+def _elements_per_column(mode: Mode) -> str:
     """Return the reduction elements per column and cycle."""
     if mode.floating:
         return "`float_rows`"
@@ -88,7 +88,11 @@ def configuration_page() -> str:
     docs = _field_docs()
     names = [item.name for item in dataclasses.fields(Config)]
     rows = [
-        (f"`{name}`", *(_value(getattr(preset, name)) for preset in PRESETS.values()), docs[name])
+        (
+            f"`{name}`",
+            *(_format_value(getattr(preset, name)) for preset in PRESETS.values()),
+            docs[name],
+        )
         for name in names
     ]
     parts.append(table(("field", *PRESETS, "meaning"), rows))
@@ -102,7 +106,7 @@ def configuration_page() -> str:
     parts.append("## Modes\n")
     parts.append("In the order of their numbers.\n")
     rows = [
-        (f"`{mode.name}`", mode.activation, mode.weight, mode.sums, _elements(mode))
+        (f"`{mode.name}`", mode.activation, mode.weight, mode.sums, _elements_per_column(mode))
         for mode in MODES.values()
     ]
     parts.append(table(("mode", "activations", "weights", "sums", "elements per cycle"), rows))
@@ -112,5 +116,5 @@ def configuration_page() -> str:
     return one_sentence_per_line("\n".join(parts))
 
 
-def _value(value: object) -> str:
+def _format_value(value: object) -> str:
     return ", ".join(value) if isinstance(value, tuple) else f"{value:,}"

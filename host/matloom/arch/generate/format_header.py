@@ -2,7 +2,7 @@
 
 import struct
 
-from matloom.arch.generate.guard import with_guard
+from matloom.arch.generate.guard import add_include_guard
 from matloom.arch.program_file import (
     ALIGNMENT,
     CONFIGURATION,
@@ -58,7 +58,7 @@ def _enum(name: str, doc: str, values: dict[str, int]) -> list[str]:
     return [*lines, "};"]
 
 
-def _words(field: RecordField) -> tuple[int, int] | None:
+def _limit_words(field: RecordField) -> tuple[int, int] | None:
     """Return the two words of a field's limits, None if it has none.
 
     For ``f64``, they are the low and high half of the largest value; the smallest is zero.
@@ -84,7 +84,7 @@ def _field_rows(section: Section) -> list[str]:
     """Return the entries of a section's fields in the table of limits."""
     rows, at = [], 0
     for field in section.fields:
-        words = _words(field)
+        words = _limit_words(field)
         free = field.type == "range" and field.of is None
         if words is not None and not free:
             of = "NONE" if field.of is None else field.of.upper()
@@ -144,4 +144,4 @@ def format_header() -> str:
     lines.append(f"#define MATLOOM_CONFIGURATION_ADDED {added}u /* more, at most */")
     operators = {item.name: item.number for item in OPERATORS}
     lines += _enum("operator", "Operators of host steps.", operators)
-    return with_guard("MATLOOM_FORMAT_H", lines)
+    return add_include_guard("MATLOOM_FORMAT_H", lines)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 
-def with_guard(name: str, lines: Sequence[str]) -> str:
+def add_include_guard(name: str, lines: Sequence[str]) -> str:
     """Return a header's text: its include guard, and C linkage for C++, around its lines."""
     return "\n".join(
         [

@@ -13,7 +13,7 @@ from matloom.arch.csr import (
     WINDOW_BYTES,
     Fault,
 )
-from matloom.arch.generate.guard import with_guard
+from matloom.arch.generate.guard import add_include_guard
 from matloom.arch.isa import FORMATS, INSTRUCTION_WORD_BYTES, Destination, Region, Source, Table
 from matloom.arch.numerics import Rounding
 
@@ -34,7 +34,7 @@ def _enum(name: str, numbers: type[enum.IntEnum], doc: str) -> list[str]:
     return [*lines, "};"]
 
 
-def _link() -> list[str]:
+def _link_lines() -> list[str]:
     """Return the lines of the host link: constants, and offsets of fields in frames."""
     lines = [
         *_enum("link_request", link.Request, "Kinds of requests of the host link."),
@@ -48,7 +48,7 @@ def _link() -> list[str]:
         lines.append(f"#define MATLOOM_LINK_{name.removeprefix('LINK_')} {getattr(link, name):#x}u")
     for frame in ("REQUEST_HEADER", "REPLY_HEADER", "HELLO"):
         prefix = f"MATLOOM_LINK_{frame.removesuffix('_HEADER')}"
-        lines += _fields(prefix, getattr(link, frame))
+        lines += _field_offsets(prefix, getattr(link, frame))
         lines.append(f"#define MATLOOM_LINK_{frame}_BYTES {_size(getattr(link, frame))}u")
     return lines
 
@@ -57,7 +57,7 @@ def _size(fields: tuple[link.LinkField, ...]) -> int:
     return sum(item.bytes for item in fields)
 
 
-def _fields(prefix: str, fields: tuple[link.LinkField, ...]) -> list[str]:
+def _field_offsets(prefix: str, fields: tuple[link.LinkField, ...]) -> list[str]:
     """Return the lines with the offsets of consecutive fields."""
     return [
         f"#define {prefix}_{item.name.upper()}_OFFSET {_size(fields[:index])}u "
@@ -66,14 +66,14 @@ def _fields(prefix: str, fields: tuple[link.LinkField, ...]) -> list[str]:
     ]
 
 
-def _boot() -> list[str]:
+def _boot_lines() -> list[str]:
     """Return the lines of the boot loader."""
     return [
         *_enum("boot_status", boot.BootStatus, "Answers of the boot loader."),
         "",
         "/* The boot loader: byte offsets of the fields before an image. */",
         f"#define MATLOOM_BOOT_MAGIC {boot.BOOT_MAGIC:#x}u",
-        *_fields("MATLOOM_BOOT_HEADER", boot.BOOT_HEADER),
+        *_field_offsets("MATLOOM_BOOT_HEADER", boot.BOOT_HEADER),
         f"#define MATLOOM_BOOT_HEADER_BYTES {boot.BOOT_HEADER_BYTES}u",
     ]
 
@@ -101,7 +101,7 @@ def header() -> str:
     lines.append("};")
     for numbers, doc in _NUMBERS:
         lines += _enum(numbers.__name__.lower(), numbers, doc)
-    lines += [*_link(), *_boot()]
+    lines += [*_link_lines(), *_boot_lines()]
     lines += ["", "/* Instructions: opcode, bytes, and position and width of each field. */"]
     for layout in FORMATS.values():
         prefix, position = f"MATLOOM_{layout.opcode.name}", 0
@@ -111,4 +111,4 @@ def header() -> str:
             lines.append(f"#define {prefix}_{field.name.upper()}_BIT {position}u")
             lines.append(f"#define {prefix}_{field.name.upper()}_WIDTH {field.bits}u")
             position += field.bits
-    return with_guard("MATLOOM_REGS_H", lines)
+    return add_include_guard("MATLOOM_REGS_H", lines)

@@ -1,7 +1,7 @@
 """The C header and the reference page of the system on chip."""
 
 from matloom.arch.csr import Register
-from matloom.arch.generate.guard import with_guard
+from matloom.arch.generate.guard import add_include_guard
 from matloom.arch.generate.pages import NOTICE, table
 from matloom.arch.generate.sentences import one_sentence_per_line
 from matloom.arch.soc import (
@@ -72,7 +72,7 @@ def soc_header() -> str:
     for name, registers in PERIPHERALS.items():
         lines += ["", f"/* {name}: byte offsets of registers; shifts and masks of fields. */"]
         lines += _registers(f"MATLOOM_SOC_{name}", registers)
-    return with_guard("MATLOOM_SOC_H", lines)
+    return add_include_guard("MATLOOM_SOC_H", lines)
 
 
 def soc_page() -> str:

@@ -68,7 +68,7 @@ def execute(
     """Run one EXEC on scratchpad bytes (n,) and accumulators (entries, columns)."""
     fields = instruction.values
     if fields["window"]:
-        _slide(fields, spad.view(np.int8), accumulators, config)
+        _execute_sliding(fields, spad.view(np.int8), accumulators, config)
         return
     mode = MAC_MODES[fields["mode"]]
     steps = fields["kernel_rows"] * fields["kernel_cols"] * fields["blocks"]
@@ -171,7 +171,7 @@ def _weights(
     return np.tile(matrix, (steps, 1)) if fixed else matrix
 
 
-def _slide(
+def _execute_sliding(
     fields: dict[str, int],
     signed: NDArray[np.int8],
     accumulators: NDArray[np.int32],

@@ -89,7 +89,7 @@ def post(
             accumulators[entries] = sums.reshape(-1, columns)
         return
     if fields["softmax"] == RowFunction.SOFTMAX:
-        valid = _valid(shape, fields["tail"])
+        valid = _valid_elements(shape, fields["tail"])
         results = softmax_rows(_read(fields, spad, shape), valid, tables.exponentials)
         spad[_destinations(fields, shape)] = results[valid]
         return
@@ -111,7 +111,7 @@ def post(
     rounding = Rounding(fields["rounding"])
     biased = add_bias(values, bias, rounding)
     results = requantize(biased, multiplier, shift, rounding, fields["pre_shift"])
-    valid = _valid(shape, fields["tail"])
+    valid = _valid_elements(shape, fields["tail"])
     if fields["curve"]:
         _write_words(fields, spad, apply_curve(results, Curve(fields["curve"]), _SIGMOIDS))
         return
@@ -129,7 +129,7 @@ def post(
         if fields["pool"]:
             written = _pool_maximum(written)
         if fields["table"] in FILLS or fields["softmax"] == RowFunction.FILL:
-            _fill(_tables_to_fill(fields, tables), written.reshape(-1, columns), config)
+            _fill_tables(_tables_to_fill(fields, tables), written.reshape(-1, columns), config)
             return
         spad[_destinations(fields, shape)] = written[valid]
         return
@@ -154,7 +154,7 @@ def _entries(fields: dict[str, int], config: Config) -> NDArray[np.int64] | slic
 
 
 @functools.lru_cache(maxsize=4096)
-def _valid(shape: tuple[int, ...], tail: int) -> NDArray[np.bool_]:
+def _valid_elements(shape: tuple[int, ...], tail: int) -> NDArray[np.bool_]:
     """Return which elements (blocks, height, width, columns) are valid: `tail` in the last block.
 
     All are valid if the tail is a whole block.
@@ -191,7 +191,7 @@ def _sources(fields: dict[str, int], shape: tuple[int, ...], size: int) -> NDArr
 def _destinations(
     fields: dict[str, int], shape: tuple[int, ...], size: int = 1
 ) -> NDArray[np.int64]:
-    """Return the first byte of each valid result (n,), in the order of `_valid`."""
+    """Return the first byte of each valid result (n,), in the order of `_valid_elements`."""
     walk = (fields["dest_pitch"], fields["x_step"], shape, fields["tail"], size)
     return fields["dest_addr"] + _grids(*walk)[1]
 
@@ -211,7 +211,7 @@ def _grids(
         + np.arange(width).reshape(1, 1, -1, 1) * x_step
         + np.arange(columns) * size
     )
-    valid = _valid(shape, tail)
+    valid = _valid_elements(shape, tail)
     return np.where(valid, grid, grid[..., :1]), grid[valid]
 
 
@@ -228,7 +228,7 @@ def _write_words(
 ) -> None:
     """Write the low 16 bits of results, little-endian."""
     addresses = _destinations(fields, results.shape, 2)
-    written = results[_valid(results.shape, fields["tail"])]
+    written = results[_valid_elements(results.shape, fields["tail"])]
     spad[addresses] = written & 255
     spad[addresses + 1] = written >> 8 & 255
 
@@ -256,7 +256,7 @@ def _tables_to_fill(fields: dict[str, int], tables: TableContents) -> NDArray[np
     return tables.bytes.reshape(1, -1) if fields["table"] == Table.FILL_EACH else tables.bytes
 
 
-def _fill(tables: NDArray[np.uint8], vectors: NDArray[np.uint8], config: Config) -> None:
+def _fill_tables(tables: NDArray[np.uint8], vectors: NDArray[np.uint8], config: Config) -> None:
     """Write the first bytes of vectors (n, columns) to tables, one row each; rows wrap."""
     size = config.table_row_bytes
     rows = tables.reshape(len(tables), -1, size)
@@ -267,7 +267,7 @@ def _fill(tables: NDArray[np.uint8], vectors: NDArray[np.uint8], config: Config)
 def _post_floats(fields: dict[str, int], spad: NDArray[np.uint8], sums: NDArray[np.int32]) -> None:
     """Run one floating-point POST in place, on bytes and on the sums in its entries."""
     number, size = fields["pre_shift"], post_element_bytes(fields)
-    places, valid = np.arange(size), _valid(sums.shape, fields["tail"])
+    places, valid = np.arange(size), _valid_elements(sums.shape, fields["tail"])
     if fields["source"] == Source.ACC:
         values = sums.astype(np.int64)
     else:

@@ -145,7 +145,7 @@ def _convert(values: Values, model: Model, average: _Average, *, floating: bool)
         values.known[average.output].dtype,
         averages,
     )
-    uncertain = _uncertain_sums(reach, float(scale), count) if floating else 0
+    uncertain = _count_uncertain_sums(reach, float(scale), count) if floating else 0
     (_hold_means if average.axes else _hold_sums)(values, data, average)
     differing = max(uncertain, claim.differing)
     return Claim(unit="sums", reachable=claim.reachable, differing=differing)
@@ -244,7 +244,7 @@ def _compute_averages(values: Values, model: Model, average: _Average) -> Array:
     elements = (sums // count + least).astype(np.int16) + (np.arange(count) < sums % count)
     images = elements.astype(kind).reshape(-1, 1, *average.window)
     if average.axes:
-        images = _spread(elements.astype(kind), average, values.known[average.source].shape)
+        images = _spread_windows(elements.astype(kind), average, values.known[average.source].shape)
     dtype = values.known[average.output].dtype
     outputs = run_alone(model.proto, average.nodes, {average.source: images}, average.output, dtype)
     averages: Array = (
@@ -253,7 +253,7 @@ def _compute_averages(values: Values, model: Model, average: _Average) -> Array:
     return averages
 
 
-def _spread(elements: Array, average: _Average, shape: tuple[int, ...]) -> Array:
+def _spread_windows(elements: Array, average: _Average, shape: tuple[int, ...]) -> Array:
     """Return windows (cases, elements) along the axes of an average, cases along another one."""
     reduced = [shape[axis] for axis in average.axes]
     before, after = average.axes[0], len(shape) - average.axes[-1] - 1
@@ -267,7 +267,7 @@ def _ones(values: Values, shape: tuple[int, ...], name: str) -> int:
     return values.constant(np.ones(shape, np.int8), f"{name} weights", quantisation)
 
 
-def _uncertain_sums(reach: tuple[int, int], scale: float, count: int) -> int:
+def _count_uncertain_sums(reach: tuple[int, int], scale: float, count: int) -> int:
     """Return how many sums are so close to a half that float32 could round them differently.
 
     Float32 rounds each of the `count` numbers, each addition, and both quotients once; this

@@ -66,7 +66,7 @@ def body_of(model: Any, node: Any) -> Any:
     for value, kind in zip(graph.input, kinds, strict=True):
         value.type.CopyFrom(kind)
     graph.input.extend(known[name] for name in outer)
-    _give_producers(graph)
+    _add_missing_producers(graph)
     made = infer_shapes(made)
     ends = [value.type for value in made.graph.output][1 : 1 + len(carried)]
     return made if ends == kinds[len(_COUNTERS) :] else None
@@ -76,7 +76,7 @@ def body_of(model: Any, node: Any) -> Any:
 _COUNTERS = (7, 9)
 
 
-def _give_producers(graph: Any) -> None:
+def _add_missing_producers(graph: Any) -> None:
     """Add an Identity to outputs that are an input or an earlier output; forget all shapes."""
     made = [name for each in graph.node for name in each.output]
     for at, value in enumerate(graph.output):

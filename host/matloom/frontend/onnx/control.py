@@ -139,7 +139,7 @@ class _Writer:
                 each.append(self._unsqueeze(name, f"{label} {len(each)} of {name}"))
             if not always:
                 alive = self._add("And", [alive, ends[0]], f"{label} on") if alive else ends[0]
-        self._end(carried, [(parts, 0) for parts in stacked])
+        self._add_outputs(carried, [(parts, 0) for parts in stacked])
 
     def _scan(self) -> None:
         (body,) = subgraphs(self.node)
@@ -179,7 +179,7 @@ class _Writer:
         ordered = [
             each[::-1] if back else each for each, back in zip(stacked, backward, strict=True)
         ]
-        self._end(carried, list(zip(ordered, ends, strict=True)))
+        self._add_outputs(carried, list(zip(ordered, ends, strict=True)))
 
     def _slices(self, names: Sequence[str], axes: Sequence[int]) -> tuple[list[int], int]:
         """Return the axes of Scan's inputs, none negative, and the number of slices."""
@@ -197,7 +197,9 @@ class _Writer:
             raise _RefusedError
         return found, sizes.pop()
 
-    def _end(self, carried: Sequence[str], stacked: Sequence[tuple[Sequence[str], int]]) -> None:
+    def _add_outputs(
+        self, carried: Sequence[str], stacked: Sequence[tuple[Sequence[str], int]]
+    ) -> None:
         """Add the outputs: the last iteration's values, and stacked values of all iterations."""
         for name, output in zip(carried, self.node.output, strict=False):
             if output:

@@ -32,7 +32,7 @@ from matloom.kernels.onnx_model import values_read
 _SECOND, _FEWEST = 3, 8
 
 
-def _layer(values: Values, model: Model, node: Any) -> Claim:
+def _convert_layer(values: Values, model: Model, node: Any) -> Claim:
     if len(node.input) < _FEWEST:
         raise Unsupported("lacks some of its inputs")
     held = node.op_type == "QLinearConv" or node.input[_SECOND] in model.constants
@@ -46,7 +46,7 @@ def _layer(values: Values, model: Model, node: Any) -> Claim:
 
 #: Operators on bytes, by name; the first input and the output must be bytes.
 _INTEGERS: dict[str, Callable[[Values, Model, Any], Claim]] = {
-    **dict.fromkeys(("QLinearConv", "QLinearMatMul", "QGemm"), _layer),
+    **dict.fromkeys(("QLinearConv", "QLinearMatMul", "QGemm"), _convert_layer),
     **dict.fromkeys(("QLinearAveragePool", "QLinearGlobalAveragePool"), convert_average),
     **dict.fromkeys(("QLinearLeakyRelu", "QLinearSigmoid"), convert_unary),
     "QLinearAdd": convert_sum,
@@ -119,19 +119,19 @@ class Conversion:
                 add_registered(self.values, self.model, own, node, index)
                 self.others += 1
                 return
-            if self._on_engine(index, node):
+            if self._convert_for_engine(index, node):
                 return
         except Unsupported as unsupported:
             self._reasons[id(node)] = str(unsupported)
             self.values.undo(marked)
             if run_channels_last(self.values, self.model, node, str(unsupported)):
                 return
-        self._opaque(index, node)
+        self._keep_opaque(index, node)
 
-    def _on_engine(self, index: int, node: Any) -> bool:
+    def _convert_for_engine(self, index: int, node: Any) -> bool:
         """Convert an operator if the graph supports it; return whether it does."""
         if node.op_type in _INTEGERS:
-            self._integer(node)
+            self._convert_integer(node)
             return True
         if node.op_type == "MatMulInteger":
             exact = convert_integer_product(self.values, self.model, node)
@@ -157,7 +157,7 @@ class Conversion:
         MOVES[node.op_type](self.values, self.model, node, source, result)
         return True
 
-    def _integer(self, node: Any) -> None:
+    def _convert_integer(self, node: Any) -> None:
         """Convert an integer operator, unless its results must be exact but are not."""
         first = 2 if node.op_type == "QLinearConcat" else 0
         for name in (*node.input[first : first + 1], *node.output[:1]):
@@ -189,7 +189,7 @@ class Conversion:
             for reader in readers
         )
 
-    def _opaque(self, index: int, node: Any) -> None:
+    def _keep_opaque(self, index: int, node: Any) -> None:
         """Leave an operator to ONNX Runtime."""
         inputs = []
         for name in values_read(node):

@@ -18,7 +18,7 @@ _WIDE = {
 }
 
 
-def widen_ends(graph: Any) -> None:
+def widen_inputs_and_outputs(graph: Any) -> None:
     """Give the inputs and outputs of a GraphProto NumPy types, with a Cast at each.
 
     An input that is also an output stays unchanged.

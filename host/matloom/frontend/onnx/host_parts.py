@@ -142,8 +142,8 @@ def split_channels(values: Values, model: Model, node: Any, claim: Claim) -> Cla
     """
     channels, rank = claim.unproven, len(values.known[node.output[0]].shape)
     few = 0 < len(channels) <= _MOST * claim.channels
-    split = {"QLinearConv": _some_of_convolution} if rank == len(LAST) else {}
-    split |= dict.fromkeys(("QGemm", "QLinearMatMul"), _some_of_product)
+    split = {"QLinearConv": _append_unproven_channels} if rank == len(LAST) else {}
+    split |= dict.fromkeys(("QGemm", "QLinearMatMul"), _append_unproven_columns)
     if node.op_type not in split or not few:
         raise Unsupported(str(claim))
     reason = f"computes {len(channels)} of {claim.channels} channels, which are not proven equal"
@@ -161,7 +161,7 @@ def split_channels(values: Values, model: Model, node: Any, claim: Claim) -> Cla
     return replace(claim, differing=0, affected=0, apart=len(channels), unproven=())
 
 
-def _some_of_convolution(part: OnnxPart, node: Any, claim: Claim) -> str:
+def _append_unproven_channels(part: OnnxPart, node: Any, claim: Claim) -> str:
     """Append the unproven channels of a convolution, with channels last."""
     channels, names = claim.unproven, [*node.input, ""]
     given = part.in_order(node.input[0])
@@ -180,7 +180,7 @@ def _some_of_convolution(part: OnnxPart, node: Any, claim: Claim) -> str:
     return part.run("QLinearConv", inputs, None, dtype, **attributes)
 
 
-def _some_of_product(part: OnnxPart, node: Any, claim: Claim) -> str:
+def _append_unproven_columns(part: OnnxPart, node: Any, claim: Claim) -> str:
     """Append the unproven columns of a product."""
     names = list(node.input)
     given = part.in_order(names[0], in_file_order(len(part.values.known[names[0]].shape)))

@@ -5,7 +5,7 @@ from typing import Any
 
 from matloom.errors import MissingPackageError
 from matloom.frontend.errors import ModelError
-from matloom.frontend.onnx.ends import widen_ends
+from matloom.frontend.onnx.ends import widen_inputs_and_outputs
 from matloom.frontend.source import ModelFile
 
 #: NumPy's names of `onnx.TensorProto.DataType`.
@@ -53,7 +53,7 @@ def open_model(file: ModelFile) -> Any:
         raise ModelError("is truncated or malformed: a message does not end in it") from None
     if any(isinstance(name, bytes) for name in _all_names(model.graph)):
         raise ModelError("is truncated or malformed: a name in it is not UTF-8")
-    widen_ends(model.graph)
+    widen_inputs_and_outputs(model.graph)
     outside = [each.name for each in model.graph.initializer if uses_external_data(each)]
     if outside and file.folder is None:
         raise ModelError(

@@ -87,11 +87,11 @@ def fit_multipliers(
         steps = (low + np.searchsorted(rising, levels_above, "left"))[np.newaxis][: usable.sum()]
     thresholds, exact = _thresholds(levels_above, right[usable])
     least, most = _intervals(steps, ends, thresholds, exact)
-    data[0, usable] = _best(least, most)
+    data[0, usable] = _middle_of_best(least, most)
     data[1, usable] = -right[usable]
-    differing[usable] = _differing(data[0, usable], steps, ends, thresholds, exact)
+    differing[usable] = _count_differing(data[0, usable], steps, ends, thresholds, exact)
     nearest = np.rint(np.ldexp(scale[usable].astype(np.float64), 31 + right[usable]))
-    plain = _differing(np.minimum(nearest, _MOST), steps, ends, thresholds, exact)
+    plain = _count_differing(np.minimum(nearest, _MOST), steps, ends, thresholds, exact)
     repaired = np.zeros(len(scale), np.bool_)
     repaired[usable] = (plain > 0) & (differing[usable] == 0)
     absent = tuple(np.nonzero(~usable)[0].tolist())
@@ -156,7 +156,7 @@ def _intervals(
     return least, np.where(crossed, _LEAST - 1, most)
 
 
-def _best(lowest: Integers, highest: Integers) -> Integers:
+def _middle_of_best(lowest: Integers, highest: Integers) -> Integers:
     """Return, for each channel, the middle of the multipliers that give the most steps."""
     possible = lowest <= highest
     begins = np.where(possible, lowest, _MOST + 1)
@@ -182,7 +182,7 @@ def _best(lowest: Integers, highest: Integers) -> Integers:
     return chosen
 
 
-def _differing(
+def _count_differing(
     multipliers: npt.NDArray[Any],
     steps: Integers,
     ends: tuple[Integers, Integers],

@@ -56,8 +56,8 @@ def convert_layer(values: Values, layer: Layer) -> Claim:
     # Images on the engine need rows.
     line = order == _LINE
     if line:
-        number = _reshape(values, number, _with_row(values.tensors[number].shape))
-    image = _with_row(shape) if line else shape
+        number = _reshape(values, number, _add_row_axis(values.tensors[number].shape))
+    image = _add_row_axis(shape) if line else shape
     output = _add_layer(values, layer, (op, attributes), number, (weights, bias, scale), image)
     values.hold(name, order, _reshape(values, output, shape) if line else output)
     return claim
@@ -104,7 +104,7 @@ def _add_layer(
     )
 
 
-def _with_row(shape: tuple[int, ...]) -> tuple[int, ...]:
+def _add_row_axis(shape: tuple[int, ...]) -> tuple[int, ...]:
     """Return the shape of one-dimensional data, channels last, as an image of one row."""
     images, positions, depth = shape
     return images, 1, positions, depth

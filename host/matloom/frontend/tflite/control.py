@@ -24,7 +24,7 @@ _EFFECTS |= {"VAR_HANDLE", *CONTROL}
 _COUNTERS = ("bool", "int32", "int64")
 
 
-def stands_alone(tensors: FileTensors, names: Sequence[str], operators: Sequence[Any]) -> bool:
+def can_run_on_host(tensors: FileTensors, names: Sequence[str], operators: Sequence[Any]) -> bool:
     """Return whether IF and WHILE can run on the host between operators of the engine.
 
     Their subgraphs must have no state, no nested control flow, and outputs of the declared sizes;
@@ -37,7 +37,7 @@ def stands_alone(tensors: FileTensors, names: Sequence[str], operators: Sequence
         FileTensors(tensors.content, tensors.model, tensors.model.Subgraphs(at))
         for at in range(1, count)
     ]
-    if not all(map(is_plain, parts)):
+    if not all(map(is_static, parts)):
         return False
     for name, operator in zip(names, operators, strict=True):
         if name in CONTROL:
@@ -98,7 +98,7 @@ def _operators(part: FileTensors) -> Iterator[tuple[str, list[int]]]:
         yield name, numbers(operator, "Inputs").tolist()
 
 
-def is_plain(part: FileTensors) -> bool:
+def is_static(part: FileTensors) -> bool:
     """Return whether a subgraph has no state and no sizes that depend on values."""
     tables = list(records(part.subgraph, "Tensors"))
     if any(table.IsVariable() or -1 in numbers(table, "ShapeSignature") for table in tables):

@@ -11,7 +11,7 @@ from matloom.frontend.source import ModelFile
 from matloom.frontend.tflite.flatbuffer import numbers, records, text
 from matloom.frontend.tflite.tensors import DTYPES, FileTensors
 from matloom.ir.graph import Array
-from matloom.ir.names import distinct_ends
+from matloom.ir.names import input_and_output_names
 
 
 def read_tflite_declaration(file: ModelFile) -> Declaration:
@@ -40,7 +40,7 @@ def _declaration(content: bytes) -> Declaration:
         for at, table in enumerate(records(subgraph, "Tensors"))
     }
     inputs, outputs = (numbers(subgraph, side).tolist() for side in ("Inputs", "Outputs"))
-    keys = distinct_ends(names, (inputs, outputs))
+    keys = input_and_output_names(names, (inputs, outputs))
     tensors = tuple(
         _tensor(values, number, name, keys.get(number, name)) for number, name in names.items()
     )

@@ -9,7 +9,7 @@ from matloom.frontend.tflite.control import called_subgraphs
 from matloom.frontend.tflite.flatbuffer import numbers
 from matloom.frontend.tflite.subgraph import SubgraphReader
 from matloom.ir.graph import Array
-from matloom.kernels.cut import keep_used, plain_model, serialise
+from matloom.kernels.cut import keep_used_parts, plain_model, serialise
 
 
 def tflite_loop(content: bytes, position: int) -> LoopParts | None:
@@ -41,5 +41,5 @@ def _single_subgraph(content: bytes, number: int) -> bytes:
     """Return a file with one of the subgraphs."""
     model: Any = plain_model(content, "ai-edge-litert")
     model.subgraphs = [model.subgraphs[number]]
-    keep_used(model, model.subgraphs[0])
+    keep_used_parts(model, model.subgraphs[0])
     return serialise(model)

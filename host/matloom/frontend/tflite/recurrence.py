@@ -17,7 +17,7 @@ from matloom.frontend.errors import Unsupported
 from matloom.frontend.tflite.additions import Additions, FileItem
 from matloom.frontend.tflite.flatbuffer import options
 from matloom.frontend.tflite.tensors import FileTensors
-from matloom.frontend.tflite.writer import NodeWriter, like
+from matloom.frontend.tflite.writer import NodeWriter, computed_like
 from matloom.ir.attributes import Axis, Conv2D, LstmCell
 from matloom.ir.graph import Array, Node, Op, Quantisation, Tensor
 
@@ -172,8 +172,8 @@ class _Writer(NodeWriter):
         for step in range(lstm.steps):
             again = self._sums(f"step {step}", (hidden, kind), (lstm.batch, 1), recurrence)
             inputs = sums, again, cell, parameters
-            hidden = self.tensor(like(kind, f"output {step}"))
-            cell = self.tensor(like(cell_kind, f"state {step}"))
+            hidden = self.tensor(computed_like(kind, f"output {step}"))
+            cell = self.tensor(computed_like(cell_kind, f"state {step}"))
             attributes = LstmCell(time=step, axis=lstm.axis)
             self.node(Op.LSTM_CELL, inputs, (hidden, cell), attributes)
             results.append(hidden)
@@ -192,7 +192,7 @@ class _Writer(NodeWriter):
     ) -> int:
         """Return the sums (1, *lengths, 4 * cells) of products with all gates' weights."""
         number, tensor = source
-        image = like(tensor, name, (1, *lengths, tensor.shape[-1]))
+        image = computed_like(tensor, name, (1, *lengths, tensor.shape[-1]))
         shape = (1, *lengths, len(self._lstm.biases))
         sums = Tensor(name=f"sums of {name}", shape=shape, dtype="int32")
         row = self.add(Op.RESHAPE, (number,), image)

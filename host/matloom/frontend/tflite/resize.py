@@ -14,7 +14,7 @@ from matloom.errors import MissingPackageError, did_you_mean
 from matloom.frontend.errors import ShapeError
 from matloom.frontend.tflite.flatbuffer import enum_name, numbers, operator_number, records, text
 from matloom.ir.graph import Array
-from matloom.ir.names import distinct_ends
+from matloom.ir.names import input_and_output_names
 from matloom.ir.shapes import IMAGE_RANK
 from matloom.kernels.cut import plain_model, serialise
 from matloom.kernels.probe import tensor_shapes
@@ -44,7 +44,7 @@ def resize(content: bytes, shapes: Mapping[str, Sequence[int]]) -> bytes:
         objects = plain_model(content, _PACKAGE)
     except ImportError:
         raise MissingPackageError(_PACKAGE, "giving inputs other shapes") from None
-    follows = list(_follows_from_shapes(model, subgraph))
+    follows = list(_shape_only_operators(model, subgraph))
     produced = [
         int(number) for at in follows for number in numbers(subgraph.Operators(at), "Outputs")
     ]
@@ -68,7 +68,7 @@ def _shapes_to_change(
         number: text(subgraph.Tensors(number).Name()) or f"tensor_{number}"
         for number in range(subgraph.TensorsLength())
     }
-    known = {name: number for number, name in distinct_ends(names, (inputs,)).items()}
+    known = {name: number for number, name in input_and_output_names(names, (inputs,)).items()}
     for name, shape in shapes.items():
         if name not in known:
             raise ShapeError(
@@ -105,7 +105,7 @@ def _check_shape(name: str, shape: Sequence[int], tensor: Any) -> Shape:
     return sizes
 
 
-def _follows_from_shapes(model: Any, subgraph: Any) -> Iterator[int]:
+def _shape_only_operators(model: Any, subgraph: Any) -> Iterator[int]:
     """Yield the indices of operators whose results depend only on the inputs' shapes."""
     codes = [
         enum_name(tflite.BuiltinOperator, operator_number(code))

@@ -32,7 +32,7 @@ from matloom.frontend.tflite.variables import VARIABLE_OPERATORS, Resources
 from matloom.frontend.tflite.whole_networks import reason_to_stay_whole
 from matloom.ir.attributes import INTERPRETERS
 from matloom.ir.graph import OWN_OPERATORS, RESHAPES, Array, Graph, Node, Op, Tensor
-from matloom.ir.names import distinct_ends
+from matloom.ir.names import input_and_output_names
 from matloom.ir.node_rules import node_problems
 from matloom.ir.operators import OPERATORS
 from matloom.ir.scales import STATED
@@ -82,20 +82,20 @@ class SubgraphReader:
         except Unsupported as unsupported:
             reason = reason or f"the network runs as a whole: {unsupported}"
         node = whole_network_node(names, reason, (), (), interpreters)
-        return self._whole_graph(name, inputs, outputs, node)
+        return self._opaque_graph(name, inputs, outputs, node)
 
-    def _whole_graph(self, name: str, inputs: list[int], outputs: list[int], node: Node) -> Graph:
+    def _opaque_graph(self, name: str, inputs: list[int], outputs: list[int], node: Node) -> Graph:
         """Return a graph of a single node for all operators."""
         self.tensors, self.resources = {}, Resources()
         for number in inputs:
             self._use(number)
-        separated = separate_inputs(inputs, self.tensors, self._free())
+        separated = separate_inputs(inputs, self.tensors, self._new_number())
         copies = []
         for number in outputs:
             tensor = self.known.opaque_tensor(number)
-            place = self._free() if number in self.tensors or tensor.data is not None else number
-            self.tensors[place] = replace(tensor, data=None)
-            copies.append(place)
+            used = number in self.tensors or tensor.data is not None
+            copies.append(self._new_number() if used else number)
+            self.tensors[copies[-1]] = replace(tensor, data=None)
         file = len(self.known)
         self.tensors[file] = file_tensor(self.content)
         node = replace(node, inputs=(*separated, file), outputs=tuple(copies))
@@ -136,17 +136,17 @@ class SubgraphReader:
                 self.tensors[node.inputs[-1]] = file_tensor(self.content)
                 for number in (*node.inputs[:-1], *node.outputs):
                     self._use(number)
-        separated = separate_inputs(inputs, self.tensors, self._free())
-        distinct, copies = copy_outputs(outputs, self.tensors, self._free(), nodes)
+        separated = separate_inputs(inputs, self.tensors, self._new_number())
+        distinct, copies = copy_outputs(outputs, self.tensors, self._new_number(), nodes)
         return self._finish(name, separated, distinct, [*nodes, *copies])
 
     def _finish(
         self, name: str, inputs: tuple[int, ...], outputs: tuple[int, ...], nodes: list[Node]
     ) -> Graph:
         """Return a graph with unique names of inputs and outputs, and with the variables."""
-        variables = self.resources.finish(self.tensors, self._free())
+        variables = self.resources.finish(self.tensors, self._new_number())
         file_names = {number: tensor.name for number, tensor in self.tensors.items()}
-        for number, end in distinct_ends(file_names, (inputs, outputs)).items():
+        for number, end in input_and_output_names(file_names, (inputs, outputs)).items():
             self.tensors[number] = replace(self.tensors[number], name=end)
         return Graph(
             name=name,
@@ -157,7 +157,7 @@ class SubgraphReader:
             variables=variables,
         )
 
-    def _free(self) -> int:
+    def _new_number(self) -> int:
         """Return an unused tensor number, above all numbers in the file."""
         return max([len(self.known), *self.tensors]) + 1
 
@@ -175,7 +175,7 @@ class SubgraphReader:
 
     def _add(self, tensor: Tensor) -> int:
         """Add a tensor that the file does not have."""
-        number = self._free()
+        number = self._new_number()
         self.tensors[number] = tensor
         return number
 
@@ -193,7 +193,7 @@ class SubgraphReader:
             for number in self.unsized.intersection(inputs):
                 raise Contradiction(f"reads tensor {number}, whose shape is known only at run time")
             if name in VARIABLE_OPERATORS:
-                return self._variable(name, index, operator, *ends)
+                return self._convert_variable(name, index, operator, *ends)
             if name == "GATHER":
                 return [self._node(Op.STRIDED_SLICE, index, operator, *ends, reader=gather)]
             if name in EXPANDED:
@@ -223,7 +223,7 @@ class SubgraphReader:
         except ModelError as error:
             raise ModelError(f"operator {index} ({name}) {error}") from None
 
-    def _variable(
+    def _convert_variable(
         self, name: str, index: int, operator: Any, inputs: list[int], outputs: list[int]
     ) -> list[Node]:
         """Convert an operator on variables; return a node if it copies a tensor."""

@@ -14,7 +14,7 @@ from matloom.arch.numerics import quantize_multiplier
 from matloom.frontend.errors import Unsupported
 from matloom.frontend.tflite.additions import Additions, FileItem
 from matloom.frontend.tflite.flatbuffer import options
-from matloom.frontend.tflite.writer import NodeWriter, like
+from matloom.frontend.tflite.writer import NodeWriter, computed_like
 from matloom.ir.attributes import Axis, Conv2D, DepthwiseConv2D, Slice
 from matloom.ir.graph import Array, Node, Op, Tensor
 
@@ -43,7 +43,7 @@ def svdf_nodes(item: FileItem, additions: Additions) -> list[Node]:
     (output,) = item.outputs
     rank = options(item.table, tflite.SVDFOptions).Rank()
     inputs, made = _operands(item, additions, rank), additions.known[output]
-    parts = _parts(_by_rank(_data(inputs[_TIME]), rank))
+    parts = _parts(_split_by_rank(_data(inputs[_TIME]), rank))
     for number in (item.inputs[_DATA], output):
         additions.use(number)
     writer = NodeWriter(item, additions)
@@ -116,11 +116,11 @@ def _memory(inputs: Mapping[int, Tensor], additions: Additions) -> tuple[int, Te
     """Add the memory before a call: (1, time, batch, filters)."""
     state, (filters, length) = inputs[_STATE], inputs[_TIME].shape
     shape = (1, length, state.shape[0], filters)
-    tensor = like(state, state.name, shape)
+    tensor = computed_like(state, state.name, shape)
     return additions.add(tensor), tensor
 
 
-def _by_rank(weights: Array, rank: int) -> Array:
+def _split_by_rank(weights: Array, rank: int) -> Array:
     """Return weights (units, ranks, n), flat in the first two, as (ranks, units, n)."""
     return weights.reshape(-1, rank, weights.shape[1]).swapaxes(0, 1)
 
@@ -133,14 +133,14 @@ def _data(tensor: Tensor) -> Array:
 def _features(writer: NodeWriter, inputs: Mapping[int, Tensor], number: int, rank: int) -> int:
     """Write the product of the newest input: (1, 1, batch, filters)."""
     data, state = inputs[_DATA], inputs[_STATE]
-    weights = _by_rank(_data(inputs[_FEATURES]), rank).reshape(-1, 1, 1, data.shape[1])
-    row = like(data, "input", (1, 1, *data.shape))
+    weights = _split_by_rank(_data(inputs[_FEATURES]), rank).reshape(-1, 1, 1, data.shape[1])
+    row = computed_like(data, "input", (1, 1, *data.shape))
     operands = (
         writer.add(Op.RESHAPE, (number,), row),
         writer.constant("feature weights", weights, inputs[_FEATURES].quantisation),
         writer.constant("feature bias", np.zeros(len(weights), np.int32)),
     )
-    features = like(state, "features", (1, 1, data.shape[0], len(weights)))
+    features = computed_like(state, "features", (1, 1, data.shape[0], len(weights)))
     return writer.add(Op.CONV_2D, operands, features, Conv2D())
 
 
@@ -152,8 +152,8 @@ def _shift(writer: NodeWriter, memory: tuple[int, Tensor], newest: int) -> int:
         return newest
     rest = (one, length - 1, *row)
     begin = Slice(begin=(0, 1, 0, 0), size=rest, step=(1, 1, 1, 1))
-    younger = writer.add(Op.SLICE, (before,), like(kind, "younger", rest), begin)
-    kept = like(kind, "memory", kind.shape)
+    younger = writer.add(Op.SLICE, (before,), computed_like(kind, "younger", rest), begin)
+    kept = computed_like(kind, "memory", kind.shape)
     return writer.add(Op.CONCATENATION, (younger, newest), kept, Axis(axis=1))
 
 
@@ -170,16 +170,16 @@ def _sums(
     rank, units, _length = parts[0].shape
     rows = len(parts) * length
     if len(parts) > 1:
-        whole = like(state, "memory for each part", (1, rows, batch, filters))
+        whole = computed_like(state, "memory for each part", (1, rows, batch, filters))
         number = writer.add(Op.CONCATENATION, (number,) * len(parts), whole, Axis(axis=1))
-    image = like(state, "units", (1, rows, batch * rank, units))
+    image = computed_like(state, "units", (1, rows, batch * rank, units))
     weights = np.concatenate([part.transpose(2, 0, 1) for part in parts])[np.newaxis]
     operands = (
         writer.add(Op.RESHAPE, (number,), image),
         writer.constant("time weights", weights, inputs[_TIME].quantisation),
         writer.constant("bias", _data(inputs[_BIAS])),
     )
-    made = like(output, "row", (1, 1, batch, units))
+    made = computed_like(output, "row", (1, 1, batch, units))
     return writer.add(
         Op.DEPTHWISE_CONV_2D, operands, made, DepthwiseConv2D(stride=(1, rank), depth_multiplier=1)
     )

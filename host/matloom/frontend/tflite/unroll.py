@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import tflite
 
-from matloom.frontend.tflite.control import CONTROL, LAYERS, is_plain
+from matloom.frontend.tflite.control import CONTROL, LAYERS, is_static
 from matloom.frontend.tflite.flatbuffer import enum_name
 from matloom.frontend.tflite.tensors import FileTensors
 from matloom.ir.graph import Array
@@ -55,7 +55,7 @@ def unroll_control_flow(content: bytes) -> bytes:
     model = tflite.Model.GetRootAs(content)
     count = model.SubgraphsLength()
     parts = [FileTensors(content, model, model.Subgraphs(at)) for at in range(1, count)]
-    if not parts or not all(map(is_plain, parts)):
+    if not parts or not all(map(is_static, parts)):
         return content
     try:
         return _rewrite(plain_model(content, _PACKAGE)) or content

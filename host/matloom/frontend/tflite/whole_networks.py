@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from matloom.frontend.tflite.control import CONTROL, stands_alone
+from matloom.frontend.tflite.control import CONTROL, can_run_on_host
 from matloom.frontend.tflite.flatbuffer import numbers
 from matloom.frontend.tflite.tensors import FileTensors
 
@@ -22,7 +22,9 @@ def reason_to_stay_whole(
 ) -> str | None:
     """Return why a network must stay in one piece; None if it need not."""
     alone = (
-        CONTROL if CONTROL & {*names} and stands_alone(tensors, names, operators) else frozenset()
+        CONTROL
+        if CONTROL & {*names} and can_run_on_host(tensors, names, operators)
+        else frozenset()
     )
     for name in names:
         if name in _JOINED and name not in alone:

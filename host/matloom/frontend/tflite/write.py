@@ -13,7 +13,7 @@ from matloom.frontend.tflite.write_options import OPTIONS, operands_of, paramete
 from matloom.ir.attributes import Function
 from matloom.ir.graph import Array, Graph, Node, Op, Quantisation, Tensor
 from matloom.ir.operators import OPERATORS
-from matloom.ir.scales import states_multipliers
+from matloom.ir.scales import has_explicit_multipliers
 from matloom.ir.shapes import BIAS
 
 IDENTIFIER = b"TFL3"
@@ -35,7 +35,7 @@ def write_tflite(graph: Graph) -> bytes:
     filler = Tensor(name="", shape=(1,), dtype="int8")
     tensors = [graph.tensors.get(number, filler) for number in range(max(graph.tensors) + 1)]
     for node in graph.nodes:
-        if states_multipliers(node):
+        if has_explicit_multipliers(node):
             raise ValueError(f"{node} must have the multipliers that follow from its scales")
         weighted = OPERATORS[node.op].weight_axis is not None and len(node.inputs) > BIAS
         if weighted and graph.tensors[node.inputs[BIAS]].dtype != "float32":

@@ -62,6 +62,6 @@ class NodeWriter:
         return self._add(replace(tensor, name=f"{self._name} {tensor.name}"))
 
 
-def like(tensor: Tensor, name: str, shape: tuple[int, ...] | None = None) -> Tensor:
+def computed_like(tensor: Tensor, name: str, shape: tuple[int, ...] | None = None) -> Tensor:
     """Return a computed tensor of another's type and scale, and of its shape or another one."""
     return replace(tensor, name=name, shape=tensor.shape if shape is None else shape, data=None)

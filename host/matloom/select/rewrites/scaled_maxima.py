@@ -6,7 +6,7 @@ import numpy as np
 
 from matloom.arch.isa import Destination, Opcode, Source, largest
 from matloom.ir.graph import Array, Graph, Node, Op
-from matloom.ir.scales import product_multiplier, states_multipliers
+from matloom.ir.scales import has_explicit_multipliers, product_multiplier
 from matloom.ir.shapes import IMAGE_RANK
 from matloom.kernels.kernels import kernel_of
 from matloom.select.context import add_bias_only
@@ -69,7 +69,7 @@ def _is_private(staged: StagedRun, number: int) -> bool:
 def _maximum_stage(staged: StagedRun, producer: Node, node: Node, other: int) -> ArrayStage | None:
     """Return the stage of MAXIMUM of `other` and a MUL of it; None for other graphs."""
     graph, names = staged.graph, staged.names
-    if producer.op is not Op.MUL or states_multipliers(producer):
+    if producer.op is not Op.MUL or has_explicit_multipliers(producer):
         return None
     computed = [number for number in producer.inputs if graph.tensors[number].data is None]
     output = graph.tensors[node.output]

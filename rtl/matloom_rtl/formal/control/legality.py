@@ -17,7 +17,7 @@ from matloom.arch.isa import (
     Field,
     Opcode,
     RowFunction,
-    not_of_words,
+    byte_only_fields,
 )
 from matloom.arch.numerics import Rounding
 from matloom_rtl.control.layouts import GRANULE_BITS, slice_field
@@ -136,7 +136,7 @@ def _of_post(fields: _Fields, config: Config) -> list:
     softmax = fields["softmax"]
     rules = [
         ~floats | (known & fields.zero("words", "curve", *BYTES_ONLY)),
-        ~fields["words"].any() | fields.zero(*not_of_words(config)),
+        ~fields["words"].any() | fields.zero(*byte_only_fields(config)),
         fields.zero("product") | fields.zero("addend"),
     ]
     for used, fixed in (

@@ -17,7 +17,7 @@ from matloom.ir.attributes import Axis, Slice, Split, Transpose
 from matloom.ir.graph import Op
 
 
-def _target(values: FloatValues, node: FileNode) -> tuple[int, ...]:
+def _target_shape(values: FloatValues, node: FileNode) -> tuple[int, ...]:
     """Return the output shape of Reshape, Flatten, Squeeze or Unsqueeze."""
     shape = values.shape(node.source)
     if node.op == "Flatten":
@@ -45,13 +45,13 @@ def _target(values: FloatValues, node: FileNode) -> tuple[int, ...]:
     return tuple(1 if axis in places else next(rest) for axis in range(rank))
 
 
-def _channels_last(rank: int) -> Order:
+def _channels_last_order(rank: int) -> Order:
     """Return the order of axes in which the second one comes last."""
     return (0, *range(2, rank), 1)
 
 
 def _reshape(values: FloatValues, node: FileNode) -> None:
-    shape, wanted = values.shape(node.source), _target(values, node)
+    shape, wanted = values.shape(node.source), _target_shape(values, node)
     held = values.tensors_of(node.source)
     if node.op in ("Squeeze", "Unsqueeze"):
         _reshape_unit_axes(values, node, wanted)
@@ -66,10 +66,10 @@ def _reshape(values: FloatValues, node: FileNode) -> None:
             made = values.add(Op.RESHAPE, [number], shape=wanted, name=node.output)
             values.hold(node.output, in_file_order(len(wanted)), made)
             return
-    last = held.get(_channels_last(len(shape)))
+    last = held.get(_channels_last_order(len(shape)))
     if last is not None and min(len(shape), len(wanted)) > 2 and shape[:2] == wanted[:2]:
         # Only positions have other axes.
-        order = _channels_last(len(wanted))
+        order = _channels_last_order(len(wanted))
         target = tuple(wanted[axis] for axis in order)
         made = values.add(Op.RESHAPE, [last], shape=target, name=node.output)
         values.hold(node.output, order, made)

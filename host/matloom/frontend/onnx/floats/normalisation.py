@@ -43,7 +43,7 @@ def _scale(values: FloatValues, number: int, factors: Array | None, offsets: Arr
     return number
 
 
-def _by_layer(values: FloatValues, node: FileNode) -> None:
+def _layer_normalisation(values: FloatValues, node: FileNode) -> None:
     """Convert LayerNormalization and RMSNormalization."""
     if any(node.outputs[1:]):
         raise Unsupported("also returns the mean or the deviation")
@@ -67,7 +67,7 @@ def _by_layer(values: FloatValues, node: FileNode) -> None:
     values.hold(node.output, order, _scale(values, number, *placed))
 
 
-def _by_instance(values: FloatValues, node: FileNode) -> None:
+def _instance_normalisation(values: FloatValues, node: FileNode) -> None:
     """Convert InstanceNormalization: each channel of each image by itself.
 
     Exporters also write the normalisation of groups so, of an image with groups as channels.
@@ -109,7 +109,7 @@ def _normalise_flattened(values: FloatValues, node: FileNode, image: str) -> Non
         values.flattened[node.output] = name
 
 
-def _by_group(values: FloatValues, node: FileNode) -> None:
+def _group_normalisation(values: FloatValues, node: FileNode) -> None:
     """Convert GroupNormalization: some channels of each image together."""
     shape, groups = values.shape(node.source), int(node.options["num_groups"])
     epsilon = float(node.options.get("epsilon", _EPSILON))
@@ -157,8 +157,8 @@ def _group_means(values: FloatValues, number: int, weights: Array) -> int:
 
 #: By the operator's name.
 NORMALISATIONS = {
-    "GroupNormalization": _by_group,
-    "InstanceNormalization": _by_instance,
-    "LayerNormalization": _by_layer,
-    "RMSNormalization": _by_layer,
+    "GroupNormalization": _group_normalisation,
+    "InstanceNormalization": _instance_normalisation,
+    "LayerNormalization": _layer_normalisation,
+    "RMSNormalization": _layer_normalisation,
 }

@@ -62,7 +62,10 @@ def whole_weights(weights: Array, groups: int) -> Array:
 def _axis(node: FileNode, size: int, taps: int, step: int, at: int) -> _Axis:
     """Return the output along height (0) or width (1), of an input of a size."""
     kind = node.options.get("auto_pad", b"NOTSET").decode()
-    more, wanted = _along(node, "output_padding", at, 0) or 0, _along(node, "output_shape", at, 1)
+    more, wanted = (
+        _axis_attribute(node, "output_padding", at, 0) or 0,
+        _axis_attribute(node, "output_shape", at, 1),
+    )
     whole = step * (size - 1) + taps + more
     if wanted is None and kind.startswith("SAME"):
         wanted = size * step
@@ -78,7 +81,7 @@ def _axis(node: FileNode, size: int, taps: int, step: int, at: int) -> _Axis:
     return _Axis(made, before, max(0, after - more))
 
 
-def _along(node: FileNode, name: str, at: int, line: int) -> int | None:
+def _axis_attribute(node: FileNode, name: str, at: int, line: int) -> int | None:
     """Return an attribute for height (0) or width (1); one-dimensional data have the height `line`.
 
     None if the operator does not have it.

@@ -106,13 +106,13 @@ class FloatValues:
         if not whole:
             return [self.in_order(name, order) for name in names]
         return [
-            self._reorder(*self._as_held(name, len(order)), order)
+            self._reorder(*self._with_leading_axes(name, len(order)), order)
             if name in self.expanded
             else self.in_order(name, order)
             for name in names
         ]
 
-    def _as_held(self, name: str, rank: int) -> tuple[int, Order]:
+    def _with_leading_axes(self, name: str, rank: int) -> tuple[int, Order]:
         """Return a tensor that holds a value, with axes of length one in front, and its order."""
         shape = self.held_shape(name)
         order, number = next(iter(self.held[name].items()))
@@ -128,7 +128,7 @@ class FloatValues:
         shape = self.expanded.pop(name, None)
         if shape is None:
             return
-        number, order = self._as_held(name, len(shape))
+        number, order = self._with_leading_axes(name, len(shape))
         ones = self.constant_in_order(np.ones(shape, np.float32), order)
         number = self.add(Op.MUL, [number, ones], Arithmetic(), name=name)
         self.held[name] = {order: number}
