@@ -143,7 +143,7 @@ def test_wrong_values_are_an_error_and_a_hint(command, words, argument, value, f
         return capture["told"]
 
     monkeypatch.setattr("sys.argv", ["matloom", command, *words])
-    monkeypatch.setattr(front, "complaint", said)
+    monkeypatch.setattr(front, "error_message", said)
     before = {path.name for path in folder.iterdir()}
     with pytest.raises(SystemExit) as ended:
         front.main()

@@ -6,7 +6,7 @@ inputs, and blocks have output registers.
 
 from itertools import permutations
 
-from matloom_rtl.fpga.carries import free_ends
+from matloom_rtl.fpga.carries import simplify_chain_ends
 from matloom_rtl.fpga.functions import Table, read, users_of
 
 __all__ = ["absorb"]
@@ -41,7 +41,7 @@ def absorb(cells: dict, ports: dict) -> None:
     ports
         Ports of the module, whose wires must stay.
     """
-    free_ends(cells, ports)
+    simplify_chain_ends(cells, ports)
     _absorb_tables(cells, ports)
     _absorb_registers(cells, ports)
 

@@ -9,13 +9,13 @@ from typing import Any
 
 from matloom_rtl.fpga.functions import choice, lookup_table, read, tabulate, users_of
 
-__all__ = ["free_ends"]
+__all__ = ["simplify_chain_ends"]
 
 #: Marks an unconnected port in a netlist.
 _NOTHING = ["x"]
 
 
-def free_ends(cells: dict, ports: dict) -> None:
+def simplify_chain_ends(cells: dict, ports: dict) -> None:
     """Change the ends of carry chains so that nextpnr adds nothing to them, if possible.
 
     Parameters
@@ -46,7 +46,9 @@ def _begin(cell: dict, needs_sum: bool) -> dict[str, dict[str, Any]]:
     init, carry = int(cell["parameters"]["INIT0"], 2), int(connections["CIN"][0])
     added, low = read(wires, init), read([*wires[:2], "0", "0"], init)
     together = tuple(dict.fromkeys((*added.wires, *low.wires)))
-    out = tabulate(together, lambda cases: choice(added.over(cases), low.over(cases), -carry))
+    out = tabulate(
+        together, lambda cases: choice(added.evaluate(cases), low.evaluate(cases), -carry)
+    )
     if len(out.wires) > len("AB"):
         return {}
     inputs = dict(zip(("A0", "B0", "C0", "D0"), (*out.wires, "0", "0"), strict=False))
@@ -55,5 +57,5 @@ def _begin(cell: dict, needs_sum: bool) -> dict[str, dict[str, Any]]:
     connections |= {port: [wire] for port, wire in inputs.items()}
     connections |= {"CIN": _NOTHING, "S0": _NOTHING}
     cell["parameters"]["INIT0"] = f"{out.init(4):016b}"
-    total = tabulate(added.wires, lambda cases: added.over(cases) ^ -carry)
+    total = tabulate(added.wires, lambda cases: added.evaluate(cases) ^ -carry)
     return {"first_sum": lookup_table(total, made)} if needs_sum else {}

@@ -203,7 +203,7 @@ class _Design:
         together = dict.fromkeys((select, *low.wires, *high.wires))
         return tabulate(
             tuple(together),
-            lambda cases: choice(cases[select], low.over(cases), high.over(cases)),
+            lambda cases: choice(cases[select], low.evaluate(cases), high.evaluate(cases)),
         )
 
     def _is_read_once(self, wire: int, *types: str) -> bool:
@@ -263,7 +263,7 @@ def _fix_wires(table: Table, fixed: dict[int, int]) -> Table:
         return table
     wires = tuple(wire for wire in table.wires if wire not in fixed)
     constants = {wire: -value for wire, value in fixed.items()}
-    return tabulate(wires, lambda cases: table.over({**cases, **constants}))
+    return tabulate(wires, lambda cases: table.evaluate({**cases, **constants}))
 
 
 def _substitute(side: Table, wire: int, inner: Table) -> Table | None:
@@ -273,7 +273,7 @@ def _substitute(side: Table, wire: int, inner: Table) -> Table | None:
     # Each function depends on all of its wires; without a common wire, so does their composition.
     if len(wires) == len(others) + len(inner.wires) > len(_INPUTS):
         return None
-    joined = tabulate(wires, lambda cases: side.over({**cases, wire: inner.over(cases)}))
+    joined = tabulate(wires, lambda cases: side.evaluate({**cases, wire: inner.evaluate(cases)}))
     return joined if len(joined.wires) <= len(_INPUTS) else None
 
 

@@ -22,7 +22,7 @@ import numpy as np
 
 from matloom_rtl.fpga.progress import FlowError
 
-__all__ = ["Blocks", "give_sites"]
+__all__ = ["Blocks", "assign_sites"]
 
 #: Sites of each cell type, by nextpnr's names: `X4/Y10/MULT18_0`.
 Blocks = Mapping[str, Sequence[str]]
@@ -43,7 +43,7 @@ _COLDEST = 1e-4
 _HOLD = 1e-6
 
 
-def give_sites(cells: dict, blocks: Blocks, seed: int = 1) -> int:
+def assign_sites(cells: dict, blocks: Blocks, seed: int = 1) -> int:
     """Assign a site, as attribute BEL, to each cell of a type with sites; return how many.
 
     Parameters
@@ -63,7 +63,7 @@ def give_sites(cells: dict, blocks: Blocks, seed: int = 1) -> int:
     if not movable:
         return len(fixed)
     names = [*movable, *fixed]
-    pulls = _pulls(cells, names)
+    pulls = _spring_matrix(cells, names)
     dice = random.Random(seed)
     tries = [_Sites(names, cells, blocks, dice, fixed) for _ in range(_TRIES)]
     best = min(tries, key=lambda sites: _anneal(pulls, sites, len(movable), dice))
@@ -89,7 +89,7 @@ def _blocks_of(cells: dict, blocks: Blocks) -> tuple[list[str], dict[str, str]]:
     return [name for name in all_blocks if name not in fixed], fixed
 
 
-def _pulls(cells: dict, names: list[str]) -> np.ndarray:
+def _spring_matrix(cells: dict, names: list[str]) -> np.ndarray:
     """Return the matrix of springs between blocks, with the logic eliminated.
 
     With positions x of the blocks, x'Ax is the energy of all springs at rest.
@@ -99,7 +99,7 @@ def _pulls(cells: dict, names: list[str]) -> np.ndarray:
     from scipy.sparse.linalg import cg
 
     order = {name: index for index, name in enumerate(names)}
-    first, second = _springs(cells, order)
+    first, second = _spring_ends(cells, order)
     nodes = int(max(first.max(), second.max(), len(names))) + 1
     ones = np.ones(len(first))
     ties = coo_array((ones, (first, second)), shape=(nodes, nodes)).tocsr()
@@ -116,7 +116,7 @@ def _pulls(cells: dict, names: list[str]) -> np.ndarray:
     return (pulls + pulls.T) / 2
 
 
-def _springs(cells: dict, order: dict[str, int]) -> tuple[np.ndarray, np.ndarray]:
+def _spring_ends(cells: dict, order: dict[str, int]) -> tuple[np.ndarray, np.ndarray]:
     """Return both ends of each spring: blocks as in `order`, then other cells, then wires."""
     ends: dict[int, list[int]] = defaultdict(list)
     numbers = dict(order)

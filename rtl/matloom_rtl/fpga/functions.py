@@ -18,7 +18,7 @@ class Table:
     def __call__(self, values: dict) -> int:
         return self.bits[sum(values[wire] << place for place, wire in enumerate(self.wires))]
 
-    def over(self, cases: dict[int, int]) -> int:
+    def evaluate(self, cases: dict[int, int]) -> int:
         """Return its values in many cases at once; bit n of every wire belongs to case n.
 
         Constants are 0 and -1; bits beyond the cases are undefined.
@@ -58,7 +58,7 @@ def read(wires: list, init: int) -> Table:
 
     def look_up(cases: dict[int, int]) -> int:
         inputs = (cases[wire] if isinstance(wire, int) else -(wire == "1") for wire in wires)
-        return table.over(dict(zip(places, inputs, strict=True)))
+        return table.evaluate(dict(zip(places, inputs, strict=True)))
 
     return tabulate(found, look_up)
 

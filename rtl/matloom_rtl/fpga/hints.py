@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from matloom_rtl.fpga.devices import Device
-from matloom_rtl.fpga.floorplan import give_sites
+from matloom_rtl.fpga.floorplan import assign_sites
 from matloom_rtl.fpga.units import is_top
 
 __all__ = ["add_hints"]
@@ -27,7 +27,7 @@ def add_hints(netlist: Path, device: Device, say: Callable[[str], None] = print)
     Errors
     ------
     FlowError
-        As for `floorplan.give_sites`.
+        As for `floorplan.assign_sites`.
     """
     if not device.blocks and not device.settings:
         return
@@ -38,6 +38,6 @@ def add_hints(netlist: Path, device: Device, say: Callable[[str], None] = print)
     blocks = sum(cell["type"] in device.blocks for cell in top["cells"].values())
     if blocks:
         say(f"floorplan of {blocks} hard blocks")
-        give_sites(top["cells"], device.blocks)
+        assign_sites(top["cells"], device.blocks)
         say("floorplan: all have their sites")
     netlist.write_text(json.dumps(design))

@@ -161,7 +161,7 @@ def _first_contents(memory: RailMemory) -> str:
     name, width = memory.prefix, memory.width
     at = f"[{name}_i]"
     lines = [
-        f"    {_each(memory)} begin\n      {name}_d{at} = '0;\n      {name}_x{at} = '1;\n    end\n"
+        f"    {_loop(memory)} begin\n      {name}_d{at} = '0;\n      {name}_x{at} = '1;\n    end\n"
     ]
     for place, word in enumerate(memory.table):
         value, undefined = word.replace("x", "0"), re.sub("[01]", "0", word).replace("x", "1")
@@ -170,32 +170,32 @@ def _first_contents(memory: RailMemory) -> str:
     return "  initial begin\n" + "".join(lines) + "  end\n"
 
 
-def _each(memory: RailMemory) -> str:
+def _loop(memory: RailMemory) -> str:
     """Return the head of a loop over all words."""
     place = f"{memory.prefix}_i"
     return f"for ({place} = 0; {place} < {memory.words}; {place} = {place} + 1)"
 
 
-def _part(wire: str, place: int, width: int) -> str:
+def _port_slice(wire: str, place: int, width: int) -> str:
     """Return a port's slice of a wire shared by all ports."""
     return f"{wire}[{width * place + width - 1}:{width * place}]"
 
 
-def _outside(memory: RailMemory, port: str, place: int) -> str:
+def _beyond(memory: RailMemory, port: str, place: int) -> str:
     """Return when a defined address is beyond the memory."""
     if memory.words == 1 << memory.address_bits:
         return "1'b0"
-    address = _part(f"{memory.prefix}_{port}_addr_d", place, memory.address_bits)
+    address = _port_slice(f"{memory.prefix}_{port}_addr_d", place, memory.address_bits)
     return f"({address} >= {memory.address_bits}'d{memory.words})"
 
 
 def _read(memory: RailMemory, place: int) -> str:
     """Return a read port whose data are undefined if its address is."""
     name, bits = memory.prefix, memory.address_bits
-    address = _part(f"{name}_rd_addr_d", place, bits)
-    lost = f"(|{_part(f'{name}_rd_addr_x', place, bits)} | {_outside(memory, 'rd', place)})"
+    address = _port_slice(f"{name}_rd_addr_d", place, bits)
+    lost = f"(|{_port_slice(f'{name}_rd_addr_x', place, bits)} | {_beyond(memory, 'rd', place)})"
     return "".join(
-        f"  assign {_part(f'{name}_rd_data_{rail}', place, memory.width)} = "
+        f"  assign {_port_slice(f'{name}_rd_data_{rail}', place, memory.width)} = "
         f"{lost} ? {lose} : {name}_{rail}[{address}];\n"
         for rail, lose in (("d", "'0"), ("x", "'1"))
     )
@@ -204,7 +204,7 @@ def _read(memory: RailMemory, place: int) -> str:
 def _write(memory: RailMemory, place: int) -> str:
     """Return a write port; an undefined address makes all words undefined."""
     name, bits, width = memory.prefix, memory.address_bits, memory.width
-    address, unknown = (_part(f"{name}_wr_addr_{rail}", place, bits) for rail in "dx")
+    address, unknown = (_port_slice(f"{name}_wr_addr_{rail}", place, bits) for rail in "dx")
     lines = []
     for first, last in memory.writers[place].lanes():
         low, high = width * place + first, width * place + last
@@ -212,9 +212,9 @@ def _write(memory: RailMemory, place: int) -> str:
         lane, at = f"[{last}:{first}]", f"[{name}_i]"
         lines.append(
             f"    if (|{unknown}) begin\n      if ({sure} | {perhaps})\n"
-            f"        {_each(memory)} begin\n"
+            f"        {_loop(memory)} begin\n"
             f"          {name}_d{at}{lane} <= '0;\n          {name}_x{at}{lane} <= '1;\n"
-            f"        end\n    end else if (~{_outside(memory, 'wr', place)}) begin\n"
+            f"        end\n    end else if (~{_beyond(memory, 'wr', place)}) begin\n"
             f"      if ({sure}) begin\n"
             f"        {name}_d[{address}]{lane} <= {name}_wr_data_d[{high}:{low}];\n"
             f"        {name}_x[{address}]{lane} <= {name}_wr_data_x[{high}:{low}];\n"

@@ -3,7 +3,7 @@
 import itertools
 import random
 
-from matloom_rtl.fpga.carries import free_ends
+from matloom_rtl.fpga.carries import simplify_chain_ends
 
 from .test_absorb import CARRY, INPUTS, OUT, SUM, carry_cell, shown, value_of
 
@@ -43,7 +43,7 @@ def test_chains_begin_in_their_first_cell(seed):
         carry = chance.choice("01")
         cells = beginning(init, inputs, carry)
         before = outcomes(cells, int(carry))
-        free_ends(cells, SHOWN)
+        simplify_chain_ends(cells, SHOWN)
         if cells["adder"]["connections"]["CIN"] == ["x"]:
             freed += 1
             assert outcomes(cells, 0) == outcomes(cells, 1) == before
@@ -55,7 +55,7 @@ def test_chains_begin_in_their_first_cell(seed):
 
 def test_unread_sums_take_no_table():
     cells = beginning(SUM, (2, 3, "0", "1"), "1")
-    free_ends(cells, {"out": {"bits": [OUT + 1]}})
+    simplify_chain_ends(cells, {"out": {"bits": [OUT + 1]}})
     assert list(cells) == ["adder"]
     assert [cells["adder"]["connections"][name] for name in ("CIN", "COUT")] == [["x"], ["x"]]
 
@@ -63,9 +63,9 @@ def test_unread_sums_take_no_table():
 def test_ends_that_something_uses_stay():
     """A carry from a wire, one that is read, and a half that uses none."""
     cells = beginning(SUM, (2, 3, "0", "1"), CARRY)
-    free_ends(cells, SHOWN)
+    simplify_chain_ends(cells, SHOWN)
     assert cells == beginning(SUM, (2, 3, "0", "1"), CARRY)
     cells = beginning(SUM, (2, 3, "0", "1"), "0")
     cells["adder"]["parameters"]["INJECT1_0"] = "YES"
-    free_ends(cells, SHOWN)
+    simplify_chain_ends(cells, SHOWN)
     assert cells["adder"]["connections"]["CIN"] == ["0"]

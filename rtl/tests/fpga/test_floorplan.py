@@ -10,7 +10,7 @@ from itertools import pairwise
 import pytest
 
 from matloom_rtl.fpga.devices import DEVICES
-from matloom_rtl.fpga.floorplan import give_sites
+from matloom_rtl.fpga.floorplan import assign_sites
 from matloom_rtl.fpga.progress import FlowError
 from matloom_rtl.fpga.tools import find
 
@@ -84,7 +84,7 @@ def test_the_sites_are_those_of_nextpnr(device, tmp_path):
 @pytest.mark.slow
 def test_connected_blocks_are_adjacent():
     cells = chain(40)
-    give_sites(cells, BLOCKS)
+    assign_sites(cells, BLOCKS)
     # Ten groups of four side by side, nine columns each: about 90. At random places: 39 times 60.
     assert span(cells, 40) < 300
     sites = [each["attributes"]["BEL"] for each in cells.values() if each["type"] != "LUT4"]
@@ -96,7 +96,7 @@ def test_connected_blocks_are_adjacent():
 def test_each_type_has_its_own_sites():
     blocks = DEVICES["ecp5-25k"].blocks
     cells = chain(28) | {f"r{name}": each for name, each in chain(56, "DP16KD").items()}
-    give_sites(cells, blocks)
+    assign_sites(cells, blocks)
     for kind, sites in blocks.items():
         given = [each["attributes"]["BEL"] for each in cells.values() if each["type"] == kind]
         assert sorted(given) == sorted(sites)
@@ -105,8 +105,8 @@ def test_each_type_has_its_own_sites():
 @pytest.mark.slow
 def test_the_same_seed_gives_the_same_sites():
     first, second, other = chain(12), chain(12), chain(12)
-    assert give_sites(first, BLOCKS) == give_sites(second, BLOCKS) == 12
-    give_sites(other, BLOCKS, seed=2)
+    assert assign_sites(first, BLOCKS) == assign_sites(second, BLOCKS) == 12
+    assign_sites(other, BLOCKS, seed=2)
     assert first == second
     assert first != other
 
@@ -114,7 +114,7 @@ def test_the_same_seed_gives_the_same_sites():
 def test_a_block_that_has_a_site_keeps_it():
     cells = chain(3)
     cells["b1"]["attributes"]["BEL"] = "X119/Y58/MULT18_5"
-    give_sites(cells, BLOCKS)
+    assign_sites(cells, BLOCKS)
     assert cells["b1"]["attributes"]["BEL"] == "X119/Y58/MULT18_5"
     assert all(abs(place(cells, name)[0] - 119) < 10 for name in ("b0", "b2"))
     assert all(place(cells, name)[1] == 58 for name in ("b0", "b2"))
@@ -122,7 +122,7 @@ def test_a_block_that_has_a_site_keeps_it():
 
 def test_more_blocks_than_sites_are_refused():
     with pytest.raises(FlowError, match="the device has 156 MULT18X18D, and the netlist 157"):
-        give_sites(chain(157), BLOCKS)
+        assign_sites(chain(157), BLOCKS)
 
 
 def test_two_blocks_at_one_site_are_refused():
@@ -130,4 +130,4 @@ def test_two_blocks_at_one_site_are_refused():
     for name in ("b0", "b1"):
         cells[name]["attributes"]["BEL"] = "X4/Y10/MULT18_0"
     with pytest.raises(FlowError, match="two blocks of the netlist must not have the same site"):
-        give_sites(cells, BLOCKS)
+        assign_sites(cells, BLOCKS)

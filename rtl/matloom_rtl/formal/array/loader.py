@@ -7,7 +7,7 @@ from matloom_rtl.array.cells import decode_flags
 from matloom_rtl.array.loader import Loader
 from matloom_rtl.formal.parts.channel import implies
 from matloom_rtl.formal.parts.whitebox import Whitebox, inputs_of
-from matloom_rtl.formal.post.positions import touched
+from matloom_rtl.formal.post.positions import touched_banks
 from matloom_rtl.formal.proof import Claim, Proof
 from matloom_rtl.ports import SPAD_READ_LATENCY
 
@@ -115,7 +115,7 @@ def loader(unit: Loader) -> Claim:
     m.submodules.unit = whitebox.fragment
     config, read = unit._config, unit.read
     rows = _Rows(m, unit)
-    banks = touched(rows.address, config.weight_bytes, config)
+    banks = touched_banks(rows.address, config.weight_bytes, config)
     free = ~rows.whole | (unit.release & ~unit.last)
     if config.has_paired_windows:
         free = free & ~unit.taken
@@ -130,7 +130,7 @@ def loader(unit: Loader) -> Claim:
         Cover(rows.end & rows.waiting),
         Cover(rows.reads & rows.whole),
     ]
-    _delivers(m, unit, rows)
+    _claim_delivery(m, unit, rows)
     _lemmas(m, whitebox, rows)
     if _flags(unit):
         _format_claim(m, unit, rows)
@@ -140,7 +140,7 @@ def loader(unit: Loader) -> Claim:
     return Claim(module=m, ports=inputs_of(unit))
 
 
-def _delivers(m: Module, unit: Loader, rows: _Rows) -> None:
+def _claim_delivery(m: Module, unit: Loader, rows: _Rows) -> None:
     """Claim that a row reaches the array a fixed time after its grant, at its index in the tile."""
     config, there, row = unit._config, rows.reads, rows.row
     for cycle in range(SPAD_READ_LATENCY + 1):
@@ -269,8 +269,8 @@ def _lemmas(m: Module, whitebox: Whitebox, rows: _Rows) -> None:
         implies(working, address == asked),
         Assert((at ^ free) == (shown ^ full)),
         implies(shown, (oldest == rows.address[:bits])),
-        implies(shown, hand == touched(rows.address[:bits], step, config)),
-        implies(full, (second == after) & (skid == touched(after, step, config))),
+        implies(shown, hand == touched_banks(rows.address[:bits], step, config)),
+        implies(full, (second == after) & (skid == touched_banks(after, step, config))),
         Assert((counted == group) & (group < config.tile_load_cycles)),
         Assert(whitebox.register(name="last") == (group == config.tile_load_cycles - 1)),
     ]

@@ -62,8 +62,8 @@ def gate(unit: UnitQueue) -> Claim:
     wait = [Signal(6, name=f"waits_{each}") for each in range(len(UNITS))]
     present = whitebox.register(name="present")
     m.d.comb += unit.issued.eq(issue[number])
-    unissued = _dispatches(m, unit, item, issue, done, number)
-    _brings(m, unit)
+    unissued = _assume_dispatch(m, unit, item, issue, done, number)
+    _assume_word_order(m, unit)
     came, left = unit.i.valid & unit.i.ready, present & unit.o.valid & unit.o.ready
     fetched, level = unit.brings & (unit.index == 0), whitebox.child("fifo").unit.level
     _follow(m, unit, item, (came, left, fetched, level), (wait, issue, done, number))
@@ -105,7 +105,7 @@ def _value(port):
     return port.as_value() if hasattr(port, "as_value") else port
 
 
-def _dispatches(
+def _assume_dispatch(
     m: Module, unit: UnitQueue, item: _MarkedInstruction, issue, done, number: int
 ) -> Signal:
     """Assume the behaviour of dispatcher and units; return whether the last is unissued."""
@@ -139,7 +139,7 @@ def _counts(unit: UnitQueue) -> list:
     return [unit.completed[number] for number in range(len(UNITS))]
 
 
-def _brings(m: Module, unit: UnitQueue) -> None:
+def _assume_word_order(m: Module, unit: UnitQueue) -> None:
     """Assume that words arrive from the last to the first, when requested."""
     first = FORMATS[unit._opcode].instruction_words - 1
     before = Signal()

@@ -7,10 +7,10 @@ from matloom_rtl.formal.parts.channel import implies
 from matloom_rtl.post.lane import Lane
 from matloom_rtl.post.lanes import Lanes
 
-__all__ = ["adds_bytes"]
+__all__ = ["claim_added_bytes"]
 
 
-def adds_bytes(m: Module, unit: Lanes, beats, parts: dict) -> None:
+def claim_added_bytes(m: Module, unit: Lanes, beats, parts: dict) -> None:
     """Claim that the oldest waiting bytes are added to the results that leave, and then taken."""
     adds, tables, waiting = unit.command.addend == Addend.RESULT, parts["tables"], parts["waiting"]
     m.d.comb += [

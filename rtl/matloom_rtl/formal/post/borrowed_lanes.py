@@ -7,10 +7,10 @@ from matloom.arch.numerics import Rounding
 from matloom_rtl.formal.parts.channel import implies
 from matloom_rtl.formal.parts.whitebox import Whitebox
 
-__all__ = ["borrows"]
+__all__ = ["claim_borrowed_lanes"]
 
 
-def borrows(m: Module, whitebox: Whitebox, beats, parts: dict) -> None:
+def claim_borrowed_lanes(m: Module, whitebox: Whitebox, beats, parts: dict) -> None:
     """Claim what SOFTMAX is connected to, what lanes do for it, and that it shows its results."""
     unit, softmax = whitebox.unit, parts["softmax"]
     vectors, active, rows, config = unit.vectors, beats.active, unit.rows, unit._config
@@ -31,7 +31,9 @@ def borrows(m: Module, whitebox: Whitebox, beats, parts: dict) -> None:
         Assert(softmax.rows.payload == rows.payload),
         implies(fills, rows.ready == softmax.rows.ready),
         implies(active, unit.emerges == Mux(shown, 1 << beats.emerged, 0)[: beats.beats]),
-        implies(active, whitebox.register(name="emerged") == beats.wrapped(beats.emerged + shown)),
+        implies(
+            active, whitebox.register(name="emerged") == beats.beat_in_vector(beats.emerged + shown)
+        ),
         # Vectors inside are those shown completely, in part, or not yet.
         implies(
             active,

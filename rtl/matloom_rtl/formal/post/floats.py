@@ -8,7 +8,7 @@ from matloom_rtl.arith.widen import Widen
 from matloom_rtl.formal.parts.pipeline import Pipeline
 from matloom_rtl.formal.proof import Claim, Proof
 
-__all__ = ["float_proofs", "narrows", "widened", "widens"]
+__all__ = ["float_proofs", "narrows", "widen_exactly", "widens"]
 
 
 def widens(formats: tuple[str, ...], unit: Widen | None = None) -> Claim:
@@ -18,14 +18,16 @@ def widens(formats: tuple[str, ...], unit: Widen | None = None) -> Claim:
     pipe = Pipeline(m, Widen.LATENCY)
     bits, chosen = pipe.before(unit.bits), pipe.before(unit.format)
     for index, name in enumerate(formats):
-        pipe.claim((chosen != index) | (unit.o.as_value() == widened(bits, FLOAT_FORMATS[name])))
+        pipe.claim(
+            (chosen != index) | (unit.o.as_value() == widen_exactly(bits, FLOAT_FORMATS[name]))
+        )
     # The smallest number: its lowest bit alone.
     last, form = len(formats) - 1, FLOAT_FORMATS[formats[-1]]
     pipe.reach((bits[: form.bits] == 1) & (chosen == last) & unit.o.as_value().any())
     return Claim(module=m, ports=(unit.bits, unit.format))
 
 
-def widened(bits, form: FloatFormat):
+def widen_exactly(bits, form: FloatFormat):
     """Return a number as fp32, bit by bit."""
     fraction = bits[: form.fraction_bits]
     exponent = bits[form.fraction_bits : form.bits - 1]
@@ -58,14 +60,14 @@ def narrows(formats: tuple[str, ...], unit: Narrow | None = None) -> Claim:
     pipe = Pipeline(m, Narrow.LATENCY)
     number, chosen = pipe.before(unit.a.as_value()), pipe.before(unit.format)
     for index, name in enumerate(formats):
-        expected = _narrowed(m, number, FLOAT_FORMATS[name])
+        expected = _reference_narrow(m, number, FLOAT_FORMATS[name])
         pipe.claim((chosen != index) | (unit.o == expected))
     # A fraction of all ones is carried into the exponent.
     pipe.reach(number[:23].all() & (number[23:31] == 127) & ~unit.o[0] & (chosen == 0))
     return Claim(module=m, ports=(unit.a.as_value(), unit.format))
 
 
-def _narrowed(m: Module, number, form: FloatFormat):
+def _reference_narrow(m: Module, number, form: FloatFormat):
     """Return the nearest number of a format, comparing the dropped bits with half a unit."""
     fraction, exponent, sign = number[:23], number[23:31], number[31]
     dropped, below = FP32.fraction_bits - form.fraction_bits, FP32.bias - form.bias

@@ -6,8 +6,8 @@ from matloom.arch.curves import Curve
 from matloom.arch.isa import Addend, Destination, RowFunction, Table
 from matloom_rtl.formal.parts.channel import assume_stays, implies
 from matloom_rtl.formal.parts.whitebox import Whitebox, inputs_of
-from matloom_rtl.formal.post.added_bytes import adds_bytes
-from matloom_rtl.formal.post.borrowed_lanes import borrows
+from matloom_rtl.formal.post.added_bytes import claim_added_bytes
+from matloom_rtl.formal.post.borrowed_lanes import claim_borrowed_lanes
 from matloom_rtl.formal.proof import Claim, Proof
 from matloom_rtl.post.curves import Curves
 from matloom_rtl.post.float_lane import FloatLane
@@ -80,7 +80,7 @@ class _Beats:
             self.there.append(there)
             self.number.append(number)
 
-    def wrapped(self, number):
+    def beat_in_vector(self, number):
         """Return a beat number modulo the beats of a vector."""
         return number % self.beats
 
@@ -119,12 +119,12 @@ def lanes(unit: Lanes) -> Claim:
     longest = max(cycles for cycles, _asked in kinds)
     beats = _Beats(m, unit, longest, parts.get("softmax"))
     assume_stays(m, unit.vectors)
-    _kept(m, unit)
-    _held(m, unit, Cat(*beats.there[:longest], beats.count != 0, beats.began).any())
+    _assume_whole_vectors(m, unit)
+    _assume_stable(m, unit, Cat(*beats.there[:longest], beats.count != 0, beats.began).any())
     if "softmax" in parts:
-        borrows(m, whitebox, beats, parts)
-    _enters(m, unit, beats, parts)
-    _leaves(m, unit, beats, (kinds, to_spad), parts)
+        claim_borrowed_lanes(m, whitebox, beats, parts)
+    _claim_inputs(m, unit, beats, parts)
+    _claim_results(m, unit, beats, (kinds, to_spad), parts)
     _lemmas(m, whitebox, beats, kinds)
     m.d.comb += Cover((beats.level == 2) & unit.emerges[-1] & unit.written)
     m.d.comb += [Cover(unit.emerges[0] & asked) for _cycles, asked in kinds]
@@ -148,13 +148,13 @@ def _parts(whitebox: Whitebox) -> tuple[dict, list]:
     return parts, free
 
 
-def _kept(m: Module, unit: Lanes) -> None:
+def _assume_whole_vectors(m: Module, unit: Lanes) -> None:
     """Assume that only vectors that came out completely are kept, where maxima are built."""
     if unit._config.pooling:
         m.d.comb += Assume(~unit.kept | unit.emerges[-1])
 
 
-def _held(m: Module, unit: Lanes, busy) -> None:
+def _assume_stable(m: Module, unit: Lanes, busy) -> None:
     """Assume that command and numbers stay while anything is inside."""
     held = Cat(unit.command, unit.numbers)
     before = Signal.like(held, name="held_before", reset_less=True)
@@ -163,7 +163,7 @@ def _held(m: Module, unit: Lanes, busy) -> None:
     m.d.comb += Assume(~was_busy | (held == before))
 
 
-def _enters(m: Module, unit: Lanes, beats: _Beats, parts: dict) -> None:
+def _claim_inputs(m: Module, unit: Lanes, beats: _Beats, parts: dict) -> None:
     """Claim what enters each lane: value and parameters of its column, and the command's rule."""
     command, parameters, vectors = unit.command, unit.parameters, unit.vectors
     lanes, ways = parts["lane"], unit._config.softmax
@@ -195,7 +195,7 @@ def _enters(m: Module, unit: Lanes, beats: _Beats, parts: dict) -> None:
         ]
 
 
-def _leaves(m: Module, unit: Lanes, beats: _Beats, asked, parts: dict) -> None:
+def _claim_results(m: Module, unit: Lanes, beats: _Beats, asked, parts: dict) -> None:
     """Claim when a beat's results are shown, with which beat number, and whose they are."""
     config, (kinds, to_spad) = unit._config, asked
     kinds = [(cycles, kind & ~beats.active) for cycles, kind in kinds]
@@ -240,7 +240,7 @@ def _leaves(m: Module, unit: Lanes, beats: _Beats, asked, parts: dict) -> None:
             Assert((tables.row == rows.payload) & (tables.start == unit.start)),
         ]
         if config.has_result_sums:
-            adds_bytes(m, unit, beats, parts)
+            claim_added_bytes(m, unit, beats, parts)
         if unit._config.has_channel_tables:
             m.d.comb += Assert(tables.each == (unit.command.table == Table.FILL_EACH))
 
@@ -270,12 +270,12 @@ def _lemmas(m: Module, whitebox: Whitebox, beats: _Beats, kinds) -> None:
         inner = sum(first, Const(0))
         m.d.comb += [
             implies(asked, beats.count == beats.level + (beats.emerged != 0) + inner),
-            implies(asked, following == beats.wrapped(beats.emerged + there[cycles])),
+            implies(asked, following == beats.beat_in_vector(beats.emerged + there[cycles])),
             implies(asked & there[cycles], number[cycles] == beats.emerged),
         ]
         for k in range(cycles):
             between = sum(there[k + 1 : cycles], Const(0))
-            same = number[k] == beats.wrapped(following + between)
+            same = number[k] == beats.beat_in_vector(following + between)
             m.d.comb += implies(asked & (there[k] if k else 1), same)
 
 

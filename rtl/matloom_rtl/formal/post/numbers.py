@@ -8,7 +8,7 @@ from matloom.arch.numerics import Rounding
 from matloom_rtl.arith.widen import Widen
 from matloom_rtl.formal.parts.pipeline import Pipeline
 from matloom_rtl.formal.parts.whitebox import inputs_of
-from matloom_rtl.formal.post.floats import widened
+from matloom_rtl.formal.post.floats import widen_exactly
 from matloom_rtl.formal.proof import Claim, Proof
 from matloom_rtl.post.numbers import Numbers
 
@@ -65,7 +65,7 @@ def _floats(unit: Numbers, pipe: Pipeline) -> None:
         pipe.claim((form != MAC_MODES.index(name)) | (o.format == index))
     for side in ("low", "high"):
         bits = pipe.before(command[f"clamp_{side}"].as_unsigned())
-        pipe.claim(o[f"float_{side}"] == widened(bits, FLOAT_FORMATS["fp8_e5m2"]))
+        pipe.claim(o[f"float_{side}"] == widen_exactly(bits, FLOAT_FORMATS["fp8_e5m2"]))
     pipe.reach(o.floating & o.fp32 & (o.float_low == 0xC000_0000) & (o.float_high == 0x3F80_0000))
 
 

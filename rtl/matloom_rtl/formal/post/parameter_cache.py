@@ -159,7 +159,7 @@ class Entered:
         return Entered(self._m, *after)
 
 
-def _late(m: Module, unit: Parameters, reads: Reads) -> list:
+def _assume_latency(m: Module, unit: Parameters, reads: Reads) -> list:
     """Assume a minimum memory latency; return the recent grants.
 
     The grants are listed by the cycles since them, from one; their data cannot have arrived.
@@ -187,7 +187,7 @@ def parameter_cache(unit: Parameters) -> Claim:
     m.submodules.unit = whitebox.fragment
     reads, column = Reads(m, unit), Column(m, unit)
     reads_lemmas(m, whitebox, reads)
-    blocks, grants = Blocks(m, unit, column, reads), _late(m, unit, reads)
+    blocks, grants = Blocks(m, unit, column, reads), _assume_latency(m, unit, reads)
     o, here = unit.o, blocks.here
     enters = blocks.present & (column.of_lane(unit, o.beats) == column.beat)
     entered = [Entered(m, enters, here.multiplier, whitebox.register(name="block_0"))]

@@ -70,16 +70,16 @@ def lemmas(m: Module, whitebox: Whitebox, followed, beats) -> None:
     """Claim what is written when, and where parameters are kept."""
     column, blocks, reads = followed
     state = _State(m, whitebox, column)
-    _in_turn(m, whitebox, state, blocks)
-    _repeats(m, whitebox.unit, state, blocks)
-    _arrives(m, whitebox.unit, state, (blocks, reads), beats[1])
-    due = _due(whitebox.unit, state, column, blocks)
-    _same(m, whitebox, state, blocks)
-    _kept(m, whitebox, state, (column, blocks), due)
-    _on_way(m, whitebox, state, (column, blocks), beats[0])
+    _claim_stages(m, whitebox, state, blocks)
+    _claim_repeats(m, whitebox.unit, state, blocks)
+    _claim_arrivals(m, whitebox.unit, state, (blocks, reads), beats[1])
+    due = _missing_words(whitebox.unit, state, column, blocks)
+    _claim_common_values(m, whitebox, state, blocks)
+    _claim_contents(m, whitebox, state, (column, blocks), due)
+    _claim_multiplier_place(m, whitebox, state, (column, blocks), beats[0])
 
 
-def _in_turn(m: Module, whitebox: Whitebox, state: _State, blocks) -> None:
+def _claim_stages(m: Module, whitebox: Whitebox, state: _State, blocks) -> None:
     """Claim the stage of each block, and the minimum cycles between two blocks."""
     kept = blocks.task.shape()(whitebox.register(name="task"))
     unfetched = state.in_("Wait", "Load", "Fetch")
@@ -105,7 +105,7 @@ def _in_turn(m: Module, whitebox: Whitebox, state: _State, blocks) -> None:
     ]
 
 
-def _repeats(m: Module, unit: Parameters, state: _State, blocks) -> None:
+def _claim_repeats(m: Module, unit: Parameters, state: _State, blocks) -> None:
     """Claim how far the instruction's words have been written by the time of their block."""
     rows, step, writes = unit._rows, state.step, state.writes
     bias, scale = blocks.task.channel_bias, blocks.task.channel_scale
@@ -132,7 +132,7 @@ def _repeats(m: Module, unit: Parameters, state: _State, blocks) -> None:
         ]
 
 
-def _arrives(m: Module, unit: Parameters, state: _State, followed, grants) -> None:
+def _claim_arrivals(m: Module, unit: Parameters, state: _State, followed, grants) -> None:
     """Claim which read comes next, and that it comes while no words are repeated."""
     blocks, reads = followed
     task, writes, step = blocks.task, state.writes, state.step
@@ -163,7 +163,7 @@ def _arrives(m: Module, unit: Parameters, state: _State, followed, grants) -> No
     m.d.comb += [implies(Cat(writes.read).any(), fetch & state.arrived)]
 
 
-def _due(unit: Parameters, state: _State, column, blocks) -> list:
+def _missing_words(unit: Parameters, state: _State, column, blocks) -> list:
     """Return whether bias and multiplier are missing in memory: for any block, and for a new one.
 
     A missing one has not arrived yet, or is being written.
@@ -180,7 +180,7 @@ def _due(unit: Parameters, state: _State, column, blocks) -> list:
     return found
 
 
-def _same(m: Module, whitebox: Whitebox, state: _State, blocks) -> None:
+def _claim_common_values(m: Module, whitebox: Whitebox, state: _State, blocks) -> None:
     """Claim that blocks use the instruction's common values while they matter."""
     task, kept = blocks.task, blocks.task.shape()(whitebox.register(name="task"))
     names = ("bias", "multiplier", "shift")
@@ -195,7 +195,7 @@ def _same(m: Module, whitebox: Whitebox, state: _State, blocks) -> None:
         ]
 
 
-def _kept(m: Module, whitebox: Whitebox, state: _State, followed, due) -> None:
+def _claim_contents(m: Module, whitebox: Whitebox, state: _State, followed, due) -> None:
     """Claim what memories and registers hold for the block shown last, and for the next one."""
     column, blocks = followed
     following, here = blocks.following, blocks.here
@@ -232,7 +232,9 @@ def _peek(whitebox: Whitebox, state: _State, column, name: str, block):
     return column.choose([slots[n % unit._slots] for n in range(unit._columns)])
 
 
-def _on_way(m: Module, whitebox: Whitebox, state: _State, followed, entered) -> None:
+def _claim_multiplier_place(
+    m: Module, whitebox: Whitebox, state: _State, followed, entered
+) -> None:
     """Claim where the multiplier of a beat in the pipeline lies: in this block, or the previous."""
     column, blocks = followed
     unit, before = whitebox.unit, (state.block - 1)[:2]

@@ -6,7 +6,7 @@ from amaranth.hdl import Assert, Assume, Cat, Cover, Module, Mux, Signal
 
 from matloom_rtl.formal.parts.channel import implies, stays
 from matloom_rtl.formal.parts.whitebox import Whitebox, inputs_of
-from matloom_rtl.formal.post.positions import touched
+from matloom_rtl.formal.post.positions import touched_banks
 from matloom_rtl.formal.proof import Claim, Proof
 from matloom_rtl.post.parameters import Parameters
 
@@ -82,7 +82,9 @@ def parameters(unit: Parameters) -> Claim:
     m.d.comb += [
         implies(read.valid, walk.begun & (walk.block < task.blocks) & (walk.index < wanted)),
         implies(read.valid, read.address == walk.address),
-        implies(read.valid, read.bank_select == touched(walk.address, unit._columns, unit._config)),
+        implies(
+            read.valid, read.bank_select == touched_banks(walk.address, unit._columns, unit._config)
+        ),
         # The next instruction is taken when all data of all blocks has arrived.
         implies(unit.i.ready, (walk.asked == 0) & ~read.valid),
         implies(unit.i.ready & walk.begun & (wanted != 0), walk.block == task.blocks),

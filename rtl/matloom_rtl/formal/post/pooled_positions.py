@@ -5,7 +5,7 @@ from amaranth.hdl import Assume, Const, Cover, Module, Mux, Signal
 from matloom_rtl.formal.parts.channel import implies
 from matloom_rtl.formal.parts.loop_nest import Loop, Nest
 from matloom_rtl.formal.parts.whitebox import Whitebox, inputs_of
-from matloom_rtl.formal.post.positions import LOOPS, advances, held, touched
+from matloom_rtl.formal.post.positions import LOOPS, assume_advances, assume_stable, touched_banks
 from matloom_rtl.formal.proof import Claim, Proof
 from matloom_rtl.post.positions import Positions
 
@@ -31,7 +31,7 @@ def pooled_blocks(unit: Positions) -> Claim:
         begin=unit.start,
         move=unit.advance,
     )
-    advances(m, unit, nest)
+    assume_advances(m, unit, nest)
     m.d.comb += Assume(unit.pooled)
     if unit._config.softmax:
         m.d.comb += Assume(~unit.whole_rows)
@@ -39,7 +39,7 @@ def pooled_blocks(unit: Positions) -> Claim:
         m.d.comb += Assume(~unit.pairs)
     if unit._has_sizes:
         m.d.comb += Assume(unit.size == 0)
-    held(m, unit, nest)
+    assume_stable(m, unit, nest)
     shown, address, last = nest.running, nest.place("address"), nest.last
     #: The first entry of two rows of sums, and whether these are the last of a block.
     of_rows = Signal.like(unit.entry)
@@ -53,7 +53,7 @@ def pooled_blocks(unit: Positions) -> Claim:
     entry = (of_rows + 2 * nest.index["column"] + quarter[0] + below)[: len(of_rows)]
     m.d.comb += [
         implies(shown, at.address == address),
-        implies(shown, at.bank_select == touched(address, columns, unit._config)),
+        implies(shown, at.bank_select == touched_banks(address, columns, unit._config)),
         implies(shown, at.entry == entry),
         implies(shown, at.block_end == (row_end & last["row"])),
         implies(shown, at.last_block == last["block"]),

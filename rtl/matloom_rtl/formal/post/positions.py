@@ -9,7 +9,15 @@ from matloom_rtl.formal.parts.whitebox import Whitebox, inputs_of
 from matloom_rtl.formal.proof import Claim, Proof
 from matloom_rtl.post.positions import Positions
 
-__all__ = ["LOOPS", "advances", "held", "position_proofs", "positions", "touched", "whole_rows"]
+__all__ = [
+    "LOOPS",
+    "assume_advances",
+    "assume_stable",
+    "position_proofs",
+    "positions",
+    "touched_banks",
+    "whole_rows",
+]
 
 #: Loops, outermost first, each with the input that holds its count.
 LOOPS = {"block": "blocks", "row": "height", "column": "width"}
@@ -41,13 +49,13 @@ def positions(unit: Positions) -> Claim:
         begin=unit.start,
         move=unit.advance,
     )
-    advances(m, unit, nest)
-    held(m, unit, nest)
+    assume_advances(m, unit, nest)
+    assume_stable(m, unit, nest)
     shown, address = nest.running, nest.place("address")
     block_end = nest.last["row"] & nest.last["column"]
     m.d.comb += [
         implies(shown, at.address == address),
-        implies(shown, at.bank_select == touched(address, columns, unit._config)),
+        implies(shown, at.bank_select == touched_banks(address, columns, unit._config)),
         implies(shown, at.block_end == block_end),
         implies(shown, at.last_block == nest.last["block"]),
         implies(shown, at.end == nest.end),
@@ -99,14 +107,14 @@ def whole_rows(unit: Positions) -> Claim:
     remaining = (unit.height - before).as_unsigned()
     # All of the last batch; never zero, whatever the index is.
     m.d.comb += rows.eq(Mux((remaining == 0) | (remaining > BATCH), BATCH, remaining))
-    advances(m, unit, nest)
+    assume_advances(m, unit, nest)
     m.d.comb += Assume(unit.whole_rows)
-    held(m, unit, nest)
+    assume_stable(m, unit, nest)
     shown, address, last = nest.running, nest.place("address"), nest.last
     row_end, pass_end = last["block"], last["row"] & last["block"]
     m.d.comb += [
         implies(shown, at.address == address),
-        implies(shown, at.bank_select == touched(address, columns, unit._config)),
+        implies(shown, at.bank_select == touched_banks(address, columns, unit._config)),
         implies(shown, at.last_block == row_end),
         implies(shown, at.block_end == pass_end),
         implies(shown, at.end == nest.end),
@@ -141,12 +149,12 @@ def whole_rows(unit: Positions) -> Claim:
     return Claim(module=m, ports=inputs_of(unit))
 
 
-def advances(m: Module, unit: Positions, nest: Nest) -> None:
+def assume_advances(m: Module, unit: Positions, nest: Nest) -> None:
     """Assume that only a walk that runs advances, and not in a cycle in which it restarts."""
     m.d.comb += [Assume(~unit.advance | nest.running), Assume(~(unit.advance & unit.start))]
 
 
-def held(m: Module, unit: Positions, nest: Nest) -> None:
+def assume_stable(m: Module, unit: Positions, nest: Nest) -> None:
     """Assume that the geometry stays; pairs and first places are taken at the start."""
     names = ("blocks", "height", "width", "pitch", "x_step")
     held = Cat(getattr(unit, name) for name in (*names, *(("size",) if unit._has_sizes else ())))
@@ -155,7 +163,7 @@ def held(m: Module, unit: Positions, nest: Nest) -> None:
     m.d.comb += Assume(~nest.running | (held == before))
 
 
-def touched(address, columns: int, config):
+def touched_banks(address, columns: int, config):
     """Return, for each bank, whether it holds the first or the last byte of a range."""
     last = (address + columns - 1)[: len(address)]
     bits = (config.bank_bytes - 1).bit_length()

@@ -5,7 +5,7 @@ from amaranth.hdl import Assert, Assume, Cat, Const, Cover, Module, Mux, Signal
 from matloom.arch.isa import Addend, Source
 from matloom_rtl.formal.parts.channel import implies
 from matloom_rtl.formal.parts.whitebox import Whitebox, inputs_of
-from matloom_rtl.formal.post.positions import touched
+from matloom_rtl.formal.post.positions import touched_banks
 from matloom_rtl.formal.proof import Claim, Proof
 from matloom_rtl.ports import ACC_READ_LATENCY, SPAD_READ_LATENCY
 from matloom_rtl.post.products import Products
@@ -51,7 +51,7 @@ class _Parts:
         self.multiplied = [Const(0)]
         if self.products is not None:
             self.ports += whitebox.free("products")
-            self.multiplied = _delayed(m, self.products.bytes_arrived, Products.LATENCY)
+            self.multiplied = _earlier_bits(m, self.products.bytes_arrived, Products.LATENCY)
             m.d.comb += Assume(self.products.valid == self.multiplied[-1])
 
 
@@ -61,7 +61,7 @@ def _completes(stream):
     return payload.completes if "completes" in payload.shape().members else Const(1)
 
 
-def _delayed(m: Module, value, cycles: int) -> list:
+def _earlier_bits(m: Module, value, cycles: int) -> list:
     """Return a bit one cycle ago, two cycles ago, and so on; 0 before a reset."""
     values = [value]
     for _cycle in range(cycles):
@@ -84,12 +84,12 @@ def reader(unit: Reader) -> Claim:
     multiplies = _combines(unit)
     acc, granted = unit.acc, parts.granted
     on_way = (
-        _delayed(m, acc.valid & acc.ready, ACC_READ_LATENCY),
-        _delayed(m, granted, SPAD_READ_LATENCY),
+        _earlier_bits(m, acc.valid & acc.ready, ACC_READ_LATENCY),
+        _earlier_bits(m, granted, SPAD_READ_LATENCY),
     )
-    _asks(m, whitebox, parts, (from_bytes, multiplies))
-    _arrives(m, whitebox, parts, on_way, multiplies)
-    _places(m, whitebox, parts, on_way, (from_bytes, multiplies))
+    _claim_requests(m, whitebox, parts, (from_bytes, multiplies))
+    _claim_arrivals(m, whitebox, parts, on_way, multiplies)
+    _claim_room(m, whitebox, parts, on_way, (from_bytes, multiplies))
     m.d.comb += Cover((parts.level == 2) & parts.queue.w_en & from_bytes & (parts.unasked == 2))
     return Claim(module=m, ports=(*parts.ports, *inputs_of(unit)))
 
@@ -103,7 +103,7 @@ def _combines(unit: Reader):
     return both & (command.source == Source.SPAD)
 
 
-def _asks(m: Module, whitebox: Whitebox, parts: _Parts, kinds) -> None:
+def _claim_requests(m: Module, whitebox: Whitebox, parts: _Parts, kinds) -> None:
     """Claim that each position is requested completely, once, before the next one."""
     unit, (from_bytes, multiplies) = whitebox.unit, kinds
     config, position, acc, wanted = unit._config, unit.position, unit.acc, unit.parameters
@@ -126,7 +126,7 @@ def _asks(m: Module, whitebox: Whitebox, parts: _Parts, kinds) -> None:
     mine, taken = i.valid & i.payload.of_vector, acc.valid & acc.ready
     banks = position.bank_select
     if config.element_size_bits:
-        banks = touched(address, config.columns, config)
+        banks = touched_banks(address, config.columns, config)
     m.d.comb += [
         implies(mine, asking & from_bytes & (i.payload.address == address)),
         implies(mine, i.payload.bank_select == banks),
@@ -157,15 +157,15 @@ def _assume_constant(m: Module, whitebox: Whitebox, begun) -> None:
     m.d.comb += Assume(~busy | (held == before))
 
 
-def _arrives(m: Module, whitebox: Whitebox, parts: _Parts, on_way, multiplies) -> None:
+def _claim_arrivals(m: Module, whitebox: Whitebox, parts: _Parts, on_way, multiplies) -> None:
     """Claim that each granted read arrives once, as the memory returns it, with its block's end."""
     unit, queue, o = whitebox.unit, parts.queue, parts.requests.o
     (summed, read), spad = (each[-1] for each in on_way), unit.spad
-    acc_end = _delayed(m, unit.position.block_end, ACC_READ_LATENCY)[-1]
-    spad_end = _delayed(m, o.payload.ends_block, SPAD_READ_LATENCY)[-1]
-    asked = _delayed(m, o.valid & o.ready & ~o.payload.of_vector, SPAD_READ_LATENCY - 1)
+    acc_end = _earlier_bits(m, unit.position.block_end, ACC_READ_LATENCY)[-1]
+    spad_end = _earlier_bits(m, o.payload.ends_block, SPAD_READ_LATENCY)[-1]
+    asked = _earlier_bits(m, o.valid & o.ready & ~o.payload.of_vector, SPAD_READ_LATENCY - 1)
     values = _elements(
-        m, whitebox, _delayed(m, o.valid & o.ready & o.payload.of_vector, SPAD_READ_LATENCY)
+        m, whitebox, _earlier_bits(m, o.valid & o.ready & o.payload.of_vector, SPAD_READ_LATENCY)
     )
     m.d.comb += [
         implies(~multiplies, queue.w_en == (summed | read)),
@@ -197,13 +197,17 @@ def _arrives(m: Module, whitebox: Whitebox, parts: _Parts, on_way, multiplies) -
                 if unit._config.has_squares
                 else []
             ),
-            *(_kept(unit, products, read & multiplies) if unit._config.has_result_sums else []),
+            *(
+                _sums_stay(unit, products, read & multiplies)
+                if unit._config.has_result_sums
+                else []
+            ),
             implies(multiplies, queue.w_en == products.valid),
             implies(multiplies, queue.w_data == Cat(products.values, products.ended)),
         ]
 
 
-def _kept(unit: Reader, products, read) -> list:
+def _sums_stay(unit: Reader, products, read) -> list:
     """Return claims that sums stay as they are while their bytes leave for the lanes."""
     keeps = unit.command.addend == Addend.RESULT
     return [
@@ -236,7 +240,7 @@ def _elements(m: Module, whitebox: Whitebox, arrives: list):
     return values
 
 
-def _places(m: Module, whitebox: Whitebox, parts: _Parts, on_way, kinds) -> None:
+def _claim_room(m: Module, whitebox: Whitebox, parts: _Parts, on_way, kinds) -> None:
     """Claim that no more is in flight than there is room for, and sums wait for their bytes."""
     (summed, read), (from_bytes, multiplies) = on_way, kinds
     room, depth = whitebox.register(name="room"), parts.depth

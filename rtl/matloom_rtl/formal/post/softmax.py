@@ -45,7 +45,7 @@ def softmax(unit: Softmax) -> Claim:
         bytes_ = Signal.like(order.given, name=f"given_{cycle}", reset_less=True)
         m.d.sync += bytes_.eq(given[-1])
         given.append(bytes_)
-    begun = _assume(m, unit, order, flags, reciprocals.done)
+    begun = _assume_rules(m, unit, order, flags, reciprocals.done)
     there = flags[unit.TO_LANE]
     m.d.comb += [
         Assert(unit.taken == order.taken),
@@ -84,7 +84,7 @@ def softmax(unit: Softmax) -> Claim:
     return Claim(module=m, ports=(chosen.number, *free, *inputs_of(unit)))
 
 
-def _assume(m: Module, unit: Softmax, order: RowOrder, flags: list, done):
+def _assume_rules(m: Module, unit: Softmax, order: RowOrder, flags: list, done):
     """Assume the rules for vectors, commands, reciprocals; return whether a command has begun."""
     held = Cat(unit.command, unit.active)
     before = Signal.like(held, reset_less=True)
@@ -184,15 +184,15 @@ def _results(m: Module, whitebox: Whitebox, flags: list) -> None:
         m.d.comb += Assert(whitebox.register(name="count") * ways == place)
 
 
-def _entered(flags):
+def _has_elements(flags):
     return flags.largest | flags.sums | flags.results
 
 
-def _meant(flags):
+def _defined_flags(flags):
     """Return the flags, with zero for those that are undefined without elements."""
     rest = Cat(flags.first, flags.row, flags.counts)
     passes = Cat(flags.largest, flags.sums, flags.results, flags.ends)
-    return Cat(passes, Mux(_entered(flags), rest, 0))
+    return Cat(passes, Mux(_has_elements(flags), rest, 0))
 
 
 def _lemmas(m: Module, whitebox: Whitebox, order: RowOrder, flags: list, given: list) -> None:
@@ -218,7 +218,8 @@ def _lemmas(m: Module, whitebox: Whitebox, order: RowOrder, flags: list, given: 
         implies(order.number == 1, order.since >= 3),
         *(
             Assert(
-                _meant(data.View(unit._flags(), register(name=f"flags_{k}"))) == _meant(flags[k])
+                _defined_flags(data.View(unit._flags(), register(name=f"flags_{k}")))
+                == _defined_flags(flags[k])
             )
             for k in range(1, unit.LATENCY + 1)
         ),

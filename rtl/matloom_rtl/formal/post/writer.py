@@ -5,7 +5,7 @@ from amaranth.hdl import Assert, Assume, Cat, Const, Cover, Module, Mux, Signal,
 from matloom.arch.isa import Destination, RowFunction, Table
 from matloom_rtl.formal.parts.channel import implies
 from matloom_rtl.formal.parts.whitebox import Whitebox, inputs_of
-from matloom_rtl.formal.post.positions import touched
+from matloom_rtl.formal.post.positions import touched_banks
 from matloom_rtl.formal.proof import Claim, Proof
 from matloom_rtl.post.lanes import PLACES
 from matloom_rtl.post.writer import Writer
@@ -230,7 +230,7 @@ def _parts(m: Module, whitebox: Whitebox, parts, results: _Results, to_spad):
         implies(part != 0, to_spad & (results.count != 0)),
         Assert(i.valid == (to_spad & (results.count != 0))),
         implies(i.valid, i.payload.address == address),
-        implies(i.valid, i.payload.bank_select == touched(address, columns, config)),
+        implies(i.valid, i.payload.bank_select == touched_banks(address, columns, config)),
     ]
     mask = _mask(unit)
     for log in range(config.element_size_bits + 1):

@@ -62,9 +62,9 @@ def merge(unit: Merge) -> Claim:
     m.submodules.unit = whitebox.fragment
     stays(m, unit.memory_write.aw)
     _responses(m, whitebox, parts)
-    lacking, place = _enters(m, whitebox, parts)
-    _asks(m, whitebox, parts, (lacking, place))
-    _leaves(m, unit, parts)
+    lacking, place = _claim_inputs(m, whitebox, parts)
+    _claim_requests(m, whitebox, parts, (lacking, place))
+    _claim_outputs(m, unit, parts)
     return Claim(module=m, ports=(*parts.ports, *inputs_of(unit)))
 
 
@@ -86,7 +86,7 @@ def _responses(m: Module, whitebox: Whitebox, parts: _Parts) -> None:
     ]
 
 
-def _enters(m: Module, whitebox: Whitebox, parts: _Parts):
+def _claim_inputs(m: Module, whitebox: Whitebox, parts: _Parts):
     """Claim that bursts and beats enter unchanged; return a beat that lacks strobes.
 
     Returns whether there is one that was not requested, and its position.
@@ -141,7 +141,7 @@ def _enters(m: Module, whitebox: Whitebox, parts: _Parts):
     return lacking, place
 
 
-def _asks(m: Module, whitebox: Whitebox, parts: _Parts, wanted) -> None:
+def _claim_requests(m: Module, whitebox: Whitebox, parts: _Parts, wanted) -> None:
     """Claim what is requested from memory, for whom it returns, and that there is room for it."""
     unit, (lacking, place) = whitebox.unit, wanted
     ar, come, low = unit.axi_read.ar, unit.memory_read.r, unit._index_bits
@@ -190,7 +190,7 @@ def _asks(m: Module, whitebox: Whitebox, parts: _Parts, wanted) -> None:
     ]
 
 
-def _leaves(m: Module, unit: Merge, parts: _Parts) -> None:
+def _claim_outputs(m: Module, unit: Merge, parts: _Parts) -> None:
     """Claim that each beat leaves once, in order, with missing bytes filled by those read."""
     head, whole, found, queue = parts.head, parts.whole, parts.found, parts.queue
     beat, out, w = head.o.payload, whole.i.payload, unit.memory_write.w
