@@ -34,7 +34,7 @@ class Campaign:
 
     @property
     def verdicts(self) -> dict[str, Any]:
-        """Record of a mutant."""
+        """Verdicts so far, by mutant."""
         mutants: dict[str, Any] = self.report["mutants"]
         return mutants
 

@@ -254,7 +254,7 @@ def row(
 
 
 def area(scores: Array, faulty: Array) -> float:
-    """Return the share of pairs of a fault and a normal sample in which the fault scores more."""
+    """Return the area under the ROC curve: how often a fault scores higher than a normal sample."""
     pairs = scores[faulty][:, np.newaxis] - scores[~faulty]
     return float((pairs > 0).mean() + (pairs == 0).mean() / 2)
 

@@ -1,4 +1,4 @@
-"""Losses of weights of two in four (2:4), beside weights of four bits: python bench/sparsity.py.
+"""Compares losses of 2:4 sparse weights with those of 4-bit weights: python bench/sparsity.py.
 
 Two in four consecutive weights of an output are zero, so that a compact form needs 5 bits a weight:
 two of eight bits, and two places of two bits. Weights of four bits (i8xi4) need 4. Both are fitted
@@ -25,7 +25,7 @@ from matloom.quantiser.sweep import outputs_of, sweep
 
 
 def two_in_four(weights: Array, form: Array) -> Array:
-    """Return weights (outputs, depth), two of four of each output zero, fitted to a covariance."""
+    """Return weights (outputs, depth) with 2:4 sparsity, fitted to a covariance of inputs."""
     inverse, fitted = np.linalg.inv(form), np.zeros_like(weights)
     pairs = list(combinations(range(4), 2))
     kept = np.ones(weights.shape, bool)
@@ -50,7 +50,7 @@ def error(weights: Array, pruned_weights: Array, form: Array) -> float:
 
 
 def prune(case: Case) -> Graph:
-    """Return the float network with weights of two in four; prints what each layer loses."""
+    """Return the float network with 2:4 sparse weights; print what each layer loses."""
     graph, tensors = case.graph, dict(case.graph.tensors)
     for _at, node, known in sweep(graph, {graph.inputs[0]: case.calibration}):
         if node.op not in NARROW:

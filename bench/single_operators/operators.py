@@ -599,6 +599,6 @@ _OFTEN = (*_WEIGHTED, *_WEIGHTED, "ADD", "SUB", "MUL", "HARD_SWISH", "MEAN", "QU
 
 
 def draw_operator(builder: Builder, name: str | None = None) -> tuple[str, FileNetwork]:
-    """Return the name of an operator and a file of it."""
+    """Return the name of an operator, and a random file with it."""
     name = name or builder.random.choice((*_DRAWN, *_OFTEN))
     return name, OPERATORS[name](builder, name)

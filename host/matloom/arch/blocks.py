@@ -19,7 +19,7 @@ def _blocks_outside_array(config: Config) -> int:
 
 
 def columns_in_tables(config: Config, blocks: int) -> int:
-    """Return the number of columns that must multiply in tables, for lack of multiplier blocks."""
+    """Return the columns whose products need lookup tables, for lack of multiplier blocks."""
     left = blocks - _blocks_outside_array(config)
     return max(0, config.columns - max(0, left) // config.rows)
 

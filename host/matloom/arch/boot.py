@@ -12,7 +12,7 @@ BOOT_REPLY = b"MLB"
 
 
 class BootStatus(enum.IntEnum):
-    """Result of sending an image: last byte of an answer, a letter."""
+    """Result of sending an image: a letter, the last byte of the boot loader's answer."""
 
     READY = ord("R")
     OKAY = ord("K")

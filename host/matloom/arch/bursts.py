@@ -14,7 +14,7 @@ _LEAST = 2
 
 @dataclass(frozen=True, kw_only=True)
 class Channel:
-    """One direction of the bus and of the memory, in cycles.
+    """Timing of one direction of the bus and the memory behind it, in cycles.
 
     Members
     -------

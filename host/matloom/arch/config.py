@@ -361,27 +361,27 @@ class Config:
 
     @property
     def spad_addr_bits(self) -> int:
-        """Bits of a byte address in the scratchpad, and of distances between addresses."""
+        """Width of a byte address in the scratchpad, and of a distance between two."""
         return (self.spad_bytes - 1).bit_length()
 
     @property
     def spad_size_bits(self) -> int:
-        """Bits of a number of bytes up to the scratchpad's size."""
+        """Width of a number of scratchpad bytes, up to all of them."""
         return self.spad_bytes.bit_length()
 
     @property
     def row_offset_bits(self) -> int:
-        """Bits of a signed offset into an input row, which may begin a row's length before it."""
+        """Width of a signed offset into an input row, which may start up to a row before it."""
         return 1 + self.spad_addr_bits
 
     @property
     def acc_addr_bits(self) -> int:
-        """Bits of the number of an accumulator entry."""
+        """Width of the index of an accumulator entry."""
         return (self.acc_entries - 1).bit_length()
 
     @property
     def acc_size_bits(self) -> int:
-        """Bits of a number of entries up to the accumulators' size."""
+        """Width of a number of accumulator entries, up to all of them."""
         return self.acc_entries.bit_length()
 
     @property
@@ -550,7 +550,7 @@ class Config:
 
     @property
     def has_float(self) -> bool:
-        """Whether it has a floating-point mode."""
+        """Whether the engine has a floating-point mode."""
         return bool(self.float_modes)
 
     @property
@@ -565,7 +565,7 @@ class Config:
 
     @property
     def element_size_bits(self) -> int:
-        """Bits of the logarithm of the size of POST's elements; 0 if all have one byte."""
+        """Width of POST's element size, stored as a logarithm; 0 if all elements have one byte."""
         return 2 if self.has_float else int(self.has_words)
 
     @property

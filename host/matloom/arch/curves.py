@@ -1,4 +1,4 @@
-"""LOGISTIC and TANH of words as POST computes them: 256 entries, and a straight line in between.
+"""LOGISTIC and TANH of words as POST computes them: a table of 256 entries, interpolated.
 
 TensorFlow Lite's integer kernels for int16 define them (reference/integer_ops/logistic.h, tanh.h),
 and its LSTM uses them, too. Everything but the table uses operators only, so that the same function

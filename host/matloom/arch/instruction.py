@@ -55,7 +55,7 @@ class Instruction:
 
 
 def zero_points_of(fields: Mapping[str, int]) -> tuple[int, int]:
-    """Return what an EXEC subtracts from the bytes of its input, and from its weights."""
+    """Return the zero points of an EXEC: of its input bytes, and of its weights."""
     if fields["window"] or not fields["zero_points"]:
         return 0, 0
     return fields["pad_value"], (fields["line"] ^ 128) - 128
@@ -216,7 +216,7 @@ def _post_fault(instruction: Instruction, config: Config) -> str | None:
 
 
 def _blocks_fault(instruction: Instruction, unit: int) -> str | None:
-    """Return a sentence on the first field by which a paired window leaves its blocks, or None."""
+    """Return a sentence on the first field that shifts a paired window off its blocks, or None."""
     for name in BLOCK_STEPS:
         if getattr(instruction, name) % unit:
             return (
@@ -239,7 +239,7 @@ def _bytes_fault(instruction: Instruction, names: tuple[str, ...], when: str) ->
 def _required_value_fault(
     used: str, rules: Mapping[str, int], instruction: Instruction
 ) -> str | None:
-    """Return a sentence on the first field that a used one requires to be different, or None."""
+    """Return a sentence on the first field that breaks a rule of a field in use, or None."""
     for name, value in rules.items():
         if getattr(instruction, name) != value:
             return f"POST.{name} must be {value} with {used}, not {getattr(instruction, name)}"

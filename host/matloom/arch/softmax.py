@@ -60,7 +60,7 @@ def reciprocal(total: Any) -> tuple[Any, Any]:
 
 
 def quotient(exponential: Any, scale: Any, exponent: Any) -> Any:
-    """Return the signed byte of an exponential, times ``scale / 2**exponent``."""
+    """Return an exponential times ``scale / 2**exponent``, as a signed byte."""
     right = exponent + EXPONENTIAL_BITS - RESULT_BITS
     # Larger shifts all give zero.
     kept = exponential * (right <= EXPONENTIAL_BITS)

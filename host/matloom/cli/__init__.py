@@ -89,5 +89,5 @@ def main() -> None:
 
 
 def _discarding_stream() -> TextIO:
-    """Return a stream whose text is lost."""
+    """Return a stream that discards its text."""
     return Path(os.devnull).open("w")

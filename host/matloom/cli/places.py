@@ -57,7 +57,7 @@ def write_file(path: Path, content: str | bytes) -> None:
 
 @contextmanager
 def name_in_errors(path: Path) -> Iterator[None]:
-    """Name a file in the errors of writing it, as when a disk is full, which have no name."""
+    """Add a file's name to errors of writing it that lack one, such as a full disk."""
     try:
         yield
     except OSError as error:

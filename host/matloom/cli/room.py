@@ -1,4 +1,4 @@
-"""The room that a board has, and predictions of what an engine needs."""
+"""Area available on a board, compared with what an engine is predicted to need."""
 
 from typing import Any
 

@@ -18,7 +18,7 @@ _LOOPS = (("Loop",), ("WHILE",))
 def with_loops(
     program: Program, compile_graph: Callable[[Graph], Program]
 ) -> tuple[Program, dict[int, tuple[Program, ...]]]:
-    """Return a program whose loops run on the engine, and their programs by number of the step.
+    """Return a program whose loops run on the engine, and the loops' programs by step number.
 
     They are those in whose bodies the engine computes layers.
 

@@ -218,7 +218,7 @@ class Compiled:
             return replace(verdict, stages=stages, tiles=count, share=share)
 
     def _number_before(self, number: int) -> int:
-        """Return the tensor that a RESHAPE which the passes added has in another shape."""
+        """Return the tensor before RESHAPEs that the passes added; other tensors are unchanged."""
         producers = self.prepared.producers
         while number not in self.graph.tensors and number in producers:
             node = self.prepared.nodes[producers[number]]

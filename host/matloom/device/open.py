@@ -65,7 +65,7 @@ def board_transport(name: str) -> Any:
 
 
 def device_memory(device: str | Driver) -> Memory | None:
-    """Return the external memory of a device; None if it is simulated as requested, or unknown.
+    """Return the external memory of a board on a serial port; None for other devices.
 
     A board on a serial port is asked for its identity; the port is released afterwards.
 

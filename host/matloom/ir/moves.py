@@ -126,7 +126,7 @@ def picked_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
 
 
 def resized_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
-    """Image (batch, height, width, channels)."""
+    """Return the shape of a resized image (batch, height, width, channels)."""
     assert isinstance(attributes, Resize)
     require_ranks(shapes, 4)
     if min(attributes.size) < 1:

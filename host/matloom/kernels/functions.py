@@ -60,7 +60,7 @@ def float_function(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
 
 
 def byte_function(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
-    """FUNCTION of int8: the nearest byte to the function of the number that a byte stands for."""
+    """FUNCTION of int8: the function of each byte's real value, rounded to the nearest byte."""
     given, made = (graph.tensors[number] for number in (node.inputs[0], node.output))
     every = np.arange(-128, 128)
     numbers = (np.float32(given.scale) * (every - given.zero_point)).astype(np.float32)

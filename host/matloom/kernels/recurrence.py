@@ -36,7 +36,7 @@ def _word(x: Array) -> Array:
 
 
 def lstm_cell(graph: Graph, node: Node, inputs: Sequence[Array]) -> tuple[Array, Array]:
-    """LSTM_CELL: sums of all steps' inputs, of the recurrence; cell state; to output and state.
+    """LSTM_CELL: output and next cell state, from sums of inputs and recurrence, and the state.
 
     Sums are int32 (1, ..., 4 * cells), of the gates input, forget, cell and output; the state is
     int16 (batch, cells). Column n of the parameters scales part n: the gates' sums of the input,

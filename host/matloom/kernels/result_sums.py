@@ -1,4 +1,4 @@
-"""Sums of two bytes by the tables of POST: what tables make, and tables for the results of ADD."""
+"""Sums of two bytes by POST's tables: what tables compute, and tables that reproduce an ADD."""
 
 from collections.abc import Iterator
 

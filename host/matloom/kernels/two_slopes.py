@@ -1,4 +1,4 @@
-"""LEAKY_RELU as the larger of two sums: the numbers with which EXEC and POST compute it."""
+"""Parameters with which EXEC and POST compute LEAKY_RELU as the larger of two sums."""
 
 import itertools
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ _EVERY = np.arange(-128, 128, dtype=np.int64)
 
 @dataclass(frozen=True, kw_only=True)
 class TwoSlopes:
-    """The numbers with which LEAKY_RELU of a byte is exact.
+    """Parameters with which LEAKY_RELU of a byte is exact.
 
     A sum is the larger of ``steep * byte + offset * outside`` and ``shallow * byte``, and a result
     the sum plus `bias`, scaled by `rounding`, plus the output's zero point. `outside` is a byte,
@@ -66,7 +66,7 @@ def rows_of(shape: tuple[int, ...]) -> tuple[int, int]:
 
 
 def two_slopes(graph: Graph, node: Node, config: Config) -> TwoSlopes | None:
-    """Return the numbers for a LEAKY_RELU; None if there are none, or a table is faster.
+    """Return the parameters of a LEAKY_RELU; None if none are exact, or a table is faster.
 
     The slopes must be as two weights below 128, as those of 0.1 or 0.3 are to 1.
     """
@@ -97,7 +97,7 @@ def _is_whole(number: float) -> bool:
 def _choices(
     expected: Array, weights: tuple[int, int], zeros: tuple[int, int], scale: Multiplier, rows: int
 ) -> Iterator[TwoSlopes]:
-    """Yield the numbers that give the expected results on both sides of the zero point.
+    """Yield the parameters that give the expected results on both sides of the zero point.
 
     The reference kernel rounds twice, so sums of each side may need an addend of their own.
     """

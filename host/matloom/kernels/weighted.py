@@ -59,7 +59,7 @@ def exact_product(rows: Array, weights: Array, largest: int = 255) -> Array:
 
 
 def convolution(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
-    """CONV_2D: int8 image, int8 weights, int32 bias or none, to int8; or int16 without zeros."""
+    """CONV_2D: int8 image, int8 weights, int32 bias or none, to int8; or int16, zero points 0."""
     attributes = node.attributes_as(Conv2D)
     image, weights = inputs[0], _weights(graph, node, inputs)
     largest = _largest(image)

@@ -110,7 +110,7 @@ def _layer_output(context: NodeInputs, sums: Integers, activation: Activation) -
 
 
 def _limbs_of(sums: Integers) -> list[Integers]:
-    """Return sums that leave the network as their bytes."""
+    """Return the four byte limbs of sums that are an output of the network."""
     return [np.stack([limb.reshape(-1) for limb in limbs(sums)])]
 
 

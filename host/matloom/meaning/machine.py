@@ -110,7 +110,7 @@ def _check_extents(state: State, instruction: Instruction) -> None:
 
 
 class _Engine:
-    """Runs instructions; those that do the same at the same places on chip share their views.
+    """Runs instructions; those with equal fields, except external addresses, share their views.
 
     Tiles alternate between few places: of the hundred thousand instructions of a large network, one
     in twenty is new.
@@ -124,7 +124,7 @@ class _Engine:
         self._alike: dict[bytes, tuple[Instruction, Callable[..., None], bool]] = {}
 
     def run(self, number: int) -> Instruction:
-        """Run an instruction whose extents lie within their memories; return one that is alike."""
+        """Run an instruction with extents in bounds; return the first one with equal fields."""
         key = self._keys[number]
         found = self._alike.get(key)
         if found is None:

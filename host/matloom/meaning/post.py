@@ -41,7 +41,7 @@ _Floats = NDArray[np.float64]
 
 
 def _shift_term(multiplier: int, shift: int, pre_shift: int) -> RequantisedTerm:
-    """Return the term that rule DOUBLE makes of a byte that is only shifted left."""
+    """Return the term of a byte that is only shifted left, under rounding rule DOUBLE."""
     scale = Scale(multiplier=multiplier, shift=shift, pre_shift=pre_shift)
     return RequantisedTerm(bias=0, scale=scale, kind="sum")
 

@@ -1,4 +1,4 @@
-"""Sums by the tables of POST on probes: they are those of an ADD with the same results."""
+"""Sums by POST's tables on probes: equal to those of an ADD with the same results."""
 
 from dataclasses import dataclass, field
 

@@ -1,4 +1,4 @@
-"""Takes away the rows and columns of windows that lie outside the image at every position."""
+"""Removes the rows and columns of windows that lie in the padding at every position."""
 
 from collections.abc import Sequence
 from dataclasses import replace

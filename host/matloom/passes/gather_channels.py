@@ -114,7 +114,7 @@ class _Gathering:
         self._nodes.append(replace(node, inputs=(join, number, *node.inputs[2:])))
 
     def _keep_move(self, node: Node) -> None:
-        """Add a move as it is, and those before it."""
+        """Add a move unchanged, after those that make its inputs."""
         if node in self._nodes:
             return
         join = node.op is Op.CONCATENATION

@@ -1,4 +1,4 @@
-"""Makes maps with the channels that a PAD would add, where the engine makes them for nothing.
+"""Widens maps by the channels that a PAD would add, if the engine computes them for free.
 
 Networks such as BlazeFace add a map to one of more channels, through a PAD. The array makes whole
 blocks of channels, so a layer of 24 channels makes 32 in the same time. The maps around such an
@@ -105,7 +105,7 @@ def _fixed_maps(graph: Graph, group_of: Mapping[int, int]) -> set[int]:
 
 
 def _keeps_zeros(graph: Graph, node: Node) -> bool:
-    """Return whether an operator makes zero of zero in channels that it gets in addition."""
+    """Return whether an operator maps zeros to zeros in the added channels."""
     if node.op is Op.DEPTHWISE_CONV_2D:
         single = node.attributes_as(DepthwiseConv2D).depth_multiplier == 1
         return single and _has_plain_weights(graph, node)

@@ -88,7 +88,7 @@ def _fold_node(graph: Graph, node: Node) -> Graph | None:
 
 
 def _fold_across_moves(graph: Graph, node: Node, scale: _Scale) -> Graph | None:
-    """Return the graph with one factor for all elements in the layer before moves and products.
+    """Return the graph with a scalar factor folded into a layer across moves and products.
 
     As queries of attention have: a layer, a RESHAPE and a TRANSPOSE for heads, and a MUL.
     """

@@ -18,7 +18,7 @@ from matloom.schedule.segment import Segment
 
 
 def emit_with_separate_banks(segment: Segment, plan: Plan, cache: Cache) -> Scheduled:
-    """Return the instructions of a plan; a long plan gets different banks again if that fits.
+    """Return the schedule of a plan; a long plan gets buffers in separate banks if that fits.
 
     To emit both and compare them would take too long.
     """

@@ -227,7 +227,7 @@ def phased_windows(
 
 
 def _skips(window: Window, shape: WindowShape) -> Iterator[int]:
-    """Yield how many vectors between outputs a line may have."""
+    """Yield the possible numbers of skipped vectors between the outputs of a line."""
     yield 0
     if shape.number and window.dilation_x == 1 < window.stride_x <= LONGEST_SKIP + 1:
         yield window.stride_x - 1

@@ -86,7 +86,7 @@ class ArrayStage:
         return self
 
     def reading(self, parts: Mapping[str, tuple[str, int]]) -> "ArrayStage":
-        """Return the stage: it reads whole tensors."""
+        """Return the stage unchanged: it reads whole tensors."""
         return self
 
     @property

@@ -1,4 +1,4 @@
-"""Sums over all positions of a map: the map is the weights, and constants select its rows.
+"""Sums over all positions of a map, with the map as weights and constants that select its rows.
 
 A weight tile has as many bytes as all rows of the array, a vector of a map only those of one.
 """

@@ -1,4 +1,4 @@
-"""Transpositions of matrices of bytes that the array reads as weights, rows as its columns.
+"""Transposes matrices of bytes: the array reads them as weights, rows as its columns.
 
 The rows of an identity matrix then are the vectors that select its columns: one vector for each
 vector of the result.

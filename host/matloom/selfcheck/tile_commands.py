@@ -213,7 +213,7 @@ class ProbeSample:
 
 
 def may_be_among(numbers: Numbers, others: Iterable[Numbers]) -> NDArray[np.bool_]:
-    """Return which numbers end like one of some others, by a table that fits a cache."""
+    """Return which numbers share their last bits with one of some others: a quick prefilter."""
     like = np.zeros(_ENDS, bool)
     for each in others:
         like[_table_indices(each)] = True

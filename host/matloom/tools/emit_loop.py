@@ -102,7 +102,7 @@ class _Loop:
             self._count(operands, given[:counts], made[0])
 
     def _carry(self) -> None:
-        """Copy values into the body, and those that it leaves back."""
+        """Add the copies of carried values into the body, and back after each iteration."""
         for at, to, source in zip(self._plain, self._given, self._made, strict=False):
             own = self._own[at]
             self._moves["before"].append((own.text, CBytes(self._values[at], own.bytes)))
@@ -113,7 +113,7 @@ class _Loop:
             self._moves["before"].append((to.text, CBytes(value, to.bytes)))
 
     def _ask(self, condition: CProgram) -> None:
-        """Let a condition decide."""
+        """Add the condition's program, which decides whether another iteration follows."""
         reads = condition.places(condition.program.inputs)
         self._moves["entering"] += [(reads[at].text, self._own[at]) for at in self._plain]
         (answer,) = condition.places(condition.program.outputs)
@@ -121,7 +121,7 @@ class _Loop:
         self._fields["goes_on"] = f"(const uint8_t*){answer.text}"
 
     def _count(self, operands: Sequence[str], sources: Sequence[CBytes], target: CBytes) -> None:
-        """Count iterations, unless the body ends the loop."""
+        """Add the iteration count; the body may end the loop earlier."""
         on = self._own[self._carried] = CBytes(f"{self._name}_on", 1)
         self._moves["before"].append((on.text, CBytes(operands[1], 1)))
         self._moves["entering"].append((sources[1].text, on))
@@ -130,7 +130,7 @@ class _Loop:
         self._fields["iteration"] = f"(int64_t*){sources[0].text}"
 
     def leave(self, results: Sequence[tuple[CBytes, int]]) -> None:
-        """Copy results to outputs: carried values, and after them values of each iteration."""
+        """Add the copies of results to outputs: carried values, then stacked ones of iterations."""
         stacked = self._made[len(self._plain) :]
         for to, at in results:
             if at < self._carried:
@@ -141,7 +141,7 @@ class _Loop:
                 self._fields["iterations"] = f"{to.bytes // max(1, row.bytes)}u"
 
     def lines(self) -> list[str]:
-        """Return the definitions."""
+        """Return the C definitions, line by line."""
         name, fields = self._name, dict(self._fields)
         lines = [
             f"static _Alignas(16) uint8_t {e.text}[{max(1, e.bytes)}];" for e in self._own.values()

@@ -250,7 +250,7 @@ def _low_bits(factors: NDArray[np.int64], bits: int) -> NDArray[np.int64]:
 
 
 def _tables_to_fill(fields: dict[str, int], tables: TableContents) -> NDArray[np.uint8]:
-    """Return the tables that a POST fills, alike (tables, bytes)."""
+    """Return a view of the tables that a POST fills (tables, bytes); rows get equal contents."""
     if fields["softmax"]:
         return tables.exponentials.reshape(1, -1)
     return tables.bytes.reshape(1, -1) if fields["table"] == Table.FILL_EACH else tables.bytes

@@ -194,7 +194,7 @@ def _hold_means(values: Values, data: Array, average: _Average) -> None:
 
 
 def _hold_sums(values: Values, data: Array, average: _Average) -> None:
-    """Add the operator of sums, and register its output as the value that is made."""
+    """Add the operator of sums, and register its output as the average's value."""
     name = average.output
     wanted, channels = values.known[name], values.known[average.source].shape[1]
     number = values.bytes_of(average.source, LAST, average.input_quantisation)
@@ -254,7 +254,7 @@ def _compute_averages(values: Values, model: Model, average: _Average) -> Array:
 
 
 def _spread_windows(elements: Array, average: _Average, shape: tuple[int, ...]) -> Array:
-    """Return windows (cases, elements) along the axes of an average, cases along another one."""
+    """Reshape windows (cases, elements): elements to the averaged axes, cases to another axis."""
     reduced = [shape[axis] for axis in average.axes]
     before, after = average.axes[0], len(shape) - average.axes[-1] - 1
     if before:

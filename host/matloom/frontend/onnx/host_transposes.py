@@ -45,7 +45,7 @@ class _HostTransposes:
                 self.readers.setdefault(number, []).append(item)
 
     def entering(self, transpose: Node) -> None:
-        """Replace a transpose of what ONNX Runtime makes, if it is one."""
+        """Replace a node if it transposes a result of ONNX Runtime."""
         copy = self.producers.get(transpose.inputs[0])
         if not isinstance(copy, Node) or copy.op not in _COPIES:
             return

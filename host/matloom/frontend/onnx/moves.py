@@ -70,7 +70,7 @@ def max_pool(values: Values, model: Model, node: Any, source: str, output: str) 
 
 
 def largest(values: Values, model: Model, node: Any, source: str, output: str) -> None:
-    """Convert ReduceMax to MAX_POOL_2D, whose window is all that is reduced."""
+    """Convert ReduceMax to a MAX_POOL_2D whose window covers the reduced axes."""
     shape = values.known[source].shape
     attributes = _options(values, model, node, source).reduced_axes()
     order, steps, made = largest_steps(shape, values.order_of(source), attributes)

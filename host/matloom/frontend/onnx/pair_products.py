@@ -35,7 +35,7 @@ def convert_pair_product(values: Values, model: Model, node: Any) -> Claim:
 
 
 def _multiplier(pairs: Pairs) -> Array:
-    """Return the multiplier and the shift that round as many products as possible as there."""
+    """Return the multiplier and shift that round the most products as ONNX Runtime does."""
     kinds = pairs.int8_quantisations()
     first, second = (
         side.astype(np.int64) - kind.zero_point[0]

@@ -99,7 +99,7 @@ def fit_multipliers(
 
 
 def _steps(scale: Floats, ends: tuple[Integers, Integers], results: Integers) -> Integers:
-    """Return the smallest sum of each channel and result; one beyond the reach if there is none."""
+    """Return the smallest sum that gives each result, by channel; beyond the reach if none does."""
     low, high = (each[:, np.newaxis] for each in ends)
     wide = scale[:, np.newaxis]
     near = np.clip((results - 0.5) / wide.astype(np.float64), low - 1, high + 1).astype(np.int64)
@@ -189,7 +189,7 @@ def _count_differing(
     thresholds: Integers,
     exact: npt.NDArray[np.bool_],
 ) -> Integers:
-    """Return each channel's number of sums that are on the other side of a step on the engine."""
+    """Return, by channel, how many sums the engine rounds to another result."""
     low, high = (each[:, np.newaxis] for each in ends)
     first = -(-thresholds // multipliers.astype(np.int64)[:, np.newaxis])
     first = np.where(exact, first, np.where(thresholds > 0, high + 1, low))

@@ -1,4 +1,4 @@
-"""Reads REDUCE_MAX and REDUCE_MIN of int8 as MAX_POOL_2D, whose window is all that is reduced."""
+"""Reads REDUCE_MAX and REDUCE_MIN of int8 as MAX_POOL_2D, with a window over the reduced axes."""
 
 import math
 from dataclasses import replace

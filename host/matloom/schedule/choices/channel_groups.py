@@ -24,7 +24,7 @@ from matloom.select.stage import ArrayStage, OutputRegion, Stage
 
 @dataclass(frozen=True, kw_only=True)
 class _Pair:
-    """A stage, the one that reads its output, and the loops of this one."""
+    """A stage, the reader of its output, and the reader's loop nest."""
 
     producer: ArrayStage
     reader: ArrayStage

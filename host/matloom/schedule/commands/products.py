@@ -1,4 +1,4 @@
-"""EXECs of a product of two computed tensors, with those that make up for zero points."""
+"""EXECs of a product of two computed tensors, with those that correct for zero points."""
 
 from collections.abc import Iterator
 

@@ -37,7 +37,7 @@ def early_fills(segment: Segment, plan: Plan) -> dict[int, int]:
 
 
 def _hides_fill(segment: Segment, plan: Plan, number: int, fill: int) -> bool:
-    """Return whether the array works at a tile until POST has made the one before and a fill."""
+    """Return whether EXEC of a tile takes as long as POST of the previous tile and a fill."""
     slot, before = plan.slots[number], plan.slots[max(0, number - 1)]
     vectors = plan.tilings[before.stage].made_bytes[before.number] // segment.config.columns
     return plan.tilings[slot.stage].cycles[slot.number] > vectors + fill

@@ -36,7 +36,7 @@ def share(
     tilings: Sequence[Tiling],
     buffers: dict[str, Buffer],
 ) -> dict[str, int]:
-    """Put results into the buffers of inputs, as the policy allows; return where they begin."""
+    """Let results share the buffers of inputs, as the choices allow; return their offsets."""
     sharing = _Sharing(segment, order.spans, buffers)
     for index, stage in enumerate(segment.stages):
         if stage.output not in buffers:

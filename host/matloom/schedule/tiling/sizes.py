@@ -65,7 +65,7 @@ class Sizes:
     def _reshape(
         self, stage: ArrayStage, limits: TilingParams, wanted: int, most: tuple[int, int]
     ) -> None:
-        """Change rows and blocks where it helps, within the existing and the fitting ones."""
+        """Change a tile's rows and blocks if that saves cycles, within what exists and fits."""
         height, fit = most
         slides, width = stage.loop_nest.slides, self.width
         if slides and (limits.tile_bytes >= UNBOUNDED or limits.outside is Outside.OUTPUT):

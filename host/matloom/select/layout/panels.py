@@ -82,7 +82,7 @@ class Panels:
 
 @dataclass(frozen=True, kw_only=True)
 class PanelOutputs(OnChipLayout):
-    """Panels of matrices whose rows are the positions of a stage's outputs, one after another.
+    """Outputs of a stage stored as panels of weights: each position is a row of a matrix.
 
     `heads` matrices lie side by side in a position, each of whole output blocks.
     """

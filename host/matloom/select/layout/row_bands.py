@@ -143,7 +143,7 @@ class RowBands(OnChipLayout):
 
 @dataclass(frozen=True, kw_only=True)
 class SeparateBands(RowBands):
-    """Two bands whose reader needs no other rows than that of each position.
+    """Two bands without halo rows: for each position, their reader needs only that row.
 
     Rows are those of the bands alone.
     """
@@ -163,11 +163,11 @@ class SeparateBands(RowBands):
         return super().byte(image, row, x, block) - self.row_bytes
 
     def borders(self) -> Iterator[Fields]:
-        """Return nothing: no row lies around the bands."""
+        """Return nothing: there are no halo rows around the bands."""
         return iter(())
 
     def copies(self, tile: Outputs) -> Iterator[Fields]:
-        """Return nothing: no row is there twice."""
+        """Return nothing: no row is stored twice."""
         del tile
         return iter(())
 

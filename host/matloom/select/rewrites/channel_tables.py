@@ -1,4 +1,4 @@
-"""Operators by channel as lookups: PRELU, and products and sums with constants by channel."""
+"""Replaces per-channel functions of a byte, such as PRELU, by lookups in a table per channel."""
 
 from matloom.arch.config import Config
 from matloom.select.byte_posts import requantise_posts

@@ -1,4 +1,4 @@
-"""TRANSPOSE of the planes of an input image before a convolution: LOADs do it."""
+"""Lets LOADs interleave the planes of an image, instead of a TRANSPOSE before a convolution."""
 
 from collections import Counter
 from dataclasses import replace

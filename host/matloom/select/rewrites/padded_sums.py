@@ -1,4 +1,4 @@
-"""ADD of a tensor and one whose channels a PAD extends: both are read as they are."""
+"""Drops a PAD of channels before an ADD, which then reads the narrower tensor."""
 
 from collections import Counter
 from dataclasses import replace
@@ -11,7 +11,7 @@ from matloom.select.stage import Posts, Stage, VectorStage
 
 
 def drop_addend_padding(staged: StagedRun) -> StagedRun:
-    """Return a run in which ADD reads a tensor of fewer channels than its result.
+    """Return a run without PADs of channels before an ADD, which reads the narrower tensor.
 
     Padding is at the zero point, so it adds nothing.
     """

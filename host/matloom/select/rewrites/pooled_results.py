@@ -1,4 +1,4 @@
-"""MAX_POOL_2D after a convolution: POST writes the maximum of each block of 2 x 2 results."""
+"""Fuses a MAX_POOL_2D of 2 x 2 blocks into the POSTs of the convolution before it."""
 
 from collections import Counter
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Element-wise stages read parts of tensors where they lie, without a copy."""
+"""Drops slices of contiguous bytes whose element-wise readers can read the source instead."""
 
 from collections.abc import Iterable
 
@@ -35,7 +35,7 @@ def read_slices_in_place(staged: StagedRun) -> StagedRun:
 
 
 def _is_copy(stages: tuple[Stage, ...], output: str) -> bool:
-    """Return whether the stages of a slice only copy: no table has joined them."""
+    """Return whether the stages of a slice only copy: no table was fused into them."""
     return all(stage.output == output and stage.table is None for stage in stages)
 
 

@@ -1,4 +1,4 @@
-"""MAXIMUM of two tensors with different scales: bytes are compared before rounding."""
+"""Fuses a QUANTIZE into the MAXIMUM that reads it: bytes are compared before rounding."""
 
 from collections import Counter
 from collections.abc import Iterator

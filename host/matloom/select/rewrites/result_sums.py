@@ -1,4 +1,4 @@
-"""ADD after a layer: POST adds the other tensor to the layer's results, by its tables."""
+"""Fuses an ADD into the layer before it: POST adds the other tensor to results, by its tables."""
 
 from collections import Counter
 from dataclasses import replace

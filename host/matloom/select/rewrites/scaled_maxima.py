@@ -1,4 +1,4 @@
-"""PReLU written as products: the maximum of a tensor and its products by channel, tile by tile."""
+"""Fuses MAXIMUM of a tensor and its per-channel products, a form of PReLU, into one stage."""
 
 from dataclasses import replace
 

@@ -63,7 +63,7 @@ class Chains:
             self.found[node.output] = chain
 
     def reciprocal(self, name: str) -> Chain:
-        """Return one over a value."""
+        """Return the reciprocal of a value, as a function of the same source."""
         chain = self.found.get(name, Chain(source=name, text="x", plain=True))
         text = write_step("Reciprocal", [chain.text])
         if text is None:

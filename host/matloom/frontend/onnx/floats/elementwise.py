@@ -66,7 +66,7 @@ def _unary(op: Op) -> _Converter:
 
 
 def add_function(values: FloatValues, function: str, source: str, name: str) -> None:
-    """Add a function of one number: the value `name` of the value `source`."""
+    """Add a function of one number, which makes value `name` from value `source`."""
     order = values.order_of([source])
     attributes = Function(function=function)
     output = values.add(Op.FUNCTION, [values.in_order(source, order)], attributes, name=name)

@@ -153,7 +153,7 @@ def _slice(values: FloatValues, node: FileNode) -> None:
 
 
 def _gather(values: FloatValues, node: FileNode) -> None:
-    """Convert Gather of known places: a slice for each run of equal distances, joined."""
+    """Convert Gather of constant indices: a slice for each evenly spaced run, concatenated."""
     order, shape = values.order_of([node.source]), values.shape(node.source)
     axis = int(node.options.get("axis", 0)) % len(shape)
     given = values.constant(node.inputs[1])
@@ -177,7 +177,7 @@ def _gather(values: FloatValues, node: FileNode) -> None:
 
 
 def _runs(places: Sequence[int]) -> Iterator[range]:
-    """Yield places in order, as ranges as long as possible."""
+    """Yield indices in order, as the longest possible ranges."""
     first = 0
     while first < len(places):
         step = places[first + 1] - places[first] if first + 1 < len(places) else 1

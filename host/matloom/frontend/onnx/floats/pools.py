@@ -93,7 +93,7 @@ def _reduction(op: Op) -> Callable[[FloatValues, FileNode], None]:
 
 
 def _largest(values: FloatValues, node: FileNode) -> None:
-    """Convert ReduceMax to MAX_POOL_2D, whose window is all that is reduced."""
+    """Convert ReduceMax to a MAX_POOL_2D whose window covers the reduced axes."""
     order, steps, made = largest_steps(
         values.shape(node.source),
         values.order_of([node.source]),
