@@ -344,7 +344,10 @@ def test_mutants_of_the_extents_are_caught(runs, old, new):
         ('(get("width", 0) - 1) * get("x_step", 0) + columns', "columns"),
         ("position + span // step + 1", "position + span // step"),
         ("+ low * step + first", "+ first"),
-        ("_within(first, first + length, width)", "_within(first, first + length - 1, width)"),
+        (
+            "_clip_range(first, first + length, width)",
+            "_clip_range(first, first + length - 1, width)",
+        ),
         ('get("input_addr", 0) + low, get', 'get("input_addr", 0), get'),
         ("min(max(low, 0), size - 1)", "max(low, 0)"),
         ('(get("oc_blocks", 0) - 1) * get("oc_step", 0) + get("blocks", 0)', 'values["blocks"]'),

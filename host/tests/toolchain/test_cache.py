@@ -150,7 +150,7 @@ def test_a_folder_that_cannot_be_written_has_a_substitute(monkeypatch, tmp_path,
 
 def test_a_full_cache_that_can_only_be_read_serves(monkeypatch, cache):
     folder = entry("kind/name", fill)
-    monkeypatch.setattr("matloom.toolchain.cache._refusal", lambda folder: "read-only")
+    monkeypatch.setattr("matloom.toolchain.cache._why_not_writable", lambda folder: "read-only")
     assert entry("kind/name", None) == folder
 
 
