@@ -20,8 +20,20 @@ ELEMENTWISE = frozenset(
     {
         *("Abs", "Add", "Ceil", "Celu", "Clip", "Cos", "Div", "Elu", "Erf", "Exp", "FastGelu"),
         *("Floor", "Gelu", "HardSigmoid", "HardSwish", "Identity", "LeakyRelu", "Log", "Max"),
-        *("Min", "Mish", "Mul", "Neg", "Pow", "QuickGelu", "Reciprocal", "Relu", "Round", "Selu"),
-        *("Sigmoid", "Sign", "Sin", "Softplus", "Softsign", "Sqrt", "Sub", "Swish", "Tan", "Tanh"),
+        *("Min", "Mish", "Mul", "Neg", "PRelu", "Pow", "QuickGelu", "Reciprocal", "Relu", "Round"),
+        *(
+            "Selu",
+            "Sigmoid",
+            "Sign",
+            "Sin",
+            "Softplus",
+            "Softsign",
+            "Sqrt",
+            "Sub",
+            "Swish",
+            "Tan",
+            "Tanh",
+        ),
         "ThresholdedRelu",
     }
 )

@@ -8,6 +8,7 @@ from matloom.frontend.errors import Unsupported
 from matloom.frontend.onnx.averages import convert_average, convert_mean
 from matloom.frontend.onnx.bodies import is_layered_loop
 from matloom.frontend.onnx.bytewise import convert_function, convert_move
+from matloom.frontend.onnx.channelwise import convert_channels
 from matloom.frontend.onnx.claims import Claim
 from matloom.frontend.onnx.host_parts import run_channels_last, split_channels
 from matloom.frontend.onnx.host_transposes import transpose_on_host
@@ -140,6 +141,7 @@ class Conversion:
         if node.op_type == "QuantizeLinear":
             claim = convert_transposed(self.values, self.model, index)
             claim = claim or convert_function(self.values, self.model, index)
+            claim = claim or convert_channels(self.values, self.model, index)
             claim = claim or convert_mean(self.values, self.model, index)
             if claim is not None and self._is_rejected(claim):
                 raise Unsupported(str(claim))

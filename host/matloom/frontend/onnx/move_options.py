@@ -1,7 +1,7 @@
 """Parameters of ONNX operators that move elements: parts, padding, sizes."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -10,6 +10,9 @@ from matloom.frontend.onnx.file_node import FileNode
 from matloom.ir.attributes import Attributes, Pad, Pool2D, Resize, Slice
 from matloom.ir.graph import Array, Op
 from matloom.ir.shapes import IMAGE_RANK
+
+#: Inputs of a CONCATENATION that TensorFlow Lite Micro takes.
+MOST_JOINED = 10
 
 #: First version of the operator set in which Resize has a choice of grids.
 _GRIDS = 11
@@ -22,6 +25,19 @@ def integers(values: object, subject: str) -> list[int]:
     if not isinstance(values, list | tuple | np.ndarray):
         raise Unsupported(f"has {subject} that are not known")
     return [int(value) for value in values]
+
+
+def runs(places: Sequence[int]) -> Iterator[range]:
+    """Yield indices in order, as the longest possible ranges."""
+    first = 0
+    while first < len(places):
+        step = places[first + 1] - places[first] if first + 1 < len(places) else 1
+        last = first
+        while step and last + 1 < len(places) and places[last + 1] - places[last] == step:
+            last += 1
+        step = step or 1
+        yield range(places[first], places[last] + (step // abs(step)), step)
+        first = last + 1
 
 
 class MoveOptions:
@@ -106,6 +122,11 @@ class MoveOptions:
             if first or after:
                 found.append((at, *sides))
         return found
+
+    def gather(self) -> tuple[int, Array]:
+        """Return the axis of a Gather, and the places that it takes along that axis."""
+        axis = int(self._node.options.get("axis", 0)) % len(self._shape)
+        return axis, self._constant(self._node.inputs[1]) % self._shape[axis]
 
     def reduced_axes(self) -> tuple[set[int], bool]:
         """Return the axes of a reduction, all if it states none, and whether it keeps them."""

@@ -7,7 +7,7 @@ from typing import Any
 from matloom.frontend.errors import Unsupported
 from matloom.frontend.onnx.file_node import FileNode
 from matloom.frontend.onnx.move_options import MoveOptions, largest_steps
-from matloom.frontend.onnx.parts import add_parts
+from matloom.frontend.onnx.parts import add_parts, take_places
 from matloom.frontend.onnx.quantised import Model, attribute
 from matloom.frontend.onnx.values import LAST, Order, Values, in_file_order, kept_axes
 from matloom.frontend.onnx.weighted import spatial_padding
@@ -111,9 +111,20 @@ def slice_part(values: Values, model: Model, node: Any, source: str, output: str
 
 
 def pad(values: Values, model: Model, node: Any, source: str, output: str) -> None:
-    """Convert Pad with a constant, which is a byte of the file's type; or 0, between floats."""
-    order = values.order_of(source)
-    attributes = _options(values, model, node, source).pad(order)
+    """Convert Pad with a constant, which is a byte of the file's type; or 0, between floats.
+
+    In the modes `edge` and `reflect` it takes elements of the tensor.
+    """
+    order, options = values.order_of(source), _options(values, model, node, source)
+    if options.copies_edges:
+        number = values.bytes_of(source, order)
+        for axis, before, after in options.edges(order):
+            size = values.tensors[number].shape[axis]
+            places = [*before, *range(size), *after]
+            number = take_places(values, number, axis, places, output)
+        values.hold(output, order, number)
+        return
+    attributes = options.pad(order)
     number = values.bytes_of(source, order)
     zero = values.tensors[number].zero_point
     value = int(attributes.value or 0) - (128 if values.known[source].dtype == "uint8" else 0)
@@ -124,6 +135,24 @@ def pad(values: Values, model: Model, node: Any, source: str, output: str) -> No
         value = zero
     op, given = (Op.PAD, None) if value == zero else (Op.PADV2, value)
     _add_move(values, op, replace(attributes, value=given), order, (source, output))
+
+
+def gather(values: Values, model: Model, node: Any, source: str, output: str) -> None:
+    """Convert Gather of places that are known, along one axis."""
+    axis, places = _options(values, model, node, source).gather()
+    listed = [int(place) for place in places.reshape(-1)]
+    order = (
+        values.order_of(source)
+        if places.ndim == 1
+        else in_file_order(len(values.known[source].shape))
+    )
+    number = values.bytes_of(source, order)
+    number = take_places(values, number, order.index(axis), listed, output)
+    if places.ndim != 1:
+        shape, quantisation = values.known[output].shape, values.tensors[number].quantisation
+        order = in_file_order(len(shape))
+        number = values.add_operator(Op.RESHAPE, [number], shape, quantisation, output)
+    values.hold(output, order, number)
 
 
 def resize(values: Values, model: Model, node: Any, source: str, output: str) -> None:
@@ -166,6 +195,7 @@ def exchange_blocks(values: Values, model: Model, node: Any, source: str, output
 MOVES: dict[str, Callable[[Values, Model, Any, str, str], None]] = {
     **dict.fromkeys(("DepthToSpace", "SpaceToDepth"), exchange_blocks),
     **dict.fromkeys(("Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"), reshape),
+    "Gather": gather,
     "MaxPool": max_pool,
     "ReduceMax": largest,
     "Pad": pad,

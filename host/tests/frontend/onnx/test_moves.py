@@ -18,6 +18,11 @@ MOVES = {
     "every second row": ("Slice", [[0], [2**40], [2], [2]], {}, 8),
     "columns from the end": ("Slice", [[-1], [-(2**40)], [3], [-1]], {}, 8),
     "rows and columns around": ("Pad", [[0, 0, 1, 2, 0, 0, 0, 1]], {}, 8),
+    "reflected rows and columns": ("Pad", [[0, 0, 2, 3, 0, 0, 1, 2]], {"mode": "reflect"}, 8),
+    "reflected channels": ("Pad", [[0, 2, 0, 0, 0, 1, 0, 0]], {"mode": "reflect"}, 11),
+    "copied edges": ("Pad", [[0, 0, 2, 0, 0, 0, 1, 3]], {"mode": "edge"}, 8),
+    "places in any order": ("Gather", [[2, 5, 0, 1, -1]], {"axis": 2}, 8),
+    "channels of places": ("Gather", [[6, 4, 2, 3]], {"axis": 1}, 4),
     "channels around": ("Pad", [[0, 3, 0, 0, 0, 1, 0, 0]], {}, 12),
     "twice and three times": ("Resize", [[], np.float32([1, 1, 2, 3])], {}, 8),
     "floors": (
@@ -123,3 +128,19 @@ def test_a_sum_is_in_the_order_of_most_operands(dtype):
     network.weighted("QLinearConv", (3, 4, 1, 1), 0.0091137, (0.8391173, 9))
     program = matloom.compile(network.content(), "nano")
     assert "TRANSPOSE" not in {layer.operator for layer in program.layers}
+
+
+@pytest.mark.parametrize("places", [3, [[1, 0], [2, 2]]])
+def test_a_gather_may_change_the_number_of_axes(places):
+    network = QuantisedFile(list(SHAPE), np.uint8)
+    network.weighted("QLinearConv", (8, 4, 1, 1), 0.0113411, (0.4127391, -3))
+    network.move("Gather", network.constant(np.array(places)), axis=2)
+    check(network.content())
+
+
+def test_places_too_far_apart_stay_on_onnx_runtime():
+    """The engine would need a copy for each of eleven parts."""
+    network = network_of("Gather", [[0] * 11], {"axis": 2}, 8, np.uint8)
+    program = matloom.compile(network.content(), "nano")
+    (reason,) = [layer.reason for layer in program.layers if layer.operator == "Gather"]
+    assert "takes 11 parts of a tensor; it must be 1 to 10" in reason

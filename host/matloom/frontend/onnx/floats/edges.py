@@ -3,11 +3,9 @@
 from collections.abc import Sequence
 
 from matloom.frontend.onnx.floats.values import FloatValues
+from matloom.frontend.onnx.move_options import MOST_JOINED
 from matloom.ir.attributes import Axis, Slice
 from matloom.ir.graph import Op
-
-#: Inputs of a CONCATENATION that TensorFlow Lite Micro takes.
-_MOST_JOINED = 10
 
 
 def extend(
@@ -33,7 +31,7 @@ def extend(
 def join(values: FloatValues, parts: Sequence[int], axis: int) -> int:
     """Return the concatenation of tensors."""
     while len(parts) > 1:
-        groups = [parts[at : at + _MOST_JOINED] for at in range(0, len(parts), _MOST_JOINED)]
+        groups = [parts[at : at + MOST_JOINED] for at in range(0, len(parts), MOST_JOINED)]
         parts = [
             values.add(Op.CONCATENATION, group, Axis(axis=axis)) if len(group) > 1 else group[0]
             for group in groups

@@ -1,7 +1,7 @@
 """Operators that move elements."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +11,7 @@ from matloom.frontend.onnx.file_node import FileNode
 from matloom.frontend.onnx.floats.edges import extend
 from matloom.frontend.onnx.floats.interpolation import interpolate, resize_axes
 from matloom.frontend.onnx.floats.values import FloatValues
-from matloom.frontend.onnx.move_options import MoveOptions, integers
+from matloom.frontend.onnx.move_options import MoveOptions, integers, runs
 from matloom.frontend.onnx.values import LAST, Order, in_file_order, kept_axes
 from matloom.ir.attributes import Axis, Slice, Split, Transpose
 from matloom.ir.graph import Op
@@ -158,7 +158,7 @@ def _gather(values: FloatValues, node: FileNode) -> None:
     axis = int(node.options.get("axis", 0)) % len(shape)
     given = values.constant(node.inputs[1])
     number, parts = values.in_order(node.source, order), list[int]()
-    for run in _runs([int(place) % shape[axis] for place in given.reshape(-1)]):
+    for run in runs([int(place) % shape[axis] for place in given.reshape(-1)]):
         begin, size, step = [0] * len(shape), list(shape), [1] * len(shape)
         begin[axis], size[axis], step[axis] = run.start, len(run), run.step
         ordered = (tuple(each[at] for at in order) for each in (begin, size, step))
@@ -174,19 +174,6 @@ def _gather(values: FloatValues, node: FileNode) -> None:
         gathered = (*shape[:axis], given.size, *shape[axis + 1 :])
         number, order = _replace_axis(values, number, order, (gathered, wanted), axis)
     values.hold(node.output, order, number)
-
-
-def _runs(places: Sequence[int]) -> Iterator[range]:
-    """Yield indices in order, as the longest possible ranges."""
-    first = 0
-    while first < len(places):
-        step = places[first + 1] - places[first] if first + 1 < len(places) else 1
-        last = first
-        while step and last + 1 < len(places) and places[last + 1] - places[last] == step:
-            last += 1
-        step = step or 1
-        yield range(places[first], places[last] + (step // abs(step)), step)
-        first = last + 1
 
 
 def _replace_axis(

@@ -1,0 +1,268 @@
+"""Functions of a byte that differ by channel: PRelu, and products and quotients with constants.
+
+A product is a depthwise convolution with a multiplier for each channel; PRelu is the larger or the
+smaller of two. ONNX Runtime computes all bytes of all channels, and results that differ from those
+are counted.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from matloom.frontend.errors import Unsupported
+from matloom.frontend.onnx.claims import Claim
+from matloom.frontend.onnx.functions import every_byte, run_alone
+from matloom.frontend.onnx.quantised import Model, quantisation_of
+from matloom.frontend.onnx.values import Order, Values, as_int8, in_file_order
+from matloom.ir.attributes import DepthwiseConv2D
+from matloom.ir.graph import Array, Op, Quantisation
+
+#: Smallest and largest multiplier.
+_LEAST, _MOST = 2**30, 2**31 - 1
+#: Largest weight, and right shift beyond which all results are zero.
+_LARGEST_WEIGHT, _FARTHEST = 64, 20
+#: Larger than any product of a sum and a multiplier.
+_ANY = 2**62
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Function:
+    """An operator between DequantizeLinear and QuantizeLinear that has a constant for each channel.
+
+    Members
+    -------
+    op:
+        Its name in the file.
+    source, made:
+        Names of its input and its output, which are bytes.
+    ends:
+        Quantisations of both, as int8.
+    order:
+        An order of axes in which channels are last.
+    slopes:
+        float64 (channels,): factors, of inputs below zero in a PRelu.
+    results:
+        ONNX Runtime's, int64 (channels, 256), for all bytes as int8 in ascending order.
+    """
+
+    op: str
+    source: str
+    made: str
+    ends: tuple[Quantisation, Quantisation]
+    order: Order
+    slopes: Array
+    results: Array
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Lines:
+    """A linear function of a byte for each channel, as the engine computes it.
+
+    `weights` are powers of two or 0, int8 (channels,); `multipliers` int32 (2, channels); `results`
+    int64 (channels, 256), for all bytes in ascending order.
+    """
+
+    weights: Array
+    multipliers: Array
+    results: Array
+
+
+def convert_channels(values: Values, model: Model, index: int) -> Claim | None:
+    """Add operators for a function by channel before a QuantizeLinear; None for other operators.
+
+    `index` is the index of QuantizeLinear.
+
+    Raises
+    ------
+    Unsupported
+        The engine has no such function.
+    """
+    function = _function(values, model, index)
+    if function is None:
+        return None
+    combine, op = _combination(function)
+    lines = [_fit(function, function.slopes)]
+    if op is not None:
+        lines.append(_fit(function, np.ones(len(function.slopes)), positive=True))
+    _hold(values, function, lines, op)
+    differing = (combine([each.results for each in lines]) != function.results).sum(axis=1)
+    return Claim(
+        unit="bytes",
+        reachable=function.results.size,
+        differing=int(differing.sum()),
+        channels=len(differing),
+        affected=int((differing > 0).sum()),
+    )
+
+
+def _function(values: Values, model: Model, index: int) -> _Function | None:
+    """Return what makes the input of a QuantizeLinear; None if it is no function by channel."""
+    last = model.proto.graph.node[index]
+    node = model.producer(last.input[0])
+    if node is None or node.op_type not in ("Div", "Mul", "PRelu"):
+        return None
+    operands = [model.producer(name) for name in node.input]
+    constants = [_constant(model, name) for name in node.input]
+    at = 0 if constants[0] is None else 1
+    data, factors, made = operands[at], constants[1 - at], last.output[0]
+    if data is None or factors is None or (at and node.op_type != "Mul"):
+        return None
+    source = data.input[0]
+    if data.op_type != "DequantizeLinear" or not values.is_bytes(source):
+        return None
+    if not values.is_bytes(made, declared=False):
+        return None
+    shape, known = values.known[source].shape, values.known
+    axis = _channel_axis(factors, shape)
+    if axis is None or known[made].shape != shape:
+        return None
+    slopes = factors.reshape(-1).astype(np.float64)
+    if node.op_type == "Div":
+        slopes = 1 / np.where(slopes == 0, np.nan, slopes)
+    ends = [quantisation_of(model, *[*each.input[1:], ""][:2]) for each in (data, last)]
+    nodes = [each for each in operands if each is not None]
+    nodes += [node, last]
+    return _Function(
+        op=node.op_type,
+        source=source,
+        made=made,
+        ends=(as_int8(ends[0], known[source].dtype), as_int8(ends[1], known[made].dtype)),
+        order=_channels_last(values, source, axis),
+        slopes=slopes,
+        results=_results(model, nodes, (source, made), values, axis),
+    )
+
+
+def _constant(model: Model, name: str) -> Array | None:
+    """Return a constant, which may come from DequantizeLinear; None for a computed value."""
+    if name in model.constants:
+        return model.constant(name)
+    node = model.producer(name)
+    if node is None or node.op_type != "DequantizeLinear" or node.input[0] not in model.constants:
+        return None
+    return run_alone(model.proto, [node], {}, name, "float32")
+
+
+def _channel_axis(factors: Array, shape: tuple[int, ...]) -> int | None:
+    """Return the only axis of a tensor along which factors differ; None if there is none."""
+    aligned = (*[1] * (len(shape) - factors.ndim), *factors.shape)
+    axes = [axis for axis, size in enumerate(aligned) if size > 1]
+    fits = len(axes) == 1 and len(aligned) == len(shape) > 1
+    return axes[0] if fits and aligned[axes[0]] == shape[axes[0]] else None
+
+
+def _channels_last(values: Values, name: str, axis: int) -> Order:
+    """Return an order of axes that ends with one; if possible, one that the value has already."""
+    plain = in_file_order(len(values.known[name].shape))
+    held = values.order_of(name)
+    return held if held[-1] == axis else (*plain[:axis], *plain[axis + 1 :], axis)
+
+
+def _results(
+    model: Model, nodes: list[Any], names: tuple[str, str], values: Values, axis: int
+) -> Array:
+    """Return ONNX Runtime's results for all bytes of all channels, as int64 (channels, 256)."""
+    source, made = (values.known[name] for name in names)
+    rank, channels = len(source.shape), source.shape[axis]
+    shape = [channels if at == axis else 1 for at in range(rank)]
+    other = 0 if axis else rank - 1
+    shape[other] = 256
+    given = every_byte(source.dtype).reshape([256 if at == other else 1 for at in range(rank)])
+    given = np.ascontiguousarray(np.broadcast_to(given, shape))
+    found = run_alone(model.proto, nodes, {names[0]: given}, names[1], made.dtype)
+    rows = np.moveaxis(found, (axis, other), (0, 1)).reshape(channels, 256).astype(np.int64)
+    results: Array = rows - (128 if made.dtype == "uint8" else 0)
+    return results
+
+
+def _combination(function: _Function) -> tuple[Any, Op | None]:
+    """Return how to combine the results of lines, in NumPy and on the engine, if there are two."""
+    if function.op != "PRelu":
+        return lambda results: results[0], None
+    if (function.slopes <= 1).all():
+        return lambda results: np.maximum(*results), Op.MAXIMUM
+    if (function.slopes >= 1).all():
+        return lambda results: np.minimum(*results), Op.MINIMUM
+    raise Unsupported("has slopes below and above 1")
+
+
+def _fit(function: _Function, slopes: Array, *, positive: bool = False) -> _Lines:
+    """Return the linear functions of these slopes that agree best with ONNX Runtime's results.
+
+    In a PRelu it does not matter what they give for inputs of the other sign, where the ideal
+    results stand in; `positive` says which sign counts.
+
+    Raises
+    ------
+    Unsupported
+        The engine has no multiplier for a slope.
+    """
+    zeros = [end.zero_point[0] for end in function.ends]
+    centred = every_byte("int8").astype(np.int64) - zeros[0]
+    limits = -128 - zeros[1], 127 - zeros[1]
+    weights, multipliers = np.zeros(len(slopes), np.int64), np.zeros((2, len(slopes)), np.int32)
+    results = np.zeros((len(slopes), 256), np.int64)
+    for channel, slope in enumerate(slopes):
+        scale = slope * function.ends[0].scale[0] / function.ends[1].scale[0]
+        wanted = function.results[channel] - zeros[1]
+        if function.op == "PRelu":
+            ideal = np.clip(np.rint(centred * scale), *limits).astype(np.int64)
+            wanted = np.where((centred >= 0) == positive, wanted, ideal)
+        weight, right = _weight_and_shift(scale)
+        multiplier = _multiplier(centred * weight, wanted, limits, right)
+        products = (centred * weight * multiplier >> (30 + right)) + 1 >> 1
+        weights[channel], multipliers[:, channel] = weight, (multiplier, -right)
+        results[channel] = np.clip(products, *limits) + zeros[1]
+    return _Lines(weights=weights.astype(np.int8), multipliers=multipliers, results=results)
+
+
+def _weight_and_shift(scale: float) -> tuple[int, int]:
+    """Return a weight and a right shift whose multiplier for a scale has 31 bits."""
+    exponent = int(np.frexp(scale)[1])
+    if not np.isfinite(scale) or exponent > _LARGEST_WEIGHT.bit_length() - 1:
+        raise Unsupported("has factors beyond the engine's multipliers")
+    if exponent < -_FARTHEST:
+        return 0, 0
+    return int(np.sign(scale)) << max(exponent, 0), max(-exponent, 0)
+
+
+def _multiplier(sums: Array, wanted: Array, limits: tuple[int, int], right: int) -> int:
+    """Return the multiplier with which most scaled sums are the wanted results, within limits."""
+    half, size = 1 << (30 + right), np.maximum(np.abs(sums), 1)
+    # The products that round to each result, half open; beyond the limits all do.
+    least = np.where(wanted > limits[0], (2 * wanted - 1) * half, -_ANY)
+    most = np.where(wanted < limits[1], (2 * wanted + 1) * half - 1, _ANY)
+    low = np.where(sums < 0, -most, least)
+    high = np.where(sums < 0, -least, most)
+    first = np.clip(-(-low // size), _LEAST, _MOST + 1)[sums != 0]
+    last = np.clip(high // size, _LEAST - 1, _MOST)[sums != 0]
+    candidates = np.unique(first[first <= last])
+    if not len(candidates):
+        return _LEAST
+    agreeing = ((first <= candidates[:, np.newaxis]) & (candidates[:, np.newaxis] <= last)).sum(1)
+    best: int = int(candidates[agreeing.argmax()])
+    return best
+
+
+def _hold(values: Values, function: _Function, lines: list[_Lines], op: Op | None) -> None:
+    """Add the operators of a function, and register its output."""
+    name, (given, made) = function.made, function.ends
+    number = values.read_as(values.bytes_of(function.source, function.order), given)
+    shape, channels = values.tensors[number].shape, len(function.slopes)
+    image = (1, math.prod(shape) // channels, 1, channels)
+    rows = values.add_operator(Op.RESHAPE, [number], image, given, name)
+    unit = Quantisation(scale=(1.0,), zero_point=(0,))
+    found = []
+    for line in lines:
+        inputs = [
+            rows,
+            values.constant(line.weights.reshape(1, 1, 1, -1), f"{name} weights", unit),
+            values.constant(np.zeros(channels, np.int32), f"{name} bias"),
+            values.constant(line.multipliers, f"{name} multipliers"),
+        ]
+        layer = Op.DEPTHWISE_CONV_2D, inputs, image, made, name, DepthwiseConv2D()
+        found.append(values.add_operator(*layer))
+    result = found[0] if op is None else values.add_operator(op, found, image, made, name)
+    values.hold(name, function.order, values.add_operator(Op.RESHAPE, [result], shape, made, name))
