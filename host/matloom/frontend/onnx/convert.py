@@ -26,7 +26,7 @@ from matloom.frontend.onnx.values import FileValue, Values
 from matloom.frontend.onnx.weighted import convert_layer
 from matloom.frontend.opaque import OpaqueOperator
 from matloom.ir.attributes import ONNX_INTERPRETERS
-from matloom.ir.graph import Quantisation
+from matloom.ir.graph import Node, Op, Quantisation
 from matloom.kernels.onnx_model import values_read
 
 #: Index of the second operand of quantised layers, and their minimum number of inputs.
@@ -66,6 +66,11 @@ _RARE = 0.01
 def operator_name(node: Any) -> str:
     """Return an operator's name, with its domain unless it is ONNX's own."""
     return node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}.{node.op_type}"
+
+
+def _only_reshapes(item: Node | OpaqueOperator) -> bool:
+    """Return whether an operator of the graph moves no byte, so that it may be left out."""
+    return isinstance(item, Node) and item.op is Op.RESHAPE
 
 
 class Conversion:
@@ -146,7 +151,8 @@ class Conversion:
             if claim is not None and self._is_rejected(claim):
                 raise Unsupported(str(claim))
             if claim is not None:
-                self.claims[self.values.items[-1].index] = claim
+                made = reversed(self.values.items)
+                self.claims[next(each.index for each in made if not _only_reshapes(each))] = claim
             return claim is not None or convert_move(self.values, self.model, index)
         known = self.values.known
         if node.op_type not in MOVES or not node.input or node.domain not in ("", "ai.onnx"):

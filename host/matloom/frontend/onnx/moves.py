@@ -9,13 +9,11 @@ from matloom.frontend.onnx.file_node import FileNode
 from matloom.frontend.onnx.move_options import MoveOptions, largest_steps
 from matloom.frontend.onnx.parts import add_parts, take_places
 from matloom.frontend.onnx.quantised import Model, attribute
-from matloom.frontend.onnx.values import LAST, Order, Values, in_file_order, kept_axes
+from matloom.frontend.onnx.values import LAST, LINE, Order, Values, in_file_order, kept_axes
 from matloom.frontend.onnx.weighted import spatial_padding
 from matloom.ir.attributes import Attributes, Pool2D, Transpose
 from matloom.ir.graph import Op
 
-#: Axis order of lines with channels last.
-_LINE = (0, 2, 1)
 #: An operator, the shape of its result, and its attributes.
 _Step = tuple[Op, tuple[int, ...], Attributes]
 
@@ -55,14 +53,14 @@ def max_pool(values: Values, model: Model, node: Any, source: str, output: str) 
         raise Unsupported("has an output whose size is rounded up")
     image = list(value.shape[2:])
     padding = spatial_padding(node, image, window, (strides, dilations), wanted.shape[2:])
-    order = _LINE if len(window) == 1 else LAST
-    rows = (1,) if order == _LINE else ()
+    order = LINE if len(window) == 1 else LAST
+    rows = (1,) if order == LINE else ()
     attributes = Pool2D(
         window=(*rows, *window)[-2:], stride=(*rows, *strides)[-2:], padding=padding
     )
     shape = tuple(wanted.shape[axis] for axis in order)
     steps: list[_Step] = [(Op.MAX_POOL_2D, (shape[0], *rows, *shape[1:]), attributes)]
-    if order == _LINE:
+    if order == LINE:
         images, positions, channels = (value.shape[axis] for axis in order)
         steps.insert(0, (Op.RESHAPE, (images, 1, positions, channels), Attributes()))
         steps.append((Op.RESHAPE, shape, Attributes()))

@@ -14,7 +14,7 @@ from matloom.frontend.onnx.claims import Claim
 from matloom.frontend.onnx.file_node import FileNode
 from matloom.frontend.onnx.floats.transposed import transposed_attributes, whole_weights
 from matloom.frontend.onnx.quantised import Layer, Model, quantisation_of
-from matloom.frontend.onnx.values import LAST, Values, as_int8
+from matloom.frontend.onnx.values import LAST, LINE, Order, Values, as_int8
 from matloom.frontend.onnx.weighted import layer_multipliers, unit_scale
 from matloom.ir.graph import Array, Op
 
@@ -37,7 +37,7 @@ def convert_transposed(values: Values, model: Model, index: int) -> Claim | None
         return None
     node = FileNode.of(layer.node, model.opset)
     weights = whole_weights(layer.weights, int(node.options.get("group", 1)))
-    number = values.bytes_of(layer.data, LAST, layer.given)
+    number, order = _image(values, layer)
     image, window = values.tensors[number].shape, (weights.shape[2], weights.shape[3])
     attributes = transposed_attributes(node, (image[1], image[2]), window)
     filters = np.ascontiguousarray(weights.transpose(1, 2, 3, 0))
@@ -52,11 +52,26 @@ def convert_transposed(values: Values, model: Model, index: int) -> Claim | None
         values.constant(bias, f"{name} bias"),
         values.constant(scale, f"{name} multipliers"),
     ]
-    shape = tuple(values.known[name].shape[axis] for axis in LAST)
+    shape = tuple(values.known[name].shape[axis] for axis in order)
+    whole = (image[0], *attributes.size, channels)
     signed = as_int8(layer.made, values.known[name].dtype)
-    made = values.add_operator(Op.TRANSPOSE_CONV, inputs, shape, signed, name, attributes)
-    values.hold(name, LAST, made)
+    made = values.add_operator(Op.TRANSPOSE_CONV, inputs, whole, signed, name, attributes)
+    if shape != whole:
+        made = values.add_operator(Op.RESHAPE, [made], shape, signed, name)
+    values.hold(name, order, made)
     return replace(claim, floating=True)
+
+
+def _image(values: Values, layer: Layer) -> tuple[int, Order]:
+    """Return the input as an image, and the axis order of what it is; a line has one row."""
+    order = LINE if len(values.known[layer.data].shape) == len(LINE) else LAST
+    number = values.bytes_of(layer.data, order, layer.given)
+    if order == LAST:
+        return number, order
+    images, positions, channels = values.tensors[number].shape
+    shape = images, 1, positions, channels
+    quantisation = values.tensors[number].quantisation
+    return values.add_operator(Op.RESHAPE, [number], shape, quantisation, layer.data), order
 
 
 def _layer(values: Values, model: Model, after: Any) -> Layer | None:
@@ -88,9 +103,11 @@ def _layer(values: Values, model: Model, after: Any) -> Layer | None:
 
 
 def _weights(model: Model, names: list[str]) -> Array:
-    """Return weights less their zero points."""
+    """Return weights (inputs, outputs, rows, columns) less their zero points."""
     weights = model.constant(names[0])
     zeros = model.constant(names[2]) if names[2] else np.zeros(1, weights.dtype)
+    if weights.ndim == len(LINE):
+        weights = weights[:, :, np.newaxis]
     if weights.ndim != len(LAST):
         raise Unsupported(f"has a window of {weights.ndim - 2} dimensions")
     shape = [1] * weights.ndim

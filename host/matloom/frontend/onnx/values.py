@@ -15,6 +15,8 @@ from matloom.ir.shapes import MATRIX_RANK
 
 #: Axis order of an image with channels last.
 LAST = (0, 2, 3, 1)
+#: Axis order of a line with channels last.
+LINE = (0, 2, 1)
 
 #: Suffix of the names of tensors that hold a value of the file.
 IN_INT8 = " in int8"

@@ -10,7 +10,7 @@ from matloom.frontend.onnx.claims import Claim
 from matloom.frontend.onnx.parts import add_parts
 from matloom.frontend.onnx.quantised import Layer, attribute
 from matloom.frontend.onnx.steps import fit_multipliers
-from matloom.frontend.onnx.values import IN_INT8, LAST, Values, as_int8, in_file_order
+from matloom.frontend.onnx.values import IN_INT8, LAST, LINE, Values, as_int8, in_file_order
 from matloom.ir.attributes import (
     Attributes,
     Axis,
@@ -23,8 +23,6 @@ from matloom.ir.graph import Array, Op, Quantisation
 
 #: int8's range.
 _LOW, _HIGH = -128, 127
-#: Axis order of one-dimensional data with channels last.
-_LINE = (0, 2, 1)
 
 
 def convert_layer(values: Values, layer: Layer) -> Claim:
@@ -54,7 +52,7 @@ def convert_layer(values: Values, layer: Layer) -> Claim:
     name = layer.output
     shape = tuple(values.known[name].shape[axis] for axis in order)
     # Images on the engine need rows.
-    line = order == _LINE
+    line = order == LINE
     if line:
         number = _reshape(values, number, _add_row_axis(values.tensors[number].shape))
     image = _add_row_axis(shape) if line else shape
@@ -218,7 +216,7 @@ def _convolution(values: Values, layer: Layer) -> tuple[Op, Array, Attributes, t
     padding = spatial_padding(node, image, weights.shape[2:], (strides, dilations), positions)
     order: tuple[int, ...] = LAST
     if rank == 1:
-        order, weights = _LINE, weights[:, :, np.newaxis]
+        order, weights = LINE, weights[:, :, np.newaxis]
         strides, dilations = (1, *strides), (1, *dilations)
     common: dict[str, Any] = {"stride": strides, "dilation": dilations, "padding": padding}
     if groups == 1 or groups != depth or weights.shape[1] != 1:

@@ -11,7 +11,14 @@ pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 
 SHAPE = (1, 4, 6, 5)
 SCALE = 0.4127391
+#: Lines, of images with one row.
+LINES = {
+    "line": (3, {"strides": [2]}),
+    "line with padding": (4, {"strides": [3], "pads": [1, 2], "output_padding": [1]}),
+    "line of one step": (3, {"pads": [1, 1]}),
+}
 CASES = {
+    **LINES,
     "2 x 2": (2, {"strides": [2, 2]}),
     "3 x 3": (3, {"strides": [2, 2], "pads": [1] * 4, "output_padding": [1, 1]}),
     "uneven": (3, {"strides": [2, 1], "pads": [0, 1, 1, 0]}),
@@ -19,14 +26,21 @@ CASES = {
 }
 
 
+def shape_of(name):
+    return (1, 4, 9) if name in LINES else SHAPE
+
+
 def network(name, dtype, *, bias):
     """Return a convolution, and a transposed one between floats whose weights have many scales."""
     size, options = CASES[name]
     groups = options.get("group", 1)
-    file = QuantisedFile(list(SHAPE), dtype)
-    file.weighted("QLinearConv", (8, 4, 1, 1), 0.0113411, (0.1327391, -3))
+    window = [1] * (len(shape_of(name)) - 2)
+    file = QuantisedFile(list(shape_of(name)), dtype)
+    file.weighted("QLinearConv", (8, 4, *window), 0.0113411, (0.1327391, -3))
     given = file.random.uniform(0.004, 0.012, 6).astype(np.float32)
-    weights = file.random.integers(-127, 128, (8, 6 // groups, size, size), np.int8)
+    weights = file.random.integers(
+        -127, 128, (8, 6 // groups, *(size * each for each in window)), np.int8
+    )
     if groups > 1:
         given = np.float32(0.0071137)
     held = [weights, given, np.zeros(given.shape, np.int8)]
@@ -56,7 +70,7 @@ def test_results_are_within_a_step(name, dtype, bias):
         (layer,) = (x for x in session.program.layers if x.operator == "TRANSPOSE_CONV")
         assert layer.where == "engine"
         assert "rounds here in floating point" in layer.reason
-        for x in inputs(SHAPE, 3):
+        for x in inputs(shape_of(name), 3):
             steps = np.rint(np.abs(session.run(x) - expected(content, x)) / SCALE)
             assert steps.max() <= 1
             assert steps.mean() <= 0.01
