@@ -26,14 +26,14 @@ REPORT = ROOT / "docs" / "results" / "firmware.json"
 #: For small code on RV32: the linker shortens calls (`relax`; else each takes 8 bytes), and two
 #: functions of firmware/support save registers (`-msave-restore`), but not where a function ends by
 #: a jump to another one.
-SMALL = "+relax+save_restore"
+SIZE_FEATURES = "+relax+save_restore"
 CALLS = "-fno-optimize-sibling-calls"
 RV32 = ("-target", "riscv32-freestanding-none", CALLS)
 
 #: Processors by name: the compiler's options.
 TARGETS = {
-    "rv32imc": (*RV32, f"-mcpu=generic_rv32+m+c{SMALL}"),
-    "rv32im": (*RV32, f"-mcpu=generic_rv32+m{SMALL}"),
+    "rv32imc": (*RV32, f"-mcpu=generic_rv32+m+c{SIZE_FEATURES}"),
+    "rv32im": (*RV32, f"-mcpu=generic_rv32+m{SIZE_FEATURES}"),
     "aarch64": ("-target", "aarch64-freestanding-none"),
 }
 WARNINGS = ("-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror")

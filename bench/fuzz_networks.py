@@ -22,7 +22,9 @@ from support.network_seeds import outcomes
 from support.own_process import in_own_process
 
 #: Seeds that ever failed, which the tests repeat.
-KEPT = Path(__file__).parents[1] / "host" / "tests" / "support" / "tests" / "network_seeds.txt"
+FAILED_SEEDS = (
+    Path(__file__).parents[1] / "host" / "tests" / "support" / "tests" / "network_seeds.txt"
+)
 
 
 #: Seeds of a task.
@@ -35,7 +37,9 @@ CHUNK = 10
 @click.option("--seconds", default=0, help="Stop after this many seconds.")
 @click.option("--chip/--no-chip", default=True, show_default=True, help="Run a share in Verilator.")
 @click.option("--limit", default=120.0, show_default=True, help="Seconds for a network.")
-@click.option("--keep", type=click.Path(path_type=Path), default=KEPT, help="For failing seeds.")
+@click.option(
+    "--keep", type=click.Path(path_type=Path), default=FAILED_SEEDS, help="For failing seeds."
+)
 @worker_options
 def main(
     first: int,

@@ -7,7 +7,7 @@ from matloom_rtl.fpga.progress import FlowError
 from matloom_rtl.fpga.tools import YOSYS, find, run
 
 #: What chooses a mutant in the Verilog of a chip with all of them.
-_CHOICE = re.compile(r"mutsel == \d+'h([0-9a-f]+)")
+_MUTANT_SELECT = re.compile(r"mutsel == \d+'h([0-9a-f]+)")
 
 #: Seconds of processor time of an equivalence check; what takes longer counts as no equivalent.
 _EQUIVALENCE_SECONDS = 40
@@ -36,7 +36,7 @@ def observable_mutants(verilog: Path) -> set[int]:
             verilog.parent,
         )
         made.with_name("observed.v").rename(made)
-    return {int(number, 16) for number in _CHOICE.findall(made.read_text())}
+    return {int(number, 16) for number in _MUTANT_SELECT.findall(made.read_text())}
 
 
 def is_equivalent(mutant: str, folder: Path) -> bool:

@@ -25,7 +25,7 @@ COUNTED = ("killed", "timeout", "survived")
 _LEAST, _TIMES = 60, 4
 
 #: Processor time for a file of tests without a mutant.
-_LONGEST = 3600
+_TEST_FILE_SECONDS = 3600
 
 
 class Campaign:
@@ -161,7 +161,7 @@ class Campaign:
         """Return the time limit of tests on a mutant, from their time without one."""
         for file in files:
             if file not in self._seconds:
-                outcome = run_tests("", None, [file], self._seconds, _LONGEST)
+                outcome = run_tests("", None, [file], self._seconds, _TEST_FILE_SECONDS)
                 if outcome.verdict != "survived":
                     raise RuntimeError(f"{file} must pass without a mutant: {outcome.reason}")
                 self._seconds |= {**outcome.seconds, file: outcome.cpu}

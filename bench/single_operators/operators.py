@@ -559,7 +559,7 @@ def _cumulative_sum(builder: Builder, name: str) -> FileNetwork:
 
 
 #: Functions by operator that seeds draw from: those that the project knows, then others.
-_DRAWN: dict[str, _Draw] = {
+_DRAW_BY_OPERATOR: dict[str, _Draw] = {
     **dict.fromkeys(("ADD", "SUB", "MUL", "MAXIMUM", "MINIMUM"), _arithmetic),
     **dict.fromkeys(("ARG_MAX", "ARG_MIN"), _pick),
     **dict.fromkeys(("AVERAGE_POOL_2D", "MAX_POOL_2D"), _pool),
@@ -592,13 +592,23 @@ _DRAWN: dict[str, _Draw] = {
     "TILE": _tile,
 }
 #: All functions by operator; the rarer ones are drawn by name alone: seeds keep their files.
-OPERATORS = {**_DRAWN, **RARER_OPERATORS}
+OPERATORS = {**_DRAW_BY_OPERATOR, **RARER_OPERATORS}
 #: Operators with numbers of their own are drawn more often.
 _WEIGHTED = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "TRANSPOSE_CONV")
-_OFTEN = (*_WEIGHTED, *_WEIGHTED, "ADD", "SUB", "MUL", "HARD_SWISH", "MEAN", "QUANTIZE", "SOFTMAX")
+_WEIGHTED_CHOICES = (
+    *_WEIGHTED,
+    *_WEIGHTED,
+    "ADD",
+    "SUB",
+    "MUL",
+    "HARD_SWISH",
+    "MEAN",
+    "QUANTIZE",
+    "SOFTMAX",
+)
 
 
 def draw_operator(builder: Builder, name: str | None = None) -> tuple[str, FileNetwork]:
     """Return the name of an operator, and a random file with it."""
-    name = name or builder.random.choice((*_DRAWN, *_OFTEN))
+    name = name or builder.random.choice((*_DRAW_BY_OPERATOR, *_WEIGHTED_CHOICES))
     return name, OPERATORS[name](builder, name)

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 #: Seconds that a runtime may take for a file of one operator: most take a tenth, if no other work
 #: has the machine.
-_PATIENCE = 900
+_TIME_LIMIT = 900
 
 _Arrays = list[NDArray[Any]]
 
@@ -85,7 +85,7 @@ class References:
         with selectors.DefaultSelector() as waiting:
             waiting.register(process.stdout, selectors.EVENT_READ)
             while len(found) < size:
-                if not waiting.select(_PATIENCE):
+                if not waiting.select(_TIME_LIMIT):
                     raise TimeoutError
                 part = os.read(process.stdout.fileno(), size - len(found))
                 if not part:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from matloom.device.simulator import APART
+from matloom.device.simulator import UNSIMULATED_FOLDERS
 
 ROOT = Path(__file__).parents[2]
 RTL = sorted((ROOT / "rtl" / "matloom_rtl").rglob("*.py"))
@@ -127,9 +127,9 @@ def test_arch_needs_the_standard_library_only():
 
 def test_no_hardware_imports_rooms_that_simulators_are_not_rebuilt_for():
     """Such a package is in no simulator, so the digest of simulators leaves it out."""
-    apart = tuple(f"matloom_rtl.{room}." for room in APART)
+    apart = tuple(f"matloom_rtl.{room}." for room in UNSIMULATED_FOLDERS)
     for path in RTL:
-        if path.relative_to(ROOT / "rtl" / "matloom_rtl").parts[0] not in APART:
+        if path.relative_to(ROOT / "rtl" / "matloom_rtl").parts[0] not in UNSIMULATED_FOLDERS:
             assert not any(f"{name}.".startswith(apart) for name in imported(path)), path
 
 

@@ -10,7 +10,7 @@ _LANE_BLOCKS, _OTHER_BLOCKS = 4, 3
 _SHAPES = ((1, 2048), (2, 1024), (4, 512))
 
 #: Bits of the widest word of a block RAM, which then has 512 rows.
-_WIDEST = 36
+_WIDEST_WORD_BITS = 36
 
 
 def _blocks_outside_array(config: Config) -> int:
@@ -67,7 +67,7 @@ def _byte_memory_blocks(width: int, depth: int) -> int:
 
 def _bit_memory_blocks(width: int) -> int:
     """Return the blocks of a memory of at most 512 words."""
-    return -(-width // _WIDEST)
+    return -(-width // _WIDEST_WORD_BITS)
 
 
 def _window_blocks(config: Config) -> int:

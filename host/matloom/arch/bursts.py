@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 #: Number of bursts that are simulated one by one; later ones repeat the pattern.
-_FOLLOWED = 160
+_SIMULATED_BURSTS = 160
 
 #: Cycles between addresses.
-_LEAST = 2
+_ADDRESS_CYCLES = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +100,7 @@ def _append_ends(rows: Rows, channel: Channel, ends: list[float]) -> tuple[float
     """Extend a list of burst ends; return the added cycles and bytes."""
     begin = time = ends[-1] if ends else 0.0
     done, memory_row, beat = 0, -1, channel.beat_cycles
-    for address, size, cycles in itertools.islice(_bursts(rows, channel), _FOLLOWED):
+    for address, size, cycles in itertools.islice(_bursts(rows, channel), _SIMULATED_BURSTS):
         opens = 0
         if channel.row_miss_cycles:
             first, last = (at // channel.row_bytes for at in (address, address + size - 1))
@@ -108,7 +108,7 @@ def _append_ends(rows: Rows, channel: Channel, ends: list[float]) -> tuple[float
             # A row opens only after the previous beat, if any; an address need not wait for it.
             opens = channel.row_miss_cycles * (first != memory_row) * bool(ends)
             memory_row = last
-        time += max(opens + cycles, _LEAST)
+        time += max(opens + cycles, _ADDRESS_CYCLES)
         if len(ends) >= channel.outstanding:
             # The first beat waits for its address; the others follow one after another.
             time = max(time, ends[-channel.outstanding] + channel.turn + 1 - beat + cycles)

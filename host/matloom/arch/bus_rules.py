@@ -19,7 +19,7 @@ CHANNELS = {
     "s_axil_b": True,
 }
 
-_ALL = tuple(CHANNELS)
+_ALL_CHANNELS = tuple(CHANNELS)
 _CHIP = tuple(name for name, driven in CHANNELS.items() if driven)
 _ADDRESSES = ("m_axi_ar", "m_axi_aw")
 _ANSWERS = ("s_axil_r", "s_axil_b")
@@ -47,12 +47,12 @@ RULES = (
     ),
     Rule(
         name="valid_stays",
-        channels=_ALL,
+        channels=_ALL_CHANNELS,
         sentence="VALID must stay high until READY, not fall while {limit:#x} waits",
     ),
     Rule(
         name="payload_stays",
-        channels=_ALL,
+        channels=_ALL_CHANNELS,
         sentence="a payload must stay {limit:#x} until READY, not become {value:#x}",
     ),
     Rule(

@@ -729,7 +729,7 @@ PRESETS = {
 
 
 #: Hint for an unknown configuration name.
-_CHANGED = 'change a preset (small+lanes=4), or write a file of fields ({"rows": 8})'
+_NAME_HINT = 'change a preset (small+lanes=4), or write a file of fields ({"rows": 8})'
 
 
 def load_config(source: "str | Path | Config") -> Config:
@@ -750,10 +750,10 @@ def load_config(source: "str | Path | Config") -> Config:
         return _apply_changes(PRESETS[name], changes) if changes else PRESETS[name]
     path = Path(source)
     if path.suffix == ".json" and not path.exists():
-        raise ConfigError(f"cannot read {path}: no such file", hint=_CHANGED)
+        raise ConfigError(f"cannot read {path}: no such file", hint=_NAME_HINT)
     if not path.is_file():
         near = name if changes else str(source)
-        raise unknown(ConfigError, "config", near, PRESETS, " or a JSON file", hint=_CHANGED)
+        raise unknown(ConfigError, "config", near, PRESETS, " or a JSON file", hint=_NAME_HINT)
     try:
         return Config.from_json(path.read_text())
     except UnicodeDecodeError:

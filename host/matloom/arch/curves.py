@@ -21,7 +21,7 @@ class Curve(enum.IntEnum):
 
 
 #: Where TensorFlow Lite's table is one above the nearest integer, for less error between entries.
-_RAISED = frozenset(
+_RAISED_ENTRIES = frozenset(
     {
         *(4, 8, 12, 14, 15, 16, 17, 19, 20, 21, 22, 25, 27, 28, 29, 30, 31, 33, 34, 35, 37, 39, 40),
         *(41, 43, 44, 45, 46, 49, 50, 54, 62, 63, 64, 66, 82, 86, 93, 100, 103, 112, 116, 135, 255),
@@ -30,7 +30,7 @@ _RAISED = frozenset(
 
 #: sigmoid(k / 24) as fractions of 2**16.
 SIGMOIDS = tuple(
-    round(2**16 / (1 + math.exp(-entry / 24))) + (entry in _RAISED) for entry in range(256)
+    round(2**16 / (1 + math.exp(-entry / 24))) + (entry in _RAISED_ENTRIES) for entry in range(256)
 )
 
 #: Number by which both curves divide their argument: three times 2**12.
@@ -42,7 +42,7 @@ FRACTION_BITS = 9
 #: Fraction bits of results.
 RESULT_BITS = 15
 
-_LAST = len(SIGMOIDS) - 1
+_LAST_ENTRY = len(SIGMOIDS) - 1
 
 
 def apply_curve(x: Any, curve: Curve, sigmoids: Any = SIGMOIDS) -> Any:
@@ -55,12 +55,12 @@ def apply_curve(x: Any, curve: Curve, sigmoids: Any = SIGMOIDS) -> Any:
     """
     tanh = curve == Curve.TANH
     magnitude = abs(x) << tanh
-    at = clamp(magnitude >> FRACTION_BITS, 0, _LAST)
+    at = clamp(magnitude >> FRACTION_BITS, 0, _LAST_ENTRY)
     part = magnitude & ((1 << FRACTION_BITS) - 1)
-    below, above = sigmoids[at], sigmoids[clamp(at + 1, 0, _LAST)]
+    below, above = sigmoids[at], sigmoids[clamp(at + 1, 0, _LAST_ENTRY)]
     # The last entry of LOGISTIC is the largest word, so that it is never one.
-    below = below - ((at == _LAST) & (not tanh))
-    line = (below << FRACTION_BITS) + part * (above - below) * (at != _LAST)
+    below = below - ((at == _LAST_ENTRY) & (not tanh))
+    line = (below << FRACTION_BITS) + part * (above - below) * (at != _LAST_ENTRY)
     sign = 1 - 2 * (x < 0)
     if tanh:
         # 2 sigmoid(2 x) - 1, an odd function.

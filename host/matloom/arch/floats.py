@@ -74,7 +74,7 @@ FLOAT_FORMATS = {
 }
 
 #: Significands are normalised to this bit before rounding: sums of two fit it.
-_TOP = 52
+_LEADING_BIT = 52
 
 
 def _choose(condition: Any, if_true: Any, if_false: Any) -> Any:
@@ -100,12 +100,12 @@ def _split(x: Any, form: FloatFormat) -> tuple[Any, Any, Any, Any, Any]:
 def _round(sign: Any, significand: Any, power: Any, form: FloatFormat) -> Any:
     """Return the pattern nearest to ``significand * 2**power``; the significand is below 2**53."""
     for step in (32, 16, 8, 4, 2, 1):
-        small = significand < 1 << (_TOP + 1 - step)
+        small = significand < 1 << (_LEADING_BIT + 1 - step)
         significand = significand << step * small
         power = power - step * small
-    exponent = power + _TOP + form.bias
+    exponent = power + _LEADING_BIT + form.bias
     tiny = exponent < 1
-    places = clamp(_TOP - form.fraction_bits + (1 - exponent) * tiny, 1, _TOP + 2)
+    places = clamp(_LEADING_BIT - form.fraction_bits + (1 - exponent) * tiny, 1, _LEADING_BIT + 2)
     kept_bits = significand >> places
     lost, half = significand - (kept_bits << places), 1 << (places - 1)
     kept_bits = kept_bits + ((lost > half) | ((lost == half) & (kept_bits & 1 == 1)))

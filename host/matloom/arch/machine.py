@@ -39,7 +39,7 @@ _ISSUE_PATH = 28
 
 #: Margin in cycles, on top of a latency, by which a LOAD should complete early, because estimates
 #: of tiles may be wrong.
-_SPARE = 168
+_SPARE_CYCLES = 168
 
 #: Cycles from the last vector of an EXEC to its last sum in the accumulators.
 _EXEC_LATENCY = 20
@@ -129,7 +129,7 @@ class Machine:
     @cached_property
     def margin(self) -> int:
         """Cycles by which a LOAD should complete before its bytes are needed."""
-        return self.memory.read_latency + _SPARE
+        return self.memory.read_latency + _SPARE_CYCLES
 
     def transfer_cycles(self, size: int) -> float:
         """Return the cycles to move `size` bytes over the bus, in one direction."""

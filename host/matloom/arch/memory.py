@@ -10,16 +10,16 @@ from typing import Any
 from matloom.errors import UserError, UserTypeError, unknown
 
 #: Largest rate in bytes per cycle: that of the widest bus.
-_WIDEST = 32
+_MAX_RATE = 32
 
 #: Largest denominator of the bytes per cycle.
-_FINEST = 256
+_MAX_DENOMINATOR = 256
 
 #: The shortest open row of an SDRAM, in bytes.
 _LEAST_ROW_BYTES = 64
 
 #: Maximum cycles of a latency or of a row miss.
-_SLOWEST = 4096
+_MAX_LATENCY = 4096
 
 
 class InvalidMemoryError(UserError):
@@ -57,7 +57,7 @@ class Memory:
         A value breaks its rule.
     """
 
-    bytes_per_cycle: Fraction | int | str = Fraction(_WIDEST)
+    bytes_per_cycle: Fraction | int | str = Fraction(_MAX_RATE)
     read_latency: int = 32
     write_latency: int = 8
     outstanding: int = 16
@@ -67,11 +67,11 @@ class Memory:
     def __post_init__(self) -> None:
         object.__setattr__(self, "bytes_per_cycle", _fraction(self.bytes_per_cycle))
         for name, low, high in (
-            ("read_latency", 1, _SLOWEST),
-            ("write_latency", 1, _SLOWEST),
+            ("read_latency", 1, _MAX_LATENCY),
+            ("write_latency", 1, _MAX_LATENCY),
             ("outstanding", 1, 64),
             ("row_bytes", 0, 1 << 16),
-            ("row_miss_cycles", 0, _SLOWEST),
+            ("row_miss_cycles", 0, _MAX_LATENCY),
         ):
             value = getattr(self, name)
             if type(value) is not int:
@@ -149,11 +149,13 @@ def _fraction(value: Any) -> Fraction:
         raise InvalidMemoryError(
             f"bytes_per_cycle must be a number or a fraction such as '8/3', not {value!r}"
         ) from None
-    if not Fraction(1, _FINEST) <= rate <= _WIDEST:
-        raise InvalidMemoryError(f"bytes_per_cycle must be 1/{_FINEST} to {_WIDEST}, not {rate}")
-    if rate.denominator > _FINEST:
+    if not Fraction(1, _MAX_DENOMINATOR) <= rate <= _MAX_RATE:
         raise InvalidMemoryError(
-            f"bytes_per_cycle must have a denominator of at most {_FINEST}, not {rate}"
+            f"bytes_per_cycle must be 1/{_MAX_DENOMINATOR} to {_MAX_RATE}, not {rate}"
+        )
+    if rate.denominator > _MAX_DENOMINATOR:
+        raise InvalidMemoryError(
+            f"bytes_per_cycle must have a denominator of at most {_MAX_DENOMINATOR}, not {rate}"
         )
     return rate
 
@@ -204,7 +206,7 @@ BOARD_MEMORIES = {
 
 
 #: Hint for an unknown memory name.
-_OWN = 'leave it out for reference, or write a file of fields ({"read_latency": 40})'
+_NAME_HINT = 'leave it out for reference, or write a file of fields ({"read_latency": 40})'
 
 
 def load_memory(source: "str | Path | Memory | None") -> Memory:
@@ -227,11 +229,11 @@ def load_memory(source: "str | Path | Memory | None") -> Memory:
         return MEMORIES[name]
     path = Path(source)
     if path.suffix == ".json" and not path.exists():
-        raise InvalidMemoryError(f"cannot read {path}: no such file", hint=_OWN)
+        raise InvalidMemoryError(f"cannot read {path}: no such file", hint=_NAME_HINT)
     if not path.is_file():
         known = [*MEMORIES, *BOARD_MEMORIES]
         raise unknown(
-            InvalidMemoryError, "memory", str(source), known, " or a JSON file", hint=_OWN
+            InvalidMemoryError, "memory", str(source), known, " or a JSON file", hint=_NAME_HINT
         )
     try:
         return Memory.from_json(path.read_text())

@@ -468,7 +468,7 @@ class Attribute:
 
 
 #: Upper bound on strides, windows, paddings and lengths.
-_REACH = 1 << 20
+_MAX_SIZE = 1 << 20
 _NUMBER, _LIST = (Kind.INTEGER,), (Kind.INTEGERS,)
 
 ATTRIBUTES = (
@@ -481,10 +481,22 @@ ATTRIBUTES = (
     ),
     Attribute(key=2, name="axis", doc="from 0 on", kinds=_NUMBER, low=0, high=_MOST_AXES),
     Attribute(
-        key=3, name="stride", doc="vertical, horizontal", kinds=_LIST, count=2, low=1, high=_REACH
+        key=3,
+        name="stride",
+        doc="vertical, horizontal",
+        kinds=_LIST,
+        count=2,
+        low=1,
+        high=_MAX_SIZE,
     ),
     Attribute(
-        key=4, name="dilation", doc="vertical, horizontal", kinds=_LIST, count=2, low=1, high=_REACH
+        key=4,
+        name="dilation",
+        doc="vertical, horizontal",
+        kinds=_LIST,
+        count=2,
+        low=1,
+        high=_MAX_SIZE,
     ),
     Attribute(
         key=5,
@@ -493,7 +505,7 @@ ATTRIBUTES = (
         kinds=_LIST,
         count=4,
         low=0,
-        high=_REACH,
+        high=_MAX_SIZE,
     ),
     Attribute(
         key=6,
@@ -508,7 +520,7 @@ ATTRIBUTES = (
         doc="outputs per channel",
         kinds=_NUMBER,
         low=1,
-        high=_REACH,
+        high=_MAX_SIZE,
     ),
     Attribute(
         key=8, name="keep_num_dims", doc="keep the leading axes apart", kinds=(Kind.BOOLEAN,)
@@ -518,14 +530,19 @@ ATTRIBUTES = (
         name="alpha",
         doc="factor of negative values",
         kinds=(Kind.FLOAT,),
-        low=-_REACH,
-        high=_REACH,
+        low=-_MAX_SIZE,
+        high=_MAX_SIZE,
     ),
     Attribute(
-        key=10, name="before", doc="elements before each axis", kinds=_LIST, low=0, high=_REACH
+        key=10,
+        name="before",
+        doc="elements before each axis",
+        kinds=_LIST,
+        low=0,
+        high=_MAX_SIZE,
     ),
     Attribute(
-        key=11, name="after", doc="elements after each axis", kinds=_LIST, low=0, high=_REACH
+        key=11, name="after", doc="elements after each axis", kinds=_LIST, low=0, high=_MAX_SIZE
     ),
     Attribute(
         key=12,
@@ -534,7 +551,13 @@ ATTRIBUTES = (
         kinds=(Kind.NONE, Kind.INTEGER, Kind.FLOAT),
     ),
     Attribute(
-        key=13, name="window", doc="vertical, horizontal", kinds=_LIST, count=2, low=1, high=_REACH
+        key=13,
+        name="window",
+        doc="vertical, horizontal",
+        kinds=_LIST,
+        count=2,
+        low=1,
+        high=_MAX_SIZE,
     ),
     Attribute(key=14, name="axes", doc="ascending", kinds=_LIST, low=0, high=_MOST_AXES),
     Attribute(
@@ -546,7 +569,7 @@ ATTRIBUTES = (
     Attribute(key=19, name="inputs", doc="tensors of the model file", kinds=_LIST, low=0),
     Attribute(key=20, name="outputs", doc="tensors of the model file", kinds=_LIST, low=0),
     Attribute(
-        key=21, name="size", doc="height and width", kinds=_LIST, count=2, low=1, high=_REACH
+        key=21, name="size", doc="height and width", kinds=_LIST, count=2, low=1, high=_MAX_SIZE
     ),
     Attribute(key=22, name="align_corners", doc="of the two grids", kinds=(Kind.BOOLEAN,)),
     Attribute(key=23, name="half_pixel_centers", doc="of the two grids", kinds=(Kind.BOOLEAN,)),
@@ -568,8 +591,8 @@ ATTRIBUTES = (
         name="beta",
         doc="factor of the exponent",
         kinds=(Kind.FLOAT,),
-        low=-_REACH,
-        high=_REACH,
+        low=-_MAX_SIZE,
+        high=_MAX_SIZE,
     ),
     Attribute(key=29, name="sizes", doc="of the parts", kinds=_LIST, low=1),
     Attribute(key=30, name="permutation", doc="of the axes", kinds=_LIST, low=0, high=_MOST_AXES),

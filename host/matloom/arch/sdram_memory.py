@@ -9,7 +9,7 @@ from matloom.arch.sdram import SdramPart
 _REFRESH = 12
 
 #: Largest denominator of the bytes per cycle, exact to a thousandth.
-_FINEST = 50
+_MAX_DENOMINATOR = 50
 
 
 def sdram_memory(
@@ -42,7 +42,7 @@ def sdram_memory(
     burst = burst_beats * columns
     pins = Fraction(gear * part.data_bits, 8) * (1 - Fraction(_REFRESH, timing.refresh_due))
     return Memory(
-        bytes_per_cycle=pins.limit_denominator(_FINEST),
+        bytes_per_cycle=pins.limit_denominator(_MAX_DENOMINATOR),
         read_latency=10 + first + before[0],
         write_latency=10 + burst + before[1],
     )

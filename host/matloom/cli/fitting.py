@@ -13,7 +13,7 @@ from matloom.cli.say import say
 from matloom.errors import UserError
 
 #: Number of engines to show and, with a network, to compile for.
-_SHOWN = 6
+_SHOWN_ENGINES = 6
 
 
 @cli.command(
@@ -62,7 +62,7 @@ def fit(board: str, network: Path | None, runs: int, freq: float | None) -> None
         raise UserError(
             f"no engine fits {board} at {clock}", hint="allow a slower clock with --freq"
         )
-    shown = wanted.best[:_SHOWN]
+    shown = wanted.best[:_SHOWN_ENGINES]
     if graph is not None:
         _predict(shown, wanted.part, graph, board)
     _show(wanted, shown, network)

@@ -23,10 +23,10 @@ from matloom.session import Session
 PROVIDERS = ("MatloomExecutionProvider", "CPUExecutionProvider")
 
 #: Keywords of ONNX Runtime's constructor that have no meaning here.
-_IGNORED = ("enable_fallback", "disabled_optimizers", "read_config_from_model")
+_IGNORED_KEYWORDS = ("enable_fallback", "disabled_optimizers", "read_config_from_model")
 
 #: Maximum number of programs kept for different input sizes.
-_KEPT = 8
+_MAX_PROGRAMS = 8
 
 Provider = str | tuple[str, Mapping[str, Any]]
 
@@ -82,7 +82,7 @@ class InferenceSession:
         self._options = SessionOptions() if sess_options is None else sess_options
         note_ignored(self._options)
         _note_providers(providers)
-        for name in _IGNORED:
+        for name in _IGNORED_KEYWORDS:
             options.pop(name, None)
         dims = getattr(self._options, "dims", None)
         if dims:
@@ -235,7 +235,7 @@ class InferenceSession:
         found = self._sessions.pop(key, None)
         if found is None:
             found = self._network.session(shapes)
-            if len(self._sessions) == _KEPT:
+            if len(self._sessions) == _MAX_PROGRAMS:
                 self._sessions.pop(next(iter(self._sessions))).close()
         # The session that ran last is closed last.
         self._sessions[key] = found

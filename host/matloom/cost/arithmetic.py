@@ -8,7 +8,7 @@ from matloom.arch.machine import Machine
 from matloom.cost.timing import HANDOVER, Timing
 
 #: Rate of EXEC's reads in a bank above which POST gets too few.
-_BUSY = 0.9
+_BUSY_RATE = 0.9
 
 
 class ArithmeticTimeline:
@@ -46,7 +46,7 @@ class ArithmeticTimeline:
                 continue
             half = get("acc_addr", 0) // (self._half >> get("pairs", 0))
             busy = max((self._reads.get(bank, 0.0) for bank, _ in timing.params.parts), default=0.0)
-            starves = timing.param_reads > 0 and busy > _BUSY
+            starves = timing.param_reads > 0 and busy > _BUSY_RATE
             self._read[half] = inf if starves else start + timing.cycles
         self._seen = len(instructions)
 

@@ -31,11 +31,11 @@ _DISPATCH = (
 _LEFT_OUT, _SIDE = 7, 5
 
 #: Maximum number of cached instructions, about 10 MB.
-_REMEMBERED = 1 << 13
+_MAX_CACHED = 1 << 13
 
 #: Fields that do not affect cost: addresses of sums, and numbers in the computation. `pre_shift`
 #: does: in floating point it selects the format, and with it the size of an element.
-_FREE = frozenset(
+_COSTLESS_FIELDS = frozenset(
     (
         *("acc_addr", "fill_value", "pad_value", "bias", "multiplier", "shift"),
         *("output_zero", "factor_zero", "clamp_low", "clamp_high", "low_byte", "high_byte"),
@@ -43,7 +43,9 @@ _FREE = frozenset(
 )
 _FIELDS = {
     unit: tuple(
-        each.name for each in FORMATS[unit].fields if each.name not in {*_FREE, "dram_offset"}
+        each.name
+        for each in FORMATS[unit].fields
+        if each.name not in {*_COSTLESS_FIELDS, "dram_offset"}
     )
     for unit in UNITS
 }
@@ -107,7 +109,7 @@ class Timings:
         key = (opcode, offset, *map(values.get, _FIELDS[opcode]))
         found = self._known.get(key)
         if found is None:
-            if len(self._known) >= _REMEMBERED:
+            if len(self._known) >= _MAX_CACHED:
                 self._known.clear()
             make = self._post_timing if opcode is Opcode.POST else self._other_timing
             found = self._known[key] = make(instruction)

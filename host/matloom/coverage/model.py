@@ -31,7 +31,7 @@ STALLS = ("steady", "withheld", "slow")
 _WITH_CAUSES = 2
 
 #: Causes of waits that cannot occur, with the reason.
-_NEVER = {"exec_wait_bank": "reads of EXEC go before all others in every bank"}
+_IMPOSSIBLE_CAUSES = {"exec_wait_bank": "reads of EXEC go before all others in every bank"}
 
 #: Name of a point.
 Point = str
@@ -94,8 +94,8 @@ def declare(config: Config) -> CoverageModel:
         for variant in variants(unit, config):
             _declare_fields(variant, config, goals, excluded)
             _declare_bases(variant, config, goals, excluded)
-    causes = [f"cause {name}" for name, _doc in EXEC_CAUSES if name not in _NEVER]
-    excluded |= {f"cause {name}": reason for name, reason in _NEVER.items()}
+    causes = [f"cause {name}" for name, _doc in EXEC_CAUSES if name not in _IMPOSSIBLE_CAUSES]
+    excluded |= {f"cause {name}": reason for name, reason in _IMPOSSIBLE_CAUSES.items()}
     if config.counters < _WITH_CAUSES:
         excluded["cause"] = "no counters of causes are built"
         causes = []

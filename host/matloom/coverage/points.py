@@ -24,7 +24,7 @@ Window = tuple[int, int]
 #: Words of points, by field and value.
 _Words = dict[str, dict[int, list[str]]]
 
-_HEADS = {item.name: item for item in HEAD if item.name.startswith("wait_")}
+_HEAD_FIELDS = {item.name: item for item in HEAD if item.name.startswith("wait_")}
 
 
 @cache
@@ -89,7 +89,7 @@ def _has_effect(opcode: Opcode, name: str, values: Mapping[str, int]) -> bool:
 
 def waits_reached(instruction: Instruction) -> Iterator[Point]:
     """Yield the wait points that an instruction reaches."""
-    for name, item in _HEADS.items():
+    for name, item in _HEAD_FIELDS.items():
         value = instruction.values.get(name, 0)
         for place, boundary in ((FIRST, 0), (LAST, item.range[1])):
             if value == boundary:

@@ -98,7 +98,7 @@ def quantise(images: NDArray[np.float32], scale: float, zero_point: int) -> NDAr
 
 
 #: Number of images in the small file, for a first run.
-_FEW = 10
+_SMALL_FILE_IMAGES = 10
 
 
 def save(folder: Path) -> tuple[Path, ...]:
@@ -117,6 +117,6 @@ def save(folder: Path) -> tuple[Path, ...]:
     folder.mkdir(parents=True, exist_ok=True)
     network, few, labelled = (folder / name for name in ("digits.tflite", "in.npz", "labelled.npz"))
     network.write_bytes(NETWORK.read_bytes())
-    np.savez(few, image=inputs[:_FEW])
+    np.savez(few, image=inputs[:_SMALL_FILE_IMAGES])
     np.savez(labelled, image=inputs, labels=labels)
     return network, few, labelled

@@ -14,10 +14,10 @@ from matloom.kernels.interpreter import run_node
 Item = TypeVar("Item")
 
 #: Scale and zero point of int8 outputs that the operator fixes.
-_FIXED = {Op.SOFTMAX: (1 / 256, -128), Op.LOGISTIC: (1 / 256, -128), Op.TANH: (1 / 128, 0)}
+_FIXED_OUTPUTS = {Op.SOFTMAX: (1 / 256, -128), Op.LOGISTIC: (1 / 256, -128), Op.TANH: (1 / 128, 0)}
 
 #: Outputs that may have any scale; all others keep that of their first input.
-_FREE = frozenset(
+_FREELY_SCALED = frozenset(
     {
         *(Op.ADD, Op.SUB, Op.MUL, Op.CONV_2D, Op.DEPTHWISE_CONV_2D, Op.FULLY_CONNECTED, Op.MEAN),
         *(Op.SUM, Op.PRELU, Op.LEAKY_RELU, Op.HARD_SWISH, Op.QUANTIZE, Op.RELU, Op.TRANSPOSE_CONV),
@@ -137,8 +137,8 @@ class Growth:
             shapes = [shape]
         first = self.tensors[inputs[0]]
         kept = first.quantisation
-        if op in _FIXED:
-            scale, zero = _FIXED[op]
+        if op in _FIXED_OUTPUTS:
+            scale, zero = _FIXED_OUTPUTS[op]
             kept = Quantisation(scale=(scale,), zero_point=(zero,))
         numbers = tuple(self.tensor(each, dtype or first.dtype, kept) for each in shapes)
         node = Node(
@@ -148,7 +148,7 @@ class Growth:
             attributes=attributes,
             index=len(self.nodes),
         )
-        if op in _FREE:
+        if op in _FREELY_SCALED:
             self._calibrate(node)
         self.nodes.append(node)
         self.values.update(self._run(node))

@@ -10,12 +10,12 @@ from matloom.device.link import Stream
 _ATTEMPTS = 4
 
 #: Seconds allowed for the USB bridge, the operating system and the checksum.
-_SILENCE = 0.5
+_ANSWER_SECONDS = 0.5
 
 _BITS_PER_BYTE = 10
 
 
-def send_image(stream: Stream, image: bytes, silence: float = _SILENCE) -> int:
+def send_image(stream: Stream, image: bytes, silence: float = _ANSWER_SECONDS) -> int:
     """Send an image to a boot loader, which then starts it; return the number of attempts.
 
     Parameters

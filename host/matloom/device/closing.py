@@ -12,7 +12,7 @@ from matloom.device.errors import DeviceClosedError
 from matloom.device.transport import Stoppable, never
 
 #: Seconds that the interpreter's exit waits for a device in use by another thread.
-_PATIENCE = 5.0
+_EXIT_SECONDS = 5.0
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
@@ -53,7 +53,7 @@ class Closing:
         self._stop, self._depth = _Stop(), 0
         if isinstance(resource, Stoppable):
             resource.stopped = self._stop
-        _OPEN.add(self)
+        _OPEN_DEVICES.add(self)
 
     def close(self, patience: float = -1) -> None:
         """Close the device, which ends a simulation; a second call does nothing.
@@ -114,10 +114,10 @@ def exclusive(method: _Method) -> _Method:
     return cast("_Method", wrapper)
 
 
-_OPEN: weakref.WeakSet[Closing] = weakref.WeakSet()
+_OPEN_DEVICES: weakref.WeakSet[Closing] = weakref.WeakSet()
 
 
 @atexit.register
 def _close_all() -> None:
-    for device in list(_OPEN):
-        device.close(_PATIENCE)
+    for device in list(_OPEN_DEVICES):
+        device.close(_EXIT_SECONDS)

@@ -22,7 +22,7 @@ from matloom.device.transport import never
 from matloom.device.window import LinkRequest, RequestWindow
 
 #: Seconds between checks of whether to stop waiting.
-_LOOK = 0.1
+_POLL_SECONDS = 0.1
 
 #: Number of attempts without any answer; each waits twice as long as the previous one.
 _ATTEMPTS = 6
@@ -37,7 +37,7 @@ _NOISY = 8
 _FRUITLESS_REPLIES = 5000
 
 #: Seconds allowed for a bridge, an operating system and a busy machine to answer.
-_SILENCE = 0.25
+_SILENCE_SECONDS = 0.25
 
 #: Bytes of the longest request or reply, plus a margin.
 _REPLY_BYTES = MAX_DATA_BYTES + 32
@@ -107,7 +107,9 @@ class Link:
     def __init__(self, stream: Stream, silence: float | None = None) -> None:
         self.stream = stream
         self.stopped: Callable[[], bool] = never
-        self._silence = _SILENCE + _WINDOW_BITS / stream.baud if silence is None else silence
+        self._silence = (
+            _SILENCE_SECONDS + _WINDOW_BITS / stream.baud if silence is None else silence
+        )
         self._parser = ReplyParser()
         self._sequence = random.randrange(256)
         self._session = self._restarted = False
@@ -233,13 +235,13 @@ class Link:
 
     def _read(self, timeout: float) -> bytes:
         """Return received bytes, after `timeout` seconds or sooner."""
-        while timeout > _LOOK:
+        while timeout > _POLL_SECONDS:
             before = self.stream.now()
-            data = self.stream.read(_LOOK)
+            data = self.stream.read(_POLL_SECONDS)
             if data:
                 return data
             self._require_running()
-            timeout -= max(self.stream.now() - before, _LOOK)
+            timeout -= max(self.stream.now() - before, _POLL_SECONDS)
         return self.stream.read(max(timeout, 0.0))
 
     def close(self) -> None:

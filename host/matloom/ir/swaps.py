@@ -9,9 +9,9 @@ from dataclasses import dataclass
 #: Bytes that an array of usual width moves in a cycle.
 _VECTOR = 16
 #: Cycles in which single bytes change places, per byte: in two steps, on such an array.
-_SINGLE = 0.5
+_SINGLE_BYTE_CYCLES = 0.5
 #: Cycles that each swap takes beside its data.
-_START = 100
+_START_CYCLES = 100
 #: Maximum number of axes of which all orders are tried.
 _MOST_AXES = 6
 
@@ -32,8 +32,8 @@ class Swap:
         """Return about how long it takes."""
         size, run = self.before * self.high * self.low * self.inner, self.inner * element_bytes
         if run == 1:
-            return _START + size * _SINGLE
-        return _START + size // self.inner * -(-run // _VECTOR)
+            return _START_CYCLES + size * _SINGLE_BYTE_CYCLES
+        return _START_CYCLES + size // self.inner * -(-run // _VECTOR)
 
 
 def merge_neighbours(order: Sequence[int], lengths: Sequence[int]) -> tuple[Order, tuple[int, ...]]:

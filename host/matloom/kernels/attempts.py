@@ -29,9 +29,9 @@ import numpy.typing as npt
 Array = npt.NDArray[Any]
 
 #: Seconds of a first run above which a network is not tried a second time.
-_LONG = 0.1
+_LONG_RUN_SECONDS = 0.1
 #: Maximum seconds that a network, which may be damaged, may keep a library busy.
-_LONGEST = 300
+_MAX_SECONDS = 300
 #: CPU seconds allowed on ONNX's libraries, and the bytes of allowed memory that add a second; a
 #: body may repeat itself 2**63 times.
 _LONGEST_ONNX, _BYTES_PER_SECOND = 10, 256 << 20
@@ -75,7 +75,7 @@ _MODULES = {
 }
 
 #: Signals that end a process after its time limit.
-_LATE = frozenset({signal.SIGALRM, signal.SIGXCPU})
+_TIMEOUT_SIGNALS = frozenset({signal.SIGALRM, signal.SIGXCPU})
 _TOO_LONG = "it does not end in time"
 
 
@@ -86,7 +86,7 @@ def _limit_onnx(content: bytes, values: int) -> None:
     most = min(wanted, int(_MOST_MEMORY * there))
     resource.setrlimit(resource.RLIMIT_DATA, (most, most))
     seconds = _LONGEST_ONNX + (most - _MEMORY) // _BYTES_PER_SECOND
-    resource.setrlimit(resource.RLIMIT_CPU, (seconds, _LONGEST))
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, _MAX_SECONDS))
 
 
 def _values(kinds: Sequence[tuple[tuple[int, ...], Any]], fill: int | str) -> list[Array]:
@@ -159,7 +159,7 @@ def _attempt(package: str, cut: Any, given: Sequence[Array] | None) -> str:
             # LiteRT checks each run: computed sizes may fit.
             late = cut.sized and package == "ai-edge-litert"
             refusals.append("" if late else str(error) or type(error).__name__)
-        if not refusals[-1] and time.monotonic() - begin > _LONG:
+        if not refusals[-1] and time.monotonic() - begin > _LONG_RUN_SECONDS:
             break
     return "" if "" in refusals else refusals[0]
 
@@ -172,7 +172,7 @@ def _run_in_fork(work: Callable[[], bytes]) -> tuple[int, bytes, str]:
     with tempfile.TemporaryFile() as words, tempfile.TemporaryFile() as answer:
         child = os.fork()
         if child == 0:
-            signal.alarm(_LONGEST)
+            signal.alarm(_MAX_SECONDS)
             os.dup2(words.fileno(), 2)
             with open(answer.fileno(), "wb", closefd=False) as stream:
                 stream.write(work())
@@ -184,7 +184,7 @@ def _run_in_fork(work: Callable[[], bytes]) -> tuple[int, bytes, str]:
 
 
 def _is_timeout(status: int) -> bool:
-    return os.WIFSIGNALED(status) and os.WTERMSIG(status) in _LATE
+    return os.WIFSIGNALED(status) and os.WTERMSIG(status) in _TIMEOUT_SIGNALS
 
 
 def _attempt_in_process(package: str, cut: Any, inputs: Sequence[Array] | None) -> str:

@@ -16,7 +16,7 @@ from matloom.kernels.registered import (
 )
 
 #: Number of random inputs for comparing a kernel with its stages, besides zeros and both ends.
-_DRAWS = 3
+_RANDOM_INPUTS = 3
 #: Tolerance of floating-point stages, relative to the kernel's largest output.
 _TOLERANCE = 1e-5
 
@@ -138,7 +138,7 @@ def _list_of(shapes: list[tuple[int, ...]]) -> str:
 def _test_inputs(use: OperatorUse) -> Iterator[list[Array]]:
     """Yield test inputs: zeros, both ends of integer types, and random numbers."""
     draw = np.random.default_rng(0)
-    for kind in ("zeros", "low", "high", *["random"] * _DRAWS):
+    for kind in ("zeros", "low", "high", *["random"] * _RANDOM_INPUTS):
         yield [
             _random_input(draw, kind, tensor) if tensor.data is None else tensor.data
             for tensor in use.inputs

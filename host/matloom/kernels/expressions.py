@@ -15,7 +15,7 @@ _Numbers = npt.NDArray[np.float64]
 _Step = Callable[..., _Numbers]
 
 #: Letters of the longest expression; one that repeats its parts soon has more.
-_LONGEST = 2000
+_MAX_LETTERS = 2000
 
 _erf = np.vectorize(math.erf, otypes=[np.float64])
 
@@ -112,7 +112,7 @@ def write_step(name: str, operands: Sequence[str | float]) -> str | None:
     """
     texts = [each if isinstance(each, str) else repr(float(each)) for each in operands]
     text = f"{name}({', '.join(texts)})"
-    return text if len(text) <= _LONGEST else None
+    return text if len(text) <= _MAX_LETTERS else None
 
 
 def parse_step(text: str) -> tuple[str, list[str]] | float | None:

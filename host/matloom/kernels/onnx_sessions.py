@@ -11,7 +11,7 @@ from typing import Any
 
 _EXACT_SUMS = "session.x64quantprecision"
 #: Error of ONNX Runtime 1.32 if operators share a constant that it would rewrite for other kernels.
-_SHARED = "replace the existing tensor"
+_SHARED_CONSTANT_ERROR = "replace the existing tensor"
 _REAL = "DequantizeLinear"
 #: uint8 and int8, as in `onnx.TensorProto.DataType`.
 _BYTES = (2, 3)
@@ -74,7 +74,7 @@ def _open(content: bytes, entries: Sequence[dict[str, str]], **settings: Any) ->
             # ONNX Runtime has its own exception classes, without a common base.
             except Exception as error:
                 refused = plain_error(error)
-            if _SHARED not in refused:
+            if _SHARED_CONSTANT_ERROR not in refused:
                 break
     raise RuntimeError(refused)
 

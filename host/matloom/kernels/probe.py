@@ -18,7 +18,7 @@ from matloom.kernels import interpreters
 from matloom.kernels.interpreters import Cut
 
 #: Number of cached results of attempts: a process takes a good part of a second.
-_MOST = 1024
+_MAX_CACHED = 1024
 _known: OrderedDict[tuple[str, bytes], str] = OrderedDict()
 
 _CRASH = "the library crashes"
@@ -38,7 +38,7 @@ def refusals(package: str, cuts: Sequence[Cut]) -> list[str]:
     if new:
         _known.update(zip(new, _ask(package, [(cut, None) for cut in new.values()]), strict=True))
     found = [_known[key] for key in keys]
-    while len(_known) > _MOST:
+    while len(_known) > _MAX_CACHED:
         _known.popitem(last=False)
     return found
 

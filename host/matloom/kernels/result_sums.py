@@ -11,7 +11,7 @@ from matloom.kernels.elementwise import add
 
 _BYTES = np.arange(-128, 128)
 #: Factors around the exact one that are tried.
-_TRIED = 4
+_TRIED_FACTORS = 4
 #: Sums of words, and below and above which they are limited.
 _SMALLEST, _LARGEST = -(1 << 31), (1 << 31) - 1
 _LOW, _HIGH = -127 << FRACTION_BITS, (127 << FRACTION_BITS) - 1
@@ -91,7 +91,7 @@ def sum_table(sums: NDArray[np.int8], slopes: tuple[float, float]) -> NDArray[np
 
 def _deviations() -> Iterator[tuple[int, int]]:
     """Yield the deviations from the exact factors to try, the smallest first."""
-    near = range(-_TRIED, _TRIED + 1)
+    near = range(-_TRIED_FACTORS, _TRIED_FACTORS + 1)
     yield from sorted(((a, b) for a in near for b in near), key=lambda pair: sum(map(abs, pair)))
 
 

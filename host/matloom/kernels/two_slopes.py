@@ -17,18 +17,18 @@ from matloom.ir.shapes import IMAGE_RANK
 from matloom.kernels.activations import leaky_relu
 
 #: Largest weight.
-_LARGEST = 127
+_MAX_WEIGHT = 127
 
 #: Maximum number of bytes of a row, which is the distance to a tap outside of it.
 _LONGEST_ROW = largest(Opcode.EXEC, "kernel_col_step")
 
 #: How close to an integer a product of a slope must be.
-_WHOLE = 1e-4
+_INTEGER_TOLERANCE = 1e-4
 
 #: Maximum number of pairs of addends tried with a pair of weights.
-_TRIED = 64
+_MAX_TRIED_ADDENDS = 64
 
-_EVERY = np.arange(-128, 128, dtype=np.int64)
+_ALL_BYTES = np.arange(-128, 128, dtype=np.int64)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +54,7 @@ class TwoSlopes:
 
     def results(self, zero: int) -> Array:
         """Return the results for all bytes from -128 on, with an output's zero point."""
-        total = wrap32(np.maximum(*self.sums(_EVERY)) + self.bias)
+        total = wrap32(np.maximum(*self.sums(_ALL_BYTES)) + self.bias)
         found: Array = np.clip(requantize(total, *self.scale, self.rounding) + zero, -128, 127)
         return found
 
@@ -78,9 +78,9 @@ def two_slopes(graph: Graph, node: Node, config: Config) -> TwoSlopes | None:
         return None
     if rows_of(data.shape)[1] > _LONGEST_ROW:
         return None
-    expected = leaky_relu(graph, node, [_EVERY.astype(np.int8)]).astype(np.int64)
-    steep = next((each for each in range(1, _LARGEST + 1) if _is_whole(each * alpha)), 0)
-    for times in range(_LARGEST // steep if steep else 0, 0, -1):
+    expected = leaky_relu(graph, node, [_ALL_BYTES.astype(np.int8)]).astype(np.int64)
+    steep = next((each for each in range(1, _MAX_WEIGHT + 1) if _is_whole(each * alpha)), 0)
+    for times in range(_MAX_WEIGHT // steep if steep else 0, 0, -1):
         weights = times * steep, round(times * steep * alpha)
         scale = quantize_multiplier(data.scale / output.scale / weights[0])
         zeros = data.zero_point, output.zero_point
@@ -91,7 +91,7 @@ def two_slopes(graph: Graph, node: Node, config: Config) -> TwoSlopes | None:
 
 
 def _is_whole(number: float) -> bool:
-    return abs(number - round(number)) < _WHOLE
+    return abs(number - round(number)) < _INTEGER_TOLERANCE
 
 
 def _choices(
@@ -102,14 +102,14 @@ def _choices(
     The reference kernel rounds twice, so sums of each side may need an addend of their own.
     """
     steep, shallow = weights
-    bytes_of = _EVERY[zeros[0] + 128 :], _EVERY[: zeros[0] + 128]
+    bytes_of = _ALL_BYTES[zeros[0] + 128 :], _ALL_BYTES[: zeros[0] + 128]
     wanted_of = expected[zeros[0] + 128 :], expected[: zeros[0] + 128]
     for rounding in (Rounding.SINGLE, Rounding.DOUBLE):
         sides = [
             _addends(weight * (values - zeros[0]), results - zeros[1], scale, rounding, steep)
             for weight, values, results in zip(weights, bytes_of, wanted_of, strict=True)
         ]
-        for above, below in itertools.islice(itertools.product(*sides), _TRIED):
+        for above, below in itertools.islice(itertools.product(*sides), _MAX_TRIED_ADDENDS):
             product = _product((shallow - steep) * zeros[0] + above - below, rows)
             if product is not None:
                 yield TwoSlopes(
@@ -139,6 +139,6 @@ def _addends(
 
 def _product(number: int, rows: int) -> tuple[int, int] | None:
     """Return a sum of `rows` weights and a byte with this product; None if there are none."""
-    factors = (each for each in range(_LARGEST, 0, -1) if number % each == 0)
-    byte = next((each for each in factors if abs(number // each) <= rows * _LARGEST), None)
+    factors = (each for each in range(_MAX_WEIGHT, 0, -1) if number % each == 0)
+    byte = next((each for each in factors if abs(number // each) <= rows * _MAX_WEIGHT), None)
     return None if byte is None else (number // byte, byte)

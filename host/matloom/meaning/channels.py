@@ -16,7 +16,7 @@ _ELEMENTWISE = (
 )
 
 #: Maximum number of tensors to try as the start of a function, the earliest first.
-_MOST = 8
+_MAX_STARTS = 8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +40,7 @@ class ChannelTables:
         """Return the tensor and the tables (channels, 256) by which a program computes a node."""
         if not self.config.has_channel_tables or not self._is_elementwise(node):
             return None
-        found = self.functions[node.output] = list(self._functions(node))[:_MOST]
+        found = self.functions[node.output] = list(self._functions(node))[:_MAX_STARTS]
         return next((each for each in found if self._is_stored(each[1])), None)
 
     def result(self, table: Integers, source: Integers) -> Integers:

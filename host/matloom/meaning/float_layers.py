@@ -11,7 +11,7 @@ from matloom.arch.numerics import wrap32
 from matloom.ir.attributes import Activation, Arithmetic, MatrixProduct
 from matloom.ir.graph import Op
 from matloom.meaning.context import NodeInputs, Unproven
-from matloom.meaning.floats import NOTHING, element_bytes, elements, limit_sums, weight_probes
+from matloom.meaning.floats import NEGATIVE_ZERO, element_bytes, elements, limit_sums, weight_probes
 from matloom.meaning.terms import Integers, exact_product
 
 #: Range of each activation.
@@ -83,7 +83,7 @@ def float_add(context: NodeInputs) -> list[Integers]:
     """ADD of float32."""
     first, second = (np.broadcast_to(context.values(at), context.output.shape) for at in (0, 1))
     activation = context.node.attributes_as(Arithmetic).activation
-    return context.to_bytes(_limit(first + second, NOTHING, activation))
+    return context.to_bytes(_limit(first + second, NEGATIVE_ZERO, activation))
 
 
 def float_limit(context: NodeInputs) -> list[Integers]:
@@ -91,4 +91,4 @@ def float_limit(context: NodeInputs) -> list[Integers]:
     activation = Activation.NONE
     if context.node.op is not Op.QUANTIZE:
         activation = Activation(context.node.op)
-    return context.to_bytes(_limit(context.values(0), NOTHING, activation))
+    return context.to_bytes(_limit(context.values(0), NEGATIVE_ZERO, activation))

@@ -12,7 +12,7 @@ from matloom.meaning.hashing import mix
 from matloom.meaning.terms import PROBE, Integers, is_known
 
 #: fp32 -0, the neutral element of addition.
-NOTHING = -(2**31)
+NEGATIVE_ZERO = -(2**31)
 
 #: Patterns of fp8_e5m2 that impose no limit.
 _NO_LIMITS = (0xFC, 0x7C)
@@ -39,7 +39,7 @@ def limit_sums(sums: Integers, bias: Any, low: int, high: int) -> Integers:
     probes = (mix(sums, 13, bias, *limits) >> np.uint64(32)).astype(np.int64) - 2**31
     if limits != _NO_LIMITS:
         return probes
-    return np.where(np.equal(bias, NOTHING), sums, probes)
+    return np.where(np.equal(bias, NEGATIVE_ZERO), sums, probes)
 
 
 def element_bytes(results: Integers, form: int, size: int) -> list[Integers]:

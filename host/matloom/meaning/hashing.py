@@ -9,11 +9,11 @@ _Integers = NDArray[np.int64]
 
 #: From splitmix64, whose finaliser is a bijection of 64 bits.
 _FACTORS = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
-_ALL = 2**64 - 1
+_ALL_ONES = 2**64 - 1
 _FIRST, _SECOND, _ADDED = (np.uint64(factor) for factor in _FACTORS)
 _LAST_STEP = 27
 _HALF, _ROTATION, _LAST_ROTATION = np.uint64(32), np.uint64(30), np.uint64(_LAST_STEP)
-_LOW_HALF, _FIRST_MOVED = np.uint64(2**32 - 1), np.uint64(_FACTORS[0] << 32 & _ALL)
+_LOW_HALF, _FIRST_MOVED = np.uint64(2**32 - 1), np.uint64(_FACTORS[0] << 32 & _ALL_ONES)
 
 #: Numbers that `Numbering` processes at a time, so that they stay in the cache.
 _AT_ONCE = 1 << 14
@@ -31,8 +31,8 @@ def _mix_bits(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 def _mix_number(bits: int) -> int:
     """Return `_mix_bits` of a single number."""
-    bits = (bits * _FACTORS[0] + _FACTORS[2]) & _ALL
-    bits = ((bits ^ (bits >> 30)) * _FACTORS[1]) & _ALL
+    bits = (bits * _FACTORS[0] + _FACTORS[2]) & _ALL_ONES
+    bits = ((bits ^ (bits >> 30)) * _FACTORS[1]) & _ALL_ONES
     return bits ^ (bits >> 27)
 
 
@@ -43,7 +43,7 @@ def key_of(*keys: Any) -> Any:
         for item in keys:
             # A number and an array of equal numbers give the same key.
             if isinstance(item, int) and isinstance(key, int):
-                key = _mix_number((key + item) & _ALL)
+                key = _mix_number((key + item) & _ALL_ONES)
             else:
                 before = np.uint64(key) if isinstance(key, int) else key
                 key = _mix_bits(before + np.asarray(item, np.int64).astype(np.uint64))

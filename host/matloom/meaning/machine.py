@@ -20,7 +20,7 @@ from matloom.program.extent_table import beyond_memory
 from matloom.program.instruction_table import InstructionTable
 
 #: Fields that do not affect an instruction's work on chip.
-_APART = {"wait_load", "wait_exec", "wait_post", "wait_store", "timestamp", "dram_offset"}
+_OFF_CHIP_FIELDS = {"wait_load", "wait_exec", "wait_post", "wait_store", "timestamp", "dram_offset"}
 
 
 def unwritten(count: int, *keys: int) -> NDArray[np.float64]:
@@ -145,10 +145,10 @@ class _Engine:
 
 
 def _grouping_keys(table: InstructionTable) -> list[bytes]:
-    """Return a key of each instruction, equal for those that differ in `_APART` alone."""
+    """Return a key of each instruction, equal for those that differ in `_OFF_CHIP_FIELDS` alone."""
     keys = [b""] * len(table)
     for opcode, numbers, columns in table.columns():
-        fields = [column for name, column in columns.items() if name not in _APART]
+        fields = [column for name, column in columns.items() if name not in _OFF_CHIP_FIELDS]
         if not fields:
             continue
         rows = np.stack([np.full(len(numbers), int(opcode)), *fields], axis=1)

@@ -17,7 +17,7 @@ from matloom.meaning.terms import Integers, is_known, nibbles, peaks, product_of
 from matloom.meaning.walk import InputWalk, WeightTiles, paired_vectors
 
 #: Number of products of bytes and 31-bit probes whose sum stays below 2**53.
-_EXACT = 2**13
+_MAX_EXACT_TERMS = 2**13
 
 #: Approximate number of values that windows gather at a time.
 _GATHERED = 2**19
@@ -126,11 +126,11 @@ def _product(flat: _Floats, matrix: _Floats, fields: _Fields) -> Integers:
     """Return the exact product of two matrices, modulo 2**32 at least."""
     if _may_be_computed(fields):
         return product_of_probes(flat, matrix)
-    if len(matrix) <= _EXACT:
+    if len(matrix) <= _MAX_EXACT_TERMS:
         return (flat @ matrix).astype(np.int64)
     total = np.zeros((len(flat), matrix.shape[1]), np.int64)
-    for first in range(0, len(matrix), _EXACT):
-        part = slice(first, first + _EXACT)
+    for first in range(0, len(matrix), _MAX_EXACT_TERMS):
+        part = slice(first, first + _MAX_EXACT_TERMS)
         total += (flat[:, part] @ matrix[part]).astype(np.int64)
     return total
 
@@ -281,7 +281,7 @@ def _windows(
         found = padded.take(taps.vectors, axis=1)[..., :columns]
     rest = slice(count, config.rows)
     others = count < config.rows and tiles[:, :, rest].any()
-    if not others and steps * count <= _EXACT and not fields["maximum"]:
+    if not others and steps * count <= _MAX_EXACT_TERMS and not fields["maximum"]:
         exact = np.einsum("botsc,bstc->boc", found, tiles[:, :, :count])
         return np.asarray(exact.astype(np.int64))
     total = np.einsum("botsc,bstc->bosc", found, tiles[:, :, :count])

@@ -28,22 +28,22 @@ WORD = 2**30
 
 #: Number of products of 31-bit probes with bytes, or with 12-bit weights, whose sum stays below
 #: 2**53.
-_EXACT = 2**13
+_MAX_EXACT_TERMS = 2**13
 
 #: Half of the bits of a probe.
 _HALF_PROBE = 2**13
 
 #: Multiplier and shift of the identity (`numerics.requantize`).
-_SAME = (2**30, 1)
+_IDENTITY = (2**30, 1)
 
 
 def exact_product(rows: NDArray[np.float64], matrix: NDArray[np.float64]) -> Integers:
     """Return exact products of (..., inner) and (inner, outputs)."""
-    if len(matrix) <= _EXACT:
+    if len(matrix) <= _MAX_EXACT_TERMS:
         return (rows @ matrix).astype(np.int64)
     total = np.zeros((*rows.shape[:-1], matrix.shape[1]), np.int64)
-    for first in range(0, len(matrix), _EXACT):
-        part = slice(first, first + _EXACT)
+    for first in range(0, len(matrix), _MAX_EXACT_TERMS):
+        part = slice(first, first + _MAX_EXACT_TERMS)
         total += (rows[..., part] @ matrix[part]).astype(np.int64)
     return total
 
@@ -88,8 +88,8 @@ class Scale:
     `multiplier` and `shift` may vary by channel, the last axis.
     """
 
-    multiplier: Any = _SAME[0]
-    shift: Any = _SAME[1]
+    multiplier: Any = _IDENTITY[0]
+    shift: Any = _IDENTITY[1]
     rounding: int = Rounding.DOUBLE
     pre_shift: int = 0
     zero: int = 0
@@ -99,7 +99,7 @@ class Scale:
     @property
     def linear(self) -> Any:
         """Whether nothing is rounded, for each channel."""
-        same = (self.multiplier == np.int64(_SAME[0])) & (self.shift == np.int64(_SAME[1]))
+        same = (self.multiplier == np.int64(_IDENTITY[0])) & (self.shift == np.int64(_IDENTITY[1]))
         return same & (not self.pre_shift) & (self.rounding != Rounding.FLOAT)
 
 

@@ -24,7 +24,7 @@ __all__ = ["batch_matmul", "conv2d", "matmul"]
 _MAX_ROWS = 2048
 
 #: Largest value of each operand format.
-_LARGEST = {"i8": 127, "i4": 7, "i16": 2**15 - 1}
+_LARGEST_VALUES = {"i8": 127, "i4": 7, "i16": 2**15 - 1}
 
 #: Largest shift of a multiplier of 64-bit sums.
 _WIDE_SHIFT = 7
@@ -264,13 +264,13 @@ def conv2d(
     ):
         if kind == "i16" and value:
             raise ValueError(f"{name} must be 0 for int16, not {value}")
-        largest = _LARGEST[kind]
+        largest = _LARGEST_VALUES[kind]
         if not -largest - 1 <= value <= largest:
             raise ValueError(f"{name} must be {-largest - 1} to {largest}, not {value}")
     sums = _bias(
         bias, weights.shape[0], ("int32", "int64") if result_type == "int16" else ("int32",)
     )
-    _require_small_sums(weights, sums, input_zero_point, _LARGEST[formats[0]])
+    _require_small_sums(weights, sums, input_zero_point, _LARGEST_VALUES[formats[0]])
     scales: tuple[float, ...] | None = None
     if multiplier is not None and shift is not None:
         max_shift = _WIDE_SHIFT if sums.dtype == np.int64 else 30
@@ -343,7 +343,7 @@ def _integers(name: str, array: npt.ArrayLike, axes: int, kind: str) -> Array:
     if operand.ndim != axes or not operand.size:
         raise ValueError(f"{name} must have {axes} axes and an element, not shape {operand.shape}")
     operand = operand.astype(allowed[0])
-    largest = _LARGEST[kind]
+    largest = _LARGEST_VALUES[kind]
     if operand.max() > largest or operand.min() < -largest - 1:
         wrong = operand[(operand > largest) | (operand < -largest - 1)].flat[0]
         raise ValueError(f"{name} must be {-largest - 1} to {largest} in {kind}, not {wrong}")

@@ -29,7 +29,7 @@ _MAX_ROWS = largest(Opcode.EXEC, "input_rows")
 _MAX_COLUMNS = 8192
 
 #: fp32 -0, the neutral element of addition.
-_NOTHING = np.float32(-0.0)
+_NEGATIVE_ZERO = np.float32(-0.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,7 +132,7 @@ def float_product(
         limit_pattern(value)
     attributes = MatrixProduct(mode=mode, low=epilogue.low, high=epilogue.high)
     rows, filters = _patterns_of(left, form), _patterns_of(right, form).T
-    bias = np.full(len(filters), _NOTHING) if epilogue.bias is None else epilogue.bias
+    bias = np.full(len(filters), _NEGATIVE_ZERO) if epilogue.bias is None else epilogue.bias
     residual = None if epilogue.residual is None else _patterns_of(epilogue.residual, out)
     patterns = np.empty((len(rows), len(filters)), f"<u{out.bytes}")
     for across in _pieces(len(filters), _MAX_COLUMNS):

@@ -13,7 +13,7 @@ from matloom.program import Program
 from matloom.runtime import Session
 
 #: Maximum number of cached sessions.
-_MOST = 32
+_MAX_SESSIONS = 32
 
 
 class _Sessions:
@@ -32,7 +32,7 @@ class _Sessions:
         with self._lock:
             session = self._known.pop(key, None) or _open(compile_network(graph, config), device)
             self._known[key] = session
-            while len(self._known) > _MOST:
+            while len(self._known) > _MAX_SESSIONS:
                 del self._known[next(iter(self._known))]
             return session
 

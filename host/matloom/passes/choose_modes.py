@@ -19,13 +19,13 @@ INT8_MODES = tuple(item.name for item in _MODES.values() if item.lowers == "int8
 MODES = (*FLOAT32_MODES, *INT8_MODES)
 
 #: Modes that leave a layer unchanged.
-_KEPT = {"float32": FLOAT32_MODES, "i8xi8": INT8_MODES}
+_UNCHANGING_MODES = {"float32": FLOAT32_MODES, "i8xi8": INT8_MODES}
 
 #: Hint for an unknown mode.
-_EITHER = "write MODE for all layers that can have it, or LAYER=MODE for one"
+_MODE_HINT = "write MODE for all layers that can have it, or LAYER=MODE for one"
 
 #: Key of a table for all layers that it does not name.
-_OTHERS = "*"
+_ALL_OTHERS = "*"
 
 _OPERATORS = (Op.CONV_2D, Op.FULLY_CONNECTED)
 
@@ -98,13 +98,13 @@ def choose_modes(graph: Graph, precision: Precision) -> dict[int, str]:
             f"precision must be a mode or a table by layer, not {precision!r}",
             hint="pass precision='bf16', or a dictionary from names of layers to modes",
         )
-    table = {_OTHERS: precision} if isinstance(precision, str) else dict(precision)
-    known = (*MODES, *_KEPT)
+    table = {_ALL_OTHERS: precision} if isinstance(precision, str) else dict(precision)
+    known = (*MODES, *_UNCHANGING_MODES)
     for mode in table.values():
         if mode not in known:
-            raise unknown(UserError, "a precision", mode, known, hint=_EITHER)
+            raise unknown(UserError, "a precision", mode, known, hint=_MODE_HINT)
     layers = _possible(graph)
-    others = table.pop(_OTHERS, None)
+    others = table.pop(_ALL_OTHERS, None)
     modes: dict[int, str] = {}
     if others is not None:
         modes = {at: others for at, fits in layers.items() if others in _equivalent_modes(fits)}
@@ -124,9 +124,12 @@ def choose_modes(graph: Graph, precision: Precision) -> dict[int, str]:
                     hint=f"take {allowed[0]} for this layer, or leave it out",
                 )
             modes[at] = mode
-    return {at: mode for at, mode in modes.items() if mode not in _KEPT}
+    return {at: mode for at, mode in modes.items() if mode not in _UNCHANGING_MODES}
 
 
 def _equivalent_modes(modes: tuple[str, ...]) -> tuple[str, ...]:
     """Return the modes that a layer may get, and their names for leaving it unchanged."""
-    return (*modes, *(unchanged for unchanged, others in _KEPT.items() if others == modes))
+    return (
+        *modes,
+        *(unchanged for unchanged, others in _UNCHANGING_MODES.items() if others == modes),
+    )

@@ -15,7 +15,7 @@ _BEFORE, _AFTER = 2.0**-12, 2.0**-15
 #: Order of the gates among the channels of a convolution.
 _INPUT_GATE, _FORGET, _VALUES, _OUTPUT = range(4)
 _GATES = 4
-_LARGEST = 2**15 - 1
+_MAX_INT16 = 2**15 - 1
 #: First columns of the parameters of the inputs and of the recurrence, and that of the limits.
 _INPUT, _RECURRENT, _LIMITS = 0, _GATES, 11
 
@@ -125,7 +125,7 @@ class _Expansion:
         """Add both parts of the state, and limit it if it has a limit."""
         levels = [(Op.MAXIMUM, -limit), (Op.MINIMUM, limit)] if limit else []
         # No word is larger.
-        levels = [each for each in levels if each[1] != _LARGEST]
+        levels = [each for each in levels if each[1] != _MAX_INT16]
         scale = self._tensors[after].scale
         made = [
             self._int16_like(f"state before {op}", after, self._tensors[after].shape)

@@ -10,7 +10,7 @@ import numpy as np
 
 from matloom.ir.graph import Array
 
-_LARGEST = 32767
+_MAX_INT16 = 32767
 _FRACTION_BITS = 15
 
 
@@ -129,7 +129,7 @@ def _round_half_up(products: Array) -> Array:
 
 
 def _divide(numbers: Complex, divisor: int) -> Complex:
-    return Complex(*(_round_half_up(part * (_LARGEST // divisor)) for part in numbers))
+    return Complex(*(_round_half_up(part * (_MAX_INT16 // divisor)) for part in numbers))
 
 
 def _multiply(a: Complex, b: Complex) -> Complex:
@@ -145,5 +145,5 @@ def _add(a: Complex, b: Complex, sign: int = 1) -> Complex:
 
 def _round_twiddles(phases: Array) -> Complex:
     return Complex(
-        *(np.floor(0.5 + _LARGEST * turn(phases)).astype(np.int64) for turn in (np.cos, np.sin))
+        *(np.floor(0.5 + _MAX_INT16 * turn(phases)).astype(np.int64) for turn in (np.cos, np.sin))
     )

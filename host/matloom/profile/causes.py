@@ -89,7 +89,7 @@ def cycles_by_cause(timeline: Timeline, machine: Machine) -> dict[int, dict[str,
 
 def _changes(timeline: Timeline, machine: Machine) -> Iterator[_Change]:
     """Yield the causes of all cycles from the doorbell on, in order, at predicted times."""
-    working = {unit: _Busy(timeline, unit) for unit in _OTHERS}
+    working = {unit: _Busy(timeline, unit) for unit in _OTHER_UNITS}
     free = 0
     for span in timeline.predicted:
         if span.unit is not Opcode.EXEC:
@@ -147,7 +147,7 @@ class _Busy:
 
 
 #: Units whose work counts while the array is idle, by priority.
-_OTHERS = (Opcode.POST, Opcode.STORE, Opcode.LOAD)
+_OTHER_UNITS = (Opcode.POST, Opcode.STORE, Opcode.LOAD)
 
 
 def _causes_without_exec(start: int, end: int, working: dict[Opcode, _Busy]) -> Iterator[_Change]:
@@ -155,7 +155,7 @@ def _causes_without_exec(start: int, end: int, working: dict[Opcode, _Busy]) -> 
     time = start
     while time < end:
         until, cause = end, "command"
-        for unit in _OTHERS:
+        for unit in _OTHER_UNITS:
             begins, ends, work = working[unit].next(time)
             if begins <= time:
                 until, cause = min(until, ends), work

@@ -33,7 +33,7 @@ _NEEDS = {
 }
 
 #: Number of lines of advice that are not folded.
-_SHOWN = 5
+_UNFOLDED_LINES = 5
 
 
 def causes_legend(causes: dict[str, int]) -> Markup:
@@ -47,10 +47,12 @@ def causes_legend(causes: dict[str, int]) -> Markup:
 
 def advice_list(lines: tuple[Advice, ...], untried: tuple[str, ...]) -> Markup:
     """Return the lines of advice as a list; only the first few are open, the rest is folded."""
-    rest = lines[_SHOWN:]
-    more = tag("ol", map(_line, rest), class_="advice", start=_SHOWN + 1)
+    rest = lines[_UNFOLDED_LINES:]
+    more = tag("ol", map(_line, rest), class_="advice", start=_UNFOLDED_LINES + 1)
     none = "No single change that was tried saves a hundredth of the cycles."
-    shown = tag("ol", map(_line, lines[:_SHOWN]), class_="advice") if lines else tag("p", none)
+    shown = (
+        tag("ol", map(_line, lines[:_UNFOLDED_LINES]), class_="advice") if lines else tag("p", none)
+    )
     return join(
         shown,
         details(f"{len(rest)} more", more) if rest else None,

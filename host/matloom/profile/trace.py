@@ -33,7 +33,7 @@ _THREADS = {_OPERATORS: "operators", **{at: unit.name for unit, at in _UNITS.ite
 _STEPS, _LINE = 11, 12
 
 #: Fields of an instruction that readers of a trace need first.
-_SHOWN = {
+_SHOWN_FIELDS = {
     Opcode.LOAD: ("region", "spad_addr", "row_bytes", "rows", "planes"),
     Opcode.EXEC: ("width", "height", "kernel_rows", "kernel_cols", "blocks", "oc_blocks"),
     Opcode.POST: ("width", "height", "oc_blocks", "source", "destination"),
@@ -131,7 +131,7 @@ def _instructions(program: Program, timeline: Timeline, offset: int) -> Iterator
 
 def _fields(instruction: Instruction) -> dict[str, int]:
     values = instruction.values
-    return {name: values.get(name, 0) for name in _SHOWN[instruction.opcode]}
+    return {name: values.get(name, 0) for name in _SHOWN_FIELDS[instruction.opcode]}
 
 
 def _arrows(timeline: Timeline, offset: int) -> Iterator[_Event]:

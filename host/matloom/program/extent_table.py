@@ -12,7 +12,7 @@ from matloom.arch.extents import end_function
 from matloom.arch.isa import FORMATS, AddressSpace, Extent, Opcode, Region
 from matloom.program.instruction_table import InstructionTable
 
-_NOWHERE = np.zeros(0, np.int64)
+_NO_ADDRESSES = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +48,7 @@ def extent_columns(table: InstructionTable, config: Config) -> Iterator[ExtentCo
             chosen = _FieldColumns(columns, applies)
             # Written for integers; its operations also work on arrays.
             end: Any = end_function(extent.base, extent.terms, ())
-            regions = columns["region"][applies] if "region" in columns else _NOWHERE
+            regions = columns["region"][applies] if "region" in columns else _NO_ADDRESSES
             yield ExtentColumn(
                 opcode=opcode,
                 extent=extent,

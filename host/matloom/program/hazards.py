@@ -18,7 +18,7 @@ _FETCHED = {"weight_addr": "weights, ", "param_addr": "parameters, "}
 _PLACES = {unit: place for place, unit in enumerate(UNITS)}
 
 #: A time at which everything is complete.
-_ALWAYS = 1 << 31
+_ALWAYS_COMPLETE = 1 << 31
 
 #: All axes of a table but the first, by its number of axes.
 _AXES = tuple(tuple(range(1, axes)) for axes in range(5))
@@ -79,7 +79,7 @@ class Hazards:
         unit = _PLACES[instruction.opcode]
         start = self._start(unit, instruction)
         # Its own unit works in order, except for operands that are fetched early.
-        ordered = (*start[:unit], _ALWAYS, *start[unit + 1 :])
+        ordered = (*start[:unit], _ALWAYS_COMPLETE, *start[unit + 1 :])
         marks = []
         for access in accesses:
             known = self._fetches[unit] if access.base in _FETCHED else ordered

@@ -41,7 +41,7 @@ from matloom.program.tables import OPERATOR_BY_NUMBER, attributes_of, names
 _Row = dict[str, Any]
 _Kind = TypeVar("_Kind", bound=Contents)
 _LISTS = (Kind.INTEGERS, Kind.TEXTS)
-_EDGES = ("top", "bottom", "left", "right")
+_PADDING_EDGES = ("top", "bottom", "left", "right")
 
 
 def read(data: bytes, kind: type[_Kind]) -> _Kind:
@@ -199,7 +199,7 @@ class _Reader:
             raise ProgramError(f"{subject} must have {count} values, not {len(values)}")
         values = tuple(_check_value(subject, value, attribute, kind) for value in values)
         if attribute.name == "padding":
-            return dict(zip(_EDGES, values, strict=True))
+            return dict(zip(_PADDING_EDGES, values, strict=True))
         return values if kind in _LISTS else values[0]
 
     def _tensor(self, row: _Row) -> TensorInfo:

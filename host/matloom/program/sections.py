@@ -72,7 +72,7 @@ def read_sections(data: bytes) -> Sections:
     return Sections(tables=tables, bytes=raw, digest=digest)
 
 
-_AGAIN = "the file is damaged: copy it again, or compile its network again"
+_DAMAGED_HINT = "the file is damaged: copy it again, or compile its network again"
 
 
 def _header(data: bytes) -> tuple[int, int]:
@@ -97,11 +97,13 @@ def _header(data: bytes) -> tuple[int, int]:
         raise ProgramError(f"a program must have at most {FILE_LIMIT} bytes, not {len(data)}")
     _, _, checksum, total, interface, digest, count = packer(HEADER).unpack_from(data)
     if total != len(data):
-        raise ProgramError(f"a program must have {total} bytes, not {len(data)}", hint=_AGAIN)
+        raise ProgramError(
+            f"a program must have {total} bytes, not {len(data)}", hint=_DAMAGED_HINT
+        )
     found = zlib.crc32(memoryview(data)[16:])
     if found != checksum:
         raise ProgramError(
-            f"a program's checksum must be {checksum:08x}, not {found:08x}", hint=_AGAIN
+            f"a program's checksum must be {checksum:08x}, not {found:08x}", hint=_DAMAGED_HINT
         )
     if interface != INTERFACE_VERSION:
         raise ProgramError(

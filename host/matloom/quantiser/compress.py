@@ -21,7 +21,7 @@ from matloom.quantiser.samples import SampleSplit
 from matloom.terminal.progress import note
 
 #: Number of networks to measure.
-_TRIALS = 6
+_MEASURED_NETWORKS = 6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,7 +150,7 @@ def compress(trials: CompressionTrials, goal: CompressionGoal, config: str) -> C
     steps = list(dict.fromkeys(_best_at_price(changes, price) for price in prices))
     found = [trials.point(())]
     low, high = 0, len(steps)
-    while low < high and len(found) <= _TRIALS:
+    while low < high and len(found) <= _MEASURED_NETWORKS:
         middle = (low + high + 1) // 2
         found.append(trials.point(steps[middle - 1]))
         if goal.is_reached_by(found[-1], found[0]):

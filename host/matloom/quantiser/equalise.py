@@ -20,7 +20,7 @@ _BETWEEN = frozenset({Op.MAX_POOL_2D, Op.AVERAGE_POOL_2D, Op.MEAN, Op.PAD, *RESH
 _WEIGHTED = frozenset({Op.CONV_2D, Op.DEPTHWISE_CONV_2D, Op.FULLY_CONNECTED})
 _LINEAR = (Activation.NONE, Activation.RELU)
 #: Number of passes that balance all pairs by their weights.
-_ROUNDS = 10
+_BALANCING_PASSES = 10
 #: Limits of a factor; channels beyond them hardly matter.
 _MOST_FACTOR = 2.0**8
 #: Share of the largest channel below which a channel is left unchanged.
@@ -115,7 +115,7 @@ def equalise(graph: Graph, peaks: Mapping[int, Array] | None = None) -> Graph:
     """
     data = {number: tensor.data for number, tensor in graph.tensors.items()}
     pairs = list(channel_pairs(graph))
-    for _round in range(1 if peaks is not None else _ROUNDS):
+    for _round in range(1 if peaks is not None else _BALANCING_PASSES):
         for first, second in pairs:
             before, after = data[first.inputs[1]], data[second.inputs[1]]
             assert before is not None

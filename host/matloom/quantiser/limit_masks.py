@@ -9,7 +9,7 @@ from matloom.ir.graph import Array, Graph, Node, Op
 
 #: What a mask adds at least, relative to the largest number that it adds in a row. Scores differ by
 #: less, and a sum with a scale for it keeps enough bits of the scores.
-_LEAST = np.float32(-1024)
+_LEAST_ADDEND = np.float32(-1024)
 
 
 def limit_masks(graph: Graph) -> Graph:
@@ -44,4 +44,4 @@ def _limit(data: Array | None) -> Array:
     """Return a mask without numbers far below the largest of their row."""
     assert data is not None
     largest = data.max(axis=-1, keepdims=True)
-    return np.asarray(np.maximum(data, largest + _LEAST), np.float32)
+    return np.asarray(np.maximum(data, largest + _LEAST_ADDEND), np.float32)

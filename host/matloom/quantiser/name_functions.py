@@ -12,7 +12,7 @@ from matloom.kernels.interpreter import run_node
 
 #: Numbers at which two functions are compared.
 _POINTS = np.linspace(-5.9, 6.1, 97).astype(np.float32)
-_NEAR = 1e-4
+_TOLERANCE = 1e-4
 
 
 def name_functions(graph: Graph) -> Graph:
@@ -47,4 +47,4 @@ def _function(graph: Graph, node: Node) -> str | None:
         results = run_node(graph, node, {node.inputs[0]: points})[node.output]
     except UserError:
         return None
-    return closest_function(names, points, results, _NEAR)
+    return closest_function(names, points, results, _TOLERANCE)

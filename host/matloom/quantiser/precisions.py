@@ -11,7 +11,7 @@ PRECISIONS = {"i8xi8": ("int8", 8), "i8xi4": ("int8", 4), "i16xi8": ("int16", 8)
 #: Precision of layers with weights of four bits.
 NARROW_MODE = "i8xi4"
 _FLOAT = "float32"
-_OTHERS = "*"
+_ALL_OTHERS = "*"
 #: Layers whose weights may have four bits: the engine has no such mode for the others.
 NARROW = (Op.CONV_2D, Op.FULLY_CONNECTED)
 
@@ -32,14 +32,14 @@ def layer_precisions(
     UserError
         A precision or a layer is unknown.
     """
-    table = {_OTHERS: precision} if isinstance(precision, str) else dict(precision)
+    table = {_ALL_OTHERS: precision} if isinstance(precision, str) else dict(precision)
     for mode in table.values():
         if mode not in (*PRECISIONS, _FLOAT):
             known = (*PRECISIONS, _FLOAT)
             raise unknown(
                 UserError, "a precision", mode, known, hint="see `matloom quantise --help`"
             )
-    others = table.pop(_OTHERS, "i8xi8")
+    others = table.pop(_ALL_OTHERS, "i8xi8")
     named = {_operator_index(graph, name): mode for name, mode in table.items()}
     kinds, bits = {}, {}
     for at, node in enumerate(graph.nodes):

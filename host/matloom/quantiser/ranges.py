@@ -20,7 +20,7 @@ _SHARES = np.linspace(0.02, 1.0, 99)
 #: Tolerance, in steps, for values to count as multiples of a step.
 _OFF_GRID = 1e-3
 #: Number of passes that fit one end, then the other.
-_ROUNDS = 2
+_FITTING_PASSES = 2
 
 _Cost = Callable[[Histogram, Range, int], float]
 
@@ -88,7 +88,7 @@ def _minimise(cost: _Cost) -> Callable[[Histogram, int], Range]:
     def choose(histogram: Histogram, levels: int) -> Range:
         low, high = min(histogram.low, 0.0), max(histogram.high, 0.0)
         best = low, high
-        for _round in range(_ROUNDS):
+        for _round in range(_FITTING_PASSES):
             if high > 0:
                 # Among equal costs, the widest range avoids needless saturation.
                 tried = [(cost(histogram, (best[0], end), levels), -end) for end in _ends(high)]

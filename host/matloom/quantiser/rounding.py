@@ -13,7 +13,7 @@ import numpy.typing as npt
 from matloom.quantiser.moments import Moments
 
 #: Number of passes over the weights.
-_ROUNDS = 4
+_DESCENT_PASSES = 4
 #: Scales to try, relative to the one at which no weight saturates, by the bits of a weight.
 _SHARES = {8: np.linspace(0.75, 1.0, 11), 4: np.linspace(0.4, 1.0, 31)}
 #: Share of the mean variance added to each input's variance: with few samples, inputs may correlate
@@ -21,7 +21,7 @@ _SHARES = {8: np.linspace(0.75, 1.0, 11), 4: np.linspace(0.4, 1.0, 31)}
 _DAMPING = 0.01
 #: Number of rows per input that outweigh the assumption of uncorrelated inputs: with fewer rows,
 #: most correlations are chance.
-_DOUBT = 0.25
+_ROWS_PER_INPUT = 0.25
 #: Layers with more inputs than this choose scales as if their inputs were independent: the
 #: covariance matrix would be too large.
 _MOST_CORRELATED = 1024
@@ -55,7 +55,7 @@ def _uncorrelated_weight(moments: Moments) -> float:
 
     Covariances are shrunk towards it, as Ledoit and Wolf do (2004).
     """
-    prior = _DOUBT * float(moments.covariance.shape[1])
+    prior = _ROWS_PER_INPUT * float(moments.covariance.shape[1])
     return prior / (prior + moments.rows)
 
 
@@ -93,7 +93,7 @@ def _round_by_descent(exact: _Numbers, form: _Numbers, bits: int) -> _Numbers:
     low, high = (np.clip(edge(exact), -most, most) for edge in (np.floor, np.ceil))
     integers = np.clip(np.rint(exact), -most, most)
     slope = _multiply(integers - exact, form)
-    for _round in range(_ROUNDS):
+    for _round in range(_DESCENT_PASSES):
         changed = 0.0
         for at in range(exact.shape[1]):
             best = np.rint(integers[:, at] - slope[:, at] / form[:, at, at])

@@ -19,7 +19,7 @@ from matloom.program.verdict import equality
 from matloom.report.layers import LayerReport, LoopReport
 from matloom.terminal.tables import as_text, layer_table
 
-_BUSY = ("load_busy", "post_busy", "store_busy")
+_BUSY_COUNTERS = ("load_busy", "post_busy", "store_busy")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,7 +119,7 @@ class Report:
         """Return the lines on the whole run: stall causes, units and bus."""
         lines = [f"  {cause}: {count:,}" for cause, count in self.stalls.items() if count]
         if self.cycles_source == "counters":
-            lines += [f"  {unit}: {self.counters[unit]:,}" for unit in _BUSY]
+            lines += [f"  {unit}: {self.counters[unit]:,}" for unit in _BUSY_COUNTERS]
             for direction, size in (("read", self.bytes_read), ("write", self.bytes_written)):
                 bursts = self.counters[f"{direction}_bursts"]
                 lines.append(f"  bus {direction}s: {size:,} bytes in {bursts:,} bursts")

@@ -18,9 +18,9 @@ from matloom.select.weights import identity_tile
 _MOST_ROWS = largest(Opcode.EXEC, "height")
 _LONGEST_POSITION = largest(Opcode.POST, "x_step")
 #: Minimum number of cycles of a weight tile.
-_LEAST = 4
+_MIN_TILE_CYCLES = 4
 #: Factor by which consecutive positions may be slower than blocks, whose STOREs cannot be merged.
-_WORTH = 1.5
+_MERGING_WORTH = 1.5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +75,7 @@ def _fastest_run(size: int, rows: int, config: Config) -> tuple[int, int]:
     blocks = -(-size // block)
     part = max(number for number in range(1, block + 1) if size % number == 0)
     wide = size > _LONGEST_POSITION or blocks > _MOST_ROWS
-    if wide or rows * (size // part) <= _WORTH * blocks * max(rows, _LEAST):
+    if wide or rows * (size // part) <= _MERGING_WORTH * blocks * max(rows, _MIN_TILE_CYCLES):
         return size // part, part
     return 1, size
 

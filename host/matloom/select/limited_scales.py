@@ -20,14 +20,14 @@ from matloom.ir.graph import Array
 ROUNDINGS = (Rounding.SINGLE, Rounding.DOUBLE)
 
 #: Maximum number of choices tried per channel.
-_TRIED = 96
+_MAX_TRIED = 96
 
 #: Slope for channels whose products all equal the zero point.
 _SCALE = 1 / 64
 
-_LARGEST = 2 ** (LARGER_BITS - 1)
+_SUM_LIMIT = 2 ** (LARGER_BITS - 1)
 
-_EVERY = np.arange(-128, 128, dtype=np.int64).reshape(-1, 1)
+_ALL_BYTES = np.arange(-128, 128, dtype=np.int64).reshape(-1, 1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +75,7 @@ def limited_scales(products: Array, slopes: Array, zero: int, shift: int) -> Lim
     shift:
         Shift of the products' scale.
     """
-    wanted = np.maximum(products.astype(np.int64), _EVERY)
+    wanted = np.maximum(products.astype(np.int64), _ALL_BYTES)
     for rounding in ROUNDINGS:
         rule = _Rule(rounding=rounding, zero=zero, shift=shift)
         found = _matching_choices(rule, wanted, slopes)
@@ -110,7 +110,7 @@ def _matching_choices(rule: _Rule, expected: Array, slopes: Array) -> Array | No
     choices = [_choices(rule, slope) for slope in slopes]
     found = np.zeros((7, len(slopes)), np.int64)
     left = np.arange(len(slopes))
-    for _ in range(_TRIED):
+    for _ in range(_MAX_TRIED):
         drawn = [next(choices[at], None) for at in left]
         if None in drawn:
             return None
@@ -126,11 +126,13 @@ def _matching_choices(rule: _Rule, expected: Array, slopes: Array) -> Array | No
 def _results(rule: _Rule, choices: Array) -> Array:
     """Return the engine's result for every byte; above 127 if sums are too large."""
     weights, limit_bias, limit_multiplier, limit_shift, bias, multiplier, shift = choices
-    limits = requantize(wrap32(_EVERY + limit_bias), limit_multiplier, limit_shift, ROUNDINGS[0])
-    kept = wrap32(larger(limits, _EVERY * weights) + bias)
+    limits = requantize(
+        wrap32(_ALL_BYTES + limit_bias), limit_multiplier, limit_shift, ROUNDINGS[0]
+    )
+    kept = wrap32(larger(limits, _ALL_BYTES * weights) + bias)
     scaled = requantize(kept, multiplier, shift, rule.rounding)
     results: Array = np.clip(scaled + rule.zero, -128, 127)
-    return np.where(abs(limits) < _LARGEST, results, 128)
+    return np.where(abs(limits) < _SUM_LIMIT, results, 128)
 
 
 def _choices(rule: _Rule, slope: float) -> Iterator[tuple[int, ...]]:
@@ -140,7 +142,7 @@ def _choices(rule: _Rule, slope: float) -> Iterator[tuple[int, ...]]:
         yield 0, -zero, *quantize_multiplier(1 / _SCALE), 0, *quantize_multiplier(_SCALE)
         return
     sign = 1 if slope > 1 or slope < 0 else -1
-    most = min(127, int((_LARGEST - 1) * abs(slope) / (129 + abs(zero) + abs(slope * zero))))
+    most = min(127, int((_SUM_LIMIT - 1) * abs(slope) / (129 + abs(zero) + abs(slope * zero))))
     for size in range(most, 0, -1):
         weight, scale = size * (1 if slope > 0 else -1), abs(slope) / size
         for more in (0, 1, -1):

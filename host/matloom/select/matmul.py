@@ -32,7 +32,7 @@ from matloom.select.stage import ArrayStage, OutputRegion
 #: Maximum number of rows of an EXEC.
 _MOST_ROWS = largest(Opcode.EXEC, "height")
 #: Largest int8 value.
-_LARGEST = 127
+_MAX_INT8 = 127
 #: Maximum share of the scratchpad for the panels of a stage.
 _SHARE = 4
 
@@ -159,7 +159,7 @@ def _column_groups(product: Product, config: Config, *, transposed: bool) -> lis
 
 def _byte_summands(value: int) -> list[int]:
     """Return bytes that add up to a number from -127 to 128; none for 0."""
-    return [value // 2, value // 2] if value > _LARGEST else [value] if value else []
+    return [value // 2, value // 2] if value > _MAX_INT8 else [value] if value else []
 
 
 def _weights(tensor: str, panels: Panels, zeros: tuple[int, int], config: Config) -> Computed:

@@ -22,7 +22,7 @@ from matloom.select.transposed_tiles import array_transpose_stages
 from matloom.select.window import Window
 
 #: Maximum number of rows, and of positions of a row, of an EXEC.
-_MOST = min(largest(Opcode.EXEC, name) for name in ("height", "width"))
+_MAX_EXEC_ROWS = min(largest(Opcode.EXEC, name) for name in ("height", "width"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,7 +127,7 @@ def transpose_matrices(
     if turned:
         return turned
     config, steps, sizes = context.config, task.steps(context.config), (task.rows, task.row_bytes)
-    if steps is None or max(sizes) > _MOST:
+    if steps is None or max(sizes) > _MAX_EXEC_ROWS:
         return ()
 
     def place(*, grid: Grid, at: int) -> Placed:

@@ -45,7 +45,7 @@ from matloom.select.transposed import transposed_convolution
 __all__ = ["ENGINE", "NotOnEngine", "stages_of"]
 
 #: Largest value of the fields that a stage sets directly, by meaning.
-_LARGEST = {
+_FIELD_LIMITS = {
     "kernel rows": largest(Opcode.EXEC, "kernel_rows"),
     "kernel row step": largest(Opcode.EXEC, "kernel_row_step"),
     "kernel columns": largest(Opcode.EXEC, "kernel_cols"),
@@ -149,8 +149,8 @@ def _check(stage: Stage, config: Config) -> None:
         "bytes between output rows": row_step,
     }
     for name, value in values.items():
-        if value > _LARGEST[name]:
-            raise NotOnEngine(f"{name} must be at most {_LARGEST[name]}, not {value}")
+        if value > _FIELD_LIMITS[name]:
+            raise NotOnEngine(f"{name} must be at most {_FIELD_LIMITS[name]}, not {value}")
     step = limit_steps(fields, 0, 1, config.rows)
     minimum, maximum = read_bytes(step, config.rows), config.spad_bytes // 2
     if minimum > maximum:

@@ -24,7 +24,7 @@ from matloom.select.window import Window
 _MOST_ROWS, _LONGEST_ROW = largest(Opcode.EXEC, "input_rows"), 1 << 16
 
 #: Fraction of the plain stage's cycles above which folding does not pay: it delays the start.
-_WORTH = 0.85
+_MAX_SHARE = 0.85
 
 #: Overhead of a LOAD in cycles, beyond its writes.
 _LOAD_CYCLES = 14
@@ -69,7 +69,7 @@ def fastest(
             if rows is not None and rows.size <= config.spad_bytes // 4:
                 stages += build(make_folded, window, filters, rows)
     best = min(stages, key=lambda stage: _cycles(stage, machine))
-    if _cycles(best, machine) > _WORTH * _cycles(plain, machine):
+    if _cycles(best, machine) > _MAX_SHARE * _cycles(plain, machine):
         return plain
     return replace(best, macs=plain.macs)
 

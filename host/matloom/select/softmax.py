@@ -13,7 +13,7 @@ from matloom.select.elementwise import vector_stage
 from matloom.select.stage import VectorStage
 
 #: Maximum number of elements of a row: its sum must fit, and POST reads it in one step.
-_LONGEST = min((1 << SUM_BITS) - 1, largest(Opcode.POST, "source_pitch"))
+_MAX_ROW = min((1 << SUM_BITS) - 1, largest(Opcode.POST, "source_pitch"))
 
 
 def softmax_stage(context: Context) -> VectorStage:
@@ -21,8 +21,8 @@ def softmax_stage(context: Context) -> VectorStage:
     if not context.config.softmax:
         raise NotOnEngine("it needs softmax = 1, and the configuration has softmax = 0")
     row = context.output.shape[-1]
-    if row > _LONGEST:
-        raise NotOnEngine(f"SOFTMAX must be of at most {_LONGEST} elements, not {row}")
+    if row > _MAX_ROW:
+        raise NotOnEngine(f"SOFTMAX must be of at most {_MAX_ROW} elements, not {row}")
     table = exponentials(context.graph, context.node).astype("<u4")
     post: dict[str, int] = {
         "source": Source.SPAD,

@@ -17,7 +17,7 @@ from matloom.select.window import dense_window
 #: Passes of POST if repeated elements are written first.
 _PASSES = 3
 #: Largest int8 value.
-_LARGEST = 127
+_MAX_INT8 = 127
 
 
 def spread_product(context: Context) -> ArrayStage | None:
@@ -87,4 +87,4 @@ def _differences(
 
 def _factors(value: int) -> tuple[int, int]:
     """Return two bytes whose product is a number from -127 to 128."""
-    return (value, 1) if value <= _LARGEST else (value // 2, 2)
+    return (value, 1) if value <= _MAX_INT8 else (value // 2, 2)

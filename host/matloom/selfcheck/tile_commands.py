@@ -26,7 +26,7 @@ from matloom.meaning.terms import is_known, split_words
 from matloom.program.instruction_table import InstructionTable
 
 #: Maximum number of instructions of a tile.
-_LONGEST = 64
+_MAX_INSTRUCTIONS = 64
 
 #: Significant bits of a probe: probes that agree in them get the same value.
 PROBES = 1 << 24
@@ -109,7 +109,7 @@ def sum_instructions(
     if post.get("source", 0) == Source.SPAD and not _adds_sums(post):
         return found
     missing = _sums(post, columns)
-    for at in range(last - 1, max(-1, last - 4 * _LONGEST), -1):
+    for at in range(last - 1, max(-1, last - 4 * _MAX_INSTRUCTIONS), -1):
         opcode, get = instructions[at].opcode, instructions[at].values.get
         sums = opcode is Opcode.EXEC or (
             opcode is Opcode.POST and get("destination", 0) != Destination.SPAD
@@ -119,7 +119,7 @@ def sum_instructions(
         sums_of = _sums(instructions[at].values, columns)
         if missing.keys().isdisjoint(sums_of):
             continue
-        if get("pairs", 0) or _adds_sums(instructions[at].values) or len(found) > _LONGEST:
+        if get("pairs", 0) or _adds_sums(instructions[at].values) or len(found) > _MAX_INSTRUCTIONS:
             return None
         found.append(at)
         if not get("accumulate", 0) and get("destination", 0) != Destination.ACC_ADD:

@@ -43,7 +43,7 @@ from matloom.selfcheck.tile_commands import (
 _LAYERS = 24
 
 #: Number of probes up to which `may_be_among` is not worthwhile.
-_FEW = 1 << 16
+_FEW_PROBES = 1 << 16
 
 #: Maximum multiply-accumulates of definitions, for all tiles together.
 _MOST_MACS = 150_000_000
@@ -202,9 +202,9 @@ class Tiles:
         """Return which numbers are among others; a table in the cache filters most first."""
         found = np.zeros(len(numbers), bool)
         near: NDArray[np.int64] | slice = slice(None)
-        if len(numbers) < _FEW:
+        if len(numbers) < _FEW_PROBES:
             others = [each[may_be_among(each, [numbers])] for each in others]
-        elif sum(map(len, others)) < _FEW:
+        elif sum(map(len, others)) < _FEW_PROBES:
             near = np.flatnonzero(may_be_among(numbers, others))
         bits = [last_bits(each) for each in others]
         for each in bits:

@@ -20,7 +20,7 @@ from matloom.printable import printable
 _UNLIMITED = 1 << 16
 
 #: Minimum width of a name, in columns.
-_LEAST = 9
+_MIN_NAME_WIDTH = 9
 
 _GAP = "..."
 
@@ -66,7 +66,7 @@ class NameTable(Table):
     """
 
     def __init__(
-        self, title: str = "", *, spare: Sequence[str] = (), least_width: int = _LEAST
+        self, title: str = "", *, spare: Sequence[str] = (), least_width: int = _MIN_NAME_WIDTH
     ) -> None:
         super().__init__(
             title=printable(title) or None,

@@ -5,7 +5,7 @@ from matloom.arch.isa import UNITS
 _CONTROL = "matloom.core.control"
 
 #: Events that each module reports, one bit per unit, in the order of units.
-_TOLD = {
+_PROBED_EVENTS = {
     f"{_CONTROL}.dispatch": ("0", "issue"),
     f"{_CONTROL}.scoreboard": (
         "1",
@@ -34,7 +34,7 @@ def with_probes(verilog: str) -> str:
     ValueError
         An expected module is missing.
     """
-    for module, (kind, units) in _TOLD.items():
+    for module, (kind, units) in _PROBED_EVENTS.items():
         start = verilog.find(f"module \\{module} (")
         end = verilog.find("\nendmodule", start)
         if start < 0 or end < 0:

@@ -9,10 +9,10 @@ from pathlib import Path
 from matloom.toolchain.process import ToolError
 
 #: Characters without a special meaning for any program.
-_PLAIN = re.compile(r"[A-Za-z0-9_./+-]+")
+_PLAIN_PATH = re.compile(r"[A-Za-z0-9_./+-]+")
 
 #: Alternatives if the path of the folder for temporary files has other characters.
-_OTHERS = ("/tmp", "/var/tmp", "/dev/shm")  # each workspace is a new folder in one of them
+_OTHER_FOLDERS = ("/tmp", "/var/tmp", "/dev/shm")  # each workspace is a new folder in one of them
 
 
 class Workspace:
@@ -48,7 +48,9 @@ def workspace() -> Iterator[Workspace]:
 
     Raises ToolError if no temporary folder is writable and has a plain name.
     """
-    places = [place for place in (tempfile.gettempdir(), *_OTHERS) if _PLAIN.fullmatch(place)]
+    places = [
+        place for place in (tempfile.gettempdir(), *_OTHER_FOLDERS) if _PLAIN_PATH.fullmatch(place)
+    ]
     for place in places:
         try:
             scratch = tempfile.TemporaryDirectory(prefix="matloom-", dir=place)

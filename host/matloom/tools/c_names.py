@@ -16,7 +16,7 @@ _LIBRARY_HEADERS = frozenset(
     )
 )
 #: Suffixes reserved for functions, a macro, and types.
-_TAKEN = ("open", "run", "memory", "t")
+_RESERVED_SUFFIXES = ("open", "run", "memory", "t")
 
 
 def network_name(path: Path) -> str:
@@ -56,7 +56,7 @@ def buffer_names(program: Program, name: str) -> dict[str, str]:
     a-z, 0-9 become `_`; duplicates end with a number.
     """
     found: dict[str, str] = {}
-    taken = set(_TAKEN)
+    taken = set(_RESERVED_SUFFIXES)
     for number, info in enumerate(program.tensors):
         word = re.sub(r"[^a-z0-9]+", "_", info.name.lower()).strip("_") or f"tensor_{number}"
         plain, again = word, number

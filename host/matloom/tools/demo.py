@@ -13,10 +13,10 @@ from matloom.ir.graph import Array
 from matloom.runtime import Session, load
 
 #: Minimum accuracy to pass.
-_WANTED = 0.97
+_MIN_ACCURACY = 0.97
 
 _SHADES = " .:-=+*#%@"
-_SHOWN = 4
+_SHOWN_IMAGES = 4
 
 
 def run_demo(console: Console, device: str = "rtl", config: str = "reference") -> bool:
@@ -43,7 +43,7 @@ def run_demo(console: Console, device: str = "rtl", config: str = "reference") -
     console.print(f"simulation          {len(inputs) / seconds:.1f} images/s")
     verdict = "bit for bit" if agreed else "[red]NOT[/] bit for bit"
     console.print(f"functional model    agrees {verdict} on all {len(labels)} outputs")
-    return agreed and accuracy >= _WANTED
+    return agreed and accuracy >= _MIN_ACCURACY
 
 
 def _run(session: Session, inputs: Array, console: Console) -> Iterator[Array]:
@@ -53,7 +53,7 @@ def _run(session: Session, inputs: Array, console: Console) -> Iterator[Array]:
 
 def _show(console: Console, images: Array, predictions: Array, labels: Array) -> None:
     """Draw a few digits, wrongly classified ones first."""
-    order = np.argsort(predictions == labels, kind="stable")[:_SHOWN]
+    order = np.argsort(predictions == labels, kind="stable")[:_SHOWN_IMAGES]
     table = Table.grid(padding=(0, 2))
     drawings = []
     for index in order:

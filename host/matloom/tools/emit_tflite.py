@@ -19,7 +19,7 @@ from matloom.tools.emit_values import (
 )
 
 #: Types of numbers that have no scale.
-_PLAIN = ("bool", "int32", "int64")
+_UNSCALED_TYPES = ("bool", "int32", "int64")
 _DTYPES = {getattr(tflite.TensorType, name.upper()): name for name in C_TYPES}
 
 
@@ -71,7 +71,7 @@ def _statement(name: str, operator: Any, inputs: Sequence[CValue], output: CValu
     if name in ("SELECT", "SELECT_V2"):
         return selection(inputs, output)
     emit = _KERNELS.get(name)
-    if emit is None or any(each.dtype not in _PLAIN for each in (*inputs, output)):
+    if emit is None or any(each.dtype not in _UNSCALED_TYPES for each in (*inputs, output)):
         return None
     limited = getattr(operator.builtinOptions, "fusedActivationFunction", 0)
     return None if limited else emit(inputs, output)

@@ -26,23 +26,23 @@ _ENTRIES = (128, 256, 512)
 _EXTRAS = ("", "+products=1+tables=1")
 
 #: Maximum ratio between the sides of an array.
-_LONGEST = 2
+_MAX_ASPECT = 2
 
 #: Share of the points drawn at random, before those near the front.
-_DRAWN = 0.4
+_RANDOM_SHARE = 0.4
 
 #: Number of points compiled before the front is updated.
-_ROUND = 32
+_BATCH_POINTS = 32
 
 #: Steps by which a neighbour differs in one dimension.
-_STEP = 1
+_NEXT = 1
 
 
 def engine_space() -> list[tuple[int, ...]]:
     """Return all engines as indices into the lists of choices; neither side twice the other."""
     choices = (_SIDES, _SIDES, _PARTS, _BUSES, _SPADS, _ENTRIES, _EXTRAS)
     whole = itertools.product(*(range(len(each)) for each in choices))
-    return [at for at in whole if _ratio(at) <= _LONGEST]
+    return [at for at in whole if _ratio(at) <= _MAX_ASPECT]
 
 
 def _ratio(engine: tuple[int, ...]) -> float:
@@ -191,9 +191,9 @@ class Exploration:
         points: dict[tuple[int, ...], ExploredPoint] = {}
         drawn = iter(self._all)
         while len(points) < count:
-            size = min(_ROUND, count - len(points))
+            size = min(_BATCH_POINTS, count - len(points))
             batch: list[tuple[int, ...]] = []
-            if len(points) >= _DRAWN * count:
+            if len(points) >= _RANDOM_SHARE * count:
                 near = self._neighbours(points)
                 batch = list(itertools.islice(near, size))
             more = (at for at in drawn if at not in points and at not in batch and self.fits(at))
@@ -214,7 +214,7 @@ class Exploration:
         for at, point in list(points.items()):
             if id(point) not in best:
                 continue
-            for axis, step in itertools.product(range(len(at)), (-_STEP, _STEP)):
+            for axis, step in itertools.product(range(len(at)), (-_NEXT, _NEXT)):
                 other = (*at[:axis], at[axis] + step, *at[axis + 1 :])
                 if other in every and other not in seen and self.fits(other):
                     seen.add(other)

@@ -13,7 +13,7 @@ from matloom.program import HostStep, Program, TensorInfo
 from matloom.terminal.tables import NameTable, layer_table
 
 #: Number of elements of an array to print.
-_SHOWN = 10
+_SHOWN_ELEMENTS = 10
 
 
 def interface_table(program: Program) -> NameTable:
@@ -43,8 +43,8 @@ def _quantisation(info: TensorInfo) -> tuple[str, str]:
 def array_line(name: str, array: npt.NDArray[Any]) -> str:
     """Return a line on an array: name, dtype, shape, and its first elements."""
     shape = "x".join(map(str, array.shape)) or "scalar"
-    values = " ".join(str(value) for value in array.reshape(-1)[:_SHOWN].tolist())
-    rest = f" ... ({array.size:,} elements)" if array.size > _SHOWN else ""
+    values = " ".join(str(value) for value in array.reshape(-1)[:_SHOWN_ELEMENTS].tolist())
+    rest = f" ... ({array.size:,} elements)" if array.size > _SHOWN_ELEMENTS else ""
     return f"{name}: {array.dtype} {shape}: {values}{rest}"
 
 

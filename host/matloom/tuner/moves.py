@@ -121,8 +121,8 @@ def draw_moves(
         Weight with which each of `KINDS` is drawn.
     """
     (kind,) = rng.choices(tuple(chances), tuple(chances.values()))
-    if kind in _OTHERS:
-        move = _OTHERS[kind](segment, choices, rng)
+    if kind in _MOVES_BY_KIND:
+        move = _MOVES_BY_KIND[kind](segment, choices, rng)
         return [] if move is None else [move]
     (at,) = rng.choices(range(len(weights)), weights)
     before = choices.first.limits[at]
@@ -238,7 +238,7 @@ def keep_weights(segment: Segment, choices: Choices, share: float) -> Move | Non
 
 
 _Draw = Callable[[Segment, Choices, random.Random], Move | None]
-_OTHERS: dict[str, _Draw] = {
+_MOVES_BY_KIND: dict[str, _Draw] = {
     "all": _global_move,
     "spilled": _tensor_move,
     "layouts": _layout_move,

@@ -27,10 +27,10 @@ from matloom.tuner.study import (
 from matloom.workers import run_as_completed
 
 #: Trials of a round: enough to keep all workers busy, but few, so that rounds build on each other.
-_ROUND = 8
+_TRIALS_PER_ROUND = 8
 
 #: Number of the best choices that are kept.
-_KEPT = 16
+_BEST_KEPT = 16
 
 #: Factor by which a first call may be slower, as for resident weights (`schedule.tuning`).
 _FIRST_SLOWER = 1.005
@@ -42,7 +42,7 @@ _REORDERED = 16
 _SPILLED = 8
 
 #: Maximum number of draws per round: many change no tile.
-_DRAWS = 16 * _ROUND
+_MAX_DRAWS = 16 * _TRIALS_PER_ROUND
 
 #: Trials of a kind of moves before its success is known, and the weight of kinds without success,
 #: relative to the most successful one.
@@ -126,7 +126,7 @@ class Tuning:
         openers = iter([[move] for move in self._first_moves()])
         while self.trials_done < trials and (until is None or time.monotonic() < until):
             draw = random.Random(f"{self.seed} {self.number} {number}")
-            drawn = (self._draw_moves(draw) for _ in range(_DRAWS))
+            drawn = (self._draw_moves(draw) for _ in range(_MAX_DRAWS))
             moves = self._different(itertools.chain(self._next, openers, drawn))
             if not moves:
                 break
@@ -185,7 +185,7 @@ class Tuning:
             if cuts not in self._seen:
                 self._seen.add(cuts)
                 found.append(moves)
-                if len(found) == _ROUND:
+                if len(found) == _TRIALS_PER_ROUND:
                     break
         return found
 
@@ -210,7 +210,7 @@ class Tuning:
         for cost, at in reversed(better):
             self.best_choices.insert(0, Best(choices=tried[at], cost=cost))
         self.best_choices.sort(key=lambda each: each.cost.both)
-        del self.best_choices[_KEPT:]
+        del self.best_choices[_BEST_KEPT:]
 
     def _note_kinds(self, moves: list[list[Move]], saved: dict[int, int]) -> None:
         """Count the trials of each kind of moves, and the cycles that they save."""

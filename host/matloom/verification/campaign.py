@@ -22,7 +22,7 @@ from matloom.verification.plan import (
 from matloom.verification.regression import regression
 from matloom.verification.replays import how_to_replay, timing_of
 from matloom.verification.steered import steered_streams
-from matloom.verification.streams import LEAST, close_chip, open_chip, run_checks
+from matloom.verification.streams import MIN_CHECKS, close_chip, open_chip, run_checks
 from matloom.verification.verdicts import (
     FAILED,
     INCOMPLETE,
@@ -235,7 +235,7 @@ def _streams(run: _Run, tasks: Tasks, step: Step) -> None:
         if time.monotonic() - last_report > 10:
             last_report = time.monotonic()
             run.say(f"streams: {step.sentence}")
-        if number >= LEAST and time.monotonic() >= end:
+        if number >= MIN_CHECKS and time.monotonic() >= end:
             break
     step.verdict = PASSED
     step.detail = "chip and functional model agree, no rule of the bus was broken"

@@ -32,7 +32,7 @@ from matloom.arch.softmax import EXPONENTIAL_BYTES, EXPONENTIALS
 from matloom.arch.softmax_cycles import softmax_cycles
 from matloom.verification.fields import body_fields
 
-_SMALL = (1, 1, 2, 3, 4, 7)
+_SMALL_COUNTS = (1, 1, 2, 3, 4, 7)
 
 #: Fields that only have an effect with a flag, by flag.
 _MEANT_WITH = {
@@ -105,8 +105,8 @@ def _transfer(generator: random.Random, config: Config, opcode: Opcode) -> dict[
         "fill_value": generator.randrange(256),
         "spread": 0 if store else generator.choice((0, 0, generator.randint(0, 3))),
         "row_bytes": generator.choice((1, 3, config.bus_bytes, generator.randint(1, 700))),
-        "rows": generator.choice(_SMALL),
-        "planes": generator.choice(_SMALL),
+        "rows": generator.choice(_SMALL_COUNTS),
+        "planes": generator.choice(_SMALL_COUNTS),
     }
 
 
@@ -187,10 +187,10 @@ def _exec(generator: random.Random, config: Config) -> dict[str, int]:
         "first_byte": generator.randint(-20, row_bytes + 3),
         "pad_value": generator.randint(-128, 127),
         "width": generator.choice((1, 2, 3, 5, 8, 17)),
-        "height": generator.choice(_SMALL),
+        "height": generator.choice(_SMALL_COUNTS),
         "x_step": generator.choice((0, 1, 3, config.rows, 65535)),
         "y_step": generator.choice((0, 1, 2, 255)),
-        "kernel_rows": generator.choice(_SMALL),
+        "kernel_rows": generator.choice(_SMALL_COUNTS),
         "kernel_row_step": generator.choice((0, 1, 2, 255)),
         "kernel_cols": generator.choice((1, 1, 2, 3)),
         "kernel_col_step": generator.choice((0, 2, config.rows, 65535)),
@@ -241,7 +241,7 @@ def _window(generator: random.Random, width: int) -> dict[str, int]:
         "line": line,
         "first_output": generator.choice((0, 2, line + 1, 2 * line + 2, generator.randint(0, 60))),
         "out_width": generator.choice((width, max(width - 1, 0), generator.randint(0, 20))),
-        "out_height": generator.choice((*_SMALL, 0)),
+        "out_height": generator.choice((*_SMALL_COUNTS, 0)),
         "out_x_skip": generator.choice((0, 0, 1, 2, 3)),
         "out_y_skip": generator.choice((0, 0, 1, 2, 3)),
     }
@@ -292,7 +292,7 @@ def _post(generator: random.Random, config: Config) -> dict[str, int]:
         "clamp_low": low,
         "clamp_high": generator.choice((127, generator.randint(low, 127))),
         "width": generator.choice((1, 2, 5, 16, 40)),
-        "height": generator.choice(_SMALL),
+        "height": generator.choice(_SMALL_COUNTS),
         "oc_blocks": generator.choice((1, 2, 3, 5)),
         "tail": generator.randint(1, config.columns),
     }

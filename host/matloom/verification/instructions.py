@@ -20,10 +20,10 @@ from matloom.verification.fields import (
 )
 
 #: Number of repairs of a draw before it is replaced by another.
-_REPAIRS = 40
+_MAX_REPAIRS = 40
 
 #: Number of attempts to satisfy a goal with random other fields, and with small ones.
-_GRANTS = 3
+_MAX_GOAL_ATTEMPTS = 3
 
 _DRAM_PAGE = 4096
 
@@ -91,8 +91,8 @@ def instruction_for_goal(
     """
     config, opcode = space.config, goal.opcode
     fields = body_fields(opcode, config)
-    for attempt in range(2 * _GRANTS):
-        wanted = goal.fixed if attempt < _GRANTS else goal.small
+    for attempt in range(2 * _MAX_GOAL_ATTEMPTS):
+        wanted = goal.fixed if attempt < _MAX_GOAL_ATTEMPTS else goal.small
         values = {**draw_fields(generator, config, opcode), **wanted}
         # In modes other than i8xi8, a plain field is 0 even if pinned.
         other = bool(wanted.get("mode"))
@@ -152,7 +152,7 @@ def _shrink_to_fit(
 
     counts = count_names(opcode, config)
     reduce_first = generator.random() < 0.4
-    for _repair in range(_REPAIRS):
+    for _repair in range(_MAX_REPAIRS):
         settle(generator, config, opcode, values, pinned)
         if fits({}):
             return True

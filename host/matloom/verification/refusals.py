@@ -19,7 +19,7 @@ from matloom.verification.random_programs import random_stream
 _REGION_BYTES = 8192
 
 #: Number of streams searched for an instruction of each opcode.
-_SEARCHED = 40
+_SEARCHED_STREAMS = 40
 
 _Record = tuple[int, int, int, int]
 
@@ -71,7 +71,7 @@ def altered_instructions(generator: random.Random, config: Config) -> Iterator[b
 def _one_of_each(generator: random.Random, config: Config) -> list[Instruction]:
     """Return a random instruction of each opcode, with no waits, since nothing precedes it."""
     found: dict[Opcode, Instruction] = {}
-    for _stream in range(_SEARCHED):
+    for _stream in range(_SEARCHED_STREAMS):
         for instruction in random_stream(generator.getrandbits(32), config).instructions:
             bare = {k: v for k, v in instruction.values.items() if not k.startswith("wait_")}
             found.setdefault(instruction.opcode, Instruction(instruction.opcode, bare))

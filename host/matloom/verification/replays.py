@@ -19,7 +19,7 @@ from matloom.verification.pair import Pair
 from matloom.verification.steered import steered_streams
 
 #: Name of the check of steered streams, which has an additional number.
-_STEERED = "coverage"
+_STEERED_CHECK = "coverage"
 
 _CONTROL, _START = register("CONTROL").offset, 1
 
@@ -57,10 +57,10 @@ class Replay:
     def parse(cls, text: str) -> "Replay":
         """Parse CHECK:SEED or coverage:SEED:NUMBER; raise `UserError` if invalid."""
         check, *numbers = text.split(":")
-        known = {**dict.fromkeys(CHECKS, 1), _STEERED: 2}
+        known = {**dict.fromkeys(CHECKS, 1), _STEERED_CHECK: 2}
         if known.get(check) != len(numbers) or not all(each.isdecimal() for each in numbers):
             raise UserError(
-                f"a check must be {', '.join(CHECKS)} with :SEED, or {_STEERED}:SEED:NUMBER, "
+                f"a check must be {', '.join(CHECKS)} with :SEED, or {_STEERED_CHECK}:SEED:NUMBER, "
                 f"not {text!r}",
                 hint="use the command that the report of matloom verify prints",
             )
@@ -93,7 +93,9 @@ def replay(config: Config, failure: Replay, waves: Path | None, say: Callable[[s
 
     With `waves` it runs twice: once to find the failing run, and once to record it as VCD.
     """
-    body = _steered_check(config, failure, say) if failure.check == _STEERED else _check(failure)
+    body = (
+        _steered_check(config, failure, say) if failure.check == _STEERED_CHECK else _check(failure)
+    )
     chip = _Traced(config, None, 0)
     try:
         body(Pair.of(chip, config))

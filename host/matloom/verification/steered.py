@@ -15,7 +15,7 @@ from matloom.verification.instructions import Space, instruction_for_goal
 from matloom.verification.random_programs import REGION_BYTES, Draw, RandomProgram, random_stream
 
 #: Maximum number of goals per stream.
-_WISHES = 24
+_MAX_GOALS = 24
 
 #: Approximate cycles of an instruction for a goal: preferred, and at most, which is enough for the
 #: largest value of any count.
@@ -28,7 +28,7 @@ _SHORT, _LONG = 64, 4000
 _SHARES = {"field": 6, "flight": 2, "wait": 1}
 
 #: Number of instructions of a stream whose waits reach back as far as their fields allow.
-_FAR = 600
+_FAR_LENGTH = 600
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +66,7 @@ def steered_streams(coverage: Coverage, seed: int) -> Iterator[Steered]:
             case "flight":
                 stream = _stream_of_pairs(number, coverage, lacks["flight"])
             case "wait":
-                stream = random_stream(number, coverage.config, _FAR, most_steps=_SHORT)
+                stream = random_stream(number, coverage.config, _FAR_LENGTH, most_steps=_SHORT)
             case _:
                 stream = random_stream(number, coverage.config)
         yield Steered(stream=stream, stall=stall)
@@ -77,7 +77,7 @@ def _stream_for_points(seed: int, coverage: Coverage, points: list[str]) -> Rand
     config, generator = coverage.config, random.Random(seed)
     large = max(REGION_BYTES, config.spad_bytes + 8192)
     draw = _SteeredDraw(seed, config, generator.choice((REGION_BYTES, large)))
-    chosen = generator.sample(points, min(len(points), 3 * _WISHES))
+    chosen = generator.sample(points, min(len(points), 3 * _MAX_GOALS))
     return draw.stream_for({point: coverage.model.goals[point] for point in chosen})
 
 
@@ -91,7 +91,7 @@ def _stream_of_pairs(seed: int, coverage: Coverage, points: list[str]) -> Random
             goal = CoverageGoal(opcode=unit, fixed=dict(variant.fixed), small=small)
             kinds.setdefault(kind_of(unit, variant.fixed), []).append(goal)
     pairs = []
-    for point in generator.sample(points, min(len(points), _WISHES // 4)):
+    for point in generator.sample(points, min(len(points), _MAX_GOALS // 4)):
         word = " then " if " then " in point else " overtakes "
         first, second = point.split(word)
         if word == " overtakes ":
@@ -118,7 +118,7 @@ class _SteeredDraw(Draw):
         self._begin()
         granted, reached = 0, set[str]()
         for point, goal in goals.items():
-            if granted == _WISHES:
+            if granted == _MAX_GOALS:
                 break
             if point not in reached and self._append_for_goal(goal, _MOST_STEPS, reached, point):
                 granted += 1

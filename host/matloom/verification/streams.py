@@ -16,10 +16,10 @@ from matloom.verification.replays import memory_bytes
 from matloom.workers import Tasks
 
 #: Weight with which each check is chosen.
-_MIX = ("streams", "streams", "corrupted", "streams", "refusals", "layers")
+_WEIGHTED_CHECKS = ("streams", "streams", "corrupted", "streams", "refusals", "layers")
 
 #: Checks that always run: at least one of each kind.
-LEAST = len(_MIX)
+MIN_CHECKS = len(_WEIGHTED_CHECKS)
 
 #: Number of lines of a traceback in a report.
 _LINES = 12
@@ -94,7 +94,7 @@ def run_checks(config: Config, seed: int, tasks: Tasks) -> Iterator[CheckOutcome
         Check(
             config=config,
             state_seed=seed,
-            name=_MIX[number % len(_MIX)],
+            name=_WEIGHTED_CHECKS[number % len(_WEIGHTED_CHECKS)],
             seed=draw.getrandbits(32),
         )
         for number in count()

@@ -19,7 +19,7 @@ WINDOWED = (
 
 #: Quantities that can be wide, for any operator and for specific ones.
 _QUANTITIES = ("length", "channels", "zero")
-_MORE = {
+_EXTRA_QUANTITIES = {
     "convolution": ("kernel", "strides", "dilations", "scale", "bias"),
     "dense": ("scale", "bias"),
     "pooling": ("kernel", "strides"),
@@ -61,7 +61,7 @@ class WideOperators(Instances):
         return graph
 
     def _draw(self, op: Op) -> Graph:
-        self._wide = self._any_of((*_QUANTITIES, *_MORE.get(KINDS[op], ())))
+        self._wide = self._any_of((*_QUANTITIES, *_EXTRA_QUANTITIES.get(KINDS[op], ())))
         # Index of the long one among the drawn lengths.
         self._left = self._integer(0, 3)
         return super().make(op)

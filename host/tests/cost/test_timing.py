@@ -10,7 +10,7 @@ from matloom.arch.machine import Machine
 from matloom.arch.memory import Memory
 from matloom.compiler import CompileOptions, compile_unchecked
 from matloom.cost import timing
-from matloom.cost.timing import _FREE, Timings
+from matloom.cost.timing import _COSTLESS_FIELDS, Timings
 from matloom.data.digits import NETWORK
 from matloom.program.instruction_table import unpack_all
 
@@ -33,7 +33,7 @@ def test_equal_instructions_cost_the_same(preset, memory, instructions):
         opcode, values = instruction.opcode, instruction.values
         alone = Timings(machine).of(instruction)
         assert together.of(instruction) == alone
-        free = [each.name for each in FORMATS[opcode].fields if each.name in _FREE]
+        free = [each.name for each in FORMATS[opcode].fields if each.name in _COSTLESS_FIELDS]
         changed = {name: values.get(name, 0) + 1 for name in free}
         if opcode in (Opcode.LOAD, Opcode.STORE):
             changed["dram_offset"] = values.get("dram_offset", 0) + 3 * machine.offset_period
@@ -47,7 +47,7 @@ def test_equal_instructions_cost_the_same(preset, memory, instructions):
 def test_more_instructions_than_are_remembered_cost_the_same(instructions, monkeypatch):
     machine = Machine(config=PRESETS["nano"])
     expected = [Timings(machine).of(instruction) for instruction in instructions]
-    monkeypatch.setattr(timing, "_REMEMBERED", 3)
+    monkeypatch.setattr(timing, "_MAX_CACHED", 3)
     few = Timings(machine)
     assert [few.of(instruction) for instruction in instructions] == expected
     assert len(set(map(id, expected))) > len(few._known) <= 3

@@ -113,7 +113,7 @@ def test_no_serial_port(serial, tmp_path):
 
 
 def test_nothing_answers(serial, monkeypatch):
-    monkeypatch.setattr("matloom.device.link._SILENCE", 0.005)
+    monkeypatch.setattr("matloom.device.link._SILENCE_SECONDS", 0.005)
     silent = type("Silent", (), {"feed": lambda self, data: b""})()
     with board(silent) as name, pytest.raises(DeviceTimeoutError, match="no answer from"):
         open_device(f"uart:{name}", "nano")

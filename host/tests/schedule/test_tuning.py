@@ -14,16 +14,16 @@ OTHERS = {
     *("cache._PLANS", "cache._FAILURES", "image._ALIGNMENT", "options.EFFORTS"),
     *("params.UNBOUNDED", "plan.PARAMS", "plan.TABLE", "choices.candidates._PROLOGUES"),
     *("choices.policies._SHARE_OF_SHAPES", "choices.policies._SHARE_SPILLED"),
-    *("commands.dependencies._NEVER", "commands.dependencies._DRAM_LINE"),
-    *("memory.allocator._SHORT", "memory.allocator._FEW", "memory.external._ARENA_LIMIT"),
+    *("commands.dependencies._NO_ACCESS", "commands.dependencies._DRAM_LINE"),
+    *("memory.allocator._SHORT", "memory.allocator._FEW_BUFFERS", "memory.external._ARENA_LIMIT"),
     *("memory.live_ranges._LEVEL_BITS", "memory.placing._GROUP", "memory.placing._AROUND"),
     *(
-        "tiling.array._FEW",
-        "tiling.first_tiles._JOINED",
+        "tiling.array._FEW_BYTES",
+        "tiling.first_tiles._JOINED_PIECES",
         "tiling.prologue.GROUPS",
-        "tiling.sequence._REMEMBERED",
+        "tiling.sequence._MAX_CACHED_ORDERS",
     ),
-    "tiling.stages._MOST",
+    "tiling.stages._MAX_CACHED_TILINGS",
 }
 
 

@@ -75,7 +75,7 @@ def test_every_point_fits_and_is_another(exploration):
 def test_neighbours_of_the_front_make_it_better(exploration, monkeypatch):
     """With equal numbers of points, searching near the front beats random draws."""
     guided = front_of(exploration("guided").run(160, SERIAL))
-    monkeypatch.setattr(explore, "_DRAWN", 2.0)
+    monkeypatch.setattr(explore, "_RANDOM_SHARE", 2.0)
     drawn = front_of(exploration("drawn").run(160, SERIAL))
 
     def area(front):

@@ -26,7 +26,7 @@ from matloom_rtl.formal.table import proofs_of
 __all__ = ["cache_folder", "estimate_seconds", "run", "run_proofs"]
 
 #: Longest time of one proof, in seconds.
-_LONGEST = 900
+_MAX_PROOF_SECONDS = 900
 
 
 def cache_folder() -> Path:
@@ -85,7 +85,7 @@ def run_proofs(
             why = lacks or f"it takes about {needed:.0f} s, and {max(left, 0)} s were left"
             result = replace(_not_run(proof, digest, why), seconds=0.0 if lacks else needed)
         else:
-            result = prove(proof, text, folder / digest, min(left, _LONGEST))
+            result = prove(proof, text, folder / digest, min(left, _MAX_PROOF_SECONDS))
             _store_result(result, folder)
         results[digest] = result
         listed.append(result)

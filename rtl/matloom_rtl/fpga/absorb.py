@@ -30,7 +30,7 @@ _OUTPUTS = {
 }
 
 #: Words of a 36-bit memory use the outputs of both ports.
-_WIDE = 36
+_WIDE_WORD_BITS = 36
 
 
 def absorb(cells: dict, ports: dict) -> None:
@@ -119,7 +119,7 @@ def _absorb_registers(cells: dict, ports: dict) -> None:
     """Merge the registers after blocks into the blocks."""
     users = users_of(cells, ports)
     for cell in [each for each in cells.values() if each["type"] in _OUTPUTS]:
-        if int(cell["parameters"].get("DATA_WIDTH_A", "0"), 2) == _WIDE:
+        if int(cell["parameters"].get("DATA_WIDTH_A", "0"), 2) == _WIDE_WORD_BITS:
             continue
         for prefix, clock, stages in _OUTPUTS[cell["type"]]:
             for name, free, taken in stages:

@@ -12,7 +12,7 @@ from matloom_rtl.fpga.functions import choice, lookup_table, read, tabulate, use
 __all__ = ["simplify_chain_ends"]
 
 #: Marks an unconnected port in a netlist.
-_NOTHING = ["x"]
+_UNCONNECTED = ["x"]
 
 
 def simplify_chain_ends(cells: dict, ports: dict) -> None:
@@ -27,7 +27,7 @@ def simplify_chain_ends(cells: dict, ports: dict) -> None:
     for name in [name for name, cell in cells.items() if cell["type"] == "CCU2C"]:
         connections = cells[name]["connections"]
         if not users[connections["COUT"][0]]:
-            connections["COUT"] = _NOTHING
+            connections["COUT"] = _UNCONNECTED
         if connections["CIN"][0] in ("0", "1") and cells[name]["parameters"]["INJECT1_0"] == "NO":
             added = _begin(cells[name], needs_sum=bool(users[connections["S0"][0]]))
             cells |= {f"{name}${key}": cell for key, cell in added.items()}
@@ -55,7 +55,7 @@ def _begin(cell: dict, needs_sum: bool) -> dict[str, dict[str, Any]]:
     inputs |= {"C0": "1", "D0": "1"}
     made = connections["S0"]
     connections |= {port: [wire] for port, wire in inputs.items()}
-    connections |= {"CIN": _NOTHING, "S0": _NOTHING}
+    connections |= {"CIN": _UNCONNECTED, "S0": _UNCONNECTED}
     cell["parameters"]["INIT0"] = f"{out.init(4):016b}"
     total = tabulate(added.wires, lambda cases: added.evaluate(cases) ^ -carry)
     return {"first_sum": lookup_table(total, made)} if needs_sum else {}

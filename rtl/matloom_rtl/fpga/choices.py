@@ -13,7 +13,7 @@ __all__ = ["join_choices"]
 _INPUTS = "ABCD"
 
 #: Maximum number of wires between tables that are considered together.
-_CONE = 8
+_MAX_CONE_WIRES = 8
 
 #: Inputs of a PFUMX; the first is selected by 0.
 _SIDES = ("BLUT", "ALUT")
@@ -110,7 +110,7 @@ class _Design:
         """Return the functions of wires read only by a cell, or only by others in its cone."""
         inner: dict[int, Table] = {}
         border = list(self._function(name).wires)
-        while border and len(inner) < _CONE:
+        while border and len(inner) < _MAX_CONE_WIRES:
             wire = border.pop(0)
             if wire not in inner and self._is_read_once(wire):
                 inner[wire] = self._function(self._drivers[wire])

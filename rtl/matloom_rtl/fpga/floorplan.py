@@ -34,13 +34,13 @@ _MOST_ENDS = 60
 _STEPS = 6000
 
 #: Number of annealing runs, of which the best is used: results differ by a fifth.
-_TRIES = 6
+_ANNEALING_RUNS = 6
 
 #: Final temperature, as a fraction of the initial one.
-_COLDEST = 1e-4
+_FINAL_TEMPERATURE = 1e-4
 
 #: Holds cells that are not connected to any block; negligible next to a spring of 1.
-_HOLD = 1e-6
+_WEAK_SPRING = 1e-6
 
 
 def assign_sites(cells: dict, blocks: Blocks, seed: int = 1) -> int:
@@ -65,7 +65,7 @@ def assign_sites(cells: dict, blocks: Blocks, seed: int = 1) -> int:
     names = [*movable, *fixed]
     pulls = _spring_matrix(cells, names)
     dice = random.Random(seed)
-    tries = [_Sites(names, cells, blocks, dice, fixed) for _ in range(_TRIES)]
+    tries = [_Sites(names, cells, blocks, dice, fixed) for _ in range(_ANNEALING_RUNS)]
     best = min(tries, key=lambda sites: _anneal(pulls, sites, len(movable), dice))
     for name, site in zip(names, best.names(), strict=True):
         cells[name].setdefault("attributes", {})["BEL"] = site
@@ -104,7 +104,7 @@ def _spring_matrix(cells: dict, names: list[str]) -> np.ndarray:
     ones = np.ones(len(first))
     ties = coo_array((ones, (first, second)), shape=(nodes, nodes)).tocsr()
     ties = ties + ties.T
-    matrix = (diags_array(np.asarray(ties.sum(axis=1)) + _HOLD) - ties).tocsr()
+    matrix = (diags_array(np.asarray(ties.sum(axis=1)) + _WEAK_SPRING) - ties).tocsr()
     count = len(names)
     soft, between = matrix[count:, count:], matrix[count:, :count].tocsc()
     scale = diags_array(1 / soft.diagonal())
@@ -216,7 +216,7 @@ def _anneal(pulls: np.ndarray, sites: _Sites, movable: int, rng: random.Random) 
             continue
         x, y = at[new][0] - at[old][0], at[new][1] - at[old][1]
         cost = _cost(rows, forces, (x, y), block, other)
-        if cost > 0 and rng.random() >= exp(-cost / (hottest * _COLDEST ** (1 - left))):
+        if cost > 0 and rng.random() >= exp(-cost / (hottest * _FINAL_TEMPERATURE ** (1 - left))):
             continue
         block_at[old] = -1
         sites.put(block, new)

@@ -25,7 +25,7 @@ __all__ = ["SEED", "Netlist", "Spread", "cores", "place_and_route", "summary"]
 SEED = 4
 
 #: Factor for the next requested clock after one that was too fast.
-_SLOWER = 0.95
+_SLOWER_FACTOR = 0.95
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,7 +197,7 @@ def _route_slower(netlist: Netlist, seed: int, say: Callable[[str], None]) -> bo
     """Place and route, retrying with a slower clock if it fails; return whether it succeeded."""
     fastest = netlist.device.clock_mhz
     for step in range(netlist.slower + 1):
-        asked = {"--freq": f"{fastest * _SLOWER**step:.4g}"} if step else {}
+        asked = {"--freq": f"{fastest * _SLOWER_FACTOR**step:.4g}"} if step else {}
         try:
             _route(replace(netlist, device=netlist.device.with_options(asked)), seed, say)
         except UnroutedError as error:

@@ -21,11 +21,11 @@ _PHASES = {
 
 #: A round of nextpnr's `router2`: the wires that nets still share after it, and the connections
 #: that miss the clock, if it reroutes those.
-_ROUND = re.compile(r"iter=(\d+) wires=\d+ overused=(\d+)(?:.* tmgfail=(\d+))?")
+_ROUTING_ROUND = re.compile(r"iter=(\d+) wires=\d+ overused=(\d+)(?:.* tmgfail=(\d+))?")
 
 #: Rounds without a new minimum of conflicts after which a routing is abandoned. Routings that
 #: finished, in 20 to 250 rounds, reached a new minimum at least every 90.
-_PATIENCE = 100
+_MAX_STALLS = 100
 
 #: Rounds between two progress messages.
 _TOLD_ROUNDS = 10
@@ -61,7 +61,7 @@ class Progress:
         if phase != self._phase:
             self._phase = phase
             self._say(phase)
-        found = _ROUND.search(line)
+        found = _ROUTING_ROUND.search(line)
         if not found:
             return
         rounds, shared, late = (int(each or 0) for each in found.groups())
@@ -70,9 +70,9 @@ class Progress:
             self._say(f"routing, round {rounds}: {what}")
         if shared + late < self._fewest:
             self._fewest, self._best_round = shared + late, rounds
-        elif rounds >= self._best_round + _PATIENCE:
+        elif rounds >= self._best_round + _MAX_STALLS:
             raise UnroutedError(
-                f"routing was given up: {_PATIENCE} rounds without progress, {what} left, "
+                f"routing was given up: {_MAX_STALLS} rounds without progress, {what} left, "
                 f"{self._fewest} of both at best",
                 late=late > shared,
             )
@@ -80,4 +80,4 @@ class Progress:
 
 def rounds_of(log: str) -> list[tuple[int, int]]:
     """Return the shared wires after each routing round, and the number of late connections."""
-    return [(int(shared), int(late or 0)) for _number, shared, late in _ROUND.findall(log)]
+    return [(int(shared), int(late or 0)) for _number, shared, late in _ROUTING_ROUND.findall(log)]

@@ -3,7 +3,7 @@
 import re
 
 #: Starts of lines that stay as they are: headings, tables, comments, code, drawings.
-_FIXED = ("#", "|", "<", "    ", "!")
+_FIXED_STARTS = ("#", "|", "<", "    ", "!")
 _FENCED = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
 _ITEM = re.compile(r"- |\d+\. ")
 #: The end of a sentence, but not an initial.
@@ -20,12 +20,16 @@ def one_sentence_per_line(text: str) -> str:
 def _paragraph(text: str) -> str:
     blocks: list[str] = []
     for line in text.split("\n"):
-        begins = not blocks or line.startswith(_FIXED) or blocks[-1].startswith(_FIXED)
+        begins = (
+            not blocks or line.startswith(_FIXED_STARTS) or blocks[-1].startswith(_FIXED_STARTS)
+        )
         if begins or not line or not blocks[-1] or _ITEM.match(line):
             blocks.append(line)
         else:
             blocks[-1] += f" {line.strip()}"
-    return "\n".join(each if each.startswith(_FIXED) else _sentences(each) for each in blocks)
+    return "\n".join(
+        each if each.startswith(_FIXED_STARTS) else _sentences(each) for each in blocks
+    )
 
 
 def _sentences(block: str) -> str:

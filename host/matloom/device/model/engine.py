@@ -35,10 +35,10 @@ from matloom.program.instruction_table import InstructionTable
 from matloom.program.prefilter import may_be_illegal
 
 #: Maximum number of cached command buffers, which are not checked again.
-_REMEMBERED = 16
+_MAX_CACHED_BUFFERS = 16
 
 #: Minimum size of a command buffer that is decoded as arrays, which pay off only from there.
-_LONG = 1280
+_MIN_ARRAY_DECODE_BYTES = 1280
 
 _WAITS = tuple((unit, f"wait_{unit.name.lower()}") for unit in UNITS)
 
@@ -98,7 +98,7 @@ class Engine:
             self.executed = len(known) + 1
             return
         passed = self._run_checked(commands)
-        if len(self._passed) == _REMEMBERED:
+        if len(self._passed) == _MAX_CACHED_BUFFERS:
             self._passed.clear()
         self._passed[commands, sizes] = passed
 
@@ -123,7 +123,7 @@ class Engine:
 
         Raises `EngineFaultError` at the first bytes that are not an instruction.
         """
-        if len(commands) >= _LONG:
+        if len(commands) >= _MIN_ARRAY_DECODE_BYTES:
             with suppress(IsaError):
                 table = InstructionTable.unpack(commands)
                 sizes = {region: held.size for region, held in self.regions.items()}

@@ -17,7 +17,7 @@ _EXACT_IN_FLOAT32 = 2**24 // 2**14
 
 #: Size up to which OpenBLAS multiplies in the calling thread. Waiting for other threads takes far
 #: longer than products of this size, on a busy machine a hundred times.
-_ALONE = 2**18
+_SINGLE_THREAD_PRODUCTS = 2**18
 
 #: Approximate bytes that sliding windows gather at a time.
 _GATHERED = 2**20
@@ -123,7 +123,7 @@ def _add(
 
 def _product(left: NDArray[Any], right: NDArray[Any]) -> NDArray[Any]:
     """Return a matrix product, in pieces so small that BLAS does not use several threads."""
-    rows = max(1, _ALONE // right.size)
+    rows = max(1, _SINGLE_THREAD_PRODUCTS // right.size)
     product: NDArray[Any] = np.empty((len(left), right.shape[1]), left.dtype)
     for first in range(0, len(left), rows):
         np.matmul(left[first : first + rows], right, out=product[first : first + rows])

@@ -29,7 +29,7 @@ _ROUNDING = 2.0**-24
 #: Operators of float32 that sum along axes.
 _REDUCTIONS = ("ReduceMean", "ReduceSum")
 #: Largest window of such an operator: ONNX Runtime tries every sum.
-_LARGEST = 256
+_MAX_WINDOW = 256
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,7 +106,7 @@ def convert_mean(values: Values, model: Model, index: int) -> Claim | None:
     given_axes = integers(node.parameter("axes", 1, model.constant, []), "axes")
     axes = tuple(sorted({axis % len(shape) for axis in given_axes}))
     count = math.prod(shape[axis] for axis in axes)
-    if not axes or not values.is_bytes(made, declared=False) or count > _LARGEST:
+    if not axes or not values.is_bytes(made, declared=False) or count > _MAX_WINDOW:
         return None
     if axes != tuple(range(axes[0], axes[-1] + 1)) or len(axes) == len(shape):
         return None

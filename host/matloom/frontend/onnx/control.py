@@ -19,7 +19,7 @@ from matloom.frontend.onnx.shapes import infer_shapes
 from matloom.kernels.onnx_model import subgraphs
 
 #: Maximum number of operators in all iterations of a loop; longer loops stay loops.
-_MOST = 512
+_MAX_OPERATORS = 512
 _CANNOT_FAIL = frozenset(
     {
         # Integer division by zero would end the process.
@@ -32,11 +32,11 @@ _CANNOT_FAIL = frozenset(
     }
 )
 #: Types that Where supports in ONNX Runtime, as in `onnx.TensorProto.DataType`.
-_CHOSEN = frozenset({1, 2, 3, 6, 7, 11})
+_WHERE_TYPES = frozenset({1, 2, 3, 6, 7, 11})
 
 
 #: Name of the operators that choose between values.
-_CHOICE = "choice"
+_CHOICE_NAME = "choice"
 
 
 class _RefusedError(Exception):
@@ -106,13 +106,13 @@ class _Writer:
         ]
         for output, one, other in zip(self.node.output, *chosen, strict=True):
             if output:
-                self._add("Where", [self.node.input[0], one, other], output, name=_CHOICE)
+                self._add("Where", [self.node.input[0], one, other], output, name=_CHOICE_NAME)
 
     def _loop(self) -> None:
         (body,) = subgraphs(self.node)
         most, begins = (self._constant(name) for name in [*self.node.input, ""][:2])
         carried = list(self.node.input[2:])
-        if most is None or most < 1 or most * len(body.node) > _MOST:
+        if most is None or most < 1 or most * len(body.node) > _MAX_OPERATORS:
             raise _RefusedError
         if self.node.input[1] and not begins:
             raise _RefusedError
@@ -131,7 +131,9 @@ class _Writer:
             after = ends[1 : 1 + len(carried)]
             if alive:
                 after = [
-                    self._add("Where", [alive, new, old], f"{label} kept {place}", name=_CHOICE)
+                    self._add(
+                        "Where", [alive, new, old], f"{label} kept {place}", name=_CHOICE_NAME
+                    )
                     for place, (new, old) in enumerate(zip(after, carried, strict=True))
                 ]
             carried = after
@@ -154,7 +156,7 @@ class _Writer:
             return list(given[name].ints) if name in given else [0] * length
 
         axes, iterations = self._slices(scanned, numbers("scan_input_axes", count))
-        if not 0 < iterations * len(body.node) <= _MOST:
+        if not 0 < iterations * len(body.node) <= _MAX_OPERATORS:
             raise _RefusedError
         stacked: list[list[str]] = [[] for _ in range(made)]
         ends = numbers("scan_output_axes", made)
@@ -272,10 +274,10 @@ def _require_choices(graph: Any) -> None:
     known = {each.name: each.type for each in (*graph.input, *graph.value_info, *graph.output)}
     for each in graph.initializer:
         known.setdefault(each.name, None)
-    for node in (each for each in graph.node if each.name == _CHOICE):
+    for node in (each for each in graph.node if each.name == _CHOICE_NAME):
         types = [known.get(name) for name in (*node.input[1:], *node.output)]
         first = types[0]
         if first is None or any(each != first for each in types):
             raise _RefusedError
-        if first.tensor_type.elem_type not in _CHOSEN:
+        if first.tensor_type.elem_type not in _WHERE_TYPES:
             raise _RefusedError

@@ -57,10 +57,10 @@ _INTEGERS: dict[str, Callable[[Values, Model, Any], Claim]] = {
 
 
 #: Indices per operator of the model: its own, and those of operators appended for it.
-_ROOM = 16
+_INDICES_PER_OPERATOR = 16
 #: Share of differing sums above which ONNX Runtime always runs an operator. Averages with equal
 #: scales have halves, which ONNX Runtime rounds to even, in one of four sums.
-_RARE = 0.01
+_MAX_DIFFERING_SHARE = 0.01
 
 
 def operator_name(node: Any) -> str:
@@ -96,7 +96,7 @@ class Conversion:
     ) -> None:
         self.graph, self.numbers, self.exact = model.graph, numbers, exact
         self.model = Model(model)
-        self.values = Values(numbers, known, _ROOM * len(self.graph.node))
+        self.values = Values(numbers, known, _INDICES_PER_OPERATOR * len(self.graph.node))
         self.claims: dict[int, Claim] = {}
         self.others = 0
         self._floating = floating
@@ -185,7 +185,7 @@ class Conversion:
 
     def _is_rejected(self, claim: Claim) -> bool:
         """Return whether too many results of an operator can differ from ONNX Runtime's."""
-        often = claim.differing > _RARE * claim.reachable
+        often = claim.differing > _MAX_DIFFERING_SHARE * claim.reachable
         return often or (self.exact and not claim.proven)
 
     def _leads_to_engine(self, name: str) -> bool:

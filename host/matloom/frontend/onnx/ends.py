@@ -11,7 +11,7 @@ from typing import Any
 from matloom.kernels.onnx_model import subgraphs
 
 #: Replacements of types by float32, uint8 and int8, as numbers of `onnx.TensorProto.DataType`.
-_WIDE = {
+_WIDER_TYPES = {
     **dict.fromkeys((16, 17, 18, 19, 20, 23, 24), 1),
     **dict.fromkeys((21, 25), 2),
     **dict.fromkeys((22, 26), 3),
@@ -31,13 +31,13 @@ def widen_inputs_and_outputs(graph: Any) -> None:
     inner = {name: f"{name} (narrow)" for name in (*(value.name for value in given), *made)}
     _rename(graph, inner)
     entering = [_cast(value.name, inner[value.name], _kind(value)) for value in given]
-    leaving = [_cast(inner[name], name, _WIDE[_kind(value)]) for name, value in made.items()]
+    leaving = [_cast(inner[name], name, _WIDER_TYPES[_kind(value)]) for name, value in made.items()]
     nodes = [*entering, *graph.node, *leaving]
     del graph.node[:]
     graph.node.extend(nodes)
     for value in (*given, *graph.output):
         if _numpy_lacks(value):
-            value.type.tensor_type.elem_type = _WIDE[_kind(value)]
+            value.type.tensor_type.elem_type = _WIDER_TYPES[_kind(value)]
 
 
 def _kind(value: Any) -> int:
@@ -45,7 +45,7 @@ def _kind(value: Any) -> int:
 
 
 def _numpy_lacks(value: Any) -> bool:
-    return value.type.WhichOneof("value") == "tensor_type" and _kind(value) in _WIDE
+    return value.type.WhichOneof("value") == "tensor_type" and _kind(value) in _WIDER_TYPES
 
 
 def _cast(source: str, output: str, kind: int) -> Any:

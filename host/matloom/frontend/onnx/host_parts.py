@@ -18,11 +18,11 @@ from matloom.frontend.onnx.values import LAST, FileValue, Values, in_file_order
 from matloom.frontend.opaque import OpaqueOperator
 from matloom.ir.attributes import ONNX_INTERPRETERS
 
-_OWN = "com.microsoft"
+_ORT_DOMAIN = "com.microsoft"
 #: Operators of ONNX Runtime that take channels last.
-_LAST = ("QLinearAveragePool", "QLinearConv", "QLinearGlobalAveragePool")
+_CHANNELS_LAST_OPERATORS = ("QLinearAveragePool", "QLinearConv", "QLinearGlobalAveragePool")
 #: Share of unproven channels up to which ONNX Runtime runs them, and the engine the rest.
-_MOST = 0.5
+_MAX_UNPROVEN_SHARE = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +98,7 @@ class OnnxPart:
 
         graph, imports = self.model.proto.graph, self.model.proto.opset_import
         output = f"{op} apart {len(graph.node)}"
-        domain = _OWN if op in (*_LAST, "QGemm") else ""
+        domain = _ORT_DOMAIN if op in (*_CHANNELS_LAST_OPERATORS, "QGemm") else ""
         if domain and all(each.domain != domain for each in imports):
             imports.append(onnx.helper.make_opsetid(domain, 1))
         graph.node.append(onnx.helper.make_node(op, inputs, [output], domain=domain, **attributes))
@@ -114,7 +114,7 @@ def run_channels_last(values: Values, model: Model, node: Any, reason: str) -> b
     """Leave an operator on images to ONNX Runtime, channels last; return whether that works."""
     source, output_name = node.input[0], node.output[0]
     ends = values.known.get(source), values.known.get(output_name)
-    if node.op_type not in _LAST or any(each is None for each in ends):
+    if node.op_type not in _CHANNELS_LAST_OPERATORS or any(each is None for each in ends):
         return False
     if any(len(each.shape) != len(LAST) for each in ends if each is not None):
         return False
@@ -141,7 +141,7 @@ def split_channels(values: Values, model: Model, node: Any, claim: Claim) -> Cla
         are unproven.
     """
     channels, rank = claim.unproven, len(values.known[node.output[0]].shape)
-    few = 0 < len(channels) <= _MOST * claim.channels
+    few = 0 < len(channels) <= _MAX_UNPROVEN_SHARE * claim.channels
     split = {"QLinearConv": _append_unproven_channels} if rank == len(LAST) else {}
     split |= dict.fromkeys(("QGemm", "QLinearMatMul"), _append_unproven_columns)
     if node.op_type not in split or not few:

@@ -16,18 +16,18 @@ DTYPES = {
 
 
 #: Key of the metadata of a model whose graph must be exact.
-_EXACT = "matloom.exact"
+_EXACT_KEY = "matloom.exact"
 
 
 def is_exact(model: Any) -> bool:
     """Return whether the results of a ModelProto's graph must be ONNX Runtime's."""
-    return any(each.key == _EXACT for each in model.metadata_props)
+    return any(each.key == _EXACT_KEY for each in model.metadata_props)
 
 
 def mark_exact(model: Any) -> None:
     """Record in a ModelProto that results must be ONNX Runtime's."""
     if not is_exact(model):
-        model.metadata_props.add(key=_EXACT, value="1")
+        model.metadata_props.add(key=_EXACT_KEY, value="1")
 
 
 def open_model(file: ModelFile) -> Any:

@@ -8,7 +8,7 @@ from matloom.kernels.onnx_model import subgraphs
 
 #: Operators of com.microsoft whose output shape is that of an ONNX operator: that operator, and the
 #: inputs to give to it. The output has the type of the input.
-_LIKE: dict[str, tuple[str, Sequence[int] | slice]] = {
+_SAME_SHAPE_AS: dict[str, tuple[str, Sequence[int] | slice]] = {
     "QGemm": ("Gemm", (0, 3)),
     "QLinearAdd": ("Add", (0, 3)),
     "QLinearAveragePool": ("AveragePool", (0,)),
@@ -24,9 +24,9 @@ _UNCHECKED = "ai.onnx.ml"
 #: Operator whose inference crashes, too, if its input has no type, and one with the same shapes.
 _UNTYPED, _TYPED = "RegexFullMatch", "IsNaN"
 #: Length of the longest vector whose elements inference may list, at about 50 bytes each.
-_LONGEST = 1 << 20
+_MAX_LISTED_ELEMENTS = 1 << 20
 #: Attributes that change the output shape of an operator.
-_OTHERS = ("channels_last",)
+_SHAPE_ATTRIBUTES = ("channels_last",)
 
 
 def infer_shapes(model: Any) -> Any:
@@ -44,7 +44,7 @@ def _infer(model: Any) -> Any:
     shadow.CopyFrom(model)
     _hide_unchecked(shadow.graph)
     for node in shadow.graph.node:
-        if node.domain == "com.microsoft" and node.op_type in _LIKE:
+        if node.domain == "com.microsoft" and node.op_type in _SAME_SHAPE_AS:
             _disguise(node)
     try:
         found = onnx.shape_inference.infer_shapes(shadow, data_prop=not _is_long(shadow.graph))
@@ -64,7 +64,7 @@ def _is_long(graph: Any) -> bool:
     declared = (*graph.input, *graph.value_info, *graph.output)
     shapes = [[dim.dim_value for dim in each.type.tensor_type.shape.dim] for each in declared]
     shapes += [list(each.dims) for each in graph.initializer]
-    return any(len(shape) == 1 and shape[0] > _LONGEST for shape in shapes)
+    return any(len(shape) == 1 and shape[0] > _MAX_LISTED_ELEMENTS for shape in shapes)
 
 
 def _hide_unchecked(graph: Any) -> None:
@@ -81,11 +81,11 @@ def _hide_unchecked(graph: Any) -> None:
 
 def _disguise(node: Any) -> None:
     """Replace an operator by an ONNX operator with the same output shape."""
-    if any(item.name in _OTHERS and item.i for item in node.attribute):
+    if any(item.name in _SHAPE_ATTRIBUTES and item.i for item in node.attribute):
         return
     if node.op_type == "QGemm" and len(node.input) < 9:
         return
-    name, places = _LIKE[node.op_type]
+    name, places = _SAME_SHAPE_AS[node.op_type]
     input_names = list(node.input)
     used_names = (
         input_names[places] if isinstance(places, slice) else [input_names[at] for at in places]

@@ -22,9 +22,9 @@ _LEAST, _MOST = 2**29, 2**31 - 1
 #: Largest right shift of the engine.
 _FARTHEST = 31
 #: Larger than any multiplier.
-_APART = 2**32
+_ABOVE_ANY_MULTIPLIER = 2**32
 #: Products of multipliers and sums are smaller than this.
-_LARGEST = 2**62
+_PRODUCT_LIMIT = 2**62
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,8 +121,10 @@ def _thresholds(results: Integers, right: Integers) -> tuple[Integers, npt.NDArr
     """Return the smallest product for each result, and whether any product reaches it."""
     odd = np.broadcast_to(2 * results - 1, (len(right), len(results)))
     exponents = 30 + right[:, np.newaxis]
-    exact = np.abs(odd) < _LARGEST >> exponents
-    return np.where(exact, odd << np.where(exact, exponents, 0), np.sign(odd) * _LARGEST), exact
+    exact = np.abs(odd) < _PRODUCT_LIMIT >> exponents
+    return np.where(
+        exact, odd << np.where(exact, exponents, 0), np.sign(odd) * _PRODUCT_LIMIT
+    ), exact
 
 
 def _intervals(
@@ -164,7 +166,7 @@ def _middle_of_best(lowest: Integers, highest: Integers) -> Integers:
     first, last = np.sort(begins, axis=1), np.sort(ends, axis=1)
     # Put all channels into one ascending sequence.
     count, width = first.shape
-    apart = np.arange(count)[:, np.newaxis] * _APART
+    apart = np.arange(count)[:, np.newaxis] * _ABOVE_ANY_MULTIPLIER
     line = (last + apart).ravel()
 
     def count_ended(values: Integers) -> Integers:

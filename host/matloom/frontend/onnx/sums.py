@@ -15,13 +15,13 @@ from matloom.frontend.onnx.values import Values
 from matloom.ir.graph import Array, Op, Quantisation
 
 #: Distance to a half below which float32 errors decide how a sum is rounded.
-_NEAR = 1e-3
+_HALF_MARGIN = 1e-3
 #: Number of such pairs above which the scales produce exact halves, and other scales do not help.
-_MOST = 2048
+_MAX_NEAR_HALF = 2048
 #: Relative changes of a scale to try: multiples of a fraction of float32's precision.
 _STEP, _STEPS = 2.0**-26, 24
 #: How many changes are tried.
-_TRIALS = 8
+_MAX_TRIALS = 8
 
 
 def convert_sum(values: Values, model: Model, node: Any) -> Claim:
@@ -45,7 +45,7 @@ def _fit(pairs: Pairs) -> tuple[list[Quantisation], int]:
     if not least:
         return best, 0
     near = _near_half(best, pairs.bytes)
-    if near.sum() > _MOST:
+    if near.sum() > _MAX_NEAR_HALF:
         return best, least
     few = [each[near] for each in pairs.bytes]
     for trial in _trials(pairs.int8_quantisations(), few, pairs.expected[near]):
@@ -61,7 +61,7 @@ def _fit(pairs: Pairs) -> tuple[list[Quantisation], int]:
 def _near_half(scales: list[Quantisation], pairs: list[Array]) -> Array:
     """Return the pairs whose sums are close to a half, in the order of bytes."""
     total = sum(_contributions(scales, pairs)) + scales[2].zero_point[0]
-    near = np.abs(total - np.floor(total) - 0.5) < _NEAR
+    near = np.abs(total - np.floor(total) - 0.5) < _HALF_MARGIN
     result: Array = near & (total > -129) & (total < 128)
     return result
 
@@ -88,7 +88,7 @@ def _trials(
     )
     misses = (np.clip(found, -128, 127) != expected).sum(axis=2)
     distance = np.abs(np.subtract.outer(steps, -steps + 2))
-    for place in np.lexsort((distance.ravel(), misses.ravel()))[:_TRIALS]:
+    for place in np.lexsort((distance.ravel(), misses.ravel()))[:_MAX_TRIALS]:
         row, column = divmod(int(place), len(steps))
         changed = (first * steps[row], second * steps[column], third)
         yield [

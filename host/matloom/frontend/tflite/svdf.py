@@ -29,7 +29,7 @@ _MOST_PARTS = 8
 #: Rows of a kernel.
 _MOST_ROWS = 255
 #: Difference of scales that TensorFlow Lite Micro allows a bias.
-_NEAR = 1e-5
+_SCALE_TOLERANCE = 1e-5
 
 
 def svdf_nodes(item: FileItem, additions: Additions) -> list[Node]:
@@ -82,7 +82,7 @@ def _operands(item: FileItem, additions: Additions, rank: int) -> dict[int, Tens
 def _check_scales(inputs: Mapping[int, Tensor], output: float) -> None:
     """Raise `Unsupported` if the kernel would not prepare."""
     state, product = inputs[_STATE].scale, inputs[_STATE].scale * inputs[_TIME].scale
-    if any(abs(scale - product) >= _NEAR for scale in _scales(inputs[_BIAS])):
+    if any(abs(scale - product) >= _SCALE_TOLERANCE for scale in _scales(inputs[_BIAS])):
         raise Unsupported(f"must have a bias of the scale {product}")
     try:
         quantize_multiplier(inputs[_DATA].scale * inputs[_FEATURES].scale / state)

@@ -19,7 +19,7 @@ from matloom.ir.graph import Array
 from matloom.kernels.cut import plain_model, serialise
 
 #: Maximum number of operators in all iterations of a loop; longer loops stay loops.
-_MOST = 512
+_MAX_OPERATORS = 512
 _CANNOT_FAIL = LAYERS | {
     *("ADD", "AVERAGE_POOL_2D", "CONCATENATION", "DEQUANTIZE", "EXPAND_DIMS", "HARD_SWISH"),
     *("LEAKY_RELU", "LOGISTIC", "MAXIMUM", "MAX_POOL_2D", "MEAN", "MINIMUM", "MUL", "PAD", "PADV2"),
@@ -148,7 +148,7 @@ class _Writer:
         values = {at: self._value(self.main, number) for at, number in enumerate(carried)}
         iteration = 0
         while self._loop_continues(condition, values):
-            if (iteration + 1) * max(1, len(body.operators)) > _MOST:
+            if (iteration + 1) * max(1, len(body.operators)) > _MAX_OPERATORS:
                 raise _RefusedError
             label = f"{self.label} iteration {iteration}"
             known = self._known_integers(body, values)

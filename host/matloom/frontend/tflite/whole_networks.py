@@ -9,7 +9,7 @@ from matloom.frontend.tflite.tensors import FileTensors
 
 #: Operators with effects beyond their tensors: a network that has one runs as a whole, unless it is
 #: IF or WHILE and stands alone.
-_JOINED = frozenset(
+_SIDE_EFFECTS = frozenset(
     {
         *("CALL", "HASHTABLE", "HASHTABLE_FIND", "HASHTABLE_IMPORT", "HASHTABLE_SIZE", "IF"),
         "WHILE",
@@ -27,7 +27,7 @@ def reason_to_stay_whole(
         else frozenset()
     )
     for name in names:
-        if name in _JOINED and name not in alone:
+        if name in _SIDE_EFFECTS and name not in alone:
             return f"{name} ties the network's parts together"
     count = tensors.model.SubgraphsLength()
     if not alone and count > 1 + list(names).count("CALL_ONCE"):

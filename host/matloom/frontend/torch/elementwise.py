@@ -21,7 +21,7 @@ _UNARY = {
 }
 
 #: Operators that leave a tensor unchanged outside training.
-_SAME: tuple[str, ...] = (
+_IDENTITIES: tuple[str, ...] = (
     "alias",
     "clone",
     "contiguous",
@@ -31,7 +31,7 @@ _SAME: tuple[str, ...] = (
     "feature_dropout",
     "lift",
 )
-_SAME += ("lift_fresh", "lift_fresh_copy", "native_dropout")
+_IDENTITIES += ("lift_fresh", "lift_fresh_copy", "native_dropout")
 
 _ARITHMETIC = {"mul": "Mul", "pow": "Pow", "maximum": "Max", "minimum": "Min"}
 _COMPARISONS = {"eq": "Equal", "ge": "GreaterOrEqual", "gt": "Greater", "le": "LessOrEqual"}
@@ -172,7 +172,7 @@ def _convert(writer: Writer, call: Call) -> str:
 
 ELEMENTWISE: dict[str, Handler] = {
     **{name: _unary(op) for name, op in _UNARY.items()},
-    **dict.fromkeys(_SAME, _unchanged_value),
+    **dict.fromkeys(_IDENTITIES, _unchanged_value),
     **{name: _arithmetic(op) for name, op in _ARITHMETIC.items()},
     **{name: _comparison(op) for name, op in _COMPARISONS.items()},
     **{name: _arithmetic(op) for name, op in _LOGICAL.items()},

@@ -18,7 +18,7 @@ from matloom.cost.dispatch import WAIT_FIELDS
 from matloom.cost.timing import Timing, timings_of
 
 _LONGEST_WAIT = largest(Opcode.LOAD, "wait_exec")
-_NEVER = -1
+_NO_ACCESS = -1
 
 #: External memory is tracked in lines of this many bytes, which may add waits but never omit one.
 _DRAM_LINE = 64
@@ -62,7 +62,7 @@ class _Accesses:
             **{(unit, True): row for row, unit in enumerate(writers)},
             **{(unit, False): row for row, unit in enumerate(readers, len(writers))},
         }
-        self.last = np.full((len(self._units), -(-size // line)), _NEVER, np.int32)
+        self.last = np.full((len(self._units), -(-size // line)), _NO_ACCESS, np.int32)
 
     def shorten_lines(self, part: StridedRange) -> bool:
         """Shorten lines if a part of the memory does not consist of whole ones.
@@ -205,7 +205,7 @@ class DependencyTracker:
         instruction, issued = Instruction(opcode, fields), self._issued
         unit = _UNITS[opcode]
         number = issued[unit]
-        latest = [_NEVER] * len(UNITS)
+        latest = [_NO_ACCESS] * len(UNITS)
         # Tiles alternate between few places, so most instructions touch the same memory as an
         # earlier one.
         key = tuple(map(fields.get, _SHAPE[opcode]))
@@ -227,9 +227,9 @@ class DependencyTracker:
                     latest[other] = last
             # A unit does not wait for itself.
             mark(number)
-        latest[unit] = _NEVER
+        latest[unit] = _NO_ACCESS
         for other, last in enumerate(latest):
-            if last != _NEVER:
+            if last != _NO_ACCESS:
                 fields[WAIT_FIELDS[other]] = min(issued[other] - last, _LONGEST_WAIT)
         issued[unit] = number + 1
         self.instructions.append(instruction)

@@ -12,7 +12,7 @@ from matloom.schedule.memory.live_ranges import LiveRanges, PlacedBuffer, SlotWi
 _SHORT = 32
 
 #: Number of buffers up to which an interval is searched one by one, rather than by the index.
-_FEW = 400
+_FEW_BUFFERS = 400
 
 
 def _split_gaps(
@@ -71,7 +71,9 @@ class Allocator:
     def focus(self, first: int, last: int) -> list[PlacedBuffer]:
         """Like `alive`, but also cache the result for the next placements within these slots."""
         placed = self.alive(first, last)
-        self._window = SlotWindow(first, last, list(placed)) if len(placed) <= _FEW else None
+        self._window = (
+            SlotWindow(first, last, list(placed)) if len(placed) <= _FEW_BUFFERS else None
+        )
         return placed
 
     def unfocus(self) -> None:
@@ -267,6 +269,6 @@ class Allocator:
         self._live.add(placed)
         if self._window is not None:
             self._window.add(placed)
-            if len(self._window.placed) > _FEW:
+            if len(self._window.placed) > _FEW_BUFFERS:
                 self._window = None
         self.peak = max(self.peak, placed.end)

@@ -21,7 +21,7 @@ from matloom.select.layout.base import Write
 from matloom.select.stage import ArrayStage
 
 #: Bytes up to which the last rows are stored at once: parts would take as long.
-_FEW = 64
+_FEW_BYTES = 64
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -270,7 +270,9 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
         whole = last.first_x == 0 and last.end_x == grid.width
         contiguous = layout.contiguous and layout.limbs == 1
         several = 0 < last.first_block < last.end_block == grid.blocks
-        return whole and contiguous and several and last.positions * grid.position_bytes > _FEW
+        return (
+            whole and contiguous and several and last.positions * grid.position_bytes > _FEW_BYTES
+        )
 
     def blocks_from(self, number: int, first: int) -> tuple[InputRange, int]:
         """Return the outputs of a tile from output block `first`, and its end block."""

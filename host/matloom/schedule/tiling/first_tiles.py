@@ -13,7 +13,7 @@ from matloom.select.stage import ArrayStage
 _Steps = tuple[int, int, int]
 
 #: Number of pieces of rows that become the first tile.
-_JOINED = 2
+_JOINED_PIECES = 2
 
 
 def _outer_loop(stage: ArrayStage) -> tuple[int, int]:
@@ -51,7 +51,7 @@ def join_first_rows(
     A tile has `width` positions per row and at most `most` rows.
     """
     iterations, unit = _outer_loop(stage)
-    if len(pieces) <= _JOINED or iterations == 1:
+    if len(pieces) <= _JOINED_PIECES or iterations == 1:
         return pieces
     (first, middle), (_middle, end), *others = pieces
     steps = stage.loop_nest.steps - max(1, iterations // 3) * unit

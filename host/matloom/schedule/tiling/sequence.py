@@ -12,7 +12,7 @@ from matloom.schedule.tiling.stages import Tiling
 from matloom.schedule.tiling.tiles import Tile
 
 #: Maximum number of cached orders of a tiling.
-_REMEMBERED = 4
+_MAX_CACHED_ORDERS = 4
 
 
 class Slot(NamedTuple):
@@ -164,7 +164,7 @@ def _group(
         for index, distance in enumerate(distances, first):
             producer, reader = tilings[index : index + 2]
             group_slots = _interleave(index, group_slots, producer, reader, distance)
-        while len(known) >= _REMEMBERED:
+        while len(known) >= _MAX_CACHED_ORDERS:
             del known[next(iter(known))]
         known[key] = _with_spans(segment, first, tilings[first:end], list(group_slots))
     found = known[key]

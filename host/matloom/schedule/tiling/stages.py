@@ -12,7 +12,7 @@ from matloom.select.stage import ArrayStage, Stage, VectorStage
 
 #: Maximum number of cached tilings of a stage: enough for a search, which changes few limits at a
 #: time.
-_MOST = 32
+_MAX_CACHED_TILINGS = 32
 
 Tiling = ArrayTiling | VectorTiling
 
@@ -45,7 +45,7 @@ class Tilings:
                 (other for other in known.values() if _interchangeable(tiling, other)), tiling
             )
         known[key] = found
-        while len(known) > _MOST:
+        while len(known) > _MAX_CACHED_TILINGS:
             del known[next(iter(known))]
         return found
 

@@ -17,8 +17,8 @@ from matloom.select.lookup import table_of
 from matloom.select.rewrites.staged_run import StagedRun
 from matloom.select.stage import ArrayStage, Stage
 
-_EVERY = np.arange(-128, 128, dtype=np.int64)
-_LARGEST = 2 ** (LARGER_BITS - 1)
+_ALL_BYTES = np.arange(-128, 128, dtype=np.int64)
+_SUM_LIMIT = 2 ** (LARGER_BITS - 1)
 
 
 def fuse_rescaling_into_maxima(staged: StagedRun) -> StagedRun:
@@ -97,12 +97,12 @@ def comparison(
     for weight, bias, limit_bias in _choices(ratio, zeros):
         scale = quantize_multiplier(ratio / weight)
         inverse = quantize_multiplier(weight / ratio)
-        limits = requantize(wrap32(_EVERY + limit_bias), *inverse, rules[0])
+        limits = requantize(wrap32(_ALL_BYTES + limit_bias), *inverse, rules[0])
         for rule in rules:
-            sums = requantize(wrap32(weight * _EVERY + bias), *scale, rule)
+            sums = requantize(wrap32(weight * _ALL_BYTES + bias), *scale, rule)
             same = requantize(wrap32(limits + bias), *scale, rule) + zeros[1]
             rescaled = np.clip(sums + zeros[1], -128, 127)
-            if np.array_equal(rescaled, expected) and np.array_equal(same, _EVERY):
+            if np.array_equal(rescaled, expected) and np.array_equal(same, _ALL_BYTES):
                 result = {**add_bias_only(bias), "rounding": rule, "output_zero": zeros[1]}
                 limit = {"rounding": rules[0], "bias": limit_bias}
                 return ByteComparison(
@@ -116,7 +116,7 @@ def comparison(
 def _choices(ratio: float, zeros: tuple[int, int]) -> Iterator[tuple[int, int, int]]:
     """Yield the choices to try: a weight, the bias of results, and the bias of the other byte."""
     # The other byte, at most 256 from its zero point, has fewer than 17 bits on this scale.
-    for weight in range(min(127, int(_LARGEST * ratio / 512)), 0, -1):
+    for weight in range(min(127, int(_SUM_LIMIT * ratio / 512)), 0, -1):
         for more in (0, 1, -1, 2, -2):
             bias = more - weight * zeros[0]
             yield weight, bias, round(-zeros[1] - bias * ratio / weight)

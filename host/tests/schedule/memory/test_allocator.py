@@ -132,7 +132,7 @@ def test_the_earliest_tick_equals_an_exhaustive_search(seed):
 @pytest.mark.parametrize("few", [8, 1000])
 @pytest.mark.parametrize("avoid_conflicts", [False, True])
 def test_where_it_looks_changes_no_place(monkeypatch, few, avoid_conflicts):
-    monkeypatch.setattr(allocator, "_FEW", few)
+    monkeypatch.setattr(allocator, "_FEW_BUFFERS", few)
     draw = random.Random(5)
     spaces = [Allocator(512, CONFIG, avoid_conflicts=avoid_conflicts) for _ in range(2)]
     places = []

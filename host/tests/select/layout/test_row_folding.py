@@ -237,7 +237,7 @@ def run(program, data):
 def test_layers_equal_the_interpreter(config, seed, monkeypatch):
     """Try every choice, with whole tensors and tiles, and verify."""
     chance, tried = random.Random(seed), 0
-    monkeypatch.setattr(row_folds, "_WORTH", 1 << 30)
+    monkeypatch.setattr(row_folds, "_MAX_SHARE", 1 << 30)
     monkeypatch.setattr(
         row_folds,
         "_cycles",

@@ -15,7 +15,7 @@ from matloom_rtl.ports import SPAD_READ_LATENCY
 __all__ = ["execute", "execute_proofs"]
 
 #: Submodules replaced by their proven properties; nothing is needed of loader and array.
-_FREE = ("walk", "loader", "array", "vectors", "known")
+_FREED_SUBMODULES = ("walk", "loader", "array", "vectors", "known")
 
 
 def execute(unit: Execute) -> Claim:
@@ -28,7 +28,7 @@ def execute(unit: Execute) -> Claim:
     whitebox = Whitebox(unit)
     names = ("walk", "vectors", "known", "array")
     walk, vectors, known, array = (whitebox.child(name).unit for name in names)
-    free = [port for name in _FREE for port in whitebox.free(name)]
+    free = [port for name in _FREED_SUBMODULES for port in whitebox.free(name)]
     m.submodules.unit = whitebox.fragment
     shown, taken = vectors.o, vectors.o.valid & vectors.o.ready
     leaves = taken & shown.payload.valid

@@ -18,10 +18,10 @@ _WORDS = [FORMATS[unit].instruction_words for unit in UNITS]
 _FIRST_WAIT, _WAIT_BITS = 12, 6
 
 #: States of the dispatcher in which an instruction is complete.
-_WHOLE = ("Look", "Look-Again", "Judge", "Measure", "Issue", "Settle", "Halted")
+_COMPLETE_STATES = ("Look", "Look-Again", "Judge", "Measure", "Issue", "Settle", "Halted")
 
 #: Minimum cycles from the issue of an instruction to the next.
-_APART = 6
+_MIN_ISSUE_DISTANCE = 6
 
 
 class InstructionFlow:
@@ -114,7 +114,7 @@ def dispatches(unit: Dispatch) -> Claim:
         Assert((gives & (gives - 1)) == 0),
         implies(gives.any(), ~unissued.any()),
         implies(unit.issue.any(), unit.issue == unissued),
-        implies(unit.issue.any(), ~followed.ended & (followed.apart >= _APART)),
+        implies(unit.issue.any(), ~followed.ended & (followed.apart >= _MIN_ISSUE_DISTANCE)),
         implies(
             unit.finished, Cat(unit.issued[n] == followed.count[n] for n in range(len(UNITS))).all()
         ),
@@ -183,15 +183,15 @@ def dispatch_lemmas(m: Module, whitebox: Whitebox, flow: InstructionFlow) -> Non
         implies(given & opcodes.any(), unissued == opcodes),
         implies(unit.issue.any(), unit.issue == opcodes),
         implies(good, known[0] & opcodes.any()),
-        implies(whitebox.in_states(*_WHOLE[:5]), whole & ~first),
+        implies(whitebox.in_states(*_COMPLETE_STATES[:5]), whole & ~first),
         implies(whitebox.in_states("Look-Again", "Judge"), known[0]),
-        implies(whole, whitebox.in_states(*_WHOLE)),
+        implies(whole, whitebox.in_states(*_COMPLETE_STATES)),
         implies(flow.ended, whitebox.in_states("Halted")),
         # Cycles since the one before was issued.
         implies(~first & opcodes.any(), apart != 0),
         *(
             implies(whitebox.in_states(state) & opcodes.any(), apart >= number)
-            for number, state in zip((2, 3, 4, 5, 5), _WHOLE, strict=False)
+            for number, state in zip((2, 3, 4, 5, 5), _COMPLETE_STATES, strict=False)
         ),
     ]
     for number, wait in enumerate(flow.waits):

@@ -24,7 +24,7 @@ CYCLES = {Opcode.LOAD: 30, Opcode.STORE: 30, Opcode.EXEC: 42, Opcode.POST: 52}
 
 #: Factors are below this, to keep products tractable for the solver; terms only added are
 #: unlimited.
-_SMALL = 4
+_FACTOR_LIMIT = 4
 
 _TOTAL_BITS = 40
 
@@ -50,13 +50,13 @@ class _Fields:
     def count(self, name: str):
         """Return a factor that is at least 1."""
         value = self(name)
-        self.assumed += [value != 0, value < _SMALL]
+        self.assumed += [value != 0, value < _FACTOR_LIMIT]
         return value
 
     def step(self, name: str):
         """Return a factor."""
         value = self(name)
-        self.assumed.append(value < _SMALL)
+        self.assumed.append(value < _FACTOR_LIMIT)
         return value
 
 

@@ -14,7 +14,7 @@ __all__ = ["timestamps", "timestamps_proofs"]
 _READS, _MARKS = 4, 16
 
 #: Maximum cycles for which a completion waits while the table is not being cleared, by unit.
-_LONGEST = (2, 4, 7, 10)
+_MAX_WAITS = (2, 4, 7, 10)
 
 
 class _Times:
@@ -158,7 +158,7 @@ def timestamps(unit: Timestamps) -> Claim:
         # It is written soon, and the table is cleared soon.
         *(
             implies(completion.pending[n] & ~times.clearing, times.waits[n] < longest)
-            for n, longest in enumerate(_LONGEST)
+            for n, longest in enumerate(_MAX_WAITS)
         ),
         implies(times.clearing, 3 * times.elapsed <= 4 * times.progress + times.rest),
         Cover(read & completion.written & (completion.value == 7) & (completion.owner == 2)),

@@ -8,7 +8,7 @@ from matloom_rtl.sdram.controller import SdramController
 __all__ = ["Commands", "Elapsed", "Rules"]
 
 #: The address bit that means all banks.
-_ALL = 10
+_ALL_BANKS_BIT = 10
 
 
 class Elapsed:
@@ -84,7 +84,7 @@ class Rules:
         self.row = Signal(plan.row_bits)
         self.mine = pins.ba == self.which
         self.opens = given.activate & self.mine
-        self.closes = given.precharge & (self.mine | pins.a[_ALL])
+        self.closes = given.precharge & (self.mine | pins.a[_ALL_BANKS_BIT])
         with m.If(self.opens):
             m.d.sync += [self.is_open.eq(1), self.row.eq(pins.a)]
         with m.Elif(self.closes):
@@ -152,7 +152,7 @@ class Rules:
             implies(self.opens, ~self.is_open),
             implies(given.refresh | given.mode, ~self.is_open),
             # No row is closed with a READ or WRITE.
-            implies(given.column, ~self.pins.a[_ALL]),
+            implies(given.column, ~self.pins.a[_ALL_BANKS_BIT]),
             implies(given.any, self.up == timing.power_up),
             implies(given.mode, self.refreshed == timing.initial_refreshes),
             implies(given.mode, (self.pins.a == value) & (self.pins.ba == 0)),

@@ -11,17 +11,17 @@ from matloom.kernels.expressions import STEPS, evaluate, write_step
 from matloom.kernels.functions import FUNCTIONS, closest_function
 
 #: Steps that are operators of the engine, or few of them; a function has another one at least.
-_PLAIN = frozenset(
+_ENGINE_STEPS = frozenset(
     {"Add", "Clip", "LeakyRelu", "Max", "Min", "Mul", "Neg", "Relu", "Sigmoid", "Sub", "Tanh"}
 )
 #: Steps that limit a value. A function of the limited value needs no scale for the others.
 _LIMITS = frozenset({"Clip", "Max", "Min", "Relu"})
 #: Limits that a Clip does not state.
-_WIDEST = float(np.finfo(np.float32).max)
+_NO_LIMIT = float(np.finfo(np.float32).max)
 #: Numbers at which two functions are compared, zero among them.
 _POINTS = np.linspace(-6, 6, 97)
 #: Constants of files are float32, and some are rounded to a few digits.
-_NEAR = 1e-4
+_TOLERANCE = 1e-4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +46,7 @@ class Chain:
     def function(self) -> str:
         """The name of the function in `FUNCTIONS`, or the expression."""
         results = evaluate(self.text, _POINTS)
-        return closest_function(FUNCTIONS, _POINTS, results, _NEAR) or self.text
+        return closest_function(FUNCTIONS, _POINTS, results, _TOLERANCE) or self.text
 
 
 @dataclass(kw_only=True)
@@ -106,11 +106,11 @@ class Chains:
         last = self.constants.get(node.input(1))
         if node.op == "Pow":
             return last is not None and float(last.reshape(-1)[0]) == 2
-        return node.op in _PLAIN or (node.op == "Div" and last is not None)
+        return node.op in _ENGINE_STEPS or (node.op == "Div" and last is not None)
 
     def _limits(self, node: FileNode) -> list[float]:
         """Return the limits of a Clip: attributes in older files, constants in newer ones."""
-        names = zip(("min", "max"), (-_WIDEST, _WIDEST), map(node.input, (1, 2)), strict=True)
+        names = zip(("min", "max"), (-_NO_LIMIT, _NO_LIMIT), map(node.input, (1, 2)), strict=True)
         return [
             float(self.constants[name].reshape(-1)[0] if name else node.options.get(key, widest))
             for key, widest, name in names

@@ -9,7 +9,7 @@ from matloom.frontend.onnx.file_node import FileNode
 from matloom.ir.graph import Array
 
 #: Less than any norm but zero.
-_SMALL = 1e-30
+_BELOW_ANY_NORM = 1e-30
 
 
 @dataclass(kw_only=True)
@@ -84,7 +84,7 @@ def _normalisation(parts: _Parts) -> None:
     parts.constants[places] = np.array(axis, np.int64)
     norm = parts.add("ReduceSum", each, places, keepdims=1)
     norm = parts.add("Sqrt", norm) if squares else norm
-    parts.add("Div", source, parts.add("Max", norm, parts.number(_SMALL)))
+    parts.add("Div", source, parts.add("Max", norm, parts.number(_BELOW_ANY_NORM)))
 
 
 def _mish(parts: _Parts) -> None:

@@ -20,10 +20,10 @@ from matloom.ir.graph import Op
 
 _Converter = Callable[[FloatValues, FileNode], None]
 
-_PLAIN = Arithmetic()
+_NO_ACTIVATION = Arithmetic()
 #: Limits of RELU6, and the slope and offset of the HardSigmoid that RELU6 computes.
 _SIX, _SLOPE, _OFFSET = 6.0, 1 / 6, 0.5
-_NEAR = 1e-6
+_TOLERANCE = 1e-6
 _SQUARE = 2
 
 
@@ -47,7 +47,7 @@ def _division(values: FloatValues, node: FileNode) -> None:
     shape = (1,) * (len(order) - divisor.ndim) + divisor.shape
     factors = np.ascontiguousarray((1 / divisor).reshape(shape).transpose(order), np.float32)
     operands = [values.in_order(node.source, order), values.builder.constant(factors)]
-    output = values.add(Op.MUL, operands, _PLAIN, name=node.output)
+    output = values.add(Op.MUL, operands, _NO_ACTIVATION, name=node.output)
     values.hold(node.output, order, output)
 
 
@@ -85,14 +85,16 @@ def _square(values: FloatValues, node: FileNode) -> None:
     if exponent.size != 1 or exponent.reshape(-1)[0] != _SQUARE:
         raise Unsupported("has exponents that differ")
     number, order = _sole_input(values, node)
-    values.hold(node.output, order, values.add(Op.MUL, [number, number], _PLAIN, name=node.output))
+    values.hold(
+        node.output, order, values.add(Op.MUL, [number, number], _NO_ACTIVATION, name=node.output)
+    )
 
 
 def _negation(values: FloatValues, node: FileNode) -> None:
     """Convert Neg to a product: TensorFlow Lite's NEG ignores scales."""
     number, order = _sole_input(values, node)
     operands = [number, values.number(-1)]
-    values.hold(node.output, order, values.add(Op.MUL, operands, _PLAIN, name=node.output))
+    values.hold(node.output, order, values.add(Op.MUL, operands, _NO_ACTIVATION, name=node.output))
 
 
 def _leaky(values: FloatValues, node: FileNode) -> None:
@@ -122,12 +124,12 @@ def _clip(values: FloatValues, node: FileNode) -> None:
 def _hard_sigmoid(values: FloatValues, node: FileNode) -> None:
     """Convert HardSigmoid with the usual slope: a RELU6 of the sum, divided by six."""
     slope, offset = node.options.get("alpha", 0.2), node.options.get("beta", _OFFSET)
-    if abs(slope - _SLOPE) > _NEAR or abs(offset - _OFFSET) > _NEAR:
+    if abs(slope - _SLOPE) > _TOLERANCE or abs(offset - _OFFSET) > _TOLERANCE:
         raise Unsupported(f"has a slope of {slope:.4g}, not a sixth")
     number, order = _sole_input(values, node)
     limited = Arithmetic(activation=Activation.RELU6)
     number = values.add(Op.ADD, [number, values.number(3.0)], limited)
-    output = values.add(Op.MUL, [number, values.number(_SLOPE)], _PLAIN, name=node.output)
+    output = values.add(Op.MUL, [number, values.number(_SLOPE)], _NO_ACTIVATION, name=node.output)
     values.hold(node.output, order, output)
 
 
@@ -168,10 +170,10 @@ def _choice(values: FloatValues, node: FileNode) -> None:
             terms += [values.constant_in_order(data, order)] if data.any() else []
             continue
         factors = values.constant_in_order(chosen, order)
-        terms.append(values.add(Op.MUL, [values.in_order(name, order), factors], _PLAIN))
+        terms.append(values.add(Op.MUL, [values.in_order(name, order), factors], _NO_ACTIVATION))
     made, *others = terms
     for other in others:
-        made = values.add(Op.ADD, [made, other], _PLAIN, name=node.output)
+        made = values.add(Op.ADD, [made, other], _NO_ACTIVATION, name=node.output)
     values.hold(node.output, order, made)
 
 
@@ -185,7 +187,7 @@ def _alias(values: FloatValues, node: FileNode) -> None:
 
 #: By the operator's name.
 ELEMENTWISE: dict[str, _Converter] = {
-    "Add": _binary(Op.ADD, _PLAIN),
+    "Add": _binary(Op.ADD, _NO_ACTIVATION),
     "Clip": _clip,
     "Div": _division,
     "Dropout": _alias,
@@ -197,14 +199,14 @@ ELEMENTWISE: dict[str, _Converter] = {
     "LogSoftmax": _softmax,
     "Max": _binary(Op.MAXIMUM),
     "Min": _binary(Op.MINIMUM),
-    "Mul": _binary(Op.MUL, _PLAIN),
+    "Mul": _binary(Op.MUL, _NO_ACTIVATION),
     "Neg": _negation,
     "PRelu": _prelu,
     "Pow": _square,
     "Relu": _unary(Op.RELU),
     "Sigmoid": _unary(Op.LOGISTIC),
     "Softmax": _softmax,
-    "Sub": _binary(Op.SUB, _PLAIN),
+    "Sub": _binary(Op.SUB, _NO_ACTIVATION),
     "Tanh": _unary(Op.TANH),
     "Where": _choice,
 }

@@ -24,12 +24,12 @@ from matloom.ir.graph import Array, Op
 from matloom.ir.shapes import MATRIX_RANK
 
 #: Number of axes of one-dimensional data: batch, channels, positions.
-_LINE = 3
+_LINE_RANK = 3
 
 
 def image_of(values: FloatValues, name: str) -> int:
     """Return the tensor of an image with channels last; one-dimensional data become a row."""
-    if len(values.shape(name)) != _LINE:
+    if len(values.shape(name)) != _LINE_RANK:
         return values.channels_last(name)
     number = values.in_order(name, (0, 2, 1))
     images, positions, channels = values.builder.tensors[number].shape
@@ -38,7 +38,7 @@ def image_of(values: FloatValues, name: str) -> int:
 
 def hold_image(values: FloatValues, node: FileNode, number: int) -> None:
     """Record the output of an operator on images; one-dimensional data lose their row again."""
-    if len(values.shape(node.source)) != _LINE:
+    if len(values.shape(node.source)) != _LINE_RANK:
         values.hold(node.output, LAST, number)
         return
     images, _one, positions, channels = values.builder.tensors[number].shape
@@ -102,7 +102,7 @@ def _weights(values: FloatValues, name: str) -> Array:
 def filters_of(values: FloatValues, node: FileNode) -> Array:
     """Return the weights of a convolution; those of one-dimensional data get a height of one."""
     weights = _weights(values, node.inputs[1])
-    if weights.ndim == _LINE:
+    if weights.ndim == _LINE_RANK:
         weights = weights[:, :, np.newaxis]
     if weights.ndim != len(LAST):
         raise Unsupported(f"has a window of {weights.ndim - 2} dimensions")

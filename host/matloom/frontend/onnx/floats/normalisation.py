@@ -12,9 +12,9 @@ from matloom.frontend.onnx.values import LAST, Order, in_file_order
 from matloom.ir.attributes import Arithmetic, FullyConnected, Function, Reduce
 from matloom.ir.graph import Array, Op
 
-_PLAIN = Arithmetic()
+_NO_ACTIVATION = Arithmetic()
 #: Number of axes of one-dimensional data.
-_LINE = 3
+_LINE_RANK = 3
 #: What ONNX adds to a variance unless the file states it.
 _EPSILON = 1e-5
 
@@ -26,12 +26,12 @@ def _normalise(
     attributes = Reduce(axes=tuple(sorted(places)), keep_dims=True)
     if centre:
         mean = values.add(Op.MEAN, [number], attributes)
-        number = values.add(Op.SUB, [number, mean], _PLAIN)
-    squares = values.add(Op.MUL, [number, number], _PLAIN)
+        number = values.add(Op.SUB, [number, mean], _NO_ACTIVATION)
+    squares = values.add(Op.MUL, [number, number], _NO_ACTIVATION)
     variance = values.add(Op.MEAN, [squares], attributes)
-    variance = values.add(Op.ADD, [variance, values.number(epsilon)], _PLAIN)
+    variance = values.add(Op.ADD, [variance, values.number(epsilon)], _NO_ACTIVATION)
     factor = values.add(Op.FUNCTION, [variance], Function(function="RSQRT"))
-    return values.add(Op.MUL, [number, factor], _PLAIN)
+    return values.add(Op.MUL, [number, factor], _NO_ACTIVATION)
 
 
 def _scale(values: FloatValues, number: int, factors: Array | None, offsets: Array | None) -> int:
@@ -39,7 +39,7 @@ def _scale(values: FloatValues, number: int, factors: Array | None, offsets: Arr
     for op, data in ((Op.MUL, factors), (Op.ADD, offsets)):
         if data is not None:
             constant = values.builder.constant(np.ascontiguousarray(data, np.float32))
-            number = values.add(op, [number, constant], _PLAIN)
+            number = values.add(op, [number, constant], _NO_ACTIVATION)
     return number
 
 
@@ -89,7 +89,7 @@ def _instance_normalisation(values: FloatValues, node: FileNode) -> None:
 
 def _has_groups(image: tuple[int, ...], shape: tuple[int, ...]) -> bool:
     """Return whether an image in another shape has groups of its channels as channels."""
-    return len(shape) == _LINE and shape[0] == image[0] and image[1] % shape[1] == 0
+    return len(shape) == _LINE_RANK and shape[0] == image[0] and image[1] % shape[1] == 0
 
 
 def _normalise_flattened(values: FloatValues, node: FileNode, image: str) -> None:
@@ -104,7 +104,7 @@ def _normalise_flattened(values: FloatValues, node: FileNode, image: str) -> Non
         None if (each == default).all() else each
         for each, default in zip(numbers, (1, 0), strict=True)
     )
-    values.hold(node.output, in_file_order(_LINE), _scale(values, number, factors, offsets))
+    values.hold(node.output, in_file_order(_LINE_RANK), _scale(values, number, factors, offsets))
     if factors is None and offsets is None:
         values.flattened[node.output] = name
 
@@ -140,12 +140,12 @@ def _normalise_groups(values: FloatValues, number: int, groups: int, epsilon: fl
     same = np.kron(np.eye(groups), np.ones((channels // groups,) * 2))
     average = (same * groups / channels).astype(np.float32)
     negative = _group_means(values, number, -average)
-    number = values.add(Op.ADD, [number, negative], _PLAIN)
-    squares = values.add(Op.MUL, [number, number], _PLAIN)
+    number = values.add(Op.ADD, [number, negative], _NO_ACTIVATION)
+    squares = values.add(Op.MUL, [number, number], _NO_ACTIVATION)
     variance = _group_means(values, squares, average)
-    variance = values.add(Op.ADD, [variance, values.number(epsilon)], _PLAIN)
+    variance = values.add(Op.ADD, [variance, values.number(epsilon)], _NO_ACTIVATION)
     factor = values.add(Op.FUNCTION, [variance], Function(function="RSQRT"))
-    return values.add(Op.MUL, [number, factor], _PLAIN)
+    return values.add(Op.MUL, [number, factor], _NO_ACTIVATION)
 
 
 def _group_means(values: FloatValues, number: int, weights: Array) -> int:

@@ -13,14 +13,14 @@ from matloom.ir.attributes import Arithmetic, BatchMatmul, FullyConnected, Softm
 from matloom.ir.graph import Op
 
 #: What a mask adds to a score that it excludes.
-_EXCLUDED = np.float32(-1e9)
+_MASKED_SCORE = np.float32(-1e9)
 #: Options of Attention that are supported, or change no result in floats.
 _OPTIONS = frozenset(
     {"is_causal", "kv_num_heads", "q_num_heads", "qk_matmul_output_mode", "scale"}
     | {"softmax_precision"}
 )
 #: Axes of queries, keys and values of attention: images, heads, positions, channels.
-_HEADS = 4
+_HEADS_RANK = 4
 
 
 def _einsum(values: FloatValues, node: FileNode) -> None:
@@ -98,12 +98,12 @@ def _attention(values: FloatValues, node: FileNode) -> None:
     shares = values.add(Op.SOFTMAX, [scores], Softmax(beta=1.0))
     kind = BatchMatmul(adj_x=False, adj_y=False)
     made = values.add(Op.BATCH_MATMUL, [shares, others], kind, name=node.output)
-    if len(shape) == _HEADS:
-        values.hold(node.output, in_file_order(_HEADS), made)
+    if len(shape) == _HEADS_RANK:
+        values.hold(node.output, in_file_order(_HEADS_RANK), made)
         return
     # Heads lie side by side in a row.
     name = f"{node.output}/heads"
-    values.hold(name, in_file_order(_HEADS), made)
+    values.hold(name, in_file_order(_HEADS_RANK), made)
     images, heads, positions, channels = tensors[made].shape
     rows = values.in_order(name, (0, 2, 1, 3))
     rows = values.add(Op.RESHAPE, [rows], shape=(images, positions, heads * channels))
@@ -117,7 +117,7 @@ def _heads(values: FloatValues, node: FileNode, place: int, count: str) -> int:
     """
     name = node.inputs[place]
     shape = values.shape(name)
-    if len(shape) == _HEADS:
+    if len(shape) == _HEADS_RANK:
         return values.in_file_order(name)
     heads = int(node.options[count])
     parts = (*shape[:2], heads, shape[2] // heads)
@@ -131,11 +131,11 @@ def _masks(values: FloatValues, node: FileNode, shape: tuple[int, ...]) -> list[
     masks = []
     if node.input(3):
         data = values.constant(node.input(3))
-        masks.append(np.where(data, np.float32(0), _EXCLUDED) if data.dtype == bool else data)
+        masks.append(np.where(data, np.float32(0), _MASKED_SCORE) if data.dtype == bool else data)
     if node.options.get("is_causal", 0):
-        masks.append(np.triu(np.full(shape, _EXCLUDED), 1))
+        masks.append(np.triu(np.full(shape, _MASKED_SCORE), 1))
     total = sum(masks, np.zeros(shape, np.float32))
-    if (total <= _EXCLUDED / 2).all(axis=-1).any():
+    if (total <= _MASKED_SCORE / 2).all(axis=-1).any():
         raise Unsupported("excludes all keys of a query")
     return [values.builder.constant(np.asarray(mask, np.float32)) for mask in masks]
 

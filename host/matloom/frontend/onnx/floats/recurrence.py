@@ -24,7 +24,7 @@ _WEIGHTS, _RECURRENT, _BIAS, _LENGTHS, _HIDDEN, _CELL, _PEEPHOLES = range(1, 8)
 _MOST_STEPS = 128
 #: By `layout`: axes of input and states with time or direction first, and of the first output.
 _ORDERS = (((0, 1, 2), (0, 1, 2, 3)), ((1, 0, 2), (1, 2, 0, 3)))
-_PLAIN = Arithmetic()
+_NO_ACTIVATION = Arithmetic()
 _DENSE = FullyConnected(keep_num_dims=True)
 
 
@@ -165,10 +165,10 @@ class _Kind:
 
     def _sum(self, first: int, second: int | None) -> int:
         """Return a sum; an operand that is absent is zero."""
-        return first if second is None else self._add(Op.ADD, [first, second], _PLAIN)
+        return first if second is None else self._add(Op.ADD, [first, second], _NO_ACTIVATION)
 
     def _multiply(self, first: int, second: int) -> int:
-        return self._add(Op.MUL, [first, second], _PLAIN)
+        return self._add(Op.MUL, [first, second], _NO_ACTIVATION)
 
     def _add(self, op: Op, inputs: list[int], attributes: Attributes | None = None) -> int:
         count = len(self._values.builder.tensors)
