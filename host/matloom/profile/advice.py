@@ -22,6 +22,13 @@ Compiler: TypeAlias = Callable[[Config, Memory, int], Program]
 #: takes about as long as a hundred predictions of that size.
 _COMPILED_AGAIN = 2500
 
+#: Maximum number of instructions of a network that is compiled again for the first line alone.
+_FIRST_COMPILED = 5000
+
+#: How gains are predicted.
+_COMPILED = "compiled again with the change"
+_TIMED = "the same instructions, timed with the change"
+
 #: Minimum share of the cycles of a cause to try changes, and of a saving to be listed.
 _WORTH_A_TRY, _WORTH_A_LINE = 0.03, 0.01
 
@@ -98,7 +105,8 @@ def advice(
 
     Each line is predicted with its limit lifted. A network of few instructions is compiled again
     with the change; for a larger one, unless `thorough`, its existing instructions are timed with
-    the change, and changes that need other instructions are skipped.
+    the change, and changes that need other instructions are skipped. Then only the first line is
+    compiled again, unless the network is very large.
 
     Parameters
     ----------
@@ -110,9 +118,10 @@ def advice(
     total = sum(causes.values())
     if not timelines or not total:
         return (), ()
-    small = sum(len(each.spans) for each in timelines) <= _COMPILED_AGAIN
-    able = options.compile_again is not None
-    options = options if small or options.thorough else replace(options, compile_again=None)
+    count, able = sum(len(each.spans) for each in timelines), options.compile_again is not None
+    again = options if count <= _FIRST_COMPILED else replace(options, compile_again=None)
+    if count > _COMPILED_AGAIN and not options.thorough:
+        options = replace(options, compile_again=None)
     lines = [] if resident else list(_repeated_call_advice(program))
     untried = []
     for change in changes(program, timelines, options.effort):
@@ -124,8 +133,19 @@ def advice(
         note(change.title)
         line = _try_change(change, program, timelines, options, resident=resident)
         lines += [] if line is None else [line]
+    while again.compile_again is not None and lines:
+        first = min(lines, key=_rank)
+        if first.change is None or first.method == _COMPILED:
+            break
+        lines.remove(first)
+        line = _try_change(first.change, program, timelines, again, resident=resident)
+        lines += [] if line is None else [line]
     worth = [each for each in lines if each.gain >= _WORTH_A_LINE]
-    return tuple(sorted(worth, key=lambda each: (each.after, each.title))), tuple(untried)
+    return tuple(sorted(worth, key=_rank)), tuple(untried)
+
+
+def _rank(line: Advice) -> tuple[int, str]:
+    return line.after, line.title
 
 
 def _cycles(program: Program, *, resident: bool) -> int:
@@ -168,11 +188,11 @@ def _try_change(
             other = options.compile_again(config, memory, effort)
         except CompileError:
             return None
-        after, method = _cycles(other, resident=resident), "compiled again with the change"
+        after, method = _cycles(other, resident=resident), _COMPILED
     else:
         machine = Machine(config=config, memory=memory)
         after = sum(predict(list(each.instructions), machine).cycles for each in timelines)
-        method = "the same instructions, timed with the change"
+        method = _TIMED
     return Advice(
         title=change.title,
         needs=change.needs,

@@ -55,6 +55,12 @@ def test_a_large_network_is_compiled_again_if_asked(monkeypatch):
         for each in (False, True)
     )
     assert "8 columns of the array, not 4" in quick.untried
+    methods = [line.method for line in quick.advice]
+    assert methods[0] == "compiled again with the change"
+    assert quick.advice[0] in thorough.advice
+    monkeypatch.setattr(advising, "_FIRST_COMPILED", 0)
+    timed = make_profile(program, report, advise=AdviceOptions(compile_again=compiler)).advice
+    assert {line.method for line in timed} == {"the same instructions, timed with the change"}
     assert quick.untried[0] in to_html(quick)
     assert {line.title for line in quick.advice}.isdisjoint(quick.untried)
     assert thorough.untried == ()
