@@ -196,13 +196,15 @@ class Tuning:
         """Evaluate moves from the best so far, and take the best of them."""
         start = self.best
         tried = [_apply_all(start.choices, each) for each in moves]
-        trials = [Trial(study=self.study, run=self.number, choices=each) for each in tried]
+        slowest = _FIRST_SLOWER * self._run.cost.first
+        trials = [
+            Trial(study=self.study, run=self.number, choices=each, slowest=slowest)
+            for each in tried
+        ]
         costs = self._costs(trials, make)
         better: list[tuple[Cost, int]] = []
         for at, cost in enumerate(costs):
-            if cost is None or cost.first > _FIRST_SLOWER * self._run.cost.first:
-                continue
-            if cost.both <= start.cost.both and tried[at] != start.choices:
+            if cost is not None and cost.both <= start.cost.both and tried[at] != start.choices:
                 better.append((cost, at))
         better.sort(key=lambda item: (item[0].both, item[1]))
         self._note_kinds(moves, {at: start.cost.both - cost.both for cost, at in better})

@@ -3,6 +3,7 @@
 import functools
 import hashlib
 import json
+import math
 import pickle
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
@@ -94,11 +95,15 @@ class StudiedRun:
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """Choices to predict, for a run of a study by its number."""
+    """Choices to predict, for a run of a study by its number.
+
+    A first call of more than `slowest` cycles is refused before later ones are scheduled.
+    """
 
     study: Study
     run: int
     choices: Choices
+    slowest: float = math.inf
 
 
 def study_of(
@@ -148,7 +153,7 @@ def runs_of(study: Study) -> tuple[StudiedRun, ...]:
 
 
 def cost_of(trial: Trial) -> Cost | None:
-    """Return the predicted cost of choices; None if they do not fit."""
+    """Return the predicted cost of choices; None if they do not fit, or are refused."""
     run = runs_of(trial.study)[trial.run]
     if trial.choices.later is not None and not run.may_pin:
         return None
@@ -156,7 +161,12 @@ def cost_of(trial: Trial) -> Cost | None:
     with gc_paused():
         cache = _cache(trial.study, trial.run, layouts, constants)
         try:
-            found = replay(run.segment, trial.choices, cache)
+            # Its instructions stay in the cache.
+            found = replay(run.segment, replace(trial.choices, later=None), cache)
+            if isinstance(found, Scheduled) and found.prediction.cycles <= trial.slowest:
+                found = replay(run.segment, trial.choices, cache)
+            else:
+                return None
         except (ValueError, LookupError, AssertionError):
             # Moves may violate assumptions of the steps, such as tensors that their layout keeps on
             # chip.
