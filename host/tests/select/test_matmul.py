@@ -130,7 +130,7 @@ def attention(heads, tokens, depth):
     return builder.graph(builder.add(Op.BATCH_MATMUL, [shares, value], mixed, quantisation=scale))
 
 
-@pytest.mark.parametrize("shape", [(4, 32, 16), (3, 37, 20), (1, 64, 32)])
+@pytest.mark.parametrize("shape", [(4, 32, 16), (3, 37, 20), (3, 37, 16), (2, 20, 8), (1, 64, 32)])
 def test_heads_are_mixed_during_the_softmax_of_others(shape):
     """In whole networks and in tiles of any size."""
     config = load_config("reference+softmax=4" + PRODUCTS)
@@ -170,6 +170,8 @@ def test_the_array_transposes_weights(preset):
         ((2, 17, 19), (2, 37, 19), (0, 0)),
         ((2, 3, 20), (2, 32, 20), (1, -2)),
         ((33, 21), (50, 21), (-128, 3)),
+        ((3, 5, 16), (3, 37, 16), (4, -7)),
+        ((3, 5, 4), (3, 37, 4), (4, -7)),
         ((5, 300), (700, 300), (3, 0)),
     ):
         program = check(product(left, right, zeros, adj_y=True), "model", config, calls=1)
@@ -228,12 +230,13 @@ def heads_of_attention(tokens, heads, depth):
     [
         ("nano", 12, 3, 8, 1),
         ("nano", 12, 3, 6, 3),
-        ("small", 13, 2, 8, 2),
+        ("small", 13, 2, 8, 1),
+        ("small", 13, 2, 16, 2),
         ("reference", 32, 2, 32, 1),
     ],
 )
 def test_layers_write_the_weights_of_heads(preset, tokens, heads, depth, moves):
-    """Where heads are whole blocks; transposed ones in whole bands."""
+    """Where heads are whole blocks; transposed ones in whole bands, or in single panels."""
     graph, config = heads_of_attention(tokens, heads, depth), load_config(preset + PRODUCTS)
     compile_network(graph, config, check="full")
     for seed in (None, 1):

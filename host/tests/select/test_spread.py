@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 import matloom
-from matloom.arch.isa import Opcode
+from matloom.arch.isa import Opcode, Table
 from matloom.frontend.tflite.write import write_tflite
 from matloom.ir.attributes import Arithmetic
+from matloom.ir.builder import GraphBuilder
 from matloom.ir.graph import Graph, Node, Op, Quantisation, Tensor
 from matloom.kernels.interpreters import LIBRARIES, Cut
 from matloom.program.instruction_table import unpack_all
@@ -96,3 +97,21 @@ def test_a_scalar_repeats():
     """It needs no stage of its own: its one element repeats in the accumulators."""
     program = matloom.compile(network(Op.ADD, ((4, 6), (1, 1)), 3), "reference")
     assert [layer.where for layer in program.layers] == ["engine"]
+
+
+def test_tables_of_sums_and_functions_are_filled_once():
+    """A lookup of sums by rows follows all of them: POST would fill its memory for each tile."""
+    builder = GraphBuilder("sums")
+    scale = Quantisation(scale=(0.0371,), zero_point=(3,))
+    data, means = (
+        builder.input(name, shape, "int8", scale)
+        for name, shape in (("x", (64, 64)), ("y", (64, 1)))
+    )
+    made = Quantisation(scale=(0.0517,), zero_point=(-5,))
+    total = builder.add(Op.ADD, [data, means], Arithmetic(), quantisation=made)
+    unit = Quantisation(scale=(1 / 256,), zero_point=(-128,))
+    function = builder.add(Op.LOGISTIC, [total], quantisation=unit)
+    program = matloom.compile(builder.graph(total, function), "reference")
+    (step,) = program.steps
+    uses = [each.values.get("table") for each in unpack_all(program.commands(step))]
+    assert uses.count(Table.FILL) == len((total, function))

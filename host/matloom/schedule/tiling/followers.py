@@ -20,12 +20,23 @@ def _can_interleave(
         return False
     if not consumer.elementwise and not _multiplies_rows(segment, index, tilings[index]):
         return False
+    if _alternates_tables(segment, index):
+        return False
     if output in consumer.uneven_inputs or waits_for_reader(segment, index, tilings):
         return False
     return all(
         name == output or finished.get(name, segment.sizes[name]) >= segment.sizes[name]
         for name in consumer.inputs
     )
+
+
+def _alternates_tables(segment: Segment, index: int) -> bool:
+    """Return whether a lookup would follow sums of results that POST alone takes time for.
+
+    POST would fill the same memory for every tile of both, and no arithmetic hides it.
+    """
+    producer, consumer = segment.stages[index - 1 : index + 1]
+    return producer.adds_results and consumer.is_lookup_only and producer.steps == 1
 
 
 def _multiplies_rows(segment: Segment, index: int, tiling: Tiling) -> bool:

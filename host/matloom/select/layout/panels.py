@@ -16,7 +16,8 @@ class Panels:
     such columns.
 
     Panels that EXEC reads transposed are cut into bands of `width` rows: the first rows of all
-    panels come first, so that the tiles of an output block are adjacent.
+    panels come first, so that the tiles of an output block are adjacent. Bands of a single panel
+    follow each other as its rows do, so it counts as one.
 
     Members
     -------
@@ -45,9 +46,14 @@ class Panels:
         return -(-self.columns // self.width)
 
     @property
+    def in_bands(self) -> bool:
+        """Whether panels are cut into bands."""
+        return self.transposed and self.blocks > 1
+
+    @property
     def band(self) -> int:
         """Rows of a panel that follow each other."""
-        return self.width if self.transposed else self.depth
+        return self.width if self.in_bands else self.depth
 
     @property
     def block_bytes(self) -> int:
@@ -99,7 +105,7 @@ class PanelOutputs(OnChipLayout):
     def strides(self) -> tuple[int, int]:
         """Bytes between positions, and between rows."""
         panels = self.panels
-        band = panels.band_bytes if panels.transposed else self.grid.width * panels.width
+        band = panels.band_bytes if panels.in_bands else self.grid.width * panels.width
         return panels.width, band
 
     @property
@@ -138,7 +144,7 @@ def panel_layout(layout: OutputLayout, panels: Panels, heads: int = 1) -> PanelO
     # All rows of an image are in one matrix.
     aligned = image_rows == panels.inner or panels.images == heads
     fits = whole and aligned and grid.images * image_rows * heads == panels.images * panels.inner
-    fits = fits and (not panels.transposed or grid.width == panels.band)
+    fits = fits and (not panels.in_bands or grid.width == panels.band)
     if not fits or not isinstance(layout, Dense) or layout.limbs > 1:
         return None
     return PanelOutputs(grid=grid, panels=panels, heads=heads)

@@ -73,7 +73,7 @@ def _with_panels(producer: Stage, weights: Computed, heads: int) -> ArrayStage |
     if layer is None or not layer.makes_dense_bytes:
         return None
     panels = weights.layout
-    if panels.transposed:
+    if panels.in_bands:
         layer = resize_rows(layer, panels.band) or layer
     layout = panel_layout(layer.output_layout, panels, heads)
     return None if layout is None else replace(layer, output=weights.tensor, output_layout=layout)
