@@ -13,7 +13,7 @@ from matloom.arch.config import Config
 from matloom.arch.garbage import gc_paused
 from matloom.compiler.pipeline import run_phases
 from matloom.compiler.schedule_runs import place_constants
-from matloom.compiler.values import Job, ScheduledNetwork, ScheduledRun
+from matloom.compiler.values import Job, Rewritten, ScheduledNetwork, ScheduledRun
 from matloom.compiler.winners import digest_of
 from matloom.ir.graph import Graph
 from matloom.passes.choose_modes import Precision
@@ -22,6 +22,8 @@ from matloom.schedule.cache import Cache
 from matloom.schedule.choices.record import to_json
 from matloom.schedule.cut import cut_stages
 from matloom.schedule.replay import apply_layouts, choices_of, replay
+from matloom.select.rewrites.staged_run import StagedRun
+from matloom.select.text import stage_line
 
 #: As in `Choices`.
 Layouts = tuple[tuple[str, frozenset[str]], ...]
@@ -150,6 +152,17 @@ def runs_of(study: Study) -> tuple[StudiedRun, ...]:
         )
         image = made.image
     return tuple(runs)
+
+
+def stages_of(study: Study) -> Hashable:
+    """Return a key of the stages of a network, made much faster than their schedule."""
+    found = run_phases(study.network(), study.job, "rewrite").values["rewrite"]
+    assert isinstance(found, Rewritten)
+    return tuple(
+        (tuple(stage_line(stage) for group in run.stages for stage in group), str(run.views))
+        for run in found.runs
+        if isinstance(run, StagedRun)
+    )
 
 
 def cost_of(trial: Trial) -> Cost | None:

@@ -16,7 +16,7 @@ from matloom.schedule import Choices
 from matloom.select.rewrites.stage_passes import STAGE_PASSES
 from matloom.tools.interface import random_arrays
 from matloom.tuner.search import Best, Tuning
-from matloom.tuner.study import Cost, Study, runs_of
+from matloom.tuner.study import Cost, Study, runs_of, stages_of
 
 #: Slowdown allowed for a first call, as a share of the default's later call.
 _FIRST_SLOWER = 1.005
@@ -111,13 +111,19 @@ def count_cycles(program: Program) -> Cost:
 
 
 def _choose_fusion(study: Study, note: Callable[[str], None]) -> Study:
-    """Return the study without the stage passes that make it slower."""
-    best = study
+    """Return the study without the stage passes that make it slower.
+
+    Passes that change no stage of the network are not tried.
+    """
+    best, stages = study, stages_of(study)
     for each in STAGE_PASSES:
         other = replace(best, left_out=best.left_out | {each.__name__})
+        without = stages_of(other)
+        if without == stages:
+            continue
         note(f"without {each.__name__}")
         if _predict(other).both < _predict(best).both:
-            best = other
+            best, stages = other, without
     return best
 
 

@@ -14,6 +14,7 @@ from matloom.compiler import CheckError, CompileOptions, winners
 from matloom.compiler.values import Compiled
 from matloom.compiler.winners import Winner, forget, keep, winner_of
 from matloom.data.digits import NETWORK
+from matloom.select.rewrites.stage_passes import STAGE_PASSES
 from matloom.tools.explain import explain
 from matloom.tools.interface import random_arrays
 from matloom.tuner import study as studies
@@ -166,6 +167,23 @@ def test_after_a_first_call_that_is_too_slow_faster_ones_come_next(study, monkey
     bests = [[Best(choices=choices, cost=cost)] for cost in predicted]
     found = tuner._measure(study, bests, 2, 0, lambda text: None)
     assert found.winner.after == found.after == Cost(1001, 620)
+
+
+def test_passes_that_change_the_program_are_left_out_in_turn():
+    """Others are not tried: their programs are equal."""
+    chain = Chain((1, 12, 12, 8)).convolve(8).convolve(8).convolve(8).add().look_up()
+    graph, config = chain.graph(), load_config("reference")
+
+    def program(*left_out):
+        options = CompileOptions(tuned=False, left_out=frozenset(left_out))
+        return matloom.compile(graph, config, options, check="none").to_bytes()
+
+    names = [each.__name__ for each in STAGE_PASSES]
+    changing = [name for name in names if program(name) != program()]
+    notes = list[str]()
+    tuner._choose_fusion(study_of(graph, config, CompileOptions(tuned=False)), notes.append)
+    assert 0 < len(changing) < len(names)
+    assert notes == [f"without {name}" for name in changing]
 
 
 def test_choices_whose_program_is_wrong_are_left_out(study, tmp_path, monkeypatch):
