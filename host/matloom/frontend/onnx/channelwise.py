@@ -13,7 +13,7 @@ import numpy as np
 
 from matloom.frontend.errors import Unsupported
 from matloom.frontend.onnx.claims import Claim
-from matloom.frontend.onnx.functions import every_byte, run_alone
+from matloom.frontend.onnx.functions import every_byte, known_numbers, run_alone
 from matloom.frontend.onnx.quantised import Model, quantisation_of
 from matloom.frontend.onnx.values import Order, Values, as_int8, in_file_order
 from matloom.ir.attributes import DepthwiseConv2D
@@ -104,7 +104,7 @@ def _function(values: Values, model: Model, index: int) -> _Function | None:
     if node is None or node.op_type not in ("Div", "Mul", "PRelu"):
         return None
     operands = [model.producer(name) for name in node.input]
-    constants = [_constant(model, name) for name in node.input]
+    constants = [known_numbers(model, name) for name in node.input]
     at = 0 if constants[0] is None else 1
     data, factors, made = operands[at], constants[1 - at], last.output[0]
     if data is None or factors is None or (at and node.op_type != "Mul"):
@@ -133,16 +133,6 @@ def _function(values: Values, model: Model, index: int) -> _Function | None:
         slopes=slopes,
         results=_results(model, nodes, (source, made), values, axis),
     )
-
-
-def _constant(model: Model, name: str) -> Array | None:
-    """Return a constant, which may come from DequantizeLinear; None for a computed value."""
-    if name in model.constants:
-        return model.constant(name)
-    node = model.producer(name)
-    if node is None or node.op_type != "DequantizeLinear" or node.input[0] not in model.constants:
-        return None
-    return run_alone(model.proto, [node], {}, name, "float32")
 
 
 def _channel_axis(factors: Array, shape: tuple[int, ...]) -> int | None:

@@ -9,6 +9,7 @@ from matloom.frontend.onnx.averages import convert_average, convert_mean
 from matloom.frontend.onnx.bodies import is_layered_loop
 from matloom.frontend.onnx.bytewise import convert_function, convert_move
 from matloom.frontend.onnx.channelwise import convert_channels
+from matloom.frontend.onnx.choices import convert_choice, convert_integer_choice
 from matloom.frontend.onnx.claims import Claim
 from matloom.frontend.onnx.host_parts import run_channels_last, split_channels
 from matloom.frontend.onnx.host_transposes import transpose_on_host
@@ -53,6 +54,7 @@ _INTEGERS: dict[str, Callable[[Values, Model, Any], Claim]] = {
     "QLinearAdd": convert_sum,
     "QLinearConcat": convert_join,
     "QLinearMul": convert_pair_product,
+    "QLinearWhere": convert_integer_choice,
 }
 
 
@@ -147,6 +149,7 @@ class Conversion:
             claim = convert_transposed(self.values, self.model, index)
             claim = claim or convert_function(self.values, self.model, index)
             claim = claim or convert_channels(self.values, self.model, index)
+            claim = claim or convert_choice(self.values, self.model, index)
             claim = claim or convert_mean(self.values, self.model, index)
             if claim is not None and self._is_rejected(claim):
                 raise Unsupported(str(claim))

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from matloom.frontend.errors import Unsupported
+from matloom.frontend.onnx.quantised import Model
 from matloom.ir.graph import Array
 from matloom.kernels.onnx_sessions import onnx_session
 
@@ -60,3 +61,13 @@ def run_alone(
         raise Unsupported(f"is refused by ONNX Runtime: {line}") from None
     result: Array = only_output
     return result
+
+
+def known_numbers(model: Model, name: str) -> Array | None:
+    """Return a constant, which may come from DequantizeLinear; None for a computed value."""
+    if name in model.constants:
+        return model.constant(name)
+    node = model.producer(name)
+    if node is None or node.op_type != "DequantizeLinear" or node.input[0] not in model.constants:
+        return None
+    return run_alone(model.proto, [node], {}, name, "float32")

@@ -18,6 +18,7 @@ _SAME_SHAPE_AS: dict[str, tuple[str, Sequence[int] | slice]] = {
     "QLinearMul": ("Mul", (0, 3)),
     "QLinearSigmoid": ("Identity", (0,)),
     "QLinearSoftmax": ("Identity", (0,)),
+    "QLinearWhere": ("Where", (0, 1, 4)),
 }
 #: Domain whose shape inference in the package onnx crashes on damaged files.
 _UNCHECKED = "ai.onnx.ml"

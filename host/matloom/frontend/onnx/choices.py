@@ -1,0 +1,166 @@
+"""Converts Where by a known condition on quantised tensors, as in masks of attention.
+
+The chosen elements change their scale, and the others are constants. On bytes this is a function,
+a product with 0 or 1, and a sum with constants; the latter two do not round.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from matloom.frontend.errors import Unsupported
+from matloom.frontend.onnx.claims import Claim
+from matloom.frontend.onnx.functions import every_byte, known_numbers, run_alone
+from matloom.frontend.onnx.quantised import Model, quantisation_of
+from matloom.frontend.onnx.unary import add_function
+from matloom.frontend.onnx.values import Values, as_int8
+from matloom.ir.attributes import Arithmetic
+from matloom.ir.graph import Array, Op, Quantisation
+
+#: Inputs of QLinearWhere: both operands, each followed by its scale and zero point.
+_OPERANDS = (1, 4)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Choice:
+    """A Where of one tensor of bytes and constants.
+
+    Members
+    -------
+    node, nodes:
+        The Where, and all operators from `source` to `made`, which are bytes.
+    ends:
+        Quantisations of both, in the file's types.
+    place, other:
+        Index of the operand that is computed, and that of the constant.
+    """
+
+    node: Any
+    nodes: list[Any]
+    source: str
+    made: str
+    ends: tuple[Quantisation, Quantisation]
+    place: int
+    other: int
+
+
+def convert_integer_choice(values: Values, model: Model, node: Any) -> Claim:
+    """Add the operators of QLinearWhere; return that no result differs.
+
+    Raises
+    ------
+    Unsupported
+        Its condition or both operands are computed, or it repeats the computed operand.
+    """
+    computed = [at for at in _OPERANDS if node.input[at] not in model.constants]
+    if len(computed) != 1:
+        raise Unsupported("chooses between two computed tensors")
+    (at,) = computed
+    given = quantisation_of(model, node.input[at + 1], node.input[at + 2])
+    choice = _Choice(
+        node=node,
+        nodes=[node],
+        source=node.input[at],
+        made=node.output[0],
+        ends=(given, quantisation_of(model, node.input[7], node.input[8])),
+        place=at,
+        other=sum(_OPERANDS) - at,
+    )
+    return _convert(values, model, choice)
+
+
+def convert_choice(values: Values, model: Model, index: int) -> Claim | None:
+    """Add the operators of a Where between DequantizeLinear and QuantizeLinear; None for others.
+
+    `index` is the index of QuantizeLinear.
+
+    Raises
+    ------
+    Unsupported
+        As for QLinearWhere.
+    """
+    last = model.proto.graph.node[index]
+    node = model.producer(last.input[0])
+    if node is None or node.op_type != "Where" or node.input[0] not in model.constants:
+        return None
+    computed = [at for at in (1, 2) if known_numbers(model, node.input[at]) is None]
+    first = model.producer(node.input[computed[0]]) if len(computed) == 1 else None
+    if first is None or first.op_type != "DequantizeLinear" or not values.is_bytes(first.input[0]):
+        return None
+    if not values.is_bytes(last.output[0], declared=False):
+        return None
+    given, result = (quantisation_of(model, *[*each.input[1:], ""][:2]) for each in (first, last))
+    before = [model.producer(name) for name in node.input[1:]]
+    choice = _Choice(
+        node=node,
+        nodes=[*(each for each in before if each is not None), node, last],
+        source=first.input[0],
+        made=last.output[0],
+        ends=(given, result),
+        place=computed[0],
+        other=3 - computed[0],
+    )
+    return _convert(values, model, choice)
+
+
+def _convert(values: Values, model: Model, choice: _Choice) -> Claim:
+    """Add the operators of a choice."""
+    source, made = values.known[choice.source], values.known[choice.made]
+    if source.shape != made.shape:
+        raise Unsupported("repeats the tensor that it chooses from")
+    condition = model.constant(choice.node.input[0]).astype(bool)
+    chosen = np.broadcast_to(condition == (choice.place == 1), made.shape)
+    ends = as_int8(choice.ends[0], source.dtype), as_int8(choice.ends[1], made.dtype)
+    order = values.order_of(choice.source)
+    number = values.bytes_of(choice.source, order, choice.ends[0])
+    number = add_function(values, number, ends, _table(values, model, choice), choice.made)
+    zeros = {choice.source: np.zeros(source.shape, source.dtype)}
+    others = _to_int8(run_alone(model.proto, choice.nodes, zeros, choice.made, made.dtype))
+    parts = chosen.transpose(order), others.transpose(order)
+    values.hold(choice.made, order, _choose(values, number, parts, ends[1], choice.made))
+    return Claim(unit="bytes", reachable=256, differing=0)
+
+
+def _table(values: Values, model: Model, choice: _Choice) -> Array:
+    """Return what becomes of each byte that is chosen, as int8."""
+    import onnx
+
+    alone, condition = onnx.NodeProto(), "chosen"
+    alone.CopyFrom(choice.node)
+    alone.input[0] = condition
+    every = every_byte(values.known[choice.source].dtype)
+    other = choice.node.input[choice.other]
+    numbers = known_numbers(model, other)
+    assert numbers is not None
+    inputs = {
+        condition: np.full(every.shape, choice.place == 1),
+        choice.source: every,
+        other: numbers.reshape(-1)[:1],
+    }
+    nodes = [alone if node is choice.node else node for node in choice.nodes]
+    nodes = [node for node in nodes if other not in node.output]
+    dtype = values.known[choice.made].dtype
+    return _to_int8(run_alone(model.proto, nodes, inputs, choice.made, dtype))
+
+
+def _to_int8(data: Array) -> Array:
+    """Return bytes as int8."""
+    if data.dtype == np.int8:
+        return data
+    moved: Array = (data.astype(np.int16) - 128).astype(np.int8)
+    return moved
+
+
+def _choose(
+    values: Values, number: int, choice: tuple[Array, Array], scale: Quantisation, name: str
+) -> int:
+    """Return the chosen elements of a tensor, and other bytes elsewhere."""
+    zero = np.int8(scale.zero_point[0])
+    factors = np.ascontiguousarray(choice[0]).astype(np.int8)
+    addends = np.ascontiguousarray(np.where(choice[0], zero, choice[1]))
+    unit = Quantisation(scale=(1.0,), zero_point=(0,))
+    for op, data, own in ((Op.MUL, factors, unit), (Op.ADD, addends, scale)):
+        operands = [number, values.constant(data, f"{name} {op.name}", own)]
+        number = values.add_operator(op, operands, data.shape, scale, name, Arithmetic())
+    return number
