@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from quantise_data import letters
+from quantise_data import draw_letters
 from torch import Tensor, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
@@ -158,7 +158,7 @@ def main() -> None:
     parser.add_argument("--spread", type=float, default=1.5, help="of the logarithms of gains")
     part = ("epochs", "train", "test", "spread")
     options = parse_with_report(parser, REPORT, part)
-    known, held_out = letters(max(options.train, options.test + CALIBRATION))
+    known, held_out = draw_letters(max(options.train, options.test + CALIBRATION))
     images = known.x.transpose(0, 3, 1, 2)
     network = train(images, known.y, epochs=options.epochs, spread=options.spread)
     program = torch.export.export(fold_normalisations(network), (torch.zeros(1, 1, 28, 28),))

@@ -39,7 +39,7 @@ FORMS = {"QDQ": quantization.QuantType.QUInt8, "QOperator": quantization.QuantTy
 CALIBRATION, SAMPLES, CHIP_SAMPLES = 32, 100, 3
 
 
-def inputs(path, count, seed):
+def random_inputs(path, count, seed):
     """Return random inputs of a file, by name."""
     draw = np.random.default_rng(seed)
     (value,) = onnx.load(path).graph.input
@@ -54,7 +54,7 @@ class Calibration(quantization.CalibrationDataReader):
     """The inputs that the quantiser takes ranges from."""
 
     def __init__(self, path):
-        self._given = iter(inputs(path, CALIBRATION, 1))
+        self._given = iter(random_inputs(path, CALIBRATION, 1))
 
     def get_next(self):
         """Return the next input; None after the last."""
@@ -96,9 +96,9 @@ def compare(program, device, inputs, expected):
     return {"samples": len(found), "equal": found.count(0.0), "largest": max(found)}
 
 
-def in_onnx_runtime(path, config, *, exact):
+def compare_with_onnx_runtime(path, config, *, exact):
     """Return how a file compares with ONNX Runtime on the model and on the chip."""
-    given = inputs(path, SAMPLES, 7)
+    given = random_inputs(path, SAMPLES, 7)
     session = onnx_session(path.read_bytes())
     wanted = [session.run(None, each) for each in given]
     program = matloom.compile(path, config, exact=exact)
@@ -110,7 +110,7 @@ def in_onnx_runtime(path, config, *, exact):
     }
 
 
-def error(source, inputs, expected):
+def kernel_error(source, inputs, expected):
     """Return the error of a run on the kernels."""
     with matloom.load(source, device="fast", config="nano", check="none") as session:
         names = [info.name for info in session.program.inputs]
@@ -123,18 +123,18 @@ def measure(name, configs=CONFIGS):
     with torch.no_grad():
         wanted = made(given)
     wanted = [each.numpy() for each in (wanted if isinstance(wanted, tuple) else [wanted])]
-    row = {"error": error(torch.export.export(made, (given,)), given.numpy(), wanted)}
+    row = {"error": kernel_error(torch.export.export(made, (given,)), given.numpy(), wanted)}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "net.onnx"
         torch.onnx.export(made, (given,), path, dynamo=True, verbose=False, external_data=False)
-        row["file_error"] = error(path, given.numpy(), wanted)
+        row["file_error"] = kernel_error(path, given.numpy(), wanted)
         files = {form: quantise(path, form) for form in FORMS}
         for config in configs:
-            row[config] = {"float": in_onnx_runtime(path, config, exact=False)}
+            row[config] = {"float": compare_with_onnx_runtime(path, config, exact=False)}
             for form, file in files.items():
                 row[config][form] = {
-                    "default": in_onnx_runtime(file, config, exact=False),
-                    "exact": in_onnx_runtime(file, config, exact=True),
+                    "default": compare_with_onnx_runtime(file, config, exact=False),
+                    "exact": compare_with_onnx_runtime(file, config, exact=True),
                 }
     return row
 

@@ -61,7 +61,7 @@ CHANGES = (
 )
 
 
-def measure_config(text: str) -> dict[str, Any]:
+def measure_area(text: str) -> dict[str, Any]:
     """Return the area of a configuration's chip in the wrapper of few pins, by Yosys."""
     report = measure(generate(load_config(text)), DEVICES[DEVICE])
     return {key: report[key] for key in ("config", "config_digest", "versions", "total")}
@@ -73,7 +73,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=CHANGES, default=CHANGES, metavar="CHANGE")
     arguments = parse_with_report(parser, REPORT, ("only",))
     kept = read_report(arguments.report) or {"changes": {}}
-    found = {"preset": PRESET, "device": DEVICE, "base": measure_config(PRESET)}
+    found = {"preset": PRESET, "device": DEVICE, "base": measure_area(PRESET)}
     # What is kept was measured against the preset of then.
     changes = {
         name: {"base": kept["base"]["total"], **item}
@@ -81,7 +81,7 @@ def main() -> None:
         if arguments.only is not CHANGES
     }
     for change in arguments.only:
-        changes[change] = measure_config(f"{PRESET}+{change}")
+        changes[change] = measure_area(f"{PRESET}+{change}")
         ordered = {name: changes[name] for name in CHANGES if name in changes}
         print(change, json.dumps(changes[change]), flush=True)
         write_report(arguments.report, json.dumps({**found, "changes": ordered}, indent=2) + "\n")

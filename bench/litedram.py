@@ -80,7 +80,7 @@ def _full_bursts(start: int) -> Bursts:
     return [(start + place, BURST_BEATS) for place in range(0, _SIZE, step)]
 
 
-def traffic() -> dict[str, tuple[Bursts, Bursts]]:
+def traffic_patterns() -> dict[str, tuple[Bursts, Bursts]]:
     """Return reads and writes by name: those of test_efficiency, and short bursts."""
     rows = [(row * PART.row_bytes, 4) for row in range(_SIZE // 32)]
     chance = random.Random(0)
@@ -223,7 +223,7 @@ def main() -> None:
     pairs = (option.partition("=") for option in chosen.option)
     options = {name: json.loads(value) for name, _, value in pairs}
     print("Verilator", find_verilator().version)
-    print("| clock | controller |", " | ".join(traffic()), "|")
+    print("| clock | controller |", " | ".join(traffic_patterns()), "|")
     for mhz in CLOCKS:
         with tempfile.TemporaryDirectory() as first, tempfile.TemporaryDirectory() as second:
             cores = {
@@ -231,7 +231,7 @@ def main() -> None:
                 "litedram": litedram_controller(Path(second), chosen.programs, mhz, options),
             }
             for name, core in cores.items():
-                shares = [measure(core, mhz, *bursts) for bursts in traffic().values()]
+                shares = [measure(core, mhz, *bursts) for bursts in traffic_patterns().values()]
                 print(f"| {mhz} MHz | {name} |", " | ".join(shares), "|", flush=True)
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from amaranth.back import verilog
 from amaranth.hdl import Fragment
-from mutant_yosys import module_of, yosys
+from mutant_yosys import module_of, run_yosys
 
 from matloom.arch.config import Config
 from matloom.toolchain import simulated
@@ -64,7 +64,7 @@ def write_claims(proofs: list[Proof], folder: Path) -> list[ClaimFiles]:
         place.mkdir(parents=True, exist_ok=True)
         if not (place / "claim.il").is_file():
             (place / "chip.v").write_text(simulated.for_simulation(_verilog(proof)))
-            yosys(
+            run_yosys(
                 "read_verilog -formal chip.v\nhierarchy -top top\nproc\nopt_clean\n"
                 "write_rtlil claim.il\n",
                 place,
@@ -198,5 +198,5 @@ def _verdict(claim: ClaimFiles, change: str, folder: Path, seconds: int) -> str:
 
 def _mutate(claim: ClaimFiles, change: str) -> str:
     """Return a mutated claim in Yosys' own format."""
-    yosys(f"read_rtlil claim.il\n{change}write_rtlil mutant.il\n", claim.folder)
+    run_yosys(f"read_rtlil claim.il\n{change}write_rtlil mutant.il\n", claim.folder)
     return (claim.folder / "mutant.il").read_text()

@@ -13,7 +13,7 @@ _MUTANT_SELECT = re.compile(r"mutsel == \d+'h([0-9a-f]+)")
 _EQUIVALENCE_SECONDS = 40
 
 
-def yosys(script: str, folder: Path, seconds: int = 3600) -> None:
+def run_yosys(script: str, folder: Path, seconds: int = 3600) -> None:
     """Run a Yosys script in a folder, within a processor time; raise FlowError otherwise."""
     (folder / "script.ys").write_text(script)
     limited = ["sh", "-c", f'ulimit -t {seconds} && exec "$0" "$@"']
@@ -30,7 +30,7 @@ def observable_mutants(verilog: Path) -> set[int]:
     """
     made = verilog.with_name(f"observed_{verilog.name}")
     if not made.is_file():
-        yosys(
+        run_yosys(
             f"read_verilog {verilog.name}\nhierarchy -auto-top\nproc\nflatten\nopt -full\n"
             "splitcells\nopt -full\nwrite_verilog -noattr observed.v\n",
             verilog.parent,
@@ -62,7 +62,7 @@ def is_equivalent(mutant: str, folder: Path) -> bool:
 
 def _passes(script: str, folder: Path) -> bool:
     try:
-        yosys(script, folder, _EQUIVALENCE_SECONDS)
+        run_yosys(script, folder, _EQUIVALENCE_SECONDS)
     except FlowError:
         return False
     return True

@@ -25,7 +25,7 @@ from typing import Any
 
 from mutant_campaign import Campaign
 from mutant_report import REPORT, digest_of, give_reasons, reusable_verdicts, summary, write
-from mutant_yosys import observable_mutants, yosys
+from mutant_yosys import observable_mutants, run_yosys
 
 from matloom.arch.config import load_config
 from matloom.device.simulator import arguments, simulator_of
@@ -54,7 +54,7 @@ def draw(chip: Chip, count: int, seed: int, folder: Path) -> list[str]:
     of = hashlib.sha256((text + script).encode()).hexdigest()
     drawn = folder / "drawn"
     if not drawn.is_file() or drawn.read_text() != of:
-        yosys(script, folder)
+        run_yosys(script, folder)
         drawn.write_text(of)
     lines = (folder / "mutants.txt").read_text().splitlines()
     return [line.removeprefix("mutate ") for line in lines if not _NO_LOGIC.search(line)]
@@ -73,7 +73,7 @@ def with_mutants(mutants: list[str], folder: Path) -> Path:
     of = hashlib.sha256((folder / "chip.il").read_bytes() + script.encode()).hexdigest()[:16]
     made = folder / f"mutants_{of}.v"
     if not made.is_file():
-        yosys(f"{script}write_verilog -noattr mutants.v\n", folder)
+        run_yosys(f"{script}write_verilog -noattr mutants.v\n", folder)
         (folder / "mutants.v").rename(made)
     return made
 

@@ -66,7 +66,7 @@ def with_batch_of_one(path: Path) -> tuple[Any, dict[str, int]]:
     return infer_shapes(model), dims
 
 
-def samples(golden: Path, model: Any) -> tuple[dict[str, Any], list[Any]]:
+def load_samples(golden: Path, model: Any) -> tuple[dict[str, Any], list[Any]]:
     """Return recorded inputs by name, each with a first axis of samples, and outputs."""
     with np.load(golden) as data:
         names = [value.name for value in GraphReader(model, "").inputs]
@@ -77,7 +77,7 @@ def samples(golden: Path, model: Any) -> tuple[dict[str, Any], list[Any]]:
         ]
 
 
-def claims(model: Any, exact: bool) -> dict[str, int]:
+def count_claims(model: Any, exact: bool) -> dict[str, int]:
     """Return how many layers and channels are proven, repaired, or can differ."""
     found = GraphReader(model, "", exact=exact).claims()
     channels = [claim for claim in found if claim.channels]
@@ -137,10 +137,12 @@ def add_random_samples(
     )
 
 
-def row(path: Path, golden: Path, exact: bool, options: argparse.Namespace) -> dict[str, Any]:
+def report_row(
+    path: Path, golden: Path, exact: bool, options: argparse.Namespace
+) -> dict[str, Any]:
     """Return the results of a network."""
     model, dims = with_batch_of_one(path)
-    given, wanted = add_random_samples(model, samples(golden, model), options.samples)
+    given, wanted = add_random_samples(model, load_samples(golden, model), options.samples)
     program = matloom.compile(path, options.config, check="none", dims=dims, exact=exact)
     differences = relative_errors(program, options.device, given, wanted)
     kinds = [layer.operator for layer in program.layers if layer.where != "none"]
@@ -152,7 +154,7 @@ def row(path: Path, golden: Path, exact: bool, options: argparse.Namespace) -> d
         "samples": len(differences),
         "equal": sum(each == 0 for each in differences),
         "largest": max(differences),
-        **claims(model, exact),
+        **count_claims(model, exact),
     }
 
 
@@ -190,7 +192,8 @@ def main() -> None:
         if known and not arguments.again:
             continue
         rows[name] = {
-            kind: row(path, golden, kind == "exact", arguments) for kind in ("default", "exact")
+            kind: report_row(path, golden, kind == "exact", arguments)
+            for kind in ("default", "exact")
         }
         print(name, json.dumps(rows[name]), flush=True)
         write_report(arguments.report, json.dumps(report, indent=1) + "\n")

@@ -51,7 +51,7 @@ QUANTISED = (
 )
 
 
-def samples(models: Path, quantised_name: str, file: str) -> tuple[np.ndarray, np.ndarray]:
+def load_samples(models: Path, quantised_name: str, file: str) -> tuple[np.ndarray, np.ndarray]:
     """Return inputs as float32, and labels."""
     quantised = compile(models / "models" / f"{quantised_name}.tflite").inputs[0].quantised
     assert quantised is not None
@@ -62,7 +62,7 @@ def samples(models: Path, quantised_name: str, file: str) -> tuple[np.ndarray, n
 
 def measure(models: Path, name: str, quantised_name: str, file: str) -> list[dict[str, Any]]:
     """Return a network's accuracy and deviation in each precision."""
-    inputs, labels = samples(models, quantised_name, file)
+    inputs, labels = load_samples(models, quantised_name, file)
     results: list[dict[str, Any]] = []
     plain = None
     for precision in (None, "bf16", "fp16"):

@@ -14,7 +14,7 @@ kernels, which equal TensorFlow Lite Micro, run all files but those of ONNX Runt
   measure it, with the labels of their photographs; LiteRT runs five times as many.
 - `ad` has no float parent, so the weights of its int8 network are converted to floats. Its samples
   are windows of one recording of a machine that works: the first 100 calibrate, those after them
-  measure. Faults are made from these (`quantise_data.anomalies`), and the area under the curve
+  measure. Faults are made from these (`quantise_data.make_anomalies`), and the area under the curve
   (AUC) says how well the error of the reconstruction tells them apart.
 
 `--rtl` also counts the cycles of one sample on the simulated chip (`count_cycles`).
@@ -32,8 +32,14 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
-from quantise_data import anomalies, crops
-from quantise_yardsticks import METHODS, ai_edge, logits_of, many, onnx_runtime
+from quantise_data import draw_crops, make_anomalies
+from quantise_yardsticks import (
+    METHODS,
+    logits_of,
+    quantise_with_ai_edge,
+    quantise_with_onnx_runtime,
+    run_many,
+)
 
 import matloom
 from matloom import frontend
@@ -91,7 +97,7 @@ WAYS = {
 COUNTED = ("matloom", "matloom, i8xi4", "matloom, points=0.5")
 
 
-def floats(graph: Graph) -> Graph:
+def dequantised_network(graph: Graph) -> Graph:
     """Return an int8 network of dense layers with its weights as floats."""
     tensors = {}
     for number, tensor in graph.tensors.items():
@@ -150,16 +156,16 @@ def case(name: str) -> Case:
         return Case(
             graph=graph,
             published=None,
-            calibration=crops(photographs[0], SAMPLES, seed=0)[:, np.newaxis],
-            test=crops(photographs[1], VIEWS, seed=1)[:, np.newaxis],
+            calibration=draw_crops(photographs[0], SAMPLES, seed=0)[:, np.newaxis],
+            test=draw_crops(photographs[1], VIEWS, seed=1)[:, np.newaxis],
             labels=classes[np.arange(VIEWS) % len(classes)],
-            views=crops(photographs[1], 5 * VIEWS, seed=2)[:, np.newaxis],
+            views=draw_crops(photographs[1], 5 * VIEWS, seed=2)[:, np.newaxis],
             subjects=classes,
         )
     if name == "ad":
-        graph = prepare(floats(made))
+        graph = prepare(dequantised_network(made))
         normal = samples[SAMPLES + FRAMES :]
-        faulty = anomalies(normal[:, 0], seed=0)[:, np.newaxis]
+        faulty = make_anomalies(normal[:, 0], seed=0)[:, np.newaxis]
         return Case(
             graph=graph,
             published=made,
@@ -192,7 +198,7 @@ def channels_last(graph: Graph) -> Graph:
 
 def _views(photographs: Array) -> Array:
     """Return views of photographs (n, height, width, channels) of bytes, as samples."""
-    return 255 * crops(photographs / 255, 10 * len(photographs), seed=2)[:, np.newaxis]
+    return 255 * draw_crops(photographs / 255, 10 * len(photographs), seed=2)[:, np.newaxis]
 
 
 def tensors_of(graph: Graph, samples: Array) -> tuple[dict[str, Array], Array]:
@@ -204,23 +210,23 @@ def tensors_of(graph: Graph, samples: Array) -> tuple[dict[str, Array], Array]:
     for _at, node, known in sweep(graph, given):
         for made in node.outputs:
             values = real(graph.tensors[made], known[made])
-            found[short(graph.tensors[made].name)] = values
+            found[short_name(graph.tensors[made].name)] = values
             last = values if node.op not in (Op.SOFTMAX, Op.DEQUANTIZE) else last
     return found, last
 
 
-def short(name: str) -> str:
+def short_name(name: str) -> str:
     """Return the name of a tensor without the suffixes that quantisers add."""
     return name.split(";")[0].removesuffix(":int8")
 
 
-def row(
+def report_row(
     case: Case, exact: tuple[dict[str, Array], Array], quantised: tuple[dict[str, Array], Array]
 ) -> dict:
     """Return the figures of a quantised network's tensors, of which the last is the output."""
     tensors, last = quantised
     graph = case.graph
-    numbers = {short(tensor.name): number for number, tensor in graph.tensors.items()}
+    numbers = {short_name(tensor.name): number for number, tensor in graph.tensors.items()}
     whole = {numbers[name]: values for name, values in exact[0].items()}
 
     def ratio(number: int, values: Array) -> float | None:
@@ -243,7 +249,7 @@ def row(
     count, labels = len(case.test), case.labels
     if case.faults:
         errors = np.square(last - case.test).reshape(count, -1).mean(axis=1)
-        return found | {"auc": area(errors, labels)}
+        return found | {"auc": roc_area(errors, labels)}
     rows = [each.reshape(count, -1).argmax(axis=1) for each in (exact[1], last)]
     same = int((rows[0] == rows[1]).sum())
     found |= {"agreement": same / count, "interval": wilson(same, count)}
@@ -253,7 +259,7 @@ def row(
     return found
 
 
-def area(scores: Array, faulty: Array) -> float:
+def roc_area(scores: Array, faulty: Array) -> float:
     """Return the area under the ROC curve: how often a fault scores higher than a normal sample."""
     pairs = scores[faulty][:, np.newaxis] - scores[~faulty]
     return float((pairs > 0).mean() + (pairs == 0).mean() / 2)
@@ -263,19 +269,19 @@ def measure(name: str, reference: str | None, variants: list[str], *, rtl: bool)
     """Return the figures of a network quantised by other tools and in variants by Matloom."""
     given = case(name)
     exact = tensors_of(given.graph, given.test)
-    rows = {"float": row(given, exact, exact) | on_views(given, given.graph)}
+    rows = {"float": report_row(given, exact, exact) | agreement_on_views(given, given.graph)}
     if given.published is not None:
-        rows["published int8"] = row(given, exact, tensors_of(given.published, given.test))
-        rows["published int8"] |= on_views(given, given.published)
+        rows["published int8"] = report_row(given, exact, tensors_of(given.published, given.test))
+        rows["published int8"] |= agreement_on_views(given, given.published)
     if reference is not None:
-        other = ai_edge(reference, given.graph, given.calibration)
-        rows["ai-edge-quantizer"] = row(given, exact, tensors_of(other, given.test))
-        rows["ai-edge-quantizer"] |= on_views(given, other)
+        other = quantise_with_ai_edge(reference, given.graph, given.calibration)
+        rows["ai-edge-quantizer"] = report_row(given, exact, tensors_of(other, given.test))
+        rows["ai-edge-quantizer"] |= agreement_on_views(given, other)
     for method in METHODS:
-        results = onnx_runtime(given.graph, method, given.calibration, given.test)
-        rows[f"onnxruntime, {method}"] = row(given, exact, ({}, results))
+        results = quantise_with_onnx_runtime(given.graph, method, given.calibration, given.test)
+        rows[f"onnxruntime, {method}"] = report_row(given, exact, ({}, results))
     for other, figures in rows.items():
-        show(name, other, figures)
+        print_figures(name, other, figures)
     for way in variants:
         options = {"config": CONFIG, **WAYS[way]}
         began = time.process_time()
@@ -287,19 +293,19 @@ def measure(name: str, reference: str | None, variants: list[str], *, rtl: bool)
             **options,
         )
         seconds = time.process_time() - began
-        rows[way] = row(given, exact, tensors_of(quantised.graph, given.test))
+        rows[way] = report_row(given, exact, tensors_of(quantised.graph, given.test))
         rows[way] |= {"cycles": quantised.report.cycles, "seconds": round(seconds, 1)}
-        rows[way] |= on_views(given, quantised.graph)
+        rows[way] |= agreement_on_views(given, quantised.graph)
         if rtl and way in COUNTED:
             rows[way]["counted"] = count_cycles(quantised.graph, options["config"], given.test[0])
         if quantised.report.options.equalise:
             # Its tensors have channels in other units.
             rows[way]["mean_sqnr_db"] = None
-        show(name, way, rows[way])
+        print_figures(name, way, rows[way])
     return add_significance(rows)
 
 
-def on_views(case: Case, quantised: Graph) -> dict:
+def agreement_on_views(case: Case, quantised: Graph) -> dict:
     """Return the share of views on which LiteRT finds the class of the float network.
 
     And the share of those on which it finds the label of the photograph.
@@ -319,7 +325,7 @@ def on_views(case: Case, quantised: Graph) -> dict:
 def classes_of(graph: Graph, samples: Array) -> Array:
     """Return the class that LiteRT finds for each sample."""
     integers = integers_of(graph.tensors[graph.inputs[0]], samples)
-    return many(frontend.write(logits_of(graph))[1], integers).argmax(axis=1)
+    return run_many(frontend.write(logits_of(graph))[1], integers).argmax(axis=1)
 
 
 def count_cycles(graph: Graph, config: str, sample: Array) -> int:
@@ -330,7 +336,7 @@ def count_cycles(graph: Graph, config: str, sample: Array) -> int:
         return session.report().cycles
 
 
-def show(name: str, way: str, figures: dict) -> None:
+def print_figures(name: str, way: str, figures: dict) -> None:
     """Print the figures of a way."""
     print(name, way, {key: each for key, each in figures.items() if key != "right"}, flush=True)
 

@@ -46,7 +46,7 @@ def split_sources(sources: list[str], seed: int) -> tuple[list[str], list[str]]:
     return [sources[at] for at in order[:half]], [sources[at] for at in order[half:]]
 
 
-def crops(photographs: Array, count: int, seed: int) -> Array:
+def draw_crops(photographs: Array, count: int, seed: int) -> Array:
     """Return views of photographs (n, height, width, channels): shifted, mirrored, brightened."""
     draw = np.random.default_rng(seed)
     made = []
@@ -61,7 +61,7 @@ def crops(photographs: Array, count: int, seed: int) -> Array:
     return np.array(made, np.float32)
 
 
-def anomalies(windows: Array, seed: int) -> Array:
+def make_anomalies(windows: Array, seed: int) -> Array:
     """Return spectra (n, 640) of faulty machines, made from normal ones.
 
     Each has a tone that the machine does not have, or lacks a band that it has, in all its frames.
@@ -74,7 +74,7 @@ def anomalies(windows: Array, seed: int) -> Array:
     return made.reshape(windows.shape)
 
 
-def fonts() -> list[str]:
+def installed_fonts() -> list[str]:
     """Return the installed fonts that have Latin letters, those of Matplotlib among them."""
     from matplotlib import font_manager
 
@@ -88,13 +88,13 @@ def _is_symbols(name: str) -> bool:
     return any(word in name.lower() for word in words)
 
 
-def letters(count: int, seed: int = 0) -> tuple[Part, Part]:
+def draw_letters(count: int, seed: int = 0) -> tuple[Part, Part]:
     """Return letters of 28 x 28 pixels, `count` of each part, in fonts of their own."""
     from PIL import Image, ImageDraw, ImageFont
 
     draw = np.random.default_rng(seed)
     parts = []
-    for half in split_sources(fonts(), seed):
+    for half in split_sources(installed_fonts(), seed):
         images, labels, sources = [], [], []
         for at in range(count):
             font, label = half[draw.integers(len(half))], at % len(LETTERS)
@@ -111,7 +111,7 @@ def letters(count: int, seed: int = 0) -> tuple[Part, Part]:
     return parts[0], parts[1]
 
 
-def digits(count: int, seed: int = 0) -> tuple[Part, Part]:
+def draw_digits(count: int, seed: int = 0) -> tuple[Part, Part]:
     """Return handwritten digits of 8 x 8 pixels, from scikit-learn: at most `count` a part."""
     from sklearn.datasets import load_digits
 
@@ -142,7 +142,7 @@ def mnist1d(count: int, seed: int = 0) -> tuple[Part, Part]:
     return parts[0], parts[1]
 
 
-def voices() -> list[str]:
+def installed_voices() -> list[str]:
     """Return the voices that are installed: programs with their pitch, or their voice."""
     found = []
     if shutil.which("espeak-ng"):
@@ -153,17 +153,17 @@ def voices() -> list[str]:
     return found
 
 
-def spoken_words(count: int, seed: int = 0) -> tuple[Part, Part]:
+def speak_words(count: int, seed: int = 0) -> tuple[Part, Part]:
     """Return words as 49 spectra of 10 bands, spoken by voices of their own, with noise."""
     draw = np.random.default_rng(seed)
     parts = []
-    for half in split_sources(voices(), seed):
+    for half in split_sources(installed_voices(), seed):
         known: dict[tuple[str, str], Array] = {}
         lines, labels, sources = [], [], []
         for at in range(count):
             voice, word = half[draw.integers(len(half))], WORDS[at % len(WORDS)]
             if (voice, word) not in known:
-                known[voice, word] = _speech(voice, word)
+                known[voice, word] = _speak(voice, word)
             sound = known[voice, word] * draw.uniform(0.3, 1)
             lines.append(_spectra(sound + draw.normal(0, 0.01, len(sound))))
             labels.append(at % len(WORDS))
@@ -172,7 +172,7 @@ def spoken_words(count: int, seed: int = 0) -> tuple[Part, Part]:
     return parts[0], parts[1]
 
 
-def _speech(voice: str, word: str) -> Array:
+def _speak(voice: str, word: str) -> Array:
     """Return a second of a word at 16 kHz."""
     import tempfile
 
@@ -198,8 +198,8 @@ def _spectra(sound: Array) -> Array:
 
 #: By name; each takes the samples of a part and a seed.
 GENERATORS: dict[str, Callable[..., tuple[Part, Part]]] = {
-    "digits": digits,
-    "letters": letters,
+    "digits": draw_digits,
+    "letters": draw_letters,
     "mnist1d": mnist1d,
-    "spoken": spoken_words,
+    "spoken": speak_words,
 }

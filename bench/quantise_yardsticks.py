@@ -47,7 +47,7 @@ made.quantize(made.calibrate({"serving_default": samples}), serialize_to_path=ta
 """
 
 
-def ai_edge(python: str, graph: Graph, samples: Array) -> Graph:
+def quantise_with_ai_edge(python: str, graph: Graph, samples: Array) -> Graph:
     """Return the network as ai-edge-quantizer makes it; `python` is that of its environment."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -71,7 +71,7 @@ def logits_of(graph: Graph) -> Graph:
     return replace(graph, nodes=graph.nodes[:-1], outputs=last.inputs[:1])
 
 
-def many(content: bytes, samples: Array) -> Array:
+def run_many(content: bytes, samples: Array) -> Array:
     """Return the output of a network for each sample, from LiteRT."""
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
@@ -90,7 +90,7 @@ def many(content: bytes, samples: Array) -> Array:
     return np.array(results)
 
 
-def onnx_runtime(graph: Graph, method: str, calibration: Array, test: Array) -> Array:
+def quantise_with_onnx_runtime(graph: Graph, method: str, calibration: Array, test: Array) -> Array:
     """Return the results for `test` of the network that ONNX Runtime's static quantiser makes.
 
     Weights have a scale for each channel. Without graph optimisation: kernels of some processors

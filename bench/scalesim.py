@@ -95,7 +95,7 @@ def layer_of(graph: Graph, node: Node) -> tuple[Layer, int] | None:
     return convolution, weights[3] if depthwise else 1
 
 
-def environment() -> Path:
+def environment_python() -> Path:
     """Return the Python of SCALE-Sim's environment, which is created if missing."""
     python = ENVIRONMENT / "bin" / "python"
     stamp = ENVIRONMENT / VERSION
@@ -108,7 +108,7 @@ def environment() -> Path:
     return python
 
 
-def settings(config: Config, dataflow: str) -> str:
+def scalesim_settings(config: Config, dataflow: str) -> str:
     """Return SCALE-Sim's configuration: the array, the scratchpad split between its buffers."""
     buffer = config.spad_bytes // 1024 // 2
     return f"""[general]
@@ -161,9 +161,9 @@ def simulate(layers: list[Layer], config: Config, dataflow: str) -> list[tuple[i
         # A layout has to be there and is not used: 1 throughout.
         layout = [f"L{number}, {', '.join(['1'] * 20)},\n" for number in range(len(layers))]
         (folder / "layout.csv").write_text("layout\n" + "".join(layout))
-        (folder / "settings.cfg").write_text(settings(config, dataflow))
+        (folder / "settings.cfg").write_text(scalesim_settings(config, dataflow))
         files = ["settings.cfg", "layers.csv", "layout.csv", "results"]
-        command = [str(environment()), "-c", _RUN, *files]
+        command = [str(environment_python()), "-c", _RUN, *files]
         result = subprocess.run(command, cwd=folder, capture_output=True, text=True)
         report = folder / "results" / "run" / "COMPUTE_REPORT.csv"
         if result.returncode or not report.is_file():
@@ -175,7 +175,7 @@ def simulate(layers: list[Layer], config: Config, dataflow: str) -> list[tuple[i
     return [(round(float(row[2])), round(float(row[1]))) for row in found]
 
 
-def cases(largest: int) -> list[Workload]:
+def runnable_cases(largest: int) -> list[Workload]:
     """Return the benchmark's cases that SCALE-Sim can run in a minute."""
     return [
         case
@@ -192,7 +192,7 @@ def main() -> None:
     chosen = parse_with_report(parser, REPORT, ("config", "largest"))
     config = PRESETS[chosen.config]
     work: dict[str, list[tuple[Layer, int]]] = {}
-    for case in cases(chosen.largest):
+    for case in runnable_cases(chosen.largest):
         graph = graph_of(case)
         if graph is None:
             print(f"{case.name} skipped: the model collection is absent (MATLOOM_MODELS)")

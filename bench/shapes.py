@@ -71,12 +71,12 @@ def measure(shape: Shape) -> dict[str, Any]:
     }
 
 
-def key(row: dict[str, Any]) -> tuple[str, tuple[int, ...]]:
+def row_key(row: dict[str, Any]) -> tuple[str, tuple[int, ...]]:
     """Return the name that identifies a row of the report."""
     return row["name"], tuple(row["map"])
 
 
-def slower(row: dict[str, Any], stored: dict[str, Any]) -> str | None:
+def slowdown(row: dict[str, Any], stored: dict[str, Any]) -> str | None:
     """Return a sentence about a layer that takes more cycles than in the report."""
     slack = FUSED_SLACK if stored.get("fused") else 0
     allowed = stored["cycles"] * (1 + TOLERANCE) + slack
@@ -95,7 +95,7 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="compare with the report")
     chosen = parse_with_report(parser, REPORT, ("only",))
     known = read_report(REPORT if chosen.check else chosen.report).get("layers", [])
-    kept = {key(row): row for row in known}
+    kept = {row_key(row): row for row in known}
     problems = []
     for shape in SHAPES:
         if not shape.name.startswith(tuple(chosen.only)):
@@ -104,9 +104,9 @@ def main() -> int:
         print(
             f"{shape.name} on {'x'.join(map(str, shape.map))}: {row['cycles']:,} cycles", flush=True
         )
-        if chosen.check and key(row) in kept:
-            problems.append(slower(row, kept[key(row)]))
-        kept[key(row)] = row
+        if chosen.check and row_key(row) in kept:
+            problems.append(slowdown(row, kept[row_key(row)]))
+        kept[row_key(row)] = row
     if chosen.check:
         found = [problem for problem in problems if problem]
         print(*found, sep="\n", file=sys.stderr)

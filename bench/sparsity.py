@@ -43,13 +43,13 @@ def two_in_four(weights: Array, form: Array) -> Array:
     return fitted
 
 
-def error(weights: Array, pruned_weights: Array, form: Array) -> float:
+def lost_variance(weights: Array, pruned_weights: Array, form: Array) -> float:
     """Return the share of the outputs' variance that is lost."""
     lost = pruned_weights - weights
     return float(((lost @ form) * lost).sum() / ((weights @ form) * weights).sum())
 
 
-def prune(case: Case) -> Graph:
+def sparse_network(case: Case) -> Graph:
     """Return the float network with 2:4 sparse weights; print what each layer loses."""
     graph, tensors = case.graph, dict(case.graph.tensors)
     for _at, node, known in sweep(graph, {graph.inputs[0]: case.calibration}):
@@ -64,7 +64,7 @@ def prune(case: Case) -> Graph:
         sparse = two_in_four(weights, form)
         narrow = round_weights(weights, moments, bits=4)
         four = narrow.integers * narrow.scales[:, np.newaxis]
-        losses = (error(weights, made, form) for made in (sparse, four))
+        losses = (lost_variance(weights, made, form) for made in (sparse, four))
         print(f"  {values.shape}: 2:4 loses {next(losses):.2%}, four bits {next(losses):.2%}")
         made = as_weights(node, sparse.astype(np.float32), values.shape)
         tensors[number] = replace(tensors[number], data=made)
@@ -79,18 +79,18 @@ def main() -> None:
         given = case(name)
         print(name)
         inputs = {given.graph.inputs[0]: given.test}
-        (sparse,) = outputs_of(prune(given), inputs)
+        (sparse,) = outputs_of(sparse_network(given), inputs)
         for precision in ("i8xi8", "i8xi4"):
             quantised = matloom.quantise(
                 given.graph, given.calibration, precision=precision, config="reference+i8xi4"
             )
             ((exact, result),) = outputs_of_both(given.graph, quantised.graph, inputs)
-            report(precision, exact, result)
+            print_quality(precision, exact, result)
             print(f"  {precision}: {quantised.report.cycles:,} cycles predicted")
-        report("2:4 with floats", exact, sparse)
+        print_quality("2:4 with floats", exact, sparse)
 
 
-def report(name: str, exact: Array, result: Array) -> None:
+def print_quality(name: str, exact: Array, result: Array) -> None:
     """Print the agreement and the noise of a network's outputs."""
     same = exact.argmax(axis=-1) == result.argmax(axis=-1)
     noise = np.square(result - exact).sum() / np.square(exact).sum()

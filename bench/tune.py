@@ -25,7 +25,7 @@ from matloom.compiler import CompileOptions, compile_network
 from matloom.program import Program
 from matloom.runtime import load
 from matloom.tools.interface import random_arrays
-from matloom.tuner.study import runs_of, study_of
+from matloom.tuner.study import new_study, runs_of
 from matloom.tuner.tune import Budget, tune
 from matloom.workers import kept
 from support.reports import parse_with_report, read_report, write_report
@@ -34,16 +34,16 @@ ROOT = Path(__file__).resolve().parents[1]
 REPORT = ROOT / "docs" / "results" / "tune.json"
 
 
-def outputs(program: Program) -> list[dict[str, np.ndarray]]:
+def simulated_outputs(program: Program) -> list[dict[str, np.ndarray]]:
     """Return the outputs of two calls on the simulated chip."""
     with load(program, device="rtl", memory=program.memory) as session:
         return [session.run(random_arrays(program, seed)) for seed in range(2)]
 
 
-def entry(path: Path, config: str, given: argparse.Namespace) -> dict[str, Any] | None:
+def measure_network(path: Path, config: str, given: argparse.Namespace) -> dict[str, Any] | None:
     """Return the entry of a network; None if nothing of it runs on the engine, or too long."""
     graph = frontend.load(path)
-    study = study_of(graph, load_config(config), CompileOptions(tuned=False))
+    study = new_study(graph, load_config(config), CompileOptions(tuned=False))
     cycles = sum(run.cost.first for run in runs_of(study))
     if not 0 < cycles <= given.cycles:
         return None
@@ -63,8 +63,8 @@ def entry(path: Path, config: str, given: argparse.Namespace) -> dict[str, Any] 
         options = CompileOptions(
             tuned=False, choices=found.winner.choices, left_out=found.winner.left_out
         )
-        tuned = outputs(compile_network(graph, study.config, options))
-        plain = outputs(compile_network(graph, study.config, CompileOptions(tuned=False)))
+        tuned = simulated_outputs(compile_network(graph, study.config, options))
+        plain = simulated_outputs(compile_network(graph, study.config, CompileOptions(tuned=False)))
         result["equal"] = all(
             np.array_equal(one[name], other[name])
             for one, other in zip(plain, tuned, strict=True)
@@ -99,7 +99,7 @@ def main() -> None:
         paths = sorted(arguments.folder.rglob("*.tflite"), key=lambda each: each.stat().st_size)
         for path in paths:
             if arguments.only in str(path) and (path.stem, arguments.config) not in known:
-                made = entry(path, arguments.config, arguments)
+                made = measure_network(path, arguments.config, arguments)
                 if made is not None:
                     print(json.dumps(made), flush=True)
                     report.append(made)

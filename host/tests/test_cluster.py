@@ -123,9 +123,9 @@ def test_a_search_is_the_same_on_a_cluster(address, tmp_path):
     from matloom.compiler import CompileOptions
     from matloom.data.digits import NETWORK
     from matloom.tuner.search import Tuning
-    from matloom.tuner.study import study_of
+    from matloom.tuner.study import new_study
 
-    study = study_of(frontend.load(NETWORK), load_config("nano"), CompileOptions())
+    study = new_study(frontend.load(NETWORK), load_config("nano"), CompileOptions())
 
     def found(name, make):
         search = Tuning(study=study, number=0, journal=tmp_path / name, seed=3)

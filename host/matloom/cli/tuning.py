@@ -120,11 +120,11 @@ def _study(network: Path, options: Compilation) -> "Study":
     from matloom.arch.config import load_config
     from matloom.arch.memory import load_memory
     from matloom.compiler import CompileOptions
-    from matloom.tuner.study import runs_of, study_of
+    from matloom.tuner.study import new_study, runs_of
 
     graph, config = frontend.load(network), load_config(options.config)
     compile_options = CompileOptions(memory=load_memory(options.memory))
-    study = study_of(graph, config, compile_options, modes_by_layer(network, options))
+    study = new_study(graph, config, compile_options, modes_by_layer(network, options))
     if not runs_of(study):
         raise UserError(
             f"{network.name} has nothing that runs on the engine",

@@ -4,7 +4,7 @@ from matloom.cost.arithmetic import ArithmeticTimeline
 from matloom.cost.estimates import exec_cycles, step_cycles, vector_cycles
 from matloom.cost.predict import Prediction, predict
 from matloom.cost.spans import Cause, Span, spans
-from matloom.cost.timing import HANDOVER, Timing, timings_of
+from matloom.cost.timing import HANDOVER, Timing, shared_timings
 
 __all__ = [
     "HANDOVER",
@@ -15,8 +15,8 @@ __all__ = [
     "Timing",
     "exec_cycles",
     "predict",
+    "shared_timings",
     "spans",
     "step_cycles",
-    "timings_of",
     "vector_cycles",
 ]

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from matloom.arch.instruction import Instruction
 from matloom.arch.isa import FORMATS, INSTRUCTION_WORD_BYTES, UNITS, Opcode, Region
 from matloom.arch.machine import Machine
-from matloom.cost.timing import Timing, timings_of
+from matloom.cost.timing import Timing, shared_timings
 
 #: Fields of an instruction that say how long it waits for each unit, in the order of `UNITS`.
 WAIT_FIELDS = ("wait_load", "wait_exec", "wait_post", "wait_store")
@@ -42,7 +42,7 @@ def commands(
         Whether LOADs of constants are skipped.
     """
     dispatched = [each for each in instructions if each.opcode is not Opcode.END]
-    costs = map(timings_of(machine).of, dispatched) if costs is None else costs
+    costs = map(shared_timings(machine).of, dispatched) if costs is None else costs
     known: dict[tuple[int | None, ...], Waits] = {}
     for instruction, cost in zip(dispatched, costs, strict=True):
         opcode, get = instruction.opcode, instruction.values.get

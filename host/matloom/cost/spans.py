@@ -9,7 +9,7 @@ from matloom.arch.isa import UNITS, Opcode
 from matloom.arch.machine import Machine
 from matloom.cost.dispatch import WAIT_FIELDS
 from matloom.cost.predict import EngineSimulation
-from matloom.cost.timing import HANDOVER, timings_of
+from matloom.cost.timing import HANDOVER, shared_timings
 
 
 class Cause(enum.Enum):
@@ -72,7 +72,7 @@ def spans(instructions: list[Instruction], machine: Machine) -> list[Span]:
 def _spans(
     instructions: list[Instruction], machine: Machine, engine: EngineSimulation
 ) -> Iterator[Span]:
-    timings, ends = timings_of(machine), dict.fromkeys(UNITS, 0)
+    timings, ends = shared_timings(machine), dict.fromkeys(UNITS, 0)
     places: dict[Opcode, list[int]] = {unit: [] for unit in UNITS}
     for index, instruction in enumerate(instructions):
         unit = instruction.opcode

@@ -159,7 +159,7 @@ class Timings:
 
 
 @lru_cache(maxsize=1)
-def timings_of(machine: Machine) -> Timings:
+def shared_timings(machine: Machine) -> Timings:
     """Return the timings of a machine, shared by candidates and engine runs."""
     return Timings(machine)
 

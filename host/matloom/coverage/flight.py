@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from matloom.arch.instruction import Instruction
 from matloom.arch.isa import UNITS
 from matloom.coverage.model import Point
-from matloom.coverage.variants import kind_of
+from matloom.coverage.variants import flight_kind
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +69,7 @@ def trace_flight(instructions: Sequence[Instruction], events: Sequence[Event]) -
             issued = len(kinds)
             if issued >= len(instructions) or instructions[issued].opcode is not UNITS[unit]:
                 raise ValueError(f"instruction {issued} was issued to the wrong unit")
-            kinds.append(kind_of(instructions[issued].opcode, instructions[issued].values))
+            kinds.append(flight_kind(instructions[issued].opcode, instructions[issued].values))
             under_way = [each for numbers in waiting.values() for each in numbers]
             points.update(f"{kinds[each]} then {kinds[issued]}" for each in under_way)
             waiting[unit].append(issued)

@@ -13,7 +13,7 @@ from matloom.coverage.variants import (
     Variant,
     bases,
     body,
-    kind_of,
+    flight_kind,
     relevance,
     smallest_instruction,
     variants,
@@ -123,7 +123,7 @@ def _pairs(config: Config) -> Iterator[Point]:
     kinds: dict[str, Opcode] = {}
     for unit in UNITS:
         for variant in variants(unit, config):
-            kinds[kind_of(unit, variant.fixed)] = unit
+            kinds[flight_kind(unit, variant.fixed)] = unit
     for before, unit in kinds.items():
         for after, other in kinds.items():
             yield f"{before} then {after}"

@@ -138,7 +138,7 @@ def variant_of(opcode: Opcode, values: Mapping[str, int], config: Config) -> str
     return f"{opcode.name} {mode}".rstrip()
 
 
-def kind_of(opcode: Opcode, values: Mapping[str, int]) -> str:
+def flight_kind(opcode: Opcode, values: Mapping[str, int]) -> str:
     """Return the name of an instruction in flight: a coarser form of its mode."""
     mode = ""
     if opcode is Opcode.LOAD:

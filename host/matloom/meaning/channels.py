@@ -69,9 +69,9 @@ class ChannelTables:
         }
         for source in known[computed[0]] if computed else ():
             if all(source in each for each in known.values()):
-                yield source, self._table_of(node, {n: known[n][source] for n in computed})
+                yield source, self._function_tables(node, {n: known[n][source] for n in computed})
 
-    def _table_of(self, node: Node, tables: dict[int, Integers]) -> Integers:
+    def _function_tables(self, node: Node, tables: dict[int, Integers]) -> Integers:
         """Return the table of a node's results."""
         inputs = []
         for number in node.inputs:

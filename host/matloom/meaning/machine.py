@@ -139,7 +139,7 @@ class _Engine:
     def _prepare(self, instruction: Instruction) -> tuple[Instruction, Callable[..., None], bool]:
         opcode, fields = instruction.opcode, instruction.values
         if opcode is Opcode.LOAD or opcode is Opcode.STORE:
-            return instruction, _transfer_of(self._state, opcode, fields), True
+            return instruction, _prepare_transfer(self._state, opcode, fields), True
         made = prepare_exec if opcode is Opcode.EXEC else Post
         return instruction, made(self._state, fields), False
 
@@ -158,7 +158,9 @@ def _grouping_keys(table: InstructionTable) -> list[bytes]:
     return keys
 
 
-def _transfer_of(state: State, opcode: Opcode, fields: Mapping[str, int]) -> Callable[[int], None]:
+def _prepare_transfer(
+    state: State, opcode: Opcode, fields: Mapping[str, int]
+) -> Callable[[int], None]:
     """Return a function that copies planes of rows between a region, from an offset, and on chip.
 
     In the scratchpad, bytes may lie apart.

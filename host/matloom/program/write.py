@@ -95,7 +95,7 @@ def _pack(section: Section, rows: Sequence[_Row]) -> bytes:
         raise ProgramError(f"{section.name} must fit their fields: {error}") from None
 
 
-def _fields_of(config: Config) -> list[Attribute]:
+def _stored_fields(config: Config) -> list[Attribute]:
     """Return the fields of a configuration that are stored in a file."""
     fields = list(CONFIGURATION)
     while getattr(config, fields[-1].python) == ADDED_FIELDS.get(fields[-1].name):
@@ -114,7 +114,7 @@ class _Writer:
         self._operands = {item.name: -1 - at for at, item in enumerate(program.constants)}
         self._operands = {**self._tensors, **self._operands}
         self._network(program)
-        for attribute in _fields_of(program.config):
+        for attribute in _stored_fields(program.config):
             value = getattr(program.config, attribute.python)
             self.rows["configuration"].append(self._value(attribute, value))
         for info in program.tensors:

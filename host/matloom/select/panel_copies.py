@@ -46,7 +46,7 @@ class Product:
         )
 
 
-def _copy(context: Context, source: int, result: str, copy: Copy, **place: Any) -> ArrayStage:
+def _copy_stage(context: Context, source: int, result: str, copy: Copy, **place: Any) -> ArrayStage:
     return copy_stage(
         name=context.name,
         nodes=context.nodes,
@@ -102,7 +102,7 @@ def _transpose_bytes(
             x_step=1,
             first_row=panels.first_column + block * panels.width,
         )
-        yield _copy(
+        yield _copy_stage(
             context,
             1,
             name,
@@ -133,7 +133,7 @@ def transpose_first_operand(
         position_bytes=1,
         x_step=1,
     )
-    stage = _copy(
+    stage = _copy_stage(
         context, 0, name, copy, x_step=inner, row_step=1, image_step=inner * rows, complete=size
     )
     return (stage,)

@@ -69,10 +69,10 @@ def used_channels(
 ) -> tuple[LoopNest, Array]:
     """Return a loop nest that reads only bytes with nonzero weights, and the weights for it.
 
-    Return both unchanged if that saves nothing. Parameters are those of `reads_of`; a kernel
+    Return both unchanged if that saves nothing. Parameters are those of `shortest_reads`; a kernel
     has one column.
     """
-    reads = reads_of(matrix, rows, block, element)
+    reads = shortest_reads(matrix, rows, block, element)
     if reads is None:
         return nest, matrix
     nest = replace(
@@ -86,7 +86,7 @@ def used_channels(
     return nest, reads.gather(matrix, rows, block)
 
 
-def reads_of(matrix: Array, rows: int, block: int, element: int = 1) -> Reads | None:
+def shortest_reads(matrix: Array, rows: int, block: int, element: int = 1) -> Reads | None:
     """Return the shortest reads of the bytes with nonzero weights; None if they save no vector.
 
     Parameters

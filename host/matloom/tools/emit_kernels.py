@@ -60,7 +60,7 @@ def _scale(pair: tuple[int, int]) -> str:
     return f"(struct matloom_scale){{{pair[0]}, {pair[1]}}}"
 
 
-def _softmax(graph: Graph, node: Node) -> _Arguments | None:
+def _call_softmax(graph: Graph, node: Node) -> _Arguments | None:
     data = graph.tensors[node.inputs[0]]
     if data.dtype != "int8":
         return None
@@ -76,11 +76,11 @@ def _softmax(graph: Graph, node: Node) -> _Arguments | None:
     )
 
 
-def _copy(graph: Graph, node: Node) -> _Arguments | None:
+def _call_copy(graph: Graph, node: Node) -> _Arguments | None:
     return "matloom_copy", (f"{graph.tensors[node.inputs[0]].size_bytes}u",)
 
 
-def _lookup(graph: Graph, node: Node) -> _Arguments | None:
+def _call_lookup(graph: Graph, node: Node) -> _Arguments | None:
     """Return a table of the operator's results as a C string, to lie in read-only memory."""
     data, result = graph.tensors[node.inputs[0]], graph.tensors[node.outputs[0]]
     if not {data.dtype, result.dtype} <= {"int8", "uint8"}:
@@ -89,17 +89,17 @@ def _lookup(graph: Graph, node: Node) -> _Arguments | None:
     return "matloom_lookup", (f'(const uint8_t*)"{table}"', _elements(data))
 
 
-def _function(graph: Graph, node: Node) -> _Arguments | None:
+def _call_function(graph: Graph, node: Node) -> _Arguments | None:
     """Return a curve of words, or a table of bytes."""
     data = graph.tensors[node.inputs[0]]
     if data.dtype != "int16":
-        return _lookup(graph, node)
+        return _call_lookup(graph, node)
     multiplier, right = curve_scale(graph, node)
     tangent = "true" if node.op is Op.TANH else "false"
     return "matloom_curve", (_elements(data), tangent, str(multiplier), str(right))
 
 
-def _quantize(graph: Graph, node: Node) -> _Arguments | None:
+def _call_quantize(graph: Graph, node: Node) -> _Arguments | None:
     data, result = graph.tensors[node.inputs[0]], graph.tensors[node.outputs[0]]
     if result.dtype not in _INTEGERS or not _has_one_scale(result):
         return None
@@ -120,7 +120,7 @@ def _quantize(graph: Graph, node: Node) -> _Arguments | None:
     )
 
 
-def _dequantize(graph: Graph, node: Node) -> _Arguments | None:
+def _call_dequantize(graph: Graph, node: Node) -> _Arguments | None:
     data = graph.tensors[node.inputs[0]]
     if data.dtype not in _INTEGERS or not _has_one_scale(data):
         return None
@@ -128,7 +128,7 @@ def _dequantize(graph: Graph, node: Node) -> _Arguments | None:
     return "matloom_dequantize", (_dtype(data), _elements(data), scale, str(data.zero_point))
 
 
-def _pick(graph: Graph, node: Node) -> _Arguments | None:
+def _call_pick(graph: Graph, node: Node) -> _Arguments | None:
     data, axis = graph.tensors[node.inputs[0]], node.attributes_as(Axis).axis
     largest = "true" if node.op is Op.ARG_MAX else "false"
     outer, inner = math.prod(data.shape[:axis]), math.prod(data.shape[axis + 1 :])
@@ -141,7 +141,7 @@ def _pick(graph: Graph, node: Node) -> _Arguments | None:
     )
 
 
-def _lstm_cell(graph: Graph, node: Node) -> _Arguments | None:
+def _call_lstm_cell(graph: Graph, node: Node) -> _Arguments | None:
     attributes = node.attributes_as(LstmCell)
     sums, state = (graph.tensors[node.inputs[at]].shape for at in (0, 2))
     batch, cells = state
@@ -153,15 +153,15 @@ def _lstm_cell(graph: Graph, node: Node) -> _Arguments | None:
 
 
 _KERNELS: dict[Op, Callable[[Graph, Node], _Arguments | None]] = {
-    **dict.fromkeys((Op.LOG_SOFTMAX, Op.SOFTMAX), _softmax),
-    Op.RESHAPE: _copy,
-    Op.SQUEEZE: _copy,
-    Op.EXPAND_DIMS: _copy,
-    Op.QUANTIZE: _quantize,
-    Op.DEQUANTIZE: _dequantize,
-    Op.ARG_MAX: _pick,
-    Op.ARG_MIN: _pick,
-    Op.LSTM_CELL: _lstm_cell,
-    **dict.fromkeys((Op.HARD_SWISH, Op.LEAKY_RELU, Op.LOOKUP), _lookup),
-    **dict.fromkeys((Op.LOGISTIC, Op.TANH), _function),
+    **dict.fromkeys((Op.LOG_SOFTMAX, Op.SOFTMAX), _call_softmax),
+    Op.RESHAPE: _call_copy,
+    Op.SQUEEZE: _call_copy,
+    Op.EXPAND_DIMS: _call_copy,
+    Op.QUANTIZE: _call_quantize,
+    Op.DEQUANTIZE: _call_dequantize,
+    Op.ARG_MAX: _call_pick,
+    Op.ARG_MIN: _call_pick,
+    Op.LSTM_CELL: _call_lstm_cell,
+    **dict.fromkeys((Op.HARD_SWISH, Op.LEAKY_RELU, Op.LOOKUP), _call_lookup),
+    **dict.fromkeys((Op.LOGISTIC, Op.TANH), _call_function),
 }

@@ -151,7 +151,7 @@ def _integers(value: CValue, zero: int) -> str:
     return f"(struct matloom_integers){{{value.kind}, {zero}}}"
 
 
-def _quantize(operator: _Operator) -> str | None:
+def _emit_quantize(operator: _Operator) -> str | None:
     given, made, scale = operator.input, operator.output, operator.scale(1)
     if given.dtype != "float32" or made.dtype not in ("int8", "uint8") or scale is None:
         return None
@@ -167,7 +167,7 @@ def _quantize(operator: _Operator) -> str | None:
     )
 
 
-def _dequantize(operator: _Operator) -> str | None:
+def _emit_dequantize(operator: _Operator) -> str | None:
     given, made, scale = operator.input, operator.output, operator.scale(1)
     if given.dtype not in ("int8", "uint8", "int16") or made.dtype != "float32" or scale is None:
         return None
@@ -175,7 +175,7 @@ def _dequantize(operator: _Operator) -> str | None:
     return call("matloom_dequantize", f"(void*){made.place}", given.place, given.kind, *numbers)
 
 
-def _softmax(operator: _Operator) -> str | None:
+def _emit_softmax(operator: _Operator) -> str | None:
     given, made, axis = operator.input, operator.output, operator.attribute("axis", -1)
     before, after, last = operator.scale(1), operator.scale(3), len(given.shape) - 1
     if before is None or after is None:
@@ -199,7 +199,7 @@ def _powers(scale: np.float32, columns: int) -> Array:
     return np.array([math.exp((i - 255 + shift) * float(scale)) for i in range(256)], np.float32)
 
 
-def _transpose(operator: _Operator) -> str | None:
+def _emit_transpose(operator: _Operator) -> str | None:
     given, made = operator.input, operator.output
     order = operator.attribute("perm", list(reversed(range(len(given.shape)))))
     size = np.dtype(given.dtype).itemsize
@@ -208,7 +208,7 @@ def _transpose(operator: _Operator) -> str | None:
     return call("matloom_transpose", made.place, given.place, f"{size}u", f"{len(order)}u", *lists)
 
 
-def _gather(operator: _Operator) -> str | None:
+def _emit_gather(operator: _Operator) -> str | None:
     """Return the copy of one slice, whose number is a constant."""
     given, made, axis = operator.input, operator.output, operator.attribute("axis", 0)
     index = operator.constants[operator.node.input[1]]
@@ -244,15 +244,15 @@ def _combine(operation: str, *, swapped: bool = False) -> Callable[[_Operator], 
 #: Kernels of operators of one tensor and constants, by names, which no two domains share here.
 _KERNELS: dict[str, Callable[[_Operator], str | None]] = {
     "Cast": lambda operator: conversion(operator.input, operator.output),
-    "DequantizeLinear": _dequantize,
-    "Gather": _gather,
+    "DequantizeLinear": _emit_dequantize,
+    "Gather": _emit_gather,
     "Not": lambda operator: negation(operator.input, operator.output),
-    "QLinearSoftmax": _softmax,
-    "QuantizeLinear": _quantize,
+    "QLinearSoftmax": _emit_softmax,
+    "QuantizeLinear": _emit_quantize,
     "ReduceMax": _reduce("MAXIMUM"),
     "ReduceMin": _reduce("MINIMUM"),
     "ReduceSum": _reduce("ADD"),
-    "Transpose": _transpose,
+    "Transpose": _emit_transpose,
     **dict.fromkeys(
         ("Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"),
         lambda operator: copy(operator.input, operator.output),

@@ -47,7 +47,7 @@ def preprocessing_declarations(program: Program, buffers: dict[str, str]) -> lis
             what = f"pixels, {height} x {width}, of `depth` bytes: 3, or 1 where the image is grey"
         else:
             what = f"samples, {stage.random(np.random.default_rng()).size}"
-        found.append(f"/* Makes {buffer} of {what}. */\n{_head(buffer, stage)};")
+        found.append(f"/* Makes {buffer} of {what}. */\n{_function_head(buffer, stage)};")
     return found
 
 
@@ -62,11 +62,11 @@ def preprocessing_source(program: Program, buffers: dict[str, str]) -> list[str]
         lines += tables
         if not isinstance(stage, Image):
             lines.append(f"static float {buffer}_reals[{math.prod(stage.shape)}];")
-        lines += [f"{_head(buffer, stage)} {{", *(f"  {line}" for line in body), "}", ""]
+        lines += [f"{_function_head(buffer, stage)} {{", *(f"  {line}" for line in body), "}", ""]
     return lines
 
 
-def _head(buffer: str, stage: Preprocessing) -> str:
+def _function_head(buffer: str, stage: Preprocessing) -> str:
     image = "const uint8_t* pixels, uint32_t depth"
     return f"void {buffer}_from({image if isinstance(stage, Image) else 'const int16_t* samples'})"
 
@@ -111,11 +111,11 @@ def _structure(kind: str, buffer: str, **fields: Any) -> list[str]:
     return [f"static const struct matloom_{kind} {buffer}_how = {{", *lines, "};"]
 
 
-def _flag(value: bool) -> str:
+def _c_flag(value: bool) -> str:
     return "true" if value else "false"
 
 
-def _image(stage: Image, info: TensorInfo, buffer: str) -> _Made:
+def _emit_image(stage: Image, info: TensorInfo, buffer: str) -> _Made:
     assert stage.source is not None
     top, left, height, width = stage.box(*stage.source)
     rows = [(top + at, w) for at, w in taps(stage.resize, height, stage.size[0])]
@@ -134,8 +134,8 @@ def _image(stage: Image, info: TensorInfo, buffer: str) -> _Made:
             height=f"{stage.size[0]}u",
             width=f"{stage.size[1]}u",
             channels=f"{stage.depth}u",
-            reversed=_flag(stage.channels == "bgr"),
-            planes=_flag(stage.layout == "chw"),
+            reversed=_c_flag(stage.channels == "bgr"),
+            planes=_c_flag(stage.layout == "chw"),
             rows=f"{buffer}_rows",
             columns=f"{buffer}_columns",
             weights=f"{buffer}_weights",
@@ -146,7 +146,7 @@ def _image(stage: Image, info: TensorInfo, buffer: str) -> _Made:
     return lines, [f"matloom_image({buffer}, pixels, depth, &{buffer}_how);"]
 
 
-def _mel(stage: MelSound, info: TensorInfo, buffer: str) -> _Made:
+def _emit_mel(stage: MelSound, info: TensorInfo, buffer: str) -> _Made:
     cosines, sines = float_twiddles(stage.points)
     bands, dct, limits = stage.bands(), stage.cosines(), stage.limits
     tables = {"hann": stage.hann(), "cosines": cosines, "sines": sines}
@@ -165,7 +165,7 @@ def _mel(stage: MelSound, info: TensorInfo, buffer: str) -> _Made:
             points=f"{stage.points}u",
             mels=f"{stage.mels}u",
             coefficients=f"{0 if dct is None else len(dct)}u",
-            peak=_flag(stage.peak),
+            peak=_c_flag(stage.peak),
             floor=f"{float(np.float32(limits[0])).hex()}f",
             offset=f"{float(np.float32(limits[1])).hex()}f",
             bands=f"{buffer}_bands",
@@ -176,7 +176,7 @@ def _mel(stage: MelSound, info: TensorInfo, buffer: str) -> _Made:
     return lines, [call, *_quantise_statement(info, buffer)]
 
 
-def _micro(stage: MicroFrontend, info: TensorInfo, buffer: str) -> _Made:
+def _emit_micro(stage: MicroFrontend, info: TensorInfo, buffer: str) -> _Made:
     factors, halves = (np.stack(part, axis=1) for part in _twiddles(stage.points))
     bands, (even, odd, least) = stage.bands(), stage.smoothing
     tables = {"hann": stage.hann(), "order": order(stage.points // 2).astype(np.uint16)}
@@ -208,14 +208,14 @@ def _micro(stage: MicroFrontend, info: TensorInfo, buffer: str) -> _Made:
             **{name: f"{buffer}_{name}" for name in tables},
         ),
     ]
-    return lines, [*_micro_body(stage, buffer), *_quantise_statement(info, buffer)]
+    return lines, [*_emit_micro_body(stage, buffer), *_quantise_statement(info, buffer)]
 
 
 def _twiddles(points: int) -> tuple[Any, Any]:
     return twiddles(points // 2), half_twiddles(points)
 
 
-def _micro_body(stage: MicroFrontend, buffer: str) -> list[str]:
+def _emit_micro_body(stage: MicroFrontend, buffer: str) -> list[str]:
     count, scale = math.prod(stage.shape), float(np.float32(stage.scale)).hex()
     return [
         f"matloom_micro_frontend({buffer}_features, samples, {buffer}_transform, {buffer}_energy,",
@@ -228,8 +228,8 @@ def _micro_body(stage: MicroFrontend, buffer: str) -> list[str]:
 
 #: For each kind, the function that emits its tables and code.
 _KINDS: dict[type[Preprocessing], Callable[[Any, TensorInfo, str], _Made]] = {
-    Image: _image,
-    LogMel: _mel,
-    Mfcc: _mel,
-    MicroFrontend: _micro,
+    Image: _emit_image,
+    LogMel: _emit_mel,
+    Mfcc: _emit_mel,
+    MicroFrontend: _emit_micro,
 }

@@ -108,7 +108,7 @@ class Trial:
     slowest: float = math.inf
 
 
-def study_of(
+def new_study(
     graph: Graph, config: Config, options: CompileOptions, precision: Precision | None = None
 ) -> Study:
     """Return a study of a network."""

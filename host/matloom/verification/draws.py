@@ -46,10 +46,10 @@ _MEANT_WITH = {
 def draw_fields(generator: random.Random, config: Config, opcode: Opcode) -> dict[str, int]:
     """Draw all fields of an instruction except addresses; `settle` makes them consistent."""
     if opcode is Opcode.EXEC:
-        return _exec(generator, config)
+        return _draw_exec(generator, config)
     if opcode is Opcode.POST:
-        return _post(generator, config)
-    return _transfer(generator, config, opcode)
+        return _draw_post(generator, config)
+    return _draw_transfer(generator, config, opcode)
 
 
 def settle(
@@ -97,7 +97,7 @@ def steps(config: Config, opcode: Opcode, values: dict[str, int]) -> int:
     return values["rows"] * values["planes"] * (row + 8)
 
 
-def _transfer(generator: random.Random, config: Config, opcode: Opcode) -> dict[str, int]:
+def _draw_transfer(generator: random.Random, config: Config, opcode: Opcode) -> dict[str, int]:
     store = opcode is Opcode.STORE
     return {
         "region": generator.choice(WRITABLE_REGIONS if store else tuple(Region)),
@@ -172,7 +172,7 @@ def _write_once(
         values[outer] = 1
 
 
-def _exec(generator: random.Random, config: Config) -> dict[str, int]:
+def _draw_exec(generator: random.Random, config: Config) -> dict[str, int]:
     rows = generator.choice((generator.randint(1, 12), generator.randint(1, 12), 40))
     row_bytes = generator.choice((generator.randint(1, 150), generator.randint(1, 600)))
     values = {
@@ -200,19 +200,19 @@ def _exec(generator: random.Random, config: Config) -> dict[str, int]:
         **dict.fromkeys(_MEANT_WITH["window"], 0),
     }
     if generator.random() < 0.3:
-        values |= _channels(generator, config)
+        values |= _draw_channels(generator, config)
     values["window"] = config.has_windows * generator.randint(0, 1)
-    values |= _window(generator, values["width"])
+    values |= _draw_window(generator, values["width"])
     if config.has_paired_windows:
         values["paired"] = int(generator.random() < (0.5 if values["window"] else 0.1))
         if values["window"] and values["paired"]:
-            values |= _paired_window(generator, config, row_bytes)
+            values |= _draw_paired_window(generator, config, row_bytes)
     if config.has_wide_windows:
         values["window_shape"] = generator.randrange(len(config.window_shapes))
-    return values | _flags_of_products(generator, config)
+    return values | _draw_product_flags(generator, config)
 
 
-def _flags_of_products(generator: random.Random, config: Config) -> dict[str, int]:
+def _draw_product_flags(generator: random.Random, config: Config) -> dict[str, int]:
     """Draw the fields for products of computed tensors that a configuration has."""
     built = {
         "zero_points": config.zero_points,
@@ -221,7 +221,7 @@ def _flags_of_products(generator: random.Random, config: Config) -> dict[str, in
     return {name: generator.randint(0, 1) for name, there in built.items() if there}
 
 
-def _channels(generator: random.Random, config: Config) -> dict[str, int]:
+def _draw_channels(generator: random.Random, config: Config) -> dict[str, int]:
     """Draw an input whose positions EXEC reads in part, like some channels of an image."""
     count = generator.choice((config.rows, 2 * config.rows, generator.randint(1, 80)))
     positions = generator.choice((1, 2, 5))
@@ -234,7 +234,7 @@ def _channels(generator: random.Random, config: Config) -> dict[str, int]:
     }
 
 
-def _window(generator: random.Random, width: int) -> dict[str, int]:
+def _draw_window(generator: random.Random, width: int) -> dict[str, int]:
     """Draw a sliding window: usually one that makes outputs, sometimes an arbitrary one."""
     line = generator.choice((width, width, width + 1, generator.randint(0, 255)))
     return {
@@ -247,7 +247,7 @@ def _window(generator: random.Random, width: int) -> dict[str, int]:
     }
 
 
-def _paired_window(generator: random.Random, config: Config, row_bytes: int) -> dict[str, int]:
+def _draw_paired_window(generator: random.Random, config: Config, row_bytes: int) -> dict[str, int]:
     """Draw the input of a paired window: usually blocks that lie completely within rows."""
     size = config.paired_bytes
     return {
@@ -276,7 +276,7 @@ def _settle_exec(
         values["blocks"] = 1
 
 
-def _post(generator: random.Random, config: Config) -> dict[str, int]:
+def _draw_post(generator: random.Random, config: Config) -> dict[str, int]:
     low = generator.choice((-128, -128, generator.randint(-128, 127)))
     values = {
         "source": generator.choice(tuple(Source)),
@@ -296,10 +296,10 @@ def _post(generator: random.Random, config: Config) -> dict[str, int]:
         "oc_blocks": generator.choice((1, 2, 3, 5)),
         "tail": generator.randint(1, config.columns),
     }
-    return values | _post_functions(generator, config)
+    return values | _draw_post_functions(generator, config)
 
 
-def _post_functions(generator: random.Random, config: Config) -> dict[str, int]:
+def _draw_post_functions(generator: random.Random, config: Config) -> dict[str, int]:
     """Return the fields of a POST that a configuration may lack."""
     values: dict[str, int] = {}
     if config.has_narrow:

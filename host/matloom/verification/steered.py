@@ -10,7 +10,7 @@ from matloom.arch.isa import UNITS, Opcode, Region
 from matloom.coverage.coverage import Coverage
 from matloom.coverage.model import STALLS, CoverageGoal
 from matloom.coverage.points import Window, fields_reached
-from matloom.coverage.variants import kind_of, smallest_instruction, variants
+from matloom.coverage.variants import flight_kind, smallest_instruction, variants
 from matloom.verification.instructions import Space, instruction_for_goal
 from matloom.verification.random_programs import REGION_BYTES, Draw, RandomProgram, random_stream
 
@@ -89,7 +89,7 @@ def _stream_of_pairs(seed: int, coverage: Coverage, points: list[str]) -> Random
         for variant in variants(unit, config):
             small = smallest_instruction(variant, config)
             goal = CoverageGoal(opcode=unit, fixed=dict(variant.fixed), small=small)
-            kinds.setdefault(kind_of(unit, variant.fixed), []).append(goal)
+            kinds.setdefault(flight_kind(unit, variant.fixed), []).append(goal)
     pairs = []
     for point in generator.sample(points, min(len(points), _MAX_GOALS // 4)):
         word = " then " if " then " in point else " overtakes "

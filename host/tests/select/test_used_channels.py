@@ -7,7 +7,7 @@ from matloom.arch.config import load_config
 from matloom.ir.attributes import Activation, Conv2D, Padding
 from matloom.ir.builder import GraphBuilder
 from matloom.ir.graph import Op, Quantisation
-from matloom.select.used_channels import reads_of
+from matloom.select.used_channels import shortest_reads
 from support.chain import exact_programs, executes
 
 
@@ -35,7 +35,7 @@ def matrix_of(places, channels, depth):
 )
 def test_shortest_reads(places, channels, depth, expected):
     """First byte, distance of blocks, runs, distance of runs, vectors; none if none is saved."""
-    reads = reads_of(matrix_of(places, channels, depth), 16, 16)
+    reads = shortest_reads(matrix_of(places, channels, depth), 16, 16)
     if expected is None:
         assert reads is None
         return
@@ -67,7 +67,7 @@ def test_gathered_weights_give_equal_sums(rows, block, seed):
         matrix = generator.integers(-128, 128, (1, 1, depth, channels)).astype(np.int8)
         kept = generator.choice(depth, int(generator.integers(1, rows + 1)), replace=False)
         matrix[:, :, np.setdiff1d(np.arange(depth), kept)] = 0
-        reads = reads_of(matrix, rows, block)
+        reads = shortest_reads(matrix, rows, block)
         if reads is None:
             continue
         assert reads.steps < -(-depth // rows)
@@ -141,6 +141,6 @@ def test_elements_of_two_bytes_stay_whole(seed):
     matrix = np.ones((1, 1, depth, channels), np.int8)
     kept = generator.choice(depth, int(generator.integers(1, 9)), replace=False)
     matrix[:, :, np.setdiff1d(np.arange(depth), kept)] = 0
-    reads = reads_of(np.repeat(matrix, 2, axis=2), 16, 16, element=2)
+    reads = shortest_reads(np.repeat(matrix, 2, axis=2), 16, 16, element=2)
     if reads is not None:
         assert (reads.first % 2, reads.block_step % 2, reads.run_step % 2) == (0, 0, 0)

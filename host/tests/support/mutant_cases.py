@@ -79,7 +79,7 @@ FUNCTIONS = {
         *("BandedLoopNest.fields", "SeparateBands.byte"),
         *("JoinedBands.byte", "JoinedBands.copies"),
     ),
-    "matloom.select.layout.banded_layers": ("banded_layer", "band_reader"),
+    "matloom.select.layout.banded_layers": ("slide_over_bands", "read_bands_one_by_one"),
     "matloom.select.weights": ("repeat_columns", "repeat_parameters"),
     "matloom.select.sliding": (
         *("SlidingWindow.fields", "SlidingWindow._skipped_rows", "SlidingWindow._skipped_columns"),

@@ -21,7 +21,7 @@ from matloom.tuner import study as studies
 from matloom.tuner import tune as tuner
 from matloom.tuner.moves import Move, alike, apply_move
 from matloom.tuner.search import Best, Tuning
-from matloom.tuner.study import Cost, Trial, cost_of, runs_of, segment_of, study_of
+from matloom.tuner.study import Cost, Trial, cost_of, new_study, runs_of, segment_of
 from matloom.tuner.tune import Budget, tune
 from matloom.workers import processes
 from support.chain import Chain
@@ -31,7 +31,7 @@ SERIAL = partial(processes, 1)
 
 @pytest.fixture(scope="module")
 def study():
-    return study_of(frontend.load(NETWORK), load_config("nano"), CompileOptions())
+    return new_study(frontend.load(NETWORK), load_config("nano"), CompileOptions())
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ def test_moves_are_of_the_stages_that_layouts_make(tmp_path):
     """Fused layers are more stages than the network has; moves reach the last of them, too."""
     config = replace(PRESETS["reference"], spad_bytes=32 * 1024, spad_banks=4)
     graph = Chain((1, 44, 36, 3)).convolve(8, 3).convolve(48).halve().convolve(8).graph()
-    study = study_of(graph, config, CompileOptions(tuned=False))
+    study = new_study(graph, config, CompileOptions(tuned=False))
     (run,) = runs_of(study)
     stages = len(run.choices.first.limits)
     assert stages > len(run.segment.stages)
@@ -80,7 +80,7 @@ def test_moves_are_of_the_stages_that_layouts_make(tmp_path):
 
 def test_a_move_may_be_made_for_all_stages_of_a_shape():
     chain = Chain((1, 8, 8, 16)).convolve(32).convolve(16).convolve(32).convolve(16)
-    study = study_of(chain.graph(), load_config("nano"), CompileOptions(tuned=False))
+    study = new_study(chain.graph(), load_config("nano"), CompileOptions(tuned=False))
     segment = runs_of(study)[0].segment
     moves = alike(segment, Move(what="tiles", value=3, stage=1))
     assert moves == [Move(what="tiles", value=3, stage=at) for at in (1, 3)]
@@ -213,10 +213,10 @@ def test_digests_differ_with_all_that_choices_depend_on(study):
     weights = replace(graph.tensors[number], data=graph.tensors[number].data + 1)
     other = replace(graph, tensors={**graph.tensors, number: weights})
     found = {
-        study_of(other, config, CompileOptions()).digest,
-        study_of(graph, load_config("small"), CompileOptions()).digest,
-        study_of(graph, config, CompileOptions(), {"*": "i8xi4"}).digest,
-        study_of(frontend.load(NETWORK), config, CompileOptions()).digest,
+        new_study(other, config, CompileOptions()).digest,
+        new_study(graph, load_config("small"), CompileOptions()).digest,
+        new_study(graph, config, CompileOptions(), {"*": "i8xi4"}).digest,
+        new_study(frontend.load(NETWORK), config, CompileOptions()).digest,
     }
     assert len(found) == 4
     assert study.digest in found

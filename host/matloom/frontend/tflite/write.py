@@ -46,41 +46,49 @@ def write_tflite(graph: Graph) -> bytes:
         if table is not None:
             operators += _table_operators(file, node, table_tensors(graph, node, table), tensors)
         else:
-            operators.append(_operator(file, graph, node, _operands(graph, node, tensors)))
+            operators.append(
+                _write_operator(file, graph, node, _write_operands(graph, node, tensors))
+            )
     handles: dict[str, int] = {}
     for variable in graph.variables:
         handles[variable.name] = len(tensors)
         tensors.append(_HANDLE)
     if graph.variables:
-        beginning = [_call_once(file), *_handles(file, handles)]
-        beginning += [_read(file, handles[each.name], each.before) for each in graph.variables]
+        beginning = [_write_call_once(file), *_write_handles(file, handles)]
+        beginning += [
+            _write_read(file, handles[each.name], each.before) for each in graph.variables
+        ]
         operators[:0] = beginning
-        operators += [_assign(file, handles[each.name], each.after) for each in graph.variables]
-    subgraphs = [_subgraph(file, graph.name, tensors, (graph.inputs, graph.outputs), operators)]
+        operators += [
+            _write_assign(file, handles[each.name], each.after) for each in graph.variables
+        ]
+    subgraphs = [
+        _write_subgraph(file, graph.name, tensors, (graph.inputs, graph.outputs), operators)
+    ]
     if graph.variables:
-        subgraphs.append(_initialisation(file, graph))
+        subgraphs.append(_write_initialisation(file, graph))
     return file.content(subgraphs)
 
 
-def _subgraph(
+def _write_subgraph(
     file: "_File",
     name: str,
     tensors: Sequence[Tensor],
     ends: tuple[Sequence[int], Sequence[int]],
     operators: list[int],
 ) -> int:
-    return _table(
+    return _write_table(
         file.builder,
         "SubGraph",
-        Tensors=_tables(file.builder, [file.tensor(tensor) for tensor in tensors]),
-        Inputs=_integers(file.builder, ends[0]),
-        Outputs=_integers(file.builder, ends[1]),
-        Operators=_tables(file.builder, operators),
+        Tensors=_write_tables(file.builder, [file.tensor(tensor) for tensor in tensors]),
+        Inputs=_write_integers(file.builder, ends[0]),
+        Outputs=_write_integers(file.builder, ends[1]),
+        Operators=_write_tables(file.builder, operators),
         Name=file.builder.CreateString(name),
     )
 
 
-def _initialisation(file: "_File", graph: Graph) -> int:
+def _write_initialisation(file: "_File", graph: Graph) -> int:
     """Return the subgraph that assigns initial values to variables."""
     count = len(graph.variables)
     handles = {variable.name: at for at, variable in enumerate(graph.variables)}
@@ -88,34 +96,34 @@ def _initialisation(file: "_File", graph: Graph) -> int:
         replace(graph.tensors[variable.before], data=variable.initial)
         for variable in graph.variables
     ]
-    operators = _handles(file, handles)
-    operators += [_assign(file, at, count + at) for at in range(count)]
+    operators = _write_handles(file, handles)
+    operators += [_write_assign(file, at, count + at) for at in range(count)]
     tensors = [*[_HANDLE] * count, *values]
-    return _subgraph(file, "initialisation", tensors, ((), ()), operators)
+    return _write_subgraph(file, "initialisation", tensors, ((), ()), operators)
 
 
-def _call_once(file: "_File") -> int:
-    options = _table(file.builder, "CallOnceOptions", InitSubgraphIndex=1)
+def _write_call_once(file: "_File") -> int:
+    options = _write_table(file.builder, "CallOnceOptions", InitSubgraphIndex=1)
     return file.operator("CALL_ONCE", (), (), ("CallOnceOptions", options))
 
 
-def _handles(file: "_File", handles: Mapping[str, int]) -> list[int]:
+def _write_handles(file: "_File", handles: Mapping[str, int]) -> list[int]:
     made = []
     for name, handle in handles.items():
         text = {key: file.builder.CreateString(key) for key in ("", name)}
         fields = {"Container": text[""], "SharedName": text[name]}
-        options = _table(file.builder, "VarHandleOptions", **fields)
+        options = _write_table(file.builder, "VarHandleOptions", **fields)
         made.append(file.operator("VAR_HANDLE", (), (handle,), ("VarHandleOptions", options)))
     return made
 
 
-def _read(file: "_File", handle: int, number: int) -> int:
-    options = _table(file.builder, "ReadVariableOptions")
+def _write_read(file: "_File", handle: int, number: int) -> int:
+    options = _write_table(file.builder, "ReadVariableOptions")
     return file.operator("READ_VARIABLE", (handle,), (number,), ("ReadVariableOptions", options))
 
 
-def _assign(file: "_File", handle: int, number: int) -> int:
-    options = _table(file.builder, "AssignVariableOptions")
+def _write_assign(file: "_File", handle: int, number: int) -> int:
+    options = _write_table(file.builder, "AssignVariableOptions")
     ends = (handle, number), ()
     return file.operator("ASSIGN_VARIABLE", *ends, ("AssignVariableOptions", options))
 
@@ -132,7 +140,7 @@ class _File:
     def tensor(self, tensor: Tensor) -> int:
         """Write a tensor."""
         self._buffers.append(tensor.data)
-        return _tensor(self.builder, len(self._buffers) - 1, tensor)
+        return _write_tensor(self.builder, len(self._buffers) - 1, tensor)
 
     def operator(
         self,
@@ -144,32 +152,32 @@ class _File:
         """Write an operator; `options` are its kind and an options table already written."""
         fields = {
             "OpcodeIndex": self._codes.setdefault(name, len(self._codes)),
-            "Inputs": _integers(self.builder, inputs),
-            "Outputs": _integers(self.builder, outputs),
+            "Inputs": _write_integers(self.builder, inputs),
+            "Outputs": _write_integers(self.builder, outputs),
         }
         if options is not None:
             fields["BuiltinOptions"] = options[1]
             fields["BuiltinOptionsType"] = getattr(tflite.BuiltinOptions, options[0])
-        return _table(self.builder, "Operator", **fields)
+        return _write_table(self.builder, "Operator", **fields)
 
     def content(self, subgraphs: list[int]) -> bytes:
         """Return the finished file."""
-        buffers = [_buffer(self.builder, data) for data in self._buffers]
-        model = _table(
+        buffers = [_write_buffer(self.builder, data) for data in self._buffers]
+        model = _write_table(
             self.builder,
             "Model",
             Version=3,
-            OperatorCodes=_tables(
-                self.builder, [_code(self.builder, name) for name in self._codes]
+            OperatorCodes=_write_tables(
+                self.builder, [_write_code(self.builder, name) for name in self._codes]
             ),
-            Subgraphs=_tables(self.builder, subgraphs),
-            Buffers=_tables(self.builder, buffers),
+            Subgraphs=_write_tables(self.builder, subgraphs),
+            Buffers=_write_tables(self.builder, buffers),
         )
         self.builder.Finish(model, IDENTIFIER)
         return bytes(self.builder.Output())
 
 
-def _operands(graph: Graph, node: Node, tensors: list[Tensor]) -> list[int]:
+def _write_operands(graph: Graph, node: Node, tensors: list[Tensor]) -> list[int]:
     """Return a node's inputs in the file; constant parameter tensors are added to `tensors`."""
     inputs = []
     for operand in operands_of(graph, node):
@@ -199,7 +207,7 @@ def _scaled_bias(graph: Graph, node: Node) -> Tensor:
     return replace(bias, quantisation=quantisation)
 
 
-def _table(builder: Any, kind: str, **fields: int | float | bool) -> int:
+def _write_table(builder: Any, kind: str, **fields: int | float | bool) -> int:
     """Write a table of the schema; fields are numbers, or offsets of objects already written."""
     getattr(tflite, f"{kind}Start")(builder)
     for name, value in fields.items():
@@ -207,39 +215,39 @@ def _table(builder: Any, kind: str, **fields: int | float | bool) -> int:
     return int(getattr(tflite, f"{kind}End")(builder))
 
 
-def _tables(builder: Any, offsets: list[int]) -> int:
+def _write_tables(builder: Any, offsets: list[int]) -> int:
     builder.StartVector(4, len(offsets), 4)
     for offset in reversed(offsets):
         builder.PrependUOffsetTRelative(offset)
     return int(builder.EndVector())
 
 
-def _integers(builder: Any, values: Sequence[int]) -> int:
+def _write_integers(builder: Any, values: Sequence[int]) -> int:
     return int(builder.CreateNumpyVector(np.array(values, np.int32)))
 
 
-def _buffer(builder: Any, data: Array | None) -> int:
+def _write_buffer(builder: Any, data: Array | None) -> int:
     if data is None:
-        return _table(builder, "Buffer")
+        return _write_table(builder, "Buffer")
     content = data.tobytes()
     builder.Prep(ALIGNMENT, len(content))
-    return _table(builder, "Buffer", Data=builder.CreateByteVector(content))
+    return _write_table(builder, "Buffer", Data=builder.CreateByteVector(content))
 
 
-def _tensor(builder: Any, buffer: int, tensor: Tensor) -> int:
+def _write_tensor(builder: Any, buffer: int, tensor: Tensor) -> int:
     fields: dict[str, int | bool] = {
         "Name": builder.CreateString(tensor.name),
-        "Shape": _integers(builder, tensor.shape),
+        "Shape": _write_integers(builder, tensor.shape),
         "Type": getattr(tflite.TensorType, tensor.dtype.upper()),
         "Buffer": buffer,
     }
     if tensor.quantisation is not None:
-        fields["Quantization"] = _quantisation(builder, tensor.quantisation)
-    return _table(builder, "Tensor", **fields)
+        fields["Quantization"] = _write_quantisation(builder, tensor.quantisation)
+    return _write_table(builder, "Tensor", **fields)
 
 
-def _quantisation(builder: Any, quantisation: Quantisation) -> int:
-    return _table(
+def _write_quantisation(builder: Any, quantisation: Quantisation) -> int:
+    return _write_table(
         builder,
         "QuantizationParameters",
         Scale=builder.CreateNumpyVector(np.array(quantisation.scale, np.float32)),
@@ -248,9 +256,9 @@ def _quantisation(builder: Any, quantisation: Quantisation) -> int:
     )
 
 
-def _code(builder: Any, name: str) -> int:
+def _write_code(builder: Any, name: str) -> int:
     number = getattr(tflite.BuiltinOperator, name)
-    return _table(
+    return _write_table(
         builder,
         "OperatorCode",
         BuiltinCode=number,
@@ -267,7 +275,7 @@ def _table_operators(
     tensors += added
     types = {"InDataType": tflite.TensorType.INT8, "OutDataType": tflite.TensorType.INT32}
     return [
-        file.operator(name, inputs, (output,), (kind, _table(file.builder, kind, **fields)))
+        file.operator(name, inputs, (output,), (kind, _write_table(file.builder, kind, **fields)))
         for name, inputs, output, kind, fields in (
             ("CAST", node.inputs, byte, "CastOptions", types),
             ("ADD", (byte, offset), index, "AddOptions", {}),
@@ -276,16 +284,16 @@ def _table_operators(
     ]
 
 
-def _operator(file: _File, graph: Graph, node: Node, inputs: list[int]) -> int:
+def _write_operator(file: _File, graph: Graph, node: Node, inputs: list[int]) -> int:
     options = None
     if node.op in OPTIONS:
         kind, describe = OPTIONS[node.op]
         shapes = [graph.tensors[number].shape for number in node.inputs]
-        options = kind, _table(file.builder, kind, **describe(node.attributes, shapes))
+        options = kind, _write_table(file.builder, kind, **describe(node.attributes, shapes))
     name = str(node.op)
     if node.op is Op.FUNCTION:
         name, *form = node.attributes_as(Function).function.split("_")
         if name == "GELU":
             kind = "GeluOptions"
-            options = kind, _table(file.builder, kind, Approximate=bool(form))
+            options = kind, _write_table(file.builder, kind, Approximate=bool(form))
     return file.operator(name, inputs, node.outputs, options)

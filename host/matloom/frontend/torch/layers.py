@@ -36,13 +36,13 @@ def _layer_inputs(writer: Writer, call: Call) -> list[str]:
     return [data, weight, writer.add("DequantizeLinear", *names, axis=0 if unit.ndim else None)]
 
 
-def _convolution(writer: Writer, call: Call) -> str:
+def _write_convolution(writer: Writer, call: Call) -> str:
     data, weight = call["input"], call["weight"]
     axes, padding = weight.rank - 2, call.get("padding", 0)
     if data.rank != weight.rank:
         raise call.refuse("an input without a batch")
     if call.get("transposed", False):
-        return _transposed_convolution(writer, call)
+        return _write_transposed_convolution(writer, call)
     pads, automatic = None, None
     if padding == "same":
         automatic = "SAME_UPPER"
@@ -59,7 +59,7 @@ def _convolution(writer: Writer, call: Call) -> str:
     )
 
 
-def _transposed_convolution(writer: Writer, call: Call) -> str:
+def _write_transposed_convolution(writer: Writer, call: Call) -> str:
     weight = call["weight"]
     axes = weight.rank - 2
     return writer.add(
@@ -73,7 +73,7 @@ def _transposed_convolution(writer: Writer, call: Call) -> str:
     )
 
 
-def _linear(writer: Writer, call: Call) -> str:
+def _write_linear(writer: Writer, call: Call) -> str:
     data, weight, bias = call["input"], call["weight"], call.get("bias")
     if data.rank == 2:
         return writer.add("Gemm", *_layer_inputs(writer, call), transB=1)
@@ -84,11 +84,11 @@ def _linear(writer: Writer, call: Call) -> str:
     return product if bias is None else writer.add("Add", product, bias.name)
 
 
-def _product(first: str, second: str) -> Handler:
+def _product_writer(first: str, second: str) -> Handler:
     return lambda writer, call: writer.add("MatMul", call[first].name, call[second].name)
 
 
-def _addmm(writer: Writer, call: Call) -> str:
+def _write_addmm(writer: Writer, call: Call) -> str:
     return writer.add(
         "Gemm",
         call["mat1"].name,
@@ -99,7 +99,7 @@ def _addmm(writer: Writer, call: Call) -> str:
     )
 
 
-def _batch_norm(writer: Writer, call: Call) -> Any:
+def _write_batch_norm(writer: Writer, call: Call) -> Any:
     if call.get("training", False):
         raise call.refuse("training")
     data = call["input"]
@@ -121,7 +121,7 @@ def _batch_norm(writer: Writer, call: Call) -> Any:
     return normalised if len(call.made) == 1 else [normalised, *[None] * (len(call.made) - 1)]
 
 
-def _layer_norm(writer: Writer, call: Call) -> Any:
+def _write_layer_norm(writer: Writer, call: Call) -> Any:
     data, shape = call["input"], list(call["normalized_shape"])
     weight = call.get("weight")
     scale = weight.name if weight is not None else writer.constant(np.ones(shape), data.dtype)
@@ -137,7 +137,7 @@ def _layer_norm(writer: Writer, call: Call) -> Any:
     return normalised if len(call.made) == 1 else [normalised, *[None] * (len(call.made) - 1)]
 
 
-def _group_norm(writer: Writer, call: Call) -> Any:
+def _write_group_norm(writer: Writer, call: Call) -> Any:
     data = call["input"]
     groups = int(call.get("num_groups", call.get("group")))
     eps = float(call["eps"])
@@ -154,11 +154,11 @@ def _group_norm(writer: Writer, call: Call) -> Any:
     return reshaped if len(call.made) == 1 else [reshaped, *[None] * (len(call.made) - 1)]
 
 
-def _instance_norm(writer: Writer, call: Call) -> Any:
+def _write_instance_norm(writer: Writer, call: Call) -> Any:
     if not call["use_input_stats"]:
         raise call.refuse("kept statistics")
     arguments = {**call.arguments, "num_groups": call["input"].shape[1]}
-    return _group_norm(writer, replace(call, arguments=arguments))
+    return _write_group_norm(writer, replace(call, arguments=arguments))
 
 
 def _pool(op: str, axes: int) -> Handler:
@@ -209,7 +209,7 @@ def _softmax(op: str) -> Handler:
     return handler
 
 
-def _attention(writer: Writer, call: Call) -> str:
+def _write_attention(writer: Writer, call: Call) -> str:
     """Write softmax(query keys^T scale + mask) values."""
     query, key, value = call["query"], call["key"], call["value"]
     if call.get("dropout_p", 0) or call.get("enable_gqa", False):
@@ -233,34 +233,34 @@ def _attention(writer: Writer, call: Call) -> str:
 
 
 LAYERS: dict[str, Handler] = {
-    **dict.fromkeys(("conv1d", "conv2d", "conv3d", "convolution"), _convolution),
+    **dict.fromkeys(("conv1d", "conv2d", "conv3d", "convolution"), _write_convolution),
     **dict.fromkeys(
-        ("conv_transpose1d", "conv_transpose2d", "conv_transpose3d"), _transposed_convolution
+        ("conv_transpose1d", "conv_transpose2d", "conv_transpose3d"), _write_transposed_convolution
     ),
     "_log_softmax": _softmax("LogSoftmax"),
-    "_native_batch_norm_legit_no_training": _batch_norm,
+    "_native_batch_norm_legit_no_training": _write_batch_norm,
     "_softmax": _softmax("Softmax"),
     "adaptive_avg_pool1d": _adaptive("AveragePool"),
     "adaptive_avg_pool2d": _adaptive("AveragePool"),
     "_adaptive_avg_pool2d": _adaptive("AveragePool"),
     "adaptive_max_pool2d": _adaptive("MaxPool"),
-    "addmm": _addmm,
+    "addmm": _write_addmm,
     "avg_pool1d": _pool("AveragePool", 1),
     "avg_pool2d": _pool("AveragePool", 2),
-    "batch_norm": _batch_norm,
-    "bmm": _product("self", "mat2"),
-    "group_norm": _group_norm,
-    "instance_norm": _instance_norm,
-    "layer_norm": _layer_norm,
-    "linear": _linear,
+    "batch_norm": _write_batch_norm,
+    "bmm": _product_writer("self", "mat2"),
+    "group_norm": _write_group_norm,
+    "instance_norm": _write_instance_norm,
+    "layer_norm": _write_layer_norm,
+    "linear": _write_linear,
     "log_softmax": _softmax("LogSoftmax"),
-    "matmul": _product("self", "other"),
+    "matmul": _product_writer("self", "other"),
     "max_pool1d": _pool("MaxPool", 1),
     "max_pool2d": _pool("MaxPool", 2),
     "max_pool2d_with_indices": _pool("MaxPool", 2),
-    "mm": _product("self", "mat2"),
-    "native_group_norm": _group_norm,
-    "native_layer_norm": _layer_norm,
-    "scaled_dot_product_attention": _attention,
+    "mm": _product_writer("self", "mat2"),
+    "native_group_norm": _write_group_norm,
+    "native_layer_norm": _write_layer_norm,
+    "scaled_dot_product_attention": _write_attention,
     "softmax": _softmax("Softmax"),
 }

@@ -54,14 +54,14 @@ def _stack(writer: Writer, call: Call) -> str:
     return writer.add("Concat", *names, axis=axis)
 
 
-def _parts(writer: Writer, call: Call) -> list[str]:
+def _write_parts(writer: Writer, call: Call) -> list[str]:
     axis = call["self"].axis(call.get("dim", 0))
     sizes = [made[0][axis] for made in call.made if made is not None]
     names = [call["self"].name, writer.axes(sizes)]
     return writer.several("Split", names, len(sizes), axis=axis)
 
 
-def _unbound(writer: Writer, call: Call) -> list[str]:
+def _write_unbind(writer: Writer, call: Call) -> list[str]:
     data = call["self"]
     axis = data.axis(call.get("dim", 0))
     return [
@@ -81,7 +81,7 @@ def _select(writer: Writer, call: Call) -> str:
     return writer.add("Gather", call["self"].name, index, axis=call["dim"])
 
 
-def _gather(data: str, index: str) -> Handler:
+def _write_gather(data: str, index: str) -> Handler:
     return lambda writer, call: writer.add(
         "Gather", call[data].name, call[index].name, axis=call.get("dim", 0)
     )
@@ -120,7 +120,7 @@ def _pad(writer: Writer, call: Call) -> str:
     return writer.add("Pad", data.name, places, *([value] if mode == "constant" else []), mode=mode)
 
 
-def _resize(mode: str) -> Handler:
+def _resize_writer(mode: str) -> Handler:
     def handler(writer: Writer, call: Call) -> str:
         data = call.get("self", call.get("input"))
         transformation = "align_corners" if call.get("align_corners", False) else "half_pixel"
@@ -139,7 +139,7 @@ def _resize(mode: str) -> Handler:
     return handler
 
 
-def _reduce(op: str) -> Handler:
+def _reduction_writer(op: str) -> Handler:
     def handler(writer: Writer, call: Call) -> str:
         data = call["self"]
         dims = call.get("dim")
@@ -151,20 +151,23 @@ def _reduce(op: str) -> Handler:
     return handler
 
 
-def _extreme(op: str) -> Handler:
+def _extreme_writer(op: str) -> Handler:
     """Write an extreme along an axis with its index, of two tensors, or of all elements."""
 
     def handler(writer: Writer, call: Call) -> Any:
         if call.get("other") is not None:
             return writer.add(op, call["self"].name, call["other"].name)
         if call.get("dim") is None:
-            return _reduce(f"Reduce{op}")(writer, call)
-        return [_reduce(f"Reduce{op}")(writer, call), _place(f"Arg{op}")(writer, call)]
+            return _reduction_writer(f"Reduce{op}")(writer, call)
+        return [
+            _reduction_writer(f"Reduce{op}")(writer, call),
+            _place_writer(f"Arg{op}")(writer, call),
+        ]
 
     return handler
 
 
-def _place(op: str) -> Handler:
+def _place_writer(op: str) -> Handler:
     def handler(writer: Writer, call: Call) -> str:
         data, keepdims = call["self"], int(call.get("keepdim", False))
         if call.get("dim") is None:
@@ -196,7 +199,7 @@ def _pixel_shuffle(writer: Writer, call: Call) -> str:
     return writer.add("DepthToSpace", call["self"].name, blocksize=factor, mode="CRD")
 
 
-def _fill(value: Callable[[Call], Any]) -> Handler:
+def _fill_writer(value: Callable[[Call], Any]) -> Handler:
     return lambda writer, call: writer.constant(np.full(call.shape, value(call), call.dtype))
 
 
@@ -217,42 +220,42 @@ _SHAPED += ("unsqueeze", "view", "view_copy")
 
 MOVES: dict[str, Handler] = {
     **dict.fromkeys(_SHAPED, _reshape),
-    **dict.fromkeys(("chunk", "split", "split_with_sizes"), _parts),
+    **dict.fromkeys(("chunk", "split", "split_with_sizes"), _write_parts),
     **dict.fromkeys(("constant_pad_nd", "pad", "reflection_pad1d", "reflection_pad2d"), _pad),
     **dict.fromkeys(("replication_pad1d", "replication_pad2d"), _pad),
-    "amax": _reduce("ReduceMax"),
-    "amin": _reduce("ReduceMin"),
+    "amax": _reduction_writer("ReduceMax"),
+    "amin": _reduction_writer("ReduceMin"),
     "arange": _arange,
-    "argmax": _place("ArgMax"),
-    "argmin": _place("ArgMin"),
+    "argmax": _place_writer("ArgMax"),
+    "argmin": _place_writer("ArgMin"),
     "cat": _concatenate,
-    "embedding": _gather("weight", "indices"),
+    "embedding": _write_gather("weight", "indices"),
     "expand": _expand,
     "flip": _flip,
-    "full": _fill(lambda call: call["fill_value"]),
-    "full_like": _fill(lambda call: call["fill_value"]),
+    "full": _fill_writer(lambda call: call["fill_value"]),
+    "full_like": _fill_writer(lambda call: call["fill_value"]),
     "index": _index,
-    "index_select": _gather("self", "index"),
-    "max": _extreme("Max"),
-    "mean": _reduce("ReduceMean"),
-    "min": _extreme("Min"),
-    "ones": _fill(lambda call: 1),
-    "ones_like": _fill(lambda call: 1),
+    "index_select": _write_gather("self", "index"),
+    "max": _extreme_writer("Max"),
+    "mean": _reduction_writer("ReduceMean"),
+    "min": _extreme_writer("Min"),
+    "ones": _fill_writer(lambda call: 1),
+    "ones_like": _fill_writer(lambda call: 1),
     "permute": _permute(lambda call: [call["self"].axis(each) for each in call["dims"]]),
     "pixel_shuffle": _pixel_shuffle,
     "repeat": _repeat,
-    "scalar_tensor": _fill(lambda call: call["s"]),
+    "scalar_tensor": _fill_writer(lambda call: call["s"]),
     "select": _select,
     "slice": _slice,
     "stack": _stack,
-    "sum": _reduce("ReduceSum"),
+    "sum": _reduction_writer("ReduceSum"),
     "t": _permute(lambda call: range(call["self"].rank)[::-1]),
     "transpose": _permute(_swap_axes),
-    "unbind": _unbound,
-    "upsample_bilinear2d": _resize("linear"),
-    "upsample_nearest2d": _resize("nearest"),
+    "unbind": _write_unbind,
+    "upsample_bilinear2d": _resize_writer("linear"),
+    "upsample_nearest2d": _resize_writer("nearest"),
     "var": _variance,
     "var_mean": _variance,
-    "zeros": _fill(lambda call: 0),
-    "zeros_like": _fill(lambda call: 0),
+    "zeros": _fill_writer(lambda call: 0),
+    "zeros_like": _fill_writer(lambda call: 0),
 }

@@ -15,7 +15,7 @@ from matloom.arch.instruction import Instruction
 from matloom.arch.isa import FORMATS, UNITS, AddressSpace, Extent, Opcode, Region, largest
 from matloom.arch.machine import Machine
 from matloom.cost.dispatch import WAIT_FIELDS
-from matloom.cost.timing import Timing, timings_of
+from matloom.cost.timing import Timing, shared_timings
 
 _LONGEST_WAIT = largest(Opcode.LOAD, "wait_exec")
 _NO_ACCESS = -1
@@ -176,7 +176,7 @@ class DependencyTracker:
         self, config: Config, dram_bytes: dict[Region, int], machine: Machine | None = None
     ):
         self.config = config
-        self._timings = None if machine is None else timings_of(machine)
+        self._timings = None if machine is None else shared_timings(machine)
         self._period = 1 if machine is None else machine.offset_period
         self.instructions: list[Instruction] = []
         self.costs: list[Timing] = []

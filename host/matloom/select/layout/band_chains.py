@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, replace
 
 from matloom.arch.config import Config
 from matloom.select.layout.banded_layers import (
-    band_reader,
     bandable_window,
-    banded_layer,
     can_read_bands,
+    read_bands_one_by_one,
+    slide_over_bands,
     split_region,
     writes_single_block,
 )
@@ -130,7 +130,7 @@ class _Chain:
                 if name == reader.inputs[0] and can_read_bands(
                     reader, channels, self.rows, self.config
                 ):
-                    self.changed[at] = band_reader(reader, channels, self.rows // 2)
+                    self.changed[at] = read_bands_one_by_one(reader, channels, self.rows // 2)
                     continue
                 if not _is_pointwise(reader):
                     return False
@@ -184,7 +184,7 @@ class _Chain:
             loop_nest=replace(producer.loop_nest, x_step=read.row_bytes // width),
             regions=(OutputRegion.whole(layout.grid, region.post),),
         )
-        self.changed[index] = banded_layer(layer, layout, self.config)
+        self.changed[index] = slide_over_bands(layer, layout, self.config)
         self.sizes[producer.output] = layout.size
         return True
 

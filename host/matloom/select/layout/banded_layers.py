@@ -59,8 +59,8 @@ def band_depthwise_layers(
         rewritten[made_at] = replace(
             producer, output_layout=layout, regions=split_region(producer.regions, layout.half)
         )
-        rewritten[index] = banded_layer(layer, layout, config)
-        rewritten[read_at] = band_reader(reader, layout.channels, layout.half)
+        rewritten[index] = slide_over_bands(layer, layout, config)
+        rewritten[read_at] = read_bands_one_by_one(reader, layout.channels, layout.half)
     return rewritten, sizes
 
 
@@ -126,7 +126,7 @@ def split_region(regions: tuple[OutputRegion, ...], half: int) -> tuple[OutputRe
     return replace(whole, end_row=half), replace(whole, first_row=half)
 
 
-def banded_layer(layer: ArrayStage, layout: RowBands, config: Config) -> ArrayStage:
+def slide_over_bands(layer: ArrayStage, layout: RowBands, config: Config) -> ArrayStage:
     """Return the depthwise layer on both bands, with each channel's parameters duplicated."""
     assert isinstance(layer.weights, Constant)
     (region,), tiles = layer.regions, layer.weights.tiles
@@ -144,7 +144,7 @@ def banded_layer(layer: ArrayStage, layout: RowBands, config: Config) -> ArraySt
     )
 
 
-def band_reader(consumer: ArrayStage, channels: int, half: int) -> ArrayStage:
+def read_bands_one_by_one(consumer: ArrayStage, channels: int, half: int) -> ArrayStage:
     """Return the convolution on bands: the rows of one band, then those of the other."""
     nest = BandedLoopNest(
         **{**vars(consumer.loop_nest), "x_step": 2 * channels},

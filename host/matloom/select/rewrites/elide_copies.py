@@ -44,7 +44,7 @@ def elide_panel_copies(staged: StagedRun) -> StagedRun:
     for weights in (stage.computed for stage in every if stage.computed is not None):
         name, heads, between = weights.rows_of, 1, list[Stage]()
         producers = [stage for stage in every if stage.output == name]
-        swap = _swap_of(producers, weights.layout)
+        swap = _separated_matrices(producers, weights.layout)
         if swap is not None and name not in kept:
             between, heads, (name,) = producers, swap, producers[0].inputs
             producers = [stage for stage in every if stage.output == name]
@@ -58,7 +58,7 @@ def elide_panel_copies(staged: StagedRun) -> StagedRun:
     return staged.with_stages(_apply_changes(stages, changed)) if changed else staged
 
 
-def _swap_of(producers: Sequence[Stage], panels: Panels) -> int | None:
+def _separated_matrices(producers: Sequence[Stage], panels: Panels) -> int | None:
     """Return the number of adjacent matrices that a TRANSPOSE separates; None for other moves."""
     layout = producers[0].output_layout if len(producers) == 1 else None
     if not isinstance(layout, Placed) or layout.swap is None:

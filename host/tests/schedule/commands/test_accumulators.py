@@ -10,7 +10,7 @@ from matloom.arch.instruction import Instruction
 from matloom.arch.isa import Opcode, Region
 from matloom.arch.machine import Machine
 from matloom.compiler import compile_network
-from matloom.cost import timings_of
+from matloom.cost import shared_timings
 from matloom.cost.predict import predict
 from matloom.data.matrix_products import product_graph
 from matloom.program.instruction_table import unpack_all
@@ -100,7 +100,7 @@ class Emitted:
 
     def append(self, instruction):
         self.instructions.append(instruction)
-        self.costs.append(timings_of(self.machine).of(instruction))
+        self.costs.append(shared_timings(self.machine).of(instruction))
 
 
 def _third(steps, posts, params):

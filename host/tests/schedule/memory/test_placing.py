@@ -8,7 +8,7 @@ from matloom.program.accesses import accesses
 from matloom.program.instruction_table import unpack_all
 from matloom.schedule.memory import placing
 from matloom.tuner.moves import apply_move, keep_weights
-from matloom.tuner.study import runs_of, study_of
+from matloom.tuner.study import new_study, runs_of
 from support.chain import Chain
 from support.mobilenet import mobilenet
 
@@ -48,7 +48,7 @@ def test_repeated_groups_get_the_addresses_of_a_search(monkeypatch):
 def test_weights_that_stay_leave_their_bytes_to_others_until_they_arrive():
     """A first call has all of the scratchpad for its first stages; outputs stay right."""
     graph, config = mobilenet(4, 48), PRESETS["nano"]
-    (run,) = runs_of(study_of(graph, config, CompileOptions(tuned=False)))
+    (run,) = runs_of(new_study(graph, config, CompileOptions(tuned=False)))
     choices = apply_move(run.choices, keep_weights(run.segment, run.choices, 0.5))
     program = compile_network(graph, config, CompileOptions(choices=(choices,)), check="sample")
     (step,) = (each for each in program.steps if isinstance(each, EngineStep))

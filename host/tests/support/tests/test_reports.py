@@ -82,10 +82,10 @@ def test_the_cost_of_one_field(committed, monkeypatch):
 
     before = committed.read_text()
     words = ["--only", next(iter(knobs.CHANGES))]
-    run(monkeypatch, knobs, words, measure_config=measure, REPORT=committed)
+    run(monkeypatch, knobs, words, measure_area=measure, REPORT=committed)
     assert committed.read_text() == before
     words += ["--report", str(committed)]
-    run(monkeypatch, knobs, words, measure_config=measure, REPORT=committed)
+    run(monkeypatch, knobs, words, measure_area=measure, REPORT=committed)
     assert [*json.loads(committed.read_text())["changes"]] == words[1:2]
 
 

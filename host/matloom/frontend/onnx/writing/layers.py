@@ -52,7 +52,7 @@ def pads(padding: Padding) -> list[int]:
     return [padding.top, padding.left, padding.bottom, padding.right]
 
 
-def _operands(file: OnnxFile, node: Node, weights: Array, axis: int = 0) -> list[str]:
+def _weights_and_bias(file: OnnxFile, node: Node, weights: Array, axis: int = 0) -> list[str]:
     """Return the names of weights and of the bias if there is one; `axis` is that of outputs."""
     tensors = file.graph.tensors
     data, held = (tensors[number] for number in node.inputs[:2])
@@ -69,7 +69,7 @@ def _operands(file: OnnxFile, node: Node, weights: Array, axis: int = 0) -> list
     return names
 
 
-def _convolution(file: OnnxFile, node: Node) -> None:
+def _write_convolution(file: OnnxFile, node: Node) -> None:
     attributes = node.attributes_as(Conv2D)
     weights = file.graph.tensors[node.inputs[1]].data
     assert weights is not None
@@ -78,7 +78,7 @@ def _convolution(file: OnnxFile, node: Node) -> None:
     more: dict[str, Any] = {}
     if isinstance(attributes, DepthwiseConv2D):
         more["group"] = file.graph.tensors[node.inputs[0]].shape[3]
-    operands = [file.value(node.inputs[0], FIRST), *_operands(file, node, weights)]
+    operands = [file.value(node.inputs[0], FIRST), *_weights_and_bias(file, node, weights)]
     output = file.node(
         "Conv",
         operands,
@@ -95,7 +95,7 @@ def _convolution(file: OnnxFile, node: Node) -> None:
     )
 
 
-def _transposed_convolution(file: OnnxFile, node: Node) -> None:
+def _write_transposed_convolution(file: OnnxFile, node: Node) -> None:
     attributes = node.attributes_as(TransposeConv)
     weights, padding = file.graph.tensors[node.inputs[1]].data, attributes.padding
     assert weights is not None
@@ -111,7 +111,7 @@ def _transposed_convolution(file: OnnxFile, node: Node) -> None:
     ]
     output = file.node(
         "ConvTranspose",
-        [file.value(node.inputs[0], FIRST), *_operands(file, node, weights, axis=1)],
+        [file.value(node.inputs[0], FIRST), *_weights_and_bias(file, node, weights, axis=1)],
         kernel_shape=list(window),
         strides=list(attributes.stride),
         pads=pads(padding),
@@ -124,7 +124,7 @@ def _transposed_convolution(file: OnnxFile, node: Node) -> None:
     )
 
 
-def _dense(file: OnnxFile, node: Node) -> None:
+def _write_dense(file: OnnxFile, node: Node) -> None:
     attributes = node.attributes_as(FullyConnected)
     weights = file.graph.tensors[node.inputs[1]].data
     assert weights is not None
@@ -133,7 +133,7 @@ def _dense(file: OnnxFile, node: Node) -> None:
     if len(tensor.shape) != MATRIX_RANK:
         rows = file.constant(np.array([-1, weights.shape[1]], np.int64), "shape")
         name = file.requantise(tensor, file.node("Reshape", [name, rows]))
-    made = file.node("Gemm", [name, *_operands(file, node, weights)], transB=1)
+    made = file.node("Gemm", [name, *_weights_and_bias(file, node, weights)], transB=1)
     made = apply_activation(file, made, attributes.activation, file.graph.tensors[node.output])
     if len(shape) == MATRIX_RANK:
         file.record_output(node.output, in_file_order(MATRIX_RANK), made)
@@ -144,7 +144,7 @@ def _dense(file: OnnxFile, node: Node) -> None:
     file.record_output(node.output, in_file_order(len(shape)), reshaped)
 
 
-def _pool(file: OnnxFile, node: Node) -> None:
+def _write_pool(file: OnnxFile, node: Node) -> None:
     attributes = node.attributes_as(Pool2D)
     op = "MaxPool" if node.op is Op.MAX_POOL_2D else "AveragePool"
     output = file.node(
@@ -163,10 +163,10 @@ def _pool(file: OnnxFile, node: Node) -> None:
 
 #: By operator.
 LAYERS = {
-    Op.AVERAGE_POOL_2D: _pool,
-    Op.CONV_2D: _convolution,
-    Op.DEPTHWISE_CONV_2D: _convolution,
-    Op.FULLY_CONNECTED: _dense,
-    Op.MAX_POOL_2D: _pool,
-    Op.TRANSPOSE_CONV: _transposed_convolution,
+    Op.AVERAGE_POOL_2D: _write_pool,
+    Op.CONV_2D: _write_convolution,
+    Op.DEPTHWISE_CONV_2D: _write_convolution,
+    Op.FULLY_CONNECTED: _write_dense,
+    Op.MAX_POOL_2D: _write_pool,
+    Op.TRANSPOSE_CONV: _write_transposed_convolution,
 }

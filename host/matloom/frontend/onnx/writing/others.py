@@ -47,13 +47,13 @@ def _elementwise(op: str) -> _Writer:
     return write
 
 
-def _function(file: OnnxFile, node: Node) -> None:
+def _write_function(file: OnnxFile, node: Node) -> None:
     (name,), order = _inputs_in_one_order(file, node)
     kind = node.attributes_as(Function).function
-    file.record_output(node.output, order, _step(file, FUNCTIONS.get(kind, kind), name))
+    file.record_output(node.output, order, _write_expression(file, FUNCTIONS.get(kind, kind), name))
 
 
-def _step(file: OnnxFile, text: str, name: str) -> str:
+def _write_expression(file: OnnxFile, text: str, name: str) -> str:
     """Write an expression of a value; return the name of the result."""
     match parse_step(text):
         case None:
@@ -65,22 +65,24 @@ def _step(file: OnnxFile, text: str, name: str) -> str:
             operands = texts[: len(texts) - len(parameters)]
             given = [float(each) for each in texts[len(operands) :]]
             options: dict[str, Any] = dict(zip(parameters, given, strict=True))
-            return file.node(op, [_step(file, each, name) for each in operands], **options)
+            return file.node(
+                op, [_write_expression(file, each, name) for each in operands], **options
+            )
 
 
-def _leaky(file: OnnxFile, node: Node) -> None:
+def _write_leaky_relu(file: OnnxFile, node: Node) -> None:
     names, order = _inputs_in_one_order(file, node)
     alpha = node.attributes_as(LeakyRelu).alpha
     file.record_output(node.output, order, file.node("LeakyRelu", names, alpha=alpha))
 
 
-def _relu6(file: OnnxFile, node: Node) -> None:
+def _write_relu6(file: OnnxFile, node: Node) -> None:
     names, order = _inputs_in_one_order(file, node)
     limits = [file.constant(np.array(limit, np.float32), "limit") for limit in (0, 6)]
     file.record_output(node.output, order, file.node("Clip", [*names, *limits]))
 
 
-def _product(file: OnnxFile, node: Node) -> None:
+def _write_product(file: OnnxFile, node: Node) -> None:
     attributes, names = node.attributes_as(BatchMatmul), []
     for number, transposed in zip(node.inputs, (attributes.adj_x, attributes.adj_y), strict=True):
         name = file.value(number)
@@ -92,7 +94,7 @@ def _product(file: OnnxFile, node: Node) -> None:
     file.record_output(node.output, in_file_order(rank), file.node("MatMul", names))
 
 
-def _softmax(file: OnnxFile, node: Node) -> None:
+def _write_softmax(file: OnnxFile, node: Node) -> None:
     name = file.value(node.inputs[0])
     if node.op is Op.SOFTMAX and node.attributes_as(Softmax).beta != 1.0:
         beta = file.constant(np.array(node.attributes_as(Softmax).beta, np.float32), "beta")
@@ -102,7 +104,7 @@ def _softmax(file: OnnxFile, node: Node) -> None:
     file.record_output(node.output, in_file_order(rank), file.node(op, [name], axis=-1))
 
 
-def _reduction(file: OnnxFile, node: Node) -> None:
+def _write_reduction(file: OnnxFile, node: Node) -> None:
     attributes, shape = node.attributes_as(Reduce), file.graph.tensors[node.inputs[0]].shape
     if node.op is Op.MEAN and attributes == Reduce(axes=(1, 2), keep_dims=True):
         made = file.node("GlobalAveragePool", [file.value(node.inputs[0], FIRST)])
@@ -118,7 +120,7 @@ def _reduction(file: OnnxFile, node: Node) -> None:
     file.record_output(node.output, in_file_order(kept), made)
 
 
-def _reshape(file: OnnxFile, node: Node) -> None:
+def _write_reshape(file: OnnxFile, node: Node) -> None:
     source, target = file.graph.tensors[node.inputs[0]], file.graph.tensors[node.output]
     plain = kept_axes(in_file_order(len(source.shape)), source.shape)
     same = [o for o in file.names_by_order(node.inputs[0]) if kept_axes(o, source.shape) == plain]
@@ -129,7 +131,7 @@ def _reshape(file: OnnxFile, node: Node) -> None:
     )
 
 
-def _transpose(file: OnnxFile, node: Node) -> None:
+def _write_transpose(file: OnnxFile, node: Node) -> None:
     """Give the value another order; nothing moves before an operator needs it."""
     permutation = node.attributes_as(Transpose).permutation
     file.value(node.inputs[0], next(iter(file.names_by_order(node.inputs[0])), None))
@@ -137,13 +139,13 @@ def _transpose(file: OnnxFile, node: Node) -> None:
         file.names_by_order(node.output)[tuple(permutation.index(axis) for axis in order)] = name
 
 
-def _concatenation(file: OnnxFile, node: Node) -> None:
+def _write_concatenation(file: OnnxFile, node: Node) -> None:
     names, order = _inputs_in_one_order(file, node)
     axis = order.index(node.attributes_as(Axis).axis)
     file.record_output(node.output, order, file.node("Concat", names, axis=axis))
 
 
-def _split(file: OnnxFile, node: Node) -> None:
+def _write_split(file: OnnxFile, node: Node) -> None:
     attributes, (names, order) = node.attributes_as(Split), _inputs_in_one_order(file, node)
     axis, begin = order.index(attributes.axis), 0
     for number, size in zip(node.outputs, attributes.sizes, strict=True):
@@ -160,7 +162,7 @@ def _add_slice(
     file.record_output(number, order, file.node("Slice", [name, *operands]))
 
 
-def _slice(file: OnnxFile, node: Node) -> None:
+def _write_slice(file: OnnxFile, node: Node) -> None:
     attributes, name = node.attributes_as(Slice), file.value(node.inputs[0])
     axes = list(zip(attributes.begin, attributes.size, attributes.step, strict=True))
     # An end before the first element needs a very small number.
@@ -175,7 +177,7 @@ def _slice(file: OnnxFile, node: Node) -> None:
     file.record_output(node.output, in_file_order(len(tensor.shape)), made)
 
 
-def _pad(file: OnnxFile, node: Node) -> None:
+def _write_pad(file: OnnxFile, node: Node) -> None:
     attributes, (names, order) = node.attributes_as(Pad), _inputs_in_one_order(file, node)
     tensor, value = file.graph.tensors[node.output], attributes.value or 0.0
     if attributes.value is not None and tensor.quantisation is not None:
@@ -188,7 +190,7 @@ def _pad(file: OnnxFile, node: Node) -> None:
     file.record_output(node.output, order, file.node("Pad", [*names, *operands]))
 
 
-def _resize(file: OnnxFile, node: Node) -> None:
+def _write_resize(file: OnnxFile, node: Node) -> None:
     attributes, tensor = node.attributes_as(Resize), file.graph.tensors[node.inputs[0]]
     if attributes.align_corners or attributes.half_pixel_centers:
         raise ValueError(f"{node} has a grid that needs a .tflite file")
@@ -203,7 +205,7 @@ def _resize(file: OnnxFile, node: Node) -> None:
     file.record_output(node.output, FIRST, output)
 
 
-def _requantise(file: OnnxFile, node: Node) -> None:
+def _write_requantise(file: OnnxFile, node: Node) -> None:
     """Write QUANTIZE or DEQUANTIZE, depending on the output's scale."""
     names, order = _inputs_in_one_order(file, node)
     file.record_output(node.output, order, names[0])
@@ -212,27 +214,27 @@ def _requantise(file: OnnxFile, node: Node) -> None:
 #: By operator.
 OTHERS: dict[Op, _Writer] = {
     Op.ADD: _elementwise("Add"),
-    Op.BATCH_MATMUL: _product,
-    Op.CONCATENATION: _concatenation,
-    **dict.fromkeys((Op.DEQUANTIZE, Op.QUANTIZE), _requantise),
-    **dict.fromkeys((Op.EXPAND_DIMS, Op.RESHAPE, Op.SQUEEZE), _reshape),
-    Op.FUNCTION: _function,
+    Op.BATCH_MATMUL: _write_product,
+    Op.CONCATENATION: _write_concatenation,
+    **dict.fromkeys((Op.DEQUANTIZE, Op.QUANTIZE), _write_requantise),
+    **dict.fromkeys((Op.EXPAND_DIMS, Op.RESHAPE, Op.SQUEEZE), _write_reshape),
+    Op.FUNCTION: _write_function,
     Op.HARD_SWISH: _elementwise("HardSwish"),
-    Op.LEAKY_RELU: _leaky,
+    Op.LEAKY_RELU: _write_leaky_relu,
     Op.LOGISTIC: _elementwise("Sigmoid"),
-    **dict.fromkeys((Op.LOG_SOFTMAX, Op.SOFTMAX), _softmax),
+    **dict.fromkeys((Op.LOG_SOFTMAX, Op.SOFTMAX), _write_softmax),
     Op.MAXIMUM: _elementwise("Max"),
-    **dict.fromkeys((Op.MEAN, Op.SUM), _reduction),
+    **dict.fromkeys((Op.MEAN, Op.SUM), _write_reduction),
     Op.MINIMUM: _elementwise("Min"),
     Op.MUL: _elementwise("Mul"),
-    **dict.fromkeys((Op.PAD, Op.PADV2), _pad),
+    **dict.fromkeys((Op.PAD, Op.PADV2), _write_pad),
     Op.PRELU: _elementwise("PRelu"),
     Op.RELU: _elementwise("Relu"),
-    Op.RELU6: _relu6,
-    Op.RESIZE_NEAREST_NEIGHBOR: _resize,
-    **dict.fromkeys((Op.SLICE, Op.STRIDED_SLICE), _slice),
-    **dict.fromkeys((Op.SPLIT, Op.SPLIT_V), _split),
+    Op.RELU6: _write_relu6,
+    Op.RESIZE_NEAREST_NEIGHBOR: _write_resize,
+    **dict.fromkeys((Op.SLICE, Op.STRIDED_SLICE), _write_slice),
+    **dict.fromkeys((Op.SPLIT, Op.SPLIT_V), _write_split),
     Op.SUB: _elementwise("Sub"),
     Op.TANH: _elementwise("Tanh"),
-    Op.TRANSPOSE: _transpose,
+    Op.TRANSPOSE: _write_transpose,
 }
