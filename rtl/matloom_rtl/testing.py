@@ -39,7 +39,7 @@ def with_reset(dut):
     return vars(dut)[_RESET]
 
 
-class _Runs:
+class _UnitSimulator:
     """Simulator of a unit for any number of runs, each starting from power-up.
 
     Setting up a simulator takes far longer than most runs. Testbenches cannot be added after the
@@ -74,12 +74,12 @@ class _Runs:
             self._simulator.run()
 
 
-def _runs(dut, *shape) -> _Runs:
+def _cached_simulator(dut, *shape) -> _UnitSimulator:
     """Return the unit's cached simulator for these numbers of benches and clocks."""
     kept = vars(dut).setdefault(_KEPT, {})
     # A waveform file needs a simulator of its own.
     if repr(shape) not in kept or os.environ.get("WAVES") == "1":
-        kept[repr(shape)] = _Runs(dut, *shape)
+        kept[repr(shape)] = _UnitSimulator(dut, *shape)
     return kept[repr(shape)]
 
 
@@ -129,7 +129,7 @@ def simulate(dut, *benches, cycles: int, background=(), clocks=None) -> int:
     # The clock is last, so that it sees which benches returned in the same cycle.
     called = [*map(watch, benches), *background, clock]
     try:
-        _runs(dut, len(benches), len(background) + 1, clocks or {}).run(called)
+        _cached_simulator(dut, len(benches), len(background) + 1, clocks or {}).run(called)
     except BaseException:
         # Discard the simulator of an interrupted run: its state must not reach the next one.
         del vars(dut)[_KEPT]

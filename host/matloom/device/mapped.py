@@ -172,18 +172,19 @@ class MappedTransport:
 
     def read_block(self, address: int, size: int) -> bytes:
         """Return bytes of external memory from a bus address."""
-        start = self._start(address, size)
+        start = self._offset_in_memory(address, size)
         return self._memory[start : start + size]
 
     def write_block(self, address: int, data: bytes) -> None:
         """Write bytes of external memory from a bus address, and wait until they are there."""
-        start = self._start(address, len(data))
+        start = self._offset_in_memory(address, len(data))
         self._memory[start : start + len(data)] = data
         if data:
             # A read waits for earlier writes, so none is still buffered when the engine starts.
             self._memory[start + len(data) - 1]
 
-    def _start(self, address: int, size: int) -> int:
+    def _offset_in_memory(self, address: int, size: int) -> int:
+        """Return the offset of an address in the mapped memory; raise if bytes are outside."""
         start = address - self.memory_base
         if not 0 <= start <= self.memory_bytes - size:
             raise DeviceError(

@@ -21,7 +21,7 @@ from matloom.passes.drop_unused import drop_unused_tensors
 #: Operators whose inputs and output have the same channels.
 _CHANNEL_BY_CHANNEL = (Op.ADD, Op.DEPTHWISE_CONV_2D, Op.MAX_POOL_2D)
 #: Operators that read all channels for each of their own.
-_MIXING = (Op.CONV_2D,)
+_MIXES_CHANNELS = (Op.CONV_2D,)
 
 
 def widen_channels(graph: Graph, config: Config) -> Graph:
@@ -94,7 +94,7 @@ def _fixed_maps(graph: Graph, group_of: Mapping[int, int]) -> set[int]:
     """Return the maps that cannot have more channels."""
     fixed = {*graph.entering, *graph.leaving}
     for node in graph.nodes:
-        if node.op in _MIXING and _has_plain_weights(graph, node):
+        if node.op in _MIXES_CHANNELS and _has_plain_weights(graph, node):
             continue
         if node.op in _CHANNEL_BY_CHANNEL and _keeps_zeros(graph, node):
             continue
@@ -154,7 +154,7 @@ class _Widening:
         """Append an operator with wide maps, and constants for their channels."""
         inputs = tuple(self._same.get(number, number) for number in node.inputs)
         outputs = tuple(self._same.get(number, number) for number in node.outputs)
-        if node.op in (*_MIXING, Op.DEPTHWISE_CONV_2D):
+        if node.op in (*_MIXES_CHANNELS, Op.DEPTHWISE_CONV_2D):
             changes: list[tuple[int, int]] = [(inputs[0], -1), (outputs[0], 0)]
             if node.op is Op.DEPTHWISE_CONV_2D:
                 changes = [(outputs[0], -1)]

@@ -35,7 +35,7 @@ _RANDOM_SHARE = 0.4
 _BATCH_POINTS = 32
 
 #: Steps by which a neighbour differs in one dimension.
-_NEXT = 1
+_NEIGHBOUR_STEP = 1
 
 
 def engine_space() -> list[tuple[int, ...]]:
@@ -214,7 +214,8 @@ class Exploration:
         for at, point in list(points.items()):
             if id(point) not in best:
                 continue
-            for axis, step in itertools.product(range(len(at)), (-_NEXT, _NEXT)):
+            steps = (-_NEIGHBOUR_STEP, _NEIGHBOUR_STEP)
+            for axis, step in itertools.product(range(len(at)), steps):
                 other = (*at[:axis], at[axis] + step, *at[axis + 1 :])
                 if other in every and other not in seen and self.fits(other):
                     seen.add(other)

@@ -56,7 +56,7 @@ def component(chip: Chip) -> str:
 
 
 def _interface(interface: Interface, named: dict[Kind, str], outstanding: int) -> Iterator[str]:
-    """Yield the commands of an interface; `named` are the names of all by kind."""
+    """Yield the Tcl commands of an interface; `named` has all interface names by kind."""
     yield f"# {interface.doc}"
     yield f"add_interface {interface.name} {_TYPES[interface.kind]}"
     for name, value in _properties(interface.kind, named, outstanding).items():

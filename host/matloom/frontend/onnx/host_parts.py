@@ -33,7 +33,7 @@ class OnnxPart:
     model: Model
     reason: str
 
-    def in_order(self, name: str, axes: tuple[int, ...] = LAST) -> str:
+    def permute(self, name: str, axes: tuple[int, ...] = LAST) -> str:
         """Return a value that equals another one, with its axes in this order."""
         value = self.values.known[name]
         shape = tuple(value.shape[axis] for axis in axes)
@@ -124,7 +124,7 @@ def run_channels_last(values: Values, model: Model, node: Any, reason: str) -> b
         return False
     part = OnnxPart(values=values, model=model, reason=reason)
     output = values.known[output_name]
-    inputs = [part.in_order(source), *node.input[1:]]
+    inputs = [part.permute(source), *node.input[1:]]
     shape = tuple(output.shape[axis] for axis in LAST)
     last = part.run(node.op_type, inputs, shape, output.dtype, **_attributes(node))
     _set_output(part, node, last)
@@ -150,7 +150,7 @@ def split_channels(values: Values, model: Model, node: Any, claim: Claim) -> Cla
     part = OnnxPart(values=values, model=model, reason=reason)
     output = values.known[node.output[0]]
     axes = LAST if node.op_type == "QLinearConv" else in_file_order(rank)
-    engine = part.in_order(node.output[0], axes)
+    engine = part.permute(node.output[0], axes)
     some = split[node.op_type](part, node, claim)
     places = np.arange(claim.channels)
     places[list(channels)] = claim.channels + np.arange(len(channels))
@@ -164,7 +164,7 @@ def split_channels(values: Values, model: Model, node: Any, claim: Claim) -> Cla
 def _append_unproven_channels(part: OnnxPart, node: Any, claim: Claim) -> str:
     """Append the unproven channels of a convolution, with channels last."""
     channels, names = claim.unproven, [*node.input, ""]
-    given = part.in_order(node.input[0])
+    given = part.permute(node.input[0])
     picks = part.constant(np.array(channels, np.int64))
     attributes = _attributes(node)
     if attributes.get("group", 1) != 1:
@@ -183,7 +183,7 @@ def _append_unproven_channels(part: OnnxPart, node: Any, claim: Claim) -> str:
 def _append_unproven_columns(part: OnnxPart, node: Any, claim: Claim) -> str:
     """Append the unproven columns of a product."""
     names = list(node.input)
-    given = part.in_order(names[0], in_file_order(len(part.values.known[names[0]].shape)))
+    given = part.permute(names[0], in_file_order(len(part.values.known[names[0]].shape)))
     picks = part.constant(np.array(claim.unproven, np.int64))
     rows = node.op_type == "QGemm" and attribute(node, "transB", 0)
     held = [part.pick(names[3], picks, 0 if rows else 1)]

@@ -54,7 +54,7 @@ def group_channels(segment: Segment, private: Collection[str]) -> tuple[Segment,
     stages, timestamps, made = list[Stage](), list[int](), set[str]()
     sizes, index = dict(segment.sizes), 0
     while index < len(segment.stages):
-        pair = _pair(segment, index, private)
+        pair = _find_pair(segment, index, private)
         if pair is None:
             stages.append(segment.stages[index])
             timestamps.append(segment.timestamps[index])
@@ -81,7 +81,7 @@ def tensors_to_group(scheduled: Scheduled, private: Collection[str]) -> frozense
     """Return the tensors of a schedule whose stages should be faster by groups of channels."""
     segment = scheduled.segment
     least = tuning.GROUPS_GAIN * scheduled.prediction.cycles
-    pairs = (_pair(segment, index, private) for index in range(len(segment.stages)))
+    pairs = (_find_pair(segment, index, private) for index in range(len(segment.stages)))
     return frozenset(
         pair.producer.output
         for pair in pairs
@@ -110,7 +110,7 @@ def _cycles(stage: ArrayStage, config: Config) -> int:
     return exec_cycles(vectors, grid.blocks * stage.steps, vectors * grid.blocks, config)
 
 
-def _pair(segment: Segment, index: int, private: Collection[str]) -> _Pair | None:
+def _find_pair(segment: Segment, index: int, private: Collection[str]) -> _Pair | None:
     """Return a stage and the next one if they can work by groups of channels."""
     config, stages = segment.config, segment.stages[index : index + 2]
     if len(stages) == 1 or stages[0].output not in private:

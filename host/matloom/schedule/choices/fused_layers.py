@@ -159,7 +159,7 @@ def _rounds(stages: Sequence[Stage], config: Config) -> list[list[ArrayStage]]:
     if any(first >= end for made in rounds for first, end in _rows_to_make(chain, made)):
         # Some rows are made of padding alone.
         return []
-    return [list(_parts(chain, made)) for made in rounds]
+    return [list(_round_stages(chain, made)) for made in rounds]
 
 
 def _cycles(stage: ArrayStage, config: Config) -> int:
@@ -185,12 +185,12 @@ def _map_bytes(chain: Sequence[ArrayStage], rows: _Rows) -> int:
     )
 
 
-def _parts(chain: Sequence[ArrayStage], made: _Rows) -> Iterator[ArrayStage]:
-    """Yield the stages of the round that makes some rows of the last map."""
+def _round_stages(chain: Sequence[ArrayStage], made: _Rows) -> Iterator[ArrayStage]:
+    """Yield the stages of a round, which makes some rows of the last map."""
     before: _Rows | None = None
     source = ""
     for stage, rows in zip(chain, _rows_to_make(chain, made), strict=True):
-        part = _part(stage, rows, before)
+        part = _rows_of_stage(stage, rows, before)
         if before is not None:
             part = replace(part, inputs=(source, *part.inputs[1:]))
         if stage is chain[-1]:
@@ -201,7 +201,7 @@ def _parts(chain: Sequence[ArrayStage], made: _Rows) -> Iterator[ArrayStage]:
         yield part
 
 
-def _part(stage: ArrayStage, rows: _Rows, made: _Rows | None) -> ArrayStage:
+def _rows_of_stage(stage: ArrayStage, rows: _Rows, made: _Rows | None) -> ArrayStage:
     """Return the stage that makes some rows; of its input, only the rows `made` exist."""
     nest, height = _loops(stage), rows[1] - rows[0]
     (region,) = stage.regions

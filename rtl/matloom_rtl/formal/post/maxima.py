@@ -105,7 +105,7 @@ def _registers(m: Module, whitebox: Whitebox, groups: _Groups) -> None:
 
 
 def maxima_proofs(units: list) -> list[Proof]:
-    """Return the proof of POST's maxima, where they are built."""
+    """Return the proof of POST's maxima; none if the chip lacks them."""
     return [
         Proof(
             kind="maxima",

@@ -77,7 +77,7 @@ def pooled_blocks(unit: Positions) -> Claim:
 
 
 def pooled_proofs(units: list) -> list[Proof]:
-    """Return the proof of POST's walk over blocks of sums, where it is built."""
+    """Return the proof of POST's walk over blocks of sums; none if the chip lacks it."""
     return [
         Proof(
             kind="pooled blocks",

@@ -143,7 +143,7 @@ def writer(unit: Writer) -> Claim:
 
 
 def _stays(m: Module, unit: Writer, results: _Results, waits) -> None:
-    """Assume that the description of results stays while there are any."""
+    """Assume that the description of results is stable while any are pending."""
     held = Cat(unit.command, unit.numbers)
     position = Value.cast(unit.position)
     before = Signal.like(held, name="held_before")

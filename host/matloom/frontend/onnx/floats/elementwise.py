@@ -46,7 +46,7 @@ def _division(values: FloatValues, node: FileNode) -> None:
     order = values.order_of(node.inputs)
     shape = (1,) * (len(order) - divisor.ndim) + divisor.shape
     factors = np.ascontiguousarray((1 / divisor).reshape(shape).transpose(order), np.float32)
-    operands = [values.in_order(node.source, order), values.builder.constant(factors)]
+    operands = [values.tensor_in_order(node.source, order), values.builder.constant(factors)]
     output = values.add(Op.MUL, operands, _NO_ACTIVATION, name=node.output)
     values.hold(node.output, order, output)
 
@@ -54,7 +54,7 @@ def _division(values: FloatValues, node: FileNode) -> None:
 def _sole_input(values: FloatValues, node: FileNode) -> tuple[int, Order]:
     """Return the tensor and the axis order of an operator's only input."""
     order = values.order_of([node.source])
-    return values.in_order(node.source, order), order
+    return values.tensor_in_order(node.source, order), order
 
 
 def _unary(op: Op) -> _Converter:
@@ -69,7 +69,7 @@ def add_function(values: FloatValues, function: str, source: str, name: str) -> 
     """Add a function of one number, which makes value `name` from value `source`."""
     order = values.order_of([source])
     attributes = Function(function=function)
-    output = values.add(Op.FUNCTION, [values.in_order(source, order)], attributes, name=name)
+    output = values.add(Op.FUNCTION, [values.tensor_in_order(source, order)], attributes, name=name)
     values.hold(name, order, output)
 
 
@@ -142,7 +142,9 @@ def _softmax(values: FloatValues, node: FileNode) -> None:
     axis = axis if node.opset >= 13 or len(shape) == axis + 1 else len(shape) - 1
     order = (*(each for each in range(len(shape)) if each != axis), axis)
     attributes = Softmax(beta=1.0) if kind is Op.SOFTMAX else None
-    output = values.add(kind, [values.in_order(node.source, order)], attributes, name=node.output)
+    output = values.add(
+        kind, [values.tensor_in_order(node.source, order)], attributes, name=node.output
+    )
     values.hold(node.output, order, output)
 
 
@@ -154,7 +156,7 @@ def _prelu(values: FloatValues, node: FileNode) -> None:
     # TensorFlow Lite's slopes lack the batch axis.
     full = full[0] if len(full) == 1 and full.ndim > 1 else full
     constant = values.builder.constant(np.ascontiguousarray(full, np.float32))
-    operands = [values.in_order(node.source, order), constant]
+    operands = [values.tensor_in_order(node.source, order), constant]
     values.hold(node.output, order, values.add(Op.PRELU, operands, name=node.output))
 
 
@@ -170,7 +172,9 @@ def _choice(values: FloatValues, node: FileNode) -> None:
             terms += [values.constant_in_order(data, order)] if data.any() else []
             continue
         factors = values.constant_in_order(chosen, order)
-        terms.append(values.add(Op.MUL, [values.in_order(name, order), factors], _NO_ACTIVATION))
+        terms.append(
+            values.add(Op.MUL, [values.tensor_in_order(name, order), factors], _NO_ACTIVATION)
+        )
     made, *others = terms
     for other in others:
         made = values.add(Op.ADD, [made, other], _NO_ACTIVATION, name=node.output)

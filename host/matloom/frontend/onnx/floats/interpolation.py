@@ -45,7 +45,7 @@ def resize_axes(values: FloatValues, node: FileNode, options: MoveOptions) -> No
         # An axis that moves behind all others changes places with them, which is a fast transpose.
         order = (*(each for each in order if each != axis), axis)
         weights = values.builder.constant(_interpolation(node, values.shape(name)[axis], target))
-        operands = [values.in_order(name, order), weights]
+        operands = [values.tensor_in_order(name, order), weights]
         dense = FullyConnected(keep_num_dims=True)
         name = f"{node.output}/{axis}"
         values.hold(name, order, values.add(Op.FULLY_CONNECTED, operands, dense, name=name))

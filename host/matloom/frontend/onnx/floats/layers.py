@@ -31,7 +31,7 @@ def image_of(values: FloatValues, name: str) -> int:
     """Return the tensor of an image with channels last; one-dimensional data become a row."""
     if len(values.shape(name)) != _LINE_RANK:
         return values.channels_last(name)
-    number = values.in_order(name, (0, 2, 1))
+    number = values.tensor_in_order(name, (0, 2, 1))
     images, positions, channels = values.builder.tensors[number].shape
     return values.add(Op.RESHAPE, [number], shape=(images, 1, positions, channels))
 
@@ -249,7 +249,7 @@ def _normalisation(values: FloatValues, node: FileNode) -> None:
         raise Unsupported("is in training mode")
     factor = scale / np.sqrt(variance + node.options.get("epsilon", 1e-5))
     order = values.order_of([node.source])
-    number = values.in_order(node.source, order)
+    number = values.tensor_in_order(node.source, order)
     shape = [1] * len(order)
     shape[order.index(1)] = -1
     attributes = Arithmetic()

@@ -119,7 +119,7 @@ def _concatenation(values: FloatValues, node: FileNode) -> None:
     computed = [name for name in node.inputs if not values.is_constant(name)]
     order = values.order_of(computed)
     axis = int(node.options["axis"]) % len(order)
-    operands = [values.in_order(name, order) for name in node.inputs]
+    operands = [values.tensor_in_order(name, order) for name in node.inputs]
     attributes = Axis(axis=order.index(axis))
     values.hold(
         node.output, order, values.add(Op.CONCATENATION, operands, attributes, name=node.output)
@@ -133,7 +133,7 @@ def _options(values: FloatValues, node: FileNode) -> MoveOptions:
 def _split(values: FloatValues, node: FileNode) -> None:
     order = values.order_of([node.source])
     axis, sizes = _options(values, node).split()
-    number = values.in_order(node.source, order)
+    number = values.tensor_in_order(node.source, order)
     place, tensor = order.index(axis), values.builder.tensors[number]
     made = []
     for name, size in zip(node.outputs, sizes, strict=True):
@@ -147,7 +147,7 @@ def _split(values: FloatValues, node: FileNode) -> None:
 def _slice(values: FloatValues, node: FileNode) -> None:
     order = values.order_of([node.source])
     attributes = _options(values, node).slice(order)
-    number = values.in_order(node.source, order)
+    number = values.tensor_in_order(node.source, order)
     output = values.add(Op.STRIDED_SLICE, [number], attributes, name=node.output)
     values.hold(node.output, order, output)
 
@@ -157,7 +157,7 @@ def _gather(values: FloatValues, node: FileNode) -> None:
     order, shape = values.order_of([node.source]), values.shape(node.source)
     axis = int(node.options.get("axis", 0)) % len(shape)
     given = values.constant(node.inputs[1])
-    number, parts = values.in_order(node.source, order), list[int]()
+    number, parts = values.tensor_in_order(node.source, order), list[int]()
     for run in runs([int(place) % shape[axis] for place in given.reshape(-1)]):
         begin, size, step = [0] * len(shape), list(shape), [1] * len(shape)
         begin[axis], size[axis], step[axis] = run.start, len(run), run.step
@@ -201,13 +201,13 @@ def _replace_axis(
 def _pad(values: FloatValues, node: FileNode) -> None:
     order, options = values.order_of([node.source]), _options(values, node)
     if options.copies_edges:
-        number = values.in_order(node.source, order)
+        number = values.tensor_in_order(node.source, order)
         for axis, before, after in options.edges(order):
             number = extend(values, number, axis, before, after)
         values.hold(node.output, order, number)
         return
     attributes = options.pad(order)
-    number = values.in_order(node.source, order)
+    number = values.tensor_in_order(node.source, order)
     value = float(attributes.value or 0)
     op, attributes = Op.PADV2 if value else Op.PAD, replace(attributes, value=value or None)
     values.hold(node.output, order, values.add(op, [number], attributes, name=node.output))

@@ -53,7 +53,7 @@ def _layer_normalisation(values: FloatValues, node: FileNode) -> None:
     epsilon = float(node.options.get("epsilon", _EPSILON))
     number = _normalise(
         values,
-        values.in_order(node.source, order),
+        values.tensor_in_order(node.source, order),
         [order.index(each) for each in range(axis, len(shape))],
         epsilon,
         centre=node.op == "LayerNormalization",
@@ -79,7 +79,7 @@ def _instance_normalisation(values: FloatValues, node: FileNode) -> None:
     order = values.order_of([node.source]) if rank != len(LAST) else LAST
     places = [order.index(each) for each in range(2, rank)]
     epsilon = float(node.options.get("epsilon", _EPSILON))
-    number = values.in_order(node.source, order)
+    number = values.tensor_in_order(node.source, order)
     number = _normalise(values, number, places, epsilon, centre=True)
     shape = [1] * rank
     shape[order.index(1)] = -1

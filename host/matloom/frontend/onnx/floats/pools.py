@@ -84,7 +84,7 @@ def _reduction(op: Op) -> Callable[[FloatValues, FileNode], None]:
         if not keep and kept != sorted(kept):
             order, kept = in_file_order(rank), sorted(kept)
         places = tuple(sorted(order.index(axis) for axis in axes))
-        number = values.in_order(node.source, order)
+        number = values.tensor_in_order(node.source, order)
         attributes = Reduce(axes=places, keep_dims=keep)
         output = values.add(op, [number], attributes, name=node.output)
         values.hold(node.output, order if keep else in_file_order(len(kept)), output)
@@ -99,7 +99,7 @@ def _largest(values: FloatValues, node: FileNode) -> None:
         values.order_of([node.source]),
         _options(values, node).reduced_axes(),
     )
-    number = values.in_order(node.source, order)
+    number = values.tensor_in_order(node.source, order)
     for op, shape, attributes in steps:
         number = values.add(op, [number], attributes, shape=shape)
     values.hold(node.output, made, number)

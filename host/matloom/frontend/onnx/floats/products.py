@@ -46,7 +46,7 @@ def _einsum(values: FloatValues, node: FileNode) -> None:
         if values.is_constant(name):
             data = values.constant(name).transpose(order).reshape(shape)
             return values.builder.constant(np.ascontiguousarray(data, np.float32), name=name)
-        return values.add(Op.RESHAPE, [values.in_order(name, tuple(order))], shape=shape)
+        return values.add(Op.RESHAPE, [values.tensor_in_order(name, tuple(order))], shape=shape)
 
     if values.is_constant(node.inputs[1]) and not batch:
         operands = [matrices(0, rows, summed), matrices(1, columns, summed)]
@@ -105,7 +105,7 @@ def _attention(values: FloatValues, node: FileNode) -> None:
     name = f"{node.output}/heads"
     values.hold(name, in_file_order(_HEADS_RANK), made)
     images, heads, positions, channels = tensors[made].shape
-    rows = values.in_order(name, (0, 2, 1, 3))
+    rows = values.tensor_in_order(name, (0, 2, 1, 3))
     rows = values.add(Op.RESHAPE, [rows], shape=(images, positions, heads * channels))
     values.hold(node.output, in_file_order(len(shape)), rows)
 

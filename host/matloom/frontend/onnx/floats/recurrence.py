@@ -31,7 +31,7 @@ _DENSE = FullyConnected(keep_num_dims=True)
 def _recurrence(values: FloatValues, node: FileNode) -> None:
     """Write an LSTM, GRU or RNN out as simple operators, step by step."""
     order, sequences = _ORDERS[int(node.options.get("layout", 0))]
-    number = values.in_order(node.source, order)
+    number = values.tensor_in_order(node.source, order)
     _check(values, node, values.builder.tensors[number].shape[0])
     rows, states = [], []
     for direction, reverse in enumerate(_directions(node)):
@@ -83,7 +83,7 @@ def _initial(values: FloatValues, name: str, order: tuple[int, ...], direction: 
     if values.is_constant(name):
         data = values.constant(name).transpose(order)[direction]
         return values.builder.constant(data[np.newaxis]) if np.any(data) else None
-    return _part(values, values.in_order(name, order), 0, direction, 1)
+    return _part(values, values.tensor_in_order(name, order), 0, direction, 1)
 
 
 def _part(values: FloatValues, number: int, axis: int, begin: int, size: int) -> int:

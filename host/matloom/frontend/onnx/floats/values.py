@@ -72,7 +72,7 @@ class FloatValues:
                     return others[0]
         return in_file_order(rank)
 
-    def in_order(self, name: str, order: Order) -> int:
+    def tensor_in_order(self, name: str, order: Order) -> int:
         """Return the number of a tensor that holds a value with its axes in an order.
 
         A value of fewer axes gets axes of length one in front, as NumPy's broadcasting does.
@@ -82,7 +82,7 @@ class FloatValues:
         if name in self.constants:
             return self.constant_in_order(self.constants[name], order, name)
         if len(full) != len(shape):
-            number = self.in_order(name, in_file_order(len(shape)))
+            number = self.tensor_in_order(name, in_file_order(len(shape)))
             number = self.builder.add(Op.RESHAPE, [number], shape=full)
             return self._reorder(number, in_file_order(len(order)), order)
         held = self.tensors_of(name)
@@ -104,11 +104,11 @@ class FloatValues:
         shape = np.broadcast_shapes(*(self.shape(name) for name in names))
         whole = any(self.shape(name) == shape for name in names if name not in self.expanded)
         if not whole:
-            return [self.in_order(name, order) for name in names]
+            return [self.tensor_in_order(name, order) for name in names]
         return [
             self._reorder(*self._with_leading_axes(name, len(order)), order)
             if name in self.expanded
-            else self.in_order(name, order)
+            else self.tensor_in_order(name, order)
             for name in names
         ]
 
@@ -140,13 +140,13 @@ class FloatValues:
 
     def in_file_order(self, name: str) -> int:
         """Return the number of a tensor that holds a value in the file's order."""
-        return self.in_order(name, in_file_order(len(self.shape(name))))
+        return self.tensor_in_order(name, in_file_order(len(self.shape(name))))
 
     def channels_last(self, name: str) -> int:
         """Return the number of a tensor that holds an image with channels last."""
         if len(self.shape(name)) != len(LAST):
             raise Unsupported(f"has {name!r} of {len(self.shape(name))} dimensions, not four")
-        return self.in_order(name, LAST)
+        return self.tensor_in_order(name, LAST)
 
     def hold(self, name: str, order: Order, number: int) -> None:
         """Record the tensor that holds a value."""
