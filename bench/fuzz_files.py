@@ -21,7 +21,7 @@ from support.file_chunks import KINDS, LIMIT_BYTES, Chunk, Found, run_chunk
 from support.own_process import in_own_process
 
 #: Number of cases per task, which runs in a separate process.
-_CHUNK = 1000
+_CASES_PER_TASK = 1000
 
 
 @click.command()
@@ -44,8 +44,8 @@ def main(
     """Run cases of damaged files, and print how many were refused and how much memory they took."""
     end = first + count
     chunks = [
-        Chunk(kind=kind, seed=seed, numbers=range(start, min(start + _CHUNK, end)))
-        for start in range(first, end, _CHUNK)
+        Chunk(kind=kind, seed=seed, numbers=range(start, min(start + _CASES_PER_TASK, end)))
+        for start in range(first, end, _CASES_PER_TASK)
     ]
     begin, found = time.monotonic(), Found()
     task = partial(in_own_process, run_chunk)

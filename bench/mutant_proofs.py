@@ -26,7 +26,7 @@ from matloom_rtl.formal.proof import Proof
 from matloom_rtl.formal.table import proofs_of
 
 #: Share of a module's lines that a claim's module must have, to be the same unit.
-_ALIKE = 0.6
+_MIN_COMMON_SHARE = 0.6
 
 _CELL = re.compile(
     r'(?:^  attribute \\src "(?P<src>[^"]*)"\n)?(?:^  attribute .*\n)*'
@@ -118,7 +118,7 @@ def _similarity(lines: list[str], others: list[str]) -> float:
 def _same_lines(module: tuple[int, list[str]], other: tuple[int, list[str]]) -> dict[int, int]:
     """Return the lines that correspond in another module; empty for different units."""
     (first, lines), (other_first, others) = module, other
-    if _similarity(lines, others) < _ALIKE:
+    if _similarity(lines, others) < _MIN_COMMON_SHARE:
         return {}
     blocks = difflib.SequenceMatcher(None, lines, others, autojunk=False).get_matching_blocks()
     return {

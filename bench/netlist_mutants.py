@@ -28,7 +28,7 @@ from mutant_report import REPORT, digest_of, give_reasons, reusable_verdicts, su
 from mutant_yosys import observable_mutants, run_yosys
 
 from matloom.arch.config import load_config
-from matloom.device.simulator import arguments, simulator_of
+from matloom.device.simulator import arguments, build_chip_simulator
 from matloom.toolchain import power_up, simulated
 from matloom.toolchain.cache import cache_folder
 from matloom_rtl.generate import TOP_NAME, Chip, generate
@@ -106,7 +106,7 @@ def main() -> None:
     flags = [*arguments(config, False, "none"), "-CFLAGS", "-DMATLOOM_MUTANTS"]
     print(f"building the simulator of {len(mutants)} mutants", flush=True)
     verilog = with_mutants(mutants, folder)
-    library = simulator_of(chip, verilog.read_text(), flags)
+    library = build_chip_simulator(chip, verilog.read_text(), flags)
     report: dict[str, Any] = {
         "config": given.config,
         "seed": given.seed,

@@ -52,7 +52,7 @@ TIMINGS = {
 }
 
 #: Missing lines and signals that the report names.
-_NAMED = 60
+_MAX_NAMED = 60
 
 
 def _registers(chip: LinesTransport, pair: Pair, generator: random.Random) -> None:
@@ -202,8 +202,8 @@ def figures(units: dict[str, UnitFigures]) -> dict[str, Any]:
             for name, unit in units.items()
         },
         "exclusions": EXCLUSIONS,
-        "missing_lines": dict(Counter(lines).most_common(_NAMED)),
-        "missing_toggles": dict(signals.most_common(_NAMED)),
+        "missing_lines": dict(Counter(lines).most_common(_MAX_NAMED)),
+        "missing_toggles": dict(signals.most_common(_MAX_NAMED)),
     }
 
 

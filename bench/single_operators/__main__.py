@@ -14,7 +14,7 @@ from single_operators.campaign import verdicts
 from single_operators.operators import OPERATORS
 
 #: Seeds of a task: their interpreters are started once.
-_CHUNK = 25
+_SEEDS_PER_TASK = 25
 
 
 @click.command()
@@ -42,8 +42,8 @@ def main(
         save.mkdir(parents=True, exist_ok=True)
     begin, kinds = time.monotonic(), Counter[str]()
     failed = False
-    starts = range(first, first + count, _CHUNK)
-    chunks = [range(start, min(start + _CHUNK, first + count)) for start in starts]
+    starts = range(first, first + count, _SEEDS_PER_TASK)
+    chunks = [range(start, min(start + _SEEDS_PER_TASK, first + count)) for start in starts]
     task = partial(verdicts, operator=operator, odd=not plain, config=config)
     for _at, found in run_as_completed(task, chunks, workers.make):
         for verdict in found:

@@ -12,7 +12,7 @@ from amaranth.sim import Simulator
 __all__ = ["cached_unit", "simulate", "with_reset"]
 
 #: Clock period of `sync`, in seconds.
-_PERIOD = 1e-6
+_PERIOD_SECONDS = 1e-6
 
 
 #: Name of the attribute that caches a unit's simulators.
@@ -52,9 +52,9 @@ class _UnitSimulator:
             top.domains += ClockDomain(name)
         top.submodules.dut = dut
         self._simulator, self._begun = Simulator(top), False
-        self._simulator.add_clock(_PERIOD)
+        self._simulator.add_clock(_PERIOD_SECONDS)
         for name, period in clocks.items():
-            self._simulator.add_clock(_PERIOD * period, domain=name)
+            self._simulator.add_clock(_PERIOD_SECONDS * period, domain=name)
         self._benches: list = []
         for place in range(benches + background):
             self._simulator.add_testbench(self._caller(place), background=place >= benches)

@@ -17,7 +17,7 @@ from matloom.arch.softmax_cycles import softmax_cycles
 
 #: Cycles of a LOAD in addition to the memory's latency: from its start to its first beat, plus from
 #: its last beat to its completion. Then: cycles from a burst's last beat to the next address.
-_LOAD_PATH = 5
+_LOAD_PATH_CYCLES = 5
 _READ_TURN = 1
 
 #: Cycles from a burst's response to the first beat of the next: the queue of responses, address,
@@ -26,16 +26,16 @@ _WRITE_TURN = 9
 
 #: Cycles from a STORE's start to its first beat, in addition to the memory's latency, and the part
 #: of them in which the next STORE may already run, while the response is outstanding.
-_STORE_PATH = 11
+_STORE_PATH_CYCLES = 11
 _STORE_OVERLAP = 1
 
 #: Cycles in addition to the memory's latency until the first beat of commands is at the dispatcher:
 #: from the start, or from free space for a burst.
-_COMMAND_PATH = 6
+_COMMAND_PATH_CYCLES = 6
 
 #: Cycles from the issue of a LOAD to its first byte on top of the memory's latency: its dispatch,
 #: and its path.
-_ISSUE_PATH = 28
+_ISSUE_PATH_CYCLES = 28
 
 #: Margin in cycles, on top of a latency, by which a LOAD should complete early, because estimates
 #: of tiles may be wrong.
@@ -48,7 +48,7 @@ _EXEC_LATENCY = 20
 _FLOAT_LATENCY, _FLOAT_LEVEL = 9, 7
 
 #: Cycles of a POST between output blocks.
-_POST_BLOCK = 1
+_POST_BLOCK_CYCLES = 1
 
 #: Reads of a block's biases, and of its multipliers and shifts; additional cycles to fetch them;
 #: minimum cycles to replicate values that apply to all channels.
@@ -109,12 +109,12 @@ class Machine:
     @cached_property
     def load_latency(self) -> int:
         """Cycles from a LOAD's start to its first beat plus those from its last beat to its end."""
-        return self.memory.read_latency + _LOAD_PATH
+        return self.memory.read_latency + _LOAD_PATH_CYCLES
 
     @cached_property
     def command_latency(self) -> int:
         """Cycles from requesting commands to their first beat at the dispatcher."""
-        return self.memory.read_latency + _COMMAND_PATH
+        return self.memory.read_latency + _COMMAND_PATH_CYCLES
 
     @cached_property
     def window_cycles(self) -> float:
@@ -124,7 +124,7 @@ class Machine:
     @cached_property
     def issue_latency(self) -> int:
         """Approximate cycles from the issue of a LOAD to its first byte."""
-        return self.memory.read_latency + _ISSUE_PATH
+        return self.memory.read_latency + _ISSUE_PATH_CYCLES
 
     @cached_property
     def margin(self) -> int:
@@ -153,7 +153,7 @@ class Machine:
             rest = -round(self.beat_cycles - 1)
             alone, late = self.load_cycles(values)
             return (alone, rest), (late, rest)
-        response = self.memory.write_latency + _STORE_PATH - _STORE_OVERLAP
+        response = self.memory.write_latency + _STORE_PATH_CYCLES - _STORE_OVERLAP
         alone, late = self.store_cycles(values)
         return (alone + _STORE_OVERLAP, response), (late + _STORE_OVERLAP, response)
 
@@ -202,7 +202,7 @@ class Machine:
     @property
     def post_turn(self) -> int:
         """Cycles between the blocks of a POST."""
-        return _POST_BLOCK
+        return _POST_BLOCK_CYCLES
 
     def post_fetch(self, values: dict[str, int]) -> int:
         """Return the cycles to fetch a block's parameters, or to replicate shared ones."""

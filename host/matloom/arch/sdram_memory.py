@@ -6,7 +6,7 @@ from matloom.arch.memory import Memory
 from matloom.arch.sdram import SdramPart
 
 #: Approximate cycles during which a refresh occupies the pins.
-_REFRESH = 12
+_REFRESH_CYCLES = 12
 
 #: Largest denominator of the bytes per cycle, exact to a thousandth.
 _MAX_DENOMINATOR = 50
@@ -40,7 +40,7 @@ def sdram_memory(
     columns = bus_bits // (gear * part.data_bits)
     first = timing.cas_latency + columns + pin_cycles
     burst = burst_beats * columns
-    pins = Fraction(gear * part.data_bits, 8) * (1 - Fraction(_REFRESH, timing.refresh_due))
+    pins = Fraction(gear * part.data_bits, 8) * (1 - Fraction(_REFRESH_CYCLES, timing.refresh_due))
     return Memory(
         bytes_per_cycle=pins.limit_denominator(_MAX_DENOMINATOR),
         read_latency=10 + first + before[0],

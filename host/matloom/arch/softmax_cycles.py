@@ -10,7 +10,7 @@ from matloom.arch.softmax import BATCH, EXPONENTIAL_BYTES, EXPONENTIALS
 PASSES = 3
 
 #: Cycles between the sums of a batch of one row and its results, for one element per cycle.
-_PAUSE = 125
+_PAUSE_CYCLES = 125
 
 
 def rows_cycles(rows: int, vectors: int, config: Config) -> int:
@@ -19,7 +19,7 @@ def rows_cycles(rows: int, vectors: int, config: Config) -> int:
     batches = -(-rows // BATCH)
     # Maxima and sums of exponentials are computed by trees of pairs.
     joins = (config.softmax - 1).bit_length()
-    return steps + batches * (_PAUSE - 1 + 2 * joins) + rows
+    return steps + batches * (_PAUSE_CYCLES - 1 + 2 * joins) + rows
 
 
 def softmax_cycles(values: Mapping[str, int], config: Config) -> int:

@@ -54,7 +54,7 @@ def fit(board: str, network: Path | None, runs: int, freq: float | None) -> None
     from matloom.tools.fit import Fit
 
     wanted = Fit(part=board_part(board, freq))
-    graph = _graph(network)
+    graph = _read_graph(network)
     with progress(f"fitting engines to {wanted.part.device}"):
         wanted.search()
     if not wanted.best:
@@ -69,7 +69,7 @@ def fit(board: str, network: Path | None, runs: int, freq: float | None) -> None
     _build(shown[:runs], board, freq)
 
 
-def _graph(network: Path | None) -> Any:
+def _read_graph(network: Path | None) -> Any:
     """Read the network, before anything that takes long."""
     from matloom import frontend
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from matloom.profile.profile import Profile
 
 #: Number of lines of advice to print.
-_ADVICE = 3
+_ADVICE_LINES = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,7 +107,7 @@ def profile(
     if output is None:
         return
     _write(made, comparison, output)
-    for number, line in enumerate(made.advice[:_ADVICE], 1):
+    for number, line in enumerate(made.advice[:_ADVICE_LINES], 1):
         say(f"{number}. {line.sentence()}: {line.how}")
     say(f"wrote {output / 'index.html'}")
 

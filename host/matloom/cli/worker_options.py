@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 #: Number of tasks at a time on a cluster, whose workers come and go.
-_MANY = 64
+_CLUSTER_TASKS = 64
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +23,7 @@ class Workers:
     @property
     def at_once(self) -> int:
         """Number of tasks to submit at a time, enough to keep all workers busy."""
-        return _MANY if self.cluster else (1 if self.workers == 1 else 2 * self.workers)
+        return _CLUSTER_TASKS if self.cluster else (1 if self.workers == 1 else 2 * self.workers)
 
     def spread(self, resources: dict[str, float]) -> Any:
         """Return `Tasks.in_order` on the cluster; None if there is none."""

@@ -13,10 +13,10 @@ from matloom.cost.dispatch import SIZES, Waits, commands
 from matloom.cost.timing import HANDOVER, Timing
 
 #: Minimum depth of a queue, whatever the configuration.
-_QUEUE_PLACES = 3
+_MIN_QUEUE_DEPTH = 3
 
 #: Cycles by which the first block's parameters take longer than its results.
-_POST_LEAD = 5
+_POST_LEAD_CYCLES = 5
 
 _UNITS = {unit: number for number, unit in enumerate(UNITS)}
 _LOAD, _EXEC, _POST = (_UNITS[unit] for unit in (Opcode.LOAD, Opcode.EXEC, Opcode.POST))
@@ -94,7 +94,7 @@ class EngineSimulation:
         self._free, self._more = [0] * len(UNITS), [0] * len(UNITS)
         self.busy, self.alone = [0] * len(UNITS), 0
         self._dispatched = 0
-        self._places = max(machine.config.queue_depth, _QUEUE_PLACES)
+        self._places = max(machine.config.queue_depth, _MIN_QUEUE_DEPTH)
         self.marks: dict[int, tuple[int, int]] = {}
         #: Time at which the waits of each queue's head are met, if that is known.
         self._ready: list[int | None] = [None] * len(UNITS)
@@ -158,7 +158,7 @@ class EngineSimulation:
         ready += HANDOVER
         if unit == _POST and timing is not None and timing.param_reads:
             # Its first block's parameters are fetched as soon as the LOADs are complete.
-            ready = max(ready, self._banks.fetch(loaded + HANDOVER, timing) + _POST_LEAD)
+            ready = max(ready, self._banks.fetch(loaded + HANDOVER, timing) + _POST_LEAD_CYCLES)
         return ready
 
     def _next_dispatch(self) -> int:

@@ -28,7 +28,7 @@ FIRST, LAST, CROSSING = "first", "last", "crossing"
 STALLS = ("steady", "withheld", "slow")
 
 #: Value of `Config.counters` that counts cycles by cause.
-_WITH_CAUSES = 2
+_COUNTS_CAUSES = 2
 
 #: Causes of waits that cannot occur, with the reason.
 _IMPOSSIBLE_CAUSES = {"exec_wait_bank": "reads of EXEC go before all others in every bank"}
@@ -96,7 +96,7 @@ def declare(config: Config) -> CoverageModel:
             _declare_bases(variant, config, goals, excluded)
     causes = [f"cause {name}" for name, _doc in EXEC_CAUSES if name not in _IMPOSSIBLE_CAUSES]
     excluded |= {f"cause {name}": reason for name, reason in _IMPOSSIBLE_CAUSES.items()}
-    if config.counters < _WITH_CAUSES:
+    if config.counters < _COUNTS_CAUSES:
         excluded["cause"] = "no counters of causes are built"
         causes = []
     points = {

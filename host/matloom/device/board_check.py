@@ -10,10 +10,10 @@ from matloom.device.frames import Hello
 from matloom.device.transport import Transport
 
 #: Bytes of a block: more than a row of most memories, so that blocks cross rows.
-_BLOCK = 4096
+_BLOCK_BYTES = 4096
 
 #: Bytes of the first block that are written again in short pieces, which need byte masks.
-_PIECES = 512
+_PIECES_BYTES = 512
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,8 +68,8 @@ def check_memory(memory: Transport, tested: int, seed: int = 1) -> MemoryCheck:
     its complement. Short pieces at odd addresses follow, to test the byte masks.
     """
     began, noise = time.monotonic(), random.Random(seed)
-    starts = _block_addresses(memory.memory_bytes, max(1, tested // _BLOCK))
-    contents = {start: noise.randbytes(_BLOCK) for start in starts}
+    starts = _block_addresses(memory.memory_bytes, max(1, tested // _BLOCK_BYTES))
+    contents = {start: noise.randbytes(_BLOCK_BYTES) for start in starts}
     fault = ""
     for flip in (0, 255):
         flipped = {at: bytes(byte ^ flip for byte in data) for at, data in contents.items()}
@@ -77,14 +77,16 @@ def check_memory(memory: Transport, tested: int, seed: int = 1) -> MemoryCheck:
             memory.write_block(memory.memory_base + start, data)
         fault = fault or _compare(memory, flipped)
     fault = fault or _check_pieces(memory, noise)
-    return MemoryCheck(tested=_BLOCK * len(starts), seconds=time.monotonic() - began, fault=fault)
+    return MemoryCheck(
+        tested=_BLOCK_BYTES * len(starts), seconds=time.monotonic() - began, fault=fault
+    )
 
 
 def _block_addresses(size: int, blocks: int) -> list[int]:
     """Return the start addresses of blocks: both ends, powers of two, and evenly in between."""
-    most = max(0, size - _BLOCK)
+    most = max(0, size - _BLOCK_BYTES)
     powers = [1 << bit for bit in range(12, size.bit_length()) if 1 << bit <= most]
-    even = [most * index // blocks // _BLOCK * _BLOCK for index in range(blocks)]
+    even = [most * index // blocks // _BLOCK_BYTES * _BLOCK_BYTES for index in range(blocks)]
     # Largest powers first, so that a small test checks most wires.
     chosen = dict.fromkeys([0, most, *reversed(powers), *even])
     return sorted(list(chosen)[:blocks])
@@ -120,10 +122,10 @@ def _bits(differences: Iterable[int]) -> str:
 
 def _check_pieces(memory: Transport, noise: random.Random) -> str:
     """Write one to seven bytes at a time over known ones; return the fault as a sentence."""
-    expected = bytearray(noise.randbytes(_PIECES))
+    expected = bytearray(noise.randbytes(_PIECES_BYTES))
     memory.write_block(memory.memory_base, bytes(expected))
     at = 1
-    while at < _PIECES - 8:
+    while at < _PIECES_BYTES - 8:
         piece = noise.randbytes(noise.randrange(1, 8))
         memory.write_block(memory.memory_base + at, piece)
         expected[at : at + len(piece)] = piece

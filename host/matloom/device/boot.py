@@ -7,7 +7,7 @@ from matloom.device.errors import DeviceError, DeviceTimeoutError
 from matloom.device.link import Stream
 
 #: Number of attempts to send an image.
-_ATTEMPTS = 4
+_MAX_ATTEMPTS = 4
 
 #: Seconds allowed for the USB bridge, the operating system and the checksum.
 _ANSWER_SECONDS = 0.5
@@ -37,7 +37,7 @@ def send_image(stream: Stream, image: bytes, silence: float = _ANSWER_SECONDS) -
     # This many zeros complete any image that lost bytes, even of its header.
     padding = bytes(len(frame))
     status = None
-    for attempt in range(1, _ATTEMPTS + 1):
+    for attempt in range(1, _MAX_ATTEMPTS + 1):
         for data in (frame, padding):
             stream.write(data)
             answer = _answer(stream, silence + len(data) * _BITS_PER_BYTE / stream.baud)
@@ -48,7 +48,7 @@ def send_image(stream: Stream, image: bytes, silence: float = _ANSWER_SECONDS) -
             return attempt
     if status is None:
         raise DeviceTimeoutError(
-            f"nothing answers at {stream.name} ({_ATTEMPTS} attempts)",
+            f"nothing answers at {stream.name} ({_MAX_ATTEMPTS} attempts)",
             hint="reset the board, so that its boot ROM waits for an image; check the port",
         )
     raise DeviceError(

@@ -25,13 +25,13 @@ from matloom.device.window import LinkRequest, RequestWindow
 _POLL_SECONDS = 0.1
 
 #: Number of attempts without any answer; each waits twice as long as the previous one.
-_ATTEMPTS = 6
+_MAX_ATTEMPTS = 6
 
 #: Number of attempts of a hello; fewer, because the port may be the wrong one.
 _HELLO_ATTEMPTS = 4
 
 #: Factor for the number of attempts if something is received, but no answer: the line is bad.
-_NOISY = 8
+_NOISY_FACTOR = 8
 
 #: Number of replies without an answer after which they must belong to something else.
 _FRUITLESS_REPLIES = 5000
@@ -147,7 +147,7 @@ class Link:
             self._session = False
             first = self._sequence
             window = RequestWindow(kind, requests, first)
-            answers = self._run(window, _ATTEMPTS, seconds)
+            answers = self._run(window, _MAX_ATTEMPTS, seconds)
             self._sequence = first + len(answers) & 255
             self._session = True
         if window.error is not None:
@@ -195,7 +195,11 @@ class Link:
                 silent = noisy = fruitless = 0
             else:
                 fruitless += 1
-            if silent == attempts or noisy == _NOISY * attempts or fruitless == _FRUITLESS_REPLIES:
+            if (
+                silent == attempts
+                or noisy == _NOISY_FACTOR * attempts
+                or fruitless == _FRUITLESS_REPLIES
+            ):
                 raise self._timeout_error(window.kind, attempts, silent == attempts)
         count, seconds_taken = len(window.answers), self.stream.now() - began
         self.cost = self.cost.plus(requests=count, repeats=window.repeats, seconds=seconds_taken)

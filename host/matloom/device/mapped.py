@@ -19,7 +19,7 @@ _SCHEME = "uio:"
 _REGISTERS, _MEMORY = "uio0", "udmabuf0"
 
 #: Longest sleep in seconds; then the driver checks its own limit.
-_SLICE = 0.5
+_MAX_SLEEP_SECONDS = 0.5
 
 #: Alignment of regions, and therefore of memory.
 _ALIGNMENT = 64
@@ -197,7 +197,7 @@ class MappedTransport:
     def wait_interrupt(self, cycles: int) -> int:
         """Wait for the interrupt, at most half a second; the cycles that passed are unknown."""
         del cycles  # The engine's clock is unknown here.
-        self._interrupt.wait(_SLICE)
+        self._interrupt.wait(_MAX_SLEEP_SECONDS)
         return 0
 
     def close(self) -> None:

@@ -7,7 +7,13 @@ from pathlib import Path
 
 from matloom.arch.config import Config
 from matloom.device.rtl import RtlTransport
-from matloom.device.simulator import arguments, cached_or_built, load, simulator_of, source_digest
+from matloom.device.simulator import (
+    arguments,
+    build_chip_simulator,
+    cached_or_built,
+    load,
+    source_digest,
+)
 
 #: Approximate minutes of a build of `nano`; larger engines take longer.
 _MINUTES = 6.0
@@ -36,7 +42,7 @@ def _build(config: Config, trace: str, on_line: Callable[[str], None] | None) ->
     verilog = map_chip(chip, on_line or (lambda _line: None))
     # Cells are too small to be separate modules in a simulation.
     flags = [*arguments(config, trace, "none"), "--flatten"]
-    return simulator_of(chip, verilog, flags, on_line=on_line)
+    return build_chip_simulator(chip, verilog, flags, on_line=on_line)
 
 
 class NetlistTransport(RtlTransport):

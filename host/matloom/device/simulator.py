@@ -135,10 +135,10 @@ def _build(config: Config, trace: str, on_line: Callable[[str], None] | None, pr
     verilog = power_up.without_initial_values(simulated.for_simulation(chip.verilog))
     if probed != "none":
         verilog = probes.with_probes(verilog)
-    return simulator_of(chip, verilog, arguments(config, trace, probed), probed, on_line)
+    return build_chip_simulator(chip, verilog, arguments(config, trace, probed), probed, on_line)
 
 
-def simulator_of(
+def build_chip_simulator(
     chip: Any,
     verilog: str,
     flags: Sequence[str],

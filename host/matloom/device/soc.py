@@ -29,7 +29,7 @@ _MEMORY_BYTES = (1 << 24) + IMAGE_BYTES
 _CHECKSUM_SECONDS = 5.0
 
 #: Bytes read from the simulator at a time.
-_CHUNK = 4096
+_CHUNK_BYTES = 4096
 
 
 def bit_cycles(cpu: str) -> int:
@@ -154,8 +154,8 @@ class SocChip:
 
     def receive(self) -> bytes:
         """Return the bytes received from the chip."""
-        data = ctypes.create_string_buffer(_CHUNK)
-        count = self._library.linked_take(self._handle, data, _CHUNK)
+        data = ctypes.create_string_buffer(_CHUNK_BYTES)
+        count = self._library.linked_take(self._handle, data, _CHUNK_BYTES)
         return data.raw[:count]
 
     def close(self) -> None:

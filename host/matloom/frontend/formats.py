@@ -23,11 +23,11 @@ _IDENTIFIER = slice(4, 8)
 _TFLITE = b"TFL3"
 
 #: Number of bytes to unpack of a compressed file to recognise its content.
-_PEEK = 1 << 16
+_PEEK_BYTES = 1 << 16
 #: Minimum number of bytes to recognise a format.
 _LEAST_BYTES = 8
 #: The opcode that begins a pickle of protocol 2 and up.
-_PICKLE = 0x80
+_PICKLE_OPCODE = 0x80
 #: Range of printable ASCII characters.
 _SPACE, _DELETE = 0x20, 0x7F
 
@@ -81,10 +81,10 @@ _IDENTIFIERS = {
 }
 
 #: Argument of zlib: the largest window, with gzip's header.
-_GZIP = 31
+_GZIP_WINDOW = 31
 
 _COMPRESSED: dict[bytes, tuple[str, Callable[[], Any] | None]] = {
-    b"\x1f\x8b": ("a file compressed by gzip", lambda: zlib.decompressobj(_GZIP)),
+    b"\x1f\x8b": ("a file compressed by gzip", lambda: zlib.decompressobj(_GZIP_WINDOW)),
     b"BZh": ("a file compressed by bzip2", bz2.BZ2Decompressor),
     b"\xfd7zXZ": ("a file compressed by xz", lzma.LZMADecompressor),
     b"\x28\xb5\x2f\xfd": ("a file compressed by Zstandard", None),
@@ -163,7 +163,7 @@ def _compressed_kind(content: bytes) -> FileKind | None:
         if decompressor is not None:
             # Damaged files raise almost anything; a truncated file still has a beginning.
             with suppress(Exception):
-                inside = decompressor().decompress(content, _PEEK)
+                inside = decompressor().decompress(content, _PEEK_BYTES)
         if inside[_IDENTIFIER] == _TFLITE:
             return FileKind(what=f"{name}, which holds a .tflite file", hint="decompress it first")
         if len(inside) >= _LEAST_BYTES and inside[257:262] != b"ustar":
@@ -231,7 +231,7 @@ def _safetensors_kind(content: bytes) -> FileKind | None:
 
 def _pickle_kind(content: bytes) -> FileKind | None:
     """Recognise pickles of protocol 2 and up."""
-    if content[0] == _PICKLE and content[1] in range(2, 6):
+    if content[0] == _PICKLE_OPCODE and content[1] in range(2, 6):
         return FileKind(what="a Python pickle, as older PyTorch wrote its files", hint=_TORCH)
     return None
 

@@ -1,7 +1,7 @@
 """Decodes the fields of a protobuf message without its schema, to recognise files."""
 
 #: Bit of a varint's byte that says that another byte follows.
-_CONTINUES = 0x80
+_CONTINUATION_BIT = 0x80
 
 #: Values of each field by number: integers for varints, bytes for all others.
 Message = dict[int, list[int | bytes]]
@@ -48,6 +48,6 @@ def _varint(data: bytes, offset: int) -> tuple[int, int]:
             return 0, -1
         value |= (data[offset] & 0x7F) << shift
         offset += 1
-        if data[offset - 1] < _CONTINUES:
+        if data[offset - 1] < _CONTINUATION_BIT:
             return value, offset
     return 0, -1

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 #: Bytes that an array of usual width moves in a cycle.
-_VECTOR = 16
+_VECTOR_BYTES = 16
 #: Cycles in which single bytes change places, per byte: in two steps, on such an array.
 _SINGLE_BYTE_CYCLES = 0.5
 #: Cycles that each swap takes beside its data.
@@ -33,7 +33,7 @@ class Swap:
         size, run = self.before * self.high * self.low * self.inner, self.inner * element_bytes
         if run == 1:
             return _START_CYCLES + size * _SINGLE_BYTE_CYCLES
-        return _START_CYCLES + size // self.inner * -(-run // _VECTOR)
+        return _START_CYCLES + size // self.inner * -(-run // _VECTOR_BYTES)
 
 
 def merge_neighbours(order: Sequence[int], lengths: Sequence[int]) -> tuple[Order, tuple[int, ...]]:

@@ -16,7 +16,7 @@ _HALF, _ROTATION, _LAST_ROTATION = np.uint64(32), np.uint64(30), np.uint64(_LAST
 _LOW_HALF, _FIRST_MOVED = np.uint64(2**32 - 1), np.uint64(_FACTORS[0] << 32 & _ALL_ONES)
 
 #: Numbers that `Numbering` processes at a time, so that they stay in the cache.
-_AT_ONCE = 1 << 14
+_BATCH_NUMBERS = 1 << 14
 
 
 def _mix_bits(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -87,7 +87,7 @@ class Numbering:
         """Hash sums (..., channels) into numbers from `first`, a power of two, to twice that."""
         numbers: _Integers = np.array(sums, np.int64, order="C")
         flat = numbers.reshape(-1)
-        some = max(1, _AT_ONCE // self._channels) * self._channels
+        some = max(1, _BATCH_NUMBERS // self._channels) * self._channels
         for start in range(0, len(flat), some):
             self._finish(flat[start : start + some], first)
         return numbers

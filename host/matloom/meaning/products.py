@@ -20,7 +20,7 @@ from matloom.meaning.walk import InputWalk, WeightTiles, paired_vectors
 _MAX_EXACT_TERMS = 2**13
 
 #: Approximate number of values that windows gather at a time.
-_GATHERED = 2**19
+_GATHERED_VALUES = 2**19
 
 _Fields = Mapping[str, int]
 _Floats = NDArray[np.float64]
@@ -168,7 +168,7 @@ def _prepare_sliding_exec(state: State, fields: _Fields) -> Callable[[], None]:
     outputs, blocks = len(taps.outputs), fields["oc_blocks"]
     steps = fields["kernel_rows"] * fields["kernel_cols"] * fields["blocks"]
     size = max(1, outputs * steps * len(taps.firsts) * state.config.columns)
-    at_once = max(1, _GATHERED // size)
+    at_once = max(1, _GATHERED_VALUES // size)
     parts = [
         _prepare_windows(state, fields, taps, block, min(at_once, blocks - block))
         for block in range(0, blocks, at_once)

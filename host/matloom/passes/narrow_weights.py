@@ -16,7 +16,7 @@ _LOW, _HIGH = -8, 7
 _SHARES = np.linspace(0.35, 1, 66)
 
 #: Iterations that fit a channel's scale to its integers, and the integers to the scale.
-_FITS = 4
+_FIT_ITERATIONS = 4
 
 _Numbers = npt.NDArray[np.float64]
 
@@ -40,7 +40,7 @@ def _scales(channels: _Numbers) -> _Numbers:
     tried = np.where(peaks > 0, peaks / _HIGH, 1.0) * _SHARES[:, np.newaxis]
     best = np.argmin([_errors(channels, each) for each in tried], axis=0)
     scales: _Numbers = tried[best, np.arange(len(channels))]
-    for _fit in range(_FITS):
+    for _fit in range(_FIT_ITERATIONS):
         integers = _round(channels, scales)
         squares, products = (integers**2).sum(axis=1), (integers * channels).sum(axis=1)
         scales = np.where(products > 0, products / np.maximum(squares, 1), scales)

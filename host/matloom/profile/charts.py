@@ -189,7 +189,7 @@ def _area(shares: np.ndarray, top: float, class_: str) -> Markup:
 
 
 #: Height of the map of the scratchpad; colours of `CONTENTS`.
-_MAP = 240
+_MAP_HEIGHT = 240
 CONTENT_COLOURS = (4, 2, 1)
 
 
@@ -197,7 +197,9 @@ def scratchpad(profile: Profile) -> Markup:
     """Return a map of the scratchpad's contents over time; unused bytes are light."""
     clock, config = _clock(profile), profile.program.config
     count = piece_count(config)
-    parts = [tag("rect", x=LEFT, y=6, width=WIDTH - LEFT - RIGHT, height=_MAP, class_="ground")]
+    parts = [
+        tag("rect", x=LEFT, y=6, width=WIDTH - LEFT - RIGHT, height=_MAP_HEIGHT, class_="ground")
+    ]
     paths: list[list[str]] = [[] for _ in CONTENTS]
     for offset, timeline in _offsets(profile.timelines):
         for each in holdings(timeline, config):
@@ -206,19 +208,19 @@ def scratchpad(profile: Profile) -> Markup:
         if boxes:
             class_ = f"c{CONTENT_COLOURS[content]} held"
             parts.append(tag("path", d="".join(boxes), class_=class_))
-    parts += clock.axis(6, 6 + _MAP)
+    parts += clock.axis(6, 6 + _MAP_HEIGHT)
     for bank in range(config.spad_banks + 1):
-        y = 6 + _MAP * bank / config.spad_banks
+        y = 6 + _MAP_HEIGHT * bank / config.spad_banks
         parts.append(tag("line", x1=LEFT, x2=WIDTH - RIGHT, y1=y, y2=y, class_="axis"))
         if bank < config.spad_banks:
-            middle = y + _MAP / config.spad_banks / 2 + 4
+            middle = y + _MAP_HEIGHT / config.spad_banks / 2 + 4
             parts.append(text(LEFT - 8, middle, f"bank {bank}", "end", "ink"))
     title = f"The {config.spad_bytes:,} bytes of the scratchpad over time, in cycles"
-    return drawing(_MAP + 30, title, parts)
+    return drawing(_MAP_HEIGHT + 30, title, parts)
 
 
 def _box(holding: Holding, clock: _Clock, offset: int, count: int) -> str:
     x = clock.x(offset + holding.start)
     width = max(0.4, clock.x(offset + holding.until) - x)
-    top, bottom = (6 + _MAP * place / count for place in (holding.first, holding.end))
+    top, bottom = (6 + _MAP_HEIGHT * place / count for place in (holding.first, holding.end))
     return f"M{x:.1f} {top:.1f}h{width:.1f}v{bottom - top:.1f}h-{width:.1f}z"

@@ -10,7 +10,7 @@ from matloom.errors import UserError
 from matloom.ir.graph import short_name
 
 #: Minimum relative change of a coloured row.
-_REMARKABLE = 0.02
+_MIN_COLOURED_CHANGE = 0.02
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +39,13 @@ class ComparedOperator:
         if not self.before or self.after is None:
             return ""
         change = self.after / self.before - 1
-        return "good" if change < -_REMARKABLE else "warn" if change > _REMARKABLE else ""
+        return (
+            "good"
+            if change < -_MIN_COLOURED_CHANGE
+            else "warn"
+            if change > _MIN_COLOURED_CHANGE
+            else ""
+        )
 
     @staticmethod
     def format_cycles(cycles: int | None) -> str:

@@ -34,7 +34,7 @@ from matloom.profile.tables import (
 )
 
 #: Number of operators named in the summary.
-_NAMED = 3
+_NAMED_OPERATORS = 3
 
 
 def to_html(profile: Profile, comparison: ProfileComparison | None = None) -> str:
@@ -115,7 +115,7 @@ def _drawings(profile: Profile) -> Iterator[PageSection]:
 def _summary(profile: Profile) -> Markup:
     report, causes = profile.report, profile.causes
     total = sum(causes.values())
-    slowest = sorted(profile.operators, key=lambda each: -each.cycles)[:_NAMED]
+    slowest = sorted(profile.operators, key=lambda each: -each.cycles)[:_NAMED_OPERATORS]
     rows = figures(
         (
             ("Cycles", f"{report.cycles:,}", f"{report.predicted_cycles:,} predicted"),

@@ -24,7 +24,7 @@ _BALANCING_PASSES = 10
 #: Limits of a factor; channels beyond them hardly matter.
 _MOST_FACTOR = 2.0**8
 #: Share of the largest channel below which a channel is left unchanged.
-_NEGLIGIBLE = 2.0**-24
+_NEGLIGIBLE_SHARE = 2.0**-24
 #: Share, as an exponent, of a channel's range that moves to the second layer's weights, which share
 #: scales.
 _SHARE = 0.5
@@ -143,7 +143,7 @@ def _balancing_factors(written: _Numbers, read: _Numbers) -> _Numbers:
 
 def _not_negligible(sizes: _Numbers) -> npt.NDArray[np.bool_]:
     """Return the channels that are not negligible compared with the largest."""
-    return np.asarray((sizes > 0) & (sizes >= sizes.max() * _NEGLIGIBLE))
+    return np.asarray((sizes > 0) & (sizes >= sizes.max() * _NEGLIGIBLE_SHARE))
 
 
 def _normalise(factors: _Numbers) -> _Numbers:

@@ -9,7 +9,7 @@ from matloom.quantiser.measure import Closeness, Share
 from matloom.quantiser.report import QuantisationReport
 
 #: Decibels below the median from which a layer is marked.
-_NOISY = 6.0
+_NOISY_DECIBELS = 6.0
 
 
 def page_of(report: QuantisationReport) -> Page:
@@ -77,7 +77,7 @@ def _kinds(report: QuantisationReport) -> Iterator[str]:
     ratios = sorted(layer.sqnr_db for layer in report.layers if layer.sqnr_db is not None)
     median = ratios[len(ratios) // 2] if ratios else 0.0
     for layer in report.layers:
-        noisy = layer.sqnr_db is not None and layer.sqnr_db < median - _NOISY
+        noisy = layer.sqnr_db is not None and layer.sqnr_db < median - _NOISY_DECIBELS
         yield "warn" if noisy else ""
 
 

@@ -15,7 +15,7 @@ from matloom.quantiser.search import BOOSTS, Search
 from matloom.terminal.tables import as_text, count_text, layer_table
 
 #: Number of layers with the greatest loss to list.
-_WORST = 5
+_WORST_LAYERS = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,7 +189,7 @@ def _losses(layers: tuple[LayerQuality, ...]) -> list[str]:
     if not known:
         return []
     total = sum(lost for lost, _layer in known)
-    worst = sorted(known, key=lambda each: -each[0])[:_WORST]
+    worst = sorted(known, key=lambda each: -each[0])[:_WORST_LAYERS]
     lines = [f"{total:.2f} % of the results are expected to change; the most because of"]
     return lines + [
         f"  {lost:>6.2f} %  {layer.name.split(';')[0]} ({layer.operator})" for lost, layer in worst

@@ -33,7 +33,7 @@ _LOAD_CYCLES = 14
 _Make = Callable[[Window, np.ndarray], ArrayStage]
 
 #: Approximate number of tiles of a first layer: the array starts when the first one is loaded.
-_TILES = 4
+_FIRST_LAYER_TILES = 4
 
 
 def fastest(
@@ -175,5 +175,5 @@ def _cycles(stage: ArrayStage, machine: Machine) -> int:
         whole = Transfer(start=0, size=rows.size, runs=1, step=0, address=0, pitch=0)
         loads = [machine.load_cycles(fields)[1] for fields in rows.loads(whole)]
         # Each tile has LOADs of its own, in the worst case as many as the whole tensor.
-        loaded = sum(loads) + _TILES * len(loads) * _LOAD_CYCLES
-    return max(streamed, loaded) + min(streamed, loaded) // _TILES
+        loaded = sum(loads) + _FIRST_LAYER_TILES * len(loads) * _LOAD_CYCLES
+    return max(streamed, loaded) + min(streamed, loaded) // _FIRST_LAYER_TILES

@@ -13,7 +13,7 @@ from matloom.select.operand import Constant, Operand, SharedTail
 from matloom.select.window import Window
 
 #: Minimum cycles of the bus that a shared tile saves: its EXEC takes some 30 to dispatch.
-_SAVED = 48
+_MIN_SAVED_CYCLES = 48
 
 #: Minimum number of output blocks of a layer.
 _LEAST_BLOCKS = 8
@@ -32,7 +32,7 @@ def share_tails(weights: Constant, nest: LoopNest, window: Window, config: Confi
     many = len(weights.tiles) >= _LEAST_BLOCKS
     if not (rest and single and few and many) or config.rows % rows:
         return weights
-    if (config.rows // rows - 1) * weights.tile_bytes < _SAVED * config.bus_bytes:
+    if (config.rows // rows - 1) * weights.tile_bytes < _MIN_SAVED_CYCLES * config.bus_bytes:
         return weights
     tails: Array = weights.tiles[:, -1, : rows * config.columns]
     return SharedTail(

@@ -32,10 +32,10 @@ _MAX_INSTRUCTIONS = 64
 PROBES = 1 << 24
 
 #: A `ProbeSample` holds one probe in 16; a power of two.
-_SAMPLED = 16
+_PROBES_PER_SAMPLE = 16
 
 #: Number of probes that are added to a sample at a time.
-_AT_ONCE = 1 << 14
+_BATCH_PROBES = 1 << 14
 
 #: Number of endings of probes that `may_be_among` distinguishes, a power of two.
 _ENDS = 1 << 18
@@ -178,10 +178,10 @@ def last_bits(numbers: Numbers) -> NDArray[np.int64]:
 
 
 class ProbeSample:
-    """A set of probes that keeps one in `_SAMPLED`, so that it fits a cache."""
+    """A set of probes that keeps one in `_PROBES_PER_SAMPLE`, so that it fits a cache."""
 
     def __init__(self) -> None:
-        self._known = np.zeros(PROBES // _SAMPLED, bool)
+        self._known = np.zeros(PROBES // _PROBES_PER_SAMPLE, bool)
         #: Probes still to be added, and their number.
         self._new: list[Numbers] = []
         self._count = 0
@@ -190,7 +190,7 @@ class ProbeSample:
         """Add probes; the array must not change afterwards."""
         self._new.append(numbers)
         self._count += len(numbers)
-        if self._count > _AT_ONCE:
+        if self._count > _BATCH_PROBES:
             self._add_new()
 
     def has(self, numbers: Numbers) -> bool:
@@ -206,9 +206,9 @@ class ProbeSample:
     @staticmethod
     def _sample(numbers: Numbers) -> NDArray[np.int32]:
         bits = numbers.astype(np.int32)
-        chosen = bits[bits & (_SAMPLED - 1) == 0]
+        chosen = bits[bits & (_PROBES_PER_SAMPLE - 1) == 0]
         chosen = chosen[~is_known(chosen)]
-        sampled: NDArray[np.int32] = (chosen & (PROBES - 1)) // _SAMPLED
+        sampled: NDArray[np.int32] = (chosen & (PROBES - 1)) // _PROBES_PER_SAMPLE
         return sampled
 
 

@@ -40,7 +40,7 @@ from matloom.selfcheck.tile_commands import (
 )
 
 #: Maximum number of layers of a command buffer whose tiles are run.
-_LAYERS = 24
+_MAX_LAYERS = 24
 
 #: Number of probes up to which `may_be_among` is not worthwhile.
 _FEW_PROBES = 1 << 16
@@ -172,7 +172,7 @@ class Tiles:
             if layers[at]:
                 posts.setdefault(layers[at], []).append(at)
         groups = list(posts.values())
-        for number in sorted(self._draw.permutation(len(groups))[:_LAYERS].tolist()):
+        for number in sorted(self._draw.permutation(len(groups))[:_MAX_LAYERS].tolist()):
             yield int(self._draw.choice(groups[number]))
 
     def _tensor(self, tile: TileRun) -> int | None:

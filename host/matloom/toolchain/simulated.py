@@ -5,7 +5,7 @@ import re
 from matloom.toolchain.rewrite_preconditions import require_one_writer
 
 #: Minimum number of byte lanes to join into one write of a word.
-_LANES = 8
+_MIN_LANES = 8
 
 #: Initial values of a memory that are all zero.
 _ZEROS = re.compile(r"^  initial begin\n(?:^ *\S+ ?\[\d+\] = \d+'[hd]0+;\n)*^  end\n", re.MULTILINE)
@@ -47,7 +47,7 @@ def _join_lanes(verilog: str) -> str:
             runs[-1].append(lane)
         else:
             runs.append([lane])
-    require_one_writer(verilog, runs, _LANES)
+    require_one_writer(verilog, runs, _MIN_LANES)
     pieces, end = list[str](), 0
     for run in runs:
         pieces += [verilog[end : run[0].start()], _word(run)]
@@ -70,7 +70,7 @@ def _continues(lane: re.Match[str], following: re.Match[str]) -> bool:
 def _word(run: list[re.Match[str]]) -> str:
     """Return one assignment equivalent to a run of lanes."""
     first, last = run[0], run[-1]
-    if len(run) < _LANES:
+    if len(run) < _MIN_LANES:
         return "".join(lane[0] for lane in run)
     indent, mask, data = first["indent"], f"{first['mask']} ", f"{first['data']} "
     word = f"{first['memory']} [{first['address']}][{last['high']}:{first['low']}]"

@@ -59,7 +59,9 @@ def compile_library(
 ) -> None:
     """Translate and compile like `build_library`, even if `output` exists."""
     verilator = find_verilator()
-    runtime = _runtime(verilator, [each for each in _pairs(flags) if not _is_own_flag(each)])
+    runtime = _compiled_runtime(
+        verilator, [each for each in _pairs(flags) if not _is_own_flag(each)]
+    )
     with workspace() as work:
         objects = work.path / "made"
         objects.mkdir()
@@ -176,7 +178,7 @@ def _headers(folder: Path) -> list[str]:
     ]
 
 
-def _runtime(verilator: Verilator, flags: Sequence[tuple[str, ...]]) -> Path:
+def _compiled_runtime(verilator: Verilator, flags: Sequence[tuple[str, ...]]) -> Path:
     """Return the folder with the parts common to all chips that are built with the same flags.
 
     They are Verilator's own files and headers, compiled, which take two thirds of the build time of

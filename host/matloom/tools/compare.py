@@ -21,7 +21,7 @@ from matloom.tools.references import MicroReference, open_reference
 Tensors = Callable[[Mapping[int, Array]], Mapping[int, Array]]
 
 #: Number of random samples for a network with state.
-_SAMPLES = 4
+_RANDOM_SAMPLES = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,7 +195,7 @@ def _samples(
 ) -> Iterator[dict[int, Array]]:
     """Yield the inputs of each sample by tensor number."""
     if inputs is None:
-        usual = _SAMPLES if graph.variables else 1
+        usual = _RANDOM_SAMPLES if graph.variables else 1
         for sample in range(usual if samples is None else samples):
             yield random_inputs(graph, seed + sample)
         return

@@ -11,7 +11,7 @@ from rich.table import Table
 from matloom.terminal.tables import as_text
 
 #: Number of wrong classes listed for each right one.
-_MISTAKES = 3
+_LISTED_MISTAKES = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,8 +105,10 @@ class Evaluation:
                 (count, predicted) for predicted, count in enumerate(row) if predicted != item.label
             ]
             most = sorted((pair for pair in wrong if pair[0]), key=lambda pair: -pair[0])
-            named = ", ".join(f"{predicted} ({count})" for count, predicted in most[:_MISTAKES])
-            more = ", ..." if len(most) > _MISTAKES else ""
+            named = ", ".join(
+                f"{predicted} ({count})" for count, predicted in most[:_LISTED_MISTAKES]
+            )
+            more = ", ..." if len(most) > _LISTED_MISTAKES else ""
             figures = map(str, (item.label, item.samples, item.right))
             table.add_row(*figures, *shares, named + more)
         return table

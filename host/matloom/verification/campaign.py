@@ -39,7 +39,7 @@ from matloom.workers import Tasks
 _CONFIG_FILE = "config.json"
 
 #: Share of the time reserved for random streams, which never end by themselves.
-_FOR_STREAMS = 0.1
+_STREAMS_SHARE = 0.1
 
 #: Function that writes the Verilog of a configuration to a folder, and returns a sentence on it and
 #: Verilator's warnings that are not waived.
@@ -81,7 +81,7 @@ class _Run:
         left = max(self.end - time.monotonic(), 0.0)
         if name == "streams":
             return left
-        left = max(left - _FOR_STREAMS * 60 * self.verification.minutes, 0.0)
+        left = max(left - _STREAMS_SHARE * 60 * self.verification.minutes, 0.0)
         self.started_steps.add(name)
         shares = 1 + len(self.expected.keys() - self.started_steps)
         return min(left, max(left / shares, 2 * self.expected.get(name, 0.0)))

@@ -17,14 +17,14 @@ ON_CHIP = ("coverage", "streams")
 _LEFT_OUT = "left out by --only"
 
 #: Number of multipliers of `nano`, on which times were measured.
-_MULTIPLIERS = 16
+_NANO_MULTIPLIERS = 16
 
 #: Seconds per point of coverage at `nano`, on an idle core. Simulation and functional coverage take
 #: time in proportion to the multipliers: `nano` 40 s, `reference` 12 minutes.
-_POINT = 0.011
+_POINT_SECONDS = 0.011
 
 #: Seconds of the testbenches at `nano` with their build, which grow more slowly.
-_TESTBENCHES = 90.0
+_TESTBENCH_SECONDS = 90.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,12 +69,12 @@ def expected_seconds(
 ) -> dict[str, float]:
     """Return the seconds estimated for each step that can be run and has an end."""
     config, expected = verification.config, {}
-    size = max(1.0, config.rows * config.columns / _MULTIPLIERS)
+    size = max(1.0, config.rows * config.columns / _NANO_MULTIPLIERS)
     if not missing_requirements["coverage"]:
         points = sum(map(len, verification.coverage.model.points.values()))
-        expected["coverage"] = _POINT * points * size
+        expected["coverage"] = _POINT_SECONDS * points * size
     if not missing_requirements["regression"]:
-        expected["regression"] = _TESTBENCHES * size**0.5
+        expected["regression"] = _TESTBENCH_SECONDS * size**0.5
     if not missing_requirements["proofs"] and isinstance(prover, Prover):
         expected["proofs"] = prover.expected(config)
     return expected

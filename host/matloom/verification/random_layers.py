@@ -21,7 +21,7 @@ from matloom.ir.graph import Array, Graph, Node, Op, Quantisation, Tensor
 from matloom.ir.shapes import window_shape
 
 #: Approximate maximum of multiply-accumulates of a layer on 256 multipliers.
-_WORK = 400_000
+_MAX_MACS = 400_000
 
 _OPERATORS = (
     Op.CONV_2D,
@@ -169,7 +169,7 @@ def _convolution(draw: _Draw, depthwise: bool) -> Graph:
     out_height, out_width = window_shape((height, width), kernel, stride, dilation, padding)
     taps = kernel[0] * kernel[1]
     reduction = taps if depthwise else taps * depth
-    while out_height * out_width * channels * reduction > _WORK and height > kernel[0] * 3:
+    while out_height * out_width * channels * reduction > _MAX_MACS and height > kernel[0] * 3:
         height -= height // 4
         out_height, out_width = window_shape((height, width), kernel, stride, dilation, padding)
     images = draw.random.choice((1, 1, 2))

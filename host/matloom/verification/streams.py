@@ -22,7 +22,7 @@ _WEIGHTED_CHECKS = ("streams", "streams", "corrupted", "streams", "refusals", "l
 MIN_CHECKS = len(_WEIGHTED_CHECKS)
 
 #: Number of lines of a traceback in a report.
-_LINES = 12
+_TRACEBACK_LINES = 12
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +81,7 @@ def _run(check: Check) -> CheckOutcome:
         chip.count()
     except Exception as failed:  # A faulty chip may raise anything.
         error = f"{type(failed).__name__}: {failed}"
-        lines = traceback.format_exc().splitlines()[-_LINES:]
+        lines = traceback.format_exc().splitlines()[-_TRACEBACK_LINES:]
     return CheckOutcome(
         check=check, counts=counts, covered=chip.coverage, error=error, lines=tuple(lines)
     )

@@ -16,7 +16,7 @@ _BYTES, _ROUND = 64, len(UNITS)
 _STEPS = 16
 
 #: Number of rounds before completions are regular, because instructions are still being fetched.
-_UNEVEN = 2
+_UNEVEN_ROUNDS = 2
 
 #: Cycles from the last completion to the end of a run of `regular_instructions`, at most.
 _END_CYCLES = 64
@@ -126,11 +126,11 @@ def wrong_regular_timestamps(
         return f"the table must have the slots {sorted(slots)}, not {sorted(timestamps)}"
     done = [timestamps[slot] for slot in slots]
     steps = [after - before for before, after in pairwise(done)]
-    regular = steps[_UNEVEN * _ROUND :]
+    regular = steps[_UNEVEN_ROUNDS * _ROUND :]
     for number, step in enumerate(regular):
         expected = regular[number % _ROUND]
         if step <= 0 or step != expected:
-            place = number + 1 + _UNEVEN * _ROUND
+            place = number + 1 + _UNEVEN_ROUNDS * _ROUND
             return f"instruction {place} takes {step} cycles, others of its kind {expected}"
     if not done[-1] < cycles <= done[-1] + _END_CYCLES:
         return f"the last instruction completes in cycle {done[-1]} of {cycles}"

@@ -38,7 +38,7 @@ _ELEMENTS, _ROWS = 8_000, 257
 
 #: Maximum multiply-accumulates of a layer. One draw in a hundred exceeds it, by up to 87 million;
 #: such programs need more memory than a simulated chip has, and minutes to run.
-_MACS = 1_000_000
+_MAX_MACS = 1_000_000
 
 
 class WideOperators(Instances):
@@ -56,7 +56,7 @@ class WideOperators(Instances):
     def make(self, op: Op) -> Graph:
         """Return a network of one operator, which `verify` accepts."""
         graph = self._draw(op)
-        while macs(graph, graph.nodes[0]) > _MACS:
+        while macs(graph, graph.nodes[0]) > _MAX_MACS:
             graph = self._draw(op)
         return graph
 

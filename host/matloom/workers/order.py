@@ -13,7 +13,7 @@ _Task = TypeVar("_Task")
 _Result = TypeVar("_Result")
 
 #: Number of workers that may die in a row without finishing a task.
-_ATTEMPTS = 3
+_MAX_ATTEMPTS = 3
 
 
 class LostWorkersError(HintedError):
@@ -56,7 +56,7 @@ def run_as_completed(
                     yield from _batch(function, tasks, left, executor, ahead)
         except BrokenExecutor:
             lost = 1 if len(left) < before else lost + 1
-            if lost == _ATTEMPTS:
+            if lost == _MAX_ATTEMPTS:
                 raise _lost_workers_error(len(left)) from None
 
 
@@ -122,7 +122,7 @@ def in_order(
                     yield result
         except BrokenExecutor:
             lost += 1
-            if lost == _ATTEMPTS:
+            if lost == _MAX_ATTEMPTS:
                 raise _lost_workers_error(len(left)) from None
 
 
@@ -148,4 +148,4 @@ def ordered(
 
 
 def _lost_workers_error(left: int) -> LostWorkersError:
-    return LostWorkersError(f"workers died {_ATTEMPTS} times in a row with {left} tasks left")
+    return LostWorkersError(f"workers died {_MAX_ATTEMPTS} times in a row with {left} tasks left")

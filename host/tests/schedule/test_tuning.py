@@ -16,7 +16,11 @@ OTHERS = {
     *("choices.policies._SHARE_OF_SHAPES", "choices.policies._SHARE_SPILLED"),
     *("commands.dependencies._NO_ACCESS", "commands.dependencies._DRAM_LINE"),
     *("memory.allocator._SHORT", "memory.allocator._FEW_BUFFERS", "memory.external._ARENA_LIMIT"),
-    *("memory.live_ranges._LEVEL_BITS", "memory.placing._GROUP", "memory.placing._AROUND"),
+    *(
+        "memory.live_ranges._LEVEL_BITS",
+        "memory.placing._MIN_GROUP_SLOTS",
+        "memory.placing._SLOTS_AROUND",
+    ),
     *(
         "tiling.array._FEW_BYTES",
         "tiling.first_tiles._JOINED_PIECES",

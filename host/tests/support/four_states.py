@@ -14,9 +14,9 @@ from matloom.device.rtl import RtlTransport
 from matloom.device.simulator import (
     Probe,
     arguments,
+    build_chip_simulator,
     cached_or_built,
     load_probes,
-    simulator_of,
     source_digest,
 )
 
@@ -70,7 +70,7 @@ def _build(
     if MUTANT_CHOICE in shipped:
         flags += ["-CFLAGS", "-DMATLOOM_MUTANTS"]
     checks = {_CHECKS: json.dumps(rails.checks)}
-    return simulator_of(chip, rails.verilog, flags, "events", on_line, checks)
+    return build_chip_simulator(chip, rails.verilog, flags, "events", on_line, checks)
 
 
 class FourStateTransport(RtlTransport):

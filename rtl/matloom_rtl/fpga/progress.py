@@ -28,7 +28,7 @@ _ROUTING_ROUND = re.compile(r"iter=(\d+) wires=\d+ overused=(\d+)(?:.* tmgfail=(
 _MAX_STALLS = 100
 
 #: Rounds between two progress messages.
-_TOLD_ROUNDS = 10
+_ROUNDS_PER_MESSAGE = 10
 
 
 class FlowError(HintedError, RuntimeError):
@@ -66,7 +66,7 @@ class Progress:
             return
         rounds, shared, late = (int(each or 0) for each in found.groups())
         what = f"{shared} shared wires" + (f" and {late} late connections" if late else "")
-        if rounds % _TOLD_ROUNDS == 0:
+        if rounds % _ROUNDS_PER_MESSAGE == 0:
             self._say(f"routing, round {rounds}: {what}")
         if shared + late < self._fewest:
             self._fewest, self._best_round = shared + late, rounds

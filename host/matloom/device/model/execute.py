@@ -20,7 +20,7 @@ _EXACT_IN_FLOAT32 = 2**24 // 2**14
 _SINGLE_THREAD_PRODUCTS = 2**18
 
 #: Approximate bytes that sliding windows gather at a time.
-_GATHERED = 2**20
+_GATHERED_BYTES = 2**20
 
 
 @functools.lru_cache(maxsize=4096)
@@ -182,7 +182,7 @@ def _execute_sliding(
     vectors = fields["width"] * fields["height"]
     outputs = _outputs(fields, vectors)
     paired_bytes = config.paired_bytes if fields["paired"] else 0
-    at_once = max(1, _GATHERED // max(1, len(outputs) * steps * config.rows * config.columns))
+    at_once = max(1, _GATHERED_BYTES // max(1, len(outputs) * steps * config.rows * config.columns))
     for first in range(0, fields["oc_blocks"], at_once):
         blocks = range(first, min(first + at_once, fields["oc_blocks"]))
         inputs = np.stack(

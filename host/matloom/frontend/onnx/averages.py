@@ -25,7 +25,7 @@ from matloom.ir.attributes import Conv2D, DepthwiseConv2D
 from matloom.ir.graph import Array, Op, Quantisation
 
 #: Relative rounding error of float32.
-_ROUNDING = 2.0**-24
+_RELATIVE_ERROR = 2.0**-24
 #: Operators of float32 that sum along axes.
 _REDUCTIONS = ("ReduceMean", "ReduceSum")
 #: Largest window of such an operator: ONNX Runtime tries every sum.
@@ -274,7 +274,7 @@ def _count_uncertain_sums(reach: tuple[int, int], scale: float, count: int) -> i
     function rounds the scale and its product.
     """
     largest = max(abs(reach[0]), abs(reach[1])) * scale
-    error = (count + 6) * _ROUNDING * largest
+    error = (count + 6) * _RELATIVE_ERROR * largest
     quotients: Array = np.arange(reach[0], reach[1] + 1) * scale
     beyond = np.abs(quotients) > 256
     near = np.abs(quotients - np.floor(quotients) - 0.5) <= error

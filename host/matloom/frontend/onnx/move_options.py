@@ -15,7 +15,7 @@ from matloom.ir.shapes import IMAGE_RANK
 MOST_JOINED = 10
 
 #: First version of the operator set in which Resize has a choice of grids.
-_GRIDS = 11
+_GRIDS_VERSION = 11
 
 Order = tuple[int, ...]
 
@@ -206,7 +206,7 @@ class MoveOptions:
 
     @property
     def _has_grid(self) -> bool:
-        return self._node.opset >= _GRIDS
+        return self._node.opset >= _GRIDS_VERSION
 
     @property
     def _grid(self) -> bytes:

@@ -20,7 +20,7 @@ Floats = npt.NDArray[np.float32]
 #: need a slightly smaller one.
 _LEAST, _MOST = 2**29, 2**31 - 1
 #: Largest right shift of the engine.
-_FARTHEST = 31
+_MAX_RIGHT_SHIFT = 31
 #: Larger than any multiplier.
 _ABOVE_ANY_MULTIPLIER = 2**32
 #: Products of multipliers and sums are smaller than this.
@@ -76,7 +76,7 @@ def fit_multipliers(
     low, high = (np.asarray(ends, np.int64) for ends in reach)
     levels_above = np.arange(levels[0] + 1, levels[1] + 1)
     right = -np.frexp(scale.astype(np.float64))[1].astype(np.int64)
-    usable = np.isfinite(scale) & (scale > 0) & (right >= 0) & (right <= _FARTHEST)
+    usable = np.isfinite(scale) & (scale > 0) & (right >= 0) & (right <= _MAX_RIGHT_SHIFT)
     usable &= (low >= -(2**31)) & (high < 2**31)
     data, differing = np.zeros((2, len(scale)), np.int32), np.zeros(len(scale), np.int64)
     ends = low[usable], high[usable]

@@ -10,7 +10,7 @@ from matloom.frontend.torch.writer import Call, Writer
 Handler = Callable[[Writer, Call], Any]
 
 #: Value that means "to the end" in slices and lengths.
-_END = 2**63 - 1
+_TO_THE_END = 2**63 - 1
 
 
 def _reshape(writer: Writer, call: Call) -> str:
@@ -71,7 +71,7 @@ def _write_unbind(writer: Writer, call: Call) -> list[str]:
 
 
 def _slice(writer: Writer, call: Call) -> str:
-    begin, end = call.get("start", 0), call.get("end", _END)
+    begin, end = call.get("start", 0), call.get("end", _TO_THE_END)
     places = [writer.axes([each]) for each in (begin, end, call["dim"], call.get("step", 1))]
     return writer.add("Slice", call["self"].name, *places)
 
@@ -98,7 +98,7 @@ def _index(writer: Writer, call: Call) -> str:
 
 def _flip(writer: Writer, call: Call) -> str:
     axes = [call["self"].axis(each) for each in call["dims"]]
-    places = [writer.axes([each] * len(axes)) for each in (-1, -_END)]
+    places = [writer.axes([each] * len(axes)) for each in (-1, -_TO_THE_END)]
     return writer.add(
         "Slice", call["self"].name, *places, writer.axes(axes), writer.axes([-1] * len(axes))
     )

@@ -13,11 +13,11 @@ from matloom.schedule.segment import Segment
 
 #: Minimum number of slots of a group placed like an earlier one; divisible by 2, 3 and 4, since
 #: tiles often alternate.
-_GROUP = 12
+_MIN_GROUP_SLOTS = 12
 
 #: Number of slots around a group in which other buffers affect its addresses
 #: (`Allocator._quietest`).
-_AROUND = 2
+_SLOTS_AROUND = 2
 
 
 #: Everything that decides the address of a buffer, relative to its group: size; first possible
@@ -141,7 +141,7 @@ def _group_begins(plan: Plan) -> Iterator[int]:
     begin, stage, row = 0, -1, -1
     for number, slot in enumerate(plan.slots):
         first = slot.tile.first_row
-        if slot.stage != stage or (first != row and number - begin >= _GROUP):
+        if slot.stage != stage or (first != row and number - begin >= _MIN_GROUP_SLOTS):
             yield number
             begin = number
         stage, row = slot.stage, first
@@ -178,7 +178,7 @@ class _Placing:
         key: Hashable = None
         found = None
         if not self._space.at_random:
-            around = self._neighbours(alive, base, range(low - _AROUND, high + _AROUND))
+            around = self._neighbours(alive, base, range(low - _SLOTS_AROUND, high + _SLOTS_AROUND))
             key = (self._space.avoid_conflicts, tuple(requirements), around)
             found = self.known.get(key) or self._before.get(key)
         if found is None:

@@ -14,7 +14,7 @@ FIRST = (0, 3, 1, 2)
 OPSET, FORMAT = 17, 8
 #: Offset that turns int8 into uint8. On some processors ONNX Runtime computes products of int8 and
 #: int8 in floats; on others, products of uint8 and int8 overflow 16 bits.
-_UNSIGNED = 128
+_UNSIGNED_OFFSET = 128
 
 
 class OnnxFile:
@@ -122,7 +122,7 @@ class OnnxFile:
         """Return the names of the scale and the zero point of a tensor, as uint8."""
         if tensor.dtype != "int8":
             raise ValueError(f"{tensor.name!r} is {tensor.dtype}, not int8")
-        zero = np.array(tensor.zero_point + _UNSIGNED, np.uint8)
+        zero = np.array(tensor.zero_point + _UNSIGNED_OFFSET, np.uint8)
         scale = self.constant(np.array(tensor.scale, np.float32), "scale")
         return [scale, self.constant(zero, "zero_point")]
 
@@ -132,8 +132,8 @@ class OnnxFile:
         scales = scales.reshape(() if single else -1).astype(np.float32)
         zero = np.zeros(scales.shape, data.dtype)
         if data.dtype == np.int8:
-            data = (data.astype(np.int16) + _UNSIGNED).astype(np.uint8)
-            zero = np.full(scales.shape, _UNSIGNED, np.uint8)
+            data = (data.astype(np.int16) + _UNSIGNED_OFFSET).astype(np.uint8)
+            zero = np.full(scales.shape, _UNSIGNED_OFFSET, np.uint8)
         operands = [
             self.constant(data, name),
             self.constant(scales, f"{name}_scale"),
@@ -149,7 +149,7 @@ class OnnxFile:
         full = data.reshape((1,) * (len(order) - data.ndim) + data.shape).transpose(order)
         if tensor.quantisation is None:
             return self.constant(full, tensor.name)
-        data = (full.astype(np.int16) + _UNSIGNED).astype(np.uint8)
+        data = (full.astype(np.int16) + _UNSIGNED_OFFSET).astype(np.uint8)
         return self.node(
             "DequantizeLinear", [self.constant(data, tensor.name), *self._scale(tensor)]
         )
