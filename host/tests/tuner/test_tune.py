@@ -181,7 +181,7 @@ def test_passes_that_change_the_program_are_left_out_in_turn():
     names = [each.__name__ for each in STAGE_PASSES]
     changing = [name for name in names if program(name) != program()]
     notes = list[str]()
-    tuner._choose_fusion(study_of(graph, config, CompileOptions(tuned=False)), notes.append)
+    tuner._choose_fusion(new_study(graph, config, CompileOptions(tuned=False)), notes.append)
     assert 0 < len(changing) < len(names)
     assert notes == [f"without {name}" for name in changing]
 
