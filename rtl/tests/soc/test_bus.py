@@ -68,6 +68,27 @@ def test_words_bytes_and_errors():
     bench.run(data)
 
 
+def test_only_the_target_of_an_address_sees_a_cycle():
+    bench, seen = Bench(), []
+    targets = bench.decoder.target_0, bench.decoder.target_1
+
+    async def data(ctx):
+        for address in (RAM, ROM, 0x3000_0000, 0):
+            await bench.data.access(ctx, address)
+        await ctx.tick().repeat(3)
+
+    async def watch(ctx):
+        while True:
+            _, _, *found = await ctx.tick().sample(*(target.cyc for target in targets))
+            seen.append(tuple(found))
+
+    simulate(bench.module, data, cycles=100, background=[watch])
+    ram, rom, none = (1, 0), (0, 1), (0, 0)
+    order = [each for at, each in enumerate(seen) if not at or each != seen[at - 1]]
+    assert [each for each in order if each != none] == [ram, rom, ram]
+    assert set(seen) == {ram, rom, none}
+
+
 def test_cycles():
     bench = Bench()
 
