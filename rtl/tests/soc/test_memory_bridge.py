@@ -79,9 +79,10 @@ def test_errors():
     bench = Bench(broken=[MEMORY_BASE + 16, MEMORY_BASE + 64])
 
     async def processor(ctx):
-        for word in (None, 7):
-            assert (await bench.cpu.access(ctx, 16, word))[1]
-            assert not (await bench.cpu.access(ctx, 24, word))[1]
+        for wrong in (None, 7):
+            for right in (None, 7):
+                assert (await bench.cpu.access(ctx, 16, wrong))[1]
+                assert not (await bench.cpu.access(ctx, 24, right))[1]
         assert (await bench.cpu.line(ctx, 64))[1]
         assert not (await bench.cpu.line(ctx, 96))[1]
 

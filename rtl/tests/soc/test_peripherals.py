@@ -18,7 +18,7 @@ from matloom_rtl.soc.uart import Uart
 from matloom_rtl.testing import simulate
 
 SETTINGS = LinkSettings(
-    clock_hz=8_000_000, baud=250_000, board="a board", memory_base=MEMORY_BASE, memory_bytes=4096
+    clock_hz=8_000_000, baud=250_000, board="sixteen letters!", memory_base=MEMORY_BASE, memory_bytes=4096
 )
 
 
@@ -68,6 +68,9 @@ def test_timer():
         await bench.write(ctx, "COMPARE_HIGH", 0)
         await bench.write(ctx, "COMPARE_LOW", 40)
         assert await bench.read(ctx, "COMPARE_LOW") == 40
+        await bench.write(ctx, "COMPARE_HIGH", 0x8000_0001)
+        assert await bench.read(ctx, "COMPARE_HIGH") == 0x8000_0001
+        await bench.write(ctx, "COMPARE_HIGH", 0)
         await ctx.tick().repeat(60)
         assert not ctx.get(bench.part.irq), "not enabled"
         await bench.write(ctx, "CONTROL", 1)
@@ -125,7 +128,7 @@ def test_system(cpu, data_cache_bytes):
         assert await bench.read(ctx, "MEMORY_BASE") == MEMORY_BASE
         assert await bench.read(ctx, "MEMORY_BYTES") == 4096
         words = [await bench.read(ctx, f"BOARD_{k}") for k in range(4)]
-        assert b"".join(w.to_bytes(4, "little") for w in words) == b"a board".ljust(16, b"\0")
+        assert b"".join(w.to_bytes(4, "little") for w in words) == b"sixteen letters!"
         assert await bench.read(ctx, "DATA_CACHE") == data_cache_bytes
         assert await bench.read(ctx, "ERRORS") == 0
         ctx.set(bench.part.address, 0x1234)
@@ -135,6 +138,8 @@ def test_system(cpu, data_cache_bytes):
         ctx.set(bench.part.address, 0)
         assert await bench.read(ctx, "ERRORS") == 1
         assert await bench.read(ctx, "ERROR_ADDRESS") == 0x48D0
+        await bench.write(ctx, "ERRORS", 0xFFFF_FFFE)
+        assert await bench.read(ctx, "ERRORS") == 1, "only a one in bit 0 clears it"
         await bench.write(ctx, "ERRORS", 1)
         assert await bench.read(ctx, "ERRORS") == 0
 
