@@ -69,6 +69,7 @@ def test_timer():
         await bench.write(ctx, "COMPARE_LOW", 40)
         assert await bench.read(ctx, "COMPARE_LOW") == 40
         await bench.write(ctx, "COMPARE_HIGH", 0x8000_0001)
+        await bench.write(ctx, "COMPARE_LOW", 40)
         assert await bench.read(ctx, "COMPARE_HIGH") == 0x8000_0001
         await bench.write(ctx, "COMPARE_HIGH", 0)
         await ctx.tick().repeat(60)
