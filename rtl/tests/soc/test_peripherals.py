@@ -18,7 +18,11 @@ from matloom_rtl.soc.uart import Uart
 from matloom_rtl.testing import simulate
 
 SETTINGS = LinkSettings(
-    clock_hz=8_000_000, baud=250_000, board="sixteen letters!", memory_base=MEMORY_BASE, memory_bytes=4096
+    clock_hz=8_000_000,
+    baud=250_000,
+    board="sixteen letters!",
+    memory_base=MEMORY_BASE,
+    memory_bytes=4096,
 )
 
 
