@@ -12,8 +12,13 @@ __all__ = ["Timer"]
 class Timer(wiring.Component):
     """64-bit cycle counter that raises an interrupt from a compare value on.
 
-    Latency: `irq` follows COUNT >= COMPARE, and writes, by two cycles. Reset restarts the count at
-    0 without an interrupt.
+    Latency: `irq` follows COUNT >= COMPARE, and writes, by two cycles. Reset restarts the count
+    without an interrupt.
+
+    Parameters
+    ----------
+    first:
+        Count after a reset.
 
     Members
     -------
@@ -22,13 +27,14 @@ class Timer(wiring.Component):
     irq: out
     """
 
-    def __init__(self):
+    def __init__(self, first: int = 0):
+        self._first = first
         super().__init__({"port": In(PeripheralSignature()), "irq": Out(1)})
 
     def elaborate(self, platform):
         m = Module()
         port = self.port
-        count = Signal(64)
+        count = Signal(64, init=self._first)
         high = Signal(32)
         compare = Signal(64, init=-1)
         enabled = Signal()

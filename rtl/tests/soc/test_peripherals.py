@@ -96,12 +96,15 @@ def test_timer():
 
 
 def test_the_upper_half_of_the_count_is_held():
-    bench = Bench("TIMER", Timer())
+    bench = Bench("TIMER", Timer(first=2**32 - 10))
 
     async def processor(ctx):
-        assert await bench.read(ctx, "COUNT_HIGH") == 0
-        await bench.read(ctx, "COUNT_LOW")
-        assert await bench.read(ctx, "COUNT_HIGH") == 0
+        low = await bench.read(ctx, "COUNT_LOW")
+        assert 2**32 - 10 <= low < 2**32
+        await ctx.tick().repeat(20)
+        assert await bench.read(ctx, "COUNT_HIGH") == 0, "the half that belongs to COUNT_LOW"
+        assert await bench.read(ctx, "COUNT_LOW") < 2**31
+        assert await bench.read(ctx, "COUNT_HIGH") == 1
 
     bench.run(processor)
 
