@@ -79,6 +79,7 @@ def test_timer():
         await ctx.tick().repeat(60)
         assert not ctx.get(bench.part.irq), "not enabled"
         await bench.write(ctx, "CONTROL", 1)
+        assert await bench.read(ctx, "CONTROL") == 1
         now = await bench.read(ctx, "COUNT_LOW")
         await bench.write(ctx, "COMPARE_LOW", now + 30)
         await ctx.tick().repeat(3)
