@@ -63,6 +63,18 @@ class BusInitiator:
         self.gaps = gaps
         return words, failed
 
+    async def half_requests(self, ctx, address, *, write=False):
+        """Check that the target ignores `cyc` or `stb` alone, for a few cycles each."""
+        bus = self.bus
+        for name, value in (("adr", address >> 2), ("sel", 15), ("we", write), ("dat_w", ~0)):
+            ctx.set(getattr(bus, name), value)
+        for half in (bus.cyc, bus.stb):
+            ctx.set(half, 1)
+            for _ in range(12):
+                _, _, ack, err = await ctx.tick().sample(bus.ack, bus.err)
+                assert not ack | err
+            ctx.set(half, 0)
+
 
 def word_at(contents: bytes, address: int) -> int:
     """Return the little-endian word of four bytes at an address."""

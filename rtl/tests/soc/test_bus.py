@@ -89,6 +89,18 @@ def test_only_the_target_of_an_address_sees_a_cycle():
     assert set(seen) == {ram, rom, none}
 
 
+def test_half_a_request_is_none():
+    bench = Bench()
+
+    async def data(ctx):
+        await bench.data.access(ctx, RAM, 5)
+        for address in (RAM, ROM, 0):
+            await bench.data.half_requests(ctx, address, write=True)
+        assert await bench.data.access(ctx, RAM) == (5, False)
+
+    bench.run(data)
+
+
 def test_cycles():
     bench = Bench()
 

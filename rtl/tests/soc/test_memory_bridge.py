@@ -75,6 +75,19 @@ def test_cycles(latency):
     assert [beats for _, _, beats in bench.read.bursts] == [LINE_BYTES // 8, 1]
 
 
+def test_half_a_request_is_none():
+    bench = Bench()
+    before = bytes(bench.contents)
+
+    async def processor(ctx):
+        for write in (False, True):
+            await bench.cpu.half_requests(ctx, 8, write=write)
+
+    bench.run(processor)
+    assert not bench.read.bursts
+    assert bench.contents == before
+
+
 def test_errors():
     bench = Bench(broken=[MEMORY_BASE + 16, MEMORY_BASE + 64])
 

@@ -96,6 +96,17 @@ def test_timer():
     bench.run(processor)
 
 
+def test_half_a_request_is_none():
+    bench = Bench("TIMER", Timer())
+
+    async def processor(ctx):
+        address = 0x3000 + soc_register("TIMER", "CONTROL").offset
+        await bench.cpu.half_requests(ctx, address, write=True)
+        assert await bench.read(ctx, "CONTROL") == 0
+
+    bench.run(processor)
+
+
 def test_the_upper_half_of_the_count_is_held():
     bench = Bench("TIMER", Timer(first=2**32 - 10))
 

@@ -52,6 +52,17 @@ def test_values_and_cycles():
     assert bench.registers == {0x24: (0x12345678, 6)}
 
 
+def test_half_a_request_is_none():
+    bench = Bench()
+
+    async def processor(ctx):
+        for write in (False, True):
+            await bench.cpu.half_requests(ctx, 0x24, write=write)
+
+    bench.run(processor)
+    assert not bench.registers
+
+
 def test_an_error_is_passed_on():
     bench = Bench()
 
