@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 
 import matloom
+from matloom.ir.graph import Graph
 from support.reports import parse_with_report, write_report
 from support.transformer_onnx import transformer_onnx
 
@@ -26,7 +27,7 @@ SIZES = list(product((64, 128, 196), (64, 128, 192), (1, 2, 3, 4)))
 CALIBRATION, SAMPLES = 4, 6
 
 
-def network(tokens, width, heads):
+def network(tokens: int, width: int, heads: int) -> Graph:
     """Return a quantised transformer, as a graph."""
     samples = np.random.default_rng(1).standard_normal((SAMPLES, tokens, 48)).astype(np.float32)
     with tempfile.TemporaryDirectory() as folder:
@@ -35,11 +36,11 @@ def network(tokens, width, heads):
         return matloom.quantise(path, {"image": samples}, samples=CALIBRATION).graph
 
 
-def measure(size, *, rtl):
-    """Return a row of the report: predicted cycles, and those of the second call on the chip."""
+def measure(size: tuple[int, int, int], *, rtl: bool) -> dict[str, str | int | float]:
+    """Return a row of the report: predicted cycles and, on request, those that the chip counts."""
     graph = network(*size)
     program = matloom.compile(graph, CONFIG)
-    row = {
+    row: dict[str, str | int | float] = {
         "size": "x".join(map(str, size)),
         "macs": program.macs,
         "cycles": program.predicted_cycles,
@@ -55,7 +56,7 @@ def measure(size, *, rtl):
     return row
 
 
-def main():
+def main() -> None:
     """Measure the sizes that the command line names, or all."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", nargs="+", default=[], help="sizes such as 64x64x4")

@@ -14,7 +14,7 @@ _ADDRESS_CYCLES = 2
 
 @dataclass(frozen=True, kw_only=True)
 class Channel:
-    """Timing of one direction of the bus and the memory behind it, in cycles.
+    """Cycle timing of reads or of writes: of the bus channel and the memory behind it.
 
     Members
     -------

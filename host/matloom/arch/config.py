@@ -565,7 +565,7 @@ class Config:
 
     @property
     def element_size_bits(self) -> int:
-        """Width of POST's element size, stored as a logarithm; 0 if all elements have one byte."""
+        """Bits of the field that holds the log2 of POST's element size; 0 if all are bytes."""
         return 2 if self.has_float else int(self.has_words)
 
     @property

@@ -132,7 +132,7 @@ def _read_part(values: Mapping[str, int], length: int) -> StridedRange | None:
 
 
 def _clip_range(low: int, high: int, size: int) -> tuple[int, int]:
-    """Return a range clipped to ``0 .. size``, with at least one element."""
+    """Return a range clipped to ``0 .. size``; at least one element remains."""
     first = min(max(low, 0), size - 1)
     return first, max(first + 1, min(high, size))
 

@@ -471,6 +471,11 @@ class Attribute:
 _MAX_SIZE = 1 << 20
 _NUMBER, _LIST = (Kind.INTEGER,), (Kind.INTEGERS,)
 
+
+def _pair_of_sizes(key: int, name: str, doc: str) -> Attribute:
+    return Attribute(key=key, name=name, doc=doc, kinds=_LIST, count=2, low=1, high=_MAX_SIZE)
+
+
 ATTRIBUTES = (
     Attribute(
         key=1,
@@ -480,24 +485,8 @@ ATTRIBUTES = (
         choices=("NONE", "RELU", "RELU6", "RELU_N1_TO_1"),
     ),
     Attribute(key=2, name="axis", doc="from 0 on", kinds=_NUMBER, low=0, high=_MOST_AXES),
-    Attribute(
-        key=3,
-        name="stride",
-        doc="vertical, horizontal",
-        kinds=_LIST,
-        count=2,
-        low=1,
-        high=_MAX_SIZE,
-    ),
-    Attribute(
-        key=4,
-        name="dilation",
-        doc="vertical, horizontal",
-        kinds=_LIST,
-        count=2,
-        low=1,
-        high=_MAX_SIZE,
-    ),
+    _pair_of_sizes(3, "stride", "vertical, horizontal"),
+    _pair_of_sizes(4, "dilation", "vertical, horizontal"),
     Attribute(
         key=5,
         name="padding",
@@ -550,15 +539,7 @@ ATTRIBUTES = (
         doc="of padding; none means zero",
         kinds=(Kind.NONE, Kind.INTEGER, Kind.FLOAT),
     ),
-    Attribute(
-        key=13,
-        name="window",
-        doc="vertical, horizontal",
-        kinds=_LIST,
-        count=2,
-        low=1,
-        high=_MAX_SIZE,
-    ),
+    _pair_of_sizes(13, "window", "vertical, horizontal"),
     Attribute(key=14, name="axes", doc="ascending", kinds=_LIST, low=0, high=_MOST_AXES),
     Attribute(
         key=15, name="keep_dims", doc="leave axes with a length of one", kinds=(Kind.BOOLEAN,)
@@ -568,9 +549,7 @@ ATTRIBUTES = (
     Attribute(key=18, name="positions", doc="operators of the model file", kinds=_LIST, low=0),
     Attribute(key=19, name="inputs", doc="tensors of the model file", kinds=_LIST, low=0),
     Attribute(key=20, name="outputs", doc="tensors of the model file", kinds=_LIST, low=0),
-    Attribute(
-        key=21, name="size", doc="height and width", kinds=_LIST, count=2, low=1, high=_MAX_SIZE
-    ),
+    _pair_of_sizes(21, "size", "height and width"),
     Attribute(key=22, name="align_corners", doc="of the two grids", kinds=(Kind.BOOLEAN,)),
     Attribute(key=23, name="half_pixel_centers", doc="of the two grids", kinds=(Kind.BOOLEAN,)),
     Attribute(key=24, name="begin", doc="first element of each axis", kinds=_LIST, low=0),

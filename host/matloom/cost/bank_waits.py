@@ -25,9 +25,10 @@ _NEXT_PARAMS = 3
 def _advance(
     time: float, left: float, until: float, taken: float, rate: float
 ) -> tuple[float, float]:
-    """Return the time at which accesses end, or `until`, and the accesses left then.
+    """Return when a unit finishes its accesses, at most `until`, and what is left of them then.
 
-    `rate` accesses per cycle yield to `taken` others; `left` counts cycles without waits.
+    The unit makes `rate` accesses per cycle, after `taken` of others that have priority; `left`
+    is the number of cycles that its accesses would take without waits.
     """
     speed = (1.0 - taken) / rate if taken < 1.0 else 0.0
     if speed > 1.0:

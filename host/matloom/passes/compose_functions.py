@@ -69,7 +69,7 @@ def compose_functions(graph: Graph) -> Graph:
 
 
 def _function(graph: Graph, functions: Mapping[int, _Function], place: int) -> _Function | None:
-    """Return the output of an operator as a function of one tensor; None if it is not one."""
+    """Return an operator's output as a function of one computed tensor; None if it reads others."""
     node = graph.nodes[place]
     if not _is_step(graph, node):
         return None

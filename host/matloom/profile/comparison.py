@@ -39,13 +39,9 @@ class ComparedOperator:
         if not self.before or self.after is None:
             return ""
         change = self.after / self.before - 1
-        return (
-            "good"
-            if change < -_MIN_COLOURED_CHANGE
-            else "warn"
-            if change > _MIN_COLOURED_CHANGE
-            else ""
-        )
+        if abs(change) <= _MIN_COLOURED_CHANGE:
+            return ""
+        return "warn" if change > 0 else "good"
 
     @staticmethod
     def format_cycles(cycles: int | None) -> str:

@@ -85,7 +85,7 @@ class Program(Contents):
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes of external memory needed: the program's, or those of a loop's if they are more."""
+        """Bytes of external memory needed by the program, or by the largest of its loops."""
         inside = [each.memory_bytes for programs in self.loops.values() for each in programs]
         return max(sum(self.region_bytes.values()), *inside, 0)
 

@@ -121,7 +121,7 @@ class Bench:
                     current = bytearray()
 
     async def request(self, ctx):
-        """Return what the channels of a register access bring; those of a write in any order."""
+        """Return the payloads of an access by channel: `ar`, or `aw` and `w` in any order."""
         lite, brought = self.dut.axi_lite, {}
         channels = {"ar": lite.ar, "aw": lite.aw, "w": lite.w}
         while "ar" not in brought and not {"aw", "w"} <= brought.keys():

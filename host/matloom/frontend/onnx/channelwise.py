@@ -13,18 +13,18 @@ import numpy as np
 
 from matloom.frontend.errors import Unsupported
 from matloom.frontend.onnx.claims import Claim
-from matloom.frontend.onnx.functions import every_byte, known_numbers, run_alone
+from matloom.frontend.onnx.functions import bytes_as_int8, every_byte, known_numbers, run_alone
 from matloom.frontend.onnx.quantised import Model, quantisation_of
 from matloom.frontend.onnx.values import Order, Values, as_int8, in_file_order
 from matloom.ir.attributes import DepthwiseConv2D
 from matloom.ir.graph import Array, Op, Quantisation
 
 #: Smallest and largest multiplier.
-_LEAST, _MOST = 2**30, 2**31 - 1
+_MIN_MULTIPLIER, _MAX_MULTIPLIER = 2**30, 2**31 - 1
 #: Largest weight, and right shift beyond which all results are zero.
-_LARGEST_WEIGHT, _FARTHEST = 64, 20
+_MAX_WEIGHT, _MAX_RIGHT_SHIFT = 64, 20
 #: Larger than any product of a sum and a multiplier.
-_ANY = 2**62
+_ABOVE_ANY_PRODUCT = 2**62
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,9 +162,8 @@ def _results(
     given = every_byte(source.dtype).reshape([256 if at == other else 1 for at in range(rank)])
     given = np.ascontiguousarray(np.broadcast_to(given, shape))
     found = run_alone(model.proto, nodes, {names[0]: given}, names[1], made.dtype)
-    rows = np.moveaxis(found, (axis, other), (0, 1)).reshape(channels, 256).astype(np.int64)
-    results: Array = rows - (128 if made.dtype == "uint8" else 0)
-    return results
+    rows: Array = np.moveaxis(found, (axis, other), (0, 1)).reshape(channels, 256)
+    return bytes_as_int8(rows).astype(np.int64)
 
 
 def _combination(function: _Function) -> tuple[Any, Op | None]:
@@ -211,26 +210,29 @@ def _fit(function: _Function, slopes: Array, *, positive: bool = False) -> _Line
 def _weight_and_shift(scale: float) -> tuple[int, int]:
     """Return a weight and a right shift whose multiplier for a scale has 31 bits."""
     exponent = int(np.frexp(scale)[1])
-    if not np.isfinite(scale) or exponent > _LARGEST_WEIGHT.bit_length() - 1:
+    if not np.isfinite(scale) or exponent > _MAX_WEIGHT.bit_length() - 1:
         raise Unsupported("has factors beyond the engine's multipliers")
-    if exponent < -_FARTHEST:
+    if exponent < -_MAX_RIGHT_SHIFT:
         return 0, 0
     return int(np.sign(scale)) << max(exponent, 0), max(-exponent, 0)
 
 
 def _multiplier(sums: Array, wanted: Array, limits: tuple[int, int], right: int) -> int:
-    """Return the multiplier with which most scaled sums are the wanted results, within limits."""
+    """Return the multiplier with which most scaled sums are the wanted results, within limits.
+
+    Unlike in a layer (`steps.fit_multipliers`), results may fall, and sums are `weight` apart.
+    """
     half, size = 1 << (30 + right), np.maximum(np.abs(sums), 1)
     # The products that round to each result, half open; beyond the limits all do.
-    least = np.where(wanted > limits[0], (2 * wanted - 1) * half, -_ANY)
-    most = np.where(wanted < limits[1], (2 * wanted + 1) * half - 1, _ANY)
+    least = np.where(wanted > limits[0], (2 * wanted - 1) * half, -_ABOVE_ANY_PRODUCT)
+    most = np.where(wanted < limits[1], (2 * wanted + 1) * half - 1, _ABOVE_ANY_PRODUCT)
     low = np.where(sums < 0, -most, least)
     high = np.where(sums < 0, -least, most)
-    first = np.clip(-(-low // size), _LEAST, _MOST + 1)[sums != 0]
-    last = np.clip(high // size, _LEAST - 1, _MOST)[sums != 0]
+    first = np.clip(-(-low // size), _MIN_MULTIPLIER, _MAX_MULTIPLIER + 1)[sums != 0]
+    last = np.clip(high // size, _MIN_MULTIPLIER - 1, _MAX_MULTIPLIER)[sums != 0]
     candidates = np.unique(first[first <= last])
     if not len(candidates):
-        return _LEAST
+        return _MIN_MULTIPLIER
     agreeing = ((first <= candidates[:, np.newaxis]) & (candidates[:, np.newaxis] <= last)).sum(1)
     best: int = int(candidates[agreeing.argmax()])
     return best

@@ -11,7 +11,7 @@ import numpy as np
 
 from matloom.frontend.errors import Unsupported
 from matloom.frontend.onnx.claims import Claim
-from matloom.frontend.onnx.functions import every_byte, known_numbers, run_alone
+from matloom.frontend.onnx.functions import bytes_as_int8, every_byte, known_numbers, run_alone
 from matloom.frontend.onnx.quantised import Model, quantisation_of
 from matloom.frontend.onnx.unary import add_function
 from matloom.frontend.onnx.values import Values, as_int8
@@ -116,7 +116,7 @@ def _convert(values: Values, model: Model, choice: _Choice) -> Claim:
     number = values.bytes_of(choice.source, order, choice.ends[0])
     number = add_function(values, number, ends, _table(values, model, choice), choice.made)
     zeros = {choice.source: np.zeros(source.shape, source.dtype)}
-    others = _to_int8(run_alone(model.proto, choice.nodes, zeros, choice.made, made.dtype))
+    others = bytes_as_int8(run_alone(model.proto, choice.nodes, zeros, choice.made, made.dtype))
     parts = chosen.transpose(order), others.transpose(order)
     values.hold(choice.made, order, _choose(values, number, parts, ends[1], choice.made))
     return Claim(unit="bytes", reachable=256, differing=0)
@@ -141,15 +141,7 @@ def _table(values: Values, model: Model, choice: _Choice) -> Array:
     nodes = [alone if node is choice.node else node for node in choice.nodes]
     nodes = [node for node in nodes if other not in node.output]
     dtype = values.known[choice.made].dtype
-    return _to_int8(run_alone(model.proto, nodes, inputs, choice.made, dtype))
-
-
-def _to_int8(data: Array) -> Array:
-    """Return bytes as int8."""
-    if data.dtype == np.int8:
-        return data
-    moved: Array = (data.astype(np.int16) - 128).astype(np.int8)
-    return moved
+    return bytes_as_int8(run_alone(model.proto, nodes, inputs, choice.made, dtype))
 
 
 def _choose(

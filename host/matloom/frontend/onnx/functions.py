@@ -18,6 +18,14 @@ def every_byte(dtype: str) -> Array:
     return np.arange(limits.min, limits.max + 1, dtype=np.int64).astype(dtype)
 
 
+def bytes_as_int8(data: Array) -> Array:
+    """Return int8 or uint8 data as int8, 128 less where it was uint8."""
+    if data.dtype == np.int8:
+        return data
+    moved: Array = (data.astype(np.int16) - 128).astype(np.int8)
+    return moved
+
+
 @lru_cache
 def every_pair(dtypes: tuple[str, str]) -> tuple[Array, Array]:
     """Return all pairs of bytes, as two arrays (65536,)."""

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from matloom.frontend.errors import Unsupported
-from matloom.frontend.onnx.functions import every_byte, every_pair, run_alone
+from matloom.frontend.onnx.functions import bytes_as_int8, every_byte, every_pair, run_alone
 from matloom.frontend.onnx.quantised import Model, quantisation_of
 from matloom.frontend.onnx.values import Values, as_int8
 from matloom.ir.attributes import Arithmetic
@@ -76,7 +76,7 @@ class Pairs:
             raise Unsupported(f"has operands of {self.dtypes[0]} and {self.dtypes[1]}")
         reached = _reachable_pairs(self)
         self.expected = _expected_results(model, node, self, reached)
-        self.bytes = [_signed_bytes(each) for each in reached]
+        self.bytes = [bytes_as_int8(each) for each in reached]
 
     def int8_quantisations(self) -> list[Quantisation]:
         """Return the int8 quantisations of both inputs and the output."""
@@ -140,7 +140,7 @@ class Pairs:
                 numbers.append(values.read_as(number, scales[at], scaled=True))
             else:
                 wide = data.reshape((1,) * (len(shape) - data.ndim) + data.shape)
-                moved = np.ascontiguousarray(_signed_bytes(wide).transpose(order))
+                moved = np.ascontiguousarray(bytes_as_int8(wide).transpose(order))
                 numbers.append(values.constant(moved, f"{self.output} operand", scales[at]))
         if stated is not None:
             numbers.append(values.constant(stated, f"{self.output} multiplier"))
@@ -154,14 +154,6 @@ def _grid(pairs: Sequence[Array]) -> list[Array]:
     first, second = pairs
     width = int(np.argmax(first != first[0])) or len(first)
     return [first[::width, np.newaxis], second[np.newaxis, :width]]
-
-
-def _signed_bytes(array: Array) -> Array:
-    """Return bytes shifted to int8."""
-    if array.dtype == np.int8:
-        return array
-    moved: Array = (array.astype(np.int16) - 128).astype(np.int8)
-    return moved
 
 
 def _reachable_pairs(operands: Pairs) -> tuple[Array, Array]:
@@ -197,4 +189,4 @@ def _expected_results(
         other = pairs[1 - at].astype(np.int64) - int(row.min())
         if not np.array_equal(table[places, other], wanted):
             raise Unsupported("repeats an operand with results that depend on its shape")
-    return _signed_bytes(wanted)
+    return bytes_as_int8(wanted)

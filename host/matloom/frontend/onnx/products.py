@@ -7,6 +7,7 @@ import numpy as np
 
 from matloom.frontend.errors import Unsupported
 from matloom.frontend.onnx.claims import Claim
+from matloom.frontend.onnx.functions import bytes_as_int8
 from matloom.frontend.onnx.quantised import Model, attribute, quantisation_of
 from matloom.frontend.onnx.values import Values, as_int8, in_file_order
 from matloom.frontend.onnx.weighted import multipliers_for
@@ -55,9 +56,7 @@ def operand_of(
         data = model.constant(name)
         _check(data.dtype.name, data.ndim)
         signed = as_int8(quantisation, data.dtype.name)
-        if data.dtype == np.uint8:
-            data = (data.astype(np.int16) - 128).astype(np.int8)
-        return values.constant(data, name, signed), transposed
+        return values.constant(bytes_as_int8(data), name, signed), transposed
     value = values.known.get(name)
     if value is None:
         raise Unsupported(f"has {name!r}, whose shape is known only at run time")

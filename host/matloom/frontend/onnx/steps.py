@@ -99,7 +99,10 @@ def fit_multipliers(
 
 
 def _steps(scale: Floats, ends: tuple[Integers, Integers], results: Integers) -> Integers:
-    """Return the smallest sum that gives each result, by channel; beyond the reach if none does."""
+    """Return the smallest sum that gives each result, for each channel.
+
+    Where no sum within the reach does, it is one more than the largest sum.
+    """
     low, high = (each[:, np.newaxis] for each in ends)
     wide = scale[:, np.newaxis]
     near = np.clip((results - 0.5) / wide.astype(np.float64), low - 1, high + 1).astype(np.int64)

@@ -12,7 +12,7 @@ import numpy as np
 
 from matloom.frontend.errors import Unsupported
 from matloom.frontend.onnx.claims import Claim
-from matloom.frontend.onnx.functions import every_byte, run_alone
+from matloom.frontend.onnx.functions import bytes_as_int8, every_byte, run_alone
 from matloom.frontend.onnx.quantised import Model, attribute, quantisation_of
 from matloom.frontend.onnx.steps import fit_multipliers
 from matloom.frontend.onnx.values import Values, as_int8
@@ -45,10 +45,7 @@ def table_of(
         again, results[shifted.astype(np.int64) - int(every[0])]
     ):
         raise Unsupported("has results that depend on more than a byte")
-    if results.dtype == np.int8:
-        return results
-    moved: Array = (results.astype(np.int16) - 128).astype(np.int8)
-    return moved
+    return bytes_as_int8(results)
 
 
 def convert_unary(values: Values, model: Model, node: Any) -> Claim:

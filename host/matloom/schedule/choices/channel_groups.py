@@ -134,11 +134,11 @@ def _find_pair(segment: Segment, index: int, private: Collection[str]) -> _Pair 
     return _Pair(producer=producer, reader=reader, nest=nest)
 
 
-def _plain_product(layer: ArrayStage | None, config: Config) -> ArrayStage | None:
+def _plain_product(stage: ArrayStage | None, config: Config) -> ArrayStage | None:
     """Return a stage if it multiplies one tensor by constants, and its sums are its own."""
-    if layer is None or type(layer.loop_nest) is not LoopNest:
+    if stage is None or type(stage.loop_nest) is not LoopNest:
         return None
-    stage, nest, grid = layer, layer.loop_nest, layer.grid
+    nest, grid = stage.loop_nest, stage.grid
     single = grid.images == len(stage.regions) == stage.output_layout.limbs == len(stage.inputs)
     other = nest.maximum or nest.weights_fixed or stage.limited or stage.shares_sums
     own = nest.oc_step == 0 and not other

@@ -1,4 +1,4 @@
-"""Stages whose tiles interleave with those of the stage before them."""
+"""Chooses stages whose tiles take turns with the tiles of the stage before."""
 
 from bisect import bisect_right
 from dataclasses import dataclass, field
@@ -98,7 +98,7 @@ def followers(
     spilled: frozenset[str],
     finished: dict[str, int],
 ) -> Followers:
-    """Return the stages whose tiles interleave with those of a stage."""
+    """Return the stages after `first` whose tiles take turns with its tiles."""
     found = Followers()
     while True:
         index = first + len(found.distances)

@@ -47,7 +47,7 @@ class Panels:
 
     @property
     def in_bands(self) -> bool:
-        """Whether panels are cut into bands."""
+        """Whether panels are stored band by band, as there are several that EXEC transposes."""
         return self.transposed and self.blocks > 1
 
     @property
