@@ -1,7 +1,7 @@
 """Moves of a search: single changes of the choices of a segment, drawn at random."""
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,9 +26,8 @@ _FACTORS = (0.5, 0.75, 1.5, 2.0)
 SHARES = (0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 
 #: Probabilities: a move of a stage is made for all stages of the same shape; it leaves the first
-#: call unchanged; a move of a layout removes it
-#: from all tensors, or gives it to a single one; a move of residency keeps no weights, or changes a
-#: single stage's number of chunks.
+#: call unchanged; a move of a layout removes it from all tensors, or gives it to a single one; a
+#: move of residency keeps no weights, or changes a single stage's number of chunks.
 _ALIKE, _LATER_ALONE, _TO_NONE, _TO_ONE, _NONE_STAY, _ONE_STAYS = 0.3, 0.5, 0.3, 0.5, 0.1, 0.7
 
 #: Constants that the steps of a schedule read.
@@ -59,13 +58,6 @@ class Move:
     value: Any
     stage: int | None = None
     later_alone: bool = False
-
-    @property
-    def kind(self) -> str:
-        """The one of `KINDS` to which it belongs."""
-        if self.what in _CONSTANTS:
-            return "constant"
-        return self.what if self.what in KINDS else "all"
 
 
 def apply_move(choices: Choices, move: Move) -> Choices:
@@ -109,7 +101,6 @@ def draw_moves(
     choices: Choices,
     weights: Sequence[float],
     rng: random.Random,
-    chances: Mapping[str, float],
 ) -> list[Move]:
     """Return one random change, as moves to make together; empty if it would change nothing.
 
@@ -117,10 +108,8 @@ def draw_moves(
     ----------
     weights:
         Weight with which each stage is drawn.
-    chances:
-        Weight with which each of `KINDS` is drawn.
     """
-    (kind,) = rng.choices(tuple(chances), tuple(chances.values()))
+    (kind,) = rng.choices(tuple(_KINDS), tuple(_KINDS.values()))
     if kind in _MOVES_BY_KIND:
         move = _MOVES_BY_KIND[kind](segment, choices, rng)
         return [] if move is None else [move]
@@ -246,8 +235,8 @@ _MOVES_BY_KIND: dict[str, _Draw] = {
     "residency": _residency_move,
 }
 
-#: Kinds of moves, and the weight with which each is drawn at first: fields of a stage, and others.
-KINDS: dict[str, float] = {
+#: Kinds of moves, and the weight with which each is drawn: fields of a stage, and others.
+_KINDS: dict[str, float] = {
     **dict.fromkeys(("tiles", "tile_bytes", "first", "last", "order"), 1.5),
     **dict.fromkeys(("chunk_bytes", "weights", "params_apart"), 1.5),
     **{"all": 1, "spilled": 2, "layouts": 1, "constant": 1.5, "residency": 2.5},

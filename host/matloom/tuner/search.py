@@ -4,7 +4,6 @@ import itertools
 import json
 import random
 import time
-from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
@@ -12,7 +11,7 @@ from pathlib import Path
 
 from matloom.schedule import Choices, Segment
 from matloom.schedule.params import Order, Weights
-from matloom.tuner.moves import KINDS, SHARES, Move, alike, apply_move, draw_moves, keep_weights
+from matloom.tuner.moves import SHARES, Move, alike, apply_move, draw_moves, keep_weights
 from matloom.tuner.study import (
     Cost,
     StudiedRun,
@@ -43,10 +42,6 @@ _SPILLED = 8
 
 #: Maximum number of draws per round: many change no tile.
 _MAX_DRAWS = 16 * _TRIALS_PER_ROUND
-
-#: Trials of a kind of moves before its success is known, and the weight of kinds without success,
-#: relative to the most successful one.
-_FEW_TRIED, _LEAST = 8, 0.4
 
 #: Share of trials that combine two moves.
 _DOUBLE = 0.3
@@ -91,7 +86,6 @@ class Tuning:
         self._weights = _weights(self.study, self.number)
         self._next: list[list[Move]] = []
         self._seen: set[Hashable] = {self._cuts(run.choices)}
-        self._tried, self._gained = Counter[str](), Counter[str]()
         self.best_choices = [Best(choices=run.choices, cost=run.cost)]
 
     @property
@@ -165,17 +159,9 @@ class Tuning:
         size = 2 if rng.random() < _DOUBLE else 1
         segment, choices = self._segment, self.best.choices
         made = [
-            move
-            for _ in range(size)
-            for move in draw_moves(segment, choices, self._weights, rng, self._chances())
+            move for _ in range(size) for move in draw_moves(segment, choices, self._weights, rng)
         ]
         return made if self._run.may_pin or all(one.what != "residency" for one in made) else []
-
-    def _chances(self) -> dict[str, float]:
-        """Return the weight of each kind of moves: more for kinds that gained more often."""
-        rates = {kind: self._gained[kind] / (_FEW_TRIED + self._tried[kind]) for kind in KINDS}
-        most = max(rates.values()) or 1
-        return {kind: weight * (_LEAST + rates[kind] / most) for kind, weight in KINDS.items()}
 
     def _different(self, candidates: Iterable[list[Move]]) -> list[list[Move]]:
         """Return the moves of a round: the first whose tiles no trial had yet."""
@@ -207,19 +193,11 @@ class Tuning:
             if cost is not None and cost.both <= start.cost.both and tried[at] != start.choices:
                 better.append((cost, at))
         better.sort(key=lambda item: (item[0].both, item[1]))
-        self._note_kinds(moves, {at: start.cost.both - cost.both for cost, at in better})
         self._next = self._follow([moves[at] for cost, at in better if cost != start.cost])
         for cost, at in reversed(better):
             self.best_choices.insert(0, Best(choices=tried[at], cost=cost))
         self.best_choices.sort(key=lambda each: each.cost.both)
         del self.best_choices[_BEST_KEPT:]
-
-    def _note_kinds(self, moves: list[list[Move]], saved: dict[int, int]) -> None:
-        """Count the trials of each kind of moves, and the cycles that they save."""
-        for at, each in enumerate(moves):
-            for kind in {move.kind for move in each}:
-                self._tried[kind] += 1
-                self._gained[kind] += saved.get(at, 0)
 
     def _follow(self, better: list[list[Move]]) -> list[list[Move]]:
         """Return what to try after moves that gain, the best of them first, which is taken.
