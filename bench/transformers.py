@@ -44,7 +44,6 @@ def measure(size: tuple[int, int, int], *, rtl: bool) -> dict[str, str | int | f
         "size": "x".join(map(str, size)),
         "macs": program.macs,
         "cycles": program.predicted_cycles,
-        "utilisation": round(program.macs / 256 / program.predicted_cycles, 3),
         "on the host": sum(layer.where != "engine" for layer in program.layers),
         "steps": len(program.steps),
     }

@@ -5,6 +5,7 @@ from typing import Any
 
 from report_table import Column, count, report, table, text_table
 
+from matloom.arch.config import load_config
 from matloom.arch.csr import EXEC_CAUSES
 
 PRESETS = ("reference", "medium", "small", "nano")
@@ -280,6 +281,27 @@ def _shapes() -> str:
     )
 
 
+def _transformers() -> str:
+    """Return the cycles of whole transformers, and how busy they keep the multipliers."""
+    found = report("transformers.json")
+    config = load_config(found["config"])
+    multipliers = config.rows * config.columns
+    return table(
+        found["rows"],
+        (
+            Column("tokens x width x heads", lambda row: row["size"]),
+            Column("MACs", lambda row: row["macs"], count),
+            Column("predicted cycles", lambda row: row["cycles"], count),
+            Column("counted", lambda row: row["counted"], count),
+            Column(
+                "utilisation",
+                lambda row: row["macs"] / multipliers / row["counted"],
+                "{:.3f}".format,
+            ),
+        ),
+    )
+
+
 def _streaming(row: dict[str, Any]) -> float | None:
     """Return the share of the layer's cycles in which a vector enters the array."""
     return max(0, min(1, row["streaming"])) if "streaming" in row else None
@@ -293,6 +315,7 @@ def _longest_wait(row: dict[str, Any]) -> str | None:
 
 BLOCKS = {
     "shapes": _shapes,
+    "transformers": _transformers,
     "mlperf": _mlperf,
     "networks": lambda: _networks("reference"),
     **{f"networks {name}": lambda name=name: _networks(name) for name in PRESETS[1:]},
