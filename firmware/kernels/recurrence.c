@@ -86,10 +86,10 @@ void matloom_lstm_cell(int8_t* output, int16_t* after, const int32_t* sums, cons
                        const int16_t* before, const int32_t* scales, struct matloom_lstm step) {
   const int32_t limit = scales[LIMITS], shift = scales[COLUMNS + LIMITS];
   for (uint32_t i = 0; i < step.batch * step.cells; ++i) {
-    const uint32_t row = i / step.cells, cell = i % step.cells;
+    const uint32_t row = i / step.cells, unit = i % step.cells;
     int64_t gates[GATES];
     for (uint32_t gate = 0; gate < GATES; ++gate) {
-      const uint32_t place = gate * step.cells + cell;
+      const uint32_t place = gate * step.cells + unit;
       const int64_t sum = sums[step.first + row * step.apart + place];
       const int64_t recurrent = again[row * GATES * step.cells + place];
       const int64_t given = word(scaled_by(sum, scales, (int)gate));
