@@ -12,14 +12,24 @@ PASSES = 3
 #: Cycles between the sums of a batch of one row and its results, for one element per cycle.
 _PAUSE_CYCLES = 125
 
+#: Places for results of vectors, and the cycles from the entry of a vector until its place is free.
+_PLACES, _ROUND_TRIP = 16, 19
 
-def rows_cycles(rows: int, vectors: int, config: Config) -> int:
-    """Return the cycles of SOFTMAX for rows of `vectors` vectors."""
+
+def passes_cycles(rows: int, vectors: int, config: Config) -> int:
+    """Return the cycles of SOFTMAX for rows of `vectors` vectors if there is always a place."""
     steps = rows * PASSES * vectors * (config.columns // config.softmax)
     batches = -(-rows // BATCH)
     # Maxima and sums of exponentials are computed by trees of pairs.
     joins = (config.softmax - 1).bit_length()
     return steps + batches * (_PAUSE_CYCLES - 1 + 2 * joins) + rows
+
+
+def rows_cycles(rows: int, vectors: int, config: Config) -> int:
+    """Return the cycles of SOFTMAX for rows of `vectors` vectors, without waits for banks."""
+    # Results of the last pass need places sooner than these are free if one comes in each cycle.
+    late = max(0, _ROUND_TRIP - _PLACES * (config.columns // config.softmax))
+    return passes_cycles(rows, vectors, config) + (rows * vectors - 1) // _PLACES * late
 
 
 def softmax_cycles(values: Mapping[str, int], config: Config) -> int:

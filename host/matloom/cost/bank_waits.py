@@ -267,7 +267,7 @@ class BankWaits:
         self._held.truncate(post.held)
         if timing.moved.parts:
             streamed = above.delay(time, vectors, timing.moved)
-        for _ in range(timing.blocks - 1):
+        for _ in range(0 if timing.softmax else timing.blocks - 1):
             # The next block's parameters are fetched while this one streams.
             fetched = time + timing.fetch
             if reads:

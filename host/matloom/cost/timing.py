@@ -10,6 +10,7 @@ from matloom.arch.isa import (
     UNITS,
     Destination,
     Opcode,
+    RowFunction,
     Source,
     Table,
     post_vectors,
@@ -73,9 +74,11 @@ class Timing(NamedTuple):
     blocks:
         Blocks of a POST.
     vectors:
-        Cycles of each block.
+        Cycles of each block; of the whole SOFTMAX, which passes over all blocks of a row.
+    softmax:
+        Whether it is a SOFTMAX.
     fills:
-        Whether it fills a table for each lane, or is a SOFTMAX: it reads too seldom to wait for
+        Whether it fills a table for each lane, or that of SOFTMAX: it reads too seldom to wait for
         banks.
     """
 
@@ -92,6 +95,7 @@ class Timing(NamedTuple):
     fetch: int = 0
     blocks: int = 1
     vectors: int = 0
+    softmax: bool = False
     fills: bool = False
 
 
@@ -140,6 +144,8 @@ class Timings:
         cycles = machine.post_cycles(values)
         use, blocks = bank_use(instruction, machine, cycles), values["oc_blocks"]
         fetched = {use.params} if blocks > 1 else set()
+        rows = values.get("softmax", 0)
+        softmax = rows == RowFunction.SOFTMAX
         return Timing(
             opcode=Opcode.POST,
             dispatch=_dispatch_cycles(instruction, machine),
@@ -153,8 +159,9 @@ class Timings:
             param_reads=machine.post_reads(values),
             fetch=machine.post_fetch(values),
             blocks=blocks,
-            vectors=post_vectors(values) * machine.post_beats(values),
-            fills=values.get("table", 0) == Table.FILL_EACH or values.get("softmax", 0) > 0,
+            vectors=cycles if softmax else post_vectors(values) * machine.post_beats(values),
+            softmax=softmax,
+            fills=values.get("table", 0) == Table.FILL_EACH or rows == RowFunction.FILL,
         )
 
 

@@ -66,6 +66,7 @@ WORDS = {
 SOFTMAX = {
     "4_by_2": Config(rows=4, columns=4, lanes=2, acc_bytes=1024, tables=0, softmax=1),
     "8_by_8": Config(rows=8, columns=8, lanes=8, acc_bytes=2048, softmax=4),
+    "8_at_once": Config(rows=8, columns=8, lanes=8, acc_bytes=2048, softmax=8),
     "12_by_1": Config(
         rows=12, columns=12, lanes=1, acc_bytes=768, mac_modes=("i8xi8", "i16xi8"), softmax=1
     ),
@@ -731,7 +732,7 @@ def softmax(config, rows, size, **fixed):
 
 @pytest.mark.fast_cases(3)
 @pytest.mark.parametrize("name", SOFTMAX)
-@pytest.mark.parametrize(("rows", "size"), [(1, 1), (3, 10), (18, 24), (1, 37)])
+@pytest.mark.parametrize(("rows", "size"), [(1, 1), (3, 10), (18, 24), (32, 37)])
 def test_softmax_of_rows(seed, name, rows, size):
     """Passes, pauses and overhead take the cycles that predictions count."""
     config, others = SOFTMAX[name], random.Random(seed)

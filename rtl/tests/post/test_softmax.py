@@ -9,7 +9,7 @@ from amaranth.hdl import Elaboratable, Module
 from matloom.arch.config import Config
 from matloom.arch.numerics import Rounding
 from matloom.arch.softmax import BATCH
-from matloom.arch.softmax_cycles import PASSES, rows_cycles
+from matloom.arch.softmax_cycles import PASSES, passes_cycles
 from matloom.device.model.softmax import softmax_rows
 from matloom_rtl.post.lane import Lane
 from matloom_rtl.post.softmax import Softmax
@@ -153,7 +153,7 @@ def test_rows_take_the_cycles_that_are_predicted(seed, name, count, size):
     """Three passes over each batch, and pauses; the next batch follows at once."""
     config = CONFIGS[name]
     cycles = check(config, draw(random.Random(seed), count, size), seed)
-    predicted = rows_cycles(count, -(-size // config.columns), config)
+    predicted = passes_cycles(count, -(-size // config.columns), config)
     assert cycles == predicted + Softmax.LATENCY
     assert PASSES == Softmax.PASSES
 
