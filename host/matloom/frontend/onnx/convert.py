@@ -19,6 +19,7 @@ from matloom.frontend.onnx.moves import MOVES
 from matloom.frontend.onnx.pair_products import convert_pair_product
 from matloom.frontend.onnx.products import convert_product
 from matloom.frontend.onnx.quantised import Model, layer_of, quantisation_of
+from matloom.frontend.onnx.reasons import usual_reason
 from matloom.frontend.onnx.registered import add_registered, registered_node
 from matloom.frontend.onnx.sums import convert_sum
 from matloom.frontend.onnx.transposed import convert_transposed
@@ -211,6 +212,8 @@ class Conversion:
             elif name in self.numbers:
                 inputs.append(self.numbers[name])
         name, alone = operator_name(node), is_layered_loop(node)
+        made = self.values.known.get(node.output[0]) if node.output else None
+        reason = self._reasons.get(id(node)) or usual_reason(node, made.dtype if made else None)
         self.others += alone
         self.values.items.append(
             OpaqueOperator(
@@ -220,7 +223,7 @@ class Conversion:
                 outputs=tuple(
                     self.values.opaque_output(output) for output in node.output if output
                 ),
-                reason=f"{name} {self._reasons.get(id(node), 'has no kernel here')}",
+                reason=f"{name} {reason}",
                 interpreters=ONNX_INTERPRETERS,
                 alone=alone,
             )

@@ -14,6 +14,7 @@ from matloom.frontend.onnx.integer_products import split_zero_points
 from matloom.frontend.onnx.loop_layout import with_channels_last
 from matloom.frontend.onnx.model import DTYPES, mark_exact
 from matloom.frontend.onnx.optimised import is_quantised, to_integer_operators
+from matloom.frontend.onnx.reasons import usual_reason
 from matloom.frontend.onnx.registered import registered_node
 from matloom.frontend.onnx.reorder import reorder
 from matloom.frontend.onnx.shapes import infer_shapes
@@ -26,9 +27,6 @@ from matloom.ir.graph import Graph, Node, Op, Tensor
 from matloom.ir.verify import verify
 from matloom.kernels.onnx_model import cut_model, value_numbers
 from matloom.kernels.probe import is_timeout, output_shapes
-
-#: Why an operator is left to ONNX Runtime.
-_NO_KERNEL = "has no kernel here"
 
 Shape = tuple[int, ...]
 
@@ -144,10 +142,16 @@ class GraphReader:
             made.append(number)
         file = max(len(self.numbers), *tensors) + 1
         tensors[file] = file_tensor(self.content)
+        declared = {
+            value.name: DTYPES.get(value.type.tensor_type.elem_type)
+            for value in (*self.proto.value_info, *self.proto.output)
+        }
         names = [operator_name(node) for node in self.proto.node]
+        dtypes = [declared.get(next(iter(node.output), "")) for node in self.proto.node]
+        whys = map(usual_reason, self.proto.node, dtypes)
         attributes = Reference(
             operators=tuple(names),
-            reasons=tuple(f"{name} {_NO_KERNEL}" for name in names),
+            reasons=tuple(f"{name} {why}" for name, why in zip(names, whys, strict=True)),
             interpreters=ONNX_INTERPRETERS,
         )
         node = Node(

@@ -1,0 +1,26 @@
+"""Reasons why an operator stays on ONNX Runtime that no conversion has refused."""
+
+from typing import Any
+
+from matloom.frontend.onnx.floats.decompose import DECOMPOSITIONS
+from matloom.frontend.onnx.floats.moves import MOVES
+from matloom.frontend.onnx.floats.read import CONVERTERS
+
+#: Operators at the edge of a quantised part.
+_EDGES = frozenset({"QuantizeLinear", "DequantizeLinear"})
+#: Operators of floating-point networks that become integer ones when these are quantised.
+_QUANTISABLE = frozenset({*CONVERTERS, *DECOMPOSITIONS})
+
+
+def usual_reason(node: Any, dtype: str | None) -> str:
+    """Return the predicate of a sentence about an operator (NodeProto).
+
+    `dtype` is the element type of its first output, None if unknown.
+    """
+    if node.op_type in _EDGES:
+        return "converts between floating point and integers"
+    # Operators that move data also move integers, such as shapes.
+    floating = dtype == "float32" or (dtype is None and node.op_type not in MOVES)
+    if floating and node.op_type in _QUANTISABLE and node.domain in ("", "ai.onnx"):
+        return "computes in floating point; matloom quantise makes it an integer operator"
+    return "has no kernel here"
