@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mutant_proofs import noticing_claim, prepare
+from mutant_proofs import first_failing_claim, prepare
 from mutant_report import EQUIVALENT, MORE_STREAMS, NOTHING, PROOFS, STREAMS, unit_of, write
 from mutant_trials import what_noticed
 from mutant_yosys import is_equivalent
@@ -129,6 +129,8 @@ class Campaign:
             if item.get("claims_of") == of:
                 continue
             begin = time.monotonic()
-            tried, by = noticing_claim(mutant, self.folder, claims, self.folder / "proof", seconds)
+            tried, by = first_failing_claim(
+                mutant, self.folder, claims, self.folder / "proof", seconds
+            )
             item.update(claims=tried, claims_of=of, **({"verdict": PROOFS, "by": by} if by else {}))
             self._tell(mutant, begin)

@@ -160,7 +160,7 @@ def _counterparts(mutant: str, chip: Path, claim: ClaimFiles) -> Iterator[str]:
             yield words.replace(f"{module} -cell {name}", f"{other} -cell {counterpart}")
 
 
-def noticing_claim(
+def first_failing_claim(
     mutant: str, chip: Path, claims: list[ClaimFiles], folder: Path, seconds: int
 ) -> tuple[int, str]:
     """Return how many claims were tried on a mutant, and the message of the first that fails.

@@ -102,7 +102,8 @@ def relevance(opcode: Opcode, name: str) -> Mapping[str, _Range]:
     return _ACCOUNT[opcode].get(name, {})
 
 
-def _flags(values: Mapping[str, int], *names: str) -> str:
+def _names_of_set_flags(values: Mapping[str, int], *names: str) -> str:
+    """Return the names of the fields that are not zero, each after a space."""
     return "".join(f" {name}" for name in names if values.get(name))
 
 
@@ -114,10 +115,12 @@ def _load(values: Mapping[str, int], config: Config) -> str:
 
 def _exec(values: Mapping[str, int]) -> str:
     """Return the mode of an EXEC; `paired` and `window_shape` are irrelevant without a window."""
-    form = _flags(values, "paired") if values.get("window") else ""
+    form = _names_of_set_flags(values, "paired") if values.get("window") else ""
     if values.get("window") and values.get("window_shape") and not form:
         form = f" shape {values['window_shape']}"
-    return MAC_MODES[values.get("mode", 0)] + _flags(values, "maximum", "window") + form
+    return (
+        MAC_MODES[values.get("mode", 0)] + _names_of_set_flags(values, "maximum", "window") + form
+    )
 
 
 def _post(values: Mapping[str, int]) -> str:

@@ -58,7 +58,7 @@ class Draft:
     scheduled: Scheduled | None = None
 
     @property
-    def planned(self) -> Plan:
+    def current_plan(self) -> Plan:
         """The plan, which must exist already."""
         assert self.plan is not None
         return self.plan
@@ -108,7 +108,7 @@ def assign_buffers(draft: Draft) -> Failures:
     First, tensors alone are placed as a trial, each live from its first tile on: if they do not
     fit, nothing does.
     """
-    segment, plan = draft.segment, draft.planned
+    segment, plan = draft.segment, draft.current_plan
     if plan.policy.pinned_at is None:
         failures = place_tensors(plan, _space(segment, plan.policy))
         for buffer in plan.tensor_buffers.values():
@@ -126,15 +126,15 @@ def assign_buffers(draft: Draft) -> Failures:
 
 def prefetch(draft: Draft) -> Failures:
     """Choose the slot before which each LOAD is issued."""
-    time_loads(draft.segment, draft.planned, draft.segment.config)
-    for load in draft.planned.loads:
+    time_loads(draft.segment, draft.current_plan, draft.segment.config)
+    for load in draft.current_plan.loads:
         load.buffer.first = min(load.buffer.first, load.slot)
     return ()
 
 
 def allocate(draft: Draft) -> Failures:
     """Give each buffer an address."""
-    plan, space, builder = draft.planned, draft.space, draft.builder
+    plan, space, builder = draft.current_plan, draft.space, draft.builder
     assert builder is not None
     if plan.policy.pinned_at is not None:
         reserve(plan, builder.transient, space)
@@ -152,7 +152,7 @@ def allocate(draft: Draft) -> Failures:
 
 def emit(draft: Draft) -> Failures:
     """Emit the instructions, and predict their cycles."""
-    segment, plan = draft.segment, draft.planned
+    segment, plan = draft.segment, draft.current_plan
     image = segment.image.fork()
     places, arena_end = arena_places(segment, plan, segment.config, segment.arena_start)
     ends = [
@@ -256,7 +256,7 @@ def make_plan(segment: Segment, params: ScheduleParams, cache: Cache) -> Plan | 
         found = step(draft)
         if found:
             break
-    found = found or draft.planned
+    found = found or draft.current_plan
     if key is not None:
         cache.keep(key, found)
     return found

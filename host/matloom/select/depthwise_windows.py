@@ -3,13 +3,13 @@
 from collections.abc import Iterable
 
 from matloom.arch.config import WINDOW_TAPS, Config
-from matloom.select.phased import PhasedWindow, phased_windows
 from matloom.select.shapes import WindowShape, window_shapes
 from matloom.select.sliding import LONGEST_LINE, LONGEST_SKIP, SlidingWindow, as_sliding_window
+from matloom.select.spaced_windows import SpacedWindow, spaced_windows
 from matloom.select.window import Window
 
 #: Windows that slide over the channels of an output block.
-DepthwiseWindow = SlidingWindow | PhasedWindow
+DepthwiseWindow = SlidingWindow | SpacedWindow
 
 
 def depthwise_window(window: Window, input_zero: int, config: Config) -> DepthwiseWindow | None:
@@ -23,7 +23,7 @@ def depthwise_window(window: Window, input_zero: int, config: Config) -> Depthwi
             for each in shapes
             if _can_slide(window)
         ),
-        *(found for each in shapes for found in phased_windows(window, input_zero, each, config)),
+        *(found for each in shapes for found in spaced_windows(window, input_zero, each, config)),
     )
     return min(found, key=lambda each: streamed_vectors(each, window), default=None)
 

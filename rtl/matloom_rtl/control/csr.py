@@ -34,8 +34,8 @@ _CONSTANTS = ("ID", "DIGEST")
 #: Counters are read one at a time; the first one has a port like other registers.
 _COUNTERS = [name.upper() for name, _doc in COUNTERS[1:]]
 
-#: 32-bit registers that hardware changes.
-_CHANGING = [
+#: 32-bit registers that hardware sets, other than constants and counters.
+_SET_BY_HARDWARE = [
     item
     for item in REGISTERS
     if item.access is Access.R and item.width == 32 and item.name not in (*_CONSTANTS, *_COUNTERS)
@@ -155,7 +155,7 @@ class Registers(wiring.Component):
                 with m.Case(item.offset >> 2):
                     if item in STORED:
                         m.d.comb += [stored.eq(written), rest.eq(Mux(written, 0, item.reset))]
-                    elif item not in _CHANGING and item.name not in _COUNTERS:
+                    elif item not in _SET_BY_HARDWARE and item.name not in _COUNTERS:
                         m.d.comb += rest.eq(self._value(item))
         return Mux(stored, fetch.data, 0) | rest, known
 
@@ -244,7 +244,7 @@ class Registers(wiring.Component):
         with m.If(bus.ar.valid & bus.ar.ready):
             m.d.sync += [address.eq(bus.ar.payload), looking.eq(1)]
         sources = {"found": found, "mark": self.mark_cycle, "counter": self.counter_value}
-        sources |= {item.name: getattr(self, item.name.lower()) for item in _CHANGING}
+        sources |= {item.name: getattr(self, item.name.lower()) for item in _SET_BY_HARDWARE}
         names = list(sources)
         source = Signal(range(len(names)))
         there = Signal()
@@ -271,7 +271,7 @@ class Registers(wiring.Component):
                 if item.name not in _COUNTERS:
                     with m.Case(item.offset >> 2):
                         m.d.comb += there.eq(1)
-                        if item in _CHANGING:
+                        if item in _SET_BY_HARDWARE:
                             m.d.comb += place.eq(names.index(item.name))
         with m.If((address >= TIMESTAMPS_OFFSET) & (address < timestamps_end)):
             m.d.comb += [there.eq(1), place.eq(names.index("mark"))]

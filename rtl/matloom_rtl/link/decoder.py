@@ -61,11 +61,11 @@ class Decoder(wiring.Component):
         # Positions at which the next byte is written, the next request begins, the next byte is
         # read.
         write, begin, read = (Signal(range(self._depth), name=n) for n in ("w", "b", "r"))
-        self._take(m, buffer.write_port(), checksum, (write, begin, read))
-        self._give(m, buffer.read_port(), begin, read)
+        self._accept_bytes(m, buffer.write_port(), checksum, (write, begin, read))
+        self._emit_bytes(m, buffer.read_port(), begin, read)
         return m
 
-    def _take(self, m: Module, port, checksum, places):
+    def _accept_bytes(self, m: Module, port, checksum, places):
         write, begin, read = places
         deaf = Signal(init=1)
         bad = Signal()
@@ -129,7 +129,7 @@ class Decoder(wiring.Component):
             with m.If(port.en):
                 m.d.sync += [write.eq(after), begin.eq(after)]
 
-    def _give(self, m: Module, port, begin, read):
+    def _emit_bytes(self, m: Module, port, begin, read):
         fetched = Signal()
         m.d.comb += [
             port.addr.eq(read),

@@ -96,7 +96,7 @@ class Positions(wiring.Component):
         width, blocks, x_step = self._nest()
         moves, of_block_end = self.advance, row_end & row["last"] & ~repeats
         if self._pools:
-            last_entry, entry_step = self._quarters(m, row_end)
+            last_entry, entry_step = self._step_in_block(m, row_end)
             moves, of_block_end = self.advance & last_entry, of_block_end & last_entry
         bank_select = Signal.like(self.position.bank_select)
         m.d.comb += [
@@ -141,7 +141,7 @@ class Positions(wiring.Component):
             self._take_turns(m, entry, block_end)
         return m
 
-    def _quarters(self, m: Module, row_end):
+    def _step_in_block(self, m: Module, row_end):
         """Return whether an entry is the last of its position, and the step to the next entry."""
         quarter = Signal(2)
         # From the second entry of a row of blocks to the first of the row below.

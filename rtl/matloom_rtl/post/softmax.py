@@ -159,7 +159,7 @@ class Softmax(wiring.Component):
         with m.If(ends):
             m.d.sync += of_pass.eq(Mux(of_pass == _RESULTS, _LARGEST, of_pass + 1))
 
-        flags = [Signal(self._flags(), name="flags_0")]
+        flags = [Signal(self._flags_layout(), name="flags_0")]
         counts = (~row_end | (index * ways + way < command.tail) for way in range(ways))
         m.d.comb += [
             flags[0].largest.eq(enters & (of_pass == _LARGEST)),
@@ -171,7 +171,7 @@ class Softmax(wiring.Component):
             flags[0].counts.eq(Cat(counts)),
         ]
         for cycle in range(self.LATENCY):
-            later = Signal(self._flags(), name=f"flags_{cycle + 1}")
+            later = Signal(self._flags_layout(), name=f"flags_{cycle + 1}")
             m.d.sync += later.eq(flags[-1])
             flags.append(later)
         compared = flags[self.compare_pause(ways)]
@@ -185,7 +185,7 @@ class Softmax(wiring.Component):
         )
         return given, flags
 
-    def _flags(self) -> data.StructLayout:
+    def _flags_layout(self) -> data.StructLayout:
         """Return the layout of elements' flags: their pass, place and row, and which are valid."""
         names = ("largest", "sums", "results", "first", "ends")
         return data.StructLayout(

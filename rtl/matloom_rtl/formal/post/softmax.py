@@ -38,7 +38,7 @@ def softmax(unit: Softmax) -> Claim:
     order = RowOrder(m, unit, reciprocals.done)
     flags, given = [order.now], [order.given]
     for cycle in range(unit.LATENCY):
-        following = Signal(unit._flags(), name=f"flags_{cycle + 1}_before")
+        following = Signal(unit._flags_layout(), name=f"flags_{cycle + 1}_before")
         m.d.sync += following.eq(flags[-1])
         flags.append(following)
     for cycle in range(3):
@@ -218,7 +218,7 @@ def _lemmas(m: Module, whitebox: Whitebox, order: RowOrder, flags: list, given: 
         implies(order.number == 1, order.since >= 3),
         *(
             Assert(
-                _defined_flags(data.View(unit._flags(), register(name=f"flags_{k}")))
+                _defined_flags(data.View(unit._flags_layout(), register(name=f"flags_{k}")))
                 == _defined_flags(flags[k])
             )
             for k in range(1, unit.LATENCY + 1)

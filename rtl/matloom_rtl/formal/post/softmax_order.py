@@ -38,7 +38,7 @@ class RowOrder:
         row_end = (self.vector + 1)[: len(self.vector)] == command.oc_blocks
         ends = self.taken & unit.ends
         counts = (~row_end | (self.index * ways + way < command.tail) for way in range(ways))
-        self.now = Signal(unit._flags())
+        self.now = Signal(unit._flags_layout())
         m.d.comb += [
             *(
                 getattr(self.now, name).eq(self.enters & (self.number == number))

@@ -74,7 +74,7 @@ class _Axis:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PhasedWindow(SingleSums):
+class SpacedWindow(SingleSums):
     """Windows of EXEC whose taps are as far apart as outputs; lengths in rows and positions.
 
     Members
@@ -192,9 +192,9 @@ def _arrange_taps(filters: np.ndarray, axis: int, taps_axis: _Axis) -> np.ndarra
     return reordered
 
 
-def phased_windows(
+def spaced_windows(
     window: Window, pad_value: int, shape: WindowShape, config: Config
-) -> Iterator[PhasedWindow]:
+) -> Iterator[SpacedWindow]:
     """Yield the windows of a depthwise convolution whose taps are as far apart as its outputs.
 
     For a wide shape, also yields windows that take every position of a row and skip outputs. There
@@ -208,7 +208,7 @@ def phased_windows(
         return
     for x_skip in _skips(window, shape):
         y, x = _axes(window, shape, x_skip)
-        found = PhasedWindow(
+        found = SpacedWindow(
             shape=shape,
             y=y,
             x=x,
