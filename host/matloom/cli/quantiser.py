@@ -137,8 +137,8 @@ def quantise(
     """Quantise a float NET on samples of its inputs.
 
     Writes a .tflite file of integers, or an .onnx file with QuantizeLinear and DequantizeLinear,
-    and shows how close each layer and the outputs are to the
-    float network.
+    and shows how close each layer and the outputs are to the float network. An .onnx file with
+    QuantizeLinear and DequantizeLinear is quantised again.
     """
     from matloom.quantiser import page_of
     from matloom.quantiser import quantise as quantised

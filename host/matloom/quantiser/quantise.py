@@ -87,7 +87,8 @@ def quantise(
     Parameters
     ----------
     model:
-        A float network: a model file, its bytes, or a graph.
+        A float network: a model file, its bytes, or a graph. In an ONNX file, pairs of
+        QuantizeLinear and DequantizeLinear on activations are left out.
     data:
         Samples as for `matloom.evaluate`: float32 arrays by the names of the inputs, or one array.
         If the network has variables, the samples must be in the order in which it is called.
@@ -112,7 +113,7 @@ def quantise(
     Raises
     ------
     UserError
-        The network is quantised already or has no layers, the samples do not fit it or are not
+        The network has integer operators or no layers, the samples do not fit it or are not
         finite, or an option is wrong.
     """
     options, engine = _options(choices), config or _ENGINE

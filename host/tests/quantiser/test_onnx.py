@@ -11,6 +11,7 @@ from matloom.errors import UserError
 from matloom.quantiser import quantise
 from support.float_onnx import FloatFile, float_onnx
 from support.oracles import micro
+from support.transformer_onnx import transformer_onnx
 
 pytest.importorskip("onnx", reason="onnx is not installed")
 ort = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
@@ -102,9 +103,66 @@ def test_wrong_input_gets_a_sentence(content, data, message):
         quantise(content, data)
 
 
-def test_a_quantised_file_gets_a_sentence(made):
+def quantised_by_onnx_runtime(content, samples, name, folder, **options):
+    """Return the file that ONNX Runtime's own tool makes of a float network."""
+    from onnxruntime import quantization
+
+    class Samples(quantization.CalibrationDataReader):
+        def __init__(self):
+            self._left = iter(samples)
+
+        def get_next(self):
+            sample = next(self._left, None)
+            return None if sample is None else {name: sample}
+
+    paths = [folder / "float.onnx", folder / "quantised.onnx"]
+    paths[0].write_bytes(content)
+    quantization.quantize_static(*map(str, paths), Samples(), per_channel=True, **options)
+    return paths[1].read_bytes()
+
+
+@pytest.mark.parametrize("kind", ["QInt8", "QUInt8"])
+def test_a_qdq_file_is_quantised_anew(kind, tmp_path):
+    """ONNX Runtime's tool drops the Relu, which its QuantizeLinear replaces."""
+    import onnx
+    from onnxruntime.quantization import QuantType
+
+    content, samples = float_onnx(), images(30)
+    chosen = {"activation_type": getattr(QuantType, kind), "weight_type": QuantType.QInt8}
+    rounded = quantised_by_onnx_runtime(content, samples, "image", tmp_path, **chosen)
+    operators = {node.op_type for node in onnx.load_from_string(rounded).graph.node}
+    assert "QuantizeLinear" in operators
+    assert "Relu" not in operators
+    made = quantise(rounded, samples, samples=20)
+    assert [made.graph.tensors[number].name for number in made.graph.outputs] == [
+        value.name for value in onnx.load_from_string(content).graph.output
+    ]
+    others = images(12, seed=1)
+    assert sqnr(run(content, others), run(made.onnx(), others)) > 25
+
+
+def test_attention_in_a_qdq_file_runs_wholly_on_the_engine(tmp_path):
+    """As it is, ONNX Runtime computes its SOFTMAX and normalisations in floating point."""
+    shape = (6, 1, 8, 48)
+    samples = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+    content = transformer_onnx(8, 16, 2, blocks=1)
+    rounded = quantised_by_onnx_runtime(content, samples, "image", tmp_path)
+    config = "reference+products=3+softmax=16+transposed_weights=1+zero_points=1"
+    before = matloom.compile(rounded, config, check="none").layers
+    assert any(layer.where == "host" for layer in before)
+    made = quantise(rounded, {"image": samples[:, 0]}, samples=6)
+    after = matloom.compile(made.graph, config, check="none").layers
+    assert {layer.where for layer in after} == {"engine"}
+
+
+def test_integer_operators_get_a_sentence(tmp_path):
+    from onnxruntime.quantization import QuantFormat
+
+    samples = images(4)
+    form = {"quant_format": QuantFormat.QOperator}
+    rounded = quantised_by_onnx_runtime(float_onnx(), samples, "image", tmp_path, **form)
     with pytest.raises(UserError, match="is quantised already"):
-        quantise(made.onnx(), images(2))
+        quantise(rounded, samples)
 
 
 def test_command_line(tmp_path):

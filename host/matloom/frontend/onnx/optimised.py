@@ -14,6 +14,8 @@ from matloom.kernels.onnx_model import memory_of, subgraphs
 from matloom.kernels.probe import optimise
 
 _MARKS = ("QuantizeLinear", "DequantizeLinear", "QGemm", "MatMulInteger")
+#: Operators on integers, other than those of `is_integer`.
+_INTEGER = frozenset({"ConvInteger", "DynamicQuantizeLinear", "MatMulInteger"})
 
 
 def is_integer(name: str) -> bool:
@@ -24,6 +26,15 @@ def is_integer(name: str) -> bool:
 def is_quantised(graph: Any) -> bool:
     """Return whether a GraphProto has quantised operators, also in branches and bodies."""
     return any(node.op_type in _MARKS or is_integer(node.op_type) for node in _operators(graph))
+
+
+def has_integer_operators(graph: Any) -> bool:
+    """Return whether a GraphProto has operators on quantised values, also in branches and bodies.
+
+    In a QDQ network, all operators but QuantizeLinear and DequantizeLinear are on floats.
+    """
+    names = {node.op_type for node in _operators(graph)}
+    return bool(names & _INTEGER) or any(map(is_integer, names))
 
 
 def _operators(graph: Any) -> Iterator[Any]:

@@ -19,6 +19,8 @@ def usual_reason(node: Any, dtype: str | None) -> str:
     """
     if node.op_type in _EDGES:
         return "converts between floating point and integers"
+    if node.op_type == "QLinearSoftmax":
+        return "rounds differently from the engine's SOFTMAX, which matloom quantise uses instead"
     # Operators that move data also move integers, such as shapes.
     floating = dtype == "float32" or (dtype is None and node.op_type not in MOVES)
     if floating and node.op_type in _QUANTISABLE and node.domain in ("", "ai.onnx"):

@@ -1,5 +1,6 @@
 """Reads a float ONNX network as a graph that can be quantised."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,10 +17,11 @@ from matloom.frontend.onnx.floats.normalisation import NORMALISATIONS
 from matloom.frontend.onnx.floats.pools import POOLS
 from matloom.frontend.onnx.floats.products import PRODUCTS
 from matloom.frontend.onnx.floats.recurrence import RECURRENCES
+from matloom.frontend.onnx.floats.rounding import without_rounding
 from matloom.frontend.onnx.floats.transposed import convert_transposed
 from matloom.frontend.onnx.floats.values import FloatValues
 from matloom.frontend.onnx.model import DTYPES, open_model
-from matloom.frontend.onnx.optimised import is_quantised
+from matloom.frontend.onnx.optimised import has_integer_operators
 from matloom.frontend.onnx.sizes import inputs_of, set_sizes
 from matloom.frontend.onnx.values import in_file_order
 from matloom.frontend.source import ModelFile
@@ -36,14 +38,17 @@ CONVERTERS = {
     **PRODUCTS,
     **RECURRENCES,
 }
+#: Oldest versions of operators that the evaluator of the package onnx has.
+_EVALUATED_SINCE = dict.fromkeys(("QuantizeLinear", "DequantizeLinear"), 19)
 _HINT = "matloom runs it on ONNX Runtime as it is; quantise a network without this operator"
 
 
 def float_graph(file: ModelFile) -> Graph | None:
-    """Return the graph of a float ONNX network; None if the file is quantised already.
+    """Return the graph of a float ONNX network; None if the file has integer operators.
 
     Operators become those of `matloom.ir`, with channels last; inputs and outputs keep the file's
-    shapes. Only the order of the additions differs from ONNX Runtime.
+    shapes. Only the order of the additions differs from ONNX Runtime. In a QDQ network, activations
+    are not rounded any more; weights are, because their values are.
 
     Raises
     ------
@@ -52,7 +57,7 @@ def float_graph(file: ModelFile) -> Graph | None:
         size.
     """
     model = open_model(file)
-    if is_quantised(model.graph):
+    if has_integer_operators(model.graph):
         return None
     set_sizes(model.graph, {}, {})
     return _Reader(model, file.name).graph()
@@ -92,14 +97,16 @@ class _Reader:
         nodes = [FileNode.of(proto, self._opset) for proto in self._proto.node]
         outputs = [value.name for value in self._proto.output]
         computed = [node for node in nodes if not self._is_folded(node)]
-        simple = list(decompose(computed, values.constants))
+        exact = list(without_rounding(computed, values.constants))
+        simple = list(decompose(exact, values.constants))
         chains, needed = find_chains(simple, values.constants, outputs)
         for node in needed:
             self._convert(node, chains)
         for name in outputs:
             if name not in values.held:
                 raise ModelError(f"must compute its outputs, but {name!r} is constant")
-        return values.builder.graph(*(values.in_file_order(name) for name in outputs))
+        numbers = [values.in_file_order(name) for name in outputs]
+        return _with_output_names(values.builder.graph(*numbers), outputs)
 
     def _is_folded(self, node: FileNode) -> bool:
         """Compute an operator if it reads constants alone; return whether it does."""
@@ -145,6 +152,7 @@ class _Reader:
         from onnx.reference import ReferenceEvaluator
 
         proto = next(each for each in self._proto.node if list(each.output) == list(node.outputs))
+        opset = max(self._opset, _EVALUATED_SINCE.get(node.op, 0))
         model = onnx.helper.make_model(
             onnx.helper.make_graph(
                 [proto],
@@ -160,7 +168,7 @@ class _Reader:
                 ],
                 [onnx.ValueInfoProto(name=name) for name in node.outputs if name],
             ),
-            opset_imports=[onnx.helper.make_opsetid("", self._opset)],
+            opset_imports=[onnx.helper.make_opsetid("", opset)],
         )
         given = {name: self._values.constants[name] for name in node.inputs if name}
         results = ReferenceEvaluator(model).run(None, given)
@@ -168,3 +176,12 @@ class _Reader:
         self._values.constants.update(
             {name: np.asarray(result) for name, result in zip(names, results, strict=True)}
         )
+
+
+def _with_output_names(graph: Graph, names: Sequence[str]) -> Graph:
+    """Return the graph with the file's names of its outputs, which may be other names of values."""
+    tensors = dict(graph.tensors)
+    for number, name in reversed([*zip(graph.outputs, names, strict=True)]):
+        if number not in graph.inputs:
+            tensors[number] = replace(tensors[number], name=name)
+    return replace(graph, tensors=tensors)
