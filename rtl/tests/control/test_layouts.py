@@ -14,6 +14,8 @@ from matloom_rtl.control.layouts import (
     GRANULE_BITS,
     LONGEST,
     field_place,
+    place_bits,
+    queue_places,
     reserved_bits,
     slice_field,
     view_body,
@@ -33,6 +35,14 @@ def fields_of_format(opcode):
 
 def word_of(opcode, values):
     return int.from_bytes(pack(Instruction(opcode, values)), "little")
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_the_instruction_memory_is_just_smaller_than_full_queues(name):
+    """A power of two of words, more than half of those of the longest instructions."""
+    config = PRESETS[name]
+    words = len(UNITS) * queue_places(config) * LONGEST
+    assert words / 2 < 1 << place_bits(config) <= words
 
 
 @pytest.mark.parametrize("opcode", Opcode)
