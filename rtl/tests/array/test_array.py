@@ -205,7 +205,7 @@ def play(config, events):
     simulate(dut, drive, cycles=len(events) + dut.latency + 2)
 
 
-@pytest.mark.fast_cases(4)
+@pytest.mark.fast_cases(9)
 @pytest.mark.parametrize("name", CONFIGS)
 @pytest.mark.parametrize(("vector_rate", "write_rate"), [(1, 1), (0.5, 0.5)], ids=str)
 def test_sums_match_integer_products(name, vector_rate, write_rate):
