@@ -250,13 +250,17 @@ def test_tiles_follow_without_a_gap():
     play(config, events)
 
 
-def test_largest_sum():
-    config = PRESETS["reference"]
-    tile = np.full((config.rows, config.columns), -128)
+@pytest.mark.parametrize(
+    ("config", "operand"),
+    [(PRESETS["reference"], -128), (CONFIGS["zero_points"], -255)],
+    ids=["bytes", "differences"],
+)
+def test_largest_sum(config, operand):
+    tile = np.full((config.rows, config.columns), operand)
     events = [
         {"write": (group, tile[: config.weight_rows])} for group in range(config.tile_load_cycles)
     ]
-    events.append({"vector": np.full(config.rows, -128), "switch": True})
+    events.append({"vector": np.full(config.rows, operand), "switch": True})
     play(config, events)
 
 
