@@ -383,6 +383,16 @@ def test_cycles_between_updates_are_not_setup():
     assert causes["exec_wait_sums"] == 0
 
 
+def test_many_short_instructions_are_in_flight_at_once():
+    """Each of one step: all complete in order, with timestamps of their own."""
+    step = PLAIN | {"width": 1, "height": 1, "kernel_rows": 1, "kernel_cols": 1, "blocks": 1}
+    step |= {"oc_blocks": 1, "weights_fixed": 1}
+    commands = [step | {"acc_addr": number, "timestamp": number} for number in range(40)]
+    spad, entries, timestamps, _causes = run(commands)
+    check(entries, expected_all(spad, commands))
+    assert timestamps == list(range(40))
+
+
 def test_waits_are_named_after_their_unit():
     late = [(Opcode.LOAD, 0)] * 7 + [(Opcode.LOAD, 1)] * 5 + [(Opcode.POST, 0)] * 3
     late += [(Opcode.STORE, 1)] * 4 + [(Opcode.EXEC, 0)] * 6
