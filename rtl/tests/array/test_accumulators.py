@@ -424,6 +424,35 @@ def test_each_flipped_bit_in_use_is_reported(name, use):
     simulate(dut, drive, cycles=40 * 33 * config.columns)
 
 
+def test_a_read_that_meets_the_write_of_its_entry_reports_nothing():
+    """What it reads is undefined; reads before find the old parity, later ones the new one."""
+    dut = Accumulators(CONFIGS["few+parity"])
+    reported = []
+
+    async def drive(ctx):
+        for distance in range(1, ACC_UPDATE_LATENCY + 2):
+            ctx.set(dut.memories[0].data[3], 1)
+            ctx.set(dut.update.address, 3)
+            ctx.set(dut.update.mask, -1)
+            ctx.set(dut.update.valid, 1)
+            await ctx.tick()
+            ctx.set(dut.update.valid, 0)
+            for _cycle in range(distance - 1):
+                await ctx.tick()
+            ctx.set(dut.read.address, 3)
+            ctx.set(dut.read.valid, 1)
+            await ctx.tick()
+            ctx.set(dut.read.valid, 0)
+            seen = 0
+            for _cycle in range(12):
+                seen |= ctx.get(dut.wrong)
+                await ctx.tick()
+            reported.append(seen)
+
+    simulate(dut, drive, cycles=200)
+    assert reported == [*(2,) * (ACC_UPDATE_LATENCY - 2), 0, 0, 0]
+
+
 def test_a_reset_forgets_wrong_parity_under_way():
     dut = Accumulators(CONFIGS["few+parity"])
     reset = Signal()
