@@ -118,7 +118,7 @@ def test_random_transfers(bus_bits):
 @pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(
     ("bus_bits", "stall", "memory_stall", "spad_stall"),
-    [(64, 0.7, 0, 0), (64, 0, 0.4, 0), (64, 0, 0, 0.5), (32, 0.5, 0.3, 0.3), (256, 0.5, 0.3, 0.3)],
+    [(32, 0.5, 0.3, 0.3), (64, 0.7, 0, 0), (64, 0, 0.4, 0), (64, 0, 0, 0.5), (256, 0.5, 0.3, 0.3)],
 )
 def test_random_transfers_stalled(bus_bits, stall, memory_stall, spad_stall):
     chance = random.Random(bus_bits + 1)

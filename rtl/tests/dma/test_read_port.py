@@ -80,9 +80,10 @@ class Bench:
 @pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("bus_bits", [32, 64, 128, 256])
 @pytest.mark.parametrize(
-    ("stall", "memory_stall", "spad_stall"), [(0, 0, 0), (0.8, 0, 0), (0, 0.3, 0.3)]
+    ("outstanding", "stall", "memory_stall", "spad_stall"),
+    [(8, 0.4, 0.3, 0.6), (5, 0, 0, 0), (5, 0.8, 0, 0), (5, 0, 0.3, 0.3)],
 )
-def test_each_reader_gets_its_own_data(bus_bits, stall, memory_stall, spad_stall):
+def test_each_reader_gets_its_own_data(bus_bits, outstanding, stall, memory_stall, spad_stall):
     bodies = [
         {"dram_offset": 0x1003 + 700 * index, "spad_addr": 600 * index, "row_bytes": 600}
         | {"rows": 1, "planes": 1}
@@ -95,7 +96,7 @@ def test_each_reader_gets_its_own_data(bus_bits, stall, memory_stall, spad_stall
         spad_stall=spad_stall,
         bus_bits=bus_bits,
         burst_beats=16,
-        outstanding=5,
+        outstanding=outstanding,
     )
     bench.run()
     for body in bodies:
@@ -103,7 +104,7 @@ def test_each_reader_gets_its_own_data(bus_bits, stall, memory_stall, spad_stall
         assert bench.spad.contents[target : target + 600] == DRAM[start : start + 600]
     expected = [DRAM[0x30 + 16 * index :][:16] for index in range(100)]
     assert [item.to_bytes(16, "little") for item in bench.instruction_words] == expected
-    assert bench.memory.most_outstanding <= 5
+    assert bench.memory.most_outstanding <= outstanding
     assert bench.events == [
         len(bench.memory.bursts),
         sum(beats for _, _, beats in bench.memory.bursts),
