@@ -730,6 +730,15 @@ def softmax(config, rows, size, **fixed):
     }
 
 
+def test_the_table_of_softmax_is_another_one(seed):
+    """A look-up after both are filled finds what the first POST filled."""
+    config, generator = SOFTMAX["8_by_8"], random.Random(seed)
+    assert config.tables
+    looked_up = steady(config, 60, source=Source.ACC, table=Table.LOOK_UP)
+    instructions = [fill(config, 2000), *softmax(config, 3, 10, timestamp=6)]
+    check(config, [*instructions, draw(generator, config, **looked_up)], seed)
+
+
 @pytest.mark.fast_cases(3)
 @pytest.mark.parametrize("name", SOFTMAX)
 @pytest.mark.parametrize(("rows", "size"), [(1, 1), (3, 10), (18, 24), (32, 37)])
