@@ -608,7 +608,6 @@ def test_words_at_full_rate(seed, name, source):
     assert apart(60) - apart(30) == 30 * beats
 
 
-@pytest.mark.slow
 @pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(("source", "refuse"), [(Source.ACC, 0.4), (Source.SPAD, 0)])
 def test_floats(seed, source, refuse):
@@ -730,13 +729,19 @@ def softmax(config, rows, size, **fixed):
     }
 
 
-def test_the_table_of_softmax_is_another_one(seed):
-    """A look-up after both are filled finds what the first POST filled."""
+def test_softmax_keeps_to_its_own_table_and_parameters(seed):
+    """A look-up after both tables are filled finds what the first POST filled.
+
+    Biases of the POST before SOFTMAX do not come to its lanes.
+    """
     config, generator = SOFTMAX["8_by_8"], random.Random(seed)
     assert config.tables
-    looked_up = steady(config, 60, source=Source.ACC, table=Table.LOOK_UP)
-    instructions = [fill(config, 2000), *softmax(config, 3, 10, timestamp=6)]
-    check(config, [*instructions, draw(generator, config, **looked_up)], seed)
+    plain = steady(config, 60, source=Source.ACC, table=Table.NONE, bias=12345)
+    filled, made = softmax(config, 3, 10, timestamp=6)
+    instructions = [fill(config, 2000), filled, draw(generator, config, **plain), made]
+    check(
+        config, [*instructions, draw(generator, config, **(plain | {"table": Table.LOOK_UP}))], seed
+    )
 
 
 @pytest.mark.fast_cases(3)
