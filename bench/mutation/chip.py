@@ -17,11 +17,17 @@ from pathlib import Path
 
 from mutation.units import ENGINE, ROOT, RTL
 
-#: Where equal hardware counts as equal, the smallest first: every part is built in one of them.
+#: Where equal hardware counts as equal, the smallest first: every part is built in one of them, and
+#: every knob that is off in `nano` is on.
 CONFIGS = (
     "nano",
     "nano+i8xi4+tables=1+products=1",
     "nano+i16xi8+bf16+fp16+float_rows=2+weight_rows=2+tables=1+products=1",
+    "nano+i16xi8+tables=1+products=4+curves=1",
+    (
+        "nano+tables=1+products=3+softmax=2+pooling=1+channel_tables=1+parity=1+time_limit=1"
+        "+transposed_weights=1+zero_points=1+result_sums=1+address_first=1"
+    ),
     "8x16",
 )
 
@@ -32,7 +38,8 @@ AROUND = ("linked", "soc", "slice", "sdram", "sdram of two gears", "merge")
 _LIMIT = 1800
 
 
-def _config(name: str):
+def config_of(name: str):
+    """Return a configuration of `CONFIGS`."""
     from matloom.arch.config import Config, load_config
 
     if name == "8x16":
@@ -53,8 +60,8 @@ def _design(name: str):
     from matloom_rtl.top import Top
 
     if name not in AROUND:
-        return Top(_config(name))
-    part, nano = load_sdram("IS42S16160"), _config("nano")
+        return Top(config_of(name))
+    part, nano = load_sdram("IS42S16160"), config_of("nano")
     link = LinkSettings(
         clock_hz=50_000_000, board="mutant", memory_base=0x8000_0000, memory_bytes=1 << 25
     )
@@ -136,7 +143,7 @@ def _run_streams(name: str, count: int) -> int:
     from matloom.verification.checks import MismatchError, check_streams
     from matloom.verification.pair import MEMORY_BYTES, Pair
 
-    config = _config(name)
+    config = config_of(name)
     chip = RtlTransport(config, MEMORY_BYTES, check_bus=True)
     try:
         # Streams are short: what takes longer hangs.

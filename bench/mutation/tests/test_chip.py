@@ -1,7 +1,10 @@
 """The whole chip without a mutant, with one that streams notice, and with an equivalent one."""
 
+import dataclasses
+
 import pytest
 
+from matloom.arch.config import PRESETS, Config
 from mutation import chip
 from mutation.units import RTL
 
@@ -12,6 +15,19 @@ SOURCE = (RTL / f"{UNIT}.py").read_text()
 def changed(before, after):
     assert before in SOURCE
     return SOURCE.replace(before, after)
+
+
+def test_every_knob_is_on_somewhere():
+    """Otherwise mutants of what it builds would change no netlist, and count as equivalent."""
+    nano = PRESETS["nano"]
+    off = {
+        item.name
+        for item in dataclasses.fields(Config)
+        if getattr(nano, item.name) == 0 and isinstance(getattr(nano, item.name), int)
+    }
+    assert {"softmax", "parity", "transposed_weights"} <= off
+    configs = [chip.config_of(name) for name in chip.CONFIGS]
+    assert {name for name in off if not any(getattr(each, name) for each in configs)} == set()
 
 
 @pytest.mark.slow
