@@ -5,7 +5,7 @@ import random
 import pytest
 from amaranth.hdl import Module, Signal
 
-from matloom_rtl.arith.stages import leading_zeros, shift_left, shift_right
+from matloom_rtl.arith.stages import leading_zeros, reduction_latency, shift_left, shift_right
 from matloom_rtl.testing import simulate
 
 
@@ -37,3 +37,8 @@ def test_against_integers(seed, width):
             await ctx.tick()
 
     simulate(m, bench, cycles=300)
+
+
+def test_a_reduction_takes_a_cycle_for_each_level_of_pairs():
+    counts = (1, 2, 3, 4, 5, 8, 9, 16)
+    assert list(map(reduction_latency, counts)) == [0, 1, 2, 2, 3, 3, 4, 4]
