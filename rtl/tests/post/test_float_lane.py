@@ -22,7 +22,7 @@ def draw(rng, count, form):
     return patterns, wide, bias
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.fast_cases(3)
 @pytest.mark.parametrize("name", FORMATS)
 @pytest.mark.parametrize(
     "limits",

@@ -126,6 +126,11 @@ def test_bursts_around_the_cuts():
     Bench(reads=places, writes=[*places[1:], places[0]], span=1 << 18).run(30000)
 
 
+def test_a_burst_of_several_chunks_owes_one_response():
+    """24 chunks in 8 bursts: places of responses are not taken by chunks."""
+    Bench(writes=[(1024 * index, 65) for index in range(8)]).run(5000)
+
+
 def wait(cycles):
     """Return a bench that lets time pass."""
 
@@ -139,6 +144,23 @@ def straight(width, beats, size, start=0):
     """Return consecutive full bursts with a total number of bytes."""
     step = width * beats
     return [(start + place, beats) for place in range(0, size, step)]
+
+
+def efficiency(bench):
+    """Run a bench; return the columns per SDRAM cycle from the first command to the last."""
+    seen = []
+
+    async def watch(ctx):
+        pins = bench.dut.pins
+        while True:
+            _clk, _rst, cas, ras = await ctx.tick().sample(pins.cas, pins.ras)
+            seen.append(cas & ~ras & 1)
+
+    bench.background.append(watch)
+    bench.run(30000)
+    plan = bench.dut.plan
+    first, last = seen.index(1), len(seen) - seen[::-1].index(1) - 1
+    return bench.sdram.counts["columns"] / (plan.gear * (last - first + plan.burst))
 
 
 @pytest.mark.slow
@@ -168,46 +190,41 @@ def test_efficiency(case, reads, writes, least):
         writes=straight(width, 32, size, start=3 * size) if writes else (),
         full=True,
     )
-    seen = []
-
-    async def watch(ctx):
-        pins = bench.dut.pins
-        while True:
-            _clk, _rst, cas, ras = await ctx.tick().sample(pins.cas, pins.ras)
-            seen.append(cas & ~ras & 1)
-
-    bench.background.append(watch)
-    bench.run(30000)
-    columns = bench.sdram.counts["columns"]
-    assert columns == (reads + writes) * size * 8 // bench.part.data_bits
-    plan = bench.dut.plan
-    first, last = seen.index(1), len(seen) - seen[::-1].index(1) - 1
-    share = columns / (plan.gear * (last - first + plan.burst))
+    share = efficiency(bench)
+    assert bench.sdram.counts["columns"] == (reads + writes) * size * 8 // bench.part.data_bits
     print(case, reads, writes, f"{share:.1%}")
     assert share >= least
 
 
-@pytest.mark.slow
-def test_latency_of_an_open_row():
+def test_rows_open_while_columns_come_in_every_cycle():
+    """Each burst is in another bank: its row opens during the burst before."""
+    case = CASES[7]
+    row_bytes = load_sdram(case[0]).row_bytes
+    bench = Bench(case, reads=[(row_bytes * index, 32) for index in range(48)], full=True)
+    assert bench.dut.plan.burst == 1
+    # A burst of 32 beats costs an ACTIVATE and a PRECHARGE, and refreshes cost some cycles.
+    assert efficiency(bench) >= 0.93
+
+
+@pytest.mark.fast_cases(1)
+@pytest.mark.parametrize("case", [CASES[0], CASES[1], CASES[2], GEARED])
+def test_latency_of_an_open_row(case):
     """As documented, for each CAS latency and each length of a beat."""
-    for case in (CASES[0], CASES[1], CASES[2], GEARED):
-        bench = Bench(case, reads=[(0, 1), (64, 1), (8, 1)], outstanding=1)
-        asked, came = [], []
+    bench = Bench(case, reads=[(0, 1), (64, 1), (8, 1)], outstanding=1)
+    asked, came = [], []
 
-        async def watch(ctx, bench=bench, asked=asked, came=came):
-            axi, cycle = bench.dut.axi_read, 0
-            while True:
-                _clk, _rst, ar, r = await ctx.tick().sample(
-                    axi.ar.valid & axi.ar.ready, axi.r.valid
-                )
-                cycle += 1
-                asked += [cycle] * ar
-                came += [cycle] * r
+    async def watch(ctx):
+        axi, cycle = bench.dut.axi_read, 0
+        while True:
+            _clk, _rst, ar, r = await ctx.tick().sample(axi.ar.valid & axi.ar.ready, axi.r.valid)
+            cycle += 1
+            asked.extend([cycle] * ar)
+            came.extend([cycle] * r)
 
-        bench.background.append(watch)
-        bench.run(5000)
-        plan = bench.dut.plan
-        assert came[1] - asked[1] == 10 + (2 if plan.gear == 2 else case[3]) + plan.burst
+    bench.background.append(watch)
+    bench.run(5000)
+    plan = bench.dut.plan
+    assert came[1] - asked[1] == 10 + (2 if plan.gear == 2 else case[3]) + plan.burst
 
 
 #: A bus as wide as the SDRAM, so that short bursts follow each other closely.
@@ -392,14 +409,9 @@ def test_unread_answers_are_kept(case, withheld, seed):
     assert all(asked[channel] > 8 for channel in withheld)
 
 
-@pytest.mark.slow
-@pytest.mark.fast_cases(1)
-@pytest.mark.parametrize("busy", [0, 1])
-def test_refreshes_keep_their_distance(busy):
-    """Never twice the interval, and none is left out, idle or busy."""
-    size = 1 << 15
-    bench = Bench(reads=straight(8, 32, size) if busy else ())
-    due, edges = bench.timing.refresh_due, []
+def refreshes(bench, cycles):
+    """Run a bench for at least so many cycles; return when it refreshed after the start-up."""
+    edges = []
 
     async def watch(ctx):
         pins, cycle = bench.dut.pins, 0
@@ -409,11 +421,26 @@ def test_refreshes_keep_their_distance(busy):
             edges.extend([cycle] * (ras & cas & ~we & 1))
 
     bench.background.append(watch)
-    bench.initiator.benches.append(wait(12000))
-    bench.run(20000)
-    edges = edges[bench.timing.initial_refreshes :]
+    bench.initiator.benches.append(wait(cycles))
+    bench.run(2 * cycles)
+    return edges[bench.timing.initial_refreshes :]
+
+
+def test_an_idle_controller_refreshes_exactly_on_time():
+    bench = Bench()
+    due = bench.timing.refresh_due
+    edges = refreshes(bench, 4000)
+    assert len(edges) >= 4
+    assert {after - before for before, after in itertools.pairwise(edges)} == {due}
+
+
+@pytest.mark.slow
+def test_a_busy_controller_refreshes_no_later_than_the_longest_wait():
+    bench = Bench(reads=straight(8, 32, 1 << 15))
+    due = bench.timing.refresh_due
+    edges = refreshes(bench, 10000)
     late = [edge - edges[0] - index * due for index, edge in enumerate(edges)]
-    assert len(edges) >= 10000 // due
+    assert len(edges) >= 8000 // due
     assert max(late) - min(late) < bench.dut.plan.longest_wait < due
 
 

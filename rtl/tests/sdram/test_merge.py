@@ -312,6 +312,21 @@ def test_beats_that_were_read_have_their_places():
     assert len(memory.addresses) == 16
 
 
+def test_sixteen_reads_are_in_flight():
+    """A memory that answers late has 16 addresses before its first beat."""
+    reads = [(8 * index, 1) for index in range(40)]
+    dut, initiator, memory = bench_of(32, Initiator, reads=reads, outstanding=40, latency=200)
+    asked = []
+
+    async def watch(ctx):
+        await ctx.tick().until(dut.memory_read.r.valid)
+        asked.append(len(memory.addresses))
+
+    memory.benches.append(watch)
+    run(dut, initiator, memory, 2000)
+    assert asked == [16]
+
+
 def test_reads_of_both_take_turns():
     """An initiator that always reads does not block the reads of beats."""
     dut, initiator, memory = bench_of(
