@@ -17,8 +17,8 @@ from pathlib import Path
 
 from mutation.units import ENGINE, ROOT, RTL
 
-#: Where equal hardware counts as equal, the smallest first: every part is built in one of them, and
-#: every knob that is off in `nano` is on.
+#: Where equal hardware counts as equal, the smallest first. Every part is built in one of them, and
+#: every knob that is off in `nano` is on in one of them.
 CONFIGS = (
     "nano",
     "nano+i8xi4+tables=1+products=1",

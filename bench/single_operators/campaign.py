@@ -133,11 +133,7 @@ def _scales_overflow(case: Case) -> bool:
 
     Its MUL multiplies them before it widens them to float64, unlike LiteRT's.
     """
-    tensors, (operator,) = case.network.tensors, case.network.operators
-    if operator.name != "MUL":
-        return False
-    scales = [each for at in operator.inputs for each in tensors[at].scales[:1]]
-    return math.prod(scales) > float(np.finfo(np.float32).max)
+    return _scale_of_products(case) > float(np.finfo(np.float32).max)
 
 
 def _ratio_undefined(case: Case) -> bool:
@@ -146,10 +142,17 @@ def _ratio_undefined(case: Case) -> bool:
     From 2**31 on, kernels shift 32-bit products by as many bits as these have, or more, which C
     leaves undefined. One of the interpreters runs such a file, with whatever results it has.
     """
+    (operator,) = case.network.operators
+    output = next(iter(case.network.tensors[operator.outputs[0]].scales), 0.0)
+    return _scale_of_products(case) >= 2**31 * output > 0
+
+
+def _scale_of_products(case: Case) -> float:
+    """Return the product of the scales of a MUL's inputs; 0 for other operators."""
     tensors, (operator,) = case.network.tensors, case.network.operators
-    scales = [each for at in operator.inputs for each in tensors[at].scales[:1]]
-    output = next(iter(tensors[operator.outputs[0]].scales), 0.0)
-    return operator.name == "MUL" and math.prod(scales) >= 2**31 * output > 0
+    if operator.name != "MUL":
+        return 0.0
+    return math.prod(each for at in operator.inputs for each in tensors[at].scales[:1])
 
 
 def _axes_misread(case: Case, answers: dict[str, Answer], references: References) -> bool:

@@ -18,7 +18,7 @@ def changed(before, after):
 
 
 def test_every_knob_is_on_somewhere():
-    """Otherwise mutants of what it builds would change no netlist, and count as equivalent."""
+    """Mutants of what a knob builds would otherwise change no netlist, and count as equivalent."""
     nano = PRESETS["nano"]
     off = {
         item.name

@@ -12,6 +12,16 @@ from mutation.rules import mutants_of
 from mutation.units import FLOOR, ROOT, UNITS, candidates, shares
 
 
+def test_tests_that_the_report_names_exist():
+    """A verdict must not rest on a test that was renamed, or never committed."""
+    report = json.loads((ROOT / "docs" / "results" / "mutants.json").read_text())
+    named = {item.get("by", "").partition("[")[0] for item in report["mutants"].values()}
+    tests = [name.split("::") for name in named if "::" in name]
+    assert tests
+    missing = [test for test in tests if f"def {test[-1]}(" not in (ROOT / test[0]).read_text()]
+    assert missing == []
+
+
 def texts(source):
     return {mutant.source for mutant in mutants_of("x.py", source)}
 

@@ -104,7 +104,7 @@ def test_wrong_input_gets_a_sentence(content, data, message):
 
 
 def quantised_by_onnx_runtime(content, samples, name, folder, **options):
-    """Return the file that ONNX Runtime's own tool makes of a float network."""
+    """Return a float network as ONNX Runtime's `quantize_static` quantises it."""
     from onnxruntime import quantization
 
     class Samples(quantization.CalibrationDataReader):

@@ -150,7 +150,7 @@ def run(commands, *, config=CONFIG, gaps=0.0, stalls=0.0, seed=0, reset_at=None,
     reset = Signal()
     wanted = sum(len(expected_vectors(command)) for command in commands)
     vectors, cycles = [], []
-    # Vectors of the commands that were offered.
+    # Vectors of all commands offered so far.
     due = 0
 
     async def feed(ctx):
@@ -184,7 +184,7 @@ def run(commands, *, config=CONFIG, gaps=0.0, stalls=0.0, seed=0, reset_at=None,
                 *(dut.room, dut.start, dut.valid, dut.paused, dut.active, dut.vector)
             )
             assert room or not start
-            # A command that was offered two cycles ago is at least waiting.
+            # A command that was offered two cycles ago is waiting or in progress.
             assert active or valid or reset_at is not None or offered[-2] <= len(vectors)
             begun.append(start)
             if reset_at is None:

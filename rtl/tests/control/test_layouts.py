@@ -39,7 +39,7 @@ def word_of(opcode, values):
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_the_instruction_memory_is_just_smaller_than_full_queues(name):
-    """A power of two of words, more than half of those of the longest instructions."""
+    """It has the largest power of two of words that full queues of long instructions need."""
     config = PRESETS[name]
     words = len(UNITS) * queue_places(config) * LONGEST
     assert words / 2 < 1 << place_bits(config) <= words

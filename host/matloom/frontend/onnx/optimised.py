@@ -13,7 +13,8 @@ from matloom.frontend.onnx.shapes import infer_shapes
 from matloom.kernels.onnx_model import memory_of, subgraphs
 from matloom.kernels.probe import optimise
 
-_MARKS = ("QuantizeLinear", "DequantizeLinear", "QGemm", "MatMulInteger")
+#: Operators between floats and integers.
+CONVERSIONS = frozenset({"QuantizeLinear", "DequantizeLinear"})
 #: Operators on integers, other than those of `is_integer`.
 _INTEGER = frozenset({"ConvInteger", "DynamicQuantizeLinear", "MatMulInteger"})
 
@@ -25,7 +26,8 @@ def is_integer(name: str) -> bool:
 
 def is_quantised(graph: Any) -> bool:
     """Return whether a GraphProto has quantised operators, also in branches and bodies."""
-    return any(node.op_type in _MARKS or is_integer(node.op_type) for node in _operators(graph))
+    converts = any(node.op_type in CONVERSIONS for node in _operators(graph))
+    return converts or has_integer_operators(graph)
 
 
 def has_integer_operators(graph: Any) -> bool:
@@ -73,7 +75,7 @@ def _has_infinite_scales(graph: Any) -> bool:
     """Return whether a tensor is quantised with a scale that is not finite."""
     from onnx import numpy_helper
 
-    marks = [node for node in _operators(graph) if node.op_type in _MARKS[:2]]
+    marks = [node for node in _operators(graph) if node.op_type in CONVERSIONS]
     scales = {node.input[1] for node in marks if len(node.input) > 1}
     values = (each for each in graph.initializer if each.name in scales)
     return not all(np.isfinite(numpy_helper.to_array(each)).all() for each in values)

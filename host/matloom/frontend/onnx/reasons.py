@@ -5,9 +5,8 @@ from typing import Any
 from matloom.frontend.onnx.floats.decompose import DECOMPOSITIONS
 from matloom.frontend.onnx.floats.moves import MOVES
 from matloom.frontend.onnx.floats.read import CONVERTERS
+from matloom.frontend.onnx.optimised import CONVERSIONS
 
-#: Operators at the edge of a quantised part.
-_EDGES = frozenset({"QuantizeLinear", "DequantizeLinear"})
 #: Operators of floating-point networks that become integer ones when these are quantised.
 _QUANTISABLE = frozenset({*CONVERTERS, *DECOMPOSITIONS})
 
@@ -17,7 +16,7 @@ def usual_reason(node: Any, dtype: str | None) -> str:
 
     `dtype` is the element type of its first output, None if unknown.
     """
-    if node.op_type in _EDGES:
+    if node.op_type in CONVERSIONS:
         return "converts between floating point and integers"
     if node.op_type == "QLinearSoftmax":
         return "rounds differently from the engine's SOFTMAX, which matloom quantise uses instead"

@@ -38,7 +38,7 @@ CONVERTERS = {
     **PRODUCTS,
     **RECURRENCES,
 }
-#: Oldest versions of operators that the evaluator of the package onnx has.
+#: First operator set of which onnx's reference evaluator has these operators.
 _EVALUATED_SINCE = dict.fromkeys(("QuantizeLinear", "DequantizeLinear"), 19)
 _HINT = "matloom runs it on ONNX Runtime as it is; quantise a network without this operator"
 

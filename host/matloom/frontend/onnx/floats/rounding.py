@@ -8,7 +8,7 @@ import numpy as np
 from matloom.frontend.onnx.file_node import FileNode
 from matloom.ir.graph import Array
 
-#: Operators whose results are never negative.
+#: Operators whose results are never negative, whatever their inputs.
 _NEVER_NEGATIVE = frozenset(
     {"Abs", "Exp", "HardSigmoid", "ReduceL1", "ReduceL2", "Relu", "Sigmoid", "Softmax", "Softplus"}
 )
