@@ -2,7 +2,7 @@ import pytest
 
 from matloom.arch.config import PRESETS, load_config
 from matloom.arch.instruction import Instruction
-from matloom.arch.isa import Destination, Opcode, Region, Source, Table
+from matloom.arch.isa import Destination, Opcode, Region, RowFunction, Source, Table
 from matloom.arch.machine import Machine
 from matloom.arch.numerics import Rounding
 from matloom.cost.predict import predict
@@ -75,6 +75,27 @@ def test_fills_of_a_table_wait_for_the_bank_that_the_array_reads():
         for address in (0, 2 * CONFIG.bank_bytes)
     )
     assert same > other
+
+
+def test_softmax_waits_for_the_bank_that_the_array_reads():
+    """The array reads 500 vectors in 500 cycles, in which SOFTMAX reads none."""
+    config = load_config("reference+softmax=16")
+    stream = _exec(500, 1, x_step=config.rows, input_row_bytes=500 * config.rows)
+    rows = {"width": 1, "height": 16, "oc_blocks": 8, "tail": 16, "softmax": RowFunction.SOFTMAX}
+    rows |= {"source_pitch": 128, "dest_addr": 3 * config.bank_bytes, "dest_pitch": 128}
+    sides = {"source": Source.SPAD, "destination": Destination.SPAD}
+    same, other = (
+        predict(
+            [
+                Instruction(Opcode.EXEC, stream),
+                Instruction(Opcode.POST, {**rows, **sides, "source_addr": address}),
+                Instruction(Opcode.END),
+            ],
+            Machine(config=config),
+        ).cycles
+        for address in (0, 2 * config.bank_bytes)
+    )
+    assert 400 <= same - other <= 500
 
 
 def test_tiles_of_paired_windows_come_between_steps():
