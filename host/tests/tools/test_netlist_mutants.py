@@ -90,14 +90,14 @@ def test_a_claim_notices_a_mutant_of_its_unit(tmp_path):
     inverted = [
         each for each in drawn if "-mode inv" in each and "-module matloom.register" in each
     ]
-    tried, by = mutant_proofs.noticing_claim(
+    tried, by = mutant_proofs.first_failing_claim(
         inverted[0], tmp_path, claims, tmp_path / "proof", seconds=120
     )
     assert tried == 1
     assert re.fullmatch("queues, StreamRegister: (FAILED|NOT PROVEN)", by)
     # Of what is in no claim nothing can be said.
     other = "-mode inv -module matloom -cell $nothing -port Y -portbit 0"
-    assert mutant_proofs.noticing_claim(other, tmp_path, claims, tmp_path / "p", 9) == (0, "")
+    assert mutant_proofs.first_failing_claim(other, tmp_path, claims, tmp_path / "p", 9) == (0, "")
 
 
 def test_verdicts_of_another_netlist_are_forgotten(tmp_path):
