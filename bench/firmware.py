@@ -60,7 +60,7 @@ def link(target: str, folder: Path, *, linked: bool, extra: tuple[str, ...] = ()
     extra:
         More options for the driver; they do not apply to the board file, which stands for flash.
 
-    Errors
+    Raises
     ------
     CalledProcessError
         The compiler failed, and has printed the reason.

@@ -73,7 +73,7 @@ def compile(
     `preprocess`, of `matloom.pre`, makes raw data into the only input, or, as a table, into inputs
     by name: `Session.run` then takes images or waveforms, and the program file keeps it.
 
-    Errors
+    Raises
     ------
     ModelError
         The file is not a model, is damaged, or its inputs cannot have these `shapes`.

@@ -40,7 +40,7 @@ class Session(RealNumbers):
     its variables by name. Weights that fit stay on chip until another program runs, a reset or a
     fault. Several sessions and threads may share a driver.
 
-    Errors
+    Raises
     ------
     ProgramError, VerifyError
         The program is for another configuration, or its instructions are illegal or have hazards.
@@ -113,7 +113,7 @@ class Session(RealNumbers):
             once for each set of names; this takes as long as the first compilation. That program
             replaces the first one in memory, and the report gives its cycles.
 
-        Errors
+        Raises
         ------
         ValueError, TypeError
             A name, shape or dtype does not match the model.
@@ -249,7 +249,7 @@ class Session(RealNumbers):
 
         The internal state of opaque operators is not included.
 
-        Errors
+        Raises
         ------
         DeviceError
             A call failed, so the state is unknown until `reset` or `restore`.
@@ -260,7 +260,7 @@ class Session(RealNumbers):
     def restore(self, state: Mapping[str, Array]) -> None:
         """Set the network's variables to values that `state` returned.
 
-        Errors
+        Raises
         ------
         ValueError, TypeError
             A name, shape or dtype does not match a variable.

@@ -18,7 +18,7 @@ class SessionState:
     Variables with an address move to external memory before a run (`arrive`), and back when another
     program is about to overwrite them (`leave`). They are not copied otherwise.
 
-    Errors
+    Raises
     ------
     DeviceError
         A call failed half-way, so the variables are unknown until `reset` or `restore`.

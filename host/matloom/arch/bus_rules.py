@@ -156,7 +156,7 @@ _BY_NAME = {rule.name: rule for rule in RULES}
 def broken_rule(name: str, channel: str, cycle: int, value: int, limit: int) -> str:
     """Return a monitor's message on a broken rule: the rule, the cycle, the channel, the numbers.
 
-    Errors
+    Raises
     ------
     ValueError
         The rule does not hold for the channel.

@@ -51,7 +51,7 @@ class Memory:
     row_miss_cycles:
         Extra cycles of a beat in another row than the beat before, 0 to 4096.
 
-    Errors
+    Raises
     ------
     InvalidMemoryError
         A value breaks its rule.

@@ -149,7 +149,7 @@ class InferenceSession:
         If the leading size of an input is fixed and an array has a multiple of it, the network runs
         sample by sample.
 
-        Errors
+        Raises
         ------
         ValueError, TypeError
             A name, shape or type does not match the network.

@@ -114,7 +114,7 @@ class Interpreter:
     ) -> None:
         """Change the shape of an input; the next `allocate_tensors` compiles the network for it.
 
-        Errors
+        Raises
         ------
         UserError
             The tensor is not an input, or with `strict`, a size differs that the file does not
@@ -139,7 +139,7 @@ class Interpreter:
     def set_tensor(self, tensor_index: int, value: npt.ArrayLike) -> None:
         """Copy an array into an input.
 
-        Errors
+        Raises
         ------
         ValueError
             The tensor is not an input, the shape or type does not match, or `allocate_tensors` was
@@ -164,7 +164,7 @@ class Interpreter:
     def invoke(self) -> None:
         """Run the network on its inputs.
 
-        Errors
+        Raises
         ------
         RuntimeError
             `allocate_tensors` was not called since the last change of a shape.
@@ -184,7 +184,7 @@ class Interpreter:
     def get_tensor(self, tensor_index: int, subgraph_index: int = 0) -> Array:
         """Return a copy of an input, an output, or a constant of the file.
 
-        Errors
+        Raises
         ------
         ValueError
             The tensor does not exist, `allocate_tensors` was not called, or it is an intermediate
@@ -213,7 +213,7 @@ class Interpreter:
     def get_signature_runner(self, signature_key: str | None = None) -> SignatureRunner:
         """Return a signature as a function; None selects the only one.
 
-        Errors
+        Raises
         ------
         ValueError
             The signature does not exist, or none is named and there are several.

@@ -42,7 +42,7 @@ class SignatureRunner:
     def __call__(self, **inputs: Array) -> dict[str, Array]:
         """Return the outputs by name; an input of another shape compiles the network for it.
 
-        Errors
+        Raises
         ------
         ValueError
             A name is not an input of the signature, or an array has another type than its input.

@@ -56,7 +56,7 @@ class Coverage:
     ) -> None:
         """Count the points that a command buffer reached with its completed instructions.
 
-        Errors
+        Raises
         ------
         ValueError
             The events do not belong to these instructions.

@@ -40,7 +40,7 @@ def trace_flight(instructions: Sequence[Instruction], events: Sequence[Event]) -
     An instruction that completes in the cycle in which another is issued was not in flight with it.
     An instruction overtakes those issued before it that complete after it.
 
-    Errors
+    Raises
     ------
     ValueError
         More instructions were issued or completed than the buffer has.

@@ -24,7 +24,7 @@ def send_image(stream: Stream, image: bytes, silence: float = _ANSWER_SECONDS) -
         Seconds to wait for an answer after all bytes were sent, before assuming that some were
         lost.
 
-    Errors
+    Raises
     ------
     DeviceTimeoutError
         Nothing answers.

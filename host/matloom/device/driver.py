@@ -66,7 +66,7 @@ class Driver(Closing):
         Cycles that one instruction may take, below 2**32, if the configuration has `time_limit`;
         exceeding it ends the run with fault LIMIT. 0 for no limit.
 
-    Errors
+    Raises
     ------
     DeviceError
         The device or its configuration is a different one, memory is too small, or the engine does

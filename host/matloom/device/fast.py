@@ -23,7 +23,7 @@ class FastTransport(ModelTransport):
     give the same bytes, as checked at compile time (`Program.verdict`). Counters read as zero, so
     reports show the predicted cycles.
 
-    Errors
+    Raises
     ------
     DeviceError
         The program was read from a file, which does not contain its operators.

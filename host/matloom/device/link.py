@@ -94,7 +94,7 @@ class Link:
         Seconds without an answer after which a request is sent again; None chooses a time that
         suits the line.
 
-    Errors
+    Raises
     ------
     DeviceTimeoutError
         Nothing answers.

@@ -20,7 +20,7 @@ class LinkTransport:
     external_memory:
         Its external memory, by the board's name; None for unknown boards.
 
-    Errors
+    Raises
     ------
     DeviceError
         Something other than such a device answers, or it has another version of the link.

@@ -31,7 +31,7 @@ _COUNT_BYTES = 4
 def parse_mapped(device: str) -> tuple[str, str]:
     """Return the two device names in ``uio:[UIO[,DMABUF]]``; default uio0 and udmabuf0.
 
-    Errors
+    Raises
     ------
     ValueError
         The text does not have this form.
@@ -80,7 +80,7 @@ class MappedTransport:
     interrupt:
         Interrupt to use instead of that of the registers' device.
 
-    Errors
+    Raises
     ------
     DeviceError
         A device is missing, in use, too small or beyond 32 bits, or may not be opened.

@@ -22,7 +22,7 @@ _MINUTES = 6.0
 def build(config: Config, trace: str = "", on_line: Callable[[str], None] | None = None) -> Path:
     """Return the simulator library of a configuration's netlist, cached or newly built.
 
-    Errors
+    Raises
     ------
     matloom_rtl.fpga.progress.FlowError
         Yosys fails, or is not installed (it comes with the extra ``fpga``).

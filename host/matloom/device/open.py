@@ -69,7 +69,7 @@ def device_memory(device: str | Driver) -> Memory | None:
 
     A board on a serial port is asked for its identity; the port is released afterwards.
 
-    Errors
+    Raises
     ------
     DeviceError
         The device does not exist, its port cannot be used, or nothing answers.
@@ -182,7 +182,7 @@ def open_device(
         `matloom.device.errors.BusError` if one is broken. None means the environment variable
         ``MATLOOM_CHECK_BUS``.
 
-    Errors
+    Raises
     ------
     DeviceError
         The device does not exist, its port cannot be used, nothing answers, or the board has

@@ -78,7 +78,7 @@ class RtlTransport:
     stopped:
         See `matloom.device.transport.Stoppable`.
 
-    Errors
+    Raises
     ------
     OSError
         A register access was answered with an error.

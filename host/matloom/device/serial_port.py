@@ -17,7 +17,7 @@ _SCHEME = "uart:"
 def parse_address(device: str) -> tuple[str, int]:
     """Return the port and baud rate in ``uart:PORT[@BAUD]``.
 
-    Errors
+    Raises
     ------
     ValueError
         The text does not have this form.
@@ -43,7 +43,7 @@ def _pyserial() -> Any:
 class SerialStream:
     """Bytes to and from a serial port, locked against other users.
 
-    Errors
+    Raises
     ------
     DeviceError
         The port does not exist, is in use, may not be opened, or has disappeared.

@@ -99,7 +99,7 @@ class SimulatedBoard(LineSimulation):
     sdram:
         Cycles of SDRAM rules that differ from the part's, by the names in `SdramTiming`.
 
-    Errors
+    Raises
     ------
     ValueError
         The board, configuration or processor does not exist.

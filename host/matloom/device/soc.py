@@ -97,7 +97,7 @@ class SocChip:
     cpu:
         One of `matloom_rtl.soc.cpu.CPUS`.
 
-    Errors
+    Raises
     ------
     ValueError
         The processor does not exist, or its package is not installed.
@@ -212,7 +212,7 @@ def open_soc(config: Config, memory_bytes: int) -> LinkTransport:
     memory_bytes:
         External memory for the host, in addition to that of the firmware.
 
-    Errors
+    Raises
     ------
     ValueError, ToolError
         As in `SocChip`.

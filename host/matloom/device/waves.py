@@ -54,7 +54,7 @@ class Waves:
     def require(self) -> None:
         """Raise if they cannot be written; called before a simulator is built.
 
-        Errors
+        Raises
         ------
         UserError
             No file can be written at the path, the window has no cycles, or headers for the format

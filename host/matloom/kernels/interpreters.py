@@ -41,7 +41,7 @@ class Cut:
 class Library:
     """One network on an interpreter, which may keep state from run to run.
 
-    Errors
+    Raises
     ------
     ImportError
         The library is not installed.

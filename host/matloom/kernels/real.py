@@ -19,7 +19,7 @@ def quantise_array(info: TensorInfo, real: npt.ArrayLike) -> Array:
     Values beyond the type saturate; NaN becomes the zero point. For a tensor without a scale,
     numbers are only cast to its type.
 
-    Errors
+    Raises
     ------
     UserError
         The tensor has integers without a scale, but the numbers are not integers.
@@ -90,7 +90,7 @@ class RealNumbers:
         an array. Rounding is as in TensorFlow Lite; values beyond the type saturate. For an input
         without a scale, numbers are only cast to its type.
 
-        Errors
+        Raises
         ------
         UserError
             No input has this name, or an input has integers without a scale and the numbers are

@@ -159,7 +159,7 @@ def _cut_file(graph: Graph, node: Node, package: str, choice: Choice) -> Cut | N
 class ReferenceRun:
     """The operators of one REFERENCE node; their state is kept from run to run.
 
-    Errors
+    Raises
     ------
     InterpreterError
         No interpreter is installed, or none accepts the operators.

@@ -80,7 +80,7 @@ def register_operator(
         `GraphBuilder`, and returns the number of the output, or a list of several; the engine then
         runs as many of them as it can. `numbers` are the tensor numbers of the inputs.
 
-    Errors
+    Raises
     ------
     OperatorError
         The name is already registered, or is one of Matloom's own operators.

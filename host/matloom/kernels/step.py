@@ -13,7 +13,7 @@ from matloom.program.node import step_graph, tensors_by_name
 class HostSteps:
     """The host steps of a program except loops; each becomes a graph with a single node.
 
-    Errors
+    Raises
     ------
     ProgramError
         A step names an operator without a kernel, or a tensor that the program does not know.

@@ -107,7 +107,7 @@ def matmul(
         A preset, a JSON file or a Config; by default ``reference``, with the mode added if it
         lacks it. If a driver is given, its configuration is used.
 
-    Errors
+    Raises
     ------
     ValueError, TypeError
         A shape, dtype, range or mode that does not fit, or `b` and `bias` so large that a sum

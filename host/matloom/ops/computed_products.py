@@ -54,7 +54,7 @@ def batch_matmul(
     device, config:
         As for `matmul`.
 
-    Errors
+    Raises
     ------
     ValueError, TypeError
         A shape, dtype or range that does not fit, or sums that might not fit 32 bits.

@@ -80,7 +80,7 @@ class FloatWindows:
     def flat(self, residual: Array) -> Array:
         """Return a residual in the shape of the matrix product: (results of a channel, channels).
 
-        Errors
+        Raises
         ------
         ValueError
             It does not have the shape of the result.

@@ -54,7 +54,7 @@ def bundle(
     names:
         Names of values by number, if the runtime identifies them by name.
 
-    Errors
+    Raises
     ------
     ProgramError
         The program contradicts itself.

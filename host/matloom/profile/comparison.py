@@ -111,7 +111,7 @@ def is_profile(path: Path) -> bool:
 def read_profile(path: Path) -> dict[str, Any]:
     """Return a profile that `matloom profile` has written.
 
-    Errors
+    Raises
     ------
     UserError
         The file is not one.

@@ -16,7 +16,7 @@ Array = npt.NDArray[Any]
 def require_inputs(program: Program, inputs: Mapping[str, Array]) -> int:
     """Return the number of samples in the inputs of a run: one if the network has no input.
 
-    Errors
+    Raises
     ------
     ValueError, TypeError
         A name, shape or dtype does not match the model, or inputs differ in the number of samples.

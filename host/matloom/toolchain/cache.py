@@ -160,7 +160,7 @@ def entry(name: str, make: Callable[[Path], None]) -> Path:
     make:
         Fills an empty folder.
 
-    Errors
+    Raises
     ------
     CacheError
         The cache cannot be used, or its disk is full.

@@ -17,7 +17,7 @@ def without_initial_values(verilog: str) -> str:
     A simulator may then start with any values; results must not depend on what a reset does not
     define. Memories with contents are tables and keep them. No other initial value may remain.
 
-    Errors
+    Raises
     ------
     ValueError
         A register keeps its initial value, or a memory has a list of zeros.

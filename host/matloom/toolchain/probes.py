@@ -29,7 +29,7 @@ def with_probes(verilog: str) -> str:
 
     Kind 0 reports units that were issued an instruction, kind 1 units that completed one.
 
-    Errors
+    Raises
     ------
     ValueError
         An expected module is missing.

@@ -28,7 +28,7 @@ def require_one_writer(
     least_runs:
         Minimum number of lanes to join.
 
-    Errors
+    Raises
     ------
     ValueError
         A memory has a second writer, a second address, or lanes that overlap.
@@ -53,7 +53,7 @@ def require_any_state(verilog: str) -> None:
     A simulation randomises only registers without an initial value, and only then do its results
     show that they do not depend on it. A table is a memory with nonzero contents.
 
-    Errors
+    Raises
     ------
     ValueError
         A declaration has an initial value, or an `initial` block contains more than a table.

@@ -54,7 +54,7 @@ def image(
     flags:
         Additional compiler flags.
 
-    Errors
+    Raises
     ------
     ToolError
         No compiler is installed (extra ``firmware``), or it rejects the sources.

@@ -64,7 +64,7 @@ def evaluate(
     progress:
         Called with the number of finished samples and the total.
 
-    Errors
+    Raises
     ------
     UserError
         Inputs or labels do not fit the network, the metric, or each other.

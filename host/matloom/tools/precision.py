@@ -156,7 +156,7 @@ def precision_report(
         Also run the network with a single layer in its mode at a time, to find layers better left
         unchanged.
 
-    Errors
+    Raises
     ------
     ValueError, TypeError
         Inputs, labels or precision do not fit the network.

@@ -27,7 +27,7 @@ def network_image(program: Program, main: Path = MEASURE) -> bytes:
         The application in C. The macros for the network, and the protocol on the serial line, are
         as in ``measure/main.c``.
 
-    Errors
+    Raises
     ------
     EmitError
         A step of the host has no kernel in C.

@@ -38,7 +38,7 @@ def cluster(address: str, resources: Mapping[str, float] | None = None) -> Execu
         Resources that a task takes of a worker, such as ``{"nextpnr": 1}``; a worker started with
         ``--resources nextpnr=1`` then runs one such task at a time.
 
-    Errors
+    Raises
     ------
     ClusterError
         There is no scheduler at the address.

@@ -41,7 +41,7 @@ def run_as_completed(
     ahead:
         Number of tasks submitted at a time.
 
-    Errors
+    Raises
     ------
     LostWorkersError
         Workers died again and again without finishing a task.
@@ -100,7 +100,7 @@ def in_order(
     ahead:
         Number of tasks submitted whose results were not taken yet.
 
-    Errors
+    Raises
     ------
     LostWorkersError
         Workers died again and again without finishing a task.

@@ -44,7 +44,7 @@ def build(
 
     `change` edits the shipped Verilog, for example to add mutants that an input selects.
 
-    Errors
+    Raises
     ------
     matloom_rtl.fpga.progress.FlowError
         Yosys fails, or is not installed (it comes with the extra ``fpga``).

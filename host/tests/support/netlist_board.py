@@ -78,7 +78,7 @@ class NetlistBoard(LineSimulation):
     config:
         Another engine than the board's, as for `load_config`.
 
-    Errors
+    Raises
     ------
     ValueError
         The board is unknown, has another FPGA, or has an SDRAM, whose pin cells have no model here.

@@ -94,7 +94,7 @@ def build_board(
     spread
         As for `place_and_route`.
 
-    Errors
+    Raises
     ------
     TimingError
         No seed reached the clock.

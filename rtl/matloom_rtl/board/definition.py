@@ -113,7 +113,7 @@ def board_names() -> list[str]:
 def load_board(name: str) -> Board:
     """Return a board by its name, or by the path of its file.
 
-    Errors
+    Raises
     ------
     BoardError
         The board or file does not exist, the file is not TOML, or a field is unknown, missing or

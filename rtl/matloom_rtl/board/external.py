@@ -26,7 +26,7 @@ _SLICE, _MERGE = (2, 2), (4, 5)
 def board_memory(board: Board, config: Config | None = None) -> Memory:
     """Return a board's memory as an engine sees it, by default the engine of its file.
 
-    Errors
+    Raises
     ------
     ValueError
         The PLL cannot make the clock, or the SDRAM does not allow it.

@@ -25,7 +25,7 @@ _OKAY, _DECODE_ERROR = 0, 3
 def words_of_bank(size: int, bus_bits: int) -> int:
     """Return the words of a memory bank: the largest divisor up to `BLOCK_WORDS`.
 
-    Errors
+    Raises
     ------
     ValueError
         The size is not a multiple of the smallest bank.

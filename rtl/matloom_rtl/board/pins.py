@@ -23,7 +23,7 @@ class Place:
 def port_sites(board: Board) -> dict[str, Place]:
     """Return the location of each port of the top module.
 
-    Errors
+    Raises
     ------
     BoardError
         amaranth-boards is not installed, or has no such class, resource or signal.

@@ -109,7 +109,7 @@ def board_verilog(
     Initial values of memories are left out: nothing depends on them, and Yosys takes minutes to
     read as many zeros as external memory has words.
 
-    Errors
+    Raises
     ------
     ValueError
         The size of block RAM is not a multiple of a bank.
@@ -132,7 +132,7 @@ def make_plan(
     With `rom` it is a system on chip with these contents of the boot ROM and one of
     `matloom_rtl.soc.cpu.CPUS`.
 
-    Errors
+    Raises
     ------
     ValueError
         The PLL cannot make the clock, or the link cannot divide it; the configuration does not

@@ -222,7 +222,7 @@ def choose(input_hz: int, wanted_hz: int, rules: PllRules, tolerance: float = 0.
     Among equally close settings, the earlier kind of feedback wins, then the fastest phase
     detector, which has the least jitter, then the oscillator closest to the middle of its range.
 
-    Errors
+    Raises
     ------
     ValueError
         No allowed settings are within the tolerance, a fraction of the wanted clock.

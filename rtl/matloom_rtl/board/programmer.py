@@ -17,7 +17,7 @@ _HOW = (
 def programmer_command(board: Board, bitstream: Path, flash: bool = False) -> list[str]:
     """Return the command that writes a bitstream to a board: until power-off, or to flash.
 
-    Errors
+    Raises
     ------
     BoardError
         The file does not exist or is for another family, the board file names no programmer, or

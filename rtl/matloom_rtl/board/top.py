@@ -26,7 +26,7 @@ __all__ = ["BoardTop", "settings_for"]
 def settings_for(board: Board, clock_hz: int | None = None, baud: int | None = None):
     """Return PLL and link settings of a board, optionally at another clock or bit rate.
 
-    Errors
+    Raises
     ------
     ValueError
         The PLL cannot make the clocks, or the link cannot divide its clock to the rate; or an SDRAM

@@ -73,7 +73,7 @@ class Project:
 def make_project(board: Board, config: str | None = None, clock_hz: int | None = None) -> Project:
     """Return the project of a board whose device Vivado places, as files by name.
 
-    Errors
+    Raises
     ------
     KeyError
         Its device is not supported by Vivado.
@@ -101,7 +101,7 @@ def make_project(board: Board, config: str | None = None, clock_hz: int | None =
 def check(project: Project, folder: Path, say: Callable[[str], None] = print) -> dict[str, Any]:
     """Synthesise a project with Yosys in a folder; return a report of its area.
 
-    Errors
+    Raises
     ------
     FlowError
         The netlist has latches, loops or wires with several drivers, or exceeds the device.

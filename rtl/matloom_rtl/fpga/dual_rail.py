@@ -68,7 +68,7 @@ def dual_rail(verilog: str, top: str, say: Callable[[str], None] = print) -> Dua
 
     Undriven wires named `mutsel`, in any modules, become one more input, which may select a mutant.
 
-    Errors
+    Raises
     ------
     FlowError
         Yosys is not installed or fails, or a memory or register is of an unsupported kind.

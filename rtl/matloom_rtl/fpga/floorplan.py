@@ -54,7 +54,7 @@ def assign_sites(cells: dict, blocks: Blocks, seed: int = 1) -> int:
     seed
         Seed of the annealing; the same netlist and seed give the same result.
 
-    Errors
+    Raises
     ------
     FlowError
         More blocks of a type than sites, or two blocks at one site.

@@ -24,7 +24,7 @@ def add_hints(netlist: Path, device: Device, say: Callable[[str], None] = print)
         Called with the number of blocks, and again when their sites are found, which takes minutes
         for hundreds of blocks.
 
-    Errors
+    Raises
     ------
     FlowError
         As for `floorplan.assign_sites`.

@@ -43,7 +43,7 @@ def map_chip(chip: Chip, say: Callable[[str], None] = print) -> str:
     This is the netlist used for placement, without the pin wrapper. Takes a minute for a small
     chip.
 
-    Errors
+    Raises
     ------
     FlowError
         Yosys is not installed or fails, a cell of the netlist has no model, or there are latches,
@@ -74,7 +74,7 @@ def map_verilog(
 def cell_models(cells: list[str]) -> str:
     """Return the models of cells and of the cells they contain: our own, or else Yosys'.
 
-    Errors
+    Raises
     ------
     FlowError
         A cell has no model.
@@ -93,7 +93,7 @@ def cell_models(cells: list[str]) -> str:
 def module_of_library(cell: str) -> str:
     """Return Yosys' own model of a cell.
 
-    Errors
+    Raises
     ------
     FlowError
         It has none.

@@ -29,7 +29,7 @@ class LinkSettings:
     baud:
         Bit rate in bits per second.
 
-    Errors
+    Raises
     ------
     ValueError
         The clock has no divisor for the rate within 2 %, or the name is too long.

@@ -47,7 +47,7 @@ _PACKAGE = "pythondata_cpu_vexriscv"
 def cpu_source(name: str) -> Path:
     """Return the path of the Verilog of one of `CPUS`.
 
-    Errors
+    Raises
     ------
     MissingPackageError
         Its package is not installed.

@@ -16,7 +16,7 @@ _RATES = (3_000_000, 2_000_000, 1_500_000, 1_000_000, 500_000, 115_200)
 def line_for(link: LinkSettings, cpu: str) -> LinkSettings:
     """Return a board's line settings, slowed down if a processor could not keep up.
 
-    Errors
+    Raises
     ------
     ValueError
         There is no such processor, or none of the usual rates is slow enough for it at this clock.
@@ -51,7 +51,7 @@ class SocSettings:
     cpu:
         One of `matloom_rtl.soc.cpu.CPUS`.
 
-    Errors
+    Raises
     ------
     ValueError
         There is no such processor, the contents do not fit the ROM, external memory is not where

@@ -32,7 +32,7 @@ DTYPES = {
 class FileTensors:
     """The tensors of a subgraph by number, as operators of the graph need them.
 
-    Errors
+    Raises
     ------
     ModelError
         A tensor is not in the file, or has less data than its shape needs.
