@@ -31,7 +31,7 @@ _MAX_ATTEMPTS = 6
 _HELLO_ATTEMPTS = 4
 
 #: Factor for the number of attempts if something is received, but no answer: the line is bad.
-_NOISY_FACTOR = 8
+_NOISY_FACTOR = 6
 
 #: Number of replies without an answer after which they must belong to something else.
 _FRUITLESS_REPLIES = 5000
@@ -218,19 +218,25 @@ class Link:
             raise DeviceClosedError(f"the device at {self.stream.name} was closed while in use")
 
     def _receive(self, timeout: float) -> Reply | None:
-        """Return the next reply, or None after a timeout."""
-        deadline = self.stream.now() + timeout
+        """Return the next reply, or None if nothing arrives for `timeout` seconds.
+
+        Bytes without a reply extend the wait, because replies to other requests or to an earlier
+        session may precede it: by the time of all replies that may be in flight.
+        """
+        heard = self.stream.now()
+        end = heard + timeout + _WINDOW_BITS / self.stream.baud
         self._heard, late = False, 0
         while True:
             reply = self._parser.next()
             if reply is not None:
                 return reply
-            left = deadline - self.stream.now()
+            left = min(heard + timeout, end) - self.stream.now()
             # Bytes that arrived while this machine was busy are read after the timeout, up to one
             # reply.
             data = self._read(max(left, 0.0)) if late < _REPLY_BYTES else b""
             late += len(data) if left <= 0 else 0
-            self._heard = self._heard or bool(data)
+            if data:
+                self._heard, heard = True, self.stream.now()
             self.cost = self.cost.plus(received=len(data))
             self._parser.feed(data)
             # Noise that looked like a reply may contain a real one.

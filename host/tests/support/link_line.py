@@ -1,13 +1,14 @@
 """A line to a device of the host link, and its traffic, for tests of either end."""
 
 import random
+from collections import deque
 from typing import Protocol
 
 from matloom.arch.link import Request
 from matloom.device.link_transport import LinkTransport
 from support.noisy_line import Noise
 
-__all__ = ["NOISES", "Device", "Line", "Target", "campaign"]
+__all__ = ["NOISES", "Device", "Line", "PacedLine", "Target", "campaign"]
 
 #: Bits per second.
 _BAUD = 1_000_000
@@ -105,6 +106,35 @@ class Line:
     def close(self) -> None:
         """Note that it was closed."""
         self.closed = True
+
+
+class PacedLine(Line):
+    """A line that takes its time for each byte of an answer, also while nobody reads."""
+
+    def __init__(
+        self, device: Device, there: Noise | None = None, back: Noise | None = None
+    ) -> None:
+        super().__init__(device, there, back)
+        self._arrivals: deque[float] = deque()
+        self._free = 0.0
+
+    def write(self, data: bytes) -> None:
+        """Send bytes to the device; its answer follows the earlier ones."""
+        super().write(data)
+        self._free = max(self._free, self.time)
+        while len(self._arrivals) < len(self.waiting):
+            self._free += 10 / self.baud
+            self._arrivals.append(self._free)
+
+    def read(self, timeout: float) -> bytes:
+        """Return the bytes that have arrived, after waiting for the first of them."""
+        end = self.time + timeout
+        self.time = min(max(self.time, self._arrivals[0]), end) if self._arrivals else end
+        data = bytearray()
+        while self._arrivals and self._arrivals[0] <= self.time:
+            self._arrivals.popleft()
+            data.append(self.waiting.pop(0))
+        return bytes(data)
 
 
 def campaign(
