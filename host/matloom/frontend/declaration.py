@@ -17,7 +17,7 @@ class DeclaredTensor:
     key:
         Unique name of an input or output in `Session.run`.
     number:
-        Index in the file (TensorFlow Lite), or among inputs and outputs (ONNX).
+        Index in the file (TensorFlow Lite), or among the inputs followed by the outputs (ONNX).
     shape:
         Sizes; for a size that the file leaves open, the name of the dimension, or None.
     placeholder:
@@ -27,7 +27,7 @@ class DeclaredTensor:
     scales, zero_points, axis:
         Quantisation as stored in the file; empty if there is none.
     data:
-        Value of a constant.
+        Value of a constant; None for a computed tensor.
     """
 
     name: str
@@ -50,7 +50,10 @@ class DeclaredTensor:
 
 @dataclass(frozen=True, kw_only=True)
 class Signature:
-    """A named way to call a network: tensor numbers of inputs and outputs, by argument name."""
+    """A named way to call a network.
+
+    `inputs` and `outputs` map the name of each argument and result to its `DeclaredTensor.number`.
+    """
 
     name: str
     inputs: Mapping[str, int]
@@ -72,16 +75,18 @@ class ModelInfo:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Declaration:
-    """A model file's declarations.
+    """Declarations of a model file.
 
     Members
     -------
     inputs, outputs:
-        In the file's order.
+        Inputs and outputs of the network, in the file's order.
     tensors:
-        All numbered tensors of the file; the inputs and outputs of an ONNX file.
+        All tensors of a TensorFlow Lite file; only the inputs and outputs of an ONNX file.
     signatures:
         Signatures whose tensors are all inputs and outputs of the network.
+    info:
+        Origin of the model; empty for TensorFlow Lite files.
     """
 
     inputs: tuple[DeclaredTensor, ...]

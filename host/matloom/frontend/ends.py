@@ -10,9 +10,11 @@ from matloom.ir.graph import Node, Op, Tensor
 def separate_inputs(
     inputs: Sequence[int], tensors: dict[int, Tensor], free: int
 ) -> tuple[int, ...]:
-    """Return distinct inputs; a tensor that occurs twice uses the last value passed for it.
+    """Return the tensor numbers of inputs such that each occurs once.
 
-    New tensors, numbered from `free`, receive the values passed for the other occurrences.
+    If an input occurs more than once in `inputs`, its tensor keeps the value passed last. A new
+    tensor, numbered from `free`, is added to `tensors` for each earlier occurrence, and its value
+    is ignored.
     """
     separate = []
     for at, number in enumerate(inputs):
@@ -26,12 +28,16 @@ def separate_inputs(
 def copy_outputs(
     outputs: Sequence[int], tensors: dict[int, Tensor], free: int, nodes: Sequence[Node]
 ) -> tuple[tuple[int, ...], list[Node]]:
-    """Return distinct outputs, and operators that copy a tensor for its further occurrences.
+    """Return the tensor numbers of outputs such that each occurs once, and the operators to append.
+
+    If an output occurs more than once in `outputs`, a RESHAPE copies it to a new tensor for each
+    further occurrence. The new tensors, numbered from `free`, are added to `tensors`.
 
     Raises
     ------
     Unsupported
-        A repeated output has no elements, or may turn out to have none.
+        A repeated output has no elements, or comes from a REFERENCE node that reads a tensor
+        without elements, so that it may turn out to have none.
     """
     separate: list[int] = []
     copies = []

@@ -7,23 +7,26 @@ from matloom.ir.node_rules import Problem, RuleKind
 
 
 class ModelError(UserError):
-    """A model file that cannot be read or run; the message names thing, rule and value."""
+    """Error for a model file that cannot be read or run.
+
+    The message names the part at fault, the rule that it breaks, and the value found.
+    """
 
     hint = "download it again, or convert the network again"
 
 
 class ShapeError(ModelError):
-    """A shape that a model's input cannot have; the file itself is fine."""
+    """Error for a shape that an input of a model cannot have; the file itself is valid."""
 
     hint = "matloom explain NET lists the inputs and their shapes"
 
 
 class Unsupported(ModelError):
-    """An operator that only a reference interpreter can run; the message is the reason."""
+    """Error for an operator that only a reference interpreter can run; the message says why."""
 
 
 class Contradiction(Unsupported):
-    """An operator whose tensors and options contradict each other.
+    """Error for an operator whose tensors and options contradict each other.
 
     TensorFlow Lite Micro trusts them, and reads or writes out of bounds. LiteRT checks them, so
     only LiteRT defines what the operator does.
@@ -38,15 +41,17 @@ _ERRORS = {
 
 
 def error_of(problem: Problem) -> ModelError:
-    """Return the error for an operator that breaks a rule."""
+    """Return the error for an operator that breaks a rule; `problem` names both."""
     return _ERRORS[problem.breach](str(problem))
 
 
 def unreadable_file(about: str, error: Exception) -> HintedError:
-    """Return the error for a file that cannot be read, as one line of bounded length.
+    """Return a `ModelError` that says, in one line of bounded length, why a file cannot be read.
 
-    Damaged offsets make parsers raise arbitrary exceptions; only the text of a ValueError describes
-    the file. A missing package is not the file's fault.
+    The message quotes the text of `error` if it is a ModelError or ValueError, or begins with the
+    file's name. Other exceptions are what parsers happen to raise on damaged files, so the message
+    only says that the file is truncated or malformed. A `MissingPackageError` is returned
+    unchanged, because the file may be intact.
 
     Parameters
     ----------

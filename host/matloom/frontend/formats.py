@@ -1,4 +1,4 @@
-"""Recognises files of other formats by their content, and knows how to convert them."""
+"""Recognises files that no reader can read by their content, and says how to convert them."""
 
 import bz2
 import io
@@ -18,23 +18,27 @@ from typing import Any
 from matloom.frontend.onnx.recognise import is_onnx
 from matloom.frontend.protobuf import decode_message
 
-#: Position of a flatbuffer's identifier.
+#: Bytes of a flatbuffer that hold its identifier.
 _IDENTIFIER = slice(4, 8)
 _TFLITE = b"TFL3"
 
-#: Number of bytes to unpack of a compressed file to recognise its content.
+#: Number of bytes at the start of a compressed file's content that are enough to recognise it.
 _PEEK_BYTES = 1 << 16
-#: Minimum number of bytes to recognise a format.
+#: Minimum length of a file, in bytes, whose format can be recognised.
 _LEAST_BYTES = 8
 #: The opcode that begins a pickle of protocol 2 and up.
 _PICKLE_OPCODE = 0x80
-#: Range of printable ASCII characters.
+#: The first printable ASCII character, and the only unprintable one after it.
 _SPACE, _DELETE = 0x20, 0x7F
 
 
 @dataclass(frozen=True, kw_only=True)
 class FileKind:
-    """A recognised format: its name with an article, and how to run such a file."""
+    """A recognised file format.
+
+    `what` is its name with an article, and `hint` says how to run such a file; both are parts of a
+    message.
+    """
 
     what: str
     hint: str
@@ -50,7 +54,7 @@ _ORIGINAL = "give the .tflite file of the network that it was made from"
 _COPY_AGAIN = "download or copy it again"
 _UNPACK = "unpack it, and give the .tflite file in it"
 
-#: Files recognised by their first bytes.
+#: Formats recognised by the first bytes of a file.
 _BEGINNINGS = (
     (b"\x89HDF\r\n\x1a\n", FileKind(what="an HDF5 file, as Keras writes its models", hint=_KERAS)),
     (b"GGUF", FileKind(what="a language model in GGUF", hint=_ORIGINAL)),
@@ -68,7 +72,7 @@ _BEGINNINGS = (
     (b"version https://git-lfs", FileKind(what="a pointer of Git LFS", hint="run: git lfs pull")),
 )
 
-#: Flatbuffers of other formats.
+#: Flatbuffer formats other than TensorFlow Lite's, by identifier.
 _IDENTIFIERS = {
     b"ORTM": FileKind(what="a model of ONNX Runtime (.ort)", hint=_ORT),
     b"ET12": FileKind(what="a program of ExecuTorch", hint=_TORCH),
@@ -80,7 +84,7 @@ _IDENTIFIERS = {
     ),
 }
 
-#: Argument of zlib: the largest window, with gzip's header.
+#: Argument of `zlib.decompressobj` for gzip: the largest window, and a gzip header.
 _GZIP_WINDOW = 31
 
 _COMPRESSED: dict[bytes, tuple[str, Callable[[], Any] | None]] = {
@@ -100,7 +104,7 @@ _C_ARRAY_HINT = (
 
 
 def folder_kind(names: set[str]) -> FileKind:
-    """Return the kind of a folder with these entries."""
+    """Return the kind of a folder whose entries have these names."""
     if {"saved_model.pb", "saved_model.pbtxt"} & names:
         return FileKind(what="a TensorFlow SavedModel", hint=_SAVED_MODEL)
     if "keras_metadata.pb" in names:
@@ -112,7 +116,10 @@ def folder_kind(names: set[str]) -> FileKind:
 
 
 def kind_of(content: bytes, name: str) -> FileKind:
-    """Return the kind of a file of another format: by its content, else by its name."""
+    """Return the kind of a file that no reader can read.
+
+    The content decides; the suffix of `name` only counts if the content is not recognised.
+    """
     kind = _recognise(content, name)
     return replace(kind, hint=kind.hint.replace("FILE", shlex.quote(name) if name else "FILE"))
 
@@ -140,7 +147,7 @@ def _recognise(content: bytes, name: str) -> FileKind:
 
 
 def _by_suffix(suffix: str) -> FileKind:
-    """Return the kind that the suffix suggests, for content that is not recognised."""
+    """Return the kind that a lower-case suffix suggests, for content that is not recognised."""
     if suffix in (".onnx", ".ort"):
         return FileKind(what="a damaged ONNX model", hint=_COPY_AGAIN)
     if suffix in (".pt", ".pth", ".pt2", ".ckpt", ".bin"):
@@ -155,7 +162,7 @@ def _by_suffix(suffix: str) -> FileKind:
 
 
 def _compressed_kind(content: bytes) -> FileKind | None:
-    """Recognise compressed files and their content."""
+    """Return the kind of a compressed file, including that of its content; None for other files."""
     for beginning, (name, decompressor) in _COMPRESSED.items():
         if not content.startswith(beginning):
             continue
@@ -175,7 +182,7 @@ def _compressed_kind(content: bytes) -> FileKind | None:
 
 
 def _archive_kind(content: bytes) -> FileKind | None:
-    """Recognise archives by the names of their members."""
+    """Return the kind of a tar or ZIP archive by the names of its members; None for other files."""
     if content[257:262] == b"ustar":
         return _kind_of_members(_tar_names(content), "a tar archive")
     if content[:2] != b"PK":
@@ -196,7 +203,10 @@ def _tar_names(content: bytes) -> list[str]:
 
 
 def _kind_of_members(names: list[str], archive: str) -> FileKind:
-    """Return the kind of an archive with these members."""
+    """Return the kind of an archive whose members have these names.
+
+    `archive` names the format of the archive, with an article.
+    """
     last = {PurePath(name).name for name in names}
     models = [name for name in names if name.endswith(".tflite")]
     if models:
@@ -222,7 +232,10 @@ def _kind_of_members(names: list[str], archive: str) -> FileKind:
 
 
 def _safetensors_kind(content: bytes) -> FileKind | None:
-    """Recognise safetensors: the length of a JSON object, then the object."""
+    """Return the kind of a safetensors file; None for other files.
+
+    Such a file begins with the length of a JSON object, and the object follows.
+    """
     if content[8:9] == b"{" and int.from_bytes(content[:8], "little") < 1 << 32:
         kind_text = "a safetensors file, which holds weights without a network"
         return FileKind(what=kind_text, hint=f"load it into its network, and {_TORCH}")
@@ -230,14 +243,14 @@ def _safetensors_kind(content: bytes) -> FileKind | None:
 
 
 def _pickle_kind(content: bytes) -> FileKind | None:
-    """Recognise pickles of protocol 2 and up."""
+    """Return the kind of a pickle of protocol 2 to 5; None for other files."""
     if content[0] == _PICKLE_OPCODE and content[1] in range(2, 6):
         return FileKind(what="a Python pickle, as older PyTorch wrote its files", hint=_TORCH)
     return None
 
 
 def _text_kind(content: bytes) -> FileKind | None:
-    """Recognise text files: C arrays, JSON, web pages, XML, programs."""
+    """Return the kind of a text file: a C array, JSON, a web page, XML, other text; else None."""
     start = content[:4096].lstrip(b"\xef\xbb\xbf \t\r\n")
     lowered = start[:512].lower()
     if lowered.startswith((b"<!doctype html", b"<html")):
@@ -259,12 +272,12 @@ def _text_kind(content: bytes) -> FileKind | None:
 
 
 def _is_utf8(start: bytes) -> bool:
-    """Return whether the start of a file is UTF-8; its last character may be cut off."""
+    """Return whether the first bytes of a file are UTF-8; the last character may be cut off."""
     return "\ufffd" not in start.decode(errors="replace")[:-1]
 
 
 def _json_kind(content: bytes) -> str:
-    """Return the kind of a JSON object; empty if the text is not one."""
+    """Return a phrase that names the kind of a JSON object; empty if the text is not one."""
     with suppress(ValueError, RecursionError):
         value = json.loads(content)
         if "modelTopology" in value or "weightsManifest" in value:
@@ -278,7 +291,10 @@ def _json_kind(content: bytes) -> str:
 
 
 def _protobuf_kind(content: bytes) -> FileKind | None:
-    """Recognise ONNX, SavedModels and frozen graphs by their fields: they have no magic number."""
+    """Return the kind of an ONNX model, SavedModel or frozen graph; None for other files.
+
+    These formats have no magic number.
+    """
     if is_onnx(content):
         return FileKind(what="an ONNX model", hint=_UNPACK_ONNX)
     found = decode_message(content)
@@ -294,7 +310,7 @@ def _protobuf_kind(content: bytes) -> FileKind | None:
 
 
 def _is_node(value: object) -> bool:
-    """Return whether a value is a NodeDef: a name, then an operator."""
+    """Return whether a value may be a NodeDef: a message whose first two fields are ASCII texts."""
     node = decode_message(value) if isinstance(value, bytes) else None
     texts: Iterator[object] = iter(()) if node is None else (node.get(at, [0])[0] for at in (1, 2))
     return node is not None and all(isinstance(text, bytes) and text.isascii() for text in texts)

@@ -1,4 +1,4 @@
-"""Model files in the form in which their runtimes hold them in memory."""
+"""Model files as their runtimes hold them in memory."""
 
 from pathlib import Path
 
@@ -33,7 +33,10 @@ def load_as_litert(network: Path) -> LoadedFile:
 
 
 def load_as_onnxruntime(network: Path) -> list[LoadedNodes]:
-    """Return an ONNX file as ONNX Runtime loads it: with its optimisations, and without.
+    """Return the graphs that ONNX Runtime may hold for an ONNX file.
+
+    The first one is optimised, the second is not. The optimised one is missing if ONNX Runtime is
+    not installed.
 
     Raises
     ------

@@ -14,20 +14,21 @@ class LoopParts:
     Members
     -------
     operands:
-        Inputs of the loop: numbers of the file's tensors, or constants. The first `carried` are the
+        Inputs of the loop: numbers of the file's tensors, or constants. The first `carried` are
         initial values; the others are the same in all iterations.
     carried:
         Number of values passed from one iteration to the next.
     results:
-        Numbers of the file's output tensors: the carried values, then the stacked ones.
+        Numbers of the loop's output tensors in the file: the carried values, then the stacked ones.
     body:
         One iteration. Its inputs are the operands, and its first outputs the carried values;
         further outputs are stacked over all iterations.
     condition:
-        Decides before each iteration, from the carried values, whether there is another. None if
-        the loop counts, as ONNX's does: the body's first two inputs are then the iteration's number
-        and whether to continue, its first output is whether to continue, and the first two operands
-        are the maximum number of iterations and whether to start.
+        Decides before each iteration, from the carried values, whether it runs. None for loops with
+        a counter, as in ONNX. Such a body has two more inputs before the others, the index of the
+        iteration and whether to continue, and one more output before the others, whether to
+        continue. The first two operands are then the maximum number of iterations and whether to
+        start; `carried` does not count them.
     """
 
     operands: tuple[int | Array, ...]
@@ -37,9 +38,10 @@ class LoopParts:
     condition: Graph | None = None
 
     def body_with_state(self) -> Graph:
-        """Return the body with carried values as variables, unless the condition reads them.
+        """Return the body with carried values as variables, except those that the condition reads.
 
-        The variables are named by their positions among the carried values.
+        The name of a variable is its index among the carried values, as text. Its initial value is
+        zero.
         """
         graph, counts = self.body, self.condition is None
         begins, ends = graph.inputs[2 * counts :], graph.outputs[counts:]
@@ -61,7 +63,7 @@ class LoopParts:
         )
 
     def _read(self) -> set[int]:
-        """Return the positions of the carried values that the condition reads."""
+        """Return the indices of the carried values that the condition reads."""
         if self.condition is None:
             return set()
         used = {number for node in self.condition.nodes for number in node.inputs}

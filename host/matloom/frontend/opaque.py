@@ -1,4 +1,4 @@
-"""Opaque operators: unknown to the graph, and grouped together for an interpreter."""
+"""Opaque operators, which the graph does not know and an interpreter runs, and their grouping."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,20 +9,28 @@ from matloom.ir.attributes import INTERPRETERS, Reference
 from matloom.ir.graph import Node, Op, Tensor
 
 #: Operators, with the type of their first input, whose TensorFlow Lite Micro kernel uses
-#: uninitialised multipliers, so that results differ from run to run.
+#: uninitialised multipliers, so that results may differ from run to run.
 _UNSET_IN_MICRO = frozenset({("GREATER", "int16")})
 
 #: Operators whose TensorFlow Lite Micro kernel writes as many elements as a computed size says,
-#: beyond the end of its output.
+#: even beyond the end of its output.
 _UNBOUND_IN_MICRO = frozenset({"SLICE"})
 
 
 def interpreters_of(name: str, dtype: str, *, contradicts: bool, sized: bool) -> tuple[str, ...]:
-    """Return the interpreters that can run an operator, by the type of its first input.
+    """Return the interpreters that can run an operator, the preferred one first.
 
-    Only LiteRT may run an operator whose tensors contradict each other, because it checks them. So
-    it does for an operator that TensorFlow Lite Micro runs with sizes beyond its output; `sized`
-    says that values decide the output's shape.
+    TensorFlow Lite Micro is excluded if it might read or write out of bounds, or read uninitialised
+    memory. LiteRT checks operators and refuses such accesses.
+
+    Parameters
+    ----------
+    dtype:
+        Type of the operator's first input.
+    contradicts:
+        Whether the operator's tensors and options contradict each other.
+    sized:
+        Whether the values of its inputs decide the shape of its output.
     """
     unbound = sized and name in _UNBOUND_IN_MICRO
     checked = contradicts or unbound or (name, dtype) in _UNSET_IN_MICRO
@@ -31,10 +39,20 @@ def interpreters_of(name: str, dtype: str, *, contradicts: bool, sized: bool) ->
 
 @dataclass(frozen=True, kw_only=True)
 class OpaqueOperator:
-    """An operator of the file, by its tensor numbers, and why no kernel here can run it.
+    """An operator of the file that no kernel here can run.
 
-    `interpreters` may run it, the preferred one first. An operator that is `alone` gets a node of
-    its own: a loop, whose body the engine runs.
+    Members
+    -------
+    index:
+        Index of the operator in the file.
+    inputs, outputs:
+        Tensor numbers.
+    reason:
+        Why no kernel here can run it, for messages.
+    interpreters:
+        Interpreters that may run it, the preferred one first.
+    alone:
+        Whether it gets a node of its own, as a loop whose body the engine runs.
     """
 
     name: str
@@ -66,12 +84,12 @@ def _node(
 
 
 def _may_share_node(first: OpaqueOperator, second: OpaqueOperator) -> bool:
-    """Return whether two operators in sequence may share a node."""
+    """Return whether one node may hold both of two consecutive operators."""
     return first.interpreters == second.interpreters and not (first.alone or second.alone)
 
 
 def common_interpreters(items: Sequence[Node | OpaqueOperator]) -> tuple[str, ...]:
-    """Return the interpreters that can run all of these operators."""
+    """Return the interpreters that can run all opaque operators among `items`."""
     opaque = [item for item in items if isinstance(item, OpaqueOperator)]
     return min((item.interpreters for item in opaque), key=len, default=INTERPRETERS)
 
@@ -82,9 +100,10 @@ def merge_opaque(
     file: int,
     computed: Callable[[int], bool],
 ) -> list[Node]:
-    """Return nodes in order, with one REFERENCE node for each run of opaque operators.
+    """Return the nodes of a graph in order, with opaque operators merged into REFERENCE nodes.
 
-    A run consists of operators with the same interpreters.
+    One REFERENCE node runs all consecutive opaque operators that have the same interpreters, unless
+    they are `alone`. Operators without an output that is needed later are left out.
 
     Parameters
     ----------
@@ -95,7 +114,8 @@ def merge_opaque(
     file:
         Number of the tensor that holds the model file.
     computed:
-        Returns whether a tensor is neither constant nor internal state of its operator.
+        Returns whether the tensor of a number is neither constant nor internal state of its
+        operator.
     """
     # Tensors read by each item or a later one.
     needed = [set(results)]
@@ -132,7 +152,11 @@ def whole_network_node(
     outputs: Sequence[int],
     interpreters: tuple[str, ...],
 ) -> Node:
-    """Return the REFERENCE node for a whole network; its last input is the model file."""
+    """Return the REFERENCE node that runs a whole network.
+
+    The last tensor in `inputs` must be the model file. `reason` applies to all operators in
+    `names`.
+    """
     attributes = Reference(
         operators=tuple(names), reasons=(reason,) * len(names), interpreters=interpreters
     )
@@ -146,6 +170,6 @@ def whole_network_node(
 
 
 def file_tensor(content: bytes) -> Tensor:
-    """Return a model file as a constant of bytes."""
+    """Return a constant tensor of type uint8 that holds a model file."""
     data = np.frombuffer(content, np.uint8)
     return Tensor(name="model file", shape=data.shape, dtype="uint8", data=data)

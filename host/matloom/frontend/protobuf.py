@@ -1,16 +1,16 @@
 """Decodes the fields of a protobuf message without its schema, to recognise files."""
 
-#: Bit of a varint's byte that says that another byte follows.
+#: Bit of a varint's byte that is set if another byte follows.
 _CONTINUATION_BIT = 0x80
 
-#: Values of each field by number: integers for varints, bytes for all others.
+#: Values of each field, by field number: integers for varints, bytes for all other wire types.
 Message = dict[int, list[int | bytes]]
 
 _VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
 
 
 def decode_message(data: bytes) -> Message | None:
-    """Return the fields of a message; None if the bytes are not a message.
+    """Return the fields of a message; None if the bytes are not a complete message.
 
     Wire format: https://protobuf.dev/programming-guides/encoding/
     """
@@ -41,7 +41,10 @@ def decode_message(data: bytes) -> Message | None:
 
 
 def _varint(data: bytes, offset: int) -> tuple[int, int]:
-    """Return a number and its end; the end is -1 if there is none."""
+    """Return the varint at `offset`, and the offset of the byte after it.
+
+    The result is (0, -1) if the varint is cut off, or longer than ten bytes.
+    """
     value = 0
     for shift in range(0, 70, 7):
         if offset >= len(data):

@@ -1,4 +1,4 @@
-"""The readers of model files, and the choice between them."""
+"""The readers of model files, and the functions that choose one by the content of a file."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -38,20 +38,22 @@ class Reader:
     format:
         Name of the format in messages.
     takes:
-        Returns whether a file has this format, by its content.
+        Returns whether the content of a file has this format.
     graph:
-        Returns the graph of a file, and whether its results must be bit-exact with the format's own
-        runtime; raises `ModelError` for a damaged file.
+        Returns the graph of a file. The flag says whether its results must be bit-exact with the
+        format's own runtime. Raises `ModelError` for a damaged file.
     reshape:
-        Returns the file with other input shapes, by name, with sizes for named dimensions, and with
-        a flag that its graph must be exact; raises `ModelError` if they do not fit.
+        Returns the content of a file with other input shapes, by input name, with sizes for named
+        dimensions, and with a mark that its graph must be exact. Raises `ModelError` if these do
+        not fit.
     macs:
-        Returns the multiply-accumulates of operators of a file, by name and position (`Reference`).
+        Returns the number of multiply-accumulates of each operator of a file that is selected by
+        its name and position, as in `Reference`.
     declared:
         Returns the declarations of a file; raises `ModelError` for a damaged file.
     loop:
-        Returns the parts of a loop of a file, by the position of its operator; None if its body
-        cannot be a network of its own.
+        Returns the parts of a loop of a file, by the index of its operator; None if its body cannot
+        be a network of its own.
     """
 
     format: str
@@ -101,9 +103,10 @@ def load(
     *,
     exact: bool = False,
 ) -> Graph:
-    """Return the graph of a model file: a path, its bytes or the name of a packaged network.
+    """Return the graph of a network.
 
-    A program from torch.export is converted to ONNX first.
+    `source` is the path of a model file, its bytes, the name of a packaged network, or a program
+    from torch.export, which is converted to ONNX first.
 
     Parameters
     ----------
@@ -132,13 +135,13 @@ def load(
 def load_floats(source: Source) -> Graph:
     """Return the graph of a network to quantise: like `load`, but also converts float ONNX files.
 
-    The graph of a float ONNX file has channels last, and only operators with an integer form. Its
-    results differ from ONNX Runtime's by rounding.
+    The graph of a float ONNX file has channels last, and only operators that also exist for
+    integers. Its results differ from ONNX Runtime's by rounding.
 
     Raises
     ------
     ModelError
-        As `load`; or an operator of an ONNX file has no counterpart.
+        As `load`; or an operator of a float ONNX file has no counterpart.
     """
     reader, file = _open(source)
     floats = floats_of_onnx(file) if reader is ONNX else None
@@ -152,7 +155,10 @@ def reshape(
     *,
     exact: bool = False,
 ) -> bytes:
-    """Return a model file that includes other input shapes or the flag `exact`: see `load`."""
+    """Return the content of a model file with `shapes`, `dims` and `exact` written into it.
+
+    The parameters and errors are those of `load`.
+    """
     reader, file = _open(source)
     return reader.reshape(file, shapes or {}, dims or {}, exact)
 
@@ -167,10 +173,11 @@ def declaration(source: Source) -> Declaration:
 
 
 def macs(content: bytes, names: Sequence[str], positions: Sequence[int]) -> list[int]:
-    """Return the multiply-accumulates of operators of a model file; 0 if unknown.
+    """Return the number of multiply-accumulates of each operator in `names`; 0 if unknown.
 
-    `names` and `positions` (indices in the file) select operators; none selects all. Registered
-    operators have no file.
+    `positions` are the operators' indices in the model file `content`. If it is empty, `names`
+    lists all operators of the file. If `content` is no model file, as for registered operators, all
+    results are 0.
     """
     for reader in READERS:
         if reader.takes(content):
@@ -179,20 +186,23 @@ def macs(content: bytes, names: Sequence[str], positions: Sequence[int]) -> list
 
 
 def loop(content: bytes, positions: Sequence[int]) -> LoopParts | None:
-    """Return the parts of a loop in a model file, by position; None if it must stay whole."""
+    """Return the parts of the loop whose index in a model file is in `positions`.
+
+    The result is None if there is not exactly one position, or the loop must stay whole.
+    """
     readers = [reader for reader in READERS if reader.takes(content)]
     return readers[0].loop(content, *positions) if readers and len(positions) == 1 else None
 
 
 def load_complete(source: Source) -> tuple[str, bytes]:
-    """Return the format and the bytes of a model file, with all external data included."""
+    """Return the name of a model file's format, and its bytes with all external data included."""
     reader, file = _open(source)
     content = file.content if reader is TFLITE else reader.reshape(file, {}, {}, False)
     return reader.format, content
 
 
 def write(graph: Graph, suffix: str = ".tflite") -> tuple[str, bytes]:
-    """Return the suffix and the bytes of a model file that contains a graph.
+    """Return `suffix`, and the bytes of a model file that contains a graph.
 
     Parameters
     ----------
@@ -203,7 +213,7 @@ def write(graph: Graph, suffix: str = ".tflite") -> tuple[str, bytes]:
     Raises
     ------
     ValueError, KeyError, AttributeError
-        The format cannot represent it.
+        The format cannot represent the graph.
     """
     return suffix, (write_onnx if suffix == ".onnx" else write_tflite)(graph)
 

@@ -1,4 +1,4 @@
-"""Registered operators of model files: nodes for their stages, or one that runs their kernel."""
+"""Converts registered operators to the nodes of their stages, or to one that runs their kernel."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -11,7 +11,7 @@ from matloom.kernels.registered import OperatorUse, RegisteredOperator, options_
 
 
 class RegisteredOperatorError(ModelError):
-    """An operator of the file that does not match its registration."""
+    """Error for an operator of a model file that does not match its registration."""
 
 
 def nodes_of(
@@ -21,10 +21,12 @@ def nodes_of(
     index: int,
     add: Callable[[Tensor], int],
 ) -> list[Node]:
-    """Return the nodes of a registered operator.
+    """Return the nodes that replace a registered operator: its stages, or one that runs its kernel.
 
     Parameters
     ----------
+    use:
+        Shapes, types and attributes with which the file uses the operator.
     ends:
         Numbers of the operator's inputs and outputs in the network.
     index:
@@ -63,7 +65,7 @@ def _kernel_node(
     index: int,
     add: Callable[[Tensor], int],
 ) -> Node:
-    """Return the node that runs the kernel; its last input encodes the attributes."""
+    """Return the node that runs a registered kernel; its last input encodes the attributes."""
     inputs, outputs = map(tuple, ends)
     options = add(options_tensor(operator.name, use.attributes))
     attributes = Reference(

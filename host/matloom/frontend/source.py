@@ -14,18 +14,22 @@ _PROGRAM_SUFFIX = ".mloom"
 
 
 def packaged_networks() -> dict[str, Path]:
-    """Return the networks that come with Matloom, by name."""
+    """Return the paths of the networks that come with Matloom, by name."""
     return {path.stem: path for path in sorted(_PACKAGED.glob("*.tflite"))}
 
 
 def network_path(source: str | Path) -> Path:
-    """Return the path of a file or, if it does not exist, of the packaged network of that name."""
+    """Return the path of a network.
+
+    If `source` does not exist as a file but names a packaged network, the result is the path of
+    that network. Otherwise it is `source`, whether it exists or not.
+    """
     path = Path(source)
     return path if path.exists() else packaged_networks().get(str(source), path)
 
 
 def is_program(source: str | Path | bytes) -> bool:
-    """Return whether a file is a compiled program: by its content, else by its name."""
+    """Return whether a file is a compiled program, by its content or its suffix."""
     if isinstance(source, bytes):
         return source.startswith(MAGIC)
     path = network_path(source)
@@ -50,7 +54,7 @@ class ModelFile:
     shown:
         Name of the file in messages.
     folder:
-        Folder in which files that it refers to are looked up; None for bytes.
+        Folder that contains the file, in which external data are looked up; None for bytes.
     """
 
     name: str
@@ -65,7 +69,7 @@ def read_file(source: str | Path | bytes) -> ModelFile:
     Raises
     ------
     ModelError
-        It cannot be read, or is a folder; the message says what it is, the hint what to do.
+        The file cannot be read, or is a folder. The message says what it is, the hint what to do.
     """
     if isinstance(source, bytes):
         return ModelFile(name="model", shown="these bytes", content=source, folder=None)
@@ -77,7 +81,7 @@ def read_file(source: str | Path | bytes) -> ModelFile:
 
 
 def foreign_file(file: ModelFile) -> ModelError:
-    """Return the error for a file that no reader can read."""
+    """Return the error for a file that no reader can read, with a hint that suits its kind."""
     if file.content.startswith(MAGIC):
         return ModelError(
             f"{file.shown}: a compiled Matloom program, not a network",
@@ -90,7 +94,7 @@ def foreign_file(file: ModelFile) -> ModelError:
 
 
 def _content(path: Path, display_name: str) -> bytes:
-    """Return the content of a file."""
+    """Return the content of a file; raise `ModelError` with a hint if it cannot be read."""
     if _is_special(path):
         raise ModelError(
             f"{display_name} is a device or a pipe, not a file", hint="save it to a file first"
@@ -111,7 +115,7 @@ def _content(path: Path, display_name: str) -> bytes:
 
 
 def _is_special(path: Path) -> bool:
-    """Return whether a path exists but is neither a file nor a folder."""
+    """Return whether a path leads to a device, a pipe or the like: neither a file nor a folder."""
     try:
         return path.exists() and not (path.is_file() or path.is_dir())
     except OSError:
@@ -120,7 +124,7 @@ def _is_special(path: Path) -> bool:
 
 
 def _missing_file_hint(path: Path) -> str:
-    """Return the hint for a missing file: the closest name, or what is accepted."""
+    """Return the hint for a missing file: the closest existing name, or the kinds accepted."""
     try:
         names = [item.name for item in path.parent.iterdir() if item.exists()]
     except OSError:

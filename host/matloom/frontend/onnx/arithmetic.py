@@ -6,8 +6,9 @@ from typing import Any
 
 from matloom.kernels.onnx_model import parse
 
-#: Index of each operator's weights, and their kind: a convolution's, or a matrix.
+#: Convolutions, and the index of the input that holds their weights.
 _CONVOLUTIONS = {"Conv": 1, "ConvInteger": 1, "QLinearConv": 3}
+#: Matrix products, and the indices of the inputs that hold the left and the right matrix.
 _MATRICES = {"Gemm": (0, 1), "MatMul": (0, 1), "MatMulInteger": (0, 1)}
 _MATRICES |= {"QLinearMatMul": (0, 3), "QGemm": (0, 3)}
 
@@ -15,9 +16,10 @@ Shape = tuple[int, ...]
 
 
 def onnx_macs(content: bytes, names: Sequence[str], positions: Sequence[int]) -> list[int]:
-    """Return the multiply-accumulates of operators of a model; 0 if unknown.
+    """Return the number of multiply-accumulates of operators of a model; 0 if unknown.
 
-    `names` and `positions` (indices in the graph) select operators; none selects all.
+    `positions` selects operators by their indices in the graph. If it is empty, `names` must list
+    all operators of the graph.
     """
     graph = parse(content).graph
     shapes = _shapes(graph)
@@ -26,7 +28,7 @@ def onnx_macs(content: bytes, names: Sequence[str], positions: Sequence[int]) ->
 
 
 def _shapes(graph: Any) -> dict[str, Shape]:
-    """Return the known shapes of values, by name."""
+    """Return the shapes of a GraphProto's values, by name; open dimensions have size 0."""
     found = {
         value.name: tuple(dim.dim_value for dim in value.type.tensor_type.shape.dim)
         for value in (*graph.input, *graph.value_info, *graph.output)

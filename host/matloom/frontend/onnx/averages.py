@@ -1,9 +1,9 @@
-"""Runs averages over images on the engine, as sums with weights of one.
+"""Converts averages of bytes to sums with weights of one, which the engine computes.
 
 ONNX Runtime scales the integer sum of QLinearGlobalAveragePool like the sum of a layer. It computes
-QLinearAveragePool, and ReduceMean between DequantizeLinear and QuantizeLinear, in float32, where
-the last bits depend on all elements: a sum is counted as uncertain if rounding errors could carry
-its quotient across a half.
+QLinearAveragePool, and ReduceMean between DequantizeLinear and QuantizeLinear, in float32. There,
+the last bits of a sum depend on all elements. Such a sum is counted as uncertain if rounding errors
+could move its quotient from one side of a half to the other.
 """
 
 import math
@@ -26,29 +26,31 @@ from matloom.ir.graph import Array, Op, Quantisation
 
 #: Relative rounding error of float32.
 _RELATIVE_ERROR = 2.0**-24
-#: Operators of float32 that sum along axes.
+#: Operators on float32 that sum or average along axes.
 _REDUCTIONS = ("ReduceMean", "ReduceSum")
-#: Largest window of such an operator: ONNX Runtime tries every sum.
+#: Maximum number of elements that one result of `_REDUCTIONS` may depend on. The conversion lets
+#: ONNX Runtime compute the result of every possible sum.
 _MAX_WINDOW = 256
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Average:
-    """Operators of the file that average over windows of an image.
+    """Operators of the file that together average, or sum, parts of a tensor of bytes.
 
     Members
     -------
     nodes:
-        In order; the first reads `source`, the last makes `output`.
+        The operators, in order; the first reads `source`, the last makes `output`.
     input_quantisation, output_quantisation:
-        Quantisations of both, in the file's types.
+        Quantisations of `source` and `output`, in the file's types.
     window, strides:
-        Sizes of the windows, and distances between them.
+        Heights and widths of the windows, and distances between windows. With `axes`, the window is
+        (number of elements, 1).
     axes:
-        Neighbouring axes over which a ReduceMean averages in the file's order, not over windows
-        of an image; none for such windows.
+        Adjacent axes of `source` over which a reduction averages. Empty if it averages over windows
+        of an image.
     adds:
-        Whether it is a sum, not an average.
+        Whether the result is a sum, not an average.
     """
 
     nodes: Sequence[Any]
@@ -63,7 +65,7 @@ class _Average:
 
 
 def convert_average(values: Values, model: Model, node: Any) -> Claim:
-    """Add a pool of integers; return how many of its sums can differ from ONNX Runtime's.
+    """Add the operators of an average pool on integers; return the claim about its sums.
 
     Raises
     ------
@@ -90,9 +92,11 @@ def convert_average(values: Values, model: Model, node: Any) -> Claim:
 
 
 def convert_mean(values: Values, model: Model, index: int) -> Claim | None:
-    """Add a ReduceMean or ReduceSum between DequantizeLinear and QuantizeLinear; None for others.
+    """Add the operators of a ReduceMean or ReduceSum between DequantizeLinear and QuantizeLinear.
 
-    Its axes must be neighbours, and not all axes. `index` is the index of QuantizeLinear.
+    `index` is the index of QuantizeLinear. Returns the claim about the sums. Returns None if
+    another operator precedes QuantizeLinear, if the reduced axes are not adjacent or are all axes,
+    or if a result depends on more than `_MAX_WINDOW` elements.
     """
     last = model.proto.graph.node[index]
     mean = model.producer(last.input[0])
@@ -127,7 +131,10 @@ def convert_mean(values: Values, model: Model, index: int) -> Claim | None:
 
 
 def _convert(values: Values, model: Model, average: _Average, *, floating: bool) -> Claim:
-    """Add the operator of an average, which ONNX Runtime computes in float32 if `floating`."""
+    """Add the operators of an average, and return the claim about its sums.
+
+    `floating` says whether ONNX Runtime computes the average in float32.
+    """
     count = math.prod(average.window)
     (input_scale,), (output_scale,) = (
         average.input_quantisation.scale,
@@ -154,7 +161,10 @@ def _convert(values: Values, model: Model, average: _Average, *, floating: bool)
 def _operands(
     values: Values, number: int, data: Array, average: _Average, channels: int
 ) -> list[int]:
-    """Return the inputs of an operator that sums windows of bytes for each of some channels."""
+    """Return the inputs of a depthwise convolution that sums windows of bytes in each channel.
+
+    `number` is the image; `data` (2, 1) is the multiplier and the shift, the same for all channels.
+    """
     name = average.output
     return [
         number,
@@ -165,9 +175,10 @@ def _operands(
 
 
 def _hold_means(values: Values, data: Array, average: _Average) -> None:
-    """Add the operator of sums over axes in the file's order, and register its output.
+    """Add the operators of an average over axes in the file's order, and register its output.
 
-    If they are the last axes, they are the depth of a convolution of one channel.
+    If the axes are the last ones, they become the depth of a convolution with one output channel.
+    Otherwise, they become the height of a depthwise convolution.
     """
     shape, name = values.known[average.source].shape, average.output
     order = in_file_order(len(shape))
@@ -194,7 +205,7 @@ def _hold_means(values: Values, data: Array, average: _Average) -> None:
 
 
 def _hold_sums(values: Values, data: Array, average: _Average) -> None:
-    """Add the operator of sums, and register its output as the average's value."""
+    """Add the operators of an average over windows of an image, and register its output."""
     name = average.output
     wanted, channels = values.known[name], values.known[average.source].shape[1]
     number = values.bytes_of(average.source, LAST, average.input_quantisation)
@@ -216,7 +227,13 @@ def _hold_sums(values: Values, data: Array, average: _Average) -> None:
 def _windows(
     node: Any, image: tuple[int, ...], output: tuple[int, ...]
 ) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Return the window and the strides of an average."""
+    """Return the window and the strides of an average pool.
+
+    Raises
+    ------
+    Unsupported
+        A window reaches beyond the image, has gaps, or is not two-dimensional.
+    """
     if node.op_type == "QLinearGlobalAveragePool":
         return (image[0], image[1]), (1, 1)
     window = tuple(attribute(node, "kernel_shape", []))
@@ -234,9 +251,10 @@ def _windows(
 
 
 def _compute_averages(values: Values, model: Model, average: _Average) -> Array:
-    """Return ONNX Runtime's average for each sum of a window, minus the zero point.
+    """Return ONNX Runtime's result for every sum of a window, minus the zero point.
 
-    Test windows have elements that are equal or differ by one.
+    The results are int64, in ascending order of the sums. ONNX Runtime gets one window for each
+    sum, whose elements are equal or differ by one.
     """
     kind = values.known[average.source].dtype
     count, least = math.prod(average.window), int(np.iinfo(kind).min)
@@ -254,7 +272,11 @@ def _compute_averages(values: Values, model: Model, average: _Average) -> Array:
 
 
 def _spread_windows(elements: Array, average: _Average, shape: tuple[int, ...]) -> Array:
-    """Reshape windows (cases, elements): elements to the averaged axes, cases to another axis."""
+    """Return windows as a tensor that a reduction over `average.axes` can read.
+
+    `elements` is (windows, elements); `shape` is the shape of the file's tensor. The elements
+    spread along the averaged axes, and the windows along another axis.
+    """
     reduced = [shape[axis] for axis in average.axes]
     before, after = average.axes[0], len(shape) - average.axes[-1] - 1
     if before:
@@ -268,10 +290,11 @@ def _ones(values: Values, shape: tuple[int, ...], name: str) -> int:
 
 
 def _count_uncertain_sums(reach: tuple[int, int], scale: float, count: int) -> int:
-    """Return how many sums are so close to a half that float32 could round them differently.
+    """Return the number of sums so close to a half that float32 could round them differently.
 
-    Float32 rounds each of the `count` numbers, each addition, and both quotients once; this
-    function rounds the scale and its product.
+    `reach` is the smallest and the largest sum, both inclusive; `scale` is their factor. Float32
+    rounds each of the `count` elements, each addition, and both quotients once; this function
+    rounds the scale and its product.
     """
     largest = max(abs(reach[0]), abs(reach[1])) * scale
     error = (count + 6) * _RELATIVE_ERROR * largest

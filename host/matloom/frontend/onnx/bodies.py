@@ -1,4 +1,4 @@
-"""Bodies of loops as separate models, and the shapes of the values that loops carry."""
+"""Models of loop bodies, and the shapes of the values that loops carry."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from matloom.kernels.onnx_model import subgraphs, values_read
 
 
 def is_layered_loop(node: Any) -> bool:
-    """Return whether a NodeProto is a Loop with quantised layers in its body."""
+    """Return whether a NodeProto is a Loop whose body has operators on quantised integers."""
     if node.op_type != "Loop" or node.domain not in ("", "ai.onnx"):
         return False
     return any(is_integer(each.op_type) for body in subgraphs(node) for each in body.node)
@@ -17,7 +17,8 @@ def is_layered_loop(node: Any) -> bool:
 def with_loop_shapes(model: Any) -> Any:
     """Return a model that declares the shapes of values that its layered loops carry.
 
-    Shape inference leaves them open, since an iteration may change a shape.
+    Shape inference leaves these shapes open, since an iteration may change a shape. Loops for which
+    `body_of` returns None stay as they are.
     """
     import onnx
 
@@ -42,10 +43,11 @@ def outer_values(model: Any, node: Any) -> list[str]:
 
 
 def body_of(model: Any, node: Any) -> Any:
-    """Return the model of one iteration of a loop; None if a value changes in type or shape.
+    """Return the model of one iteration of a loop; None if it cannot be a separate model.
 
-    Its inputs are the number of the iteration, whether to continue, the values that the loop
-    carries, and the values that it reads from outside.
+    Its inputs are the index of the iteration, whether to continue, the values that the loop
+    carries, and the values that it reads from outside. The result is None if the shape of one of
+    these is unknown, or the type or shape of a carried value changes in an iteration.
     """
     import onnx
 
@@ -72,12 +74,16 @@ def body_of(model: Any, node: Any) -> Any:
     return made if ends == kinds[len(_COUNTERS) :] else None
 
 
-#: Types of an iteration's number and of the condition to continue: int64 and bool.
+#: ONNX types of a body's first two inputs, the index of the iteration and the condition: int64 and
+#: bool.
 _COUNTERS = (7, 9)
 
 
 def _add_missing_producers(graph: Any) -> None:
-    """Add an Identity to outputs that are an input or an earlier output; forget all shapes."""
+    """Give each output of a body a node that makes it, and clear the shapes of all outputs.
+
+    An output that is an input, or repeats an earlier output, becomes the output of a new Identity.
+    """
     made = [name for each in graph.node for name in each.output]
     for at, value in enumerate(graph.output):
         if value.name in made:
@@ -89,7 +95,7 @@ def _add_missing_producers(graph: Any) -> None:
 
 
 def _declared_values(graph: Any) -> dict[str, Any]:
-    """Return the declarations of a graph's values with known shapes, and of its constants."""
+    """Return the declarations of a graph's constants, and of values with known shapes, by name."""
     import onnx
 
     found = {

@@ -15,7 +15,7 @@ from matloom.frontend.onnx.unary import convert_chain
 from matloom.frontend.onnx.values import FileValue, Values, as_int8
 from matloom.ir.graph import Quantisation
 
-#: Element-wise operators on one input, or with constants of one element.
+#: Element-wise operators that map each byte to a byte if all operands but one have one element.
 ELEMENTWISE = frozenset(
     {
         *("Abs", "Add", "Ceil", "Celu", "Clip", "Cos", "Div", "Elu", "Erf", "Exp", "FastGelu"),
@@ -40,9 +40,10 @@ ELEMENTWISE = frozenset(
 
 
 def convert_function(values: Values, model: Model, index: int) -> Claim | None:
-    """Add one operator for everything between bytes and a QuantizeLinear; None if impossible.
+    """Replace all operators from a tensor of bytes to a QuantizeLinear by one function of a byte.
 
-    `index` is its index in the model.
+    `index` is the index of the QuantizeLinear in the model. Returns the claim about the results;
+    None if the operators read several tensors, or none of them is element-wise.
 
     Raises
     ------
@@ -69,11 +70,12 @@ def convert_function(values: Values, model: Model, index: int) -> Claim | None:
 
 
 def convert_move(values: Values, model: Model, index: int) -> bool:
-    """Move bytes where floats are moved between DequantizeLinear and QuantizeLinear.
+    """Move bytes instead of floats for a move between DequantizeLinear and QuantizeLinear.
 
-    If these have different scales, a function of bytes comes first, which does not matter to moves,
-    and to maxima neither, since it keeps the order of numbers. `index` is the index of
-    QuantizeLinear. Returns whether it is such a move.
+    If the two have different quantisations, a function from bytes to bytes precedes the move. This
+    changes no result: moves do not depend on values, and the function keeps the order of values, on
+    which maxima depend. `index` is the index of QuantizeLinear. Returns False if there is no such
+    move.
     """
     node = model.proto.graph.node[index]
     move = model.producer(node.input[0])
@@ -104,9 +106,10 @@ def convert_move(values: Values, model: Model, index: int) -> bool:
 def _requantise(
     values: Values, model: Model, ends: tuple[Any, Any], scales: tuple[Quantisation, Quantisation]
 ) -> str:
-    """Add the function from the scale of DequantizeLinear to that of QuantizeLinear.
+    """Add the function from the quantisation of DequantizeLinear to that of QuantizeLinear.
 
-    Returns the name of its result, a value that the file does not have.
+    `ends` are the two operators, `scales` their quantisations. Returns the name of the function's
+    result, a value that the file does not have.
     """
     import onnx
 
@@ -124,7 +127,8 @@ def _requantise(
 def _operators_between(model: Model, index: int) -> list[Any]:
     """Return an operator and its predecessors up to DequantizeLinear, in the model's order.
 
-    The result is empty if a predecessor is another operator or a constant of several elements.
+    The result is empty if a predecessor is not element-wise, or reads a constant of several
+    elements.
     """
     nodes, found, pending = (
         model.proto.graph.node,

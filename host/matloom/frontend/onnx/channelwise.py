@@ -1,8 +1,8 @@
 """Functions of a byte that differ by channel: PRelu, and products and quotients with constants.
 
-A product is a depthwise convolution with a multiplier for each channel; PRelu is the larger or the
-smaller of two. ONNX Runtime computes all bytes of all channels, and results that differ from those
-are counted.
+A product is a depthwise convolution with a multiplier for each channel. PRelu is the maximum or
+the minimum of two such products. ONNX Runtime computes the results for all bytes of all channels,
+and those that the engine computes differently are counted.
 """
 
 import math
@@ -21,9 +21,9 @@ from matloom.ir.graph import Array, Op, Quantisation
 
 #: Smallest and largest multiplier.
 _MIN_MULTIPLIER, _MAX_MULTIPLIER = 2**30, 2**31 - 1
-#: Largest weight, and right shift beyond which all results are zero.
+#: Largest magnitude of a weight, and largest right shift: beyond it, all results are zero.
 _MAX_WEIGHT, _MAX_RIGHT_SHIFT = 64, 20
-#: Larger than any product of a sum and a multiplier.
+#: A bound that exceeds the product of any sum and any multiplier.
 _ABOVE_ANY_PRODUCT = 2**62
 
 
@@ -34,17 +34,17 @@ class _Function:
     Members
     -------
     op:
-        Its name in the file.
+        Name of the operator in the file.
     source, made:
-        Names of its input and its output, which are bytes.
+        Names of the values of bytes that it reads and makes.
     ends:
-        Quantisations of both, as int8.
+        Quantisations of `source` and `made`, as int8.
     order:
-        An order of axes in which channels are last.
+        Order of axes in which `source` is read, with channels last.
     slopes:
-        float64 (channels,): factors, of inputs below zero in a PRelu.
+        float64 (channels,): factors; those of a PRelu apply to inputs below zero.
     results:
-        ONNX Runtime's, int64 (channels, 256), for all bytes as int8 in ascending order.
+        int64 (channels, 256): results of ONNX Runtime for all bytes, as int8, in ascending order.
     """
 
     op: str
@@ -60,8 +60,9 @@ class _Function:
 class _Lines:
     """A linear function of a byte for each channel, as the engine computes it.
 
-    `weights` are powers of two or 0, int8 (channels,); `multipliers` int32 (2, channels); `results`
-    int64 (channels, 256), for all bytes in ascending order.
+    `weights` (int8, (channels,)) are powers of two, with the sign of the slope, or 0. `multipliers`
+    (int32, (2, channels)) are multipliers and shifts. `results` (int64, (channels, 256)) are the
+    results for all bytes in ascending order.
     """
 
     weights: Array
@@ -70,9 +71,10 @@ class _Lines:
 
 
 def convert_channels(values: Values, model: Model, index: int) -> Claim | None:
-    """Add operators for a function by channel before a QuantizeLinear; None for other operators.
+    """Add the operators of a function that differs by channel, before a QuantizeLinear.
 
-    `index` is the index of QuantizeLinear.
+    `index` is the index of QuantizeLinear. Returns the claim about the results; None if another
+    operator precedes QuantizeLinear.
 
     Raises
     ------
@@ -98,7 +100,10 @@ def convert_channels(values: Values, model: Model, index: int) -> Claim | None:
 
 
 def _function(values: Values, model: Model, index: int) -> _Function | None:
-    """Return what makes the input of a QuantizeLinear; None if it is no function by channel."""
+    """Return the function that makes the input of a QuantizeLinear.
+
+    The result is None if the operator before is another one, or has no constant for each channel.
+    """
     last = model.proto.graph.node[index]
     node = model.producer(last.input[0])
     if node is None or node.op_type not in ("Div", "Mul", "PRelu"):
@@ -136,7 +141,11 @@ def _function(values: Values, model: Model, index: int) -> _Function | None:
 
 
 def _channel_axis(factors: Array, shape: tuple[int, ...]) -> int | None:
-    """Return the only axis of a tensor along which factors differ; None if there is none."""
+    """Return the axis of a tensor of this shape along which factors differ.
+
+    The result is None unless the factors, aligned by broadcasting, have exactly one axis longer
+    than 1, and the tensor has the same length along it and at least two axes.
+    """
     aligned = (*[1] * (len(shape) - factors.ndim), *factors.shape)
     axes = [axis for axis, size in enumerate(aligned) if size > 1]
     fits = len(axes) == 1 and len(aligned) == len(shape) > 1
@@ -144,7 +153,7 @@ def _channel_axis(factors: Array, shape: tuple[int, ...]) -> int | None:
 
 
 def _channels_last(values: Values, name: str, axis: int) -> Order:
-    """Return an order of axes that ends with one; if possible, one that the value has already."""
+    """Return an order of a value's axes that ends with `axis`; the current order if it does."""
     plain = in_file_order(len(values.known[name].shape))
     held = values.order_of(name)
     return held if held[-1] == axis else (*plain[:axis], *plain[axis + 1 :], axis)
@@ -153,7 +162,11 @@ def _channels_last(values: Values, name: str, axis: int) -> Order:
 def _results(
     model: Model, nodes: list[Any], names: tuple[str, str], values: Values, axis: int
 ) -> Array:
-    """Return ONNX Runtime's results for all bytes of all channels, as int64 (channels, 256)."""
+    """Return ONNX Runtime's results for all bytes of all channels, as int64 (channels, 256).
+
+    `names` are the values that the first of `nodes` reads and the last one makes; `axis` is the
+    axis of the channels.
+    """
     source, made = (values.known[name] for name in names)
     rank, channels = len(source.shape), source.shape[axis]
     shape = [channels if at == axis else 1 for at in range(rank)]
@@ -167,7 +180,15 @@ def _results(
 
 
 def _combination(function: _Function) -> tuple[Any, Op | None]:
-    """Return how to combine the results of lines, in NumPy and on the engine, if there are two."""
+    """Return how to combine the results of one or two `_Lines`.
+
+    The result is a function for NumPy arrays, and the engine's operator; None if there is only one.
+
+    Raises
+    ------
+    Unsupported
+        A PRelu has slopes below and above 1.
+    """
     if function.op != "PRelu":
         return lambda results: results[0], None
     if (function.slopes <= 1).all():
@@ -180,8 +201,8 @@ def _combination(function: _Function) -> tuple[Any, Op | None]:
 def _fit(function: _Function, slopes: Array, *, positive: bool = False) -> _Lines:
     """Return the linear functions of these slopes that agree best with ONNX Runtime's results.
 
-    In a PRelu it does not matter what they give for inputs of the other sign, where the ideal
-    results stand in; `positive` says which sign counts.
+    For a PRelu, only inputs of one sign matter: those not below zero if `positive`, otherwise those
+    below. The multipliers are fitted to ideal results for the other inputs.
 
     Raises
     ------
@@ -208,7 +229,15 @@ def _fit(function: _Function, slopes: Array, *, positive: bool = False) -> _Line
 
 
 def _weight_and_shift(scale: float) -> tuple[int, int]:
-    """Return a weight and a right shift whose multiplier for a scale has 31 bits."""
+    """Return a weight and a right shift such that the multiplier for a scale has 31 bits.
+
+    Both are 0 if the scale is so small that all results are zero.
+
+    Raises
+    ------
+    Unsupported
+        The scale is not finite, or too large.
+    """
     exponent = int(np.frexp(scale)[1])
     if not np.isfinite(scale) or exponent > _MAX_WEIGHT.bit_length() - 1:
         raise Unsupported("has factors beyond the engine's multipliers")
@@ -218,9 +247,10 @@ def _weight_and_shift(scale: float) -> tuple[int, int]:
 
 
 def _multiplier(sums: Array, wanted: Array, limits: tuple[int, int], right: int) -> int:
-    """Return the multiplier with which most scaled sums are the wanted results, within limits.
+    """Return the multiplier with which most of the scaled sums equal the wanted results.
 
-    Unlike in a layer (`steps.fit_multipliers`), results may fall, and sums are `weight` apart.
+    `right` is the right shift; wanted results at one of `limits` stand for all results beyond it.
+    Unlike in `steps.fit_multipliers`, results may fall as sums rise, and sums are `weight` apart.
     """
     half, size = 1 << (30 + right), np.maximum(np.abs(sums), 1)
     # The products that round to each result, half open; beyond the limits all do.
@@ -239,7 +269,7 @@ def _multiplier(sums: Array, wanted: Array, limits: tuple[int, int], right: int)
 
 
 def _hold(values: Values, function: _Function, lines: list[_Lines], op: Op | None) -> None:
-    """Add the operators of a function, and register its output."""
+    """Add the operators of `lines`, and `op` if it is given; register the function's output."""
     name, (given, made) = function.made, function.ends
     number = values.read_as(values.bytes_of(function.source, function.order), given)
     shape, channels = values.tensors[number].shape, len(function.slopes)

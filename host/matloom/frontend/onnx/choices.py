@@ -1,7 +1,8 @@
-"""Converts Where by a known condition on quantised tensors, as in masks of attention.
+"""Converts Where with a constant condition on quantised tensors, as in masks of attention.
 
-The chosen elements change their scale, and the others are constants. On bytes this is a function,
-a product with 0 or 1, and a sum with constants; the latter two do not round.
+Where one tensor is chosen, its bytes change their quantisation; elsewhere, the result is constant.
+On bytes this is a function, a product with 0 or 1, and a sum with constants. The product and the
+sum do not round.
 """
 
 from dataclasses import dataclass
@@ -18,22 +19,24 @@ from matloom.frontend.onnx.values import Values, as_int8
 from matloom.ir.attributes import Arithmetic
 from matloom.ir.graph import Array, Op, Quantisation
 
-#: Inputs of QLinearWhere: both operands, each followed by its scale and zero point.
+#: Indices of the inputs of QLinearWhere that hold the operands. The scale and zero point follow.
 _OPERANDS = (1, 4)
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Choice:
-    """A Where of one tensor of bytes and constants.
+    """A Where that chooses between a computed tensor of bytes and a constant.
 
     Members
     -------
     node, nodes:
-        The Where, and all operators from `source` to `made`, which are bytes.
+        The Where, and all operators from `source` to `made`.
+    source, made:
+        Names of the values of bytes that are read and made.
     ends:
-        Quantisations of both, in the file's types.
+        Quantisations of `source` and `made`, in the file's types.
     place, other:
-        Index of the operand that is computed, and that of the constant.
+        Input index of the computed operand, and that of the constant.
     """
 
     node: Any
@@ -46,12 +49,13 @@ class _Choice:
 
 
 def convert_integer_choice(values: Values, model: Model, node: Any) -> Claim:
-    """Add the operators of QLinearWhere; return that no result differs.
+    """Add the operators of QLinearWhere; return the claim that no result differs.
 
     Raises
     ------
     Unsupported
-        Its condition or both operands are computed, or it repeats the computed operand.
+        Its condition is computed, both operands are computed or both constant, or it broadcasts the
+        computed operand.
     """
     computed = [at for at in _OPERANDS if node.input[at] not in model.constants]
     if len(computed) != 1:
@@ -71,14 +75,15 @@ def convert_integer_choice(values: Values, model: Model, node: Any) -> Claim:
 
 
 def convert_choice(values: Values, model: Model, index: int) -> Claim | None:
-    """Add the operators of a Where between DequantizeLinear and QuantizeLinear; None for others.
+    """Add the operators of a Where between DequantizeLinear and QuantizeLinear.
 
-    `index` is the index of QuantizeLinear.
+    `index` is the index of QuantizeLinear. Returns the claim that no result differs; None if there
+    is no Where with a constant condition and one constant operand.
 
     Raises
     ------
     Unsupported
-        As for QLinearWhere.
+        It broadcasts the computed operand.
     """
     last = model.proto.graph.node[index]
     node = model.producer(last.input[0])
@@ -105,7 +110,7 @@ def convert_choice(values: Values, model: Model, index: int) -> Claim | None:
 
 
 def _convert(values: Values, model: Model, choice: _Choice) -> Claim:
-    """Add the operators of a choice."""
+    """Add the operators of a choice, and return the claim that no result differs."""
     source, made = values.known[choice.source], values.known[choice.made]
     if source.shape != made.shape:
         raise Unsupported("repeats the tensor that it chooses from")
@@ -123,7 +128,7 @@ def _convert(values: Values, model: Model, choice: _Choice) -> Claim:
 
 
 def _table(values: Values, model: Model, choice: _Choice) -> Array:
-    """Return what becomes of each byte that is chosen, as int8."""
+    """Return the result, as int8 (256,), for each byte of the computed operand if it is chosen."""
     import onnx
 
     alone, condition = onnx.NodeProto(), "chosen"
@@ -147,7 +152,11 @@ def _table(values: Values, model: Model, choice: _Choice) -> Array:
 def _choose(
     values: Values, number: int, choice: tuple[Array, Array], scale: Quantisation, name: str
 ) -> int:
-    """Return the chosen elements of a tensor, and other bytes elsewhere."""
+    """Return the tensor number of a choice between tensor `number` and constants.
+
+    `choice` is where elements are chosen, and the constants for all other places; `scale` is the
+    quantisation of all these.
+    """
     zero = np.int8(scale.zero_point[0])
     factors = np.ascontiguousarray(choice[0]).astype(np.int8)
     addends = np.ascontiguousarray(np.where(choice[0], zero, choice[1]))

@@ -11,17 +11,24 @@ class Claim:
     -------
     unit:
         Name of the quantity that determines a result: ``"sums"``, ``"pairs of inputs"``.
-    reachable, differing:
-        Number of units that can occur, and of those that the engine rounds differently, by one
-        step.
-    channels, repaired, affected:
-        Numbers of channels of a layer: all, those made equal by a multiplier other than the nearest
-        one, and those with sums that differ.
-    unproven, apart:
-        The channels with sums that differ, and the number of them that ONNX Runtime runs instead.
+    reachable:
+        Number of values of this quantity that can occur.
+    differing:
+        Number of those values for which the engine's result differs, by one step.
+    channels:
+        Number of channels of the layer.
+    repaired:
+        Number of channels whose results equal ONNX Runtime's because the multiplier is not the
+        nearest one.
+    affected:
+        Number of channels with results that differ.
+    unproven:
+        Indices of these channels.
+    apart:
+        Number of channels that ONNX Runtime runs because their results would differ.
     floating:
-        Whether ONNX Runtime runs the operator in floating point on this processor; differences are
-        then counted from its integer operator.
+        Whether ONNX Runtime runs the operator in floating point on this processor. `differing` then
+        counts differences from its integer operator.
     """
 
     unit: str
@@ -40,7 +47,7 @@ class Claim:
         return not self.differing and not self.floating
 
     def __str__(self) -> str:
-        """Describe the claim for `explain`."""
+        """Return the claim as a phrase for `explain`, without a subject."""
         where = f", in {self.affected} of {self.channels} channels" if self.channels else ""
         count = f"in {self.differing:,} of {self.reachable:,} {self.unit}{where}"
         if self.floating:

@@ -1,10 +1,10 @@
 """Writes out branches and loops whose operators the engine may run: If, Loop and Scan.
 
 The operators of a branch or a body are then compiled like all others. Both branches of an If run,
-and Where chooses. The iterations of a loop of known length run one after the other; Where discards
-the values of iterations that its condition does not allow. Scan has an iteration for each slice of
-its inputs. All operators must therefore be unable to fail, whatever their inputs; otherwise ONNX
-Runtime runs the whole branch or loop.
+and Where chooses between their results. The iterations of a loop of known length run one after the
+other; Where discards the values of iterations that its condition does not allow. Scan has an
+iteration for each slice of its inputs. All operators must therefore be unable to fail, whatever
+their inputs; otherwise ONNX Runtime runs the whole branch or loop.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ from matloom.frontend.onnx.optimised import is_integer
 from matloom.frontend.onnx.shapes import infer_shapes
 from matloom.kernels.onnx_model import subgraphs
 
-#: Maximum number of operators in all iterations of a loop; longer loops stay loops.
+#: Maximum number of operators in all iterations of a loop together; longer loops stay loops.
 _MAX_OPERATORS = 512
 _CANNOT_FAIL = frozenset(
     {
@@ -31,22 +31,22 @@ _CANNOT_FAIL = frozenset(
         *MOVES,
     }
 )
-#: Types that Where supports in ONNX Runtime, as in `onnx.TensorProto.DataType`.
+#: Types, as in `onnx.TensorProto.DataType`, for which ONNX Runtime supports Where.
 _WHERE_TYPES = frozenset({1, 2, 3, 6, 7, 11})
 
 
-#: Name of the operators that choose between values.
+#: Name of the Where nodes that this module adds.
 _CHOICE_NAME = "choice"
 
 
 class _RefusedError(Exception):
-    """A branch or loop must stay unchanged."""
+    """Error for a branch or loop that cannot be written out and stays unchanged."""
 
 
 def unroll_control_flow(model: Any) -> Any:
     """Return a model in which branches and loops of quantised operators are written out.
 
-    They are those of the main graph, and hold no control flow themselves.
+    Only branches and loops of the main graph that contain no other control flow are written out.
     """
     import onnx
 
@@ -68,7 +68,7 @@ def unroll_control_flow(model: Any) -> Any:
 
 
 class _Writer:
-    """Writes out one control operator of a model, whose graph gets the constants."""
+    """Writes out one control operator of a model; constants of bodies go to the model's graph."""
 
     def __init__(self, model: Any, index: int) -> None:
         self.graph, self.node, self.label = (
@@ -91,7 +91,13 @@ class _Writer:
                 raise _RefusedError
 
     def nodes(self) -> list[Any]:
-        """Return the operators."""
+        """Return the operators that replace the control operator.
+
+        Raises
+        ------
+        _RefusedError
+            The operator must stay.
+        """
         kinds = {"If": self._branches, "Loop": self._loop, "Scan": self._scan}
         kinds[self.node.op_type]()
         return self.made
@@ -184,7 +190,15 @@ class _Writer:
         self._add_outputs(carried, list(zip(ordered, ends, strict=True)))
 
     def _slices(self, names: Sequence[str], axes: Sequence[int]) -> tuple[list[int], int]:
-        """Return the axes of Scan's inputs, none negative, and the number of slices."""
+        """Return the axes along which Scan slices its inputs, and the number of slices.
+
+        No axis is negative.
+
+        Raises
+        ------
+        _RefusedError
+            The shape of an input is not known, an axis does not exist, or lengths differ.
+        """
         known = {each.name: each.type for each in (*self.graph.input, *self.graph.value_info)}
         found, sizes = [], set()
         for name, axis in zip(names, axes, strict=True):
@@ -202,7 +216,11 @@ class _Writer:
     def _add_outputs(
         self, carried: Sequence[str], stacked: Sequence[tuple[Sequence[str], int]]
     ) -> None:
-        """Add the outputs: the last iteration's values, and stacked values of all iterations."""
+        """Add operators that make the outputs of the loop.
+
+        `carried` are the values of the last iteration. Each item of `stacked` is the values of all
+        iterations, and the axis along which they are concatenated.
+        """
         for name, output in zip(carried, self.node.output, strict=False):
             if output:
                 self._add("Identity", [name], output)
@@ -213,7 +231,10 @@ class _Writer:
     def _inline(
         self, body: Any, names_inside: Mapping[str, str], label: str, constants: Mapping[str, str]
     ) -> list[str]:
-        """Add the operators of a branch or an iteration; return the names of its outputs."""
+        """Add the operators of a branch or an iteration; return the names of its outputs.
+
+        `names_inside` and `constants` map names in the body to names in the main graph.
+        """
         import onnx
 
         names = {**constants, **names_inside}
@@ -227,7 +248,7 @@ class _Writer:
         return [names.get(value.name, value.name) for value in body.output]
 
     def _constants(self, body: Any) -> dict[str, str]:
-        """Give the graph the constants of a branch or a body; return their names there."""
+        """Copy the constants of a body to the main graph; map their names to the new ones."""
         names = {}
         for each in body.initializer:
             names[each.name] = f"{each.name} ({self.label} {body.name})"
@@ -261,7 +282,7 @@ class _Writer:
 
 
 def _never_stops_early(body: Any) -> bool:
-    """Return whether a loop never stops early: it passes its condition on unchanged."""
+    """Return whether a loop never stops early, because its body returns its condition unchanged."""
     producers = {name: node for node in body.node for name in node.output}
     name = body.output[0].name
     while name in producers and producers[name].op_type in ("Identity", "Cast"):
@@ -270,7 +291,11 @@ def _never_stops_early(body: Any) -> bool:
 
 
 def _require_choices(graph: Any) -> None:
-    """Refuse choices between values that differ in type or shape from the result."""
+    """Raise `_RefusedError` if ONNX Runtime may not run a Where that this module added.
+
+    Both values and the result must have the same known type and shape, and a type that Where
+    supports.
+    """
     known = {each.name: each.type for each in (*graph.input, *graph.value_info, *graph.output)}
     for each in graph.initializer:
         known.setdefault(each.name, None)

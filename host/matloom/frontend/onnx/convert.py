@@ -1,4 +1,4 @@
-"""Converts ONNX operators to operators of the graph; all others stay opaque."""
+"""Converts ONNX operators to operators of the graph, or leaves them opaque."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -31,7 +31,8 @@ from matloom.ir.attributes import ONNX_INTERPRETERS
 from matloom.ir.graph import Node, Op, Quantisation
 from matloom.kernels.onnx_model import values_read
 
-#: Index of the second operand of quantised layers, and their minimum number of inputs.
+#: Index of the input that holds the second operand of quantised layers, and their minimum number of
+#: inputs.
 _SECOND, _FEWEST = 3, 8
 
 
@@ -47,7 +48,8 @@ def _convert_layer(values: Values, model: Model, node: Any) -> Claim:
     return convert_layer(values, layer)
 
 
-#: Operators on bytes, by name; the first input and the output must be bytes.
+#: Converters of operators on bytes, by operator name. The first data input and the output must be
+#: bytes.
 _INTEGERS: dict[str, Callable[[Values, Model, Any], Claim]] = {
     **dict.fromkeys(("QLinearConv", "QLinearMatMul", "QGemm"), _convert_layer),
     **dict.fromkeys(("QLinearAveragePool", "QLinearGlobalAveragePool"), convert_average),
@@ -59,10 +61,11 @@ _INTEGERS: dict[str, Callable[[Values, Model, Any], Claim]] = {
 }
 
 
-#: Indices per operator of the model: its own, and those of operators appended for it.
+#: Number of indices reserved for each operator of the model: its own, and those of operators that
+#: are appended for it.
 _INDICES_PER_OPERATOR = 16
-#: Share of differing sums above which ONNX Runtime always runs an operator. Averages with equal
-#: scales have halves, which ONNX Runtime rounds to even, in one of four sums.
+#: Share of differing results above which ONNX Runtime always runs an operator. For averages with
+#: equal scales, one sum in four may be a half, which ONNX Runtime rounds to even.
 _MAX_DIFFERING_SHARE = 0.01
 
 
@@ -72,7 +75,7 @@ def operator_name(node: Any) -> str:
 
 
 def _only_reshapes(item: Node | OpaqueOperator) -> bool:
-    """Return whether an operator of the graph moves no byte, so that it may be left out."""
+    """Return whether an operator is a RESHAPE, which moves no byte and may be left out."""
     return isinstance(item, Node) and item.op is Op.RESHAPE
 
 
@@ -82,9 +85,9 @@ class Conversion:
     Members
     -------
     values:
-        The converted values.
+        The values of the model as tensors of the graph, with the operators added so far.
     claims:
-        Claims about the engine's operators, by index.
+        Claims about operators on the engine, by the operator's index.
     others:
         Number of operators registered by users, and of loops with layers in their bodies.
     """
@@ -110,7 +113,10 @@ class Conversion:
                 self._readers.setdefault(name, []).append(node)
 
     def run(self, inputs: list[str], outputs: list[str]) -> list[int]:
-        """Convert all operators; return the tensor numbers of the outputs."""
+        """Convert all operators; return the tensor numbers of the outputs.
+
+        `inputs` and `outputs` are the names of the network's inputs and outputs.
+        """
         for name in inputs:
             self.values.provide(name)
             self._declare_as_read(name)
@@ -138,7 +144,7 @@ class Conversion:
         self._keep_opaque(index, node)
 
     def _convert_for_engine(self, index: int, node: Any) -> bool:
-        """Convert an operator if the graph supports it; return whether it does."""
+        """Convert an operator if the engine supports it; return whether it does."""
         if node.op_type in _INTEGERS:
             self._convert_integer(node)
             return True
@@ -170,7 +176,11 @@ class Conversion:
         return True
 
     def _convert_integer(self, node: Any) -> None:
-        """Convert an integer operator, unless its results must be exact but are not."""
+        """Convert an operator on integers.
+
+        If too many of its results can differ from ONNX Runtime's, ONNX Runtime runs the channels in
+        question; `Unsupported` is raised if the operator cannot be split by channel.
+        """
         first = 2 if node.op_type == "QLinearConcat" else 0
         for name in (*node.input[first : first + 1], *node.output[:1]):
             value = self.values.known.get(name)
@@ -188,12 +198,15 @@ class Conversion:
             self.claims[made[-1].index] = claim
 
     def _is_rejected(self, claim: Claim) -> bool:
-        """Return whether too many results of an operator can differ from ONNX Runtime's."""
+        """Return whether more results than allowed can differ from ONNX Runtime's.
+
+        If results must be exact, none may.
+        """
         often = claim.differing > _MAX_DIFFERING_SHARE * claim.reachable
         return often or (self.exact and not claim.proven)
 
     def _leads_to_engine(self, name: str) -> bool:
-        """Return whether an integer operator reads a value, directly or after moves."""
+        """Return whether an integer operator reads a value, directly or through moves."""
         readers = self._readers.get(name, [])
         return any(
             reader.op_type in _INTEGERS
@@ -233,7 +246,10 @@ class Conversion:
             self._declare_as_read(output)
 
     def _declare_as_read(self, name: str) -> None:
-        """Record the quantisation that a layer states for a value that it reads, moved or not."""
+        """Record the quantisation of a value that its readers state.
+
+        A reader is an operator on integers that reads the value directly or through moves.
+        """
         value, stated = self.values.known.get(name), self._stated_quantisation(name)
         if value is not None and value.dtype in ("int8", "uint8") and stated is not None:
             self.values.declare(name, stated)
@@ -254,7 +270,7 @@ class Conversion:
         return None
 
     def _declare(self, node: Any) -> None:
-        """Record the quantisation that a QuantizeLinear gives its output."""
+        """Record the quantisation that an operator gives its output, if it is a QuantizeLinear."""
         result = node.output[0] if node.output else ""
         if node.op_type != "QuantizeLinear" or result not in self.values.known:
             return

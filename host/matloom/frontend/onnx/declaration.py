@@ -1,4 +1,4 @@
-"""Inputs and outputs declared by an ONNX file, with the names of open dimensions."""
+"""Inputs and outputs that an ONNX file declares, with the names of open dimensions."""
 
 from collections.abc import Set
 from typing import Any
@@ -40,7 +40,11 @@ def read_onnx_declaration(file: ModelFile) -> Declaration:
 
 
 def _tensor(value: Any, number: int, named: Set[str]) -> DeclaredTensor:
-    """Return the declaration of a value, without the names that inference gave to open sizes."""
+    """Return the declaration of a value.
+
+    `named` holds the dimension names of the file; a name that shape inference invented becomes
+    None.
+    """
     tensor = value.type.tensor_type
     return DeclaredTensor(
         name=value.name,

@@ -1,8 +1,8 @@
-"""Inputs and outputs of types that NumPy lacks, as wider types that hold their values.
+"""Gives inputs and outputs of types that NumPy lacks wider types, which have the same values.
 
 Arrays of bfloat16, or of numbers of 8 bits or fewer, are passed as float32, int8 or uint8; a Cast
-at the input or output converts them to the declared type. The wide type has every value of the
-narrow one, so outputs lose nothing; inputs are rounded as Cast rounds them.
+at the input or output converts them from or to the declared type. The wide type has every value of
+the narrow one, so outputs lose nothing; inputs are rounded as Cast rounds them.
 """
 
 from collections.abc import Mapping
@@ -10,7 +10,8 @@ from typing import Any
 
 from matloom.kernels.onnx_model import subgraphs
 
-#: Replacements of types by float32, uint8 and int8, as numbers of `onnx.TensorProto.DataType`.
+#: Wider types for those that NumPy lacks: float32 (1), uint8 (2) and int8 (3). Keys and values are
+#: members of `onnx.TensorProto.DataType`.
 _WIDER_TYPES = {
     **dict.fromkeys((16, 17, 18, 19, 20, 23, 24), 1),
     **dict.fromkeys((21, 25), 2),
@@ -19,9 +20,9 @@ _WIDER_TYPES = {
 
 
 def widen_inputs_and_outputs(graph: Any) -> None:
-    """Give the inputs and outputs of a GraphProto NumPy types, with a Cast at each.
+    """Give inputs and outputs of a GraphProto, in place, types that NumPy has, with a Cast at each.
 
-    An input that is also an output stays unchanged.
+    The graph stays unchanged if an output of a type that NumPy lacks is also an input.
     """
     constants = {each.name for each in graph.initializer}
     given = [value for value in graph.input if _numpy_lacks(value) and value.name not in constants]

@@ -1,4 +1,4 @@
-"""Operators of an ONNX file: names of inputs and outputs, attributes."""
+"""Operators of an ONNX file, with their inputs, outputs and attributes."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,10 +13,12 @@ class FileNode:
 
     Members
     -------
+    op:
+        Name of the operator, with its domain unless it is ONNX's own.
     inputs, outputs:
-        Names of values; absent ones at the end are left out, others are empty.
+        Names of values; an absent one is empty, or missing at the end.
     options:
-        Its attributes by name, as Python values.
+        Attributes by name, as Python values.
     opset:
         Version of the operator set.
     """
@@ -45,24 +47,27 @@ class FileNode:
 
     @property
     def source(self) -> str:
-        """The first input."""
+        """Name of the first input."""
         return self.inputs[0]
 
     @property
     def output(self) -> str:
-        """The first output."""
+        """Name of the first output."""
         return self.outputs[0]
 
     def input(self, place: int) -> str:
-        """Return the name of an input; empty if it is absent."""
+        """Return the name of the input with index `place`; empty if it is absent."""
         return self.inputs[place] if place < len(self.inputs) else ""
 
     def parameter(
         self, name: str, place: int, constant: Callable[[str], Array], default: object = None
     ) -> object:
-        """Return a parameter: an attribute in older files, a constant input in newer ones.
+        """Return a parameter of the operator.
 
-        `constant` returns a known value by its name.
+        Older files state it as the attribute `name`, newer ones as the constant input `place`.
+
+        `constant` returns the value of a constant by its name. `default` is returned if the file
+        has neither.
         """
         if name in self.options:
             return self.options[name]

@@ -1,4 +1,4 @@
-"""Results of ONNX Runtime for all bytes, or all pairs of bytes, of small operator groups."""
+"""Results of ONNX Runtime for small groups of operators on all bytes, or all pairs of bytes."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -13,13 +13,13 @@ from matloom.kernels.onnx_sessions import onnx_session
 
 
 def every_byte(dtype: str) -> Array:
-    """Return all bytes of a type, in ascending order."""
+    """Return all values of int8 or uint8 (256,), in ascending order."""
     limits = np.iinfo(dtype)
     return np.arange(limits.min, limits.max + 1, dtype=np.int64).astype(dtype)
 
 
 def bytes_as_int8(data: Array) -> Array:
-    """Return int8 or uint8 data as int8, 128 less where it was uint8."""
+    """Return int8 data unchanged, and uint8 data minus 128, as int8."""
     if data.dtype == np.int8:
         return data
     moved: Array = (data.astype(np.int16) - 128).astype(np.int8)
@@ -28,7 +28,7 @@ def bytes_as_int8(data: Array) -> Array:
 
 @lru_cache
 def every_pair(dtypes: tuple[str, str]) -> tuple[Array, Array]:
-    """Return all pairs of bytes, as two arrays (65536,)."""
+    """Return all pairs of bytes, as two arrays (65536,); the second byte changes fastest."""
     first, second = map(every_byte, dtypes)
     return np.repeat(first, 256), np.tile(second, 256)
 
@@ -36,7 +36,10 @@ def every_pair(dtypes: tuple[str, str]) -> tuple[Array, Array]:
 def run_alone(
     model: Any, nodes: Sequence[Any], inputs: dict[str, Array], output: str, dtype: str
 ) -> Array:
-    """Return an output of some operators of a model, run by themselves on inputs of any shape.
+    """Return the value `output` that ONNX Runtime computes with some operators of a model.
+
+    The operators run by themselves on `inputs`, by name, whose shapes may differ from the file's;
+    `dtype` is the type of the output.
 
     Raises
     ------
@@ -72,7 +75,7 @@ def run_alone(
 
 
 def known_numbers(model: Model, name: str) -> Array | None:
-    """Return a constant, which may come from DequantizeLinear; None for a computed value."""
+    """Return the value of a constant, or of a constant after DequantizeLinear; None for others."""
     if name in model.constants:
         return model.constant(name)
     node = model.producer(name)

@@ -1,4 +1,4 @@
-"""Reads one ONNX model into a graph."""
+"""Converts an ONNX model to a graph."""
 
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -32,7 +32,7 @@ Shape = tuple[int, ...]
 
 
 class GraphReader:
-    """A ModelProto whose inputs have known sizes.
+    """Converter of a ModelProto whose inputs have known sizes.
 
     `exact` requires results identical to ONNX Runtime's on this processor.
     """
@@ -45,7 +45,7 @@ class GraphReader:
         self._claims: list[Claim] = []
 
     def graph(self) -> Graph:
-        """Return the graph: parts for the engine and parts for ONNX Runtime, or a single node."""
+        """Return the graph: operators of the engine and parts for ONNX Runtime, or one part."""
         try:
             graph = self._mixed_graph()
             verify(graph, self.name)
@@ -56,7 +56,7 @@ class GraphReader:
         return graph
 
     def claims(self) -> list[Claim]:
-        """Return the claims about the engine's operators; empty if there are none."""
+        """Return the claims about operators on the engine; empty if there are no such operators."""
         try:
             self._mixed_graph()
         except Unsupported:
@@ -66,7 +66,12 @@ class GraphReader:
     def _mixed_graph(self) -> Graph:
         """Return a graph whose quantised layers are operators of the engine.
 
-        Raises `Unsupported` if there are none, or a tensor between the parts has no NumPy type.
+        Raises
+        ------
+        Unsupported
+            There are none, a tensor between engine and ONNX Runtime has a type that NumPy lacks, an
+            input is also an output, an input or output is repeated, or an output has an unknown
+            shape.
         """
         if not is_quantised(self.proto) and not any(map(registered_node, self.proto.node)):
             raise Unsupported("has no quantised operator")
@@ -107,7 +112,13 @@ class GraphReader:
     def _without_unused(
         self, entering: list[int], outputs: list[int], conversion: Conversion, nodes: list[Node]
     ) -> Graph:
-        """Return the graph of everything that its outputs need."""
+        """Return the graph of `nodes`, without tensors that no node reads or makes.
+
+        Raises
+        ------
+        Unsupported
+            A tensor that is needed has a type that NumPy lacks.
+        """
         values = conversion.values
         made = {number for node in nodes for number in node.outputs}
         needed = {*outputs, *(number for node in nodes for number in node.inputs)}
@@ -176,7 +187,15 @@ class GraphReader:
         return Tensor(name=value.name, shape=shape, dtype=dtype)
 
     def _output_shapes(self) -> list[Shape]:
-        """Return the shapes of outputs, by running the model if inference cannot tell."""
+        """Return the shapes of the outputs; run the model if inference does not find them.
+
+        Raises
+        ------
+        ModelError
+            No interpreter can run the model.
+        MissingPackageError
+            ONNX Runtime is needed but not installed.
+        """
         shapes = [_known_shape(value) for value in self.proto.output]
         found = [shape for shape in shapes if shape is not None]
         if len(found) == len(shapes):
@@ -201,7 +220,7 @@ class GraphReader:
 def _needed_operators(
     items: Sequence[Node | OpaqueOperator], outputs: Sequence[int]
 ) -> list[Node | OpaqueOperator]:
-    """Return the operators that outputs need, in order."""
+    """Return the operators on which `outputs` depend, in the original order."""
     needed, kept = set(outputs), []
     for item in reversed(items):
         if needed & {*item.outputs}:
@@ -215,7 +234,7 @@ def _shape(value: Any) -> Shape:
 
 
 def _known_shape(value: Any) -> Shape | None:
-    """Return a value's shape; None if it has none or a dimension has no size."""
+    """Return the shape of a value; None if it has none, or a dimension has no size."""
     tensor = value.type.tensor_type
     sized = tensor.HasField("shape") and all(dim.HasField("dim_value") for dim in tensor.shape.dim)
     return _shape(value) if sized else None

@@ -1,8 +1,8 @@
 """Parts of quantised layers that ONNX Runtime runs, with channels last as on the engine.
 
-They become operators appended to the model, from which a part is cut for ONNX Runtime; no operator
-of the file is changed. A value from the engine appears as the output of a Transpose, which declares
-its name and its order of axes but never runs.
+Such a part consists of operators appended to the model, from which it is cut for ONNX Runtime; no
+operator of the file is changed. A value that the engine computes appears as the output of a
+Transpose. This Transpose never runs; it only declares the value's name and order of axes.
 """
 
 from collections.abc import Sequence
@@ -21,20 +21,23 @@ from matloom.ir.attributes import ONNX_INTERPRETERS
 _ORT_DOMAIN = "com.microsoft"
 #: Operators of ONNX Runtime that take channels last.
 _CHANNELS_LAST_OPERATORS = ("QLinearAveragePool", "QLinearConv", "QLinearGlobalAveragePool")
-#: Share of unproven channels up to which ONNX Runtime runs them, and the engine the rest.
+#: Maximum share of unproven channels. If more are unproven, ONNX Runtime runs the whole layer.
 _MAX_UNPROVEN_SHARE = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
 class OnnxPart:
-    """Operators appended to a model, which run one after the other on ONNX Runtime."""
+    """Operators appended to a model, which ONNX Runtime runs one after the other.
+
+    `reason` says why ONNX Runtime runs them; it follows an operator's name in messages.
+    """
 
     values: Values
     model: Model
     reason: str
 
     def permute(self, name: str, axes: tuple[int, ...] = LAST) -> str:
-        """Return a value that equals another one, with its axes in this order."""
+        """Return the name of a value that equals `name` with its axes in the order `axes`."""
         value = self.values.known[name]
         shape = tuple(value.shape[axis] for axis in axes)
         output = self.append("Transpose", [name], shape, value.dtype, perm=list(axes))
@@ -51,7 +54,10 @@ class OnnxPart:
         dtype: str,
         **attributes: Any,
     ) -> str:
-        """Append an operator that runs; return its output, internal if it has no shape."""
+        """Append an operator that ONNX Runtime runs; return the name of its output.
+
+        `shape` and `dtype` describe the output; an output without a shape is internal to the part.
+        """
         output = self.append(op, inputs, shape, dtype, **attributes)
         constants = {*self.model.constants}
         numbers = [
@@ -74,13 +80,17 @@ class OnnxPart:
         return output
 
     def constant(self, array: Any) -> str:
-        """Append a constant."""
+        """Append a constant; return its name."""
         from onnx import numpy_helper
 
         return self.run("Constant", [], None, "", value=numpy_helper.from_array(array))
 
     def pick(self, name: str, channels: str, axis: int) -> str:
-        """Append some channels of a constant; a single number applies to all channels."""
+        """Append a Gather of some channels of a constant; return the name of its output.
+
+        `channels` is the name of a constant with indices along `axis`. A constant of one element,
+        which applies to all channels, and an absent value (an empty name) are returned unchanged.
+        """
         if not name or self.model.constant(name).size == 1:
             return name
         return self.run("Gather", [name, channels], None, "", axis=axis)
@@ -93,7 +103,7 @@ class OnnxPart:
         dtype: str,
         **attributes: Any,
     ) -> str:
-        """Append an operator only to the model; return its output."""
+        """Append an operator to the model without running it; return the name of its output."""
         import onnx
 
         graph, imports = self.model.proto.graph, self.model.proto.opset_import
@@ -111,7 +121,10 @@ class OnnxPart:
 
 
 def run_channels_last(values: Values, model: Model, node: Any, reason: str) -> bool:
-    """Leave an operator on images to ONNX Runtime, channels last; return whether that works."""
+    """Leave an operator on images to ONNX Runtime, with channels last, if possible.
+
+    Returns whether it is possible; `reason` says why ONNX Runtime runs the operator.
+    """
     source, output_name = node.input[0], node.output[0]
     ends = values.known.get(source), values.known.get(output_name)
     if node.op_type not in _CHANNELS_LAST_OPERATORS or any(each is None for each in ends):
@@ -132,13 +145,15 @@ def run_channels_last(values: Values, model: Model, node: Any, reason: str) -> b
 
 
 def split_channels(values: Values, model: Model, node: Any, claim: Claim) -> Claim:
-    """Let ONNX Runtime run the unproven channels of a layer; the engine computes all channels.
+    """Let ONNX Runtime run the unproven channels of a layer, and return the claim that holds then.
+
+    The engine still computes all channels; ONNX Runtime's results replace those of unproven ones.
 
     Raises
     ------
     Unsupported
-        It is another operator, a convolution of other tensors than images, or most of its channels
-        are unproven.
+        The layer is another operator, a convolution of other tensors than images or one with groups
+        of several channels, or no channel or more than half of them are unproven.
     """
     channels, rank = claim.unproven, len(values.known[node.output[0]].shape)
     few = 0 < len(channels) <= _MAX_UNPROVEN_SHARE * claim.channels
@@ -162,7 +177,7 @@ def split_channels(values: Values, model: Model, node: Any, claim: Claim) -> Cla
 
 
 def _append_unproven_channels(part: OnnxPart, node: Any, claim: Claim) -> str:
-    """Append the unproven channels of a convolution, with channels last."""
+    """Append a convolution of the unproven channels, channels last; return its output's name."""
     channels, names = claim.unproven, [*node.input, ""]
     given = part.permute(node.input[0])
     picks = part.constant(np.array(channels, np.int64))
@@ -181,7 +196,7 @@ def _append_unproven_channels(part: OnnxPart, node: Any, claim: Claim) -> str:
 
 
 def _append_unproven_columns(part: OnnxPart, node: Any, claim: Claim) -> str:
-    """Append the unproven columns of a product."""
+    """Append a matrix product of the unproven columns; return the name of its output."""
     names = list(node.input)
     given = part.permute(names[0], in_file_order(len(part.values.known[names[0]].shape)))
     picks = part.constant(np.array(claim.unproven, np.int64))
@@ -195,7 +210,7 @@ def _append_unproven_columns(part: OnnxPart, node: Any, claim: Claim) -> str:
 
 
 def _attributes(node: Any) -> dict[str, Any]:
-    """Return the attributes of an operator that has its channels last."""
+    """Return the attributes of an operator for its variant with channels last."""
     return {**_op_domain(node), "channels_last": 1}
 
 
@@ -205,12 +220,12 @@ def _op_domain(node: Any) -> dict[str, Any]:
     return {item.name: onnx.helper.get_attribute_value(item) for item in node.attribute}
 
 
-#: Indices of the inputs with the output's scale.
+#: Index of the input that holds the output's scale.
 _SCALES = {"QLinearConv": 6, "QLinearMatMul": 6, "QGemm": 7}
 
 
 def _set_output(part: OnnxPart, node: Any, last: str, axes: tuple[int, ...] = LAST) -> None:
-    """Let a value with its axes in another order hold the output of an operator."""
+    """Register the value `last`, with axes in the order `axes`, as the output of an operator."""
     at = _SCALES.get(node.op_type, 3)
     result = quantisation_of(part.model, node.input[at], "".join(node.input[at + 1 : at + 2]))
     rank = len(part.values.known[last].shape)

@@ -1,7 +1,7 @@
 """Moves transposes between the engine and ONNX Runtime to ONNX Runtime.
 
-Operators on ONNX Runtime keep the file's order of axes; the engine often has channels last. The
-transpose in between costs a host step little, but the engine many cycles.
+Operators on ONNX Runtime keep the file's order of axes; the engine often has channels last. A
+transpose between them costs few cycles in a host step, but many on the engine.
 """
 
 from dataclasses import replace
@@ -14,14 +14,15 @@ from matloom.ir.attributes import Transpose
 from matloom.ir.graph import Node, Op, Tensor
 
 _REASON = "stands between ONNX Runtime and the engine, which has its axes in another order"
-#: Operators between a tensor of the file and the same bytes as int8.
+#: Operators that convert a tensor of the file to the same values as int8, or back.
 _COPIES = (Op.QUANTIZE, Op.RESHAPE)
 
 
 def transpose_on_host(values: Values, model: Model, outputs: list[int]) -> None:
-    """Let ONNX Runtime make the transposes before its operators and after them.
+    """Let ONNX Runtime run the transposes next to its operators, instead of the engine.
 
-    `outputs` are the tensors of the network's outputs, which only the engine can transpose.
+    Changes `values` in place. `outputs` are the tensor numbers of the network's outputs, before
+    which transposes stay on the engine.
     """
     moved = _HostTransposes(values, model)
     for item in list(values.items):
@@ -45,7 +46,7 @@ class _HostTransposes:
                 self.readers.setdefault(number, []).append(item)
 
     def entering(self, transpose: Node) -> None:
-        """Replace a node if it transposes a result of ONNX Runtime."""
+        """Replace a transpose on the engine if it reads a result of ONNX Runtime."""
         copy = self.producers.get(transpose.inputs[0])
         if not isinstance(copy, Node) or copy.op not in _COPIES:
             return
@@ -60,7 +61,7 @@ class _HostTransposes:
         self.values.items[self._index_of(transpose)] = after
 
     def leaving(self, copy: Node) -> None:
-        """Replace the transpose before a copy that ONNX Runtime reads, if there is one."""
+        """Replace the transpose before `copy`, if any, if only ONNX Runtime reads the copy."""
         transpose, (number,) = self.producers.get(copy.inputs[0]), copy.outputs
         readers = [
             item
@@ -88,7 +89,7 @@ class _HostTransposes:
             self._read(item, number, back.outputs[0])
 
     def _read(self, item: OpaqueOperator, number: int, instead: int) -> None:
-        """Let an operator on ONNX Runtime read another tensor."""
+        """Let an operator on ONNX Runtime read tensor `instead` where it reads tensor `number`."""
         names = {at: name for name, at in self.values.numbers.items()}
         node = self.model.proto.graph.node[item.index]
         node.input[:] = [names[instead] if each == names[number] else each for each in node.input]
@@ -97,11 +98,14 @@ class _HostTransposes:
         self.values.items[at] = replace(item, inputs=tuple(inputs))
 
     def _reads(self, item: OpaqueOperator, number: int) -> bool:
-        """Return whether an operator itself reads a tensor of the file, not only a body in it."""
+        """Return whether an operator reads a tensor as its own input, not only within its body."""
         return self.names.get(number) in self.model.proto.graph.node[item.index].input
 
     def _transpose(self, name: str, tensor: Tensor, transpose: Node) -> OpaqueOperator:
-        """Return an operator that transposes a value on ONNX Runtime as `transpose` does here."""
+        """Return an operator that transposes the value `name` on ONNX Runtime as `transpose` does.
+
+        The caller must insert it in `values.items`.
+        """
         axes = transpose.attributes_as(Transpose).permutation
         given = self.values.known[name].shape
         shape = tuple(given[axis] for axis in axes)
@@ -114,6 +118,6 @@ class _HostTransposes:
         return made
 
     def _index_of(self, item: Node | OpaqueOperator) -> int:
-        """Return the index of the item that makes the same tensor as `item`."""
+        """Return the index in `values.items` of the item with the first output of `item`."""
         places = enumerate(self.values.items)
         return next(at for at, each in places if each.outputs[:1] == item.outputs[:1])

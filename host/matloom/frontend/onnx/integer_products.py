@@ -1,9 +1,10 @@
-"""Runs MatMulInteger on the engine, as an operator that leaves its sums.
+"""Converts MatMulInteger to an operator whose results are its sums, which the engine runs.
 
 With constant weights it is a convolution, otherwise a product of two computed tensors. Dynamic
-quantisation gives operands a zero point in each run, which the compiler cannot know. The product
-does not need it: (x - zero)(w) = x w - zero w, and the second term is a number for each column,
-which ONNX Runtime subtracts. Of two computed tensors, it also subtracts one for each row.
+quantisation computes the zero points of operands in each run, so the compiler does not know them.
+The product does not need them: (x - zero) w = x w - zero w, and the second term is one number for
+each column, which ONNX Runtime subtracts. If both tensors are computed, it also subtracts a number
+for each row.
 """
 
 from typing import Any
@@ -19,14 +20,18 @@ from matloom.ir.attributes import BatchMatmul, Conv2D
 from matloom.ir.graph import Array, Op, Quantisation, Tensor
 from matloom.ir.shapes import MATRIX_RANK
 
-#: ONNX's number of int32.
+#: int32 in `onnx.TensorProto.DataType`.
 _INT32 = 6
-#: Inputs: data, weights, and their zero points.
+#: Number of inputs of MatMulInteger: data, weights, and their zero points.
 _INPUTS = 4
 
 
 def split_zero_points(proto: Any) -> Any:
-    """Return a ModelProto whose products with constants have no computed zero point of the data."""
+    """Return a ModelProto in which no MatMulInteger has a computed zero point, as far as possible.
+
+    Other operators subtract the terms that contain zero points; see `_split`. The given ModelProto
+    stays unchanged, and is returned if nothing was split.
+    """
     import onnx
 
     model, made = Model(proto), list[Any]()
@@ -42,7 +47,10 @@ def split_zero_points(proto: Any) -> Any:
 
 
 def _split(model: Model, node: Any, number: int) -> list[Any]:
-    """Return the operators that replace a product; none if it stays as it is."""
+    """Return the operators that replace a product with constants; empty if it stays as it is.
+
+    `number` makes the names of new values unique.
+    """
     from onnx import helper, numpy_helper
 
     if not _is_product(node):
@@ -70,10 +78,11 @@ def _split(model: Model, node: Any, number: int) -> list[Any]:
 
 
 def _split_computed(model: Model, node: Any, number: int) -> list[Any]:
-    """Return the operators that replace a product of two computed tensors; none if it stays.
+    """Return the operators that replace a product of two computed tensors; empty if it stays.
 
     (a - x)(b - y) equals a b, minus y times the row sums of a, minus x times the column sums of
-    b - y. Numbers wrap around, as the sums do. Zero points that are constant stay in the product.
+    b - y. All results wrap around, as the sums of the product do. Constant zero points stay in the
+    product.
     """
     from onnx import helper, numpy_helper
 
@@ -107,7 +116,7 @@ def _split_computed(model: Model, node: Any, number: int) -> list[Any]:
 
 
 def _is_scalar(model: Model, zero: str) -> bool:
-    """Return whether a zero point is a single number, or there is none."""
+    """Return whether a zero point is absent or known to be a single number."""
     if not zero:
         return True
     if zero in model.constants:
@@ -121,12 +130,12 @@ def _is_product(node: Any) -> bool:
 
 
 def _weights(model: Model, name: str, zero: str) -> Array:
-    """Return the weights (inner, columns) of a product, less their zero points, as int8.
+    """Return the weights (inner, columns) of a product, minus their zero points, as int8.
 
     Raises
     ------
     Unsupported
-        They are computed, have other dimensions, or do not fit int8.
+        They are computed, are not a matrix, or do not fit int8.
     """
     held = model.constant(name)
     zeros = model.constant(zero) if zero else np.zeros(1, held.dtype)
@@ -140,12 +149,13 @@ def _weights(model: Model, name: str, zero: str) -> Array:
 
 
 def convert_integer_product(values: Values, model: Model, node: Any) -> Claim:
-    """Add the operator of a MatMulInteger, whose sums are exact.
+    """Add the operator of a MatMulInteger; return the claim that its sums are exact.
 
     Raises
     ------
     Unsupported
-        Its weights or the zero point of its data are computed, or its weights do not fit int8.
+        A zero point is computed, weights do not fit int8, a shape is not known, or an operand has
+        too few dimensions or several zero points.
     """
     data, name, zero, weight_zero = [*node.input, "", ""][:_INPUTS]
     if name not in model.constants:
@@ -178,12 +188,12 @@ def convert_integer_product(values: Values, model: Model, node: Any) -> Claim:
 
 
 def _convert_computed(values: Values, model: Model, node: Any) -> Claim:
-    """Add the operator of a MatMulInteger of two computed tensors, whose sums are exact.
+    """Add the operator of a MatMulInteger of two computed tensors; return that its sums are exact.
 
     Raises
     ------
     Unsupported
-        A zero point is computed, or a vector, or an operand is one.
+        A zero point is computed or has several elements, or an operand has too few dimensions.
     """
     names, operands = [*node.input, "", ""][:_INPUTS], []
     for name, zero in zip(names[:2], names[2:], strict=True):

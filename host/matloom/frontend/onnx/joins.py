@@ -1,4 +1,4 @@
-"""Runs QLinearConcat on the engine: rescales each input to the output's scale, then joins them."""
+"""Converts QLinearConcat: requantises each input to the output's scale, then joins the results."""
 
 from typing import Any
 
@@ -12,12 +12,12 @@ from matloom.ir.graph import Op
 
 
 def convert_join(values: Values, model: Model, node: Any) -> Claim:
-    """Add the operators of a QLinearConcat.
+    """Add the operators of a QLinearConcat; return the claim that no result differs.
 
     Raises
     ------
     Unsupported
-        An input is constant, or no operator of the graph can rescale it exactly.
+        An input is constant, or no operator of the graph can requantise it exactly.
     """
     import onnx
 

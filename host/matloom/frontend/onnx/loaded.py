@@ -1,4 +1,4 @@
-"""An ONNX file as ONNX Runtime holds it in memory: nodes, wiring, and checksums of both."""
+"""ONNX files as ONNX Runtime holds them in memory: nodes, their values, and checksums of both."""
 
 import struct
 import zlib
@@ -13,23 +13,24 @@ from matloom.kernels.onnx_sessions import optimise_onnx
 
 @dataclass(frozen=True, kw_only=True)
 class NamedNode:
-    """A node of an ONNX graph; `inputs` and `outputs` are numbers of values."""
+    """Node of an ONNX graph; `inputs` and `outputs` are numbers from `LoadedNodes.places`."""
 
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
 
 
 class LoadedNodes:
-    """A graph as the runtime will hold it in memory.
+    """A graph as ONNX Runtime holds it in memory.
 
     Members
     -------
     places:
-        Numbers of values by name; 0 stands for an absent optional value. Graphs may share it.
+        Value numbers by name; 0 stands for an absent optional value. Graphs of one file share this
+        dictionary, so that equal names have equal numbers.
     operators:
-        In the file's order.
+        Nodes in the order of the graph.
     constants, outputs:
-        Numbers of values.
+        Value numbers of the constants (including the absent value) and of the outputs.
     """
 
     def __init__(self, graph: Any, places: dict[str, int]):
@@ -51,7 +52,10 @@ class LoadedNodes:
         self.outputs = frozenset(places[item.name] for item in self._graph.output)
 
     def checksum(self, nodes: Iterable[int]) -> int:
-        """Return the checksum of nodes, as `find_part` of firmware/plugins/ort.c has it."""
+        """Return the checksum of the nodes with these indices.
+
+        The function `find_part` in firmware/plugins/ort.c computes the same checksum.
+        """
         return zlib.crc32(b"".join(self._describe(nodes)))
 
     def _describe(self, nodes: Iterable[int]) -> Iterator[bytes]:
@@ -78,9 +82,10 @@ class LoadedNodes:
 def load_nodes(file: ModelFile) -> list[LoadedNodes]:
     """Return the graphs that an ONNX Runtime provider may see for a file, the usual one first.
 
-    With optimisations, the runtime removes activations that QuantizeLinear makes superfluous, and
-    gives each reader a DequantizeLinear of its own, before it asks providers. Without, the graph is
-    the file's.
+    With optimisations, ONNX Runtime removes activations that QuantizeLinear makes superfluous, and
+    gives each reader a DequantizeLinear of its own, before it asks providers. Without
+    optimisations, the graph is the file's; it is the only one if ONNX Runtime is not installed
+    here.
     """
     import onnx
 
@@ -104,7 +109,11 @@ def _text(text: str) -> bytes:
 
 
 def _attribute(attribute: Any) -> int:
-    """Return the checksum of an attribute; 0 if it states only the default."""
+    """Return the checksum of an attribute.
+
+    It is 0 if the attribute has its default, or is neither an integer, a list of integers nor a
+    text.
+    """
     from onnx import AttributeProto
 
     default = 1 if attribute.name == "group" else 0

@@ -1,4 +1,4 @@
-"""Keeps the images of loops with channels last, so that no iteration transposes them."""
+"""Gives loops images with channels last, so that no iteration transposes them."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -8,17 +8,17 @@ from matloom.frontend.onnx.bytewise import ELEMENTWISE
 from matloom.frontend.onnx.shapes import infer_shapes
 from matloom.kernels.onnx_model import subgraphs
 
-#: Quantised operators of images, with channels first.
+#: Operators on images of quantised integers, with channels first.
 _IMAGES = frozenset({"MaxPool", "QLinearAveragePool", "QLinearConv", "QLinearGlobalAveragePool"})
-#: Operators whose operands and results have the same order of axes, whichever it is.
+#: Operators that work in any order of axes, as long as operands and results have the same one.
 _ELEMENTWISE = ELEMENTWISE | {"QLinearAdd", "QLinearLeakyRelu", "QLinearMul", "QLinearSigmoid"}
 
 
 def with_channels_last(model: Any) -> Any:
     """Return a model whose layered loops carry and read images with channels last.
 
-    Each image is transposed once before its loop and once after it. The transposes at both ends of
-    the body cancel with those of its layers.
+    Each image is transposed once before its loop and, if the loop carries it, once after it. The
+    transposes at the start and the end of the body cancel with those that its layers need.
     """
     import onnx
 
@@ -33,7 +33,10 @@ def with_channels_last(model: Any) -> Any:
 
 
 class _Loop:
-    """A copy of a loop, and the transposes before and after it; no value has a name in `taken`."""
+    """A copy of a loop, and the transposes before and after it.
+
+    New values get names that are not in `used_names`, and are added to it.
+    """
 
     def __init__(self, model: Any, node: Any, used_names: set[str]) -> None:
         import onnx
@@ -50,7 +53,7 @@ class _Loop:
         self._ranks |= {each.name: len(each.dims) for each in model.graph.initializer}
 
     def nodes(self) -> list[Any]:
-        """Return the loop between its transposes."""
+        """Return the transposes before the loop, the loop, and the transposes after it."""
         images = _images(self._body)
         carried, begins, ends = self._node.input[2:], self._body.input[2:], self._body.output[1:]
         for at, (name, begin, end) in enumerate(zip(carried, begins, ends, strict=False)):
@@ -63,7 +66,11 @@ class _Loop:
         return [*self._before, self._node, *self._after]
 
     def _carry(self, index: int, last: Sequence[int], first: Sequence[int]) -> None:
-        """Carry a value with channels last."""
+        """Change the carried value with this index to channels last.
+
+        `last` is the order of axes that a transpose to channels last has, `first` that of its
+        inverse.
+        """
         begin, end, given = self._body.input[2 + index], self._body.output[1 + index], 2 + index
         self._node.input[given] = self._transpose(self._before, self._node.input[given], last)
         inside, begin.name = begin.name, self._new(begin.name)
@@ -79,26 +86,29 @@ class _Loop:
             self._after.append(_transpose(self._node.output[index], first, made))
 
     def _read(self, name: str, last: Sequence[int], first: Sequence[int]) -> None:
-        """Read a value from outside with channels last."""
+        """Change a value that the body reads from outside to channels last.
+
+        `last` and `first` are as in `_carry`.
+        """
         given, inside = self._transpose(self._before, name, last), self._new(name)
         for each in self._body.node:
             each.input[:] = [inside if one == name else one for one in each.input]
         self._begin(given, first, inside)
 
     def _begin(self, name: str, order: Sequence[int], output: str) -> None:
-        """Let the body begin with a transpose."""
+        """Insert a transpose of the value `name` at the start of the body."""
         nodes = [_transpose(name, order, output), *self._body.node]
         self._body.ClearField("node")
         self._body.node.extend(nodes)
 
     def _transpose(self, nodes: Any, name: str, order: Sequence[int]) -> str:
-        """Append a transpose of a value; return the name of its result."""
+        """Append a transpose of a value to `nodes`; return the name of its result."""
         new_name = self._new(name)
         nodes.append(_transpose(name, order, new_name))
         return new_name
 
     def _new(self, name: str) -> str:
-        """Return a name for a transposed value that no other has."""
+        """Return an unused name for the transposed value `name`."""
         name = f"{name} transposed"
         while name in self._taken:
             name += "'"
@@ -107,7 +117,11 @@ class _Loop:
 
 
 def _images(body: Any) -> set[str]:
-    """Return the values of a body that are images, by the operators that read or make them."""
+    """Return the names of a body's values that are images.
+
+    They are the values that operators on images read or make, and those that element-wise operators
+    connect with them.
+    """
     found = {
         name
         for node in body.node
@@ -125,7 +139,7 @@ def _images(body: Any) -> set[str]:
 
 
 def _orders(rank: int) -> tuple[list[int], list[int]]:
-    """Return the orders of axes that lead to channels last, and back."""
+    """Return the permutation of axes from channels first to channels last, and its inverse."""
     return [0, *range(2, rank), 1], [0, rank - 1, *range(1, rank - 1)]
 
 
@@ -136,7 +150,7 @@ def _transpose(name: str, order: Sequence[int], output: str) -> Any:
 
 
 def _names(graph: Any) -> Iterator[str]:
-    """Yield the names of the values of a graph, and of those inside."""
+    """Yield the names of the values of a graph, including those of its branches and bodies."""
     yield from (each.name for each in (*graph.input, *graph.initializer))
     for node in graph.node:
         yield from node.output

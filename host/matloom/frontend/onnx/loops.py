@@ -1,4 +1,4 @@
-"""Loops whose number of iterations is known only at run time: the body as a separate network."""
+"""Splits loops whose number of iterations is known only at run time into separate networks."""
 
 from typing import Any
 
@@ -10,12 +10,16 @@ from matloom.frontend.onnx.graph import GraphReader
 from matloom.frontend.onnx.model import is_exact
 from matloom.kernels.onnx_model import parse, value_numbers
 
-#: Largest number of iterations if the file states none.
+#: Maximum number of iterations if the file states none.
 _WITHOUT_END = np.iinfo(np.int64).max
 
 
 def onnx_loop(content: bytes, position: int) -> LoopParts | None:
-    """Return the parts of a loop of a file; None if its values change in type or size."""
+    """Return the parts of a loop of a file, by the index of its operator.
+
+    The result is None if the operator is no loop with quantised layers, or its body cannot be a
+    separate model, as when a value changes in type or shape.
+    """
     model = parse(content)
     node = model.graph.node[position]
     if not is_layered_loop(node):

@@ -8,24 +8,24 @@ from matloom.frontend.errors import ModelError
 from matloom.frontend.onnx.ends import widen_inputs_and_outputs
 from matloom.frontend.source import ModelFile
 
-#: NumPy's names of `onnx.TensorProto.DataType`.
+#: NumPy's names of the types in `onnx.TensorProto.DataType`.
 DTYPES = {
     **{1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64"},
     **{9: "bool", 10: "float16", 11: "float64", 12: "uint32", 13: "uint64"},
 }
 
 
-#: Key of the metadata of a model whose graph must be exact.
+#: Metadata key that marks a model whose graph must give exactly ONNX Runtime's results.
 _EXACT_KEY = "matloom.exact"
 
 
 def is_exact(model: Any) -> bool:
-    """Return whether the results of a ModelProto's graph must be ONNX Runtime's."""
+    """Return whether a ModelProto is marked by `mark_exact`."""
     return any(each.key == _EXACT_KEY for each in model.metadata_props)
 
 
 def mark_exact(model: Any) -> None:
-    """Record in a ModelProto that results must be ONNX Runtime's."""
+    """Mark a ModelProto, in place, as one whose graph must give exactly ONNX Runtime's results."""
     if not is_exact(model):
         model.metadata_props.add(key=_EXACT_KEY, value="1")
 
@@ -70,7 +70,7 @@ def open_model(file: ModelFile) -> Any:
 
 
 def _all_names(graph: Any) -> Iterator[Any]:
-    """Yield the names in a GraphProto; damaged names are bytes."""
+    """Yield the names in a GraphProto, but none in branches and bodies; damaged ones are bytes."""
     for value in (*graph.input, *graph.output, *graph.value_info):
         yield value.name
         yield from (dim.dim_param for dim in value.type.tensor_type.shape.dim)

@@ -1,4 +1,4 @@
-"""Parameters of ONNX operators that move elements: parts, padding, sizes."""
+"""Parameters of ONNX operators that move elements: Split, Slice, Pad, Gather, Resize and others."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -11,24 +11,30 @@ from matloom.ir.attributes import Attributes, Pad, Pool2D, Resize, Slice
 from matloom.ir.graph import Array, Op
 from matloom.ir.shapes import IMAGE_RANK
 
-#: Inputs of a CONCATENATION that TensorFlow Lite Micro takes.
+#: Maximum number of inputs of a CONCATENATION in TensorFlow Lite Micro.
 MOST_JOINED = 10
 
-#: First version of the operator set in which Resize has a choice of grids.
+#: First version of the operator set in which Resize has `coordinate_transformation_mode`, the grid.
 _GRIDS_VERSION = 11
 
 Order = tuple[int, ...]
 
 
 def integers(values: object, subject: str) -> list[int]:
-    """Return a list of integers; raise `Unsupported` if it is not known."""
+    """Return `values` as a list of integers.
+
+    Raises
+    ------
+    Unsupported
+        They are not a sequence, because they are not known; `subject` names them in the message.
+    """
     if not isinstance(values, list | tuple | np.ndarray):
         raise Unsupported(f"has {subject} that are not known")
     return [int(value) for value in values]
 
 
 def runs(places: Sequence[int]) -> Iterator[range]:
-    """Yield indices in order, as the longest possible ranges."""
+    """Yield ranges that together give `places` in order; each range is as long as possible."""
     first = 0
     while first < len(places):
         step = places[first + 1] - places[first] if first + 1 < len(places) else 1
@@ -41,10 +47,11 @@ def runs(places: Sequence[int]) -> Iterator[range]:
 
 
 class MoveOptions:
-    """The parameters of an operator.
+    """The parameters of an operator that moves elements.
 
-    `shape` is that of its first input in the file; `constant` returns a known value by its name,
-    and raises `Unsupported` if it is computed. So do the methods.
+    `shape` is that of the operator's first input in the file. `constant` returns the value of a
+    constant by its name. It raises `Unsupported` for a computed value, and so does each method if a
+    parameter is computed, or has a value that the graph cannot express.
     """
 
     def __init__(
@@ -56,7 +63,7 @@ class MoveOptions:
         return self._node.parameter(name, place, self._constant, default)
 
     def split(self) -> tuple[int, tuple[int, ...]]:
-        """Return the axis of a Split, and the size of each part."""
+        """Return the axis of a Split, and the size of each part along it."""
         axis = int(self._node.options.get("axis", 0)) % len(self._shape)
         given, count = self._parameter("split", 1), len(self._node.outputs)
         if given is not None:
@@ -66,7 +73,7 @@ class MoveOptions:
         return axis, tuple(min(part, self._shape[axis] - at * part) for at in range(count))
 
     def slice(self, order: Order) -> Slice:
-        """Return the part that a Slice takes of a tensor with its axes in an order."""
+        """Return the attributes of a Slice; the tensor's axes are in `order`."""
         starts, ends = (
             integers(self._parameter(name, at), name) for name, at in (("starts", 1), ("ends", 2))
         )
@@ -83,7 +90,7 @@ class MoveOptions:
         return Slice(begin=tuple(begin), size=tuple(size), step=tuple(step))
 
     def pad(self, order: Order) -> Pad:
-        """Return the padding of a tensor with its axes in an order, and its value."""
+        """Return the attributes of a Pad with a constant; the tensor's axes are in `order`."""
         mode = self._node.options.get("mode", b"constant")
         if mode != b"constant" or self._node.input(3):
             raise Unsupported(f"pads in the mode {mode.decode()}, or some axes only")
@@ -102,9 +109,10 @@ class MoveOptions:
         return bool(self._node.options.get("mode", b"constant") in (b"edge", b"reflect"))
 
     def edges(self, order: Order) -> list[tuple[int, list[int], list[int]]]:
-        """Return the places along each padded axis of which a Pad has copies before and after.
+        """Return the elements that a Pad in mode `edge` or `reflect` copies along each padded axis.
 
-        The axes are numbered as in `order`.
+        An item is the position of the axis in `order`, and the indices along it of the elements
+        that are copied before the first one and after the last one.
         """
         if self._node.input(3):
             raise Unsupported("pads some axes only")
@@ -124,12 +132,15 @@ class MoveOptions:
         return found
 
     def gather(self) -> tuple[int, Array]:
-        """Return the axis of a Gather, and the places that it takes along that axis."""
+        """Return the axis of a Gather, and the indices that it takes along it, none negative."""
         axis = int(self._node.options.get("axis", 0)) % len(self._shape)
         return axis, self._constant(self._node.inputs[1]) % self._shape[axis]
 
     def reduced_axes(self) -> tuple[set[int], bool]:
-        """Return the axes of a reduction, all if it states none, and whether it keeps them."""
+        """Return the axes of a reduction, and whether they stay, with a length of one.
+
+        No axis is negative. A reduction that states no axes reduces all of them.
+        """
         rank = len(self._shape)
         given = self._parameter("axes", 1)
         if not given and self._node.options.get("noop_with_empty_axes", 0):
@@ -140,8 +151,9 @@ class MoveOptions:
     def exchange_blocks(self) -> tuple[list[tuple[int, int, int, int]], tuple[int, ...]]:
         """Return how DepthToSpace or SpaceToDepth exchange channels and positions of an image.
 
-        A tensor with channels last takes each of the shapes in turn, whose middle two axes are
-        exchanged, then the last shape.
+        The result is a list of four-dimensional shapes, and the shape of the output with channels
+        last. For each shape of the list, the tensor is reshaped to it, and its middle two axes are
+        exchanged.
         """
         size, (images, depth, high, wide) = int(self._node.options["blocksize"]), self._shape
         channels_first = self._node.options.get("mode", b"DCR") == b"CRD"
@@ -157,9 +169,10 @@ class MoveOptions:
         return steps, (images, high, wide, depth * size**2)
 
     def resize(self) -> Resize:
-        """Return the size of an image that Resize or Upsample repeats by whole factors.
+        """Return the attributes of a Resize or Upsample that repeats each element by whole factors.
 
-        For these, the usual grids choose the same neighbours: those of RESIZE_NEAREST_NEIGHBOR.
+        For whole factors, the usual grids choose the same neighbours as RESIZE_NEAREST_NEIGHBOR
+        does.
         """
         grid, options = self._grid, self._node.options
         nearest = options.get("nearest_mode", b"round_prefer_floor")
@@ -172,13 +185,13 @@ class MoveOptions:
 
     @property
     def interpolates(self) -> bool:
-        """Whether Resize or Upsample interpolate between neighbours."""
+        """Whether Resize or Upsample interpolates between neighbours."""
         return bool(self._node.options.get("mode", b"nearest") == b"linear")
 
     def interpolation(self) -> Resize:
-        """Return the size of an image that linear interpolation enlarges by whole factors.
+        """Return the attributes of a Resize that interpolates, and enlarges by whole factors.
 
-        Positions are centres of pixels, as PyTorch has them by default.
+        The grid must be one of the half-pixel grids, as PyTorch uses by default.
         """
         if not (self._has_grid and self._grid.endswith(b"half_pixel")):
             grid = self._grid.decode() if self._has_grid else "asymmetric"
@@ -188,9 +201,9 @@ class MoveOptions:
         return self._whole_factors()
 
     def resized_axes(self) -> dict[int, float | int]:
-        """Return the axes that Resize enlarges or shrinks, and their sizes or, as floats, scales.
+        """Return the axes that Resize enlarges or shrinks, with their sizes or, as floats, scales.
 
-        A file states either.
+        A file states either the sizes or the scales.
         """
         rank = len(self._shape)
         if self._grid == b"tf_crop_and_resize" or self._node.op == "Upsample":
@@ -213,7 +226,7 @@ class MoveOptions:
         return bytes(self._node.options.get("coordinate_transformation_mode", b"half_pixel"))
 
     def _whole_factors(self) -> Resize:
-        """Return the size of an image enlarged by whole factors."""
+        """Return the size of an image whose height and width grow by whole factors."""
         shape = self._shape
         if len(shape) != IMAGE_RANK or "axes" in self._node.options:
             raise Unsupported("resizes other axes than those of an image")
@@ -239,17 +252,18 @@ def largest_steps(
     Parameters
     ----------
     shape:
-        Of the tensor, in the file's order.
+        Shape of the tensor, in the file's order of axes.
     order:
-        An order in which its axes may be.
+        The current order of its axes.
     reduction:
         The axes to reduce, and whether they stay, with a length of one.
 
     Returns
     -------
     tuple
-        The order in which the operators read the tensor: another one if the axes do not follow each
-        other in `order`; each operator with the shape of its result; the order of the last one.
+        The order of axes in which the operators read the tensor, which differs from `order` if the
+        reduced axes are not adjacent in `order`; each operator with the shape and attributes of its
+        result; the order of axes of the last result.
     """
     axes, keep = reduction
     kept = [axis for axis in order if axis not in axes]

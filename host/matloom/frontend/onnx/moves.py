@@ -1,4 +1,4 @@
-"""ONNX operators that move bytes between operators on the engine."""
+"""Converts ONNX operators that move bytes between operators on the engine."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -14,14 +14,15 @@ from matloom.frontend.onnx.weighted import spatial_padding
 from matloom.ir.attributes import Attributes, Pool2D, Transpose
 from matloom.ir.graph import Op
 
-#: An operator, the shape of its result, and its attributes.
+#: An operator of the graph, the shape of its result, and its attributes.
 _Step = tuple[Op, tuple[int, ...], Attributes]
 
 
 def reshape(values: Values, model: Model, node: Any, source: str, output: str) -> None:
-    """Convert Reshape, Flatten, Squeeze, Unsqueeze and Identity, which keep the file's order.
+    """Convert Reshape, Flatten, Squeeze, Unsqueeze and Identity.
 
-    A value that is held in another order is moved only when a reader needs the file's order.
+    These keep the elements in the file's order. A value that is held in another order of axes is
+    transposed only when a reader needs the output.
     """
     value, wanted = values.known[source], values.known[output]
     wanted.quantisation, wanted.flattened = value.quantisation, source
@@ -31,7 +32,7 @@ def reshape(values: Values, model: Model, node: Any, source: str, output: str) -
 
 
 def transpose(values: Values, model: Model, node: Any, source: str, output: str) -> None:
-    """Convert Transpose: the same tensor with another axis order."""
+    """Convert Transpose: the output is the same tensor, registered with another order of axes."""
     value = values.known[source]
     rank = len(value.shape)
     permutation = list(attribute(node, "perm", list(reversed(range(rank)))))
@@ -42,7 +43,7 @@ def transpose(values: Values, model: Model, node: Any, source: str, output: str)
 
 
 def max_pool(values: Values, model: Model, node: Any, source: str, output: str) -> None:
-    """Convert MaxPool of images, or of lines, which become images of one row."""
+    """Convert MaxPool of images, or along one axis, which becomes that of images of one row."""
     value, wanted = values.known[source], values.known[output]
     window = tuple(attribute(node, "kernel_shape", []))
     strides = tuple(attribute(node, "strides", [1] * len(window)))
@@ -76,7 +77,11 @@ def largest(values: Values, model: Model, node: Any, source: str, output: str) -
 
 
 def _add_steps(values: Values, names: tuple[str, str], order: Order, steps: Sequence[_Step]) -> int:
-    """Return the result of operators one after another, on a value in an axis order."""
+    """Add operators that read one another's results; return the tensor number of the last result.
+
+    `names` are the names of the first input, which is read in this order of axes, and of the
+    output.
+    """
     source, output = names
     number = values.bytes_of(source, order)
     for op, shape, attributes in steps:
@@ -109,9 +114,10 @@ def slice_part(values: Values, model: Model, node: Any, source: str, output: str
 
 
 def pad(values: Values, model: Model, node: Any, source: str, output: str) -> None:
-    """Convert Pad with a constant, which is a byte of the file's type; or 0, between floats.
+    """Convert Pad.
 
-    In the modes `edge` and `reflect` it takes elements of the tensor.
+    A padding constant is a byte of the file's type; between DequantizeLinear and QuantizeLinear, it
+    must be 0. In the modes `edge` and `reflect`, Pad copies elements of the tensor.
     """
     order, options = values.order_of(source), _options(values, model, node, source)
     if options.copies_edges:
@@ -136,7 +142,7 @@ def pad(values: Values, model: Model, node: Any, source: str, output: str) -> No
 
 
 def gather(values: Values, model: Model, node: Any, source: str, output: str) -> None:
-    """Convert Gather of places that are known, along one axis."""
+    """Convert Gather with constant indices along one axis."""
     axis, places = _options(values, model, node, source).gather()
     listed = [int(place) for place in places.reshape(-1)]
     order = (
@@ -154,7 +160,7 @@ def gather(values: Values, model: Model, node: Any, source: str, output: str) ->
 
 
 def resize(values: Values, model: Model, node: Any, source: str, output: str) -> None:
-    """Convert Resize by whole factors to the nearest neighbour."""
+    """Convert Resize by whole factors that takes the nearest neighbour."""
     attributes = _options(values, model, node, source).resize()
     _add_move(values, Op.RESIZE_NEAREST_NEIGHBOR, attributes, LAST, (source, output))
 
@@ -162,7 +168,10 @@ def resize(values: Values, model: Model, node: Any, source: str, output: str) ->
 def _add_move(
     values: Values, op: Op, attributes: Attributes, order: Order, names: tuple[str, str]
 ) -> None:
-    """Add an operator on a value in an axis order; `names` are those of its input and output."""
+    """Add an operator that reads a value in this order of axes; register its output.
+
+    `names` are the names of its input and its output.
+    """
     source, made = names
     number = values.bytes_of(source, order)
     shape = tuple(values.known[made].shape[axis] for axis in order)
@@ -189,7 +198,8 @@ def exchange_blocks(values: Values, model: Model, node: Any, source: str, output
     )
 
 
-#: Converters by operator name; the last arguments are the names of input 0 and output 0.
+#: Converters by operator name. Their last two arguments are the names of the first input and the
+#: first output.
 MOVES: dict[str, Callable[[Values, Model, Any, str, str], None]] = {
     **dict.fromkeys(("DepthToSpace", "SpaceToDepth"), exchange_blocks),
     **dict.fromkeys(("Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"), reshape),

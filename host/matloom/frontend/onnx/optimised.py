@@ -1,7 +1,8 @@
-"""Asks ONNX Runtime for its optimised form of a quantised model: integer operators for QDQ.
+"""Lets ONNX Runtime replace the QDQ operators of a quantised model by operators on integers.
 
 ONNX Runtime decides which operators between DequantizeLinear and QuantizeLinear become integer
-operators, depending on its version and the processor. This module asks it instead of imitating it.
+operators, depending on its version and the processor. This module runs ONNX Runtime's optimisation
+instead of imitating it.
 """
 
 from collections.abc import Iterator
@@ -13,27 +14,27 @@ from matloom.frontend.onnx.shapes import infer_shapes
 from matloom.kernels.onnx_model import memory_of, subgraphs
 from matloom.kernels.probe import optimise
 
-#: Operators between floats and integers.
+#: Operators that convert floats to quantised integers, or back.
 CONVERSIONS = frozenset({"QuantizeLinear", "DequantizeLinear"})
-#: Operators on integers, other than those of `is_integer`.
+#: Names of operators on integers for which `is_integer` returns False.
 _INTEGER = frozenset({"ConvInteger", "DynamicQuantizeLinear", "MatMulInteger"})
 
 
 def is_integer(name: str) -> bool:
-    """Return whether an operator of this name computes integers from quantised values."""
+    """Return whether an operator of this name computes quantised integers from such integers."""
     return name.startswith("QLinear") or name == "QGemm"
 
 
 def is_quantised(graph: Any) -> bool:
-    """Return whether a GraphProto has quantised operators, also in branches and bodies."""
+    """Return whether a GraphProto, its branches or its bodies have quantised operators."""
     converts = any(node.op_type in CONVERSIONS for node in _operators(graph))
     return converts or has_integer_operators(graph)
 
 
 def has_integer_operators(graph: Any) -> bool:
-    """Return whether a GraphProto has operators on quantised values, also in branches and bodies.
+    """Return whether a GraphProto, its branches or its bodies have operators on quantised integers.
 
-    In a QDQ network, all operators but QuantizeLinear and DequantizeLinear are on floats.
+    A QDQ network has none: all its operators but QuantizeLinear and DequantizeLinear are on floats.
     """
     names = {node.op_type for node in _operators(graph)}
     return bool(names & _INTEGER) or any(map(is_integer, names))
@@ -49,12 +50,15 @@ def _operators(graph: Any) -> Iterator[Any]:
 def to_integer_operators(model: Any, exact: bool) -> tuple[Any, frozenset[str]]:
     """Return a model with integer operators, and the names of those ONNX Runtime would not use.
 
+    If ONNX Runtime is not installed or refuses the model, it is returned unchanged, without names.
+
     Parameters
     ----------
     exact:
         Follow ONNX Runtime's decisions for this processor. Otherwise, int8 operators that it leaves
         in floating point become integer operators as well, and their names are returned. With an
-        infinite scale, as of a mask, these would compute something else.
+        infinite scale, as of a mask, such integer operators would compute something else, so the
+        decisions are followed even if `exact` is False.
     """
     if not any(node.op_type == "DequantizeLinear" for node in _operators(model.graph)):
         return model, frozenset()
@@ -72,7 +76,7 @@ def to_integer_operators(model: Any, exact: bool) -> tuple[Any, frozenset[str]]:
 
 
 def _has_infinite_scales(graph: Any) -> bool:
-    """Return whether a tensor is quantised with a scale that is not finite."""
+    """Return whether a constant scale of QuantizeLinear or DequantizeLinear is not finite."""
     from onnx import numpy_helper
 
     marks = [node for node in _operators(graph) if node.op_type in CONVERSIONS]
@@ -82,7 +86,7 @@ def _has_infinite_scales(graph: Any) -> bool:
 
 
 def _name_operators(model: Any) -> Any:
-    """Return a model whose operators have unique names, which survive optimisation."""
+    """Return a copy of a model whose operators have unique names, which survive optimisation."""
     import onnx
 
     named = onnx.ModelProto()

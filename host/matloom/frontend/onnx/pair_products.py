@@ -1,4 +1,4 @@
-"""Runs products of two tensors, element by element, on the engine: QLinearMul as MUL.
+"""Converts QLinearMul, the element-wise product of two tensors, to MUL.
 
 ONNX Runtime scales the product of two differences from zero points like the sum of a layer.
 """
@@ -17,7 +17,7 @@ from matloom.ir.graph import Array, Op
 
 
 def convert_pair_product(values: Values, model: Model, node: Any) -> Claim:
-    """Add the operator of a QLinearMul; return the number of inputs for which results differ.
+    """Add the operator of a QLinearMul; return the claim about its results for pairs of bytes.
 
     Raises
     ------
@@ -35,7 +35,10 @@ def convert_pair_product(values: Values, model: Model, node: Any) -> Claim:
 
 
 def _multiplier(pairs: Pairs) -> Array:
-    """Return the multiplier and shift that round the most products as ONNX Runtime does."""
+    """Return the multiplier and shift that round most products as ONNX Runtime does.
+
+    The result is int32 (2, 1).
+    """
     kinds = pairs.int8_quantisations()
     first, second = (
         side.astype(np.int64) - kind.zero_point[0]

@@ -1,7 +1,7 @@
-"""Runs sums and products of two tensors of bytes on the engine, compared on all pairs of bytes.
+"""Sums and products of two tensors of bytes, compared with ONNX Runtime for all pairs of bytes.
 
 ONNX Runtime computes them in float32, in an order of operations that depends on the processor; the
-engine computes integers. Both are functions of two bytes, so all 65,536 pairs are compared.
+engine computes integers. Both are functions of two bytes, so all 65,536 pairs can be compared.
 """
 
 from collections.abc import Sequence
@@ -24,19 +24,21 @@ class Pairs:
     Members
     -------
     names, output:
-        Names of the values.
+        Names of the two operands and of the output.
     constants:
         The array of each operand; None if it is computed.
+    computed:
+        Names of the computed operands.
     dtypes, dtype:
         Types of the operands and of the output.
-    given, made:
-        Their quantisations in the file's types.
+    input_quantisations, output_quantisation:
+        Quantisations of the operands and of the output, in the file's types.
     broadcast:
         Whether a computed operand is repeated along some axes.
     bytes:
-        The pairs that can occur, as int8.
-    wanted:
-        ONNX Runtime's result for each of them, as int8.
+        The pairs that can occur, as two arrays of int8, one for each operand.
+    expected:
+        ONNX Runtime's result for each of these pairs, as int8.
 
     Raises
     ------
@@ -79,7 +81,7 @@ class Pairs:
         self.bytes = [bytes_as_int8(each) for each in reached]
 
     def int8_quantisations(self) -> list[Quantisation]:
-        """Return the int8 quantisations of both inputs and the output."""
+        """Return the quantisations of both operands and of the output, as int8."""
         pairs = zip(
             (*self.input_quantisations, self.output_quantisation),
             (*self.dtypes, self.dtype),
@@ -94,10 +96,16 @@ class Pairs:
         stated: Array | None = None,
         subset: Array | None = None,
     ) -> int:
-        """Return how many results of an operator of the graph differ from the expected ones.
+        """Return the number of pairs for which an operator of the graph differs from ONNX Runtime.
 
-        `stated` are its multiplier and shift, if they do not follow from the scales; only the
-        pairs of `subset` count.
+        Parameters
+        ----------
+        scales:
+            Quantisations of both operands and of the output, as int8.
+        stated:
+            Multiplier and shift of the operator, if they do not follow from the scales.
+        subset:
+            Mask of the pairs to compare; None compares all.
         """
         expected = self.expected if subset is None else self.expected[subset]
         pairs = _grid(self.bytes) if subset is None else [each[subset] for each in self.bytes]
@@ -130,7 +138,10 @@ class Pairs:
         scales: Sequence[Quantisation],
         stated: Array | None = None,
     ) -> None:
-        """Add the operator, whose inputs and output have these quantisations."""
+        """Add the operator, and register its output.
+
+        `scales` and `stated` are as for `count_differences`.
+        """
         shape, order = values.known[self.output].shape, values.order_of(*self.computed)
         numbers = []
         for at, name in enumerate(self.names):
@@ -150,14 +161,20 @@ class Pairs:
 
 
 def _grid(pairs: Sequence[Array]) -> list[Array]:
-    """Return all pairs of two sets of bytes as a column and a row: each byte is scaled once."""
+    """Return a column and a row of bytes that, by broadcasting, give all `pairs` in order.
+
+    A kernel then scales each byte only once.
+    """
     first, second = pairs
     width = int(np.argmax(first != first[0])) or len(first)
     return [first[::width, np.newaxis], second[np.newaxis, :width]]
 
 
 def _reachable_pairs(operands: Pairs) -> tuple[Array, Array]:
-    """Return the pairs of bytes that can occur: all, or every byte with each constant byte."""
+    """Return the pairs of bytes that can occur, in the operands' types.
+
+    These are all pairs; of a constant operand, only the bytes that it contains.
+    """
     first, second = every_pair((operands.dtypes[0], operands.dtypes[1]))
     for data, side in zip(operands.constants, (first, second), strict=True):
         if data is not None:
@@ -169,7 +186,9 @@ def _reachable_pairs(operands: Pairs) -> tuple[Array, Array]:
 def _expected_results(
     model: Model, node: Any, operands: Pairs, pairs: tuple[Array, Array]
 ) -> Array:
-    """Return ONNX Runtime's int8 results; it uses other kernels for operands that are repeated.
+    """Return ONNX Runtime's results for `pairs`, as int8.
+
+    ONNX Runtime uses other kernels if an operand is repeated; both kinds of kernels are run.
 
     Raises
     ------

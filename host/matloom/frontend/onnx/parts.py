@@ -1,4 +1,4 @@
-"""Parts of a tensor along an axis."""
+"""Takes parts of a tensor along an axis."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,12 +11,12 @@ from matloom.ir.graph import Op
 
 
 def take_places(values: Values, number: int, axis: int, places: Sequence[int], name: str) -> int:
-    """Return elements of an int8 tensor at places along an axis, in order.
+    """Return the number of an int8 tensor with the elements of another at `places` along an axis.
 
     Raises
     ------
     Unsupported
-        There are none, or more runs of equal distances than a CONCATENATION joins.
+        There are no places, or they form more evenly spaced ranges than a CONCATENATION can join.
     """
     tensor, parts = values.tensors[number], list[int]()
     found = list(runs(places))
@@ -39,7 +39,10 @@ def take_places(values: Values, number: int, axis: int, places: Sequence[int], n
 def add_parts(
     values: Values, number: int, axis: int, sizes: Sequence[int], names: Sequence[str]
 ) -> list[int]:
-    """Split an int8 tensor along an axis; return the parts, which have these sizes and names."""
+    """Split an int8 tensor along an axis; return the tensor numbers of the parts.
+
+    The parts have the sizes `sizes` along the axis, and the names `names`.
+    """
     tensor, made = values.tensors[number], []
     for name, size in zip(names, sizes, strict=True):
         shape = (*tensor.shape[:axis], size, *tensor.shape[axis + 1 :])

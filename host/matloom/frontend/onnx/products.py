@@ -1,4 +1,4 @@
-"""Runs quantised products of two computed tensors on the engine, as BATCH_MATMUL."""
+"""Converts quantised products of two computed tensors to BATCH_MATMUL."""
 
 from dataclasses import replace
 from typing import Any
@@ -19,10 +19,12 @@ from matloom.ir.shapes import MATRIX_RANK
 def convert_product(values: Values, model: Model, node: Any) -> Claim:
     """Add the operator of a QLinearMatMul or a QGemm whose second operand is computed.
 
+    Returns the claim about its sums.
+
     Raises
     ------
     Unsupported
-        An operand is a vector, scaled, or not of bytes, or a bias is added.
+        An operand is a vector or not of bytes, or the product is scaled, has a bias, or is float.
     """
     names = list(node.input)
     gemm = node.op_type == "QGemm"
@@ -51,7 +53,11 @@ def convert_product(values: Values, model: Model, node: Any) -> Claim:
 def operand_of(
     values: Values, model: Model, name: str, quantisation: Quantisation, *, transposed: bool = False
 ) -> tuple[int, bool]:
-    """Return an int8 tensor of an operand, and whether its matrices are transposed."""
+    """Return the number of an operand's int8 tensor, and whether its matrices are transposed there.
+
+    `transposed` says whether the operator transposes the operand. The tensor has the axes of the
+    file, or the last two exchanged if the operand exists in that order.
+    """
     if name in model.constants:
         data = model.constant(name)
         _check(data.dtype.name, data.ndim)
@@ -80,7 +86,10 @@ def _multiplier(
     operands: tuple[tuple[int, bool], tuple[int, bool]],
     kinds: list[Quantisation],
 ) -> tuple[Array, Claim]:
-    """Return the multiplier for the sums, and how many of them can differ from ONNX Runtime's."""
+    """Return the multiplier and shift, int32 (2, 1), and the claim about the sums.
+
+    `operands` are the results of `operand_of`, `kinds` the quantisations of both and of the output.
+    """
     first, second, output = (np.float32(kind.scale[0]) for kind in kinds)
     (left, transposed), (right, _) = operands
     inner = values.tensors[left].shape[-2 if transposed else -1]

@@ -1,4 +1,4 @@
-"""Quantised layers in ONNX models: QLinearConv, QLinearMatMul and com.microsoft.QGemm."""
+"""Reads quantised layers of ONNX models: QLinearConv, QLinearMatMul and com.microsoft.QGemm."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,8 +13,14 @@ from matloom.ir.graph import Array, Quantisation
 class Model:
     """A ModelProto with its constants as arrays.
 
-    `producers` are the indices of its operators, by the names of their outputs; `opset` is the
-    version of ONNX's operators.
+    Members
+    -------
+    producers:
+        Index of the operator that makes each value, by the value's name.
+    opset:
+        Version of ONNX's operator set.
+    constants:
+        Names of all constants.
     """
 
     def __init__(self, proto: Any) -> None:
@@ -42,23 +48,27 @@ class Model:
         return self._arrays[name]
 
     def producer(self, name: str) -> Any:
-        """Return the operator that makes a value; None if there is none."""
+        """Return the operator that makes a value; None for inputs, constants and unknown names."""
         place = self.producers.get(name)
         return None if place is None else self.proto.graph.node[place]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Layer:
-    """A quantised layer.
+    """A quantised layer with constant weights.
 
     Members
     -------
     node:
         The operator, for its attributes.
     data, output:
-        Names of the input and the output; their quantisations are the next members.
-    weights, weight_scale:
-        Integers minus their zero points, and one scale or a scale for each channel.
+        Names of the input and the output.
+    given, made:
+        Quantisations of the input and the output, in the file's types.
+    weights:
+        Integers minus their zero points, as int8.
+    weight_scale:
+        One scale, or one for each output channel.
     bias:
         Integers in units of the input scale times the weight scale; None for no bias.
     """
@@ -74,7 +84,7 @@ class Layer:
 
 
 def attribute(node: Any, name: str, default: Any) -> Any:
-    """Return an attribute of an operator."""
+    """Return an attribute of an operator; `default` if the operator does not have it."""
     import onnx
 
     for item in node.attribute:
@@ -84,7 +94,16 @@ def attribute(node: Any, name: str, default: Any) -> Any:
 
 
 def quantisation_of(model: Model, scale: str, zero: str) -> Quantisation:
-    """Return the scale and zero point of a value, which must be scalars."""
+    """Return the quantisation of a value whose scale and zero point have these names.
+
+    An empty `zero` means a zero point of 0.
+
+    Raises
+    ------
+    Unsupported
+        One of the two is computed or has several elements, the scale is not float32, or the zero
+        point is neither int8 nor uint8.
+    """
     scales = model.constant(scale)
     zeros = model.constant(zero) if zero else np.zeros(1, np.uint8)
     if scales.size != 1 or zeros.size != 1:
@@ -95,7 +114,7 @@ def quantisation_of(model: Model, scale: str, zero: str) -> Quantisation:
 
 
 def layer_of(model: Model, node: Any) -> Layer | None:
-    """Return the layer for a quantised operator; None if it is not one.
+    """Return the layer of a quantised operator; None for other operators, or if inputs are missing.
 
     Raises
     ------
@@ -128,7 +147,15 @@ def _layer(
 
 
 def _subtract_zero_points(node: Any, weights: Array, zeros: Array) -> Array:
-    """Return weights minus their zero points: a single one, or one per output channel."""
+    """Return weights minus their zero points, as int8.
+
+    `zeros` is one zero point, or one for each output channel.
+
+    Raises
+    ------
+    Unsupported
+        A difference does not fit int8.
+    """
     wide = zeros.astype(np.int64).reshape(-1)
     axis = 0 if "Conv" in node.op_type else -1
     if "Gemm" in node.op_type and attribute(node, "transB", 0):

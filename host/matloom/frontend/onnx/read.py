@@ -18,8 +18,8 @@ def graph_of_onnx(file: ModelFile, *, exact: bool = False) -> Graph:
 
     Inputs, outputs and their axes stay as in the file. Operators that the graph does not support
     become REFERENCE nodes, which ONNX Runtime runs. For all others, the graph's remarks say that
-    results equal ONNX Runtime's, or how many sums can differ; if the graph must be `exact`, those
-    that can differ become REFERENCE nodes as well.
+    results equal ONNX Runtime's, or how many sums can differ. If `exact`, or if the file says so,
+    operators with results that can differ become REFERENCE nodes as well.
 
     Raises
     ------
@@ -50,7 +50,8 @@ def floats_of_onnx(file: ModelFile) -> Graph | None:
     Raises
     ------
     ModelError
-        As `graph_of_onnx`; or an operator has no counterpart, or an input is not float32.
+        The file cannot be read, as for `graph_of_onnx`; an operator has no counterpart; or an input
+        is not float32.
     MissingPackageError
         The package onnx is not installed.
     """
@@ -64,11 +65,10 @@ def floats_of_onnx(file: ModelFile) -> Graph | None:
 def resize_onnx(
     file: ModelFile, shapes: Mapping[str, Sequence[int]], dims: Mapping[str, int], exact: bool
 ) -> bytes:
-    """Return an ONNX file whose inputs have sizes, given by input or by dimension name.
+    """Return the content of an ONNX file with sizes set for its inputs.
 
-    The metadata of the file records `exact`.
-
-    The errors are those of `graph_of_onnx`.
+    `shapes` are input shapes by name, `dims` sizes by dimension name. If `exact`, the metadata
+    record that results must equal ONNX Runtime's. The errors are those of `graph_of_onnx`.
     """
     try:
         model = open_model(file)

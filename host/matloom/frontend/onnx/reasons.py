@@ -1,4 +1,4 @@
-"""Reasons why an operator stays on ONNX Runtime that no conversion has refused."""
+"""Reasons why an operator stays on ONNX Runtime, for operators that no conversion was tried for."""
 
 from typing import Any
 
@@ -7,14 +7,15 @@ from matloom.frontend.onnx.floats.moves import MOVES
 from matloom.frontend.onnx.floats.read import CONVERTERS
 from matloom.frontend.onnx.optimised import CONVERSIONS
 
-#: Operators of floating-point networks that become integer ones when these are quantised.
+#: Floating-point operators that become integer operators when `matloom quantise` converts a network.
 _QUANTISABLE = frozenset({*CONVERTERS, *DECOMPOSITIONS})
 
 
 def usual_reason(node: Any, dtype: str | None) -> str:
-    """Return the predicate of a sentence about an operator (NodeProto).
+    """Return the reason why an operator (NodeProto) stays on ONNX Runtime.
 
-    `dtype` is the element type of its first output, None if unknown.
+    It is the predicate of a sentence whose subject is the operator. `dtype` is the element type of
+    the operator's first output; None if unknown.
     """
     if node.op_type in CONVERSIONS:
         return "converts between floating point and integers"

@@ -2,12 +2,12 @@
 
 from matloom.frontend.protobuf import decode_message
 
-#: Fields of ModelProto.
+#: Numbers of the fields that a ModelProto may have.
 _FIELDS = frozenset({*range(1, 9), 14, 20, 25, 26})
 
 
 def is_onnx(content: bytes) -> bool:
-    """Return whether bytes have the fields of ModelProto: a version, and a graph."""
+    """Return whether the content of a file may be a ModelProto, by its fields."""
     found = decode_message(content)
     if found is None or not set(found) <= _FIELDS:
         return False

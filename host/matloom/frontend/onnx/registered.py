@@ -1,4 +1,4 @@
-"""Nodes of ONNX models that users registered: shapes, and conversion to the graph."""
+"""Operators of ONNX models that users registered: their shapes, and their conversion to nodes."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -21,14 +21,22 @@ from matloom.kernels.registered import (
 
 
 def registered_node(node: Any) -> RegisteredOperator | None:
-    """Return the registration for a node of a custom domain; None if there is none."""
+    """Return the registration of a node's operator; None if it is not registered.
+
+    Only operators of custom domains can be registered.
+    """
     return find_registered(f"{node.domain}.{node.op_type}") if node.domain else None
 
 
 def add_shapes(model: Any) -> bool:
-    """Add types and shapes of registered operators' outputs; return whether any were added.
+    """Add types and shapes of registered operators' outputs to a ModelProto, in place.
 
-    Raises `RegisteredOperatorError` if an operator's shapes or kernel do not fit.
+    Returns whether any were added.
+
+    Raises
+    ------
+    RegisteredOperatorError
+        The shapes or the kernel of an operator do not fit the registration.
     """
     import onnx
 
@@ -55,14 +63,14 @@ def add_shapes(model: Any) -> bool:
 def add_registered(
     values: Values, model: Model, operator: RegisteredOperator, node: Any, index: int
 ) -> None:
-    """Add the nodes of a registered operator.
+    """Add the nodes of a registered operator; `index` is the operator's index in the model.
 
     Raises
     ------
     Unsupported
-        It reads a value of unknown type or shape.
+        The operator reads or makes a value of unknown type or shape.
     RegisteredOperatorError
-        Its shapes, kernel or stages do not fit.
+        Its shapes, kernel or stages do not fit the registration.
     """
     for name in (*node.input, *node.output):
         if name not in values.known and name not in model.constants:
@@ -93,7 +101,7 @@ def _use(operator: RegisteredOperator, node: Any, inputs: tuple[Tensor, ...]) ->
 
 
 def _plain(value: Any) -> Any:
-    """Return the value of an attribute, with strings for bytes and arrays for tensors."""
+    """Return the value of an attribute, with bytes as text, and tensors as arrays."""
     import onnx
 
     if isinstance(value, bytes):
@@ -111,7 +119,7 @@ def _input(model: Model, known: Mapping[str, Tensor], name: str) -> Tensor | Non
 
 
 def _tensor(value: Any) -> Tensor | None:
-    """Return the tensor of a value; None if its type or a size is unknown."""
+    """Return the tensor that a ValueInfoProto declares; None if its type or a size is unknown."""
     tensor = value.type.tensor_type
     dtype = DTYPES.get(tensor.elem_type)
     sized = tensor.HasField("shape") and all(dim.HasField("dim_value") for dim in tensor.shape.dim)

@@ -11,7 +11,10 @@ from matloom.kernels.onnx_model import values_read
 
 
 def reorder(model: Any) -> Any:
-    """Return a model in this order, without operators that no output needs."""
+    """Return a model in which each operator follows copies of the DequantizeLinear that it reads.
+
+    Operators that no output needs are left out. The given model stays unchanged.
+    """
     import onnx
 
     reordered = onnx.ModelProto()
@@ -48,7 +51,11 @@ def _is_real(node: Any) -> bool:
 
 
 def _preceding_operator(producers: dict[str, Any], name: str, outputs: set[str]) -> Any:
-    """Return the operator to place before a reader of a value; None if there is none."""
+    """Return the operator that must precede a reader of the value `name`; None if there is none.
+
+    DequantizeLinear operators are skipped, because each reader gets its own copies, unless their
+    results are outputs of the model.
+    """
     node = producers.get(name)
     while node is not None and _is_real(node) and node.output[0] not in outputs:
         node = producers.get(node.input[0])
@@ -58,7 +65,10 @@ def _preceding_operator(producers: dict[str, Any], name: str, outputs: set[str])
 def _with_own_inputs(
     producers: dict[str, Any], node: Any, outputs: set[str], place: int
 ) -> list[Any]:
-    """Return an operator preceded by its own copies of the DequantizeLinear that it reads."""
+    """Return a copy of an operator, preceded by copies of the DequantizeLinear that it reads.
+
+    `place` makes the names of new values unique.
+    """
     import onnx
 
     copies: list[Any] = []

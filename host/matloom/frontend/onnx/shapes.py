@@ -6,8 +6,8 @@ from typing import Any
 from matloom.frontend.onnx.registered import add_shapes
 from matloom.kernels.onnx_model import subgraphs
 
-#: Operators of com.microsoft whose output shape is that of an ONNX operator: that operator, and the
-#: inputs to give to it. The output has the type of the input.
+#: Operators of com.microsoft, each with an ONNX operator whose output has the same shape, and the
+#: indices of the inputs that the latter gets. Inputs and outputs have the same type.
 _SAME_SHAPE_AS: dict[str, tuple[str, Sequence[int] | slice]] = {
     "QGemm": ("Gemm", (0, 3)),
     "QLinearAdd": ("Add", (0, 3)),
@@ -22,16 +22,17 @@ _SAME_SHAPE_AS: dict[str, tuple[str, Sequence[int] | slice]] = {
 }
 #: Domain whose shape inference in the package onnx crashes on damaged files.
 _UNCHECKED = "ai.onnx.ml"
-#: Operator whose inference crashes, too, if its input has no type, and one with the same shapes.
+#: An operator whose inference also crashes, if its input has no type, and an operator whose output
+#: has the same shape.
 _UNTYPED, _TYPED = "RegexFullMatch", "IsNaN"
-#: Length of the longest vector whose elements inference may list, at about 50 bytes each.
+#: Maximum length of a vector whose elements shape inference may list, at about 50 bytes each.
 _MAX_LISTED_ELEMENTS = 1 << 20
-#: Attributes that change the output shape of an operator.
+#: Attributes of com.microsoft operators that change the output shape.
 _SHAPE_ATTRIBUTES = ("channels_last",)
 
 
 def infer_shapes(model: Any) -> Any:
-    """Return a model with all types and shapes that can be inferred."""
+    """Return a copy of a model with all types and shapes that can be inferred."""
     found = _infer(model)
     while add_shapes(found):
         found = _infer(found)
@@ -61,7 +62,7 @@ def _infer(model: Any) -> Any:
 
 
 def _is_long(graph: Any) -> bool:
-    """Return whether a vector is too long for the list of its elements that inference makes."""
+    """Return whether a graph has a vector with more elements than shape inference may list."""
     declared = (*graph.input, *graph.value_info, *graph.output)
     shapes = [[dim.dim_value for dim in each.type.tensor_type.shape.dim] for each in declared]
     shapes += [list(each.dims) for each in graph.initializer]
@@ -69,7 +70,7 @@ def _is_long(graph: Any) -> bool:
 
 
 def _hide_unchecked(graph: Any) -> None:
-    """Replace operators whose inference crashes."""
+    """Replace operators whose shape inference crashes, in place, also in branches and bodies."""
     for node in graph.node:
         if node.domain == _UNCHECKED:
             node.domain = "unknown"
@@ -81,7 +82,10 @@ def _hide_unchecked(graph: Any) -> None:
 
 
 def _disguise(node: Any) -> None:
-    """Replace an operator by an ONNX operator with the same output shape."""
+    """Turn an operator, in place, into an ONNX operator whose output has the same shape.
+
+    The operator stays as it is if it has channels last, or is a QGemm with a float output.
+    """
     if any(item.name in _SHAPE_ATTRIBUTES and item.i for item in node.attribute):
         return
     if node.op_type == "QGemm" and len(node.input) < 9:

@@ -11,14 +11,17 @@ Shape = tuple[int, ...]
 
 
 def inputs_of(graph: Any) -> list[Any]:
-    """Return the ValueInfos of a GraphProto's inputs, without constants."""
+    """Return the ValueInfoProtos of a GraphProto's inputs, except constants."""
     constants = {each.name for each in graph.initializer}
     constants.update(each.values.name for each in graph.sparse_initializer)
     return [value for value in graph.input if value.name not in constants]
 
 
 def set_sizes(graph: Any, shapes: Mapping[str, Sequence[int]], dims: Mapping[str, int]) -> None:
-    """Set the size of each input dimension, from shapes and from sizes of named dimensions.
+    """Set the size of each dimension of a GraphProto's inputs, in place.
+
+    `shapes` are input shapes by name, `dims` sizes by dimension name. Other values with dimensions
+    of these names get the same sizes.
 
     Raises
     ------
@@ -86,12 +89,20 @@ def _dims(value: Any) -> Iterator[Any]:
 
 
 def _has_size(dim: Any) -> bool:
-    """Return whether a dimension has a size; exporters write -1 for an open one."""
+    """Return whether a dimension has a size; exporters write -1 for an open dimension."""
     return bool(dim.HasField("dim_value") and dim.dim_value >= 0)
 
 
 def _bind_sizes(value: Any, shape: Shape, sizes: Mapping[str, int]) -> dict[str, int]:
-    """Return the sizes that a new shape gives to named dimensions; set unnamed ones directly."""
+    """Return the sizes that `shape` gives to the named dimensions of an input.
+
+    Sets the sizes of unnamed dimensions in place. `sizes` are those of named dimensions so far.
+
+    Raises
+    ------
+    ShapeError
+        The shape contradicts a size that is known.
+    """
     tensor = value.type.tensor_type
     if not tensor.HasField("shape"):
         tensor.shape.SetInParent()

@@ -2,9 +2,10 @@
 
 ONNX Runtime computes ``rint(float32(sum) * scale)`` of a 32-bit sum, in float32 and with halves to
 even (MLAS, `MlasRequantizeOutput`); the engine computes ``floor(sum * multiplier / 2**(31 + right)
-+ 1/2)`` (`Rounding.SINGLE`). Both increase with the sum, so each is defined by its steps: the
-smallest sum for each result. If all steps that sums can reach agree, so do all results. If no
-multiplier gives all of them, one that gives the most is used, and the sums in between are counted.
++ 1/2)`` (`Rounding.SINGLE`). Both increase with the sum, so each function is defined by its steps:
+the smallest sum for each result. If both functions have the same steps, as far as sums can reach
+them, all results are equal. If no multiplier gives all steps, one that gives the most is used, and
+the sums between different steps are counted.
 """
 
 from dataclasses import dataclass
@@ -16,29 +17,33 @@ import numpy.typing as npt
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float32]
 
-#: Range of multipliers, of 30 bits or more, so that many give the same step; a power of two may
-#: need a slightly smaller one.
+#: Smallest and largest multiplier. With 30 bits or more, many multipliers give the same step. A
+#: scale that is a power of two has the multiplier 2**30, but may need a slightly smaller one.
 _LEAST, _MOST = 2**29, 2**31 - 1
 #: Largest right shift of the engine.
 _MAX_RIGHT_SHIFT = 31
-#: Larger than any multiplier.
+#: A bound that exceeds any multiplier.
 _ABOVE_ANY_MULTIPLIER = 2**32
-#: Products of multipliers and sums are smaller than this.
+#: A bound that exceeds the magnitude of any product of a multiplier and a sum.
 _PRODUCT_LIMIT = 2**62
 
 
 @dataclass(frozen=True, kw_only=True)
 class Multipliers:
-    """A multiplier and a shift for each channel (negative: to the right), as int32 (2, channels).
+    """A multiplier and a shift for each channel, and how well they match ONNX Runtime.
 
     Members
     -------
+    data:
+        int32 (2, channels): multipliers, and shifts, which are negative for shifts to the right.
     differing:
         Number of sums that the engine rounds differently from ONNX Runtime, for each channel.
     repaired:
-        Channels in which no sum differs, but some would with the multiplier nearest to the scale.
+        Mask of the channels in which no sum differs, although some would with the multiplier
+        nearest to the scale.
     absent:
-        Channels whose scale no multiplier and shift can represent; `data` holds zeros for them.
+        Indices of the channels whose scale no multiplier and shift can represent, or whose sums
+        exceed 32 bits; `data` holds zeros for them.
     """
 
     data: npt.NDArray[np.int32]
@@ -48,7 +53,7 @@ class Multipliers:
 
 
 def requantise(sums: Integers, scale: Floats) -> npt.NDArray[Any]:
-    """Return ONNX Runtime's results for sums, before zero point and limits."""
+    """Return ONNX Runtime's results for sums, before zero point and limits are applied."""
     rounded: npt.NDArray[Any] = np.rint(sums.astype(np.float32) * scale)
     return rounded
 
@@ -64,14 +69,15 @@ def fit_multipliers(
     Parameters
     ----------
     scale:
-        For each channel, input scale times weight scale divided by output scale, in float32 from
-        left to right.
+        For each channel, input scale times weight scale divided by output scale, computed in
+        float32 in this order.
     reach:
         Smallest and largest sum of each channel, bias included.
     levels:
         Smallest and largest result, minus the zero point.
     results:
-        Results of one channel's sums, in ascending order, if they are not computed like a layer's.
+        ONNX Runtime's result for each sum from the smallest to the largest, if it does not compute
+        results like a layer's. There must be only one channel.
     """
     low, high = (np.asarray(ends, np.int64) for ends in reach)
     levels_above = np.arange(levels[0] + 1, levels[1] + 1)
@@ -99,9 +105,10 @@ def fit_multipliers(
 
 
 def _steps(scale: Floats, ends: tuple[Integers, Integers], results: Integers) -> Integers:
-    """Return the smallest sum that gives each result, for each channel.
+    """Return, for each channel, the smallest sum whose result is at least each of `results`.
 
-    Where no sum within the reach does, it is one more than the largest sum.
+    If there is none, it is one more than the largest sum. `ends` are the smallest
+    and the largest sum of each channel; `results` ascend.
     """
     low, high = (each[:, np.newaxis] for each in ends)
     wide = scale[:, np.newaxis]
@@ -121,7 +128,10 @@ def _steps(scale: Floats, ends: tuple[Integers, Integers], results: Integers) ->
 
 
 def _thresholds(results: Integers, right: Integers) -> tuple[Integers, npt.NDArray[np.bool_]]:
-    """Return the smallest product for each result, and whether any product reaches it."""
+    """Return the smallest product that gives each result, and whether a product can have that size.
+
+    The products are those of multipliers and sums; `right` is the right shift of each channel.
+    """
     odd = np.broadcast_to(2 * results - 1, (len(right), len(results)))
     exponents = 30 + right[:, np.newaxis]
     exact = np.abs(odd) < _PRODUCT_LIMIT >> exponents
@@ -138,7 +148,8 @@ def _intervals(
 ) -> tuple[Integers, Integers]:
     """Return the smallest and the largest multiplier that gives each step.
 
-    The product of a step must reach its threshold, and that of the next smaller sum must not.
+    The product of a step must reach its threshold, and that of the next smaller sum must not. If no
+    multiplier gives a step, the smallest exceeds the largest.
     """
     low, high = (each[:, np.newaxis] for each in ends)
     least, most = np.full(steps.shape, _LEAST), np.full(steps.shape, _MOST)
@@ -162,7 +173,10 @@ def _intervals(
 
 
 def _middle_of_best(lowest: Integers, highest: Integers) -> Integers:
-    """Return, for each channel, the middle of the multipliers that give the most steps."""
+    """Return, for each channel, the middle of the range of multipliers that give the most steps.
+
+    `lowest` and `highest` (channels, steps) are the results of `_intervals`.
+    """
     possible = lowest <= highest
     begins = np.where(possible, lowest, _MOST + 1)
     ends = np.where(possible, highest, _MOST + 1)
@@ -173,7 +187,10 @@ def _middle_of_best(lowest: Integers, highest: Integers) -> Integers:
     line = (last + apart).ravel()
 
     def count_ended(values: Integers) -> Integers:
-        """Return the number of a channel's intervals that end before each value (channels, n)."""
+        """Return the number of intervals of a channel that end before each of `values`.
+
+        `values` and the result have shape (channels, n).
+        """
         places = np.searchsorted(line, (values + apart).ravel(), "left").reshape(values.shape)
         before: Integers = places - np.arange(count)[:, np.newaxis] * width
         return before
@@ -194,7 +211,7 @@ def _count_differing(
     thresholds: Integers,
     exact: npt.NDArray[np.bool_],
 ) -> Integers:
-    """Return, by channel, how many sums the engine rounds to another result."""
+    """Return, for each channel, the number of sums that the engine rounds to another result."""
     low, high = (each[:, np.newaxis] for each in ends)
     first = -(-thresholds // multipliers.astype(np.int64)[:, np.newaxis])
     first = np.where(exact, first, np.where(thresholds > 0, high + 1, low))

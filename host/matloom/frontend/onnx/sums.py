@@ -1,4 +1,4 @@
-"""Runs QLinearAdd on the engine as TensorFlow Lite's ADD, which has 20 bits more than a byte.
+"""Converts QLinearAdd to TensorFlow Lite's ADD, which scales bytes with 20 additional bits.
 
 If sums of some pairs of bytes differ from ONNX Runtime's, scales close to the file's are tried.
 """
@@ -14,18 +14,21 @@ from matloom.frontend.onnx.quantised import Model
 from matloom.frontend.onnx.values import Values
 from matloom.ir.graph import Array, Op, Quantisation
 
-#: Distance to a half below which float32 errors decide how a sum is rounded.
+#: Distance of a sum from a half, in steps of the output, below which float32 errors decide how the
+#: sum is rounded.
 _HALF_MARGIN = 1e-3
-#: Number of such pairs above which the scales produce exact halves, and other scales do not help.
+#: Maximum number of pairs whose sums are that close to a half. If there are more, the scales produce
+#: exact halves, and other scales do not help.
 _MAX_NEAR_HALF = 2048
-#: Relative changes of a scale to try: multiples of a fraction of float32's precision.
+#: Relative changes of a scale to try: multiples of `_STEP`, which is a fraction of float32's
+#: precision, up to `_STEPS` times as large in either direction.
 _STEP, _STEPS = 2.0**-26, 24
-#: How many changes are tried.
+#: Maximum number of pairs of changed scales that are compared with ONNX Runtime.
 _MAX_TRIALS = 8
 
 
 def convert_sum(values: Values, model: Model, node: Any) -> Claim:
-    """Add the operator of a QLinearAdd; return the number of input pairs for which results differ.
+    """Add the operator of a QLinearAdd; return the claim about its results for pairs of bytes.
 
     Raises
     ------
@@ -39,7 +42,7 @@ def convert_sum(values: Values, model: Model, node: Any) -> Claim:
 
 
 def _fit(pairs: Pairs) -> tuple[list[Quantisation], int]:
-    """Return the quantisations that match the most sums, and how many still differ."""
+    """Return the best quantisations of operands and output, and the number of pairs that differ."""
     best = pairs.int8_quantisations()
     least = pairs.count_differences(Op.ADD, best)
     if not least:
@@ -59,7 +62,7 @@ def _fit(pairs: Pairs) -> tuple[list[Quantisation], int]:
 
 
 def _near_half(scales: list[Quantisation], pairs: list[Array]) -> Array:
-    """Return the pairs whose sums are close to a half, in the order of bytes."""
+    """Return the mask of the pairs whose sums are close to a half, and do not saturate."""
     total = sum(_contributions(scales, pairs)) + scales[2].zero_point[0]
     near = np.abs(total - np.floor(total) - 0.5) < _HALF_MARGIN
     result: Array = near & (total > -129) & (total < 128)
@@ -67,7 +70,7 @@ def _near_half(scales: list[Quantisation], pairs: list[Array]) -> Array:
 
 
 def _contributions(scales: list[Quantisation], pairs: list[Array]) -> list[Array]:
-    """Return each input's contribution to the output, in output steps."""
+    """Return each operand's contribution to the output for each pair, in steps of the output."""
     (output_scale,) = scales[2].scale
     return [
         (side.astype(np.float64) - given.zero_point[0]) * given.scale[0] / output_scale
@@ -78,7 +81,11 @@ def _contributions(scales: list[Quantisation], pairs: list[Array]) -> list[Array
 def _trials(
     scales: list[Quantisation], pairs: list[Array], expected: Array
 ) -> Iterator[list[Quantisation]]:
-    """Yield quantisations close to the file's, those that match the most sums first."""
+    """Yield quantisations with scales close to the file's, best first.
+
+    The best have the fewest differences. These are estimated in float64, for `pairs` only. At most
+    `_MAX_TRIALS` are yielded.
+    """
     (first,), (second,), (third,) = (each.scale for each in scales)
     zeros = [each.zero_point[0] for each in scales]
     one, two = _contributions(scales, pairs)

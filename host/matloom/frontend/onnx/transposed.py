@@ -1,4 +1,4 @@
-"""Runs quantised transposed convolutions on the engine.
+"""Converts quantised transposed convolutions to TRANSPOSE_CONV.
 
 ONNX Runtime has no integer form of ConvTranspose: it computes the operator in floats between
 DequantizeLinear and QuantizeLinear.
@@ -18,14 +18,15 @@ from matloom.frontend.onnx.values import LAST, LINE, Order, Values, as_int8
 from matloom.frontend.onnx.weighted import layer_multipliers, unit_scale
 from matloom.ir.graph import Array, Op
 
-#: Axis of the weights that belongs to the output channels.
+#: Axis of the output channels in the weights of ConvTranspose.
 _OUTPUTS = 1
 
 
 def convert_transposed(values: Values, model: Model, index: int) -> Claim | None:
-    """Add TRANSPOSE_CONV for what makes the input of a QuantizeLinear; None if it is another layer.
+    """Add TRANSPOSE_CONV for a ConvTranspose between DequantizeLinear and QuantizeLinear.
 
-    `index` is the index of QuantizeLinear.
+    `index` is the index of QuantizeLinear. Returns the claim about the sums; None if there is no
+    such ConvTranspose.
 
     Raises
     ------
@@ -63,7 +64,10 @@ def convert_transposed(values: Values, model: Model, index: int) -> Claim | None
 
 
 def _image(values: Values, layer: Layer) -> tuple[int, Order]:
-    """Return the input as an image, and the axis order of what it is; a line has one row."""
+    """Return the tensor number of a layer's input as an image, and the input's order of axes.
+
+    An input with one spatial axis becomes an image of one row.
+    """
     order = LINE if len(values.known[layer.data].shape) == len(LINE) else LAST
     number = values.bytes_of(layer.data, order, layer.given)
     if order == LAST:
@@ -75,7 +79,11 @@ def _image(values: Values, layer: Layer) -> tuple[int, Order]:
 
 
 def _layer(values: Values, model: Model, after: Any) -> Layer | None:
-    """Return the layer between DequantizeLinears and a QuantizeLinear; None if it is another."""
+    """Return the layer of a ConvTranspose before the QuantizeLinear `after`.
+
+    The result is None if another operator is there, one of its inputs does not come from
+    DequantizeLinear, weights or bias are computed, or the input or the output is not of bytes.
+    """
     node = model.producer(after.input[0])
     if node is None or node.op_type != "ConvTranspose":
         return None
@@ -103,7 +111,15 @@ def _layer(values: Values, model: Model, after: Any) -> Layer | None:
 
 
 def _weights(model: Model, names: list[str]) -> Array:
-    """Return weights (inputs, outputs, rows, columns) less their zero points."""
+    """Return weights (inputs, outputs, rows, columns) minus their zero points, as int8.
+
+    `names` are those of the weights, their scale and their zero point.
+
+    Raises
+    ------
+    Unsupported
+        The window has more than two dimensions, or a difference does not fit int8.
+    """
     weights = model.constant(names[0])
     zeros = model.constant(names[2]) if names[2] else np.zeros(1, weights.dtype)
     if weights.ndim == len(LINE):
@@ -119,7 +135,13 @@ def _weights(model: Model, names: list[str]) -> Array:
 
 
 def _bias(model: Model, names: list[str], scale: Array) -> Array:
-    """Return a bias in units of the products' scale, which it must have."""
+    """Return a bias as int32.
+
+    Raises
+    ------
+    Unsupported
+        Its scale is not `scale`, that of the products.
+    """
     data, given = model.constant(names[0]), model.constant(names[1])
     if data.dtype != np.int32 or not np.allclose(given, scale, rtol=1e-6, atol=0):
         raise Unsupported("has a bias of another scale than its products")

@@ -29,7 +29,10 @@ from matloom.kernels.kernels import kernel_of
 def table_of(
     model: Model, nodes: Sequence[Any], ends: tuple[str, str], dtypes: tuple[str, str]
 ) -> Array:
-    """Return ONNX Runtime's results for all input bytes in ascending order, as int8.
+    """Return ONNX Runtime's results for all input bytes in ascending order, as int8 (256,).
+
+    `ends` are the names of the value that the operators read and of the result; `dtypes` are the
+    types of both.
 
     Raises
     ------
@@ -50,6 +53,8 @@ def table_of(
 
 def convert_unary(values: Values, model: Model, node: Any) -> Claim:
     """Add the operator for QLinearLeakyRelu, QLinearSigmoid, or QLinearMul by one constant.
+
+    Returns the claim that no result differs.
 
     Raises
     ------
@@ -80,10 +85,10 @@ def convert_chain(
     output: tuple[str, Quantisation],
     candidates: Sequence[tuple[Op, Attributes]] = (),
 ) -> Claim:
-    """Add one operator for some operators of the file that map one value of bytes to another.
+    """Add one operator for operators of the file that together map each byte of a value to a byte.
 
-    `source` and `output` are the values' names and quantisations; `candidates` are the operators
-    to try before LOOKUP.
+    `source` and `output` are the names and quantisations of the two values; `candidates` are
+    operators to try before LOOKUP. Returns the claim that no result differs.
 
     Raises
     ------
@@ -107,7 +112,20 @@ def add_function(
     name: str,
     candidates: Sequence[tuple[Op, Attributes]] = (),
 ) -> int:
-    """Add the operator that maps int8 bytes as a table does; return its output."""
+    """Add operators that map int8 bytes as a table does; return the number of the result.
+
+    The first of these that computes the table is added: none at all, one of `candidates`, QUANTIZE,
+    a convolution with one multiplier, LOOKUP.
+
+    Parameters
+    ----------
+    number:
+        Number of the tensor to map.
+    ends:
+        Quantisations of the input and the output, as int8.
+    table:
+        int8 (256,): results for all bytes in ascending order.
+    """
     shape = values.tensors[number].shape
     if np.array_equal(table, every_byte("int8")):
         return values.read_as(number, ends[1])
@@ -135,7 +153,7 @@ def add_function(
 def _equals_table(
     op: Op, attributes: Attributes, ends: tuple[Quantisation, Quantisation], table: Array
 ) -> bool:
-    """Return whether an operator computes the same function as a table."""
+    """Return whether an operator maps all bytes, in ascending order, to the bytes of a table."""
     tensors = {
         at: Tensor(name="", shape=(256,), dtype="int8", quantisation=quantisation)
         for at, quantisation in enumerate(ends)
@@ -151,7 +169,10 @@ def _equals_table(
 
 
 def _linear(ends: tuple[Quantisation, Quantisation], table: Array) -> Array | None:
-    """Return the multiplier and shift whose scaling gives a table; None if there are none."""
+    """Return the multiplier and shift whose scaling gives a table; None if there are none.
+
+    The result is int32 (2, 1).
+    """
     (input_scale,), (output_scale,) = (each.scale for each in ends)
     zeros = [each.zero_point[0] for each in ends]
     scale = np.full(1, np.float32(input_scale) / np.float32(output_scale), np.float32)

@@ -1,7 +1,7 @@
-"""Values of an ONNX model as graph tensors, in the axis orders that operators need.
+"""Values of an ONNX model as tensors of the graph, in the axis orders that operators need.
 
 ONNX convolutions have channels first; convolutions of the graph have channels last. A value may
-exist in several axis orders; each is made, by a transpose, only when an operator needs it.
+exist in several axis orders. It is transposed to an order only when an operator needs it.
 """
 
 from collections.abc import Sequence
@@ -13,27 +13,37 @@ from matloom.ir.attributes import Attributes, Transpose
 from matloom.ir.graph import Array, FileCopy, Node, Op, Quantisation, Tensor
 from matloom.ir.shapes import MATRIX_RANK
 
-#: Axis order of an image with channels last.
+#: Axis order that gives an image of the file channels last.
 LAST = (0, 2, 3, 1)
-#: Axis order of a line with channels last.
+#: Axis order that gives a line, a tensor with one spatial axis, channels last.
 LINE = (0, 2, 1)
 
-#: Suffix of the names of tensors that hold a value of the file.
+#: Suffix of the names of int8 tensors that hold a value of the file.
 IN_INT8 = " in int8"
 
 Order = tuple[int, ...]
 
 
 def in_file_order(rank: int) -> Order:
-    """Return the axis order of the file, for a value of this rank."""
+    """Return the axis order of the file for a value of this rank: (0, 1, 2, ...)."""
     return tuple(range(rank))
 
 
 class FileValue:
-    """One value: its shape and type in the file, and the int8 tensors that hold it, by axis order.
+    """A value of the file, and the int8 tensors that hold it.
 
-    `flattened` is another value with the same elements in the file's order and more axes; it may be
-    held in orders that are impossible for this one.
+    Members
+    -------
+    shape, dtype:
+        Shape and type in the file.
+    quantisation:
+        Quantisation of the int8 tensors; None if it is not known.
+    held:
+        Number of an int8 tensor for each axis order in which the value exists.
+    flattened:
+        Name of another value with the same elements in the file's order; empty if there is none. If
+        `held` is empty, this value is made from that one, which may exist in orders that are
+        impossible for this one.
     """
 
     def __init__(self, shape: tuple[int, ...], dtype: str) -> None:
@@ -46,9 +56,10 @@ class FileValue:
 class Values:
     """The tensors and operators of a graph under construction.
 
-    Tensors of the file keep their numbers. New operators have indices from `first`; the same number
-    of tensor numbers after the file's is reserved for operators appended to the model; new tensors
-    follow.
+    Tensors of the file keep their numbers, which `numbers` gives by name. `known` are the values of
+    the file whose types and shapes are known. New operators have indices from `first`. The same
+    number of tensor numbers after the file's is reserved for operators appended to the model; new
+    tensors follow.
     """
 
     def __init__(
@@ -61,18 +72,24 @@ class Values:
         self._there: set[str] = set()
 
     def provide(self, name: str) -> int:
-        """Return the file tensor of a value that an input or an opaque operator provides."""
+        """Record that an input or an opaque operator makes a value; return its tensor number.
+
+        The tensor has the type and the axis order of the file.
+        """
         self._there.add(name)
         return self._file_tensor(name)
 
     def opaque_output(self, name: str) -> int:
-        """Return the tensor number of a value that an opaque operator makes, of any type."""
+        """Record that an opaque operator makes a value, which may be unknown; return its number."""
         if name in self.known:
             return self.provide(name)
         return self.numbers[name]
 
     def file_tensor(self, name: str) -> int:
-        """Return the file tensor of a value, converted from another tensor if necessary."""
+        """Return the number of a tensor that holds a value in the type and order of the file.
+
+        If only int8 tensors hold the value, operators that convert one of them are added.
+        """
         if name not in self._there:
             self._there.add(name)
             value = self.known[name]
@@ -94,7 +111,7 @@ class Values:
         return len(self.items), frozenset(self._there), held
 
     def undo(self, mark: tuple[int, frozenset[str], dict[str, dict[Order, int]]]) -> None:
-        """Remove everything added since a mark."""
+        """Remove all operators added since `mark` was returned, and what values they made."""
         length, there, held = mark
         del self.items[length:]
         self._there = set(there)
@@ -102,9 +119,9 @@ class Values:
             value.held = held.get(name, {})
 
     def copies(self) -> dict[int, FileCopy]:
-        """Return the values of the file that tensors hold, by their numbers.
+        """Return, for each int8 tensor, which value of the file it holds, and how.
 
-        A tensor that holds several values, which are transposed views of it, counts for the first.
+        If a tensor holds several values, which are transposed views of it, the first one counts.
         """
         found: dict[int, FileCopy] = {}
         for name, value in self.known.items():
@@ -122,7 +139,7 @@ class Values:
         return found
 
     def is_bytes(self, name: str, *, declared: bool = True) -> bool:
-        """Return whether a value exists as quantised bytes; without `declared`, as any bytes."""
+        """Return whether a value is int8 or uint8 and, if `declared`, exists and is quantised."""
         value = self.known.get(name)
         if value is None or value.dtype not in ("int8", "uint8"):
             return False
@@ -133,13 +150,20 @@ class Values:
         return name in self._there and value.quantisation is not None
 
     def declare(self, name: str, quantisation: Quantisation) -> None:
-        """Record the quantisation of a value, in the file's type."""
+        """Record the quantisation of a value, unless one is recorded already.
+
+        `quantisation` is that of the file's type, not of int8.
+        """
         value = self.known[name]
         if value.quantisation is None:
             value.quantisation = as_int8(quantisation, value.dtype)
 
     def order_of(self, *names: str) -> Order:
-        """Return the axis order in which most of these values, of one rank, exist already."""
+        """Return the axis order in which most of these values exist; all must have the same rank.
+
+        Values without an int8 tensor count as in the file's order. If several orders are equally
+        frequent, channels last is preferred.
+        """
         plain = in_file_order(len(self.known[names[0]].shape))
         orders = [order for name in names for order in self.known[name].held or (plain,)]
         last = (*plain[:1], *plain[2:], *plain[1:2]) if len(plain) > MATRIX_RANK else plain
@@ -147,9 +171,15 @@ class Values:
         return max(orders, key=lambda order: (orders.count(order), order == last))
 
     def bytes_of(self, name: str, order: Order, quantisation: Quantisation | None = None) -> int:
-        """Return an int8 tensor of a value in an axis order.
+        """Return the number of an int8 tensor that holds a value in an axis order.
 
-        `quantisation` is the one that the file states for this reader.
+        Operators that make the tensor are added if necessary. `quantisation` is the one that the
+        file states for the reader, in the file's type; None leaves it as the tensor has it.
+
+        Raises
+        ------
+        Unsupported
+            No operator makes the value.
         """
         value = self.known[name]
         if quantisation is not None:
@@ -161,9 +191,10 @@ class Values:
         return self.read_as(value.held[order], as_int8(quantisation, value.dtype))
 
     def read_as(self, number: int, quantisation: Quantisation, *, scaled: bool = False) -> int:
-        """Return a tensor's bytes with another zero point, and another scale if that matters.
+        """Return the number of a tensor with the same bytes and another quantisation.
 
-        Each reader in a file may state its own quantisation; nearly all repeat that of the
+        It is `number` itself if the zero point is the same and, if `scaled`, the scale as well.
+        Each reader in a file may state its own quantisation, but nearly all repeat that of the
         producer.
         """
         tensor = self.tensors[number]
@@ -175,7 +206,10 @@ class Values:
         return self.add_operator(Op.RESHAPE, [number], tensor.shape, quantisation, name)
 
     def _reorder(self, name: str, value: FileValue, order: Order) -> int:
-        """Make an int8 tensor in an axis order, from one in another order or from the file's."""
+        """Add operators that make an int8 tensor of a value in an axis order; return its number.
+
+        They read the value in another order, the value `flattened`, or the file's tensor.
+        """
         shape = tuple(value.shape[axis] for axis in order)
         if not value.held and value.flattened:
             flat = self.known[value.flattened]
@@ -226,7 +260,10 @@ class Values:
         name: str,
         attributes: Attributes | None = None,
     ) -> int:
-        """Add an operator; return its output, an int8 tensor."""
+        """Add an operator whose output is a new int8 tensor; return the number of that tensor.
+
+        `name` is that of the value of the file to which the tensor belongs.
+        """
         # The file's own tensor has the plain name.
         name = f"{name}{IN_INT8}"
         number = self.add(Tensor(name=name, shape=shape, dtype="int8", quantisation=quantisation))
@@ -252,7 +289,7 @@ class Values:
         )
 
     def constant(self, data: Array, name: str, quantisation: Quantisation | None = None) -> int:
-        """Add a constant."""
+        """Add a constant tensor; return its number."""
         return self.add(
             Tensor(
                 name=name,
@@ -264,7 +301,7 @@ class Values:
         )
 
     def add(self, tensor: Tensor) -> int:
-        """Add a tensor that is not in the file; return its new number."""
+        """Add a tensor that is not in the file; return its number."""
         self.tensors[self._free] = tensor
         self._free += 1
         return self._free - 1
@@ -277,12 +314,15 @@ class Values:
 
 
 def kept_axes(order: Order, shape: tuple[int, ...]) -> list[int]:
-    """Return the axes of an order that affect where elements lie: those longer than one."""
+    """Return the axes of an order that are longer than one.
+
+    Two orders of a tensor with the same such axes place its elements equally.
+    """
     return [axis for axis in order if shape[axis] != 1]
 
 
 def as_int8(quantisation: Quantisation, dtype: str) -> Quantisation:
-    """Return the quantisation of the same bytes as int8."""
+    """Return the quantisation of a value's bytes as int8, from that of its type in the file."""
     if dtype == "int8":
         return quantisation
     (zero,) = quantisation.zero_point

@@ -1,4 +1,4 @@
-"""Runs quantised convolutions, and products with constants, on the engine."""
+"""Converts quantised convolutions, and products with constant matrices, to layers of the graph."""
 
 import math
 from typing import Any
@@ -21,12 +21,12 @@ from matloom.ir.attributes import (
 )
 from matloom.ir.graph import Array, Op, Quantisation
 
-#: int8's range.
+#: Smallest and largest value of int8.
 _LOW, _HIGH = -128, 127
 
 
 def convert_layer(values: Values, layer: Layer) -> Claim:
-    """Add the operator of a layer; return how many results can differ from ONNX Runtime's.
+    """Add the operators of a layer, and register its output; return the claim about its sums.
 
     Raises
     ------
@@ -69,9 +69,10 @@ def _add_layer(
     arrays: tuple[Array, Array, Array],
     shape: tuple[int, ...],
 ) -> int:
-    """Add the operator of a layer, or one for each group of channels; return the output.
+    """Add the operator of a layer, or one for each group of channels; return the output's number.
 
-    `arrays` are weights, biases and multipliers; `shape` is that of the output.
+    `number` is the input, `arrays` are weights, biases and multipliers, `shape` is that of the
+    output.
     """
     name, (op, attributes) = layer.output, kind
     signed = as_int8(layer.made, values.known[name].dtype)
@@ -103,7 +104,7 @@ def _add_layer(
 
 
 def _add_row_axis(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the shape of one-dimensional data, channels last, as an image of one row."""
+    """Return the shape, as an image of one row, of data with one spatial axis and channels last."""
     images, positions, depth = shape
     return images, 1, positions, depth
 
@@ -115,9 +116,11 @@ def _reshape(values: Values, number: int, shape: tuple[int, ...]) -> int:
 
 
 def _flat_rows(values: Values, layer: Layer) -> tuple[int, Array] | None:
-    """Return flattened channels-last images, and the original index of each element.
+    """Return the input of a layer as flattened images with channels last, if it exists like that.
 
-    The weights are permuted instead of the image. None if the value is in the file's order.
+    The result is the number of a tensor, and the index of each of its columns in the file's order,
+    by which the caller permutes the weights. It is None if the input is not a flattened image, or
+    exists in the file's order.
     """
     value = values.known[layer.data]
     if value.held or len(value.shape) != 2 or not value.flattened:
@@ -132,14 +135,20 @@ def _flat_rows(values: Values, layer: Layer) -> tuple[int, Array] | None:
 
 
 def unit_scale(layer: Layer) -> Quantisation:
-    """Return the weight scale of the first channel, to which multipliers are relative."""
+    """Return the weight scale of the first channel as a quantisation.
+
+    Multipliers account for the other channels' scales.
+    """
     return Quantisation(scale=(float(layer.weight_scale.reshape(-1)[0]),), zero_point=(0,))
 
 
 def layer_multipliers(
     layer: Layer, weights: Array, bias: Array, values: Values
 ) -> tuple[Array, Claim]:
-    """Return the multipliers for weights (channels, taps), and the claim about their results."""
+    """Return multipliers and shifts, int32 (2, channels), of a layer, and the claim about its sums.
+
+    `weights` is (channels, taps); `bias` is int64 (channels,).
+    """
     (input_scale,), (output_scale,) = layer.given.scale, layer.made.scale
     per_channel = layer.weight_scale.reshape(-1).astype(np.float32)
     scale = np.float32(input_scale) * per_channel / np.float32(output_scale)
@@ -159,10 +168,14 @@ def multipliers_for(
     dtype: str,
     results: Array | None = None,
 ) -> tuple[Array, Claim]:
-    """Return the multipliers for scaled sums, and how many of the sums can differ.
+    """Return multipliers and shifts, int32 (2, channels), for sums, and the claim about the sums.
 
-    `results` are those of one channel's sums, minus the zero point, if they are not computed like
-    a layer's.
+    Parameters
+    ----------
+    scale, reach, results:
+        As for `fit_multipliers`.
+    output, dtype:
+        Quantisation and type of the output in the file.
 
     Raises
     ------
@@ -236,9 +249,10 @@ def spatial_padding(
     steps: tuple[tuple[int, ...], tuple[int, ...]],
     output: tuple[int, ...],
 ) -> Padding:
-    """Return the padding of a window; `steps` are strides and dilations, `output` its output size.
+    """Return the padding of an operator with a window over images of one or two dimensions.
 
-    Images have one dimension or two.
+    `image` is the size of the image, `steps` are strides and dilations, and `output` is the size of
+    the output, which decides the padding if `auto_pad` is ``SAME_UPPER`` or ``SAME_LOWER``.
     """
     pads = list(attribute(node, "pads", [0, 0] * len(image)))
     kind = attribute(node, "auto_pad", b"NOTSET").decode()

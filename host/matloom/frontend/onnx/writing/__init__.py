@@ -1,1 +1,1 @@
-"""Writes graphs as ONNX files, quantised ones between QuantizeLinear and DequantizeLinear."""
+"""Writes graphs as ONNX files, quantised tensors between QuantizeLinear and DequantizeLinear."""

@@ -1,4 +1,4 @@
-"""The ONNX file under construction: values by axis order, constants and operators."""
+"""An ONNX file under construction: names of values by axis order, constants and operators."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,9 +8,9 @@ import numpy as np
 from matloom.frontend.onnx.values import Order, in_file_order, kept_axes
 from matloom.ir.graph import Array, Graph, Tensor
 
-#: Axes of an image of the graph in the order of ONNX: channels after the images.
+#: Order of axes that gives an image of the graph channels first, as in ONNX.
 FIRST = (0, 3, 1, 2)
-#: Version of the operator set, and of the format.
+#: Version of the operator set of ONNX, and of the file format (`ir_version`).
 OPSET, FORMAT = 17, 8
 #: Offset that turns int8 into uint8. On some processors ONNX Runtime computes products of int8 and
 #: int8 in floats; on others, products of uint8 and int8 overflow 16 bits.
@@ -20,8 +20,8 @@ _UNSIGNED_OFFSET = 128
 class OnnxFile:
     """Operators and constants of an ONNX file.
 
-    Every tensor of the graph is a float value in the file; integers pass through DequantizeLinear.
-    A value may exist with its axes in several orders.
+    Each tensor of the graph is a float value in the file. If it is quantised, the value passes
+    through QuantizeLinear and DequantizeLinear. A value may exist with its axes in several orders.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -33,7 +33,7 @@ class OnnxFile:
         self._ends = {graph.tensors[number].name for number in (*graph.inputs, *graph.outputs)}
 
     def unique(self, name: str) -> str:
-        """Return a name that is not used in the file."""
+        """Return a name that the file does not use yet, and reserve it; `name` if possible."""
         base = name.split(";")[0] or "value"
         made, count = base, 1
         while made in self._used or made in self._ends:
@@ -50,7 +50,7 @@ class OnnxFile:
         return new_name
 
     def node(self, op: str, inputs: Sequence[str], name: str = "", **attributes: Any) -> str:
-        """Add an operator; return the name of its output, `name` if it is given."""
+        """Add an operator; return the name of its output, which is `name` unless that is empty."""
         import onnx
 
         new_name = name or self.unique(op.lower())
@@ -60,11 +60,15 @@ class OnnxFile:
         return new_name
 
     def names_by_order(self, number: int) -> dict[Order, str]:
-        """Return the names of a tensor's value, by the order of its axes."""
+        """Return the names of a tensor's value, by axis order; changes to the result are kept."""
         return self._names.setdefault(number, {})
 
     def order_of(self, numbers: Sequence[int]) -> Order:
-        """Return the axis order for an element-wise operator: that of its first image."""
+        """Return the axis order for an element-wise operator on these tensors.
+
+        It is that of the first tensor of the highest rank that only exists in another order than
+        the graph's; if there is none, the graph's.
+        """
         rank = max(len(self.graph.tensors[number].shape) for number in numbers)
         plain = in_file_order(rank)
         for number in numbers:
@@ -74,9 +78,10 @@ class OnnxFile:
         return plain
 
     def value(self, number: int, order: Order | None = None) -> str:
-        """Return the name of a tensor's value with its axes in an order.
+        """Return the name of a tensor's value with its axes in an order; None is the graph's order.
 
-        A tensor of fewer axes gets axes of length one in front.
+        Operators that reorder the axes are added if necessary. If `order` has more axes than the
+        tensor, the tensor gets axes of length one in front.
         """
         tensor = self.graph.tensors[number]
         rank = len(tensor.shape)
@@ -101,11 +106,13 @@ class OnnxFile:
         return held[order]
 
     def record_output(self, number: int, order: Order, name: str) -> None:
-        """Record an operator's output, quantised like the tensor."""
+        """Record the output `name` of an operator as the value of a tensor, after `requantise`."""
         self.names_by_order(number)[order] = self.requantise(self.graph.tensors[number], name)
 
     def requantise(self, tensor: Tensor, name: str) -> str:
-        """Return a value through QuantizeLinear and DequantizeLinear, if the tensor is quantised.
+        """Add QuantizeLinear and DequantizeLinear after a value; return the name of the result.
+
+        If the tensor has no quantisation, `name` is returned.
 
         Raises
         ------
@@ -119,7 +126,7 @@ class OnnxFile:
         return self.node("DequantizeLinear", [integers, *scale])
 
     def _scale(self, tensor: Tensor) -> list[str]:
-        """Return the names of the scale and the zero point of a tensor, as uint8."""
+        """Add the scale and the zero point of a tensor as uint8; return the names of both."""
         if tensor.dtype != "int8":
             raise ValueError(f"{tensor.name!r} is {tensor.dtype}, not int8")
         zero = np.array(tensor.zero_point + _UNSIGNED_OFFSET, np.uint8)
@@ -127,7 +134,10 @@ class OnnxFile:
         return [scale, self.constant(zero, "zero_point")]
 
     def dequantise(self, data: Array, scales: Array, name: str, axis: int = 0) -> str:
-        """Return constant integers through DequantizeLinear, with a scale for each channel."""
+        """Add a DequantizeLinear of constant integers; return the name of its output.
+
+        `scales` is one scale, or one for each index along `axis`. Zero points are 0.
+        """
         single = scales.size == 1
         scales = scales.reshape(() if single else -1).astype(np.float32)
         zero = np.zeros(scales.shape, data.dtype)

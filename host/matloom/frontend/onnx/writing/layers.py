@@ -1,4 +1,4 @@
-"""Layers with weights, and pooling, as operators of ONNX."""
+"""Writes layers with weights, and pools, as operators of ONNX."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ from matloom.ir.shapes import BIAS, MATRIX_RANK
 _INT8 = (-128, 127)
 
 
-#: Limits of activations.
+#: Smallest and largest result of each activation.
 _LIMITS = {
     Activation.NONE: (-np.inf, np.inf),
     Activation.RELU: (0.0, np.inf),
@@ -32,7 +32,11 @@ _LIMITS = {
 
 
 def apply_activation(file: OnnxFile, name: str, activation: Activation, output: Tensor) -> str:
-    """Return a value after an activation; unchanged if the range of its integers implies it."""
+    """Add an activation of the value `name`; return the name of its result.
+
+    If the integers of `output` cannot represent a value outside the activation's limits, `name` is
+    returned, and nothing is added.
+    """
     low, high = _LIMITS[activation]
     if output.quantisation is not None:
         ends = [(end - output.zero_point) * output.scale for end in _INT8]
@@ -48,12 +52,15 @@ def apply_activation(file: OnnxFile, name: str, activation: Activation, output: 
 
 
 def pads(padding: Padding) -> list[int]:
-    """Return a padding in the order of ONNX."""
+    """Return a padding as ONNX's attribute `pads`: top, left, bottom, right."""
     return [padding.top, padding.left, padding.bottom, padding.right]
 
 
 def _weights_and_bias(file: OnnxFile, node: Node, weights: Array, axis: int = 0) -> list[str]:
-    """Return the names of weights and of the bias if there is one; `axis` is that of outputs."""
+    """Add weights and, if the node has one, a bias; return the names of both.
+
+    `weights` are in ONNX's order of axes; `axis` is the axis of output channels.
+    """
     tensors = file.graph.tensors
     data, held = (tensors[number] for number in node.inputs[:2])
     bias = tensors[node.inputs[BIAS]].data if len(node.inputs) > BIAS else None
@@ -161,7 +168,7 @@ def _write_pool(file: OnnxFile, node: Node) -> None:
     )
 
 
-#: By operator.
+#: Functions that write a node, by operator.
 LAYERS = {
     Op.AVERAGE_POOL_2D: _write_pool,
     Op.CONV_2D: _write_convolution,

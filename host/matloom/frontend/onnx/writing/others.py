@@ -1,4 +1,4 @@
-"""Operators without weights as operators of ONNX."""
+"""Writes operators without weights as operators of ONNX."""
 
 from collections.abc import Callable
 from typing import Any
@@ -30,7 +30,7 @@ _Writer = Callable[[OnnxFile, Node], None]
 
 
 def _inputs_in_one_order(file: OnnxFile, node: Node) -> tuple[list[str], Order]:
-    """Return the names of all inputs in one axis order, and that order."""
+    """Return the names of a node's inputs, all in the same axis order, and that order."""
     order = file.order_of(node.inputs)
     return [file.value(number, order) for number in node.inputs], order
 
@@ -54,7 +54,10 @@ def _write_function(file: OnnxFile, node: Node) -> None:
 
 
 def _write_expression(file: OnnxFile, text: str, name: str) -> str:
-    """Write an expression of a value; return the name of the result."""
+    """Add the operators of an expression of the value `name`; return the name of the result.
+
+    `text` is an expression as `parse_step` reads it.
+    """
     match parse_step(text):
         case None:
             return name
@@ -132,7 +135,10 @@ def _write_reshape(file: OnnxFile, node: Node) -> None:
 
 
 def _write_transpose(file: OnnxFile, node: Node) -> None:
-    """Give the value another order; nothing moves before an operator needs it."""
+    """Record the input's names, with other axis orders, as those of the output.
+
+    No operator is added: `OnnxFile.value` transposes when a reader needs another order.
+    """
     permutation = node.attributes_as(Transpose).permutation
     file.value(node.inputs[0], next(iter(file.names_by_order(node.inputs[0])), None))
     for order, name in file.names_by_order(node.inputs[0]).items():
@@ -156,7 +162,10 @@ def _write_split(file: OnnxFile, node: Node) -> None:
 def _add_slice(
     file: OnnxFile, name: str, part: tuple[int, int, int], number: int, order: Order
 ) -> None:
-    """Add a Slice along one axis."""
+    """Add a Slice along one axis, and record its output as the value of tensor `number`.
+
+    `part` is the axis in `order`, the begin, and the end, which is exclusive.
+    """
     axis, *ends = part
     operands = [file.constant(np.array([each], np.int64), "end") for each in (*ends, axis)]
     file.record_output(number, order, file.node("Slice", [name, *operands]))
@@ -206,12 +215,12 @@ def _write_resize(file: OnnxFile, node: Node) -> None:
 
 
 def _write_requantise(file: OnnxFile, node: Node) -> None:
-    """Write QUANTIZE or DEQUANTIZE, depending on the output's scale."""
+    """Record the input as the output; `record_output` quantises it if necessary."""
     names, order = _inputs_in_one_order(file, node)
     file.record_output(node.output, order, names[0])
 
 
-#: By operator.
+#: Functions that write a node, by operator.
 OTHERS: dict[Op, _Writer] = {
     Op.ADD: _elementwise("Add"),
     Op.BATCH_MATMUL: _write_product,

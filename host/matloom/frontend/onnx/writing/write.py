@@ -12,11 +12,11 @@ _WRITERS = {**LAYERS, **OTHERS}
 
 
 def write_onnx(graph: Graph) -> bytes:
-    """Return `graph` as an ONNX file with inputs and outputs of float32.
+    """Return the content of an ONNX file that holds `graph`, with inputs and outputs of float32.
 
     Tensors of 8-bit integers are written between QuantizeLinear and DequantizeLinear, which ONNX
-    Runtime and Matloom turn into integer operators. Images have channels first inside; inputs and
-    outputs keep their shapes.
+    Runtime and Matloom turn into integer operators. Images have channels first inside the file;
+    inputs and outputs keep their shapes.
 
     Raises
     ------
