@@ -1,1 +1,1 @@
-"""Reads ONNX networks of floats as operators of the graph, with channels last."""
+"""Converts ONNX networks of floats to graphs with channels last."""

@@ -10,17 +10,19 @@ from matloom.ir.graph import Array
 from matloom.kernels.expressions import STEPS, evaluate, write_step
 from matloom.kernels.functions import FUNCTIONS, closest_function
 
-#: Steps that are operators of the engine, or few of them; a function has another one at least.
+#: Steps that the engine computes with one operator or a few. A chain of such steps alone does not
+#: become a function.
 _ENGINE_STEPS = frozenset(
     {"Add", "Clip", "LeakyRelu", "Max", "Min", "Mul", "Neg", "Relu", "Sigmoid", "Sub", "Tanh"}
 )
-#: Steps that limit a value. A function of the limited value needs no scale for the others.
+#: Steps that limit a value. A chain begins after such a step: the function then reads the limited
+#: value, whose scale need not cover the original range.
 _LIMITS = frozenset({"Clip", "Max", "Min", "Relu"})
-#: Limits that a Clip does not state.
+#: Magnitude of a limit that a Clip does not state.
 _NO_LIMIT = float(np.finfo(np.float32).max)
-#: Numbers at which two functions are compared, zero among them.
+#: Numbers, including zero, at which two functions are compared.
 _POINTS = np.linspace(-6, 6, 97)
-#: Constants of files are float32, and some are rounded to a few digits.
+#: Largest difference between equal functions: some constants in files are rounded to a few digits.
 _TOLERANCE = 1e-4
 
 
@@ -31,9 +33,9 @@ class Chain:
     Members
     -------
     source:
-        The name of the value.
+        Name of the value.
     text:
-        The function as an expression.
+        The function as an expression of x.
     plain:
         Whether all its steps are operators of the engine.
     """
@@ -44,14 +46,17 @@ class Chain:
 
     @property
     def function(self) -> str:
-        """The name of the function in `FUNCTIONS`, or the expression."""
+        """Name of the function in `FUNCTIONS`; if it is not there, the expression."""
         results = evaluate(self.text, _POINTS)
         return closest_function(FUNCTIONS, _POINTS, results, _TOLERANCE) or self.text
 
 
 @dataclass(kw_only=True)
 class Chains:
-    """Values of a file that are functions of one other value, by name."""
+    """Functions of one value, by the name of their result.
+
+    `constants` are the file's constants by name; `found` are the functions.
+    """
 
     constants: Mapping[str, Array]
     found: dict[str, Chain] = field(default_factory=dict)
@@ -63,7 +68,7 @@ class Chains:
             self.found[node.output] = chain
 
     def reciprocal(self, name: str) -> Chain:
-        """Return the reciprocal of a value, as a function of the same source."""
+        """Return the reciprocal of a value as a function, of the value's own source if possible."""
         chain = self.found.get(name, Chain(source=name, text="x", plain=True))
         text = write_step("Reciprocal", [chain.text])
         if text is None:
@@ -102,14 +107,17 @@ class Chains:
         return Chain(source=source, text=text, plain=plain)
 
     def _is_plain(self, node: FileNode) -> bool:
-        """Return whether the engine computes an operator without a table of its own."""
+        """Return whether the engine computes an operator without a FUNCTION."""
         last = self.constants.get(node.input(1))
         if node.op == "Pow":
             return last is not None and float(last.reshape(-1)[0]) == 2
         return node.op in _ENGINE_STEPS or (node.op == "Div" and last is not None)
 
     def _limits(self, node: FileNode) -> list[float]:
-        """Return the limits of a Clip: attributes in older files, constants in newer ones."""
+        """Return the lower and the upper limit of a Clip.
+
+        Older files state them as attributes, newer ones as constant inputs.
+        """
         names = zip(("min", "max"), (-_NO_LIMIT, _NO_LIMIT), map(node.input, (1, 2)), strict=True)
         return [
             float(self.constants[name].reshape(-1)[0] if name else node.options.get(key, widest))
@@ -128,9 +136,10 @@ class Chains:
 def find_chains(
     nodes: Sequence[FileNode], constants: Mapping[str, Array], outputs: Iterable[str]
 ) -> tuple[Chains, list[FileNode]]:
-    """Return the values that are functions of another one, and the operators still needed.
+    """Return the functions of one value in a file, and the operators that are still needed.
 
-    Values that only such a function reads are not needed.
+    An operator is needed if an output depends on it; a function depends only on its source, not on
+    the steps in between. `nodes` must be in order of execution.
     """
     chains, sizes = Chains(constants=constants), set[str]()
     for node in nodes:
@@ -149,7 +158,7 @@ def find_chains(
 
 
 def _operands(node: FileNode, chains: Chains) -> Sequence[str]:
-    """Return the values that the reader needs for an operator."""
+    """Return the names of the values that must be converted before an operator."""
     chain = chains.found.get(node.output)
     if chain is not None and not chain.plain:
         return [chain.source]

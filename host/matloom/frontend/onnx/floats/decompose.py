@@ -1,4 +1,4 @@
-"""Operators of ONNX as several simpler ones."""
+"""Decomposes operators of ONNX into several simpler ones."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -8,13 +8,16 @@ import numpy as np
 from matloom.frontend.onnx.file_node import FileNode
 from matloom.ir.graph import Array
 
-#: Less than any norm but zero.
+#: Lower limit of a norm, so that a vector of zeros is not divided by zero.
 _BELOW_ANY_NORM = 1e-30
 
 
 @dataclass(kw_only=True)
 class _Parts:
-    """The operators that one becomes; `constants` gets what they read beside its inputs."""
+    """The simpler operators of one operator, `made`.
+
+    Constants that these read are added to `constants`, by name.
+    """
 
     node: FileNode
     constants: dict[str, Array]
@@ -27,7 +30,7 @@ class _Parts:
         return name
 
     def reduce(self, op: str, name: str) -> str:
-        """Add a reduction of a value, along the axes that the operator states."""
+        """Add a reduction of a value along the original's axes; return the name of its output."""
         self.made.append(
             replace(
                 self.node,
@@ -39,13 +42,13 @@ class _Parts:
         return self.made[-1].output
 
     def number(self, value: float) -> str:
-        """Return the name of a constant of one element."""
+        """Add a constant without axes; return its name."""
         name = f"{self.node.output}/number {value!r}"
         self.constants[name] = np.array(value, np.float32)
         return name
 
     def finish(self) -> Iterator[FileNode]:
-        """Return the operators; the last one makes the output of the original."""
+        """Yield the operators; the last one makes the outputs of the original."""
         yield from self.made[:-1]
         yield replace(self.made[-1], outputs=self.node.outputs)
 
@@ -75,7 +78,7 @@ def _least(parts: _Parts) -> None:
 
 
 def _normalisation(parts: _Parts) -> None:
-    """LpNormalization: a value over its norm along an axis; zeros stay zeros."""
+    """Decompose LpNormalization: a value divided by its norm along an axis; zeros stay zeros."""
     node = parts.node
     source, axis = node.source, [int(node.options.get("axis", -1))]
     squares = node.options.get("p", 2) == 2
@@ -99,7 +102,7 @@ def _swish(parts: _Parts) -> None:
 
 
 def _sum(parts: _Parts) -> None:
-    """Sum and Mean of any number of values."""
+    """Decompose Sum and Mean of any number of values."""
     total, *others = parts.node.inputs
     for other in others:
         total = parts.add("Add", total, other)
@@ -109,7 +112,7 @@ def _sum(parts: _Parts) -> None:
         parts.add("Mul", total, parts.number(1 / len(parts.node.inputs)))
 
 
-#: By the name of the operator.
+#: Functions that decompose an operator, by its name.
 DECOMPOSITIONS: Mapping[str, Callable[[_Parts], object]] = {
     "LpNormalization": _normalisation,
     "Mean": _sum,
@@ -123,14 +126,14 @@ DECOMPOSITIONS: Mapping[str, Callable[[_Parts], object]] = {
     "Sum": _sum,
     "Swish": _swish,
 }
-#: Numbers of the element types of floats in ONNX: float32, float16, float64 and bfloat16.
+#: float32, float16, float64 and bfloat16 in `onnx.TensorProto.DataType`.
 _FLOATS = frozenset({1, 10, 11, 16})
 
 
 def decompose(nodes: Iterable[FileNode], constants: dict[str, Array]) -> Iterator[FileNode]:
-    """Yield the operators of a file, some of them as several simpler ones.
+    """Yield the operators of a file, some of them decomposed into several simpler ones.
 
-    `constants` gets the constants that they read.
+    Constants that the simpler operators read are added to `constants`.
     """
     for node in nodes:
         parts = _Parts(node=node, constants=constants)

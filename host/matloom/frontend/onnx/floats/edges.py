@@ -1,4 +1,4 @@
-"""Images extended by copies of their own rows and columns."""
+"""Extends tensors by copies of their own slices, such as rows and columns of images."""
 
 from collections.abc import Sequence
 
@@ -11,9 +11,9 @@ from matloom.ir.graph import Op
 def extend(
     values: FloatValues, number: int, axis: int, before: Sequence[int], after: Sequence[int]
 ) -> int:
-    """Return a tensor with copies of some of its slices along an axis around it.
+    """Return the number of a tensor extended along an axis by copies of some of its slices.
 
-    `before` and `after` are the places of these slices, in order.
+    `before` and `after` are the indices of the slices that are put before and after it, in order.
     """
     shape = values.builder.tensors[number].shape
     known = dict[int, int]()
@@ -29,7 +29,7 @@ def extend(
 
 
 def join(values: FloatValues, parts: Sequence[int], axis: int) -> int:
-    """Return the concatenation of tensors."""
+    """Return the number of the concatenation of tensors along an axis."""
     while len(parts) > 1:
         groups = [parts[at : at + MOST_JOINED] for at in range(0, len(parts), MOST_JOINED)]
         parts = [

@@ -1,4 +1,4 @@
-"""Element-wise operators, and SOFTMAX."""
+"""Converts element-wise operators and Softmax."""
 
 from collections.abc import Callable
 
@@ -21,7 +21,7 @@ from matloom.ir.graph import Op
 _Converter = Callable[[FloatValues, FileNode], None]
 
 _NO_ACTIVATION = Arithmetic()
-#: Limits of RELU6, and the slope and offset of the HardSigmoid that RELU6 computes.
+#: Upper limit of RELU6, and the slope and the offset of the HardSigmoid that RELU6 can compute.
 _SIX, _SLOPE, _OFFSET = 6.0, 1 / 6, 0.5
 _TOLERANCE = 1e-6
 _SQUARE = 2
@@ -39,7 +39,7 @@ def _binary(op: Op, attributes: Attributes | None = None) -> _Converter:
 
 
 def _division(values: FloatValues, node: FileNode) -> None:
-    """Convert Div by a constant to a product."""
+    """Convert Div by a constant to a product with its reciprocal."""
     divisor = values.constant(node.inputs[1])
     if not np.all(divisor):
         raise Unsupported("divides by zero")
@@ -52,7 +52,7 @@ def _division(values: FloatValues, node: FileNode) -> None:
 
 
 def _sole_input(values: FloatValues, node: FileNode) -> tuple[int, Order]:
-    """Return the tensor and the axis order of an operator's only input."""
+    """Return the tensor number of an operator's first input, and its order of axes."""
     order = values.order_of([node.source])
     return values.tensor_in_order(node.source, order), order
 
@@ -66,7 +66,10 @@ def _unary(op: Op) -> _Converter:
 
 
 def add_function(values: FloatValues, function: str, source: str, name: str) -> None:
-    """Add a function of one number, which makes value `name` from value `source`."""
+    """Add a FUNCTION that makes the value `name` from the value `source`.
+
+    `function` is the name of a function, or an expression.
+    """
     order = values.order_of([source])
     attributes = Function(function=function)
     output = values.add(Op.FUNCTION, [values.tensor_in_order(source, order)], attributes, name=name)
@@ -80,7 +83,7 @@ def _gelu(values: FloatValues, node: FileNode) -> None:
 
 
 def _square(values: FloatValues, node: FileNode) -> None:
-    """Convert Pow by 2; other powers are functions of one number."""
+    """Convert Pow by 2 to a product; `find_chains` makes functions of other powers."""
     exponent = values.constant(node.inputs[1])
     if exponent.size != 1 or exponent.reshape(-1)[0] != _SQUARE:
         raise Unsupported("has exponents that differ")
@@ -91,7 +94,7 @@ def _square(values: FloatValues, node: FileNode) -> None:
 
 
 def _negation(values: FloatValues, node: FileNode) -> None:
-    """Convert Neg to a product: TensorFlow Lite's NEG ignores scales."""
+    """Convert Neg to a product with -1, because TensorFlow Lite's NEG ignores scales."""
     number, order = _sole_input(values, node)
     operands = [number, values.number(-1)]
     values.hold(node.output, order, values.add(Op.MUL, operands, _NO_ACTIVATION, name=node.output))
@@ -105,7 +108,7 @@ def _leaky(values: FloatValues, node: FileNode) -> None:
 
 
 def _clip(values: FloatValues, node: FileNode) -> None:
-    """Convert Clip to RELU, RELU6, or MAXIMUM and MINIMUM."""
+    """Convert Clip to RELU or RELU6 if its limits allow, otherwise to MAXIMUM and MINIMUM."""
     number, order = _sole_input(values, node)
     limits = [
         None if value is None else float(np.float32(str(value)))
@@ -122,7 +125,7 @@ def _clip(values: FloatValues, node: FileNode) -> None:
 
 
 def _hard_sigmoid(values: FloatValues, node: FileNode) -> None:
-    """Convert HardSigmoid with the usual slope: a RELU6 of the sum, divided by six."""
+    """Convert HardSigmoid with a slope of 1/6 and an offset of 1/2 to RELU6 of x + 3, times 1/6."""
     slope, offset = node.options.get("alpha", 0.2), node.options.get("beta", _OFFSET)
     if abs(slope - _SLOPE) > _TOLERANCE or abs(offset - _OFFSET) > _TOLERANCE:
         raise Unsupported(f"has a slope of {slope:.4g}, not a sixth")
@@ -149,7 +152,7 @@ def _softmax(values: FloatValues, node: FileNode) -> None:
 
 
 def _prelu(values: FloatValues, node: FileNode) -> None:
-    """Convert PRelu."""
+    """Convert PRelu with constant slopes."""
     order = values.order_of(node.inputs[:1])
     slopes = values.constant(node.inputs[1])
     full = slopes.reshape((1,) * (len(order) - slopes.ndim) + slopes.shape).transpose(order)
@@ -161,7 +164,10 @@ def _prelu(values: FloatValues, node: FileNode) -> None:
 
 
 def _choice(values: FloatValues, node: FileNode) -> None:
-    """Convert Where by a known condition to a sum of both operands, zero where not chosen."""
+    """Convert Where with a constant condition to a sum.
+
+    Its terms are the two operands, set to zero where they are not chosen.
+    """
     condition = values.constant(node.source).astype(bool)
     constants = [values.constants[name] for name in node.inputs if values.is_constant(name)]
     condition = np.broadcast_to(condition, np.broadcast_shapes(*(each.shape for each in constants)))
@@ -182,14 +188,14 @@ def _choice(values: FloatValues, node: FileNode) -> None:
 
 
 def _alias(values: FloatValues, node: FileNode) -> None:
-    """Convert Identity and Dropout: a second name for the same value."""
+    """Convert Identity and Dropout, whose output is another name of the input."""
     if values.is_constant(node.source):
         values.constants[node.output] = values.constants[node.source]
         return
     values.copy(node.source, node.output)
 
 
-#: By the operator's name.
+#: Converters by operator name.
 ELEMENTWISE: dict[str, _Converter] = {
     "Add": _binary(Op.ADD, _NO_ACTIVATION),
     "Clip": _clip,

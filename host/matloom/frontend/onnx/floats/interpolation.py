@@ -1,4 +1,4 @@
-"""Interpolation, as operators that the engine has."""
+"""Converts interpolation to operators that the engine has."""
 
 import numpy as np
 import numpy.typing as npt
@@ -12,10 +12,11 @@ from matloom.ir.graph import Op
 
 
 def interpolate(values: FloatValues, number: int, size: Resize, name: str) -> int:
-    """Return an image enlarged by whole factors, linearly interpolated; beyond it, edges repeat.
+    """Return the number of an image enlarged by whole factors with linear interpolation.
 
-    To enlarge by a factor of f, each position is repeated f times, and then averaged with its
-    neighbours: with f of them if f is odd, else with f + 1, of which the outer two count half.
+    Beyond the edges of the image, its outer rows and columns repeat. To enlarge by a factor of f,
+    each position is repeated f times, and then averaged with its neighbours: over f positions if f
+    is odd, otherwise over f + 1, of which the outer two count half.
     """
     shape = values.builder.tensors[number].shape
     factors = [size.size[at] // shape[at + 1] for at in range(2)]
@@ -30,7 +31,7 @@ def interpolate(values: FloatValues, number: int, size: Resize, name: str) -> in
 
 
 def _average(factor: int) -> npt.NDArray[np.float64]:
-    """Return the weights of neighbours along an axis."""
+    """Return the weights with which repeated positions are averaged along an axis."""
     weights = np.full(factor | 1, 1 / factor)
     if factor % 2 == 0:
         weights[[0, -1]] /= 2
@@ -38,7 +39,7 @@ def _average(factor: int) -> npt.NDArray[np.float64]:
 
 
 def resize_axes(values: FloatValues, node: FileNode, options: MoveOptions) -> None:
-    """Convert a Resize of any kind: a dense layer along each axis, whose weights interpolate."""
+    """Convert a Resize of any kind to a dense layer along each resized axis, which interpolates."""
     name = node.source
     order = values.order_of([name])
     for axis, target in options.resized_axes().items():
@@ -55,8 +56,8 @@ def resize_axes(values: FloatValues, node: FileNode, options: MoveOptions) -> No
 def _interpolation(node: FileNode, size: int, target: float | int) -> npt.NDArray[np.float32]:
     """Return the weights (outputs, inputs) with which a Resize interpolates along an axis.
 
-    ONNX Runtime computes them from the axis' unit vectors. `target` is the size after it, or its
-    scale, a float.
+    ONNX Runtime computes them by resizing unit vectors. `size` is the size of the axis; `target` is
+    its new size or, if it is a float, its scale.
     """
     import onnx
     import onnxruntime

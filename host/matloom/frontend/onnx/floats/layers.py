@@ -1,4 +1,4 @@
-"""Layers with weights: Conv, Gemm, MatMul and BatchNormalization."""
+"""Converts layers with weights: Conv, Gemm, MatMul and BatchNormalization."""
 
 from dataclasses import replace
 from typing import Any
@@ -23,12 +23,15 @@ from matloom.ir.attributes import (
 from matloom.ir.graph import Array, Op
 from matloom.ir.shapes import MATRIX_RANK
 
-#: Number of axes of one-dimensional data: batch, channels, positions.
+#: Number of axes of one-dimensional data: images, channels, positions.
 _LINE_RANK = 3
 
 
 def image_of(values: FloatValues, name: str) -> int:
-    """Return the tensor of an image with channels last; one-dimensional data become a row."""
+    """Return the tensor number of an image with channels last.
+
+    One-dimensional data (images, channels, positions) become images of one row.
+    """
     if len(values.shape(name)) != _LINE_RANK:
         return values.channels_last(name)
     number = values.tensor_in_order(name, (0, 2, 1))
@@ -37,7 +40,10 @@ def image_of(values: FloatValues, name: str) -> int:
 
 
 def hold_image(values: FloatValues, node: FileNode, number: int) -> None:
-    """Record the output of an operator on images; one-dimensional data lose their row again."""
+    """Record tensor `number` as the output of an operator on images.
+
+    If the operator's input is one-dimensional, the axis of rows is removed.
+    """
     if len(values.shape(node.source)) != _LINE_RANK:
         values.hold(node.output, LAST, number)
         return
@@ -47,7 +53,10 @@ def hold_image(values: FloatValues, node: FileNode, number: int) -> None:
 
 
 def pair(node: FileNode, name: str) -> tuple[int, int]:
-    """Return an attribute with a number per axis of an image; one-dimensional data have one row."""
+    """Return an attribute for height and width, such as strides; (1, 1) if it is absent.
+
+    Attributes for one-dimensional data have 1 as the height.
+    """
     given = list(node.options.get(name, []))
     if len(given) == 1:
         return 1, int(given[0])
@@ -63,7 +72,10 @@ def padding_of(
     stride: tuple[int, int],
     dilation: tuple[int, int],
 ) -> Padding:
-    """Return the padding of a window over an image of (images, height, width, channels)."""
+    """Return the padding of an operator with a window.
+
+    `image` is the shape of its input (images, height, width, channels).
+    """
     kind = node.options.get("auto_pad", b"NOTSET").decode()
     pads = list(node.options.get("pads", []))
     if kind in ("SAME_UPPER", "SAME_LOWER"):
@@ -82,7 +94,7 @@ def padding_of(
 
 
 def bias_of(values: FloatValues, name: str, channels: int) -> list[int]:
-    """Return the number of a bias, if there is one."""
+    """Return a list with the tensor number of the bias `name`; empty if `name` is."""
     if not name:
         return []
     data = values.constant(name)
@@ -100,7 +112,10 @@ def _weights(values: FloatValues, name: str) -> Array:
 
 
 def filters_of(values: FloatValues, node: FileNode) -> Array:
-    """Return the weights of a convolution; those of one-dimensional data get a height of one."""
+    """Return the weights of a convolution (outputs, inputs, height, width).
+
+    Those for one-dimensional data get a height of one.
+    """
     weights = _weights(values, node.inputs[1])
     if weights.ndim == _LINE_RANK:
         weights = weights[:, :, np.newaxis]
@@ -145,7 +160,10 @@ def _add_convolution(
     common: dict[str, Any],
     name: str,
 ) -> int:
-    """Add a CONV_2D for weights (outputs, inputs, height, width)."""
+    """Add a CONV_2D with weights (outputs, inputs, height, width); return the output's number.
+
+    `common` are attributes.
+    """
     filters = np.ascontiguousarray(weights.transpose(0, 2, 3, 1))
     operands = [number, values.builder.constant(filters), *bias]
     return values.add(Op.CONV_2D, operands, Conv2D(**common), name=name)
@@ -154,7 +172,7 @@ def _add_convolution(
 def _add_grouped_convolution(
     values: FloatValues, number: int, weights: Array, node: FileNode, common: dict[str, Any]
 ) -> int:
-    """Add a convolution for each group of channels, and join their outputs."""
+    """Add a CONV_2D for each group of channels; return the number of their concatenation."""
     groups, channels = int(node.options["group"]), values.builder.tensors[number].shape[3]
     sizes = (channels // groups,) * groups
     shape = (*values.builder.tensors[number].shape[:3], sizes[0])
@@ -203,7 +221,7 @@ def _matmul(values: FloatValues, node: FileNode) -> None:
 
 
 def _computed_product(values: FloatValues, node: FileNode) -> None:
-    """Add the product of two computed tensors."""
+    """Add the product of two computed tensors, and record the output."""
     operands = [values.in_file_order(name) for name in node.inputs]
     ranks = [len(values.shape(name)) for name in node.inputs]
     if min(ranks) < MATRIX_RANK:
@@ -214,7 +232,7 @@ def _computed_product(values: FloatValues, node: FileNode) -> None:
 
 
 def _product(values: FloatValues, node: FileNode, weights: Array, bias: list[int]) -> None:
-    """Add a dense layer for weights (outputs, inputs)."""
+    """Add a dense layer with weights (outputs, inputs), and record the output."""
     shape = values.shape(node.source)
     number, columns = _rows(values, node.source)
     weights = np.ascontiguousarray(weights if columns is None else weights[:, columns])
@@ -225,9 +243,10 @@ def _product(values: FloatValues, node: FileNode, weights: Array, bias: list[int
 
 
 def _rows(values: FloatValues, name: str) -> tuple[int, Array | None]:
-    """Return the rows to multiply, and the position of each column in the file.
+    """Return the tensor number of a matrix, and the index of each of its columns in the file.
 
-    Flattened images keep their channels last: the weights are permuted instead.
+    The columns are None if they are in the file's order. A flattened image keeps its channels last,
+    so the caller must permute the weights instead.
     """
     shape, image = values.shape(name), values.flattened.get(name)
     if image is None or len(shape) != 2 or LAST not in values.tensors_of(image):
@@ -241,7 +260,7 @@ def _rows(values: FloatValues, name: str) -> tuple[int, Array | None]:
 
 
 def _normalisation(values: FloatValues, node: FileNode) -> None:
-    """Convert BatchNormalization to a product and a sum for each channel."""
+    """Convert BatchNormalization to a product and a sum with constants for each channel."""
     scale, offset, mean, variance = (
         values.constant(name).astype(np.float64) for name in node.inputs[1:5]
     )
@@ -260,7 +279,7 @@ def _normalisation(values: FloatValues, node: FileNode) -> None:
     values.hold(node.output, order, number)
 
 
-#: By the operator's name.
+#: Converters by operator name.
 LAYERS = {
     "BatchNormalization": _normalisation,
     "Conv": _convolution,

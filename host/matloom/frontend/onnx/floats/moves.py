@@ -1,4 +1,4 @@
-"""Operators that move elements."""
+"""Converts operators that move elements."""
 
 import math
 from collections.abc import Callable
@@ -46,7 +46,7 @@ def _target_shape(values: FloatValues, node: FileNode) -> tuple[int, ...]:
 
 
 def _channels_last_order(rank: int) -> Order:
-    """Return the order of axes in which the second one comes last."""
+    """Return the order of axes in which the second axis of the file comes last."""
     return (0, *range(2, rank), 1)
 
 
@@ -82,7 +82,10 @@ def _reshape(values: FloatValues, node: FileNode) -> None:
 
 
 def _reshape_unit_axes(values: FloatValues, node: FileNode, wanted: tuple[int, ...]) -> None:
-    """Convert Squeeze or Unsqueeze; the other axes keep their order, whichever it is."""
+    """Convert Squeeze or Unsqueeze; all axes longer than one keep their current order.
+
+    `wanted` is the shape of the output in the file.
+    """
     shape = values.shape(node.source)
     order, number = next(iter(values.tensors_of(node.source).items()))
     before = [axis for axis, size in enumerate(shape) if size != 1]
@@ -95,7 +98,10 @@ def _reshape_unit_axes(values: FloatValues, node: FileNode, wanted: tuple[int, .
 
 
 def _expand(values: FloatValues, node: FileNode) -> None:
-    """Note the shape of an Expand; elements are repeated for operators that do not broadcast."""
+    """Convert Expand: record the output's shape, without repeating elements.
+
+    `FloatValues` repeats them for readers that do not broadcast.
+    """
     wanted = integers(values.option(node, "shape", 1), "sizes")
     shape = values.shape(node.source)
     made = np.broadcast_shapes(shape, tuple(wanted))
@@ -153,7 +159,7 @@ def _slice(values: FloatValues, node: FileNode) -> None:
 
 
 def _gather(values: FloatValues, node: FileNode) -> None:
-    """Convert Gather of constant indices: a slice for each evenly spaced run, concatenated."""
+    """Convert Gather of constant indices to slices of evenly spaced indices, joined."""
     order, shape = values.order_of([node.source]), values.shape(node.source)
     axis = int(node.options.get("axis", 0)) % len(shape)
     given = values.constant(node.inputs[1])
@@ -183,9 +189,10 @@ def _replace_axis(
     shapes: tuple[tuple[int, ...], tuple[int, ...]],
     axis: int,
 ) -> tuple[int, Order]:
-    """Return a tensor with some axes, or none, instead of one, and the order of its axes.
+    """Replace one axis of a tensor by several axes, or by none.
 
-    `shapes` are those in the file, before and after.
+    Returns the number of the new tensor, and the order of its axes. `shapes` are the shapes before
+    and after in the file's order; `axis` is the axis in that order.
     """
     before, after = shapes
     added = len(after) - len(before)
@@ -238,7 +245,7 @@ def _exchange_blocks(values: FloatValues, node: FileNode) -> None:
     values.hold(node.output, LAST, values.add(Op.RESHAPE, [number], shape=shape, name=node.output))
 
 
-#: By the operator's name.
+#: Converters by operator name.
 MOVES: dict[str, Callable[[FloatValues, FileNode], None]] = {
     **dict.fromkeys(("Flatten", "Reshape", "Squeeze", "Unsqueeze"), _reshape),
     "Concat": _concatenation,

@@ -1,4 +1,4 @@
-"""Normalisations by the mean and variance of the data: of layers, instances, and by the RMS."""
+"""Converts normalisations by mean and variance, or by the root mean square, of the data."""
 
 import math
 from collections.abc import Sequence
@@ -15,14 +15,18 @@ from matloom.ir.graph import Array, Op
 _NO_ACTIVATION = Arithmetic()
 #: Number of axes of one-dimensional data.
 _LINE_RANK = 3
-#: What ONNX adds to a variance unless the file states it.
+#: Number that ONNX adds to a variance unless the file states another one.
 _EPSILON = 1e-5
 
 
 def _normalise(
     values: FloatValues, number: int, places: Sequence[int], epsilon: float, *, centre: bool
 ) -> int:
-    """Return a tensor less its mean along some axes, if `centre`, over the root of its variance."""
+    """Return the number of a tensor divided by the root of its mean square along some axes.
+
+    If `centre`, its mean is subtracted first, so that the mean square is the variance. `places` are
+    the axes, `epsilon` is added to the mean square.
+    """
     attributes = Reduce(axes=tuple(sorted(places)), keep_dims=True)
     if centre:
         mean = values.add(Op.MEAN, [number], attributes)
@@ -35,7 +39,10 @@ def _normalise(
 
 
 def _scale(values: FloatValues, number: int, factors: Array | None, offsets: Array | None) -> int:
-    """Return a tensor times factors, plus offsets; both have its axes."""
+    """Return the number of a tensor times `factors`, plus `offsets`; None leaves a step out.
+
+    The arrays have the tensor's axes, in its order.
+    """
     for op, data in ((Op.MUL, factors), (Op.ADD, offsets)):
         if data is not None:
             constant = values.builder.constant(np.ascontiguousarray(data, np.float32))
@@ -68,9 +75,10 @@ def _layer_normalisation(values: FloatValues, node: FileNode) -> None:
 
 
 def _instance_normalisation(values: FloatValues, node: FileNode) -> None:
-    """Convert InstanceNormalization: each channel of each image by itself.
+    """Convert InstanceNormalization, which normalises each channel of each image.
 
-    Exporters also write the normalisation of groups so, of an image with groups as channels.
+    Exporters also write the normalisation of groups of channels like this: they reshape the image
+    such that the groups become its channels.
     """
     rank, image = len(values.shape(node.source)), values.flattened.get(node.source)
     if image is not None and _has_groups(values.shape(image), values.shape(node.source)):
@@ -88,12 +96,15 @@ def _instance_normalisation(values: FloatValues, node: FileNode) -> None:
 
 
 def _has_groups(image: tuple[int, ...], shape: tuple[int, ...]) -> bool:
-    """Return whether an image in another shape has groups of its channels as channels."""
+    """Return whether a value's channels are groups of the channels of an image.
+
+    `image` is the shape of the image, and `shape` is that of the same elements as a value.
+    """
     return len(shape) == _LINE_RANK and shape[0] == image[0] and image[1] % shape[1] == 0
 
 
 def _normalise_flattened(values: FloatValues, node: FileNode, image: str) -> None:
-    """Convert InstanceNormalization of the groups of channels of an image."""
+    """Convert InstanceNormalization whose channels are groups of the channels of `image`."""
     shape, epsilon = values.shape(node.source), float(node.options.get("epsilon", _EPSILON))
     number = _normalise_groups(values, values.channels_last(image), shape[1], epsilon)
     name = f"{node.output}/image"
@@ -110,7 +121,7 @@ def _normalise_flattened(values: FloatValues, node: FileNode, image: str) -> Non
 
 
 def _group_normalisation(values: FloatValues, node: FileNode) -> None:
-    """Convert GroupNormalization: some channels of each image together."""
+    """Convert GroupNormalization, which normalises groups of channels of each image."""
     shape, groups = values.shape(node.source), int(node.options["num_groups"])
     epsilon = float(node.options.get("epsilon", _EPSILON))
     if len(shape) == len(LAST):
@@ -132,9 +143,9 @@ def _group_normalisation(values: FloatValues, node: FileNode) -> None:
 
 
 def _normalise_groups(values: FloatValues, number: int, groups: int, epsilon: float) -> int:
-    """Return an image with channels last, whose groups of channels are normalised.
+    """Return the number of an image with channels last, of which groups of channels are normalised.
 
-    A dense layer averages the means of channels, and gives each channel that of its group.
+    A dense layer averages the means of the channels of each group.
     """
     channels = values.builder.tensors[number].shape[-1]
     same = np.kron(np.eye(groups), np.ones((channels // groups,) * 2))
@@ -149,13 +160,16 @@ def _normalise_groups(values: FloatValues, number: int, groups: int, epsilon: fl
 
 
 def _group_means(values: FloatValues, number: int, weights: Array) -> int:
-    """Return the means of channels over all positions, multiplied by a matrix."""
+    """Return the number of the means of channels over all positions, multiplied by a matrix.
+
+    `weights` (channels, channels) is the matrix.
+    """
     means = values.add(Op.MEAN, [number], Reduce(axes=(1, 2), keep_dims=True))
     operands = [means, values.builder.constant(weights)]
     return values.add(Op.FULLY_CONNECTED, operands, FullyConnected(keep_num_dims=True))
 
 
-#: By the operator's name.
+#: Converters by operator name.
 NORMALISATIONS = {
     "GroupNormalization": _group_normalisation,
     "InstanceNormalization": _instance_normalisation,

@@ -1,4 +1,4 @@
-"""Pooling, and reductions: means, sums and maxima."""
+"""Converts pools, and reductions to means, sums and maxima."""
 
 from collections.abc import Callable
 
@@ -34,7 +34,7 @@ def _pool(op: Op) -> Callable[[FloatValues, FileNode], None]:
 
 
 def _pad(values: FloatValues, number: int, padding: Padding) -> int:
-    """Return an image with zeros around it, which the average includes."""
+    """Return the number of an image with zeros around it, which the average then includes."""
     if padding == NO_PADDING:
         return number
     edges = Pad(
@@ -46,7 +46,7 @@ def _pad(values: FloatValues, number: int, padding: Padding) -> int:
 def _extend_padding(
     image: tuple[int, ...], window: tuple[int, int], stride: tuple[int, int], padding: Padding
 ) -> Padding:
-    """Return a padding extended for a last, partial window."""
+    """Return a padding that is extended at the end, such that the output's size is rounded up."""
     first = (padding.top, padding.left)
     last = [padding.bottom, padding.right]
     for axis in range(2):
@@ -105,7 +105,7 @@ def _largest(values: FloatValues, node: FileNode) -> None:
     values.hold(node.output, made, number)
 
 
-#: By the operator's name.
+#: Converters by operator name.
 POOLS: dict[str, Callable[[FloatValues, FileNode], None]] = {
     "AveragePool": _pool(Op.AVERAGE_POOL_2D),
     "GlobalAveragePool": _global_pool,

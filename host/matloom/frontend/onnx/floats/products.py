@@ -1,4 +1,4 @@
-"""Products of several axes: Einsum and Attention."""
+"""Converts Einsum and Attention."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -12,19 +12,19 @@ from matloom.frontend.onnx.values import in_file_order
 from matloom.ir.attributes import Arithmetic, BatchMatmul, FullyConnected, Softmax
 from matloom.ir.graph import Op
 
-#: What a mask adds to a score that it excludes.
+#: Number that is added to a score that a mask excludes.
 _MASKED_SCORE = np.float32(-1e9)
-#: Options of Attention that are supported, or change no result in floats.
+#: Attributes of Attention that are supported, or change no result in floats.
 _OPTIONS = frozenset(
     {"is_causal", "kv_num_heads", "q_num_heads", "qk_matmul_output_mode", "scale"}
     | {"softmax_precision"}
 )
-#: Axes of queries, keys and values of attention: images, heads, positions, channels.
+#: Number of axes of queries, keys and values with heads: images, heads, positions, channels.
 _HEADS_RANK = 4
 
 
 def _einsum(values: FloatValues, node: FileNode) -> None:
-    """Convert Einsum of two operands to one product of matrices for each place of a batch."""
+    """Convert Einsum of two operands to a product of two matrices for each index of shared axes."""
     terms, wanted = _equation(node)
     first, second = terms
     batch = [axis for axis in wanted if axis in first and axis in second]
@@ -40,7 +40,10 @@ def _einsum(values: FloatValues, node: FileNode) -> None:
     }
 
     def matrices(side: int, *groups: Sequence[str]) -> int:
-        """Return an operand with each group of axes as one axis."""
+        """Return the number of an operand in which each group of axes is one axis.
+
+        `side` is 0 for the first operand, 1 for the second.
+        """
         name, order = node.inputs[side], [terms[side].index(at) for group in groups for at in group]
         shape = tuple(math.prod(sizes[axis] for axis in group) for group in groups)
         if values.is_constant(name):
@@ -62,7 +65,7 @@ def _einsum(values: FloatValues, node: FileNode) -> None:
 
 
 def _equation(node: FileNode) -> tuple[list[str], str]:
-    """Return the axes of both operands, and of the result, as letters."""
+    """Return the letters of the axes of both operands, and those of the result."""
     equation = node.options["equation"].decode().replace(" ", "")
     given, arrow, wanted = equation.partition("->")
     terms = given.split(",")
@@ -111,9 +114,10 @@ def _attention(values: FloatValues, node: FileNode) -> None:
 
 
 def _heads(values: FloatValues, node: FileNode, place: int, count: str) -> int:
-    """Return queries, keys or values with an axis for heads: (images, heads, positions, channels).
+    """Return the number of queries, keys or values (images, heads, positions, channels).
 
-    In the file, heads may lie side by side in a row.
+    In the file, the channels of all heads may be one axis. `place` is the index of the input, and
+    `count` is the name of the attribute with the number of heads.
     """
     name = node.inputs[place]
     shape = values.shape(name)
@@ -127,7 +131,13 @@ def _heads(values: FloatValues, node: FileNode, place: int, count: str) -> int:
 
 
 def _masks(values: FloatValues, node: FileNode, shape: tuple[int, ...]) -> list[int]:
-    """Return the masks that are added to scores (..., rows, columns)."""
+    """Return the numbers of the masks to add to scores of shape (..., rows, columns).
+
+    Raises
+    ------
+    Unsupported
+        A mask is computed, or all keys of a query are excluded.
+    """
     masks = []
     if node.input(3):
         data = values.constant(node.input(3))
@@ -140,7 +150,7 @@ def _masks(values: FloatValues, node: FileNode, shape: tuple[int, ...]) -> list[
     return [values.builder.constant(np.asarray(mask, np.float32)) for mask in masks]
 
 
-#: By the operator's name.
+#: Converters by operator name.
 PRODUCTS: dict[str, Callable[[FloatValues, FileNode], None]] = {
     "Attention": _attention,
     "Einsum": _einsum,

@@ -1,4 +1,4 @@
-"""Reads a float ONNX network as a graph that can be quantised."""
+"""Converts a float ONNX network to a graph that can be quantised."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -38,7 +38,7 @@ CONVERTERS = {
     **PRODUCTS,
     **RECURRENCES,
 }
-#: First operator set of which onnx's reference evaluator has these operators.
+#: First version of the operator set in which onnx's reference evaluator supports these operators.
 _EVALUATED_SINCE = dict.fromkeys(("QuantizeLinear", "DequantizeLinear"), 19)
 _HINT = "matloom runs it on ONNX Runtime as it is; quantise a network without this operator"
 
@@ -47,8 +47,8 @@ def float_graph(file: ModelFile) -> Graph | None:
     """Return the graph of a float ONNX network; None if the file has integer operators.
 
     Operators become those of `matloom.ir`, with channels last; inputs and outputs keep the file's
-    shapes. Only the order of the additions differs from ONNX Runtime. In a QDQ network, activations
-    are not rounded any more; weights are, because their values are.
+    shapes. Results differ from ONNX Runtime's only by rounding. In a QDQ network, activations are
+    not rounded to integers any more; weights are, because the file holds rounded weights.
 
     Raises
     ------
@@ -64,7 +64,7 @@ def float_graph(file: ModelFile) -> Graph | None:
 
 
 class _Reader:
-    """Conversion of one model."""
+    """Converter of one model."""
 
     def __init__(self, model: Any, name: str) -> None:
         from onnx import numpy_helper
@@ -109,7 +109,7 @@ class _Reader:
         return _with_output_names(values.builder.graph(*numbers), outputs)
 
     def _is_folded(self, node: FileNode) -> bool:
-        """Compute an operator if it reads constants alone; return whether it does."""
+        """Compute an operator if it only reads constants; return whether it does."""
         constant = all(self._values.is_constant(name) for name in node.inputs if name)
         if constant:
             self._fold(node)
@@ -140,14 +140,17 @@ class _Reader:
             raise ModelError(f"cannot be quantised: {label} {error}", hint=_HINT) from None
 
     def _product(self, node: FileNode, factor: Chain) -> FileNode:
-        """Return the product that a Div by a computed value is."""
+        """Return a Mul that replaces a Div by a computed value, and add its second factor.
+
+        `factor` is the reciprocal of the divisor.
+        """
         name = f"1/{node.inputs[1]}"
         if name not in self._values.held:
             add_function(self._values, factor.function, factor.source, name)
         return replace(node, op="Mul", inputs=(node.source, name))
 
     def _fold(self, node: FileNode) -> None:
-        """Compute an operator on constants."""
+        """Compute an operator that only reads constants, and add its outputs to the constants."""
         import onnx
         from onnx.reference import ReferenceEvaluator
 
@@ -179,7 +182,10 @@ class _Reader:
 
 
 def _with_output_names(graph: Graph, names: Sequence[str]) -> Graph:
-    """Return the graph with the file's names of its outputs, which may be other names of values."""
+    """Return a graph whose output tensors have the names that the outputs have in the file.
+
+    If several outputs are the same tensor, it gets the name of the first.
+    """
     tensors = dict(graph.tensors)
     for number, name in reversed([*zip(graph.outputs, names, strict=True)]):
         if number not in graph.inputs:

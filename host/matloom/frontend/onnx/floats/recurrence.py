@@ -1,4 +1,4 @@
-"""LSTM, GRU and RNN as products, sums and functions of each step.
+"""Converts LSTM, GRU and RNN to products, sums and functions of each step.
 
 All steps of a direction share the weights of the recurrence; the products of the inputs of all
 steps are one operator.
@@ -15,21 +15,22 @@ from matloom.frontend.onnx.floats.values import FloatValues
 from matloom.ir.attributes import Arithmetic, Attributes, FullyConnected, Slice
 from matloom.ir.graph import Array, Op
 
-#: Functions that an operator applies unless the file has others: to gates, and to cells.
+#: Functions that an operator applies to gates and to cells unless the file states others.
 _FUNCTIONS = {"GRU": ("Sigmoid", "Tanh"), "LSTM": ("Sigmoid", "Tanh", "Tanh"), "RNN": ("Tanh",)}
 _OPERATORS = {"Relu": Op.RELU, "Sigmoid": Op.LOGISTIC, "Tanh": Op.TANH}
-#: Places of inputs.
+#: Indices of the operators' inputs.
 _WEIGHTS, _RECURRENT, _BIAS, _LENGTHS, _HIDDEN, _CELL, _PEEPHOLES = range(1, 8)
-#: Steps that are written out: more would make programs long.
+#: Maximum number of steps; more would make programs long.
 _MOST_STEPS = 128
-#: By `layout`: axes of input and states with time or direction first, and of the first output.
+#: For each `layout`, the order of axes of the input and the states that puts steps or directions
+#: first, and the order of axes of the first output as it is computed.
 _ORDERS = (((0, 1, 2), (0, 1, 2, 3)), ((1, 0, 2), (1, 2, 0, 3)))
 _NO_ACTIVATION = Arithmetic()
 _DENSE = FullyConnected(keep_num_dims=True)
 
 
 def _recurrence(values: FloatValues, node: FileNode) -> None:
-    """Write an LSTM, GRU or RNN out as simple operators, step by step."""
+    """Convert an LSTM, GRU or RNN to simple operators, step by step."""
     order, sequences = _ORDERS[int(node.options.get("layout", 0))]
     number = values.tensor_in_order(node.source, order)
     _check(values, node, values.builder.tensors[number].shape[0])
@@ -48,7 +49,7 @@ def _recurrence(values: FloatValues, node: FileNode) -> None:
 
 
 def _check(values: FloatValues, node: FileNode, steps: int) -> None:
-    """Raise `Unsupported` for what is not written out."""
+    """Raise `Unsupported` if an operator has too many steps, or options that are not supported."""
     if steps > _MOST_STEPS:
         raise Unsupported(f"has {steps} steps, more than {_MOST_STEPS}")
     for option in ("clip", "input_forget"):
@@ -61,7 +62,7 @@ def _check(values: FloatValues, node: FileNode, steps: int) -> None:
 
 
 def _directions(node: FileNode) -> tuple[bool, ...]:
-    """Return for each direction whether it goes from the last step to the first."""
+    """Return, for each direction, whether it goes from the last step to the first."""
     kind = node.options.get("direction", b"forward").decode()
     return {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}[kind]
 
@@ -77,7 +78,10 @@ def _functions(node: FileNode, direction: int) -> list[Op]:
 
 
 def _initial(values: FloatValues, name: str, order: tuple[int, ...], direction: int) -> int | None:
-    """Return the state (1, batch, cells) before the first step; None if it is zero."""
+    """Return the number of the state (1, batch, cells) before the first step; None if it is zero.
+
+    `name` is the input with the states of all directions; it may be empty.
+    """
     if not name:
         return None
     if values.is_constant(name):
@@ -87,7 +91,7 @@ def _initial(values: FloatValues, name: str, order: tuple[int, ...], direction: 
 
 
 def _part(values: FloatValues, number: int, axis: int, begin: int, size: int) -> int:
-    """Return a range of a tensor along an axis."""
+    """Return the number of the part of a tensor from index `begin` along an axis."""
     shape = values.builder.tensors[number].shape
     if shape[axis] == size:
         return number
@@ -103,7 +107,15 @@ def _with_direction(values: FloatValues, number: int) -> tuple[int, ...]:
 
 
 class _Kind:
-    """The steps of one direction; `places` are the inputs with the state before the first."""
+    """Conversion of one direction of an operator.
+
+    Members
+    -------
+    places:
+        Indices of the operator's inputs that hold the state before the first step.
+    gates:
+        Number of gates, each of which has a row of weights for each cell.
+    """
 
     places: tuple[int, ...] = (_HIDDEN,)
     gates: int
@@ -127,12 +139,15 @@ class _Kind:
             raise Unsupported(f"has weights of {weights.shape} and {recurrent.shape}")
 
     def _prepare(self, weights: Sequence[Array], biases: Sequence[Array]) -> None:
-        """Add the constants of all steps: both products have the sum of the biases in one."""
+        """Add the weights and biases of all steps as constants.
+
+        The sum of both biases is added with the products of the inputs.
+        """
         self._data = self._layer(weights[0], biases[0] + biases[1])
         self._recurrent = self._layer(weights[1])
 
     def _layer(self, weights: Array, bias: Array | None = None) -> list[int]:
-        """Return the numbers of constant weights (outputs, inputs), and of a bias."""
+        """Return the numbers of constants for weights (outputs, inputs) and, if given, a bias."""
         return [self._constant(each) for each in ([weights] if bias is None else [weights, bias])]
 
     def _constant(self, data: Array) -> int:
@@ -141,9 +156,10 @@ class _Kind:
     def run(
         self, number: int, state: Sequence[int | None], *, reverse: bool
     ) -> tuple[int, Sequence[int]]:
-        """Write all steps for data (steps, batch, inputs).
+        """Add all steps for data (steps, batch, inputs).
 
-        Returns what all steps put out, (steps, batch, cells), and the state after the last.
+        Returns the number of the outputs of all steps, (steps, batch, cells), and those of the
+        state after the last step. An item of `state` is None if it is zero.
         """
         products = self._product(number, self._data)
         steps = self._values.builder.tensors[number].shape[0]
@@ -157,14 +173,17 @@ class _Kind:
         return join(self._values, rows, 0), after[-1]
 
     def step(self, row: int, *state: int | None) -> tuple[int, ...]:
-        """Return the state after a step, from its products of the input (1, batch, gates)."""
+        """Add a step, and return the numbers of the state after it; the first is the output.
+
+        `row` are the step's products of the input and the weights (1, batch, gates times cells).
+        """
         raise NotImplementedError
 
     def _product(self, number: int, layer: Sequence[int]) -> int:
         return self._add(Op.FULLY_CONNECTED, [number, *layer], _DENSE)
 
     def _sum(self, first: int, second: int | None) -> int:
-        """Return a sum; an operand that is absent is zero."""
+        """Return the number of a sum; `first` if `second` is None, which stands for zero."""
         return first if second is None else self._add(Op.ADD, [first, second], _NO_ACTIVATION)
 
     def _multiply(self, first: int, second: int) -> int:
@@ -175,39 +194,45 @@ class _Kind:
         return self._values.add(op, inputs, attributes, name=f"{self._name}/{op.lower()}_{count}")
 
     def _scale(self, first: int, second: int | None) -> int | None:
-        """Return a product, which is zero if an operand is."""
+        """Return the number of a product; None, which stands for zero, if `second` is None."""
         return None if second is None else self._multiply(first, second)
 
     def _gates(self, row: int, hidden: int | None) -> int:
-        """Return the sums of all gates."""
+        """Return the number of the sums of all gates, before their functions.
+
+        `hidden` is the output of the step before; None if it is zero.
+        """
         return self._sum(row, None if hidden is None else self._product(hidden, self._recurrent))
 
     def _apply(self, function: int, number: int) -> int:
         return self._add(self._functions[function], [number])
 
     def _gate(self, gates: int, first: int, count: int = 1) -> int:
-        """Return `count` gates from `first` on, out of the sums of all."""
+        """Return the number of `count` gates from index `first`, out of a tensor of all gates."""
         return _part(self._values, gates, 2, first * self._cells, count * self._cells)
 
 
 class _Rnn(_Kind):
-    """f(x W + h R + b)."""
+    """Conversion of RNN: the state is f(x W + h R + b)."""
 
     gates = 1
 
     def step(self, row: int, *state: int | None) -> tuple[int, ...]:
-        """Return the state after a step: its output."""
+        """Add a step; return the number of its output, which is the state."""
         return (self._apply(0, self._gates(row, state[0])),)
 
 
 class _Lstm(_Kind):
-    """Gates in the order input, output, forget, cell; the state is the output and the cell."""
+    """Conversion of LSTM, whose gates are in the order input, output, forget, cell.
+
+    The state is the output and the cell.
+    """
 
     places = (_HIDDEN, _CELL)
     gates = 4
 
     def step(self, row: int, *state: int | None) -> tuple[int, ...]:
-        """Return the state after a step: its output and its cell."""
+        """Add a step; return the numbers of its output and its cell."""
         hidden, before = state
         gates = self._gates(row, hidden)
         opened = self._apply(0, self._gate(gates, 0, 3))
@@ -217,9 +242,10 @@ class _Lstm(_Kind):
 
 
 class _Gru(_Kind):
-    """Gates in the order update, reset, hidden; then the complement of update.
+    """Conversion of GRU, whose gates are in the order update, reset, hidden in the file.
 
-    The complement, 1 - f(x), is f(-x) for the sigmoid, so that it needs no subtraction.
+    A fourth gate, the complement of update, is added. The complement, 1 - f(x), is f(-x) for the
+    sigmoid, so it needs no subtraction.
     """
 
     gates = 3
@@ -247,12 +273,12 @@ class _Gru(_Kind):
         )
 
     def _order(self, each: Array) -> list[Array]:
-        """Return update, reset, the complement of update, and hidden."""
+        """Return the parts of an array for update, reset, the complement of update, and hidden."""
         update, reset, hidden = np.split(each, 3)
         return [update, reset, -update, hidden]
 
     def step(self, row: int, *state: int | None) -> tuple[int, ...]:
-        """Return the state after a step: its output."""
+        """Add a step; return the number of its output, which is the state."""
         (hidden,) = state
         again = None if hidden is None else self._product(hidden, self._recurrent)
         outer = again if again is None or self._early else self._gate(again, 0, 3)
@@ -273,5 +299,5 @@ class _Gru(_Kind):
 
 _KINDS: dict[str, type[_Kind]] = {"GRU": _Gru, "LSTM": _Lstm, "RNN": _Rnn}
 
-#: By the operator's name.
+#: Converters by operator name.
 RECURRENCES = dict.fromkeys(_KINDS, _recurrence)

@@ -1,4 +1,4 @@
-"""Takes the rounding of activations out of a QDQ network, which is then a float network."""
+"""Removes the rounding of activations from a QDQ network, which is then a float network."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -12,8 +12,8 @@ from matloom.ir.graph import Array
 _NEVER_NEGATIVE = frozenset(
     {"Abs", "Exp", "HardSigmoid", "ReduceL1", "ReduceL2", "Relu", "Sigmoid", "Softmax", "Softplus"}
 )
-#: Operators whose results are not negative if none of their inputs is, and others where only the
-#: first input counts.
+#: Operators whose results are not negative if none of their inputs is negative, and operators whose
+#: results are not negative if their first input is not negative.
 _OF_ALL_INPUTS = frozenset({"Add", "Concat", "Max", "Min", "Mul"})
 _OF_THE_FIRST = frozenset(
     {
@@ -27,17 +27,19 @@ _OF_THE_FIRST = frozenset(
 def without_rounding(
     nodes: Sequence[FileNode], constants: Mapping[str, Array]
 ) -> Iterator[FileNode]:
-    """Yield the operators of a file; a QuantizeLinear and its DequantizeLinear become an Identity.
+    """Yield the operators of a file, with an Identity or a Relu instead of each DequantizeLinear.
 
-    They become a Relu if the zero point is the smallest integer: tools for quantisation drop a Relu
-    in front of such a QuantizeLinear. What another operator reads as integers stays.
+    Only a DequantizeLinear that reads the result of a QuantizeLinear is replaced; the new operator
+    reads the QuantizeLinear's input. It is a Relu if the zero point is the smallest integer and the
+    input may be negative, because tools for quantisation drop a Relu before such a QuantizeLinear.
+    The QuantizeLinear stays for operators that read integers.
 
     Parameters
     ----------
     nodes:
-        Operators that do not read constants alone, each after those whose results it reads.
+        Operators that read at least one computed value, in order of execution.
     constants:
-        All constants.
+        All constants, by name.
     """
     rounded = {node.output: node for node in nodes if node.op == "QuantizeLinear"}
     positive: set[str] = set()
@@ -61,7 +63,10 @@ def _drops_negatives(node: FileNode, constants: Mapping[str, Array]) -> bool:
 
 
 def _is_positive(node: FileNode, positive: set[str], constants: Mapping[str, Array]) -> bool:
-    """Return whether no result of an operator is negative."""
+    """Return whether an operator's results are known not to be negative.
+
+    `positive` are the names of values known not to be negative.
+    """
     if node.op in _NEVER_NEGATIVE:
         return True
     if node.op in _OF_THE_FIRST:

@@ -1,4 +1,4 @@
-"""ConvTranspose, whose outputs overlap where its windows do."""
+"""Converts ConvTranspose, whose windows may overlap in the output."""
 
 from typing import NamedTuple
 
@@ -13,7 +13,7 @@ from matloom.ir.graph import Array, Op
 
 
 class _Axis(NamedTuple):
-    """Size of the output along an axis, and how much of it is cut off on both sides."""
+    """Size of the output along an axis, and the numbers of positions cut off on both sides."""
 
     size: int
     before: int
@@ -37,7 +37,15 @@ def convert_transposed(values: FloatValues, node: FileNode) -> None:
 def transposed_attributes(
     node: FileNode, image: tuple[int, int], window: tuple[int, int]
 ) -> TransposeConv:
-    """Return the attributes of a ConvTranspose, for heights and widths of input and window."""
+    """Return the attributes of a ConvTranspose.
+
+    `image` and `window` are the heights and widths of the input and the window.
+
+    Raises
+    ------
+    Unsupported
+        The window has gaps, or no window reaches some rows or columns of the output.
+    """
     if pair(node, "dilations") != (1, 1):
         raise Unsupported("has gaps in its window")
     stride = pair(node, "strides")
@@ -47,7 +55,10 @@ def transposed_attributes(
 
 
 def whole_weights(weights: Array, groups: int) -> Array:
-    """Return weights (inputs, all outputs, height, width), with zeros between groups."""
+    """Return weights (inputs, outputs of all groups, height, width), with zeros between groups.
+
+    `weights` is (inputs, outputs of a group, height, width).
+    """
     if groups == 1:
         return weights
     inputs, outputs, *window = weights.shape
@@ -60,7 +71,10 @@ def whole_weights(weights: Array, groups: int) -> Array:
 
 
 def _axis(node: FileNode, size: int, taps: int, step: int, at: int) -> _Axis:
-    """Return the output along height (0) or width (1), of an input of a size."""
+    """Return the size and the cuts of the output along height (`at` 0) or width (`at` 1).
+
+    `size` is the size of the input, `taps` that of the window, and `step` the stride.
+    """
     kind = node.options.get("auto_pad", b"NOTSET").decode()
     more, wanted = (
         _axis_attribute(node, "output_padding", at, 0) or 0,
@@ -82,9 +96,9 @@ def _axis(node: FileNode, size: int, taps: int, step: int, at: int) -> _Axis:
 
 
 def _axis_attribute(node: FileNode, name: str, at: int, line: int) -> int | None:
-    """Return an attribute for height (0) or width (1); one-dimensional data have the height `line`.
+    """Return an attribute for height (`at` 0) or width (`at` 1); None if it is absent.
 
-    None if the operator does not have it.
+    For one-dimensional data, the result for height is `line`.
     """
     given = [int(each) for each in node.options.get(name, [])]
     given = [line, *given] if len(given) == 1 else given
@@ -92,7 +106,10 @@ def _axis_attribute(node: FileNode, name: str, at: int, line: int) -> int | None
 
 
 def _pads(node: FileNode, at: int) -> tuple[int, int]:
-    """Return what `pads` cuts off on both sides of height (0) or width (1)."""
+    """Return the numbers of rows or columns that `pads` cuts off before and after the output.
+
+    `at` is 0 for height, 1 for width.
+    """
     pads = [int(each) for each in node.options.get("pads", [0] * 4)]
     pads = [0, pads[0], 0, pads[1]] if len(pads) == 2 else pads
     return pads[at], pads[at + 2]

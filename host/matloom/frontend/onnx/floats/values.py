@@ -1,4 +1,4 @@
-"""Values of a float ONNX network as tensors of a graph, in the axis orders that are needed."""
+"""Values of a float ONNX network as tensors of a graph, in the axis orders that operators need."""
 
 from collections.abc import Mapping, Sequence
 
@@ -20,13 +20,14 @@ class FloatValues:
     builder:
         The graph.
     constants:
-        Known values, by name, in the file's order.
+        Constant values by name, in the file's order of axes.
     held:
-        Tensor numbers of the computed values, by name and axis order.
+        Tensor numbers of each computed value, by name and axis order.
     expanded:
-        Shapes of values that Expand has repeated along axes, which their tensors have not.
+        Shapes, by name, of values that Expand repeats along axes; their tensors lack the
+        repetitions.
     flattened:
-        Values that hold the elements of an image in another shape: the image's name.
+        For a value with the elements of an image in another shape, the name of the image.
     """
 
     def __init__(self, name: str, constants: dict[str, Array]) -> None:
@@ -37,17 +38,17 @@ class FloatValues:
         self.flattened: dict[str, str] = {}
 
     def is_constant(self, name: str) -> bool:
-        """Return whether a value is known."""
+        """Return whether a value is constant."""
         return name in self.constants
 
     def constant(self, name: str) -> Array:
-        """Return a known value; raise Unsupported if it is computed."""
+        """Return the value of a constant; raise `Unsupported` if the value is computed."""
         if name not in self.constants:
             raise Unsupported(f"computes {name!r}, which must be a constant")
         return self.constants[name]
 
     def option(self, node: FileNode, name: str, place: int, default: object = None) -> object:
-        """Return a parameter of an operator, which must be known."""
+        """Return a parameter of an operator, as `FileNode.parameter`; it must be constant."""
         return node.parameter(name, place, self.constant, default)
 
     def shape(self, name: str) -> tuple[int, ...]:
@@ -63,7 +64,11 @@ class FloatValues:
         return tuple(shape[order.index(axis)] for axis in range(len(order)))
 
     def order_of(self, names: Sequence[str]) -> Order:
-        """Return the axis order for an element-wise operator: channels last if an input has it."""
+        """Return the axis order for an element-wise operator.
+
+        If one of the values of the highest rank exists in another order than the file's, as with
+        channels last, it is that order.
+        """
         rank = max(len(self.shape(name)) for name in names)
         for name in names:
             if name not in self.constants and len(self.shape(name)) == rank:
@@ -75,7 +80,8 @@ class FloatValues:
     def tensor_in_order(self, name: str, order: Order) -> int:
         """Return the number of a tensor that holds a value with its axes in an order.
 
-        A value of fewer axes gets axes of length one in front, as NumPy's broadcasting does.
+        If `order` has more axes than the value, the value gets axes of length one in front, as in
+        NumPy's broadcasting. The repetitions of Expand are included.
         """
         shape = self.shape(name)
         full = (1,) * (len(order) - len(shape)) + shape
@@ -92,14 +98,18 @@ class FloatValues:
         return self.held[name][order]
 
     def tensors_of(self, name: str) -> Mapping[Order, int]:
-        """Return the numbers of the tensors that hold a computed value, by the order of axes."""
+        """Return the numbers of the tensors that hold a computed value, by axis order.
+
+        The repetitions of Expand are included.
+        """
         self._repeat(name)
         return self.held[name]
 
     def operands(self, names: Sequence[str], order: Order) -> list[int]:
-        """Return the numbers of tensors for an operator that broadcasts, axes in an order.
+        """Return the numbers of an operator's operands with their axes in an order.
 
-        Elements are not repeated for it, if others have all of them.
+        The operator must broadcast: the repetitions of Expand are left out if another operand has
+        the full shape.
         """
         shape = np.broadcast_shapes(*(self.shape(name) for name in names))
         whole = any(self.shape(name) == shape for name in names if name not in self.expanded)
@@ -113,7 +123,10 @@ class FloatValues:
         ]
 
     def _with_leading_axes(self, name: str, rank: int) -> tuple[int, Order]:
-        """Return a tensor that holds a value, with axes of length one in front, and its order."""
+        """Return the number of a tensor that holds a value with `rank` axes, and its axis order.
+
+        Additional axes are in front and have length one. The repetitions of Expand are left out.
+        """
         shape = self.held_shape(name)
         order, number = next(iter(self.held[name].items()))
         added = rank - len(shape)
@@ -124,7 +137,7 @@ class FloatValues:
         return number, order
 
     def _repeat(self, name: str) -> None:
-        """Repeat the elements of a value as its Expand says."""
+        """Repeat the elements of a value as its Expand demands, unless that has been done."""
         shape = self.expanded.pop(name, None)
         if shape is None:
             return
@@ -134,26 +147,35 @@ class FloatValues:
         self.held[name] = {order: number}
 
     def constant_in_order(self, data: Array, order: Order, name: str = "") -> int:
-        """Return the number of a constant with the axes of an array in the file in an order."""
+        """Add a constant with its axes in an order; return its number.
+
+        `data` has the file's order of axes; axes of length one are added in front.
+        """
         full = data.reshape((1,) * (len(order) - data.ndim) + data.shape).transpose(order)
         return self.builder.constant(np.ascontiguousarray(full, np.float32), name=name)
 
     def in_file_order(self, name: str) -> int:
-        """Return the number of a tensor that holds a value in the file's order."""
+        """Return the number of a tensor that holds a value in the file's order of axes."""
         return self.tensor_in_order(name, in_file_order(len(self.shape(name))))
 
     def channels_last(self, name: str) -> int:
-        """Return the number of a tensor that holds an image with channels last."""
+        """Return the number of a tensor that holds an image with channels last.
+
+        Raises
+        ------
+        Unsupported
+            The value does not have four axes.
+        """
         if len(self.shape(name)) != len(LAST):
             raise Unsupported(f"has {name!r} of {len(self.shape(name))} dimensions, not four")
         return self.tensor_in_order(name, LAST)
 
     def hold(self, name: str, order: Order, number: int) -> None:
-        """Record the tensor that holds a value."""
+        """Record that a tensor holds a value with its axes in an order."""
         self.held.setdefault(name, {})[order] = number
 
     def copy(self, name: str, other: str) -> None:
-        """Give a computed value a second name."""
+        """Give a computed value the second name `other`."""
         self.held[other] = self.held[name]
         if name in self.flattened:
             self.flattened[other] = self.flattened[name]
@@ -173,11 +195,14 @@ class FloatValues:
         return self.builder.add(op, inputs, attributes, name=name, shape=shape)
 
     def number(self, value: float) -> int:
-        """Return the number of a constant of one element."""
+        """Add a constant of one element; return its tensor number."""
         return self.builder.constant(np.array([value], np.float32))
 
     def _reorder(self, number: int, before: Order, after: Order) -> int:
-        """Return a tensor with its axes in another order; a RESHAPE if no element moves."""
+        """Return the number of a tensor with its axes in another order.
+
+        It is made by a RESHAPE if no element moves, otherwise by a TRANSPOSE.
+        """
         if before == after:
             return number
         tensor = self.builder.tensors[number]
