@@ -103,7 +103,7 @@ def merge_opaque(
     """Return the nodes of a graph in order, with opaque operators merged into REFERENCE nodes.
 
     One REFERENCE node runs all consecutive opaque operators that have the same interpreters, unless
-    they are `alone`. Operators without an output that is needed later are left out.
+    they are `alone`. The node is left out if none of its outputs is needed later.
 
     Parameters
     ----------

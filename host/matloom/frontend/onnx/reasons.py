@@ -7,7 +7,7 @@ from matloom.frontend.onnx.floats.moves import MOVES
 from matloom.frontend.onnx.floats.read import CONVERTERS
 from matloom.frontend.onnx.optimised import CONVERSIONS
 
-#: Floating-point operators that become integer operators when `matloom quantise` converts a network.
+#: Floating-point operators for which `matloom quantise` has an integer form.
 _QUANTISABLE = frozenset({*CONVERTERS, *DECOMPOSITIONS})
 
 

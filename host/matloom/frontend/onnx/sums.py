@@ -17,8 +17,8 @@ from matloom.ir.graph import Array, Op, Quantisation
 #: Distance of a sum from a half, in steps of the output, below which float32 errors decide how the
 #: sum is rounded.
 _HALF_MARGIN = 1e-3
-#: Maximum number of pairs whose sums are that close to a half. If there are more, the scales produce
-#: exact halves, and other scales do not help.
+#: Maximum number of pairs whose sums are that close to a half. If there are more, the scales
+#: produce exact halves, and other scales do not help.
 _MAX_NEAR_HALF = 2048
 #: Relative changes of a scale to try: multiples of `_STEP`, which is a fraction of float32's
 #: precision, up to `_STEPS` times as large in either direction.

@@ -1,4 +1,4 @@
-"""Access to the file and the graph for readers of operators that become several nodes."""
+"""The file and the graph, for functions that convert one operator of the file to several nodes."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,17 @@ from matloom.ir.graph import Tensor
 
 @dataclass(frozen=True)
 class FileItem:
-    """An operator of the file: its index, name and table, and the numbers of its tensors."""
+    """An operator of the file.
+
+    Members
+    -------
+    index, name:
+        Index in the subgraph, and name of the kind of operator.
+    table:
+        The operator's flatbuffer table.
+    inputs, outputs:
+        Tensor numbers; -1 for an absent input.
+    """
 
     index: int
     name: str
@@ -21,16 +31,19 @@ class FileItem:
 
 @dataclass(frozen=True, kw_only=True)
 class Additions:
-    """The tensors of a file, and how they and others get into the graph.
+    """Access to the tensors of a file, and to the graph under construction.
 
     Members
     -------
     known:
         The tensors of the file.
-    use, add:
-        `use` puts a tensor of the file into the graph, `add` one that the file does not have.
+    use:
+        Adds a tensor of the file to the graph, by its number, which it returns.
+    add:
+        Adds a tensor that the file does not have to the graph; returns its number.
     hold:
-        Keeps a tensor's value between calls, by its numbers before and after a call.
+        Adds a variable, which keeps a tensor's value between calls. The numbers are those of the
+        tensors that hold the value before and after a call.
     """
 
     known: FileTensors

@@ -8,16 +8,17 @@ import tflite
 
 from matloom.frontend.tflite.flatbuffer import numbers
 
-#: Indices of an LSTM's weights: of the input, of the recurrence, of the projection.
+#: Indices of the inputs of an LSTM that are weights: of its input, recurrence and projection.
 _LSTM_WEIGHTS = (*range(1, 9), 16)
 
 Shape = tuple[int, ...]
 
 
 def file_macs(content: bytes, names: Sequence[str], positions: Sequence[int]) -> list[int]:
-    """Return the multiply-accumulates of operators of a model file; 0 if unknown.
+    """Return the number of multiply-accumulates of operators of a model file; 0 if unknown.
 
-    `names` and `positions` (indices in the first subgraph) select operators; none selects all.
+    `names` are the operators' names, and `positions` their indices in the first subgraph. If
+    `positions` is empty, `names` must list all operators of the subgraph.
     """
     subgraph = tflite.Model.GetRootAs(content).Subgraphs(0)
     places = positions or range(len(names))
@@ -28,7 +29,10 @@ def file_macs(content: bytes, names: Sequence[str], positions: Sequence[int]) ->
 
 
 def _shapes(subgraph: Any, operator: Any, field: str) -> list[Shape]:
-    """Return the shapes of an operator's inputs or outputs; absent ones have no elements."""
+    """Return the shapes of an operator's inputs or outputs; (0,) for an absent tensor.
+
+    `field` is "Inputs" or "Outputs".
+    """
     return [
         tuple(int(n) for n in numbers(subgraph.Tensors(at), "Shape")) if at >= 0 else (0,)
         for at in numbers(operator, field).tolist()

@@ -1,4 +1,4 @@
-"""Tables of all bytes in TensorFlow Lite files: CAST to int32, ADD of 128, GATHER from the table.
+"""Tables of bytes in TensorFlow Lite files: CAST to int32, ADD of 128, GATHER from the table.
 
 Both interpreters run these three operators on int8.
 """
@@ -20,21 +20,21 @@ from matloom.ir.graph import Array, Graph, Node, Op, Tensor
 from matloom.kernels.functions import FUNCTIONS
 from matloom.kernels.kernels import kernel_of
 
-#: What makes the index of a byte in a table.
+#: Number that is added to an int8 value to get its index in a table.
 OFFSET = 128
 
 Item = Node | OpaqueOperator
 
 
 def table_of(graph: Graph, node: Node) -> Array | None:
-    """Return the table of a function that TensorFlow Lite has no operator for, int8 (256,).
+    """Return the table of a FUNCTION or LOOKUP without an operator in TensorFlow Lite, int8 (256,).
 
-    None for other nodes.
+    The results are in ascending order of the input. Returns None for other nodes.
 
     Raises
     ------
     ValueError
-        It is not a function of int8.
+        The input or the output is not int8.
     """
     named = node.op is Op.FUNCTION and node.attributes_as(Function).function in FUNCTIONS
     if named or node.op not in (Op.FUNCTION, Op.LOOKUP):
@@ -49,7 +49,7 @@ def table_of(graph: Graph, node: Node) -> Array | None:
 
 
 def table_tensors(graph: Graph, node: Node, table: Array) -> list[Tensor]:
-    """Return the tensors of a table: the byte as int32, the offset, the index, and the table."""
+    """Return the tensors that a table needs: the byte as int32, offset, index and table."""
     given, made = graph.tensors[node.inputs[0]], graph.tensors[node.output]
     cast = replace(made, name=f"{made.name}/byte", dtype="int32", quantisation=None)
     offset = np.array([OFFSET], np.int32)
@@ -64,14 +64,16 @@ def table_tensors(graph: Graph, node: Node, table: Array) -> list[Tensor]:
 def join_tables(
     items: Sequence[Item], operators: Sequence[Any], additions: Additions, results: Iterable[int]
 ) -> list[Item]:
-    """Return the items of a file with a LOOKUP for each table.
+    """Return `items` with a LOOKUP instead of each CAST, ADD and GATHER that compute one.
 
     Parameters
     ----------
+    items:
+        Nodes and opaque operators in order of execution.
     operators:
         The operators of the file, by index.
     results:
-        Numbers of the tensors that leave the network.
+        Numbers of the network's outputs.
     """
     producers = {number: item for item in items for number in item.outputs}
     readers = Counter([*results, *(number for item in items for number in item.inputs)])
@@ -90,7 +92,10 @@ def join_tables(
 def _parts(
     item: Item, producers: Mapping[int, Item], readers: Mapping[int, int]
 ) -> tuple[OpaqueOperator, OpaqueOperator, OpaqueOperator] | None:
-    """Return a CAST, an ADD and a GATHER, each read by the next one alone; None if they are not."""
+    """Return the CAST and the ADD before a GATHER, and the GATHER; None if `item` is not one.
+
+    The result is also None if another operator reads the result of the CAST or the ADD.
+    """
     found = [item]
     for place in (1, 0):
         inputs = found[0].inputs
@@ -111,7 +116,7 @@ def _lookup(
     operators: Sequence[Any],
     known: FileTensors,
 ) -> Node | None:
-    """Return the LOOKUP of three operators; None if they compute something else."""
+    """Return the LOOKUP that computes the same as three operators; None if there is none."""
     cast, add, gather = parts
     x, offset, table, made = (
         known.opaque_tensor(number)

@@ -7,7 +7,7 @@ import tflite
 from matloom.frontend.errors import ModelError
 from matloom.frontend.tflite.flatbuffer import enum_name, operator_number, text
 
-#: Accelerators, by the custom operator that their compiler replaces a network with.
+#: Accelerators, by the name of the custom operator that contains their compiled code.
 _ACCELERATORS = {
     "ethos-u": "Arm's Ethos-U, by Vela",
     "edgetpu-custom-op": "Google's Edge TPU",
@@ -17,7 +17,13 @@ _ACCELERATORS = {
 
 
 def code_name(code: Any) -> str:
-    """Return the name of an operator code of a file."""
+    """Return the name of an operator code of a file, or of its custom operator.
+
+    Raises
+    ------
+    ModelError
+        The operator is code for an accelerator.
+    """
     number = operator_number(code)
     if number == tflite.BuiltinOperator.CUSTOM:
         return _require_portable(text(code.CustomCode()) or "CUSTOM")
@@ -25,7 +31,7 @@ def code_name(code: Any) -> str:
 
 
 def _require_portable(custom_code: str) -> str:
-    """Return the name of a custom operator; raise ModelError if it is code for an accelerator."""
+    """Return `custom_code`; raise `ModelError` if such an operator is code for an accelerator."""
     if custom_code in _ACCELERATORS:
         raise ModelError(
             f"the network was compiled for {_ACCELERATORS[custom_code]}: its operator "

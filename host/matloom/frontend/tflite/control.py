@@ -11,24 +11,26 @@ from matloom.kernels.run_time_shapes import has_run_time_shape
 
 CONTROL = frozenset({"IF", "WHILE"})
 
-#: A branch or body needs an integer operator of these; otherwise an interpreter runs it.
+#: Layers. A branch or body is only converted if it has one of these on integers; otherwise, an
+#: interpreter runs it.
 LAYERS = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "TRANSPOSE_CONV"})
 
-#: Operators that a branch or body must not have: those with possible side effects, and control
-#: flow, whose own parts would have to be checked.
+#: Operators that a branch or body must not have: those that may have side effects, and control
+#: flow, whose own branches and bodies would have to be checked.
 _EFFECTS = frozenset({"ASSIGN_VARIABLE", "CALL", "CALL_ONCE", "CUSTOM", "READ_VARIABLE"})
 _EFFECTS |= {"VAR_HANDLE", *CONTROL}
 
-#: Types of a loop's counters. Conditions on other types may never end on unusual inputs, such as
-#: those of checks.
+#: Types that the condition of a loop may read. With other types, a loop may never end on unusual
+#: inputs, such as those of checks.
 _COUNTERS = ("bool", "int32", "int64")
 
 
 def can_run_on_host(tensors: FileTensors, names: Sequence[str], operators: Sequence[Any]) -> bool:
     """Return whether IF and WHILE can run on the host between operators of the engine.
 
-    Their subgraphs must have no state, no nested control flow, and outputs of the declared sizes;
-    the condition of a loop must read only integers.
+    All subgraphs but the first must have no state, no nested control flow, and no sizes that depend
+    on values. The outputs of branches and bodies must have the declared types and shapes. The
+    condition of a loop must read only integers.
     """
     if "CALL_ONCE" in names:
         return False
@@ -61,7 +63,7 @@ def can_run_on_host(tensors: FileTensors, names: Sequence[str], operators: Seque
 
 
 def is_layered_loop(tensors: FileTensors, name: str, operator: Any) -> bool:
-    """Return whether an operator is a WHILE with layers of integers in its body."""
+    """Return whether an operator is a WHILE whose body has a layer on integers."""
     number = called_subgraphs(name, operator)[1] if name == "WHILE" else 0
     if not 0 < number < tensors.model.SubgraphsLength():
         return False
@@ -73,7 +75,10 @@ def is_layered_loop(tensors: FileTensors, name: str, operator: Any) -> bool:
 
 
 def called_subgraphs(name: str, operator: Any) -> tuple[int, int]:
-    """Return the subgraphs that an operator calls: branches, or condition and body."""
+    """Return the indices of the subgraphs of an IF (then, else) or a WHILE (condition, body).
+
+    Both are -1 if the file does not state them.
+    """
     options = tflite.IfOptions() if name == "IF" else tflite.WhileOptions()
     source = operator.BuiltinOptions()
     if source is None:
@@ -85,13 +90,13 @@ def called_subgraphs(name: str, operator: Any) -> tuple[int, int]:
 
 
 def _types_and_shapes(part: FileTensors, ends: Sequence[int]) -> list[tuple[int, list[int]]]:
-    """Return types and shapes of tensors."""
+    """Return the types, as numbers of the format, and the shapes of the tensors `ends`."""
     tables = [part.subgraph.Tensors(number) for number in ends]
     return [(table.Type(), numbers(table, "Shape").tolist()) for table in tables]
 
 
 def _operators(part: FileTensors) -> Iterator[tuple[str, list[int]]]:
-    """Yield name and inputs of each operator of a subgraph."""
+    """Yield the name and the input numbers of each operator of a subgraph."""
     for operator in records(part.subgraph, "Operators"):
         code = part.model.OperatorCodes(operator.OpcodeIndex())
         name = enum_name(tflite.BuiltinOperator, operator_number(code))
@@ -99,7 +104,7 @@ def _operators(part: FileTensors) -> Iterator[tuple[str, list[int]]]:
 
 
 def is_static(part: FileTensors) -> bool:
-    """Return whether a subgraph has no state and no sizes that depend on values."""
+    """Return whether a subgraph has no state, no control flow, and sizes that are known."""
     tables = list(records(part.subgraph, "Tensors"))
     if any(table.IsVariable() or -1 in numbers(table, "ShapeSignature") for table in tables):
         return False
@@ -112,6 +117,6 @@ def is_static(part: FileTensors) -> bool:
 
 
 def _reads_only_integers(condition: FileTensors) -> bool:
-    """Return whether a condition reads only integers."""
+    """Return whether all inputs of all operators of a condition are integers or booleans."""
     read = [number for _, inputs in _operators(condition) for number in inputs if number >= 0]
     return all(condition.dtype([number]) in _COUNTERS for number in read)

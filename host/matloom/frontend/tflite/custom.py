@@ -1,4 +1,4 @@
-"""Custom operators of TensorFlow Lite files that users registered."""
+"""Converts custom operators of TensorFlow Lite files that users registered."""
 
 from collections.abc import Callable
 from typing import Any

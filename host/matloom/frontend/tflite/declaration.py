@@ -76,7 +76,10 @@ def _tensor(values: FileTensors, number: int, name: str, key: str) -> DeclaredTe
 
 
 def _data(values: FileTensors, number: int) -> Array | None:
-    """Return the value of a constant, if NumPy has its type."""
+    """Return the value of a constant; None for other tensors.
+
+    Constants of 4-bit integers, and of types that NumPy lacks, also give None.
+    """
     if number in values.made or values.is_4_bit(number):
         return None
     try:
@@ -87,7 +90,10 @@ def _data(values: FileTensors, number: int) -> Array | None:
 
 
 def _signatures(model: Any, inputs: set[int], outputs: set[int]) -> tuple[Signature, ...]:
-    """Return the signatures of the first subgraph whose tensors are its inputs and outputs."""
+    """Return the signatures of the first subgraph.
+
+    Those are left out whose tensors are not all in `inputs` and `outputs`.
+    """
     found = []
     for item in records(model, "SignatureDefs"):
         sides = [

@@ -1,7 +1,7 @@
 """Checks declared output shapes of operators that only interpreters support.
 
-TensorFlow Lite Micro uses the output shape that the file declares, right or wrong. LiteRT computes
-it from the inputs.
+TensorFlow Lite Micro trusts the output shape that the file declares. LiteRT computes it from the
+inputs.
 """
 
 import math
@@ -23,7 +23,7 @@ _SAME_RANK = frozenset(
     }
 )
 
-#: Operators that broadcast two inputs, by the axes of the output.
+#: Operators that broadcast two inputs to the shape of the output.
 _BROADCAST = frozenset(
     {
         *("DIV", "FLOOR_DIV", "FLOOR_MOD", "LOGICAL_AND", "LOGICAL_OR"),
@@ -38,9 +38,10 @@ _REDUCTIONS = frozenset({"REDUCE_ALL", "REDUCE_ANY", "REDUCE_MAX", "REDUCE_MIN",
 def unknown_operator(
     name: str, tensors: FileTensors, inputs: Sequence[int], outputs: Sequence[int]
 ) -> Unsupported:
-    """Return the reason why an interpreter must run an operator that the graph does not support.
+    """Return the error that says why an interpreter must run an operator.
 
-    It is a `Contradiction` if the operator computes another shape than the declared one.
+    The graph does not know the operator. The error is a `Contradiction` if the operator computes
+    another shape than the declared one, otherwise `Unsupported`.
 
     Parameters
     ----------
@@ -70,9 +71,10 @@ def unknown_operator(
 def _reduction(
     shape: tuple[int, ...], declared: tuple[int, ...], tensors: FileTensors, inputs: Sequence[int]
 ) -> Unsupported:
-    """Return why an interpreter must run a reduction, whose axes may be kept or dropped.
+    """Return the error for a reduction, which may keep or drop the reduced axes.
 
-    Axes known only at run time are not checked.
+    It is a `Contradiction` if the number of elements is wrong. If the axes are known only at run
+    time, nothing is checked.
     """
     axes = tensors.opaque_tensor(inputs[1]).data if len(inputs) > 1 and inputs[1] >= 0 else None
     if axes is not None:
@@ -86,7 +88,11 @@ def _reduction(
 def _broadcast(
     shape: tuple[int, ...], declared: tuple[int, ...], tensors: FileTensors, inputs: Sequence[int]
 ) -> Unsupported:
-    """Return why an interpreter must run an operator that broadcasts inputs of other shapes."""
+    """Return the error for an operator that broadcasts.
+
+    It is a `Contradiction` if the inputs do not fit each other or, if their shapes differ, the
+    output does not fit them.
+    """
     other = tensors.opaque_tensor(inputs[1]).shape if len(inputs) > 1 and inputs[1] >= 0 else shape
     try:
         wanted = np.broadcast_shapes(shape, other)
@@ -100,7 +106,7 @@ def _broadcast(
 def _mirror_padded_shape(
     shape: tuple[int, ...], tensors: FileTensors, inputs: Sequence[int]
 ) -> tuple[int, ...] | None:
-    """Return the output shape of MIRROR_PAD; None if it is known only at run time."""
+    """Return the output shape of MIRROR_PAD; None if the padding is computed or malformed."""
     pads = tensors.opaque_tensor(inputs[1]).data if len(inputs) > 1 and inputs[1] >= 0 else None
     if pads is None or pads.shape != (len(shape), 2):
         return None

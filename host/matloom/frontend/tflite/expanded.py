@@ -1,4 +1,4 @@
-"""Operators of a file that become several nodes."""
+"""Functions that convert one operator of a file to several nodes."""
 
 from collections.abc import Callable, Mapping
 
@@ -8,7 +8,7 @@ from matloom.frontend.tflite.recurrence import LSTM, lstm_nodes
 from matloom.frontend.tflite.svdf import SVDF, svdf_nodes
 from matloom.ir.graph import Node
 
-#: What reads each; it raises `Unsupported` if an interpreter has to run the operator.
+#: Converters by operator name. They raise `Unsupported` if an interpreter must run the operator.
 EXPANDED: Mapping[str, Callable[[FileItem, Additions], list[Node]]] = {
     LSTM: lstm_nodes,
     SVDF: svdf_nodes,

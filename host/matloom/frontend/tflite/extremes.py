@@ -1,4 +1,4 @@
-"""Reads REDUCE_MAX and REDUCE_MIN of int8 as MAX_POOL_2D, with a window over the reduced axes."""
+"""Converts REDUCE_MAX and REDUCE_MIN of int8 to MAX_POOL_2D with a window over the reduced axes."""
 
 import math
 from dataclasses import replace
@@ -12,17 +12,20 @@ from matloom.ir.moves import reduced_shape
 
 EXTREMES = frozenset({"REDUCE_MAX", "REDUCE_MIN"})
 
-#: Each byte's complement, -1 - x, which exchanges the least and the largest.
+#: Table of -1 - x for each byte x, which turns a minimum into a maximum.
 _COMPLEMENT = Lookup(table=tuple(range(127, -129, -1)))
 
 
 def extreme_nodes(item: FileItem, additions: Additions) -> list[Node]:
-    """Return the nodes of a REDUCE_MAX or REDUCE_MIN.
+    """Return the nodes that replace a REDUCE_MAX or REDUCE_MIN.
 
     Raises
     ------
     Unsupported
-        It is not of int8 with one scale, or reduces axes that are not neighbours.
+        It is not of int8 with one scale, reduces axes that are not adjacent, or none, or has no
+        elements.
+    Contradiction
+        The declared shape of the output is wrong.
     """
     known = additions.known
     data, result = known[item.inputs[0]], known[item.outputs[0]]
@@ -62,7 +65,10 @@ def _nodes(
     steps: list[tuple[Op, Attributes, tuple[int, ...]]],
     result: Tensor,
 ) -> list[Node]:
-    """Return nodes one after another, from the first input to the output."""
+    """Return one node for each step, each of which reads the result of the one before.
+
+    The first one reads the operator's first input, and the last one makes its output.
+    """
     number, nodes = additions.use(item.inputs[0]), []
     for at, (op, attributes, shape) in enumerate(steps):
         if at == len(steps) - 1:

@@ -11,13 +11,13 @@ import tflite
 from matloom.frontend.errors import ModelError, Unsupported
 from matloom.ir.graph import Array
 
-#: Limit on operators, tensors and axes, which catches corrupted lengths.
+#: Maximum length of a vector of operators, tensors or numbers, which catches corrupted lengths.
 MAX_LENGTH = 1_000_000
-#: Position of `builtin_code` in the virtual table of an OperatorCode.
+#: Offset of `builtin_code` in the virtual table of an OperatorCode, in bytes.
 BUILTIN_CODE = 10
-#: A table without fields, and its position: every field has its default, zero.
+#: A buffer with a table without fields, and the table's offset. Each field has its default, zero.
 _EMPTY = (bytearray(struct.pack("<HHi", 4, 4, 4)), 4)
-#: Options whose absent table interpreters treat as zeros.
+#: Kinds of options that interpreters treat as zeros if an operator has no table of them.
 _ALL_ZERO = frozenset(
     {
         *("AddOptions", "CallOnceOptions", "ConcatenationOptions", "FullyConnectedOptions"),
@@ -43,7 +43,13 @@ def records(owner: Any, field: str) -> Iterator[Any]:
 
 
 def numbers(owner: Any, field: str) -> Array:
-    """Return a vector of numbers; empty if absent."""
+    """Return a vector field of numbers as an array; empty if it is absent.
+
+    Raises
+    ------
+    ModelError
+        The vector is too long, or reaches beyond the file.
+    """
     if _length(owner, field) == 0:
         return np.empty(0, np.int64)
     values: Array = getattr(owner, f"{field}AsNumpy")()
@@ -53,10 +59,11 @@ def numbers(owner: Any, field: str) -> Array:
 
 
 def operator_number(code: Any) -> int:
-    """Return an operator's code; files fill one of two fields, of which the old one has 8 bits.
+    """Return the number of an operator code, a member of `tflite.BuiltinOperator`.
 
-    The generated accessor of the new field returns the old one for small numbers, and so 0 (ADD)
-    for a file that fills only the new one.
+    Files fill one of two fields, of which the older one has 8 bits. The generated accessor of the
+    newer field returns the older one for small numbers, and so 0 (ADD) for a file that fills only
+    the newer one.
     """
     old = int(code.DeprecatedBuiltinCode())
     place = code._tab.Offset(BUILTIN_CODE)
@@ -67,12 +74,12 @@ def operator_number(code: Any) -> int:
 
 
 def text(raw: bytes | None) -> str:
-    """Return a string field; empty if absent."""
+    """Return a string field as text; empty if it is absent."""
     return "" if raw is None else raw.decode("utf-8", errors="replace")
 
 
 def enum_name(kind: type, value: int) -> str:
-    """Return the name of an enumerated value, or the number if it has none."""
+    """Return the name of a value of the enumeration `kind`; the number if it has no name."""
     for name, number in vars(kind).items():
         if number == value and not name.startswith("_"):
             return name
@@ -80,9 +87,10 @@ def enum_name(kind: type, value: int) -> str:
 
 
 def options(operator: Any, kind: type) -> Any:
-    """Return the options table of an operator; a table of zeros if absent and in `_ALL_ZERO`.
+    """Return the options table of an operator.
 
-    A table of the wrong kind counts as absent, as in the interpreters.
+    If it is absent, a table of zeros is returned for kinds in `_ALL_ZERO`. A table of another kind
+    counts as absent, as in the interpreters.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""A TensorFlow Lite file as LiteRT holds it in memory: operators, wiring, and checksums of both."""
+"""TensorFlow Lite files as LiteRT holds them in memory: operators, their tensors, and checksums."""
 
 import struct
 import zlib
@@ -10,7 +10,7 @@ import tflite
 
 from matloom.frontend.tflite.flatbuffer import numbers, operator_number, options, records
 
-#: Numbers of types in the runtime's memory (TfLiteType), by those of files.
+#: Numbers of types in the runtime's memory (TfLiteType), by types in files.
 _TYPES = {
     tflite.TensorType.FLOAT32: 1,
     tflite.TensorType.INT32: 2,
@@ -33,7 +33,7 @@ _Reader = Callable[[Any], tuple[int, ...]]
 
 
 def _padding(table: Any) -> tuple[int, ...]:
-    """Return padding and strides; the runtime counts paddings from 1."""
+    """Return padding and strides; the runtime's numbers of paddings begin with 1."""
     return (table.Padding() + 1, table.StrideW(), table.StrideH())
 
 
@@ -59,7 +59,8 @@ def _masks(table: Any) -> tuple[int, ...]:
     return (*masks, table.NewAxisMask(), table.ShrinkAxisMask())
 
 
-#: The first words of the runtime's structure of an operator's parameters.
+#: For each operator, its options table, and a function that returns the first words of the
+#: structure in which the runtime holds the operator's parameters.
 _PARAMETERS: dict[int, tuple[type, _Reader]] = {
     _CODE.ADD: (tflite.AddOptions, _activation),
     _CODE.MUL: (tflite.MulOptions, _activation),
@@ -83,7 +84,7 @@ _PARAMETERS: dict[int, tuple[type, _Reader]] = {
 
 
 def _bits(value: float) -> int:
-    """Return the bits of a float32 number."""
+    """Return the bits of a number as float32."""
     return int(struct.unpack("<I", struct.pack("<f", value))[0])
 
 
@@ -102,10 +103,10 @@ class LoadedOperator:
     Members
     -------
     code:
-        Its number among LiteRT's operators.
+        Number of the kind of operator in LiteRT.
     settings:
-        The first words of the runtime's structure of its parameters; none if other members say
-        everything.
+        The first words of the structure in which the runtime holds the operator's parameters; empty
+        for operators that the other members describe completely.
     inputs, outputs:
         Numbers of tensors; -1 if an optional input is absent.
     """
@@ -117,14 +118,14 @@ class LoadedOperator:
 
 
 class LoadedFile:
-    """The first subgraph of a file as the runtime will hold it in memory.
+    """The first subgraph of a file as LiteRT holds it in memory.
 
     Members
     -------
     tensors:
         Tables of the file's tensors, by number.
     operators:
-        In order of execution, by which the runtime numbers them.
+        Operators in order of execution; the runtime identifies them by their indices in this list.
     outputs:
         Numbers of the network's outputs.
     """
@@ -147,7 +148,10 @@ class LoadedFile:
         return self._content[start : start + size] if start > 1 else b""
 
     def checksum(self, nodes: Iterable[int]) -> int:
-        """Return the checksum of operators, as `is_same` of firmware/plugins/litert.c has it."""
+        """Return the checksum of the operators with these indices.
+
+        The function `is_same` in firmware/plugins/litert.c computes the same checksum.
+        """
         return zlib.crc32(b"".join(self._describe(nodes)))
 
     def _describe(self, nodes: Iterable[int]) -> Iterator[bytes]:
@@ -167,7 +171,7 @@ class LoadedFile:
 
 
 def _quantisation(table: Any) -> bytes:
-    """Return a tensor's quantisation in the runtime: number of scales, scales, a zero point."""
+    """Return a tensor's quantisation as bytes: number of scales, scales, first zero point."""
     parameters = table.Quantization()
     scales = [] if parameters is None else numbers(parameters, "Scale").tolist()
     if not scales:

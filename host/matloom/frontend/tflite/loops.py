@@ -1,4 +1,4 @@
-"""Loops whose number of iterations is known only at run time: condition and body as networks."""
+"""Splits loops whose number of iterations is known only at run time into separate networks."""
 
 from typing import Any
 
@@ -13,7 +13,10 @@ from matloom.kernels.cut import keep_used_parts, plain_model, serialise
 
 
 def tflite_loop(content: bytes, position: int) -> LoopParts | None:
-    """Return the parts of a self-contained WHILE of a file's main subgraph."""
+    """Return the parts of the WHILE with index `position` in a file's first subgraph.
+
+    Its condition and body must have no state and no control flow.
+    """
     model = tflite.Model.GetRootAs(content)
     main = SubgraphReader(content)
     operator = model.Subgraphs(0).Operators(position)
@@ -38,7 +41,7 @@ def tflite_loop(content: bytes, position: int) -> LoopParts | None:
 
 
 def _single_subgraph(content: bytes, number: int) -> bytes:
-    """Return a file with one of the subgraphs."""
+    """Return a file that contains only the subgraph with index `number`."""
     model: Any = plain_model(content, "ai-edge-litert")
     model.subgraphs = [model.subgraphs[number]]
     keep_used_parts(model, model.subgraphs[0])

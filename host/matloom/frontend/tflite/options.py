@@ -1,4 +1,4 @@
-"""Reads operator attributes from option tables, one table entry per operator."""
+"""Functions that read an operator's attributes from its options table, by operator."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -26,7 +26,8 @@ from matloom.ir.attributes import (
 from matloom.ir.graph import Op, Tensor
 from matloom.ir.shapes import IMAGE_RANK, same_padding
 
-#: Operator, input tensors and output tensors, as in the file.
+#: Function that returns the attributes of an operator. Its arguments are the operator, its input
+#: tensors and its output tensors, as in the file.
 Reader = Callable[[Any, Sequence[Tensor], Sequence[Tensor]], Attributes]
 Pair = tuple[int, int]
 
@@ -45,7 +46,7 @@ def _pair(subject: str, height: int, width: int) -> Pair:
 
 
 def _image(inputs: Sequence[Tensor], place: int) -> Pair:
-    """Return height and width of an NHWC input."""
+    """Return height and width of the input with index `place`, which must be an NHWC image."""
     shape = inputs[place].shape if place < len(inputs) else ()
     if len(shape) != IMAGE_RANK:
         raise Contradiction(f"must have an input {place} of 4 dimensions, not {shape}")
@@ -62,7 +63,7 @@ def _padding(table: Any, image: Pair, kernel: Pair, stride: Pair, dilation: Pair
 
 
 def _window_attributes(table: Any, inputs: Sequence[Tensor]) -> dict[str, Any]:
-    """Return the attributes common to both kinds of convolution."""
+    """Return the attributes that CONV_2D and DEPTHWISE_CONV_2D have in common."""
     stride = _pair("stride", table.StrideH(), table.StrideW())
     dilation = _pair("dilation", table.DilationHFactor(), table.DilationWFactor())
     padding = _padding(table, _image(inputs, 0), _image(inputs, 1), stride, dilation)

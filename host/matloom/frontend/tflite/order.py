@@ -1,4 +1,4 @@
-"""Checks the order of operators: inputs must exist already, outputs must not."""
+"""Checks that operators read tensors that exist already, and write tensors that do not."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,7 +16,8 @@ def require_provided(
 ) -> None:
     """Raise `ModelError` if an operator or output reads a tensor that nothing provides.
 
-    An interpreter would read whatever its memory happens to contain.
+    An interpreter would read whatever its memory happens to contain. `ends` are the numbers of the
+    network's inputs and outputs.
     """
     there = set(ends[0])
     for at, operator in enumerate(operators):
@@ -37,7 +38,10 @@ def require_provided(
 def repeated_writer(
     tensors: FileTensors, names: Sequence[str], operators: Sequence[Any], inputs: Sequence[int]
 ) -> str | None:
-    """Return the operator that writes a tensor a second time; None if there is none."""
+    """Return a sentence about the first operator that writes a tensor that exists already.
+
+    The result is None if there is no such operator.
+    """
     there = set(inputs)
     for at, operator in enumerate(operators):
         for number in numbers(operator, "Outputs").tolist():

@@ -1,4 +1,4 @@
-"""Reads operator attributes from constant tensors, one table entry per operator."""
+"""Functions that read an operator's attributes from constant tensors, by operator."""
 
 import itertools
 from collections.abc import Callable, Sequence
@@ -23,15 +23,26 @@ from matloom.ir.attributes import (
 from matloom.ir.graph import Op, Tensor
 from matloom.ir.shapes import IMAGE_RANK, same_padding
 
-#: Index of PADV2's value among its inputs; number of spatial axes.
+#: Index of the input of PADV2 that holds the value; number of spatial axes.
 _VALUE, _SIDES = 2, 2
 
-#: Operator, input tensors and output tensors, as in the file.
+#: Function that returns the attributes of an operator. Its arguments are the operator, its input
+#: tensors and its output tensors, as in the file.
 Reader = Callable[[Any, Sequence[Tensor], Sequence[Tensor]], Attributes]
 
 
 def _parameter(subject: str, inputs: Sequence[Tensor], place: int) -> list[int]:
-    """Return a constant vector of integers."""
+    """Return the constant integers in the input with index `place`, flattened.
+
+    `subject` names them in messages.
+
+    Raises
+    ------
+    Contradiction
+        The input is missing or not of integers.
+    Unsupported
+        The input is computed.
+    """
     if place >= len(inputs):
         raise Contradiction(f"must have its {subject} as input {place}, not {len(inputs)} inputs")
     data = inputs[place].data
@@ -134,7 +145,13 @@ def _slice(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -
 
 
 def gather(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
-    """Return a GATHER of constant, evenly spaced indices as a slice."""
+    """Return the attributes of the STRIDED_SLICE that a GATHER with constant indices is.
+
+    Raises
+    ------
+    Unsupported
+        The indices are computed, not evenly spaced, out of range, or have several axes.
+    """
     table = options(operator, tflite.GatherOptions)
     if len(inputs) < _SIDES or inputs[1].data is None:
         raise Unsupported("has variable indices")
@@ -224,7 +241,8 @@ PARAMETER_READERS: dict[Op, Reader] = {
     Op.TRANSPOSE_CONV: _transposed_convolution,
 }
 
-#: Inputs of the file that the node keeps, in its order; other operators keep all.
+#: Indices of the inputs in the file that are inputs of the node, in the node's order. Nodes of
+#: other operators keep all inputs.
 OPERANDS: dict[Op, tuple[int, ...]] = {
     **dict.fromkeys(PARAMETER_READERS, (0,)),
     Op.EXPAND_DIMS: (0,),

@@ -12,15 +12,15 @@ from matloom.ir.verify import verify
 
 
 def is_tflite(content: bytes) -> bool:
-    """Return whether bytes are a TensorFlow Lite file, by the flatbuffer's identifier."""
+    """Return whether the content of a file is a TensorFlow Lite model, by its identifier."""
     return content[4:8] == b"TFL3"
 
 
 def graph_of_tflite(file: ModelFile) -> Graph:
     """Return the graph of a TensorFlow Lite file.
 
-    Tensors keep their numbers, and their names unless two inputs or two outputs share one; then the
-    number is added after a colon. Constants of 4-bit integers become int8. Constants that are
+    Tensors keep their numbers, and their names unless two inputs or two outputs share one; then a
+    colon and the number are appended. Constants of 4-bit integers become int8. Constants that are
     parameters of an operator (axes, paddings) become attributes; an absent bias is dropped.
     Operators that the graph does not know, or that break one of its rules, become REFERENCE nodes
     with the reason. Branches and loops with quantised layers are written out.
@@ -40,7 +40,9 @@ def graph_of_tflite(file: ModelFile) -> Graph:
 
 
 def reshape_tflite(file: ModelFile, shapes: Mapping[str, Sequence[int]]) -> bytes:
-    """Return a TensorFlow Lite file with other input shapes; LiteRT infers all others.
+    """Return the content of a TensorFlow Lite file with other input shapes.
+
+    LiteRT infers the shapes of all other tensors.
 
     Raises
     ------

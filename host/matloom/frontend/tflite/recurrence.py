@@ -1,4 +1,4 @@
-"""Decomposes UNIDIRECTIONAL_SEQUENCE_LSTM of int8: products for the engine, then cells.
+"""Converts UNIDIRECTIONAL_SEQUENCE_LSTM of int8 to products for the engine, and cells.
 
 One CONV_2D multiplies the inputs of all steps, and one for each step multiplies its state. Both
 leave sums of 32 bits, which LSTM_CELL scales gate by gate.
@@ -23,22 +23,35 @@ from matloom.ir.graph import Array, Node, Op, Quantisation, Tensor
 
 LSTM = "UNIDIRECTIONAL_SEQUENCE_LSTM"
 
-#: Places of the inputs, in the order of the gates: input, forget, cell, output.
+#: Indices of the operator's inputs, in the order of the gates: input, forget, cell, output.
 _WEIGHTS, _RECURRENT, _BIASES = range(1, 5), range(5, 9), range(12, 16)
 _HIDDEN, _CELL = 18, 19
 #: Scales of the gates before and after sigmoid and tanh.
 _BEFORE, _AFTER = 2.0**-12, 2.0**-15
-#: Powers of two that may be the scale of the cells' state.
+#: Exponents of the powers of two that may be the scale of the cells' state.
 _POWERS = range(-15, 1)
 _INPUT_RANK = 3
 _POINTWISE = Conv2D()
-#: Steps that are written out: more would make programs long.
+#: Maximum number of steps; more would make programs long.
 _MOST_STEPS = 128
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Lstm:
-    """Constants and shapes of one operator; `axis` is that of time in (1, batch, time, n)."""
+    """Constants and shapes of one operator.
+
+    Members
+    -------
+    axis:
+        Axis of time, 1 or 2, in products of the inputs; their axes are (1, batch and time, 4 *
+        cells).
+    batch, steps:
+        Lengths of the axes of the batch and of time.
+    weights, recurrent, biases, parameters:
+        Weights (4 * cells, inputs) and (4 * cells, cells), and biases, of all gates. Then int32 (2,
+        12), the multipliers and shifts of LSTM_CELL, whose last column is the limit of the cells
+        and the exponent of their scale plus 12.
+    """
 
     axis: int
     batch: int
@@ -50,7 +63,7 @@ class _Lstm:
 
 
 def lstm_nodes(item: FileItem, additions: Additions) -> list[Node]:
-    """Return the nodes of an LSTM, which keep its state between calls.
+    """Return the nodes that replace an LSTM; variables keep its state between calls.
 
     Raises
     ------
@@ -108,7 +121,13 @@ def _concatenate(tensors: Sequence[Tensor]) -> Array:
 
 
 def _operands(table: Any, numbers: Sequence[int], tensors: FileTensors) -> dict[int, Tensor]:
-    """Return the tensors by position; raise `Unsupported` unless all have the usual form."""
+    """Return the tensors of the inputs, by index.
+
+    Raises
+    ------
+    Unsupported
+        One of them has another form than the one that converters write.
+    """
     wanted = (0, *_WEIGHTS, *_RECURRENT, *_BIASES, _HIDDEN, _CELL)
     there = [at for at, number in enumerate(numbers) if number >= 0]
     if there != sorted(wanted):
@@ -138,7 +157,7 @@ def _operands(table: Any, numbers: Sequence[int], tensors: FileTensors) -> dict[
 def _kinds(
     inputs: Mapping[int, Tensor], shape: tuple[int, ...], batch: int
 ) -> dict[int, tuple[str, tuple[int, ...], bool]]:
-    """Return, by position, the required type and shape of inputs, and whether they are computed."""
+    """Return, by input index, the required type and shape, and whether it must be computed."""
     cells = inputs[_CELL].shape[-1]
     return {
         0: ("int8", shape, True),
@@ -160,7 +179,7 @@ class _Writer(NodeWriter):
     def write(
         self, data: tuple[int, Tensor], state: Sequence[tuple[int, Tensor]], output: int
     ) -> tuple[int, int]:
-        """Write the nodes; return the state after the last step: its output and its cells."""
+        """Add the nodes; return the numbers of the output and the cells after the last step."""
         lstm = self._lstm
         layer = self._layer("input", lstm.weights, lstm.biases)
         recurrence = self._layer("recurrent", lstm.recurrent, np.zeros_like(lstm.biases))
@@ -190,7 +209,10 @@ class _Writer(NodeWriter):
         lengths: tuple[int, int],
         layer: tuple[int, int],
     ) -> int:
-        """Return the sums (1, *lengths, 4 * cells) of products with all gates' weights."""
+        """Add the product of `source` and all gates' weights; return the number of the sums.
+
+        The sums have the shape (1, *lengths, 4 * cells).
+        """
         number, tensor = source
         image = computed_like(tensor, name, (1, *lengths, tensor.shape[-1]))
         shape = (1, *lengths, len(self._lstm.biases))

@@ -24,7 +24,7 @@ _PACKAGE = "ai-edge-litert"
 
 
 def resize(content: bytes, shapes: Mapping[str, Sequence[int]]) -> bytes:
-    """Return a TensorFlow Lite file whose inputs have the given shapes, by name.
+    """Return the content of a TensorFlow Lite file whose inputs have the given shapes, by name.
 
     LiteRT infers the shapes of all other tensors. Values that depend only on shapes (SHAPE, and
     arithmetic on its result) become constants.
@@ -62,7 +62,7 @@ def resize(content: bytes, shapes: Mapping[str, Sequence[int]]) -> bytes:
 def _shapes_to_change(
     subgraph: Any, shapes: Mapping[str, Sequence[int]]
 ) -> Iterator[tuple[int, Shape]]:
-    """Yield the number and the new shape of each input to reshape."""
+    """Yield the tensor number and the new shape of each input in `shapes`, which are by name."""
     inputs = numbers(subgraph, "Inputs").tolist()
     names = {
         number: text(subgraph.Tensors(number).Name()) or f"tensor_{number}"
@@ -79,7 +79,7 @@ def _shapes_to_change(
 
 
 def _check_shape(name: str, shape: Sequence[int], tensor: Any) -> Shape:
-    """Return the new shape of an input; sizes that the file leaves open are -1 in its signature."""
+    """Return the new shape of an input; raise `ShapeError` if the input cannot have it."""
     try:
         sizes = tuple(operator.index(length) for length in shape)
     except TypeError:
@@ -131,7 +131,10 @@ def _shape_only_operators(model: Any, subgraph: Any) -> Iterator[int]:
 
 
 def _set_shapes(model: Any, shapes: Mapping[int, Shape], values: Mapping[int, Array]) -> None:
-    """Set the shapes of tensors, and add buffers for those whose values are known."""
+    """Set the shapes of tensors, and make tensors with known values constant, in place.
+
+    `shapes` and `values` are by tensor number.
+    """
     graph = model.subgraphs[0]
     graph.tensors = [copy.copy(tensor) for tensor in graph.tensors]
     model.buffers, empty = list(model.buffers), type(model.buffers[0])

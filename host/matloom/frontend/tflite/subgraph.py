@@ -1,4 +1,4 @@
-"""Reads one subgraph of a TensorFlow Lite file into a graph."""
+"""Converts one subgraph of a TensorFlow Lite file to a graph."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -44,7 +44,7 @@ GRAPH_OPERATORS = frozenset(Op) - OWN_OPERATORS - {Op.REFERENCE}
 
 
 class SubgraphReader:
-    """One subgraph of a file: its operators, and the tensors that they use."""
+    """Converter of one subgraph of a file; `subgraph` is its index."""
 
     def __init__(self, content: bytes, subgraph: int = 0):
         self.model = tflite.Model.GetRootAs(content)
@@ -57,13 +57,17 @@ class SubgraphReader:
         self.known = FileTensors(content, self.model, self.subgraph)
         self.tensors: dict[int, Tensor] = {}
         self.resources = Resources()
-        #: Tensors whose shape is known only at run time.
+        #: Numbers of the tensors whose shape is known only at run time.
         self.unsized: set[int] = set()
         add, hold = self._add, self.resources.hold
         self._additions = Additions(known=self.known, use=self._use, add=add, hold=hold)
 
     def graph(self, name: str) -> Graph:
-        """Return the graph, without subgraphs that only the reference interpreter runs."""
+        """Return the graph of the subgraph.
+
+        It is a single REFERENCE node if the network must stay whole. Otherwise, operators that the
+        graph does not know are grouped in such nodes.
+        """
         inputs, outputs = (numbers(self.subgraph, at).tolist() for at in ("Inputs", "Outputs"))
         if not outputs:
             raise ModelError("a model must have outputs")
@@ -85,7 +89,10 @@ class SubgraphReader:
         return self._opaque_graph(name, inputs, outputs, node)
 
     def _opaque_graph(self, name: str, inputs: list[int], outputs: list[int], node: Node) -> Graph:
-        """Return a graph of a single node for all operators."""
+        """Return a graph of one node that runs all operators.
+
+        `node` is this node without inputs and outputs.
+        """
         self.tensors, self.resources = {}, Resources()
         for number in inputs:
             self._use(number)
@@ -102,7 +109,13 @@ class SubgraphReader:
         return self._finish(name, separated, tuple(copies), [node])
 
     def start(self) -> dict[str, Array]:
-        """Return the initial values of variables that a CALL_ONCE subgraph assigns, by name."""
+        """Return the initial values of variables that a CALL_ONCE subgraph assigns, by name.
+
+        Raises
+        ------
+        Unsupported
+            The subgraph has an operator that only an interpreter can run.
+        """
         items = self._items(*self._operators())
         for item in items:
             if isinstance(item, OpaqueOperator):
@@ -126,7 +139,7 @@ class SubgraphReader:
         outputs: list[int],
         items: Sequence[Node | OpaqueOperator],
     ) -> Graph:
-        """Return a graph of nodes, with opaque operators grouped together."""
+        """Return a graph with the nodes in `items`, and its opaque operators in REFERENCE nodes."""
         for number in (*inputs, *outputs):
             self._use(number)
         results = (*outputs, *self.resources.after.values())
@@ -143,7 +156,7 @@ class SubgraphReader:
     def _finish(
         self, name: str, inputs: tuple[int, ...], outputs: tuple[int, ...], nodes: list[Node]
     ) -> Graph:
-        """Return a graph with unique names of inputs and outputs, and with the variables."""
+        """Return the graph, with its variables, and with unique names of inputs and outputs."""
         variables = self.resources.finish(self.tensors, self._new_number())
         file_names = {number: tensor.name for number, tensor in self.tensors.items()}
         for number, end in input_and_output_names(file_names, (inputs, outputs)).items():
@@ -158,11 +171,11 @@ class SubgraphReader:
         )
 
     def _new_number(self) -> int:
-        """Return an unused tensor number, above all numbers in the file."""
+        """Return a tensor number above all that are used in the file and the graph."""
         return max([len(self.known), *self.tensors]) + 1
 
     def _operators(self) -> tuple[list[str], list[Any]]:
-        """Return the names of all operators, then the operators in execution order."""
+        """Return the names of all operators, and the operators, both in order of execution."""
         operators = list(records(self.subgraph, "Operators"))
         return [self._name(*each) for each in enumerate(operators)], operators
 
@@ -174,7 +187,7 @@ class SubgraphReader:
         return join_tables(items, operators, self._additions, numbers(self.subgraph, "Outputs"))
 
     def _add(self, tensor: Tensor) -> int:
-        """Add a tensor that the file does not have."""
+        """Add a tensor that the file does not have; return its number."""
         number = self._new_number()
         self.tensors[number] = tensor
         return number
@@ -186,7 +199,10 @@ class SubgraphReader:
         return str(self.codes[code])
 
     def _item(self, index: int, name: str, operator: Any) -> Sequence[Node | OpaqueOperator]:
-        """Return the nodes for an operator of the file, none if it declares a variable."""
+        """Return the nodes for an operator of the file, or an opaque operator.
+
+        The result is empty for most operators on variables.
+        """
         inputs, outputs = (numbers(operator, side).tolist() for side in ("Inputs", "Outputs"))
         ends = inputs, outputs
         try:
@@ -226,7 +242,7 @@ class SubgraphReader:
     def _convert_variable(
         self, name: str, index: int, operator: Any, inputs: list[int], outputs: list[int]
     ) -> list[Node]:
-        """Convert an operator on variables; return a node if it copies a tensor."""
+        """Convert an operator on variables; return a node if it copies a tensor, else nothing."""
         if (len(inputs), len(outputs)) != VARIABLE_OPERATORS[name]:
             expected = " and ".join(map(str, VARIABLE_OPERATORS[name]))
             raise ModelError(f"must have {expected} inputs and outputs, not {inputs} and {outputs}")
@@ -260,7 +276,16 @@ class SubgraphReader:
         made: list[int],
         reader: Reader | None = None,
     ) -> Node:
-        """Return the node of an operator; by default, its own reader reads the attributes."""
+        """Return the node of an operator.
+
+        `given` and `made` are the numbers of its inputs and outputs, of which `given` is changed.
+        `reader` returns the attributes; by default, it is the one in `READERS`.
+
+        Raises
+        ------
+        Unsupported
+            The operator breaks a rule of the graph, or only LiteRT can run its 4-bit weights.
+        """
         if given and given[-1] == -1:
             del given[-1]
         if not given or not made or -1 in given:
@@ -295,6 +320,6 @@ class SubgraphReader:
         return self.tensors[self._use(number)]
 
     def _use(self, number: int) -> int:
-        """Add a tensor of the file to the graph; return its number."""
+        """Add a tensor of the file to the graph; return `number`."""
         self.tensors[number] = self.known.opaque_tensor(number)
         return number

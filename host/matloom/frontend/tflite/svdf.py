@@ -1,8 +1,8 @@
-"""Decomposes SVDF of int8: a product with the newest input, a shifted memory, and its product.
+"""Converts SVDF of int8: a product with the newest input, a shifted memory, and its product.
 
 The memory is a variable with time first, so that a call moves whole rows. Filters are reordered:
-those of one unit, its ranks, become neighbouring columns, and a depthwise convolution over time and
-ranks adds up what a unit remembers.
+those of one unit, its ranks, become adjacent columns, and a depthwise convolution over time and
+ranks computes the output of each unit.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,25 +20,28 @@ from matloom.ir.graph import Array, Node, Op, Tensor
 
 SVDF = "SVDF"
 
-#: Places of the inputs.
+#: Indices of the operator's inputs.
 _DATA, _FEATURES, _TIME, _BIAS, _STATE = range(5)
-#: Axes of the input and of the weights.
+#: Number of axes of the input and of the weights.
 _RANK = 2
-#: Parts of int8 that weights of the memory may have: each reads the memory once.
+#: Maximum number of int8 parts into which weights of the memory are split. Each part reads the
+#: memory once.
 _MOST_PARTS = 8
-#: Rows of a kernel.
+#: Maximum number of rows of a kernel.
 _MOST_ROWS = 255
-#: Difference of scales that TensorFlow Lite Micro allows a bias.
+#: Bound on the difference between the scale of the bias and that of the products, as in TensorFlow
+#: Lite Micro.
 _SCALE_TOLERANCE = 1e-5
 
 
 def svdf_nodes(item: FileItem, additions: Additions) -> list[Node]:
-    """Return the nodes of an SVDF, which keep its memory between calls.
+    """Return the nodes that replace an SVDF; a variable keeps its memory between calls.
 
     Raises
     ------
     Unsupported
-        The SVDF is not of int8, or its weights have more bits than converters give them.
+        The SVDF has another form than the one that converters write for int8, or its weights are
+        too large or too many.
     """
     (output,) = item.outputs
     rank = options(item.table, tflite.SVDFOptions).Rank()
@@ -56,7 +59,13 @@ def svdf_nodes(item: FileItem, additions: Additions) -> list[Node]:
 
 
 def _operands(item: FileItem, additions: Additions, rank: int) -> dict[int, Tensor]:
-    """Return the tensors by position; raise `Unsupported` unless all have the usual form."""
+    """Return the tensors of the inputs, by index.
+
+    Raises
+    ------
+    Unsupported
+        One of them has another form than the one that converters write.
+    """
     known, numbers = additions.known, item.inputs
     # Without a bias, LiteRT alone runs it, whose products of scales are float32.
     if len(numbers) != _STATE + 1 or min(numbers) < 0:
@@ -80,7 +89,7 @@ def _operands(item: FileItem, additions: Additions, rank: int) -> dict[int, Tens
 
 
 def _check_scales(inputs: Mapping[int, Tensor], output: float) -> None:
-    """Raise `Unsupported` if the kernel would not prepare."""
+    """Raise `Unsupported` if the kernel would refuse the scales; `output` is that of the output."""
     state, product = inputs[_STATE].scale, inputs[_STATE].scale * inputs[_TIME].scale
     if any(abs(scale - product) >= _SCALE_TOLERANCE for scale in _scales(inputs[_BIAS])):
         raise Unsupported(f"must have a bias of the scale {product}")
@@ -96,7 +105,7 @@ def _scales(tensor: Tensor) -> tuple[float, ...]:
 
 
 def _kinds(inputs: Mapping[int, Tensor], rank: int) -> list[tuple[str, tuple[int, ...]]]:
-    """Return the type and shape that each input and the output must have."""
+    """Return the type and the shape that each input and, as the last item, the output must have."""
     shapes = [inputs[at].shape for at in (_DATA, _FEATURES, _TIME)]
     if any(len(shape) != _RANK for shape in shapes) or rank < 1 or shapes[_FEATURES][0] % rank:
         raise Unsupported(f"must have matrices, and a multiple of {rank} filters, not {shapes}")
@@ -113,7 +122,10 @@ def _kinds(inputs: Mapping[int, Tensor], rank: int) -> list[tuple[str, tuple[int
 
 
 def _memory(inputs: Mapping[int, Tensor], additions: Additions) -> tuple[int, Tensor]:
-    """Add the memory before a call: (1, time, batch, filters)."""
+    """Add the tensor of the memory before a call, (1, time, batch, filters).
+
+    Returns its number and the tensor.
+    """
     state, (filters, length) = inputs[_STATE], inputs[_TIME].shape
     shape = (1, length, state.shape[0], filters)
     tensor = computed_like(state, state.name, shape)
@@ -121,7 +133,7 @@ def _memory(inputs: Mapping[int, Tensor], additions: Additions) -> tuple[int, Te
 
 
 def _split_by_rank(weights: Array, rank: int) -> Array:
-    """Return weights (units, ranks, n), flat in the first two, as (ranks, units, n)."""
+    """Return weights (units * ranks, n) as (ranks, units, n)."""
     return weights.reshape(-1, rank, weights.shape[1]).swapaxes(0, 1)
 
 
@@ -131,7 +143,7 @@ def _data(tensor: Tensor) -> Array:
 
 
 def _features(writer: NodeWriter, inputs: Mapping[int, Tensor], number: int, rank: int) -> int:
-    """Write the product of the newest input: (1, 1, batch, filters)."""
+    """Add the product of the newest input; return its number, (1, 1, batch, filters)."""
     data, state = inputs[_DATA], inputs[_STATE]
     weights = _split_by_rank(_data(inputs[_FEATURES]), rank).reshape(-1, 1, 1, data.shape[1])
     row = computed_like(data, "input", (1, 1, *data.shape))
@@ -145,7 +157,7 @@ def _features(writer: NodeWriter, inputs: Mapping[int, Tensor], number: int, ran
 
 
 def _shift(writer: NodeWriter, memory: tuple[int, Tensor], newest: int) -> int:
-    """Write the memory after a call: without its oldest row, and with the newest one."""
+    """Add the memory after a call, with the newest row, without the oldest; return its number."""
     before, kind = memory
     one, length, *row = kind.shape
     if length == 1:
@@ -164,7 +176,10 @@ def _sums(
     output: Tensor,
     parts: Sequence[Array],
 ) -> int:
-    """Write the product of the memory with the parts of its weights: (1, 1, batch, units)."""
+    """Add the product of the memory with its weights; return its number, (1, 1, batch, units).
+
+    The weights are the sum of `parts`.
+    """
     number, state = memory
     _one, length, batch, filters = state.shape
     rank, units, _length = parts[0].shape
@@ -191,7 +206,7 @@ def _parts(weights: Array) -> list[Array]:
     Raises
     ------
     Unsupported
-        Too many parts would be needed.
+        Too many parts would be needed, or their kernel would have too many rows.
     """
     parts: list[Array] = []
     rest = weights.astype(np.int32)

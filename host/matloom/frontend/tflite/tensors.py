@@ -16,10 +16,11 @@ from matloom.ir.graph import Array, Quantisation, Tensor
 from matloom.ir.node_rules import QUANTISED
 from matloom.ir.verify import quantisation_problems
 
-#: Maximum bytes of a tensor for the engine and the host's kernels; interpreters accept more.
+#: Maximum size of a tensor in bytes, for the engine and the host's kernels. Interpreters accept
+#: larger ones.
 ENGINE_LIMIT = 1 << 26
 
-#: Types that NumPy supports, by their number in the file.
+#: NumPy's names of types, by their numbers in files.
 DTYPES = {
     getattr(tflite.TensorType, name.upper()): name
     for name in (
@@ -37,16 +38,17 @@ class FileTensors:
     ModelError
         A tensor is not in the file, or has less data than its shape needs.
     Unsupported
-        It has a type that NumPy does not know, is sparse or larger than the engine's memory, or its
-        data or scales break a rule of the graph.
+        It has a type that NumPy does not know, is sparse or too large for the engine, or its data
+        or scales break a rule of the graph.
     """
 
     def __init__(self, content: bytes, model: Any, subgraph: Any) -> None:
         self.content, self.model, self.subgraph = content, model, subgraph
         self.buffers = model.BuffersLength()
-        #: Inputs of the subgraph: what a call passes replaces data that the file has for them.
+        #: Numbers of the subgraph's inputs. Data that the file has for them are ignored, because
+        #: each call passes values.
         self.given = frozenset(numbers(subgraph, "Inputs").tolist())
-        #: Tensors that operators or the user provide.
+        #: Numbers of the tensors that operators make or calls pass.
         self.made = self.given.union(
             *(numbers(each, "Outputs").tolist() for each in records(subgraph, "Operators"))
         )
@@ -56,7 +58,11 @@ class FileTensors:
         return int(self.subgraph.TensorsLength())
 
     def is_computed(self, number: int) -> bool:
-        """Return whether a tensor is computed or passed in: neither constant nor internal state."""
+        """Return whether a tensor is made by an operator or passed to a call.
+
+        It is then neither a constant nor internal state of an operator. A negative number, which
+        means an absent tensor, gives False.
+        """
         if number < 0:
             return False
         table, prefix = self._table(number)
@@ -68,7 +74,10 @@ class FileTensors:
             raise ModelError(f"{prefix}{error}") from None
 
     def constant(self, number: int) -> bool:
-        """Return whether a tensor has data in the file, or has no elements and no producer."""
+        """Return whether a tensor is constant.
+
+        A constant has data in the file, or no elements and no operator that makes it.
+        """
         return not self.is_computed(number) and not self.subgraph.Tensors(number).IsVariable()
 
     def is_4_bit(self, number: int) -> bool:
@@ -76,7 +85,7 @@ class FileTensors:
         return self._is_4_bit(self._table(number)[0], number)
 
     def dtype(self, inputs: Sequence[int]) -> str:
-        """Return the type of an operator's first input.
+        """Return the type of an operator's first input, given the numbers of its inputs.
 
         It is "" if the input is absent or NumPy does not know its type.
         """
@@ -84,16 +93,17 @@ class FileTensors:
         return DTYPES.get(self._table(inputs[0])[0].Type(), "") if present else ""
 
     def __getitem__(self, number: int) -> Tensor:
-        """Return a tensor that satisfies all rules of the graph."""
+        """Return a tensor; raise an error if it breaks a rule of the graph."""
         tensor, problem = self._read(number)
         if problem is not None:
             raise problem
         return tensor
 
     def opaque_tensor(self, number: int) -> Tensor:
-        """Return a tensor that only an interpreter uses; scales that break a rule are left out.
+        """Return a tensor that only an interpreter uses.
 
-        Raises `Unsupported` if the graph cannot represent its elements either.
+        It has no quantisation if it breaks a rule of the graph. Raises `Unsupported` if the graph
+        cannot represent its elements either.
         """
         return self._read(number)[0]
 
@@ -161,7 +171,10 @@ class FileTensors:
         return bool(self._raw(table.Buffer()).size > 0)
 
     def _raw(self, buffer: int) -> Array:
-        """Return the bytes of a buffer: from its table, or from the end of the file."""
+        """Return the bytes of the buffer with index `buffer`; empty if it has no data.
+
+        They are in the buffer's table, or at the end of the file.
+        """
         if not 0 <= buffer < self.buffers:
             raise ModelError(f"must have one of {self.buffers} buffers, not {buffer}")
         table = self.model.Buffers(buffer)
@@ -208,14 +221,17 @@ def _name(table: Any, number: int) -> str:
 
 
 def _problem(tensor: Tensor) -> str | None:
-    """Return the graph rule that a tensor breaks."""
+    """Return what is wrong with a tensor that breaks a rule of the graph; None if it does not."""
     if tensor.size_bytes > ENGINE_LIMIT:
         return f"must have at most {ENGINE_LIMIT} bytes for the engine, not {tensor.size_bytes}"
     return next(quantisation_problems(tensor), None)
 
 
 def _quantisation(table: Any) -> Quantisation | None:
-    """Return a tensor's scales and zero points; a single zero point applies to all."""
+    """Return a tensor's quantisation; None if it has no scales.
+
+    A single zero point applies to all scales.
+    """
     parameters = table.Quantization()
     if parameters is None:
         return None

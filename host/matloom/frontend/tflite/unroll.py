@@ -1,8 +1,8 @@
 """Writes out branches and loops with quantised layers, instead of IF and WHILE.
 
 The operators of a branch or a body are then compiled like all others. Both branches of an IF run,
-and SELECT_V2 chooses, so their operators must be unable to fail. The iterations of a WHILE run one
-after the other if constants of the file decide their number.
+and SELECT_V2 chooses between their results, so their operators must be unable to fail. The
+iterations of a WHILE run one after the other if constants of the file decide their number.
 """
 
 import copy
@@ -18,7 +18,7 @@ from matloom.frontend.tflite.tensors import FileTensors
 from matloom.ir.graph import Array
 from matloom.kernels.cut import plain_model, serialise
 
-#: Maximum number of operators in all iterations of a loop; longer loops stay loops.
+#: Maximum number of operators in all iterations of a loop together; longer loops stay loops.
 _MAX_OPERATORS = 512
 _CANNOT_FAIL = LAYERS | {
     *("ADD", "AVERAGE_POOL_2D", "CONCATENATION", "DEQUANTIZE", "EXPAND_DIMS", "HARD_SWISH"),
@@ -26,7 +26,7 @@ _CANNOT_FAIL = LAYERS | {
     *("PRELU", "QUANTIZE", "RELU", "RELU6", "RELU_N1_TO_1", "RESHAPE", "SOFTMAX", "SQUEEZE", "SUB"),
     *("TANH", "TRANSPOSE"),
 }
-#: Operators of counters and conditions, with their function in NumPy.
+#: Operators that compute counters and conditions, with their functions in NumPy.
 _COUNTS: dict[str, Callable[..., Array]] = {
     **{"ADD": np.add, "SUB": np.subtract, "MUL": np.multiply, "EQUAL": np.equal},
     **{"NOT_EQUAL": np.not_equal, "LESS": np.less, "LESS_EQUAL": np.less_equal},
@@ -43,14 +43,15 @@ _PACKAGE = "ai-edge-litert"
 
 
 class _RefusedError(Exception):
-    """A branch or loop must stay unchanged."""
+    """Error for a branch or loop that cannot be written out and stays unchanged."""
 
 
 def unroll_control_flow(content: bytes) -> bytes:
-    """Return a file in which branches and loops of quantised layers are written out.
+    """Return the content of a file in which branches and loops of quantised layers are written out.
 
-    They are those of the main subgraph, and have no state and no control flow themselves. The file
-    is returned unchanged if there are none, or if LiteRT, whose schema writes it, is not installed.
+    Only those of the first subgraph are written out, and only if no other subgraph has state or
+    control flow. Otherwise, or if LiteRT, whose schema writes the file, is not installed, `content`
+    is returned unchanged.
     """
     model = tflite.Model.GetRootAs(content)
     count = model.SubgraphsLength()
@@ -65,7 +66,10 @@ def unroll_control_flow(content: bytes) -> bytes:
 
 
 def _rewrite(objects: Any) -> bytes:
-    """Return a model's file with loops and branches written out; empty if there are none."""
+    """Return the content of a model with branches and loops written out; empty if none can be.
+
+    `objects` is the model as a tree of objects, and is changed.
+    """
     objects.buffers, objects.operatorCodes = list(objects.buffers), list(objects.operatorCodes)
     main, left, changed = objects.subgraphs[0], False, False
     main.tensors, operators = list(main.tensors), []
@@ -93,7 +97,7 @@ def _name(model: Any, operator: Any) -> str:
 
 
 class _Writer:
-    """Writes out one operator of a model's main subgraph, which gets the tensors."""
+    """Writes out one IF or WHILE of a model, and adds the tensors to the first subgraph."""
 
     def __init__(self, model: Any, operator: Any, label: str) -> None:
         self.model, self.main, self.operator = model, model.subgraphs[0], operator
@@ -114,7 +118,13 @@ class _Writer:
             raise _RefusedError
 
     def operators(self) -> list[Any]:
-        """Return the operators, in order."""
+        """Return the operators that replace the IF or WHILE, in order.
+
+        Raises
+        ------
+        _RefusedError
+            The operator must stay.
+        """
         (self._loop if self.loops else self._branches)()
         return self.made
 
@@ -169,7 +179,10 @@ class _Writer:
         return bool(found.item())
 
     def _known_integers(self, graph: Any, inputs: Mapping[int, Array | None]) -> dict[int, Array]:
-        """Return the integers of a subgraph that follow from known inputs, by tensor."""
+        """Return the tensors of a subgraph whose integers follow from known inputs, by number.
+
+        `inputs` are the values of the subgraph's inputs by position; None if unknown.
+        """
         known = {
             int(number): value
             for number, value in zip(graph.inputs, inputs.values(), strict=True)
@@ -186,7 +199,10 @@ class _Writer:
     def _value(
         self, graph: Any, number: int, known: Mapping[int, Array] | None = None
     ) -> Array | None:
-        """Return the integers in a tensor; None if it is computed, or of another type."""
+        """Return the integers or booleans of a tensor; None if they are not known.
+
+        They are known if `known` has them, or if the tensor is constant.
+        """
         if known and number in known:
             return known[number]
         tensor = graph.tensors[number]
@@ -202,7 +218,8 @@ class _Writer:
     ) -> list[int]:
         """Add the operators of a branch or an iteration; return the numbers of its outputs.
 
-        `inside` has the main subgraph's numbers of the inputs; `known` needs no operator.
+        `inside` maps tensors of the branch or body to those of the first subgraph; initially, it
+        holds the inputs. Operators whose results are in `known` are left out.
         """
         for operator in graph.operators:
             if all(int(number) in known for number in operator.outputs):
@@ -223,7 +240,7 @@ class _Writer:
         known: Mapping[int, Array],
         label: str,
     ) -> int:
-        """Return the main subgraph's number of a tensor that an operator reads."""
+        """Return the number in the first subgraph of a tensor that an operator in `graph` reads."""
         if number < 0:
             return number
         if number in known:
@@ -245,7 +262,10 @@ class _Writer:
         return inside[number]
 
     def _constant(self, data: Array, name: str, like: Any = None) -> int:
-        """Add a constant to the main subgraph; return its number."""
+        """Add a constant to the first subgraph; return its number.
+
+        It has the type and shape of the tensor `like`; without it, the type is int32.
+        """
         tensor = type(self.main.tensors[0])() if like is None else copy.copy(like)
         if like is None:
             tensor.shape, tensor.type = np.array(data.shape, np.int32), tflite.TensorType.INT32
@@ -257,7 +277,7 @@ class _Writer:
         return len(self.main.tensors) - 1
 
     def _add(self, name: str, inputs: Sequence[int], output: int) -> None:
-        """Add an operator without options to the main subgraph."""
+        """Add an operator without options."""
         number = getattr(tflite.BuiltinOperator, name)
         codes = [
             max(each.builtinCode, each.deprecatedBuiltinCode) for each in self.model.operatorCodes
@@ -276,7 +296,10 @@ class _Writer:
         self.made.append(item)
 
     def _require_same(self, graph: Any, inside: Sequence[int], outside: Sequence[int]) -> None:
-        """Refuse values whose type, shape or quantisation changes at the border."""
+        """Raise `_RefusedError` unless tensors agree in type, shape and quantisation.
+
+        `inside` are tensors of `graph`, `outside` those of the first subgraph.
+        """
         kinds = [
             [_kind(each.tensors[int(number)]) for number in side]
             for each, side in ((graph, inside), (self.main, outside))

@@ -1,4 +1,4 @@
-"""Resource variables of a file: the tensors that hold them before and after a call."""
+"""Resource variables of a file, and the tensors that hold them before and after a call."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -8,7 +8,8 @@ import numpy as np
 from matloom.frontend.errors import ModelError, Unsupported
 from matloom.ir.graph import Array, Tensor, Variable
 
-#: Operators that declare, read or write variables, with their numbers of inputs and outputs.
+#: Operators that declare, read, write or initialise variables, with their numbers of inputs and
+#: outputs.
 VARIABLE_OPERATORS = {
     "ASSIGN_VARIABLE": (2, 0),
     "CALL_ONCE": (0, 0),
@@ -21,20 +22,22 @@ _Kind = tuple[str, tuple[int, ...]]
 
 @dataclass
 class Resources:
-    """Follows the variables of one subgraph in execution order.
+    """The variables of one subgraph, followed in order of execution.
 
     Members
     -------
     names:
-        The variable of each handle, by the handle's number.
+        Name of the variable of each handle, by the handle's tensor number.
     initial:
         Initial values of variables, by name.
     before:
-        The tensors that read each variable before it is assigned; the first represents all.
+        Number of the tensor that holds each variable at the start of a call: that of its first
+        read.
     after:
-        The tensor assigned to each variable.
+        Number of the tensor that holds each variable at the end of a call.
     again:
-        The variable of each tensor that reads one after it is assigned.
+        Names of variables, by the numbers of tensors that are copies of them: those of all other
+        reads.
     """
 
     names: dict[int, str] = field(default_factory=dict)
@@ -44,13 +47,27 @@ class Resources:
     again: dict[int, str] = field(default_factory=dict)
 
     def begin(self, initial: Mapping[str, Array]) -> None:
-        """Record the initial values that CALL_ONCE assigns to variables."""
+        """Record the initial values that CALL_ONCE assigns to variables, by name.
+
+        Raises
+        ------
+        Unsupported
+            A variable was already read or assigned.
+        """
         if self.before or self.after:
             raise Unsupported("uses a variable before it calls its initialisation")
         self.initial.update(initial)
 
     def read(self, handle: int, number: int) -> int | None:
-        """Return the tensor that a read copies; None if `number` itself holds the variable."""
+        """Record that tensor `number` reads a variable; return the tensor that it copies.
+
+        The result is None if `number` itself holds the variable at the start of a call.
+
+        Raises
+        ------
+        Unsupported
+            The variable has no initial value, and was not assigned yet.
+        """
         name = self._name(handle)
         if name in self.after:
             self.again[number] = name
@@ -64,14 +81,23 @@ class Resources:
         return first
 
     def assign(self, handle: int, number: int) -> None:
-        """Record the tensor that a variable holds from now on."""
+        """Record that a variable holds the value of tensor `number` at the end of a call.
+
+        Raises
+        ------
+        Unsupported
+            The variable is assigned twice in a call.
+        """
         name = self._name(handle)
         if name in self.after:
             raise Unsupported(f"must assign variable {name!r} once in a call, not twice")
         self.after[name] = number
 
     def hold(self, tensor: Tensor, before: int, after: int) -> None:
-        """Record the state that an operator keeps in a tensor, which starts as zero."""
+        """Record a variable for the internal state of an operator, which is zero at first.
+
+        `before` and `after` are the numbers of the tensors that hold it before and after a call.
+        """
         name = tensor.name if tensor.name not in self.before else f"{tensor.name} {before}"
         zero = 0 if tensor.quantisation is None else tensor.zero_point
         self.initial[name] = np.full(tensor.shape, zero, tensor.dtype)
@@ -83,7 +109,9 @@ class Resources:
         return self.names[handle]
 
     def finish(self, tensors: dict[int, Tensor], free: int) -> tuple[Variable, ...]:
-        """Return the variables that calls assign; those never assigned become constants.
+        """Return the variables that calls assign.
+
+        Variables that are never assigned become constants in `tensors`.
 
         A variable that is never read gets a new tensor, numbered from `free`, for its old value.
 

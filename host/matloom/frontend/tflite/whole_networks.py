@@ -1,4 +1,4 @@
-"""Finds networks that must stay in one piece: side effects, or state shared by operators."""
+"""Finds networks that must run as a whole, because of side effects or shared state."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,8 +7,8 @@ from matloom.frontend.tflite.control import CONTROL, can_run_on_host
 from matloom.frontend.tflite.flatbuffer import numbers
 from matloom.frontend.tflite.tensors import FileTensors
 
-#: Operators with effects beyond their tensors: a network that has one runs as a whole, unless it is
-#: IF or WHILE and stands alone.
+#: Operators that may have effects beyond their tensors. A network that has one runs as a whole,
+#: except for IF and WHILE if `can_run_on_host` allows.
 _SIDE_EFFECTS = frozenset(
     {
         *("CALL", "HASHTABLE", "HASHTABLE_FIND", "HASHTABLE_IMPORT", "HASHTABLE_SIZE", "IF"),
@@ -20,7 +20,7 @@ _SIDE_EFFECTS = frozenset(
 def reason_to_stay_whole(
     tensors: FileTensors, names: Sequence[str], operators: Sequence[Any]
 ) -> str | None:
-    """Return why a network must stay in one piece; None if it need not."""
+    """Return a sentence that says why a network must run as a whole; None if it need not."""
     alone = (
         CONTROL
         if CONTROL & {*names} and can_run_on_host(tensors, names, operators)

@@ -19,17 +19,20 @@ from matloom.ir.shapes import BIAS
 IDENTIFIER = b"TFL3"
 #: Alignment of constants, which runtimes read in place with vector instructions.
 ALIGNMENT = 16
-#: The handle of a variable, which is not a tensor of the graph.
+#: The tensor of a variable's handle, which the graph does not have.
 _HANDLE = Tensor(name="variable", shape=(), dtype="resource")
 
 
 def write_tflite(graph: Graph) -> bytes:
-    """Return `graph` as a TensorFlow Lite file; `frontend.load` reads the same graph from it.
+    """Return the content of a TensorFlow Lite file that holds `graph`.
+
+    `frontend.load` reads an equivalent graph from it.
 
     Raises
     ------
     ValueError
-        The format cannot express a padding other than SAME or VALID, or multipliers of an operator.
+        The format cannot express a padding other than SAME or VALID, multipliers of an operator, an
+        activation of TRANSPOSE_CONV, or a table that is not of int8.
     """
     file = _File()
     filler = Tensor(name="", shape=(1,), dtype="int8")
@@ -89,7 +92,7 @@ def _write_subgraph(
 
 
 def _write_initialisation(file: "_File", graph: Graph) -> int:
-    """Return the subgraph that assigns initial values to variables."""
+    """Write the subgraph that assigns initial values to variables; return its offset."""
     count = len(graph.variables)
     handles = {variable.name: at for at, variable in enumerate(graph.variables)}
     values = [
@@ -129,7 +132,10 @@ def _write_assign(file: "_File", handle: int, number: int) -> int:
 
 
 class _File:
-    """Parts of the file shared by all subgraphs: builder, operator codes and buffers."""
+    """The parts of a file that all subgraphs share: builder, operator codes and buffers.
+
+    The methods that write an object return its offset in the builder.
+    """
 
     def __init__(self) -> None:
         self.builder = flatbuffers.Builder(1024)
@@ -138,7 +144,7 @@ class _File:
         self._buffers: list[Array | None] = [None]
 
     def tensor(self, tensor: Tensor) -> int:
-        """Write a tensor."""
+        """Write a tensor with a buffer of its own; return its offset."""
         self._buffers.append(tensor.data)
         return _write_tensor(self.builder, len(self._buffers) - 1, tensor)
 
@@ -149,7 +155,10 @@ class _File:
         outputs: Sequence[int],
         options: tuple[str, int] | None,
     ) -> int:
-        """Write an operator; `options` are its kind and an options table already written."""
+        """Write an operator; return its offset.
+
+        `options` are the kind and the offset of an options table, or None.
+        """
         fields = {
             "OpcodeIndex": self._codes.setdefault(name, len(self._codes)),
             "Inputs": _write_integers(self.builder, inputs),
@@ -161,7 +170,7 @@ class _File:
         return _write_table(self.builder, "Operator", **fields)
 
     def content(self, subgraphs: list[int]) -> bytes:
-        """Return the finished file."""
+        """Write all that is left, and return the content of the file."""
         buffers = [_write_buffer(self.builder, data) for data in self._buffers]
         model = _write_table(
             self.builder,
@@ -178,7 +187,10 @@ class _File:
 
 
 def _write_operands(graph: Graph, node: Node, tensors: list[Tensor]) -> list[int]:
-    """Return a node's inputs in the file; constant parameter tensors are added to `tensors`."""
+    """Return the tensor numbers of a node's inputs in the file.
+
+    Parameters that are tensors in the file but attributes of the node are added to `tensors`.
+    """
     inputs = []
     for operand in operands_of(graph, node):
         if isinstance(operand, int):
@@ -198,7 +210,7 @@ def _write_operands(graph: Graph, node: Node, tensors: list[Tensor]) -> list[int
 
 
 def _scaled_bias(graph: Graph, node: Node) -> Tensor:
-    """Return a bias with its scales, which some runtimes check."""
+    """Return the bias of a node with the scales of its products, which some runtimes check."""
     data, weights, bias = (graph.tensors[number] for number in node.inputs)
     assert weights.quantisation is not None
     scale = tuple(data.scale * scale for scale in weights.quantisation.scale)
@@ -208,7 +220,10 @@ def _scaled_bias(graph: Graph, node: Node) -> Tensor:
 
 
 def _write_table(builder: Any, kind: str, **fields: int | float | bool) -> int:
-    """Write a table of the schema; fields are numbers, or offsets of objects already written."""
+    """Write a table of the schema; return its offset.
+
+    The values of fields are numbers, or offsets of objects already written.
+    """
     getattr(tflite, f"{kind}Start")(builder)
     for name, value in fields.items():
         getattr(tflite, f"{kind}Add{name}")(builder, value)
@@ -270,7 +285,11 @@ def _write_code(builder: Any, name: str) -> int:
 def _table_operators(
     file: _File, node: Node, added: Sequence[Tensor], tensors: list[Tensor]
 ) -> list[int]:
-    """Return the operators of a table of all bytes; their tensors are added to `tensors`."""
+    """Write the operators that look up a byte in a table; return their offsets.
+
+    `added` are the tensors that they need, as `table_tensors` returns them. They are added to
+    `tensors`.
+    """
     byte, offset, index, table = range(len(tensors), len(tensors) + len(added))
     tensors += added
     types = {"InDataType": tflite.TensorType.INT8, "OutDataType": tflite.TensorType.INT32}

@@ -1,4 +1,4 @@
-"""Option tables and parameter tensors of operators: the inverse of `options` and `parameters`."""
+"""Option tables and parameter tensors of nodes: the inverse of `options` and `parameters`."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -157,7 +157,7 @@ def _transposed_convolution(attributes: Attributes, shapes: Shapes) -> Fields:
 
 
 def _ends(attributes: Slice) -> list[int]:
-    """Return the end index of each axis of a strided slice."""
+    """Return the end index, exclusive, of a strided slice along each axis."""
     axes = zip(attributes.begin, attributes.size, attributes.step, strict=True)
     return [begin + size * step for begin, size, step in axes]
 
@@ -172,7 +172,7 @@ def _strided_slice(attributes: Attributes, shapes: Shapes) -> Fields:
 
 
 def operands_of(graph: Graph, node: Node) -> list[int | Array]:
-    """Return a node's inputs as in a file: tensor numbers, and parameters as arrays."""
+    """Return a node's inputs as in a file: tensor numbers, or arrays for parameters."""
     inputs: list[int | Array] = list(node.inputs)
     attributes = node.attributes
     match attributes:
@@ -214,12 +214,13 @@ def _integers(values: Iterable[int] | Iterable[tuple[int, int]]) -> Array:
 
 
 def parameter_quantisation(graph: Graph, node: Node, operand: Array) -> Quantisation | None:
-    """Return the quantisation of a PADV2 value; other parameters are plain integers."""
+    """Return the quantisation of a parameter: that of the data for a value of PADV2, else None."""
     data = graph.tensors[node.inputs[0]]
     return data.quantisation if operand.dtype.name == data.dtype else None
 
 
-#: The options table of each operator that has one, and its fields.
+#: For each operator with an options table, the table's kind, and a function that returns the
+#: table's fields.
 OPTIONS: dict[Op, tuple[str, Callable[[Attributes, Shapes], Fields]]] = {
     Op.ADD: ("AddOptions", _arithmetic),
     Op.ARG_MAX: ("ArgMaxOptions", _pick),

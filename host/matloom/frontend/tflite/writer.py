@@ -1,4 +1,4 @@
-"""Writes the nodes that one operator of a file becomes."""
+"""Collects the nodes that replace one operator of a file."""
 
 from dataclasses import replace
 
@@ -8,7 +8,7 @@ from matloom.ir.graph import Array, Node, Op, Quantisation, Tensor
 
 
 class NodeWriter:
-    """The nodes of one operator, whose new tensors are named after its output.
+    """The nodes that replace one operator; their new tensors are named after the operator's output.
 
     Members
     -------
@@ -28,7 +28,7 @@ class NodeWriter:
         outputs: tuple[int, ...],
         attributes: Attributes | None = None,
     ) -> None:
-        """Write an operator, whose tensors exist already."""
+        """Add a node whose tensors exist already."""
         node = Node(
             op=op,
             inputs=inputs,
@@ -41,13 +41,13 @@ class NodeWriter:
     def add(
         self, op: Op, inputs: tuple[int, ...], output: Tensor, attributes: Attributes | None = None
     ) -> int:
-        """Write an operator with a new output; return the output's number."""
+        """Add a node with a new output tensor; return the tensor's number."""
         number = self.tensor(output)
         self.node(op, inputs, (number,), attributes)
         return number
 
     def constant(self, name: str, data: Array, quantisation: Quantisation | None = None) -> int:
-        """Add a constant; return its number."""
+        """Add a constant tensor; return its number."""
         tensor = Tensor(
             name=name,
             shape=data.shape,
@@ -58,10 +58,10 @@ class NodeWriter:
         return self.tensor(tensor)
 
     def tensor(self, tensor: Tensor) -> int:
-        """Add a tensor, its name after the output's; return its number."""
+        """Add a tensor, with the operator's output name before its own name; return its number."""
         return self._add(replace(tensor, name=f"{self._name} {tensor.name}"))
 
 
 def computed_like(tensor: Tensor, name: str, shape: tuple[int, ...] | None = None) -> Tensor:
-    """Return a computed tensor of another's type and scale, and of its shape or another one."""
+    """Return a copy of `tensor` without data, with another name and, if given, another shape."""
     return replace(tensor, name=name, shape=tensor.shape if shape is None else shape, data=None)

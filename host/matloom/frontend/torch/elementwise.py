@@ -9,7 +9,7 @@ from matloom.frontend.torch.writer import Call, Value, Writer
 
 Handler = Callable[[Writer, Call], Any]
 
-#: Operators on one input that have another name in ONNX.
+#: ONNX's names of operators on one input, by their names in aten.
 _UNARY = {
     **{name: name.capitalize() for name in ("abs", "ceil", "cos", "erf", "exp", "floor", "log")},
     **{name: name.capitalize() for name in ("neg", "reciprocal", "relu", "round", "selu", "sin")},

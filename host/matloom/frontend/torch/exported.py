@@ -1,4 +1,4 @@
-"""Converts an exported program to ONNX: first its parameters, then its operators in order."""
+"""Converts an exported program to ONNX: its parameters first, then its operators in order."""
 
 import operator
 from collections.abc import Callable, Iterator, Mapping
@@ -22,7 +22,7 @@ _HANDLERS: dict[str, Mapping[str, Callable[[Writer, Call], Any]]] = {
 }
 
 
-#: Prefixes of operators that only check assumptions of the export.
+#: Prefixes of the names of operators that only check assumptions of the export.
 _CHECKS = ("_assert", "sym_constrain")
 
 #: Shape and type of a tensor.
@@ -30,24 +30,25 @@ Kind = tuple[tuple[int, ...], str]
 
 
 class _UnknownError(ModelError):
-    """An operator with no ONNX counterpart."""
+    """Error for an operator that has no counterpart in ONNX."""
 
 
 def is_exported(source: object) -> bool:
-    """Return whether an object is a torch.export program, judging by its attributes."""
+    """Return whether an object is a torch.export program, by the attributes that it has."""
     parts = ("graph_module", "graph_signature", "state_dict", "constants")
     return all(hasattr(source, part) for part in parts)
 
 
 def is_module(source: object) -> bool:
-    """Return whether an object is a PyTorch module that was not exported."""
+    """Return whether an object is a PyTorch module, by the attributes that it has."""
     return all(hasattr(source, part) for part in ("forward", "named_parameters", "state_dict"))
 
 
 def onnx_of_exported(program: Any) -> bytes:
-    """Return a torch.export program as an ONNX model.
+    """Return the content of an ONNX file that holds a torch.export program.
 
-    Operators with no counterpart are decomposed once, by the program's own method.
+    If an operator has no counterpart in ONNX, the program's own method decomposes its operators
+    once.
 
     Raises
     ------
@@ -72,7 +73,7 @@ class _Conversion:
 
     def __init__(self, program: Any) -> None:
         self.program, self.writer = program, Writer()
-        #: Result of each node of the graph: a Value, or a list of them.
+        #: Result of each node of the program, by name: a Value, a list of Values, or None.
         self.values: dict[str, Any] = {}
 
     def model(self) -> bytes:
@@ -93,7 +94,7 @@ class _Conversion:
         return self.writer.model(inputs, outputs)
 
     def _placeholders(self) -> Iterator[Value]:
-        """Add parameters and inputs; yield the inputs of the user."""
+        """Add parameters and inputs to `values`; yield the inputs that a user passes."""
         nodes = {
             node.name: node
             for node in self.program.graph_module.graph.nodes
@@ -164,12 +165,18 @@ class _Conversion:
         return values if isinstance(node.meta.get("val"), (list, tuple)) else values[0]
 
     def _result(self, name: str, kind: Kind) -> Value:
-        """Return the result of an operator, which may be a constant."""
+        """Return the value `name`, which an operator made and which may be a constant."""
         return Value(name=name, shape=kind[0], dtype=kind[1], data=self.writer.constants.get(name))
 
     @staticmethod
     def _own(space: str, name: str) -> Callable[[Writer, Call], Any]:
-        """Return the function that writes a registered operator as a node of a custom domain."""
+        """Return the handler of a registered operator, which adds a node of a custom domain.
+
+        Raises
+        ------
+        _UnknownError
+            The operator is not registered.
+        """
         if find_registered(f"{space}.{name}") is None:
             raise _UnknownError(
                 f"has the operator {space}.{name}, which has no counterpart in ONNX",
@@ -185,7 +192,7 @@ class _Conversion:
         return handler
 
     def _value(self, argument: Any) -> Any:
-        """Return an argument with nodes replaced by their values."""
+        """Return an argument of an operator, with values instead of nodes, also within lists."""
         if isinstance(argument, (list, tuple)):
             return [self._value(each) for each in argument]
         if hasattr(argument, "meta") and hasattr(argument, "op"):
@@ -196,7 +203,11 @@ class _Conversion:
 
 
 def _parse_call(node: Any) -> tuple[str, str, dict[str, Any]]:
-    """Return an operator's namespace and name, and all arguments by name, defaults included."""
+    """Return the namespace and the name of a node's operator, and all arguments by name.
+
+    The arguments include defaults. The name of an in-place operator lacks the underscore at its
+    end.
+    """
     schema = getattr(node.target, "_schema", None)
     if schema is None:
         raise _UnknownError(f"calls {getattr(node.target, '__name__', node.target)}")
@@ -215,13 +226,19 @@ def _parse_call(node: Any) -> tuple[str, str, dict[str, Any]]:
 
 
 def _output_kinds(node: Any) -> tuple[Kind | None, ...]:
-    """Return shape and type of each output of a node."""
+    """Return the shape and type of each output of a node; None for outputs that are not tensors."""
     value = node.meta.get("val")
     return tuple(map(_kind, value if isinstance(value, (list, tuple)) else [value]))
 
 
 def _kind(value: Any) -> Kind | None:
-    """Return a tensor's shape and type; None if it is not a tensor."""
+    """Return the shape and type of a tensor; None for other objects.
+
+    Raises
+    ------
+    ModelError
+        A size of the tensor is open.
+    """
     if not hasattr(value, "shape") or not hasattr(value, "dtype"):
         return None
     for size in value.shape:

@@ -13,16 +13,19 @@ Handler = Callable[[Writer, Call], Any]
 
 
 def _per_axis(numbers: int | Sequence[int], axes: int) -> list[int]:
-    """Return one number per axis, given one for all or one for each."""
+    """Return a list with one number for each axis.
+
+    `numbers` is a number for all axes, or a sequence with one for all or one for each.
+    """
     values = [numbers] if isinstance(numbers, int) else list(numbers)
     return values * axes if len(values) == 1 else values
 
 
 def _layer_inputs(writer: Writer, call: Call) -> list[str]:
-    """Return the names of a layer's data, weights and bias, if it has one.
+    """Return the names of a layer's data, its weights and, if it has one, its bias.
 
     The bias of a quantised layer becomes int32 in units of the product of its scales, as runtimes
-    expect; the rounding error is at most half a unit.
+    expect. The rounding error is at most half a unit unless the bias exceeds the range of int32.
     """
     data, weight, bias = call["input"].name, call["weight"].name, call.get("bias")
     if bias is None:
@@ -210,7 +213,7 @@ def _softmax(op: str) -> Handler:
 
 
 def _write_attention(writer: Writer, call: Call) -> str:
-    """Write softmax(query keys^T scale + mask) values."""
+    """Add softmax(query keys^T * scale + mask) values; return the name of the result."""
     query, key, value = call["query"], call["key"], call["value"]
     if call.get("dropout_p", 0) or call.get("enable_gqa", False):
         raise call.refuse("dropout or grouped queries")

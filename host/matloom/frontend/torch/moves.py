@@ -1,4 +1,4 @@
-"""Converts aten operators that move, cut, join or reduce to ONNX."""
+"""Converts aten operators that move, select, join or reduce elements to ONNX."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -9,12 +9,12 @@ from matloom.frontend.torch.writer import Call, Writer
 
 Handler = Callable[[Writer, Call], Any]
 
-#: Value that means "to the end" in slices and lengths.
+#: End of a slice that reaches to the end of an axis.
 _TO_THE_END = 2**63 - 1
 
 
 def _reshape(writer: Writer, call: Call) -> str:
-    """Write an operator that only changes the shape to a known one."""
+    """Add a Reshape to the shape of the call's output; return the name of the result."""
     return writer.add("Reshape", call["self"].name, writer.axes(call.shape))
 
 
@@ -88,7 +88,7 @@ def _write_gather(data: str, index: str) -> Handler:
 
 
 def _index(writer: Writer, call: Call) -> str:
-    """Write x[:, indices], with one tensor of indices."""
+    """Add x[:, indices], with one tensor of indices on any axis; return the result's name."""
     places = [at for at, index in enumerate(call["indices"]) if index is not None]
     if len(places) != 1 or call["indices"][places[0]].dtype == "bool":
         raise call.refuse("several tensors of indices, or a mask")
@@ -152,7 +152,10 @@ def _reduction_writer(op: str) -> Handler:
 
 
 def _extreme_writer(op: str) -> Handler:
-    """Write an extreme along an axis with its index, of two tensors, or of all elements."""
+    """Return the handler for the extremes of two tensors, of all elements, or along an axis.
+
+    Along an axis, the handler returns the names of the extremes and of their indices.
+    """
 
     def handler(writer: Writer, call: Call) -> Any:
         if call.get("other") is not None:

@@ -11,7 +11,10 @@ Handler = Callable[[Writer, Call], Any]
 
 
 def _parameters(writer: Writer, call: Call, dtype: str) -> list[str]:
-    """Return the names of scale and zero point, in the types that ONNX requires."""
+    """Return the names of the scale and the zero point of a call, in the types that ONNX requires.
+
+    `dtype` is the type of the quantised value.
+    """
     channels = "scales" in call.arguments
     scale = call["scales" if channels else "scale"]
     zero = call.get("zero_points" if channels else "zero_point")

@@ -1,4 +1,4 @@
-"""Builds an ONNX model node by node from the operators of an exported program."""
+"""An ONNX model under construction, for the converters of exported programs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,13 +9,18 @@ import numpy as np
 from matloom.frontend.errors import ModelError
 from matloom.ir.graph import Array
 
-#: Version of the operator set; it has all operators used here, such as Gelu and HardSwish.
+#: Versions of the operator set, which has all operators used here, such as Gelu and HardSwish, and
+#: of the file format.
 _OPSET, _IR_VERSION = 20, 9
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Value:
-    """A tensor of the model: its name, shape and NumPy type, and its data if constant."""
+    """A tensor of the model.
+
+    `name` is its name in the ONNX model, `dtype` NumPy's name of its type; `data` is None unless it
+    is constant.
+    """
 
     name: str
     shape: tuple[int, ...]
@@ -28,20 +33,22 @@ class Value:
         return len(self.shape)
 
     def axis(self, number: int) -> int:
-        """Return an axis index that may be negative, counted from 0."""
+        """Return the axis `number`, which may be negative, as an index from 0."""
         return number % max(self.rank, 1)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Call:
-    """One call of an operator: its arguments by name, defaults included, and its outputs.
+    """One call of an operator in an exported program.
 
     Members
     -------
     operator:
         Name of the operator, such as ``aten.conv2d``.
+    arguments:
+        Arguments by name, defaults included.
     made:
-        Shape and type of each output; None if it is not a tensor.
+        Shape and type of each output; None for an output that is not a tensor.
     """
 
     operator: str
@@ -52,7 +59,7 @@ class Call:
         return self.arguments[name]
 
     def get(self, name: str, default: Any = None) -> Any:
-        """Return an argument; `default` if it is None or the operator has no such argument."""
+        """Return the argument `name`; `default` if the operator lacks it or it is None."""
         found = self.arguments.get(name)
         return default if found is None else found
 
@@ -69,7 +76,10 @@ class Call:
         return self.made[0][1]
 
     def refuse(self, reason: str) -> ModelError:
-        """Return the error for arguments that cannot be converted."""
+        """Return the error for a call that cannot be converted.
+
+        `reason` names the argument at fault.
+        """
         return ModelError(f"has {self.operator} with {reason}, which has no counterpart in ONNX")
 
 
@@ -80,17 +90,18 @@ class Writer:
         self.nodes: list[Any] = []
         self.constants: dict[str, Array] = {}
         self.domains: set[str] = set()
-        #: Known scales of dequantised values: one for the tensor, or one per channel.
+        #: Constant scales of dequantised values, by the values' names: one for the tensor, or one
+        #: for each channel.
         self.scales: dict[str, Array] = {}
 
     def constant(self, data: Any, dtype: str | None = None, name: str = "") -> str:
-        """Add a constant; return its name."""
+        """Add a constant; return its name. The default of `dtype` is the type of the data."""
         name = name or f"constant_{len(self.constants)}"
         self.constants[name] = np.asarray(data, dtype)
         return name
 
     def axes(self, numbers: Sequence[int]) -> str:
-        """Add a constant of int64; return its name."""
+        """Add a constant vector of int64, such as axes or sizes; return its name."""
         return self.constant(list(numbers), "int64")
 
     def add(self, op: str, *inputs: str, domain: str = "", **attributes: Any) -> str:
@@ -100,7 +111,10 @@ class Writer:
     def several(
         self, op: str, inputs: Sequence[str], count: int, *, domain: str = "", **attributes: Any
     ) -> list[str]:
-        """Add an operator with several outputs; return their names."""
+        """Add an operator with `count` outputs; return their names.
+
+        Attributes that are None are left out.
+        """
         from onnx import helper
 
         outputs = [f"value_{len(self.nodes)}_{at}" for at in range(count)]
@@ -110,7 +124,7 @@ class Writer:
         return outputs
 
     def cast(self, value: Value, dtype: str) -> str:
-        """Return the name of a value cast to a type."""
+        """Return the name of a value as `dtype`, adding a Cast if it has another type."""
         if value.dtype == dtype:
             return value.name
         if value.data is not None and value.data.size == 1:
@@ -118,13 +132,17 @@ class Writer:
         return self.add("Cast", value.name, to=_onnx_type(dtype))
 
     def operand(self, argument: Any, dtype: str) -> str:
-        """Return the name of a tensor or number, cast to a type."""
+        """Return the name of a value or number as `dtype`; a number becomes a constant."""
         if isinstance(argument, Value):
             return self.cast(argument, dtype)
         return self.constant(argument, dtype)
 
     def model(self, inputs: Sequence[Value], outputs: Sequence[tuple[str, Value]]) -> bytes:
-        """Return the model file; each output gets the given name."""
+        """Return the content of the finished ONNX file.
+
+        `outputs` are the names of the model's outputs, and their values. Constants that no operator
+        reads are left out.
+        """
         import onnx
         from onnx import helper
 

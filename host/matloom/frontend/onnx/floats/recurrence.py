@@ -141,7 +141,7 @@ class _Kind:
     def _prepare(self, weights: Sequence[Array], biases: Sequence[Array]) -> None:
         """Add the weights and biases of all steps as constants.
 
-        The sum of both biases is added with the products of the inputs.
+        The sum of the two biases becomes the bias of the layer that multiplies the inputs.
         """
         self._data = self._layer(weights[0], biases[0] + biases[1])
         self._recurrent = self._layer(weights[1])

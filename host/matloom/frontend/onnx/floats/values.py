@@ -52,7 +52,7 @@ class FloatValues:
         return node.parameter(name, place, self.constant, default)
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """Return the shape of a value in the file."""
+        """Return the shape of a value in the file, with the repetitions of Expand."""
         if name in self.constants:
             return tuple(self.constants[name].shape)
         return self.expanded.get(name) or self.held_shape(name)
