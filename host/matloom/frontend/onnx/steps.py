@@ -107,8 +107,8 @@ def fit_multipliers(
 def _steps(scale: Floats, ends: tuple[Integers, Integers], results: Integers) -> Integers:
     """Return, for each channel, the smallest sum whose result is at least each of `results`.
 
-    If there is none, it is one more than the largest sum. `ends` are the smallest
-    and the largest sum of each channel; `results` ascend.
+    If no sum has such a result, the step is one more than the largest sum. `ends` are the smallest
+    and the largest sum of each channel; `results` must ascend.
     """
     low, high = (each[:, np.newaxis] for each in ends)
     wide = scale[:, np.newaxis]

@@ -90,9 +90,9 @@ def _data(values: FileTensors, number: int) -> Array | None:
 
 
 def _signatures(model: Any, inputs: set[int], outputs: set[int]) -> tuple[Signature, ...]:
-    """Return the signatures of the first subgraph.
+    """Return the signatures of the first subgraph, by which a network can be called.
 
-    Those are left out whose tensors are not all in `inputs` and `outputs`.
+    A signature is left out if one of its tensors is not in `inputs` or `outputs`.
     """
     found = []
     for item in records(model, "SignatureDefs"):

@@ -65,9 +65,9 @@ def _nodes(
     steps: list[tuple[Op, Attributes, tuple[int, ...]]],
     result: Tensor,
 ) -> list[Node]:
-    """Return one node for each step, each of which reads the result of the one before.
+    """Return one node for each step; each reads the result of the node before.
 
-    The first one reads the operator's first input, and the last one makes its output.
+    The first node reads the operator's first input, and the last one makes its output.
     """
     number, nodes = additions.use(item.inputs[0]), []
     for at, (op, attributes, shape) in enumerate(steps):

@@ -83,7 +83,7 @@ def _gelu(values: FloatValues, node: FileNode) -> None:
 
 
 def _square(values: FloatValues, node: FileNode) -> None:
-    """Convert Pow by 2 to a product; `find_chains` makes functions of other powers."""
+    """Convert Pow by 2 to a product; other powers become functions in `find_chains`."""
     exponent = values.constant(node.inputs[1])
     if exponent.size != 1 or exponent.reshape(-1)[0] != _SQUARE:
         raise Unsupported("has exponents that differ")

@@ -183,7 +183,7 @@ class _Kind:
         return self._add(Op.FULLY_CONNECTED, [number, *layer], _DENSE)
 
     def _sum(self, first: int, second: int | None) -> int:
-        """Return the number of a sum; `first` if `second` is None, which stands for zero."""
+        """Return the number of a sum; `first` if `second` is None, which means zero."""
         return first if second is None else self._add(Op.ADD, [first, second], _NO_ACTIVATION)
 
     def _multiply(self, first: int, second: int) -> int:
@@ -194,7 +194,7 @@ class _Kind:
         return self._values.add(op, inputs, attributes, name=f"{self._name}/{op.lower()}_{count}")
 
     def _scale(self, first: int, second: int | None) -> int | None:
-        """Return the number of a product; None, which stands for zero, if `second` is None."""
+        """Return the number of a product; None, which means zero, if `second` is None."""
         return None if second is None else self._multiply(first, second)
 
     def _gates(self, row: int, hidden: int | None) -> int:
