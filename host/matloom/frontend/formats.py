@@ -34,11 +34,7 @@ _SPACE, _DELETE = 0x20, 0x7F
 
 @dataclass(frozen=True, kw_only=True)
 class FileKind:
-    """A recognised file format.
-
-    `what` is its name with an article, and `hint` says how to run such a file; both are parts of a
-    message.
-    """
+    """A recognised format: its name with an article, and a hint on how to run such a file."""
 
     what: str
     hint: str
@@ -116,10 +112,7 @@ def folder_kind(names: set[str]) -> FileKind:
 
 
 def kind_of(content: bytes, name: str) -> FileKind:
-    """Return the kind of a file that no reader can read.
-
-    The content decides; the suffix of `name` only counts if the content is not recognised.
-    """
+    """Return the kind of a file that no reader can read, by its content, else by its suffix."""
     kind = _recognise(content, name)
     return replace(kind, hint=kind.hint.replace("FILE", shlex.quote(name) if name else "FILE"))
 
@@ -203,10 +196,7 @@ def _tar_names(content: bytes) -> list[str]:
 
 
 def _kind_of_members(names: list[str], archive: str) -> FileKind:
-    """Return the kind of an archive whose members have these names.
-
-    `archive` names the format of the archive, with an article.
-    """
+    """Return the kind of an archive with these members; `archive` names its format."""
     last = {PurePath(name).name for name in names}
     models = [name for name in names if name.endswith(".tflite")]
     if models:
@@ -232,10 +222,7 @@ def _kind_of_members(names: list[str], archive: str) -> FileKind:
 
 
 def _safetensors_kind(content: bytes) -> FileKind | None:
-    """Return the kind of a safetensors file; None for other files.
-
-    Such a file begins with the length of a JSON object, and the object follows.
-    """
+    """Return the kind of a safetensors file (a length, then a JSON object); None for others."""
     if content[8:9] == b"{" and int.from_bytes(content[:8], "little") < 1 << 32:
         kind_text = "a safetensors file, which holds weights without a network"
         return FileKind(what=kind_text, hint=f"load it into its network, and {_TORCH}")
@@ -291,10 +278,7 @@ def _json_kind(content: bytes) -> str:
 
 
 def _protobuf_kind(content: bytes) -> FileKind | None:
-    """Return the kind of an ONNX model, SavedModel or frozen graph; None for other files.
-
-    These formats have no magic number.
-    """
+    """Return the kind of an ONNX model, SavedModel or frozen graph; None for other files."""
     if is_onnx(content):
         return FileKind(what="an ONNX model", hint=_UNPACK_ONNX)
     found = decode_message(content)

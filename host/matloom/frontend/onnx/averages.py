@@ -227,13 +227,7 @@ def _hold_sums(values: Values, data: Array, average: _Average) -> None:
 def _windows(
     node: Any, image: tuple[int, ...], output: tuple[int, ...]
 ) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Return the window and the strides of an average pool.
-
-    Raises
-    ------
-    Unsupported
-        A window reaches beyond the image, has gaps, or is not two-dimensional.
-    """
+    """Return the window and the strides; raise `Unsupported` if a window leaves the image."""
     if node.op_type == "QLinearGlobalAveragePool":
         return (image[0], image[1]), (1, 1)
     window = tuple(attribute(node, "kernel_shape", []))

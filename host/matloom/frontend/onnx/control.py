@@ -91,13 +91,7 @@ class _Writer:
                 raise _RefusedError
 
     def nodes(self) -> list[Any]:
-        """Return the operators that replace the control operator.
-
-        Raises
-        ------
-        _RefusedError
-            The operator must stay.
-        """
+        """Return the operators that replace the If, Loop or Scan, or raise `_RefusedError`."""
         kinds = {"If": self._branches, "Loop": self._loop, "Scan": self._scan}
         kinds[self.node.op_type]()
         return self.made
@@ -190,15 +184,7 @@ class _Writer:
         self._add_outputs(carried, list(zip(ordered, ends, strict=True)))
 
     def _slices(self, names: Sequence[str], axes: Sequence[int]) -> tuple[list[int], int]:
-        """Return the axes along which Scan slices its inputs, and the number of slices.
-
-        No axis is negative.
-
-        Raises
-        ------
-        _RefusedError
-            The shape of an input is not known, an axis does not exist, or lengths differ.
-        """
+        """Return the axes along which Scan slices its inputs, none negative, and their length."""
         known = {each.name: each.type for each in (*self.graph.input, *self.graph.value_info)}
         found, sizes = [], set()
         for name, axis in zip(names, axes, strict=True):

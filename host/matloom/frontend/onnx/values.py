@@ -32,18 +32,9 @@ def in_file_order(rank: int) -> Order:
 class FileValue:
     """A value of the file, and the int8 tensors that hold it.
 
-    Members
-    -------
-    shape, dtype:
-        Shape and type in the file.
-    quantisation:
-        Quantisation of the int8 tensors; None if it is not known.
-    held:
-        Number of an int8 tensor for each axis order in which the value exists.
-    flattened:
-        Name of another value with the same elements in the file's order; empty if there is none. If
-        `held` is empty, this value is made from that one, which may exist in orders that are
-        impossible for this one.
+    `held` has the number of a tensor for each axis order in which the value exists. `flattened` is
+    the name of another value with the same elements in the file's order; that one may exist in
+    orders that are impossible for this one.
     """
 
     def __init__(self, shape: tuple[int, ...], dtype: str) -> None:
@@ -56,10 +47,9 @@ class FileValue:
 class Values:
     """The tensors and operators of a graph under construction.
 
-    Tensors of the file keep their numbers, which `numbers` gives by name. `known` are the values of
-    the file whose types and shapes are known. New operators have indices from `first`. The same
-    number of tensor numbers after the file's is reserved for operators appended to the model; new
-    tensors follow.
+    Tensors of the file keep their numbers, which `numbers` gives by name. New operators have
+    indices from `first`. The same number of tensor numbers after the file's is reserved for
+    operators appended to the model; new tensors follow.
     """
 
     def __init__(
@@ -72,10 +62,7 @@ class Values:
         self._there: set[str] = set()
 
     def provide(self, name: str) -> int:
-        """Record that an input or an opaque operator makes a value; return its tensor number.
-
-        The tensor has the type and the axis order of the file.
-        """
+        """Record that an input or an opaque operator makes a value; return its tensor number."""
         self._there.add(name)
         return self._file_tensor(name)
 
@@ -86,10 +73,7 @@ class Values:
         return self.numbers[name]
 
     def file_tensor(self, name: str) -> int:
-        """Return the number of a tensor that holds a value in the type and order of the file.
-
-        If only int8 tensors hold the value, operators that convert one of them are added.
-        """
+        """Return the number of a value's tensor in the file's type and order, made if necessary."""
         if name not in self._there:
             self._there.add(name)
             value = self.known[name]
@@ -150,20 +134,13 @@ class Values:
         return name in self._there and value.quantisation is not None
 
     def declare(self, name: str, quantisation: Quantisation) -> None:
-        """Record the quantisation of a value, unless one is recorded already.
-
-        `quantisation` is that of the file's type, not of int8.
-        """
+        """Record a value's quantisation, in the file's type, unless one is recorded already."""
         value = self.known[name]
         if value.quantisation is None:
             value.quantisation = as_int8(quantisation, value.dtype)
 
     def order_of(self, *names: str) -> Order:
-        """Return the axis order in which most of these values exist; all must have the same rank.
-
-        Values without an int8 tensor count as in the file's order. If several orders are equally
-        frequent, channels last is preferred.
-        """
+        """Return the axis order in which most of these values, of one rank, exist already."""
         plain = in_file_order(len(self.known[names[0]].shape))
         orders = [order for name in names for order in self.known[name].held or (plain,)]
         last = (*plain[:1], *plain[2:], *plain[1:2]) if len(plain) > MATRIX_RANK else plain
@@ -173,13 +150,8 @@ class Values:
     def bytes_of(self, name: str, order: Order, quantisation: Quantisation | None = None) -> int:
         """Return the number of an int8 tensor that holds a value in an axis order.
 
-        Operators that make the tensor are added if necessary. `quantisation` is the one that the
-        file states for the reader, in the file's type; None leaves it as the tensor has it.
-
-        Raises
-        ------
-        Unsupported
-            No operator makes the value.
+        It is made if necessary. `quantisation`, in the file's type, is what the file states for the
+        reader. Raises `Unsupported` if no operator makes the value.
         """
         value = self.known[name]
         if quantisation is not None:
@@ -193,9 +165,8 @@ class Values:
     def read_as(self, number: int, quantisation: Quantisation, *, scaled: bool = False) -> int:
         """Return the number of a tensor with the same bytes and another quantisation.
 
-        It is `number` itself if the zero point is the same and, if `scaled`, the scale as well.
-        Each reader in a file may state its own quantisation, but nearly all repeat that of the
-        producer.
+        The scale is ignored unless `scaled`. Each reader in a file may state its own quantisation;
+        nearly all repeat that of the producer.
         """
         tensor = self.tensors[number]
         have = tensor.quantisation
@@ -206,10 +177,7 @@ class Values:
         return self.add_operator(Op.RESHAPE, [number], tensor.shape, quantisation, name)
 
     def _reorder(self, name: str, value: FileValue, order: Order) -> int:
-        """Add operators that make an int8 tensor of a value in an axis order; return its number.
-
-        They read the value in another order, the value `flattened`, or the file's tensor.
-        """
+        """Add operators that make an int8 tensor of a value in an axis order; return its number."""
         shape = tuple(value.shape[axis] for axis in order)
         if not value.held and value.flattened:
             flat = self.known[value.flattened]
@@ -260,10 +228,7 @@ class Values:
         name: str,
         attributes: Attributes | None = None,
     ) -> int:
-        """Add an operator whose output is a new int8 tensor; return the number of that tensor.
-
-        `name` is that of the value of the file to which the tensor belongs.
-        """
+        """Add an operator; return the number of its output, an int8 tensor of the value `name`."""
         # The file's own tensor has the plain name.
         name = f"{name}{IN_INT8}"
         number = self.add(Tensor(name=name, shape=shape, dtype="int8", quantisation=quantisation))
@@ -314,10 +279,7 @@ class Values:
 
 
 def kept_axes(order: Order, shape: tuple[int, ...]) -> list[int]:
-    """Return the axes of an order that are longer than one.
-
-    Two orders of a tensor with the same such axes place its elements equally.
-    """
+    """Return the axes of an order that are longer than one; only they affect where elements lie."""
     return [axis for axis in order if shape[axis] != 1]
 
 

@@ -63,11 +63,7 @@ class SubgraphReader:
         self._additions = Additions(known=self.known, use=self._use, add=add, hold=hold)
 
     def graph(self, name: str) -> Graph:
-        """Return the graph of the subgraph.
-
-        It is a single REFERENCE node if the network must stay whole. Otherwise, operators that the
-        graph does not know are grouped in such nodes.
-        """
+        """Return the graph: nodes beside REFERENCE nodes, or one REFERENCE node for everything."""
         inputs, outputs = (numbers(self.subgraph, at).tolist() for at in ("Inputs", "Outputs"))
         if not outputs:
             raise ModelError("a model must have outputs")
@@ -89,10 +85,7 @@ class SubgraphReader:
         return self._opaque_graph(name, inputs, outputs, node)
 
     def _opaque_graph(self, name: str, inputs: list[int], outputs: list[int], node: Node) -> Graph:
-        """Return a graph of one node that runs all operators.
-
-        `node` is this node without inputs and outputs.
-        """
+        """Return a graph in which `node`, given without inputs and outputs, runs all operators."""
         self.tensors, self.resources = {}, Resources()
         for number in inputs:
             self._use(number)
@@ -109,13 +102,7 @@ class SubgraphReader:
         return self._finish(name, separated, tuple(copies), [node])
 
     def start(self) -> dict[str, Array]:
-        """Return the initial values of variables that a CALL_ONCE subgraph assigns, by name.
-
-        Raises
-        ------
-        Unsupported
-            The subgraph has an operator that only an interpreter can run.
-        """
+        """Return the initial values of variables that a CALL_ONCE subgraph assigns, by name."""
         items = self._items(*self._operators())
         for item in items:
             if isinstance(item, OpaqueOperator):
@@ -199,10 +186,7 @@ class SubgraphReader:
         return str(self.codes[code])
 
     def _item(self, index: int, name: str, operator: Any) -> Sequence[Node | OpaqueOperator]:
-        """Return the nodes for an operator of the file, or an opaque operator.
-
-        The result is empty for most operators on variables.
-        """
+        """Return an operator's nodes, or one opaque operator; none if it declares a variable."""
         inputs, outputs = (numbers(operator, side).tolist() for side in ("Inputs", "Outputs"))
         ends = inputs, outputs
         try:
@@ -276,16 +260,7 @@ class SubgraphReader:
         made: list[int],
         reader: Reader | None = None,
     ) -> Node:
-        """Return the node of an operator.
-
-        `given` and `made` are the numbers of its inputs and outputs, of which `given` is changed.
-        `reader` returns the attributes; by default, it is the one in `READERS`.
-
-        Raises
-        ------
-        Unsupported
-            The operator breaks a rule of the graph, or only LiteRT can run its 4-bit weights.
-        """
+        """Return an operator's node; `reader` returns the attributes, by default `READERS[op]`."""
         if given and given[-1] == -1:
             del given[-1]
         if not given or not made or -1 in given:

@@ -66,10 +66,7 @@ def unroll_control_flow(content: bytes) -> bytes:
 
 
 def _rewrite(objects: Any) -> bytes:
-    """Return the content of a model with branches and loops written out; empty if none can be.
-
-    `objects` is the model as a tree of objects, and is changed.
-    """
+    """Return a model's content with branches and loops written out; empty if none can be."""
     objects.buffers, objects.operatorCodes = list(objects.buffers), list(objects.operatorCodes)
     main, left, changed = objects.subgraphs[0], False, False
     main.tensors, operators = list(main.tensors), []
@@ -118,13 +115,7 @@ class _Writer:
             raise _RefusedError
 
     def operators(self) -> list[Any]:
-        """Return the operators that replace the IF or WHILE, in order.
-
-        Raises
-        ------
-        _RefusedError
-            The operator must stay.
-        """
+        """Return the operators that replace the IF or WHILE, or raise `_RefusedError`."""
         (self._loop if self.loops else self._branches)()
         return self.made
 
@@ -179,10 +170,7 @@ class _Writer:
         return bool(found.item())
 
     def _known_integers(self, graph: Any, inputs: Mapping[int, Array | None]) -> dict[int, Array]:
-        """Return the tensors of a subgraph whose integers follow from known inputs, by number.
-
-        `inputs` are the values of the subgraph's inputs by position; None if unknown.
-        """
+        """Return a subgraph's integers that follow from known inputs, by tensor number."""
         known = {
             int(number): value
             for number, value in zip(graph.inputs, inputs.values(), strict=True)
@@ -199,10 +187,7 @@ class _Writer:
     def _value(
         self, graph: Any, number: int, known: Mapping[int, Array] | None = None
     ) -> Array | None:
-        """Return the integers or booleans of a tensor; None if they are not known.
-
-        They are known if `known` has them, or if the tensor is constant.
-        """
+        """Return a tensor's integers or booleans, from `known` or constant; None if unknown."""
         if known and number in known:
             return known[number]
         tensor = graph.tensors[number]
@@ -262,10 +247,7 @@ class _Writer:
         return inside[number]
 
     def _constant(self, data: Array, name: str, like: Any = None) -> int:
-        """Add a constant to the first subgraph; return its number.
-
-        It has the type and shape of the tensor `like`; without it, the type is int32.
-        """
+        """Add a constant with the type of `like`, by default int32; return its number."""
         tensor = type(self.main.tensors[0])() if like is None else copy.copy(like)
         if like is None:
             tensor.shape, tensor.type = np.array(data.shape, np.int32), tflite.TensorType.INT32
@@ -296,10 +278,7 @@ class _Writer:
         self.made.append(item)
 
     def _require_same(self, graph: Any, inside: Sequence[int], outside: Sequence[int]) -> None:
-        """Raise `_RefusedError` unless tensors agree in type, shape and quantisation.
-
-        `inside` are tensors of `graph`, `outside` those of the first subgraph.
-        """
+        """Raise `_RefusedError` unless tensors agree in type, shape and quantisation."""
         kinds = [
             [_kind(each.tensors[int(number)]) for number in side]
             for each, side in ((graph, inside), (self.main, outside))

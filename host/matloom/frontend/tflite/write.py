@@ -24,9 +24,7 @@ _HANDLE = Tensor(name="variable", shape=(), dtype="resource")
 
 
 def write_tflite(graph: Graph) -> bytes:
-    """Return the content of a TensorFlow Lite file that holds `graph`.
-
-    `frontend.load` reads an equivalent graph from it.
+    """Return a TensorFlow Lite file with `graph`; `frontend.load` reads an equivalent one.
 
     Raises
     ------
@@ -132,10 +130,7 @@ def _write_assign(file: "_File", handle: int, number: int) -> int:
 
 
 class _File:
-    """The parts of a file that all subgraphs share: builder, operator codes and buffers.
-
-    The methods that write an object return its offset in the builder.
-    """
+    """Parts of a file that all subgraphs share: builder, operator codes and buffers."""
 
     def __init__(self) -> None:
         self.builder = flatbuffers.Builder(1024)
@@ -155,10 +150,7 @@ class _File:
         outputs: Sequence[int],
         options: tuple[str, int] | None,
     ) -> int:
-        """Write an operator; return its offset.
-
-        `options` are the kind and the offset of an options table, or None.
-        """
+        """Write an operator with the kind and offset of its options table; return its offset."""
         fields = {
             "OpcodeIndex": self._codes.setdefault(name, len(self._codes)),
             "Inputs": _write_integers(self.builder, inputs),
@@ -187,10 +179,7 @@ class _File:
 
 
 def _write_operands(graph: Graph, node: Node, tensors: list[Tensor]) -> list[int]:
-    """Return the tensor numbers of a node's inputs in the file.
-
-    Parameters that are tensors in the file but attributes of the node are added to `tensors`.
-    """
+    """Return the numbers of a node's inputs in the file; add parameters to `tensors`."""
     inputs = []
     for operand in operands_of(graph, node):
         if isinstance(operand, int):
@@ -220,10 +209,7 @@ def _scaled_bias(graph: Graph, node: Node) -> Tensor:
 
 
 def _write_table(builder: Any, kind: str, **fields: int | float | bool) -> int:
-    """Write a table of the schema; return its offset.
-
-    The values of fields are numbers, or offsets of objects already written.
-    """
+    """Write a table, whose fields are numbers or offsets of earlier objects; return its offset."""
     getattr(tflite, f"{kind}Start")(builder)
     for name, value in fields.items():
         getattr(tflite, f"{kind}Add{name}")(builder, value)
@@ -285,11 +271,7 @@ def _write_code(builder: Any, name: str) -> int:
 def _table_operators(
     file: _File, node: Node, added: Sequence[Tensor], tensors: list[Tensor]
 ) -> list[int]:
-    """Write the operators that look up a byte in a table; return their offsets.
-
-    `added` are the tensors that they need, as `table_tensors` returns them. They are added to
-    `tensors`.
-    """
+    """Write the operators of a table lookup; return their offsets. Appends `added` to `tensors`."""
     byte, offset, index, table = range(len(tensors), len(tensors) + len(added))
     tensors += added
     types = {"InDataType": tflite.TensorType.INT8, "OutDataType": tflite.TensorType.INT32}

@@ -198,10 +198,7 @@ class _Kind:
         return None if second is None else self._multiply(first, second)
 
     def _gates(self, row: int, hidden: int | None) -> int:
-        """Return the number of the sums of all gates, before their functions.
-
-        `hidden` is the output of the step before; None if it is zero.
-        """
+        """Return the number of the sums of all gates; `hidden` is the previous output, or None."""
         return self._sum(row, None if hidden is None else self._product(hidden, self._recurrent))
 
     def _apply(self, function: int, number: int) -> int:
