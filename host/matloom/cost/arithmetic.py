@@ -7,15 +7,15 @@ from matloom.arch.isa import Opcode
 from matloom.arch.machine import Machine
 from matloom.cost.timing import HANDOVER, Timing
 
-#: Rate of EXEC's reads in a bank above which POST gets too few.
+#: Reads per cycle of EXEC from a bank above which POST cannot read its parameters there.
 _BUSY_RATE = 0.9
 
 
 class ArithmeticTimeline:
     """Timeline of the EXECs and POSTs emitted so far, ignoring waits for transfers.
 
-    A POST whose parameters share a bank with an EXEC that reads in every cycle has to wait until
-    EXEC pauses, which never happens in this model.
+    If the parameters of a POST share a bank with an EXEC that reads in nearly every cycle, the POST
+    has to wait until EXEC pauses, which never happens in this model.
     """
 
     def __init__(self, machine: Machine):
@@ -24,11 +24,15 @@ class ArithmeticTimeline:
         self._seen = 0
         self._done: dict[Opcode, list[int]] = {Opcode.EXEC: [], Opcode.POST: []}
         self._free = dict.fromkeys(self._done, 0)
-        #: End of POST's last read of each half; rate of EXEC's reads in each bank.
+        #: End of POST's last read of each half of the accumulators; reads per cycle of the last
+        #: EXEC from each bank.
         self._read, self._reads = [0.0, 0.0], dict[int, float]()
 
     def follow(self, instructions: list[Instruction], costs: list[Timing]) -> None:
-        """Add the instructions emitted since the last call, whose costs are given."""
+        """Add the instructions emitted since the last call.
+
+        Both lists start at the beginning of the program; `costs` has one entry per instruction.
+        """
         seen = slice(self._seen, None)
         for instruction, timing in zip(instructions[seen], costs[seen], strict=True):
             opcode, get = instruction.opcode, instruction.values.get
@@ -51,5 +55,8 @@ class ArithmeticTimeline:
         self._seen = len(instructions)
 
     def is_read(self, half: int) -> bool:
-        """Return whether POST has read a half by the time an EXEC that starts now writes to it."""
+        """Return whether POST has read a half by the time an EXEC that starts now writes to it.
+
+        `half` is the index, 0 or 1, of the half of the accumulators.
+        """
         return self._read[half] <= self._free[Opcode.EXEC] + self._latency

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from matloom.arch.machine import Machine
 
-#: Bytes of commands that are read ahead, and of their longest burst.
+#: Bytes of commands that are read ahead, and maximum bytes of a burst of commands.
 READ_AHEAD = 512
 LONGEST_BURST = READ_AHEAD // 2
 
@@ -18,7 +18,11 @@ def _beats(size: int, bus_bytes: int, beat_cycles: float) -> list[float]:
 
 
 class Commands:
-    """Arrival times of commands at the dispatcher, in bursts requested once they fit."""
+    """Arrival times of commands at the dispatcher.
+
+    Commands arrive in bursts. A burst is requested as soon as the read-ahead buffer has room for
+    it.
+    """
 
     def __init__(self, machine: Machine, size: int) -> None:
         self._machine, self._left = machine, size - READ_AHEAD
@@ -36,12 +40,15 @@ class Commands:
         self._taken = 0
 
     def arrival(self, size: int) -> int:
-        """Return when the next `size` bytes of commands have arrived."""
+        """Return the cycle in which the last of the next `size` bytes of commands arrives."""
         number, place = divmod(self._taken + size - 1, self._size)
         return round(self._begins[number] + self._beats[place])
 
     def take(self, size: int, time: int, loads: "Loads") -> None:
-        """Free the bytes of a dispatched command, and request the bursts that now fit."""
+        """Free the bytes of a command dispatched at `time`, and request the bursts that now fit.
+
+        The bursts delay beats of `loads`, which arrive over the same bus.
+        """
         self._taken += size
         while self._left > 0 and self._taken >= self._room:
             self._room += self._size
@@ -61,11 +68,11 @@ class Loads:
     Members
     -------
     done:
-        When each LOAD completes.
+        Cycle in which each LOAD completes.
     free:
-        When the beats of another LOAD could begin.
+        Earliest cycle in which the beats of another LOAD could begin.
     starts, ends:
-        When the beats of each LOAD begin and end.
+        Cycles in which the beats of each LOAD begin and end.
     """
 
     def __init__(self, machine: Machine, free: int) -> None:
@@ -74,7 +81,7 @@ class Loads:
         self._machine = machine
         self.starts: list[int] = []
         self.ends: list[int] = []
-        #: Cycles of commands between the beats of each.
+        #: Cycles of commands between the beats of each LOAD.
         self._between: list[int] = []
 
     def append(self, start: int, end: int, more: int) -> None:
@@ -86,20 +93,23 @@ class Loads:
         self.free = end
 
     def skip(self) -> None:
-        """Add a LOAD that is skipped."""
+        """Add a LOAD that is skipped: it has no beats, and is complete in cycle 0."""
         self.starts.append(self.starts[-1] if self.starts else 0)
         self.ends.append(self.ends[-1] if self.ends else 0)
         self._between.append(0)
         self.done.append(0)
 
     def cycles_outstanding(self, time: int) -> float:
-        """Return the cycles of beats that were requested but have not arrived at a time."""
+        """Return the cycles from `time` until all beats requested by then have arrived.
+
+        The result is 0 or negative if none are outstanding.
+        """
         requested_until = time + self._machine.load_latency
         at = bisect_right(self.starts, requested_until) - 1
         return min(self._machine.window_cycles, self.ends[at] - time) if at >= 0 else 0.0
 
     def insert_commands(self, time: int, beats: int) -> None:
-        """Insert beats of commands at a time, and delay later beats of LOADs."""
+        """Insert commands for `beats` cycles from `time` on, and delay the later beats of LOADs."""
         at = len(self.ends) - 1
         while at >= 0 and self.ends[at] > time:
             whole = self.starts[at] >= time
@@ -110,10 +120,10 @@ class Loads:
         self.free = max(self.free, time + beats, self.ends[-1] if self.ends else 0)
 
     def delay_after(self, time: int, end_of: Callable[[int, int], int]) -> bool:
-        """Delay LOADs with beats after a time; return whether there are any.
+        """Delay LOADs that end after `time`, as `end_of` requires; return whether any was delayed.
 
-        `end_of` returns when the beats of a LOAD end, from its number and their start, if no
-        commands interrupt them.
+        `end_of` takes the index of a LOAD and the start of its beats, and returns when they end if
+        no commands interrupt them. No LOAD begins before the previous one ends.
         """
         changed, before = False, 0
         for number in range(bisect_right(self.ends, time), len(self.ends)):

@@ -7,30 +7,30 @@ from matloom.arch.isa import FILLS, Destination, Opcode, RowFunction, Source, po
 from matloom.arch.machine import Machine
 from matloom.arch.softmax_cycles import PASSES
 
-#: Parts of a transfer in order: bank, and share of the whole.
+#: Banks that a transfer touches, in ascending order: index of the bank, and its share of the bytes.
 Parts = tuple[tuple[int, float], ...]
 
 
 class AccessStream(NamedTuple):
-    """One stream of accesses of an instruction, bank after bank.
+    """Accesses of an instruction to a range of addresses, bank after bank.
 
     Members
     -------
     parts:
-        Banks, and the share of accesses in each.
+        Banks in the order of the accesses, each with its share of them.
     rate:
-        Accesses per cycle without waits.
+        Accesses per cycle if none has to wait.
     """
 
     parts: Parts = ()
     rate: float = 0.0
 
     def by_bank(self) -> dict[int, float]:
-        """Return the average accesses per cycle to each bank."""
+        """Return the average number of accesses per cycle, by index of bank."""
         return {bank: share * self.rate for bank, share in self.parts}
 
 
-#: Bank use of an instruction without accesses to the scratchpad.
+#: Stream without accesses to the scratchpad.
 NOTHING = AccessStream()
 
 
@@ -39,12 +39,14 @@ class BankUse(NamedTuple):
 
     Members
     -------
-    reads, writes:
-        Reads (EXEC's inputs, or POST's vectors) and writes.
+    reads:
+        Reads of EXEC's inputs, of POST's vectors, or of the bytes that STORE moves.
+    writes:
+        Writes of POST's results, or of the bytes that LOAD moves.
     weights:
-        Weights that EXEC reads.
+        Reads of EXEC's weights.
     params:
-        Bank of POST's parameters, -1 if it has none.
+        Bank of POST's parameters; -1 if it has none.
     """
 
     reads: AccessStream = NOTHING
@@ -54,7 +56,7 @@ class BankUse(NamedTuple):
 
 
 def _parts(start: int, end: int, bank_bytes: int) -> Parts:
-    """Return the banks of a range of bytes."""
+    """Return the banks of the bytes from `start` to `end` (exclusive), with their shares."""
     first, last = start // bank_bytes, (end - 1) // bank_bytes
     if first >= last:
         return ((first, 1.0),)
@@ -66,7 +68,7 @@ def _parts(start: int, end: int, bank_bytes: int) -> Parts:
 
 
 def bank_use(instruction: Instruction, machine: Machine, cycles: int) -> BankUse:
-    """Return the bank accesses of an instruction while it streams."""
+    """Return the bank accesses of an instruction; an EXEC or POST streams for `cycles`."""
     values = instruction.values
     if instruction.opcode is Opcode.EXEC:
         return _exec_use(values, machine, cycles)

@@ -18,17 +18,17 @@ from matloom.cost.timing import Timing
 #: Cycles from the start of an EXEC to its first read.
 _FIRST_READ = 7
 
-#: Cycles from the arrival of parameters to the first read of the next ones.
+#: Cycles from the arrival of a block's parameters to the first read of the next block's.
 _NEXT_PARAMS = 3
 
 
 def _advance(
     time: float, left: float, until: float, taken: float, rate: float
 ) -> tuple[float, float]:
-    """Return when a unit finishes its accesses, at most `until`, and what is left of them then.
+    """Return when a unit's accesses end, `until` at the latest, and the work that is left then.
 
-    The unit makes `rate` accesses per cycle, after `taken` of others that have priority; `left`
-    is the number of cycles that its accesses would take without waits.
+    The unit makes up to `rate` accesses per cycle to a bank where units with priority make `taken`.
+    `left` and the work returned are the cycles that the accesses take without waits.
     """
     speed = (1.0 - taken) / rate if taken < 1.0 else 0.0
     if speed > 1.0:
@@ -40,7 +40,7 @@ def _advance(
 
 @dataclass(slots=True)
 class _Accesses:
-    """Intervals in which a unit uses banks, in order, with accesses per cycle by bank."""
+    """Intervals in which a unit uses banks, in ascending order, with accesses per cycle by bank."""
 
     begins: list[float] = field(default_factory=list)
     ends: list[float] = field(default_factory=list)
@@ -57,7 +57,7 @@ class _Accesses:
         del self.begins[count:], self.ends[count:], self.shares[count:]
 
     def first_after(self, time: float) -> int:
-        """Return the number of the first interval that ends after a time."""
+        """Return the index of the first interval that ends after `time`; their count if none does."""
         ends, number = self.ends, len(self.ends)
         # Search backwards: only a few intervals end so late.
         while number and ends[number - 1] > time:
@@ -65,7 +65,10 @@ class _Accesses:
         return number
 
     def delay(self, time: float, work: float, use: AccessStream) -> float:
-        """Return the end of accesses that start at a time and yield to these."""
+        """Return when accesses that start at `time` end if those recorded here have priority.
+
+        `work` is the number of cycles that they take without waits.
+        """
         begins, ends, number = self.begins, self.ends, self.first_after(time)
         for bank, share in use.parts:
             left = share * work
@@ -81,7 +84,7 @@ class _Accesses:
         return time
 
     def meet(self, time: float, banks: frozenset[int]) -> bool:
-        """Return whether any of the banks is used at or after a time."""
+        """Return whether any interval that ends after `time` uses one of the banks."""
         ends, shares = self.ends, self.shares
         # Search backwards: only a few intervals end so late.
         number = len(ends)
@@ -103,9 +106,9 @@ class _RunningInstruction:
     end:
         Cycle in which it leaves its unit, as currently known.
     fetched:
-        When the parameters of a POST's first block were fetched.
+        Cycle in which a POST has the parameters of its first block, and may fetch the next ones.
     held:
-        Number of uses of the gather by parameters before its second block.
+        Number of intervals of `BankWaits._held` that precede a POST's fetches for later blocks.
     """
 
     timing: Timing
@@ -119,7 +122,10 @@ class _RunningInstruction:
 def _end_of_accesses(
     time: float, work: float, use: AccessStream, others: Iterable[_Accesses]
 ) -> float:
-    """Return the end of accesses that start at a time and yield to others."""
+    """Return when accesses that start at `time` end if all `others` have priority.
+
+    `work` is the number of cycles that they take without waits.
+    """
     # Most intervals end earlier, so only the last few matter.
     waited = [each for each in others if each.ends and each.ends[-1] > time]
     if len(waited) == 1:
@@ -150,15 +156,15 @@ def _end_of_accesses(
 class BankWaits:
     """End times of instructions that may wait at banks.
 
-    Instructions are added in the order in which they start. So an instruction can delay only those
-    still running, and nothing that depends on their end has started.
+    Instructions must be added in the order in which they start. Then an instruction can delay only
+    those still running, and nothing that depends on their ends has started.
 
     Members
     -------
     last:
-        The last instruction of each unit but LOAD that has begun.
+        The last instruction that each unit, except LOAD, started.
     moved:
-        Units whose `last` is new, or ends later than before; who reads `last` clears it.
+        Units whose `last` is new, or ends later than before; the reader of `last` clears the list.
     """
 
     def __init__(self, machine: Machine, loads: Loads) -> None:
@@ -174,22 +180,26 @@ class BankWaits:
         self._held = _Accesses()
         self._everywhere = dict.fromkeys(range(machine.config.spad_banks), 1.0)
         self._writes = _Accesses()
-        #: The LOADs, and the cycles of their beats; None for a skipped LOAD.
+        #: Cost of each LOAD, None if it is skipped, and the cycles of its beats.
         self._moved: list[tuple[Timing | None, int]] = []
-        #: Times of parameters: arrival of the last POST's, after which the next POST's may be
-        #: fetched; release by its last vector; arrival of the next POST's.
+        #: Times of parameters: when the last POST has all of its own, so that the next POST's may
+        #: be fetched; when its last vector releases them; when the next POST's arrive.
         self._ready, self._released, self._fetched = 0.0, 0.0, 0.0
-        #: Number of these intervals that belong to POSTs already started; a further one may be the
-        #: next POST's.
+        #: Number of intervals in `_held` that belong to POSTs already started; a further one
+        #: belongs to the next POST.
         self._held_by_begun = 0
 
     def load(self, start: int, work: int, timing: Timing | None) -> int:
-        """Return when the beats of the next LOAD end; a skipped one (None) ends at once."""
+        """Add the next LOAD, whose beats begin at `start`, and return when they end.
+
+        `work` is the number of cycles that they take without waits; `timing` is None if the LOAD is
+        skipped.
+        """
         self._moved.append((timing, work))
         return self._load_end(len(self._moved) - 1, start)
 
     def begin(self, start: int, work: int, timing: Timing) -> bool:
-        """Start an instruction of another unit; return whether it delays running LOADs."""
+        """Start an EXEC, POST or STORE that takes `work` cycles; return whether it delays LOADs."""
         unit = timing.opcode
         self.moved.append(unit)
         now = self.last[unit] = _RunningInstruction(
@@ -205,7 +215,10 @@ class BankWaits:
         return self._delay_post(start)
 
     def fetch(self, time: int, post: Timing) -> int:
-        """Return when the first parameters of the next POST are read, no earlier than `time`."""
+        """Return when the parameters of the next POST's first block have arrived.
+
+        The fetch begins at `time` or later, and may delay the running STORE.
+        """
         begin = max(time, self._ready)
         self._fetched = self._exec_reads.delay(begin, post.param_reads, post.params)
         if self._shares_gather:
@@ -216,14 +229,17 @@ class BankWaits:
         return round(self._fetched)
 
     def _load_end(self, number: int, start: int) -> int:
-        """Return when the beats of a LOAD end, which wait for writes of POST."""
+        """Return when the beats of a LOAD end if they begin at `start` and yield to POST's writes.
+
+        `number` is the index of the LOAD.
+        """
         timing, work = self._moved[number]
         if timing is None or not self._writes.meet(start, timing.banks):
             return start + work
         return round(self._writes.delay(start, work, timing.moved))
 
     def _add_post(self, post: _RunningInstruction) -> None:
-        """Add the accesses of a POST that never waits; each result follows its input."""
+        """Add the accesses of a POST as if it never waited; each result follows its input."""
         timing = post.timing
         way = post.work - timing.cycles
         self._post_reads.append(post.start, post.end - way, timing.reads)
@@ -239,7 +255,10 @@ class BankWaits:
         self._ready = post.end - timing.cycles // blocks if blocks > 1 else post.start
 
     def _delay_post(self, time: int) -> bool:
-        """Delay the running POST by EXEC, and others by the POST; return like `begin`."""
+        """Delay the running POST by EXEC's reads, and LOAD and STORE by the POST.
+
+        Return whether any LOAD is delayed.
+        """
         post, late = self.last.get(Opcode.POST), False
         if post is not None and post.end > time:
             more = self._post_end(post) - post.end
@@ -257,7 +276,7 @@ class BankWaits:
         return late
 
     def _post_end(self, post: _RunningInstruction) -> int:
-        """Return when a POST ends whose reads wait for those of EXEC."""
+        """Return when a POST ends if its reads yield to those of EXEC."""
         timing, above = post.timing, self._exec_reads
         if timing.fills or not above.meet(post.start, timing.banks):
             return post.end
@@ -287,7 +306,7 @@ class BankWaits:
         return max(post.end, round(streamed) + post.work - timing.cycles)
 
     def _delay_store(self, time: float) -> None:
-        """Delay the running STORE by reads of EXEC and POST."""
+        """Delay the STORE that runs at `time` by reads of EXEC and POST."""
         store = self.last.get(Opcode.STORE)
         if store is None or store.end <= time:
             return

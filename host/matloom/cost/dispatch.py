@@ -7,14 +7,16 @@ from matloom.arch.isa import FORMATS, INSTRUCTION_WORD_BYTES, UNITS, Opcode, Reg
 from matloom.arch.machine import Machine
 from matloom.cost.timing import Timing, shared_timings
 
-#: Fields of an instruction that say how long it waits for each unit, in the order of `UNITS`.
+#: Wait fields, in the order of `UNITS`: n waits for the nth-last instruction of the unit, counting
+#: from the last one dispatched; 0 does not wait.
 WAIT_FIELDS = ("wait_load", "wait_exec", "wait_post", "wait_store")
 
-#: Waits: units, with the number of their instructions to wait for, or the last one's number.
+#: Waits for units: index in `UNITS`, and the value of the wait field or, once dispatched, the index
+#: of the instruction among those of its unit.
 Waits = tuple[tuple[int, int], ...]
 
-#: An instruction before it enters its queue: cost (None if it is skipped), unit, bytes, waits and
-#: timestamp. A plain tuple for speed: there is one per instruction.
+#: An instruction before it enters its queue: cost (None if it is skipped), index of its unit, size
+#: in bytes, waits, and timestamp (0 if it has none). A plain tuple for speed.
 Command = tuple[Timing | None, int, int, Waits, int]
 
 #: Instruction sizes in bytes, by opcode.
@@ -32,12 +34,12 @@ def commands(
     *,
     resident: bool,
 ) -> Iterator[Command]:
-    """Yield the instructions to dispatch, without END.
+    """Yield a command for each instruction except END.
 
     Parameters
     ----------
     costs:
-        Costs of the instructions, one each; None computes them.
+        Cost of each instruction except END; None computes them.
     resident:
         Whether LOADs of constants are skipped.
     """

@@ -1,4 +1,4 @@
-"""Estimates for tiles and stages, for choices made before there are instructions."""
+"""Estimates of the cycles of tiles and stages, for choices made before instructions exist."""
 
 from matloom.arch.config import Config
 
@@ -6,7 +6,7 @@ from matloom.arch.config import Config
 def step_cycles(vectors: int, config: Config, *, weights_fixed: bool = False) -> int:
     """Return the cycles of a step of EXEC.
 
-    Its vectors stream in one cycle each, while the weights of the next step are loaded, unless
+    The step streams one vector per cycle while the weights of the next step are loaded, unless
     `weights_fixed`. No step is shorter than the latency of an accumulator update.
     """
     load = 0 if weights_fixed else config.tile_load_cycles
@@ -21,7 +21,7 @@ def exec_cycles(
     Parameters
     ----------
     vectors, steps:
-        Vectors of a step of EXEC, and steps of all output blocks.
+        Vectors per step of EXEC, and number of steps for all output blocks.
     results:
         Vectors of results, each of `columns` elements, of which POST makes `lanes` per cycle.
     """
@@ -39,6 +39,6 @@ def vector_cycles(results: int, passes: int, config: Config) -> int:
     results:
         Vectors of results of all POSTs.
     passes:
-        Minimum cycles per vector: bytes read or written for each element.
+        Bytes read or written for each element; no vector takes fewer cycles.
     """
     return results * max(config.columns // config.lanes, passes) // 4

@@ -15,7 +15,7 @@ from matloom.cost.timing import HANDOVER, Timing
 #: Minimum depth of a queue, whatever the configuration.
 _MIN_QUEUE_DEPTH = 3
 
-#: Cycles by which the first block's parameters take longer than its results.
+#: Minimum number of cycles from the arrival of a POST's first parameters to its start.
 _POST_LEAD_CYCLES = 5
 
 _UNITS = {unit: number for number, unit in enumerate(UNITS)}
@@ -31,13 +31,13 @@ class Prediction:
     Members
     -------
     cycles:
-        From the doorbell to done.
+        Cycles from the doorbell to completion.
     timestamps:
-        Completion time of each timestamp.
+        Cycle in which the instruction with each timestamp completes, by timestamp.
     busy:
-        Cycles that each unit works, by its name in lower case.
+        Cycles for which each unit works, by its name in lower case.
     bank_waits:
-        Cycles that EXEC, POST and STORE wait for banks, in total.
+        Cycles for which EXEC, POST and STORE wait for banks, in total.
     """
 
     cycles: int
@@ -46,7 +46,7 @@ class Prediction:
     bank_waits: int
 
 
-#: An instruction in a queue: cost, time of entry, waits.
+#: An instruction in a queue: cost (None if it is skipped), time of entry, waits.
 _Queued = tuple[Timing | None, int, Waits]
 
 
@@ -59,14 +59,16 @@ class EngineSimulation:
     Members
     -------
     queued, started, done:
-        When each instruction of each unit enters its queue, starts and completes; 0 for skipped
-        LOADs.
+        Cycles in which instructions enter their queue, start and complete: a list for each unit.
+        All are 0 for skipped LOADs.
     loads:
-        When the beats of each LOAD begin and end.
+        Cycles in which the beats of each LOAD begin and end.
     busy:
-        Cycles that each unit works.
+        Cycles for which each unit works.
     alone:
-        Cycles that EXEC, POST and STORE would work if they waited for no bank.
+        Cycles for which EXEC, POST and STORE would work if they waited for no bank.
+    marks:
+        Unit, and index within it, of the instruction with each timestamp.
     """
 
     def __init__(
@@ -90,7 +92,8 @@ class EngineSimulation:
         self.started: list[list[int]] = [[] for _ in UNITS]
         self._queues: list[deque[_Queued]] = [deque() for _ in UNITS]
         self._issued = [0] * len(UNITS)
-        #: Time at which each unit becomes free, and the delay until its last instruction completes.
+        #: Time at which each unit becomes free, and the delay from then until its last instruction
+        #: completes.
         self._free, self._more = [0] * len(UNITS), [0] * len(UNITS)
         self.busy, self.alone = [0] * len(UNITS), 0
         self._dispatched = 0
@@ -101,11 +104,11 @@ class EngineSimulation:
 
     @property
     def end(self) -> int:
-        """Cycle at which everything is done."""
+        """Cycle in which the last instruction completes."""
         return max((times[-1] for times in self.done if times), default=self._dispatched)
 
     def run(self) -> None:
-        """Dispatch and begin one instruction after another until there is none."""
+        """Dispatch and start one instruction after another until none can start."""
         dispatch = _NEVER
         unit, start = self._next()
         while True:
@@ -123,7 +126,7 @@ class EngineSimulation:
             unit, start = self._next()
 
     def _next(self) -> tuple[int, int]:
-        """Return the unit whose head can start first, and when; -1 if there is none."""
+        """Return the unit whose head can start first, and when; (-1, `_NEVER`) if there is none."""
         best, first, free = -1, _NEVER, self._free
         if self._ready[_POST] is None:
             # POST first: its fetch of parameters may delay the running STORE, and what awaits it.
@@ -140,7 +143,10 @@ class EngineSimulation:
         return best, first
 
     def _ready_at(self, unit: int) -> int:
-        """Return when everything that a queue head waits for is complete; `_NEVER` if unknown."""
+        """Return when the waits of a queue's head are met.
+
+        The result is `_NEVER` if that is still unknown or the queue is empty.
+        """
         queue = self._queues[unit]
         if not queue:
             return _NEVER
@@ -162,7 +168,7 @@ class EngineSimulation:
         return ready
 
     def _next_dispatch(self) -> int:
-        """Return when the next instruction is dispatched; `_NEVER` if its queue is full."""
+        """Return when the next instruction is dispatched; `_NEVER` if none is left or its queue is full."""
         if not self._left:
             return _NEVER
         timing, unit, size, _waits, _timestamp = self._left[0]
@@ -173,7 +179,7 @@ class EngineSimulation:
         return max(self._dispatched, self._commands.arrival(size)) + timing.dispatch
 
     def _dispatch(self, time: int) -> bool:
-        """Put the next instruction into its queue; return whether it is the first there."""
+        """Put the next instruction into its queue; return whether it becomes the queue's head."""
         timing, unit, size, waits, timestamp = self._left.popleft()
         issued, queue = self._issued, self._queues[unit]
         number = issued[unit]
@@ -197,7 +203,7 @@ class EngineSimulation:
         return heads
 
     def _begin(self, unit: int, start: int) -> None:
-        """Start the head of a queue."""
+        """Start the head of a unit's queue at `start`."""
         timing = self._queues[unit].popleft()[0]
         self._ready[unit] = None
         if unit == _LOAD:
@@ -219,7 +225,7 @@ class EngineSimulation:
             self._ready[_POST] = None
 
     def _note_ends(self) -> None:
-        """Update the ends of running instructions, which others may have delayed."""
+        """Update the ends of instructions that `BankWaits` has added or delayed."""
         moved, self._banks.moved = self._banks.moved, []
         for opcode in moved:
             other, end = _UNITS[opcode], self._banks.last[opcode].end
@@ -246,7 +252,7 @@ class EngineSimulation:
         self.busy[_LOAD] += work
 
     def _settle(self, unit: int) -> None:
-        """Recompute when the heads that wait for a unit are ready."""
+        """Mark the queue heads that wait for a unit, to compute their ready times again."""
         ready = self._ready
         for other, queue in enumerate(self._queues):
             if queue and ready[other] is not None:
@@ -264,8 +270,8 @@ def predict(
 ) -> Prediction:
     """Return the predicted cycles of a command buffer that ends with END.
 
-    With `resident`, LOADs of constants are skipped, as if these were already in the scratchpad.
-    `costs` are those of all instructions but END, if they are known.
+    With `resident`, LOADs of constants are skipped, as if the constants were already in the
+    scratchpad. `costs` has the cost of each instruction except END; None computes them.
     """
     engine = EngineSimulation(instructions, machine, resident=resident, costs=costs)
     engine.run()

@@ -15,9 +15,9 @@ from matloom.cost.timing import HANDOVER, shared_timings
 class Cause(enum.Enum):
     """Last wait of an instruction before it started.
 
-    DISPATCH: its turn among all commands; BUSY: the instruction before it on its unit; OPERANDS:
-    an instruction of another unit, named by its wait fields; PARAMETERS: the read of a POST's
-    parameters; COMMANDS: beats of commands, which share the bus with a LOAD.
+    DISPATCH: its entry into the queue; BUSY: the previous instruction of its unit; OPERANDS: an
+    instruction that its wait fields name; PARAMETERS: the read of a POST's parameters; COMMANDS:
+    beats of commands, which share the bus with a LOAD.
     """
 
     DISPATCH = "dispatch"
@@ -45,7 +45,7 @@ class Span:
     cause:
         Its last wait.
     awaited:
-        Index of the instruction it waited for, if the cause is OPERANDS or BUSY.
+        Index of the instruction that it waited for, if the cause is OPERANDS or BUSY.
     """
 
     unit: Opcode
@@ -107,9 +107,11 @@ def _cause(
     engine: EngineSimulation,
     free: int,
 ) -> tuple[Cause, int | None]:
-    """Return the last wait of an instruction that starts on a unit that is free from `free`.
+    """Return the last wait of an instruction, and the index of the instruction that it waited for.
 
-    `places` are the indices of earlier instructions, by unit.
+    `number` is its index among the instructions of its unit, which is free from cycle `free` on.
+    `places` has the indices of all earlier instructions, by unit. The second result is None if it
+    waited for something else.
     """
     unit = UNITS.index(instruction.opcode)
     last = engine.queued[unit][number]

@@ -1,4 +1,4 @@
-"""Costs of single instructions, computed once for equal ones."""
+"""Costs of single instructions, cached so that those of equal instructions are computed once."""
 
 from functools import lru_cache
 from typing import NamedTuple
@@ -21,21 +21,21 @@ from matloom.cost.bank_use import NOTHING, AccessStream, bank_use
 #: Cycles from the end of an instruction to the start of one that waits for it.
 HANDOVER = 3
 
-#: Cycles of the dispatcher per instruction, besides its words after the first, by `Config.checks`:
-#: for its extents and the verdict. Without checks, EXEC and POST have no extents to check.
+#: Cycles of the dispatcher per instruction, without and with `Config.checks`: for its first word,
+#: its extents, and the verdict. Without checks, EXEC and POST have no extents to check.
 _DISPATCH = (
     {Opcode.LOAD: 16, Opcode.EXEC: 2, Opcode.POST: 2, Opcode.STORE: 16},
     {Opcode.LOAD: 23, Opcode.EXEC: 27, Opcode.POST: 29, Opcode.STORE: 23},
 )
-#: Cycles saved if EXEC has a single weight tile or LOAD no region; cycles added for each side of a
-#: POST in the scratchpad, and for sums in addition to bytes.
+#: With checks: cycles saved if EXEC has a single weight tile or LOAD no region; cycles added if a
+#: POST reads the scratchpad, if it writes there, and if it reads sums in addition to bytes.
 _LEFT_OUT, _SIDE = 7, 5
 
 #: Maximum number of cached instructions, about 10 MB.
 _MAX_CACHED = 1 << 13
 
-#: Fields that do not affect cost: addresses of sums, and numbers in the computation. `pre_shift`
-#: does: in floating point it selects the format, and with it the size of an element.
+#: Fields that do not affect cost: addresses of sums, and operands of the arithmetic. `pre_shift`
+#: affects it: in floating point, it selects the format, and with it the size of an element.
 _COSTLESS_FIELDS = frozenset(
     (
         *("acc_addr", "fill_value", "pad_value", "bias", "multiplier", "shift"),
@@ -60,26 +60,28 @@ class Timing(NamedTuple):
     dispatch:
         Cycles from its first word to the queue.
     durations:
-        `Machine.durations`: alone, and after others of its unit.
+        Result of `Machine.durations`, first for an idle unit, then directly after another
+        instruction of the unit.
     cycles:
-        Cycles in which it streams.
-    moved, reads, writes:
-        Bytes that EXEC, POST or STORE reads, or LOAD writes, bank after bank; and accesses per
-        cycle to each bank, including weights of EXEC.
+        Cycles for which it streams.
+    moved:
+        Stream of the bytes that EXEC, POST or STORE reads, or that LOAD writes.
+    reads, writes:
+        Accesses per cycle to each bank; EXEC's reads include its weights.
     banks:
-        Banks where it may wait: those of `moved`, and for POST those of parameters fetched while it
-        streams.
+        Banks where it may wait: those of `moved`, and for a POST of several blocks that of its
+        parameters.
     params, param_reads, fetch:
-        Where a POST's parameters are, and how many reads and cycles one block of them takes.
+        Bank of a POST's parameters; reads and cycles that the parameters of one block take.
     blocks:
-        Blocks of a POST.
+        Output blocks of a POST.
     vectors:
-        Cycles of each block; of the whole SOFTMAX, which passes over all blocks of a row.
+        Cycles of each block of a POST; of the whole SOFTMAX, which passes over all blocks of a row.
     softmax:
         Whether it is a SOFTMAX.
     fills:
-        Whether it fills a table for each lane, or that of SOFTMAX: it reads too seldom to wait for
-        banks.
+        Whether it fills a table for each lane, or the table of SOFTMAX: it reads too seldom to wait
+        for banks.
     """
 
     opcode: Opcode
@@ -100,7 +102,7 @@ class Timing(NamedTuple):
 
 
 class Timings:
-    """Costs of a machine's instructions, by the values they depend on."""
+    """Cache of the costs of a machine's instructions, by opcode and the fields that affect cost."""
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
@@ -167,7 +169,7 @@ class Timings:
 
 @lru_cache(maxsize=1)
 def shared_timings(machine: Machine) -> Timings:
-    """Return the timings of a machine, shared by candidates and engine runs."""
+    """Return the cache of a machine's costs; calls share it until one names another machine."""
     return Timings(machine)
 
 

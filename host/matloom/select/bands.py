@@ -17,7 +17,11 @@ _LONGEST_STEP = largest(Opcode.POST, "x_step")
 
 @dataclass(frozen=True, kw_only=True)
 class _Band:
-    """Rows that one copy moves: of each image `rows` rows from `first_row` on, to byte `offset`."""
+    """Rows that one copy moves: of each image, `rows` rows from `first_row` on.
+
+    In the input, images are `in_rows` rows apart. The first row goes to byte `offset` of the
+    output, where images are `image_step` bytes apart.
+    """
 
     images: int
     in_rows: int
@@ -28,7 +32,10 @@ class _Band:
 
 
 def _bands(in_rows: int, panels: Panels) -> Iterator[_Band]:
-    """Yield the bands of all panels; those that are whole and adjacent are images of one."""
+    """Yield the bands of all panels.
+
+    Whole bands that are adjacent in the input are the images of a single `_Band`.
+    """
     several = panels.inner > panels.band
     adjacent = in_rows == panels.inner and (panels.images == 1 or not in_rows % panels.band)
     whole = panels.inner // panels.band if several and adjacent else 0
@@ -55,7 +62,10 @@ def _bands(in_rows: int, panels: Panels) -> Iterator[_Band]:
 def copy_panels(
     context: Context, tensors: tuple[str, str], shape: tuple[int, int], panels: Panels
 ) -> Iterator[ArrayStage]:
-    """Yield the copies of rows into panels: all full panels at once if POST can step that far.
+    """Yield the stages that copy the rows of matrices into panels.
+
+    For each band, one stage copies all full panels if POST can step from panel to panel; otherwise,
+    each has its own stage. So has a last panel with fewer columns.
 
     Parameters
     ----------

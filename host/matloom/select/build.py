@@ -56,17 +56,17 @@ class Convolution:
     macs:
         Multiply-accumulates of the operator, if they differ from those of the filters.
     place:
-        Returns the layout of the outputs in a tensor shared with other stages; None for a separate
-        tensor.
+        Function that returns the layout of the outputs in a tensor shared with other stages; None
+        for a separate tensor.
     whole_rows:
-        Whether positions of a row follow each other in that tensor, too.
+        Whether adjacent positions of a row are also adjacent in the tensor that `place` shares.
     mode:
         As in `ArrayStage`.
     limbs:
-        Number of byte limbs stored of each sum (`OutputLayout`).
+        Number of bytes of each sum that are stored, as in `OutputLayout`.
     pooled:
-        Whether a MAX_POOL_2D after it may take its results: adjacent positions then do not share
-        the array's columns.
+        Whether a later pass may let the stage compute the MAX_POOL_2D that follows: adjacent
+        positions then do not share the array's columns.
     """
 
     name: str
@@ -87,12 +87,12 @@ class Convolution:
 
     @property
     def has_adjacent_positions(self) -> bool:
-        """Whether positions of a row follow each other, so that neighbours may share columns."""
+        """Whether adjacent positions of a row are adjacent in the output, and may share columns."""
         return self.place is None or self.whole_rows
 
     @property
     def outputs_size(self) -> int:
-        """Number of outputs."""
+        """Number of output elements."""
         window = self.window
         return window.images * window.out_height * window.out_width * len(self.bias)
 
@@ -108,7 +108,11 @@ class Convolution:
         return positions * self.filters.size if self.macs is None else self.macs
 
     def params(self, sums: np.ndarray, channels: int, pack: int, accumulators: int) -> np.ndarray:
-        """Return parameter blocks; `sums`, by channel's filter, correct for the zero point."""
+        """Return the parameter blocks, with channels repeated for each of `pack` positions.
+
+        `sums` has the sum of each channel's filter, which the bias needs to correct for the zero
+        point.
+        """
         by_channel = None
         if self.scale.by_channel:
             by_channel = (
@@ -125,7 +129,7 @@ class Convolution:
         """Return a stage that computes `pack` positions at a time, in blocks of `block` channels.
 
         The depth of `window` is in bytes; `more` are further members of the stage. No tile is wider
-        than `widest` positions.
+        than `widest` positions, if given.
         """
         channels, size = len(self.bias), self.scale.element_bytes
         grid = Grid(
@@ -195,7 +199,7 @@ def convolution_stage(layer: Convolution) -> ArrayStage:
 
 
 def _weights(layer: Convolution, matrices: np.ndarray, nest: LoopNest, window: Window) -> Operand:
-    """Return the weights of a dense convolution from `run_matrices`."""
+    """Return the weights of a dense convolution, packed from the `matrices` of `run_matrices`."""
     config, narrow = layer.config, layer.mode in NARROW_MODES
     weights = constant_weights(weight_tiles(matrices, config, narrow=narrow), layer.mode, config)
     if layer.mode != "i8xi8" or layer.place is not None:
@@ -206,10 +210,10 @@ def _weights(layer: Convolution, matrices: np.ndarray, nest: LoopNest, window: W
 def depthwise_stage(layer: Convolution) -> ArrayStage:
     """Return the stage of a depthwise convolution of int8, or of int16 in mode i16xi8.
 
-    It uses a sliding window if the engine has windows and the strides fit. Otherwise, a layer with
-    few channels, or with a multiplier that does not divide the columns, becomes a dense convolution
-    padded with zero weights. In all other layers, each output block reads only its own input
-    channels.
+    An int8 layer with a multiplier of 1 uses a sliding window if the engine has windows and the
+    strides fit. Otherwise, a layer with few channels, or with a multiplier that does not divide the
+    columns, becomes a dense convolution padded with zero weights. In all other layers, each output
+    block reads only its own input channels.
     """
     window, filters, config = layer.window, layer.filters, layer.config
     channels = filters.shape[2]
@@ -248,7 +252,8 @@ def depthwise_stage(layer: Convolution) -> ArrayStage:
 def dilated_stages(layer: Convolution) -> tuple[ArrayStage, ...]:
     """Return a dilated depthwise convolution of int8 as one stage per phase of its input.
 
-    None if single taps are faster, or if POST cannot write outputs that far apart.
+    The result is empty for any other layer, if single taps are faster, or if a phase has no sliding
+    window or POST cannot write outputs that far apart.
     """
     window, channels = layer.window, layer.filters.shape[2]
     size, steps = (window.out_height, window.out_width), (window.dilation_y, window.dilation_x)

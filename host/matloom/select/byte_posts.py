@@ -13,7 +13,7 @@ def requantise_posts(input_zero: int, result: Requantisation) -> Posts:
 
 
 def narrowing_posts(input_zero: int, result: Requantisation) -> Posts:
-    """Return the POSTs that turn words into bytes; the accumulators hold them in between."""
+    """Return the POSTs that requantise words to bytes, with the accumulators in between."""
     kept = {
         "source": Source.SPAD,
         "destination": Destination.ACC_SET,
@@ -35,7 +35,10 @@ def sum_posts(
     left_shift: int,
     result: Requantisation,
 ) -> Posts:
-    """Return the POSTs of an addition: inputs scaled into accumulators, the sum requantised."""
+    """Return the POSTs of an addition.
+
+    One POST for each input adds it, scaled, to the accumulators; the last one requantises the sum.
+    """
     words = {"words": 1} if result.element_bytes == WORD_BYTES else {}
     scaled = tuple(
         (
@@ -58,14 +61,14 @@ def sum_posts(
 
 
 def addend_posts(scaled: int, posts: Posts, zero: int, addend: Addend = Addend.ADD) -> Posts:
-    """Return the POSTs of an addition of which one operand is only shifted: two, not three.
+    """Return the two POSTs of an addition if one of its operands needs a shift only.
 
     Parameters
     ----------
     scaled:
-        The other operand, 0 or 1, which is scaled into the accumulators.
+        Index of the other operand, 0 or 1, which is scaled into the accumulators.
     posts:
-        Those of `sum_posts`.
+        Result of `sum_posts`.
     zero:
         Zero point of the operand that is shifted, and added as it is read.
     addend:
@@ -77,7 +80,10 @@ def addend_posts(scaled: int, posts: Posts, zero: int, addend: Addend = Addend.A
 
 
 def product_posts(zeros: tuple[int, int], result: Requantisation) -> Posts:
-    """Return the POSTs of a product: the first input as accumulators, times the second."""
+    """Return the POSTs of a product.
+
+    The first one writes input 0 to the accumulators; the second one multiplies them by input 1.
+    """
     words = {"words": 1} if result.element_bytes == WORD_BYTES else {}
     factor = {
         "source": Source.SPAD,

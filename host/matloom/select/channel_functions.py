@@ -1,4 +1,4 @@
-"""Tensors that are functions of another tensor's bytes, with a function for each channel."""
+"""Tensors that are computed from the bytes of one other tensor, by a function for each channel."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,14 +17,14 @@ _ELEMENTWISE = frozenset(
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ChannelFunction:
-    """Operators that compute a tensor from the bytes of a single other one.
+    """Operators that compute a tensor from the bytes of one other tensor.
 
     Members
     -------
     nodes:
         The operators, in order; only the last one's result is needed elsewhere.
     source:
-        Number of the tensor that they read.
+        Tensor number of the tensor that they read.
     table:
         The result for each channel and unsigned byte, uint8 (channels, 256).
     """
@@ -42,14 +42,14 @@ class ChannelFunction:
 def channel_function(
     graph: Graph, last: Node, producers: Mapping[int, Node], private: frozenset[int]
 ) -> ChannelFunction | None:
-    """Return the longest function that ends with an operator; None if there is none.
+    """Return the function of the longest chain of operators that ends with `last`; None if none.
 
     Parameters
     ----------
     producers:
-        The operators that may be part of it, by the number of their result.
+        The operators that may be part of it, by the tensor number of their result.
     private:
-        Numbers of the tensors that may be left out if nothing else reads them.
+        Tensor numbers of the tensors that may be left out if nothing else reads them.
     """
     if not _is_elementwise(graph, last):
         return None
@@ -70,9 +70,9 @@ def channel_function(
 
 
 def table_blocks(table: Array, columns: int) -> Array:
-    """Return a table of channels (channels, 256) as blocks of columns (blocks, columns, 256).
+    """Return a table for each channel (channels, 256) as blocks of columns (blocks, columns, 256).
 
-    Fewer channels than columns repeat.
+    If there are fewer channels than columns, the channels repeat.
     """
     channels = len(table)
     rows = np.tile(table, (columns // channels, 1)) if channels < columns else table
@@ -80,7 +80,10 @@ def table_blocks(table: Array, columns: int) -> Array:
 
 
 def _is_elementwise(graph: Graph, node: Node) -> bool:
-    """Return whether an operator computes bytes from bytes and from constants by channel."""
+    """Return whether an operator computes int8 elements from those at the same place and constants.
+
+    Each constant must be a single element, or one for each channel.
+    """
     if node.op not in _ELEMENTWISE or len(node.outputs) != 1:
         return False
     output = graph.tensors[node.output]
@@ -98,7 +101,7 @@ def _is_elementwise(graph: Graph, node: Node) -> bool:
 
 
 def _computed_sources(graph: Graph, nodes: Sequence[Node]) -> set[int]:
-    """Return the computed tensors that operators read and do not make."""
+    """Return the tensor numbers of what operators read and do not make, except constants."""
     made = {node.output for node in nodes}
     read = {number for node in nodes for number in node.inputs}
     return {number for number in read - made if graph.tensors[number].data is None}
@@ -107,7 +110,10 @@ def _computed_sources(graph: Graph, nodes: Sequence[Node]) -> set[int]:
 def _next_operator(
     graph: Graph, nodes: Sequence[Node], outer: Mapping[int, Node | None], private: frozenset[int]
 ) -> Node | None:
-    """Return the latest operator that only the given ones read, and that can join them."""
+    """Return the last operator that can join `nodes`, because only they read its result, or None.
+
+    `outer` maps the tensors that `nodes` read to their producers.
+    """
     inside = {id(node) for node in nodes}
     able = [
         producer
@@ -121,7 +127,7 @@ def _next_operator(
 
 
 def _channel_tables(graph: Graph, nodes: Sequence[Node], source: int) -> Array:
-    """Return the results of operators for all bytes of their source, by channel."""
+    """Return the results of operators for all bytes of `source`, uint8 (channels, 256)."""
     channels = graph.tensors[source].shape[-1]
     every = np.arange(256, dtype=np.uint8).view(np.int8).reshape(-1, 1)
     known = {source: np.repeat(every, channels, axis=1)}

@@ -15,13 +15,13 @@ from matloom.select.operand import Constant, SharedTail
 from matloom.select.rewrites.staged_run import StagedRun
 from matloom.select.stage import ArrayStage, Stage, VectorStage
 
-#: Fields of EXEC that are set per tile; the whole output is an upper bound on its rows and columns.
+#: Fields of EXEC that hold the loops and the steps of a loop nest.
 _LOOPS = ("kernel_rows", "kernel_row_step", "kernel_cols", "kernel_col_step", "blocks")
 _STEPS = ("x_step", "y_step", "oc_step")
 
 
 def check_staged(staged: StagedRun, config: Config, phase: str) -> None:
-    """Check a run between two passes; `phase` names the last one.
+    """Check a run between two passes; `phase` names the pass that ran last.
 
     Raises
     ------
@@ -51,7 +51,7 @@ def check_staged(staged: StagedRun, config: Config, phase: str) -> None:
 def check_stages(
     stages: Iterable[Stage], outside: Iterable[str], config: Config, phase: str
 ) -> None:
-    """Check stages in order; they may read tensors from `outside` or of earlier stages.
+    """Check stages in order; each may read the tensors in `outside` and those of earlier stages.
 
     Raises
     ------

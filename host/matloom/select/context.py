@@ -23,7 +23,7 @@ from matloom.select.requantisation import Requantisation
 #: Operators whose stages read constants broadcast to the shape of the result.
 BROADCASTING = frozenset({Op.ADD, Op.SUB, Op.MUL, Op.PRELU, Op.SQUARED_DIFFERENCE})
 
-#: Multiplier and shift that change nothing.
+#: Multiplier and shift of a scale of 1.
 SAME = (2**30, 1)
 
 #: Requantisation that changes no byte.
@@ -31,7 +31,10 @@ SAME_SCALE = Requantisation(multiplier=SAME[0], shift=SAME[1], zero=0, low=-128,
 
 
 def source_name(graph: Graph, node: Node, number: int, names: Mapping[int, str]) -> str:
-    """Return the name of an input's buffer; a broadcast constant has one for each shape."""
+    """Return the name of the buffer of an input, the tensor `number`.
+
+    A constant that the operator broadcasts has a separate buffer for each shape.
+    """
     tensor, shape = graph.tensors[number], graph.tensors[node.outputs[0]].shape
     if node.op in BROADCASTING and tensor.data is not None and tensor.shape != shape:
         return derived_name(names[number], f"as {shape}")
@@ -49,11 +52,12 @@ class Context:
     Members
     -------
     sources, results:
-        The buffers of its inputs and of its outputs.
+        Names of the buffers of its inputs and of its outputs.
     machine:
         The engine and its memory.
     external:
-        Whether the first input is an input of the network, or computed from one by the host.
+        Whether the first input starts in external memory: it enters the network, or the host
+        quantises it.
     """
 
     node: Node
@@ -75,32 +79,32 @@ class Context:
 
     @property
     def output(self) -> Tensor:
-        """The first output."""
+        """The first tensor that the node writes."""
         return self.graph.tensors[self.node.outputs[0]]
 
     @property
     def name(self) -> str:
-        """Operator and index in the model file."""
+        """Name of the node's stages: operator, and index in the model file."""
         return f"{self.node.op}_{self.node.index}"
 
     @property
     def nodes(self) -> tuple[int, ...]:
-        """Index of the node in the model file."""
+        """Index of the node in the model file, as `ArrayStage.nodes`."""
         return (self.node.index,)
 
     @property
     def input_and_output(self) -> tuple[str, str]:
-        """Buffers of the first input and the first output."""
+        """Names of the buffers of the first input and the first output."""
         return self.sources[0], self.results[0]
 
     @property
     def mode(self) -> str:
-        """Number format for products with the first input, int16 or int8."""
+        """Mode of the array for the first input: i16xi8 if it is int16, else i8xi8."""
         return "i16xi8" if self.inputs[0].dtype == "int16" else "i8xi8"
 
     @property
     def tile_unit(self) -> int:
-        """Bytes of a row of the output, or of the whole output if it has no rows."""
+        """Bytes of a row of the output if it is an image, else of the whole output."""
         return tile_unit(self.output)
 
     def buffer_name(self, suffix: str) -> str:
@@ -108,7 +112,7 @@ class Context:
         return derived_name(self.results[0], suffix)
 
     def constant(self, index: int) -> Array:
-        """Return the data of an input; raise `NotOnEngine` if it is computed."""
+        """Return the data of input `index`; raise `NotOnEngine` if it is computed."""
         data = self.inputs[index].data
         if data is None:
             raise NotOnEngine(f"its input {index} is not constant")
@@ -120,7 +124,10 @@ class Context:
         return self.constant(1)
 
     def check_words(self) -> None:
-        """Raise `NotOnEngine` if the engine does not support int16, or zero points are not 0."""
+        """Raise `NotOnEngine` unless all tensors are int8, or int16 that the engine supports.
+
+        Tensors of int16 must have zero points of 0.
+        """
         tensors = (*self.inputs, self.output)
         if all(tensor.dtype == "int8" for tensor in tensors):
             return
@@ -138,7 +145,7 @@ class Context:
             raise NotOnEngine(f"the engine is built with {built}, not i16xi8")
 
     def bias(self, channels: int) -> Array:
-        """Return the biases of a layer, zeros if it has none."""
+        """Return the biases of a layer, (channels,); zeros if it has none."""
         if len(self.inputs) <= BIAS:
             return np.zeros(channels, int)
         return self.constant(BIAS).reshape(-1)
@@ -179,6 +186,6 @@ def constant_post(value: int) -> dict[str, int]:
 
 
 def tile_unit(tensor: Tensor) -> int:
-    """Return the bytes of a row of a tensor, or of all of it if it has no rows."""
+    """Return the bytes of a row of an image, or of the whole tensor if it is not one."""
     shape, size = tensor.shape, tensor.size_bytes
     return size // (shape[0] * shape[1]) if len(shape) == IMAGE_RANK else size

@@ -17,9 +17,10 @@ from matloom.select.weights import identity_tile
 
 _MOST_ROWS = largest(Opcode.EXEC, "height")
 _LONGEST_POSITION = largest(Opcode.POST, "x_step")
-#: Minimum number of cycles of a weight tile.
+#: Minimum number of cycles of a step of EXEC, which uses one weight tile.
 _MIN_TILE_CYCLES = 4
-#: Factor by which consecutive positions may be slower than blocks, whose STOREs cannot be merged.
+#: Factor by which a copy in positions of one block may take longer than one in several blocks:
+#: only its STOREs can be merged.
 _MERGING_WORTH = 1.5
 
 
@@ -30,12 +31,12 @@ class Copy:
     Members
     -------
     images, in_rows, in_row_bytes:
-        Shape of the dense tensor.
+        Shape of the dense input.
     out_rows, width, position_bytes:
         Part to read of each image: rows, positions per row, bytes per position.
     first_row, row_step, first_byte, x_step:
-        First row, step between rows, first byte of a row, and step between positions. Anything
-        outside the image reads as `pad_value`.
+        First row, rows from one to the next, first byte of a row, and bytes from one position to the
+        next. Anything outside the image reads as `pad_value`.
     """
 
     images: int
@@ -53,7 +54,7 @@ class Copy:
 
 @dataclass(frozen=True, kw_only=True)
 class CopiedAxis:
-    """Elements to read along an axis of `length`: `size` of them, `step` apart.
+    """Elements to read along an axis of `length`: `size` of them from `first` on, `step` apart.
 
     Elements outside the axis are padding.
     """
@@ -70,7 +71,11 @@ class CopiedAxis:
 
 
 def _fastest_run(size: int, rows: int, config: Config) -> tuple[int, int]:
-    """Return the width and bytes of positions that copy `size` contiguous bytes the fastest."""
+    """Return the positions per row, and bytes per position, for a copy of rows of `size` bytes.
+
+    A position has one block, and as many bytes as possible, unless a single position of several
+    blocks is clearly faster.
+    """
     block = min(config.rows, config.columns)
     blocks = -(-size // block)
     part = max(number for number in range(1, block + 1) if size % number == 0)
@@ -81,13 +86,13 @@ def _fastest_run(size: int, rows: int, config: Config) -> tuple[int, int]:
 
 
 def split_into_planes(count: int) -> tuple[int, int]:
-    """Return a number of images, and of rows in each, that the fields can hold."""
+    """Split `count` rows into equal images that EXEC can hold; return the images and rows of each."""
     rows = max(number for number in range(1, min(count, _MOST_ROWS) + 1) if count % number == 0)
     return count // rows, rows
 
 
 def row_grid(count: int, size: int, config: Config) -> Grid:
-    """Return the grid of `count` rows of `size` bytes, in the largest positions of one block."""
+    """Return the grid of `count` rows of `size` bytes, whose positions are as large as a block allows."""
     images, rows = split_into_planes(count)
     most = min(config.rows, config.columns)
     position = max(number for number in range(1, most + 1) if size % number == 0)
@@ -138,12 +143,12 @@ def _count_strided_axes(groups: list[CopiedAxis]) -> int:
 
 
 def copy_of_axes(axes: list[CopiedAxis], pad_value: int, config: Config) -> Copy:
-    """Return the copy of some elements of each axis, the last axis being bytes.
+    """Return the copy that reads the given elements of each axis; the last axis is bytes.
 
     Raises
     ------
     NotOnEngine
-        More axes are cut than the engine's loops can step over.
+        More axes are cut than the engine's loops can step over, or one is read backwards.
     """
     groups = _merge_axes(axes)
     if any(axis.step < 0 for axis in groups):
@@ -182,7 +187,10 @@ def copy_of_axes(axes: list[CopiedAxis], pad_value: int, config: Config) -> Copy
 
 
 def _loop_nest(copy: Copy, block: int) -> LoopNest:
-    """Return the loop nest of a single step over positions, `block` bytes between output blocks."""
+    """Return the loop nest of a copy, a single step.
+
+    Output blocks read inputs `block` bytes apart.
+    """
     return LoopNest(
         oc_step=block,
         x_step=copy.x_step,
@@ -206,7 +214,7 @@ def copy_stage(
 ) -> ArrayStage:
     """Return the stage that copies; with `complement`, each byte x becomes -1 - x.
 
-    `place` returns the layout of the outputs for their grid.
+    `place` makes the layout of the outputs from their grid.
     """
     block = min(config.rows, config.columns)
     grid = Grid(

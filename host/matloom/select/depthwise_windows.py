@@ -13,7 +13,10 @@ DepthwiseWindow = SlidingWindow | SpacedWindow
 
 
 def depthwise_window(window: Window, input_zero: int, config: Config) -> DepthwiseWindow | None:
-    """Return the window that streams the fewest vectors for a depthwise convolution, or None."""
+    """Return the window that streams the fewest vectors for a depthwise convolution.
+
+    The result is None if no window of the engine can compute it.
+    """
     shapes = window_shapes(config)
     if max(window.kernel_height, window.kernel_width) <= WINDOW_TAPS:
         shapes = shapes[:1]
@@ -29,12 +32,12 @@ def depthwise_window(window: Window, input_zero: int, config: Config) -> Depthwi
 
 
 def streamed_vectors(nest: DepthwiseWindow, window: Window) -> int:
-    """Return about how many vectors are streamed for an output block of a whole image."""
+    """Return the approximate number of vectors that an output block of an image streams."""
     return nest.steps * nest.vectors(window.out_height, window.out_width)
 
 
 def widest_tile(nest: DepthwiseWindow) -> int | None:
-    """Return how many outputs of a row a window slides over at once; None for whole rows."""
+    """Return the maximum width of a tile of this window, in outputs; None if it is not limited."""
     window = as_sliding_window(nest)
     return None if window is None else (LONGEST_LINE - window.shape.taps) // window.stride_x + 1
 

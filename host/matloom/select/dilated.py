@@ -1,4 +1,4 @@
-"""Phases of dilated convolutions: a dilated kernel is a plain one on each phase of its image."""
+"""Phases of dilated convolutions: within one phase of the image, the kernel is not dilated."""
 
 import itertools
 from collections.abc import Iterator
@@ -17,9 +17,9 @@ class OutputPhase(NamedTuple):
     Members
     -------
     first:
-        Row and position of the first output.
+        Row and column of the first of these outputs.
     window:
-        Their window, whose strides are its dilations.
+        Window of these outputs, whose strides are its dilations.
     """
 
     first: tuple[int, int]
@@ -27,7 +27,7 @@ class OutputPhase(NamedTuple):
 
 
 def dilated_phases(window: Window) -> Iterator[OutputPhase]:
-    """Yield the phases of a dilated convolution of stride 1; none if there are too many."""
+    """Yield the phases of a dilated convolution; none if it has a stride or too many phases."""
     dilations = (window.dilation_y, window.dilation_x)
     if max(window.stride_y, window.stride_x) > 1 or dilations[0] * dilations[1] > _MAX_PHASES:
         return

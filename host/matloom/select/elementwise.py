@@ -38,7 +38,10 @@ from matloom.select.two_slopes import sloped_stage
 def vector_stage(
     context: Context, posts: Posts, inputs: tuple[str, ...], target: str
 ) -> VectorStage:
-    """Return an element-wise stage of an operator; `target` defaults to the operator's result."""
+    """Return an element-wise stage of an operator.
+
+    It writes the tensor `target`, or the operator's result if that is empty.
+    """
     return VectorStage(
         name=context.name,
         nodes=context.nodes,
@@ -59,13 +62,19 @@ def _requantise(
 
 
 def with_repetition(context: Context, stage: VectorStage) -> VectorStage:
-    """Return the stage changed to repeat a shorter input instead of broadcasting it."""
+    """Return `stage`, changed to repeat inputs that are shorter than the output.
+
+    Raises
+    ------
+    NotOnEngine
+        Repetition cannot broadcast the inputs.
+    """
     period, repeated = _repetition(context)
     return replace(stage, period=period, repeated=repeated)
 
 
 def _sum(context: Context, sources: tuple[str, str], zeros: tuple[int, int]) -> VectorStage:
-    """Return the stage of the sum of two tensors, with the scales of ADD and SUB."""
+    """Return the stage that adds tensors with these zero points, with the scales of an ADD or SUB."""
     attributes = context.node.attributes_as(Arithmetic)
     scales = addition(context.graph, context.node)
     result = context.result(*scales.output, attributes.activation)
@@ -91,9 +100,10 @@ def squared_difference(context: Context) -> Stage:
 
 
 def _repetition(context: Context) -> tuple[int, tuple[int, ...]]:
-    """Return the period of a `VectorStage`, and the inputs that repeat.
+    """Return the period of a `VectorStage` in bytes, and the indices of the inputs that repeat.
 
-    Constants need not repeat, because the program stores them broadcast.
+    The period is 0 if no input repeats. Constants need not repeat, because the program stores them
+    broadcast.
 
     Raises
     ------
@@ -118,21 +128,24 @@ def _repetition(context: Context) -> tuple[int, tuple[int, ...]]:
 
 
 def add(context: Context) -> Stage:
-    """Return the stages of ADD."""
+    """Return the stage of ADD."""
     context.check_words()
     first, second = (tensor.zero_point for tensor in context.inputs)
     return _sum(context, (context.sources[0], context.sources[1]), (first, second))
 
 
 def _is_odd_function(scale: Multiplier, left_shift: int, zero: int) -> bool:
-    """Return whether scaling is an odd function: negated bytes give negated results."""
+    """Return whether scaling is an odd function: negated bytes give negated results.
+
+    `zero` is the zero point of the bytes.
+    """
     values = (np.arange(-128, 128) - zero) << left_shift
     above, below = (multiply_by_quantized_multiplier(x, *scale) for x in (values, -values))
     return bool(np.all(above == -below))
 
 
 def _rounding_matters(context: Context, scales: Addition) -> bool:
-    """Return whether a SUB differs for some bytes if its second input is negated, then scaled."""
+    """Return whether negating the second input of a SUB before it is scaled changes any result."""
     (first, second), shift = (tensor.zero_point for tensor in context.inputs), scales.left_shift
     left, right = ((np.arange(-128, 128) - zero) << shift for zero in (first, second))
     added = multiply_by_quantized_multiplier(left, *scales.inputs[0])[:, np.newaxis]
@@ -151,11 +164,16 @@ def _rounding_matters(context: Context, scales: Addition) -> bool:
 
 
 def subtract(context: Context) -> tuple[Stage, ...]:
-    """Return the stages of SUB: the first input plus the second's complement, -1 less each byte.
+    """Return the stages of SUB: the complement of the second input, -1 - x, and an addition.
 
     The zero point is complemented too, so that differences from it are negated. Scaling rounds
     halves up and then halves away from zero, which is symmetric unless a half occurs. A result of
     bytes seldom depends on one.
+
+    Raises
+    ------
+    NotOnEngine
+        A result may depend on how halves are rounded.
     """
     scales = addition(context.graph, context.node)
     first, second = (tensor.zero_point for tensor in context.inputs)
@@ -179,9 +197,10 @@ def subtract(context: Context) -> tuple[Stage, ...]:
 
 
 def quantize(context: Context) -> Stage:
-    """Return the stages of QUANTIZE between integers, but from int8 to int16.
+    """Return the stage of QUANTIZE between integer types, except from int8 to int16.
 
-    Bytes use a table, which other stages can absorb; uint8 always needs one.
+    Bytes use a table if the engine has tables, because other stages can absorb it; uint8 always
+    needs one.
     """
     data = context.inputs[0]
     types = {data.dtype, context.output.dtype}
@@ -199,7 +218,7 @@ def quantize(context: Context) -> Stage:
 
 
 def relu(context: Context) -> Stage:
-    """Return the stages of RELU with a change of scale."""
+    """Return the stage of RELU with a change of scale."""
     context.check_words()
     data = context.inputs[0]
     scale = context.result(*rescale_multiplier(data, context.output), Activation.RELU)
@@ -213,12 +232,12 @@ def _limit(context: Context, low: int, high: int) -> Stage:
 
 
 def relu6(context: Context) -> Stage:
-    """Return the stages of RELU6, which keeps the input's scale."""
+    """Return the stage of RELU6, which keeps the input's scale."""
     return _limit(context, *activation_range(Activation.RELU6, context.inputs[0]))
 
 
 def limit(context: Context) -> Stage | tuple[Stage, ...]:
-    """Return the stages of MAXIMUM and MINIMUM, with a constant or of two computed tensors."""
+    """Return the stages of MAXIMUM or MINIMUM, with a scalar constant or of two computed tensors."""
     data = context.inputs[0]
     if context.inputs[1].data is None:
         return extreme(context)
@@ -256,7 +275,10 @@ def product(
 
 
 def sum_of_parts(context: Context, above: VectorStage, below: Stage) -> VectorStage:
-    """Return the stage that adds two results, one of which is always at the zero point."""
+    """Return the stage that adds the results of two stages.
+
+    In each element, one of them is at the zero point.
+    """
     zero = context.output.zero_point
     posts = sum_posts((zero, zero), (SAME, SAME), 0, context.result(*SAME, Activation.NONE))
     return vector_stage(context, posts, (above.output, below.output), "")

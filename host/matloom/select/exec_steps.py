@@ -8,7 +8,10 @@ _LOOPS = ("kernel_rows", "kernel_cols", "blocks")
 
 
 class Box(NamedTuple):
-    """Rows, and bytes of a row (half open), of one image of the input."""
+    """Rectangle of one image of the input.
+
+    It has the rows from `low` to `high`, and the bytes from `left` to `right` of each (half open).
+    """
 
     low: int
     high: int
@@ -24,7 +27,7 @@ class Box(NamedTuple):
 def limit_steps(
     fields: dict[str, int], first_step: int, end_step: int, array_rows: int
 ) -> dict[str, int]:
-    """Return the fields of EXEC limited to some of its steps.
+    """Return the fields of EXEC limited to the steps from `first_step` to `end_step` (exclusive).
 
     Raises
     ------
@@ -64,7 +67,7 @@ def limit_steps(
 
 
 def _ranges(fields: dict[str, int], oc_blocks: int, array_rows: int) -> tuple[int, int, int, int]:
-    """Return the range of rows, and of bytes in a row, that an EXEC addresses."""
+    """Return the ranges (half open) of rows, and of bytes in a row, that an EXEC addresses."""
     rows = (fields["height"] - 1) * fields["y_step"]
     rows += (fields["kernel_rows"] - 1) * fields["kernel_row_step"]
     length = (fields["width"] - 1) * fields["x_step"] + (oc_blocks - 1) * fields["oc_step"]
@@ -97,10 +100,10 @@ def read_bytes(fields: dict[str, int], array_rows: int) -> int:
 def split_k_parts(
     stage: ArrayStage, *, most_steps: int, input_bytes: int, array_rows: int
 ) -> list[tuple[int, int]]:
-    """Return ranges of steps that each read at most `input_bytes` for one output position.
+    """Return ranges (half open) of at most `most_steps` steps, each of which one EXEC can run.
 
-    Each part is one EXEC of at least one step: kernel rows, columns of one row, or blocks of one
-    column.
+    A part has kernel rows, columns of one row, or blocks of one column. It reads at most
+    `input_bytes` for one output position, unless even a single step reads more.
     """
     whole = stage.loop_nest.fields((0, 1), (0, 1), 0)
     units = [
@@ -119,7 +122,7 @@ def split_k_parts(
 
 
 def _split_runs(steps: int, outer: int, size: int) -> list[tuple[int, int]]:
-    """Split each run of `outer` steps into pieces of `size`."""
+    """Split `steps` into runs of `outer` steps, and these into ranges of at most `size` steps."""
     return [
         (start + first, start + min(first + size, outer))
         for start in range(0, steps, outer)

@@ -35,9 +35,10 @@ class ByteComparison:
     weight:
         The factor by which EXEC multiplies bytes of the first tensor.
     limit:
-        Fields of the POST that sets the accumulators to bytes of the second tensor, on that scale.
+        Fields of the POST that sets the accumulators to bytes of the second tensor, times the
+        same factor.
     result:
-        Fields of the POST that turns the larger ones into results.
+        Fields of the POST that turns the larger values into results.
     """
 
     weight: int
@@ -45,10 +46,11 @@ class ByteComparison:
     result: Fields
 
 
-#: Two tensors on one scale.
+#: Comparison of two tensors on one scale.
 _MAXIMUM = ByteComparison(weight=1, limit=_UNCHANGED, result=add_bias_only())
 
-#: A tensor and the complement of another: results are the complement of the smaller byte.
+#: Comparison of a tensor with the complement of another; results are the complement of the smaller
+#: byte.
 _MINIMUM = ByteComparison(weight=-1, limit={**_UNCHANGED, "bias": 1}, result=add_bias_only(-1))
 
 
@@ -110,7 +112,10 @@ def _maximum_stage(
     output: str,
     comparison: ByteComparison,
 ) -> ArrayStage:
-    """Return the stage that writes the larger bytes of one or two tensors of this shape."""
+    """Return the stage that writes the larger bytes of one or two tensors.
+
+    `shape` has the number of rows, and the bytes of a row.
+    """
     config, (count, size) = context.config, shape
     grid = row_grid(count, size, config)
     stage = ArrayStage(

@@ -10,7 +10,7 @@ from matloom.select.stage import VectorStage
 
 
 def _check(context: Context) -> None:
-    """Raise `NotOnEngine` if the engine lacks the format, or no neighbour runs on the engine.
+    """Raise `NotOnEngine` if the engine lacks the format, or no neighbour keeps such a format.
 
     Without such a neighbour, data would move to the engine and back for a single operator.
     """

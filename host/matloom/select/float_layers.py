@@ -24,9 +24,9 @@ _RESIDUAL = 3
 
 
 def _tiles(patterns: Array, taps: int, config: Config) -> Array:
-    """Pack filters, patterns (channels, rows, numbers), into weight tiles (output blocks, bytes).
+    """Return weight tiles (output blocks, bytes) of bit patterns (channels, kernel rows, elements).
 
-    A kernel row is one run of numbers, cut into steps of `float_rows` and padded with +0.
+    A kernel row is cut into `taps` steps of `float_rows` elements, and padded with +0.
     """
     channels, rows = patterns.shape[:2]
     elements = config.float_rows
@@ -91,7 +91,7 @@ def float_stage(
 
 
 def matrix_product(context: Context) -> ArrayStage:
-    """Return the stage of MATRIX_PRODUCT: a dense layer of bit patterns.
+    """Return the stage of MATRIX_PRODUCT: a dense layer whose weights are bit patterns.
 
     Raises
     ------
@@ -119,7 +119,10 @@ def matrix_product(context: Context) -> ArrayStage:
 def _stage(
     context: Context, window: Window, patterns: Array, mode: str, post: dict[str, int]
 ) -> ArrayStage:
-    """Return the stage of a layer with filters as patterns (channels, rows, numbers) of a mode."""
+    """Return the stage of a layer whose filters are bit patterns in the format of `mode`.
+
+    `patterns` has the axes (channels, kernel rows, elements).
+    """
     config = context.config
     channels, number = len(patterns), FLOAT_FORMATS[mode].bytes
     pixel = window.depth * number

@@ -9,7 +9,7 @@ from matloom.arch.numerics import Rounding
 from matloom.ir.attributes import Activation
 from matloom.select.stage import Posts
 
-#: Limits of each activation as signed bytes: numbers of fp8_e5m2.
+#: Lower and upper limit of each activation: fp8_e5m2 patterns as signed bytes.
 LIMITS = {
     Activation.NONE: (-4, 0x7C),
     Activation.RELU: (0, 0x7C),
@@ -17,13 +17,13 @@ LIMITS = {
     Activation.RELU_N1_TO_1: (0x3C | -128, 0x3C),
 }
 
-#: The format of a tensor's elements, by their dtype.
+#: Format codes of elements, by dtype.
 NUMBER_FORMATS = {
     "float32": FP32_FORMAT,
     **{dtype: MAC_MODES.index(mode) for mode, dtype in STORAGE.items()},
 }
 
-#: fp32 -0, the neutral element of addition.
+#: Pattern of fp32 -0, the neutral element of addition, as a signed integer.
 NOTHING = -(2**31)
 
 
@@ -44,12 +44,15 @@ def limit_pattern(value: float) -> int:
 
 
 def _format_code(name: str) -> int:
-    """Return the code of a format, by its name."""
+    """Return the code of a format, as in the field `pre_shift`, from its name."""
     return FP32_FORMAT if name == FP32.name else MAC_MODES.index(name)
 
 
 def _format_and_limits(number: int, limits: tuple[int, int]) -> dict[str, int]:
-    """Return the fields for the format of elements on chip, by its code, and for limits."""
+    """Return the POST fields for a format of elements on chip, and for limits.
+
+    `number` is the code of the format; the limits are signed bytes, as in `LIMITS`.
+    """
     return {
         "rounding": Rounding.FLOAT,
         "pre_shift": number,
@@ -59,24 +62,27 @@ def _format_and_limits(number: int, limits: tuple[int, int]) -> dict[str, int]:
 
 
 def float_post(dtype: str, activation: Activation) -> dict[str, int]:
-    """Return the fields for the dtype of elements on chip, and for the limits of an activation."""
+    """Return the POST fields for elements of `dtype` on chip, with the limits of an activation."""
     return _format_and_limits(NUMBER_FORMATS[dtype], LIMITS[activation])
 
 
 def result_post(name: str, limits: tuple[float, float]) -> dict[str, int]:
-    """Return the fields for results in a named format, with fp8_e5m2 limits."""
+    """Return the POST fields for results in a named format, with limits that fp8_e5m2 can represent."""
     return _format_and_limits(
         _format_code(name), (limit_pattern(limits[0]), limit_pattern(limits[1]))
     )
 
 
 def addend_post(name: str) -> dict[str, int]:
-    """Return a POST that adds elements of a format to accumulators."""
+    """Return the fields of a POST that adds elements of a named format to accumulators."""
     return _to_accumulators(Destination.ACC_ADD, _format_code(name))
 
 
 def _to_accumulators(destination: Destination, number: int = FP32_FORMAT) -> dict[str, int]:
-    """Return a POST that sets accumulators to elements of a format, or adds elements to them."""
+    """Return the fields of a POST that sets accumulators to elements, or adds elements to them.
+
+    `number` is the code of the elements' format.
+    """
     same = _format_and_limits(number, LIMITS[Activation.NONE])
     return {"source": Source.SPAD, "destination": destination, "bias": NOTHING, **same}
 
@@ -87,7 +93,10 @@ def _from_accumulators(source: Source, dtype: str, activation: Activation) -> di
 
 
 def limit_posts(dtype: str, activation: Activation) -> Posts:
-    """Return the POSTs that limit float32 and write a dtype; each POST has one format on chip."""
+    """Return the POSTs that limit a float32 tensor and write `dtype`.
+
+    A POST has one format on chip, so another dtype takes two.
+    """
     if dtype == "float32":
         return ((0, _from_accumulators(Source.SPAD, dtype, activation)),)
     return (
@@ -97,7 +106,7 @@ def limit_posts(dtype: str, activation: Activation) -> Posts:
 
 
 def sum_posts(dtype: str, activation: Activation) -> Posts:
-    """Return the POSTs that add two float32 tensors, limit the sum, and write a dtype."""
+    """Return the POSTs that add two float32 tensors, limit the sum, and write `dtype`."""
     return (
         (0, _to_accumulators(Destination.ACC_SET)),
         (1, _to_accumulators(Destination.ACC_ADD)),

@@ -1,7 +1,8 @@
-"""Loops over an image whose rows are folded for several rows of outputs at once.
+"""Loops over an image with folded rows, each of which serves a group of output rows.
 
-A row of such an image has the input rows of a group of output rows, side by side as channels
-(`select.layout.row_folding`). All rows of a group read the same vectors, with weights of their own.
+A row of such an image has the input rows of a group, side by side as channels
+(`select.layout.row_folding`). All output rows of a group read the same vectors, but each has its
+own weights.
 """
 
 import itertools
@@ -14,10 +15,10 @@ from matloom.select.loop_nest import Fields, Rows, Walk
 
 @dataclass(frozen=True, kw_only=True)
 class GroupedRows:
-    """The loops of `inner`, a single step, for groups of output rows.
+    """Loops of `inner`, which has a single step, for groups of `group` output rows.
 
-    The weights of an output block are a tile for each row of a group. An EXEC makes a group: its
-    rows are the output blocks of EXEC, so sums lie in the order of rows.
+    An output block has one weight tile for each row of a group. One EXEC computes a group: its
+    output blocks are the rows, so that sums lie in the order of rows.
     """
 
     inner: Walk
@@ -38,7 +39,10 @@ class GroupedRows:
         return height * width
 
     def fields(self, rows: tuple[int, int], columns: tuple[int, int], block: int) -> Fields:
-        """Return the fields of EXEC for a range of outputs (half open), from an output block."""
+        """Return the fields of EXEC for ranges of outputs (half open), from output block `block` on.
+
+        `rows` counts output rows; `height` in the result counts groups.
+        """
         groups = rows[0] // self.group, -(-rows[1] // self.group)
         return self.inner.fields(groups, columns, block)
 

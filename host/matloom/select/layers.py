@@ -60,7 +60,7 @@ def _window(context: Context, attributes: Conv2D | Pool2D, kernel: tuple[int, in
 
 
 def convolution(context: Context) -> Stage:
-    """Return the stages of CONV_2D."""
+    """Return the stage of CONV_2D."""
     attributes = context.node.attributes_as(Conv2D)
     weights = context.inputs[1]
     window = _window(context, attributes, (weights.shape[1], weights.shape[2]))
@@ -77,7 +77,7 @@ def convolution(context: Context) -> Stage:
 def _int16_convolution(
     context: Context, window: Window, filters: Array, activation: Activation
 ) -> Stage:
-    """Return an int16 convolution, in which both bytes of an element use the same weight."""
+    """Return the stage of an int16 convolution; both bytes of an element use the same weight."""
     _check_int16(context, filters, activation)
     limbs = _limb_count(context, filters, _MAX_INT16)
     return convolution_stage(
@@ -122,7 +122,13 @@ def _largest_sums(context: Context, filters: Array, max_abs: int) -> Array:
 
 
 def _limb_count(context: Context, filters: Array, max_abs: int) -> int:
-    """Return the number of byte limbs of results: one, or those of a whole sum."""
+    """Return the number of byte limbs stored of each result: one, or all limbs of an int32 sum.
+
+    Raises
+    ------
+    NotOnEngine
+        A sum may be too large for the limbs.
+    """
     if context.output.dtype != "int32":
         return 1
     largest = int(_largest_sums(context, filters, max_abs).max())
@@ -132,7 +138,13 @@ def _limb_count(context: Context, filters: Array, max_abs: int) -> int:
 
 
 def layer_mode(context: Context, filters: Array, requested: str | None) -> str:
-    """Return the mode of a layer: `requested`, or packed int4 if all weights fit four bits."""
+    """Return the mode of a layer: `requested`, or by default i8xi4 if possible, else i8xi8.
+
+    Raises
+    ------
+    NotOnEngine
+        The engine, the weights or the zero point do not permit `requested`.
+    """
     narrow = filters.min() in INT4 and filters.max() in INT4
     built = context.config.mac_modes
     if requested is None:
@@ -154,7 +166,10 @@ def _dense_convolution(
     activation: Activation,
     requested: str | None = "i8xi8",
 ) -> Stage:
-    """Return a convolution over the whole depth; filters (channels, rows, columns, depth)."""
+    """Return the stage of a convolution over the whole depth.
+
+    `filters` has the axes (channels, rows, columns, depth).
+    """
     mode = layer_mode(context, filters, requested)
     if context.output.dtype == "int16":
         context.require_words()
@@ -260,7 +275,10 @@ def dense(context: Context) -> Stage | tuple[Stage, ...]:
 def pooling(
     make: Callable[[Context, Window, int, int], ArrayStage],
 ) -> Callable[[Context], Stage]:
-    """Return the builder of stages for a kind of pooling."""
+    """Return a function that builds the stage of a pooling operator.
+
+    `make` builds the stage from the context, the window, and the limits of the results.
+    """
 
     def pool(context: Context) -> Stage:
         context.check_words()
@@ -273,5 +291,5 @@ def pooling(
 
 
 def _is_pooled(context: Context) -> bool:
-    """Return whether POST can write the maxima that a MAX_POOL_2D makes of the results."""
+    """Return whether POST can write the maxima for a following MAX_POOL_2D instead of the results."""
     return bool(context.config.pooling) and is_pooled(context.graph, context.node.outputs[0])

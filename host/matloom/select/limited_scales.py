@@ -37,9 +37,9 @@ class LimitedScales:
     Members
     -------
     rounding:
-        The rule of results.
+        Rounding rule for results.
     weights:
-        A byte times its weight is a sum, int8 (channels,).
+        Factors, int8 (channels,); a byte times its factor is a sum.
     limits:
         Bias, multiplier and shift that turn a byte into the value its sum is compared with (3,
         channels).
@@ -60,9 +60,9 @@ def limited_scales(products: Array, slopes: Array, zero: int, shift: int) -> Lim
     the sum is compared with has the inverse scale. Both biases are integers, so different weights
     are tried, and results compared for all bytes.
 
-    The reference kernel rounds products to multiples of ``2**shift`` first. They are then rounded
-    away from the zero point slightly early, by half of that, which the bias includes: only products
-    on one side of the zero point are larger than their bytes.
+    The reference kernel first rounds products to multiples of ``2**shift``. It then rounds a product
+    away from the zero point up to half of that too early. The bias includes this difference, which
+    has only one sign: only products on one side of the zero point are larger than their bytes.
 
     Parameters
     ----------
@@ -91,14 +91,14 @@ def limited_scales(products: Array, slopes: Array, zero: int, shift: int) -> Lim
 
 @dataclass(frozen=True, kw_only=True)
 class _Rule:
-    """A rule of rounding, the zero point, and the shift of the products' scale."""
+    """Rounding rule, zero point, and shift of the products' scale."""
 
     rounding: Rounding
     zero: int
     shift: int
 
     def early(self, scale: float) -> float:
-        """Return how far below one half values are already rounded up, compared with this rule."""
+        """Return how far below one half the reference kernel rounds up, compared with this rule."""
         products = 2.0 ** min(self.shift - 1, -1)
         if self.rounding is Rounding.SINGLE:
             return products
@@ -106,7 +106,10 @@ class _Rule:
 
 
 def _matching_choices(rule: _Rule, expected: Array, slopes: Array) -> Array | None:
-    """Return choices (7, channels) that give the wanted results; None if a channel has none."""
+    """Return choices (7, channels) that give the expected results; None if a channel has none.
+
+    `expected` has the result for each byte (256, channels).
+    """
     choices = [_choices(rule, slope) for slope in slopes]
     found = np.zeros((7, len(slopes)), np.int64)
     left = np.arange(len(slopes))
@@ -124,7 +127,7 @@ def _matching_choices(rule: _Rule, expected: Array, slopes: Array) -> Array | No
 
 
 def _results(rule: _Rule, choices: Array) -> Array:
-    """Return the engine's result for every byte; above 127 if sums are too large."""
+    """Return the engine's result for every byte (256, channels); 128 if a sum is too large."""
     weights, limit_bias, limit_multiplier, limit_shift, bias, multiplier, shift = choices
     limits = requantize(
         wrap32(_ALL_BYTES + limit_bias), limit_multiplier, limit_shift, ROUNDINGS[0]
@@ -136,7 +139,10 @@ def _results(rule: _Rule, choices: Array) -> Array:
 
 
 def _choices(rule: _Rule, slope: float) -> Iterator[tuple[int, ...]]:
-    """Yield the choices to try: weight, bias, multiplier and shift of the byte, then of results."""
+    """Yield the choices to try for a channel, in order.
+
+    A choice has a weight, then bias, multiplier and shift of the limit, then those of the result.
+    """
     zero = rule.zero
     if not slope:
         yield 0, -zero, *quantize_multiplier(1 / _SCALE), 0, *quantize_multiplier(_SCALE)

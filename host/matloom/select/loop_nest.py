@@ -44,7 +44,7 @@ class Walk(Protocol):
 
     @property
     def slides(self) -> bool:
-        """Whether windows slide: a tile then streams more rows than it makes."""
+        """Whether windows slide: a tile then streams more rows than it has outputs."""
 
     @property
     def is_long(self) -> bool:
@@ -55,13 +55,13 @@ class Walk(Protocol):
 
     @property
     def sums_per_output(self) -> int:
-        """Sums that POST reduces to an output, in rows of a block."""
+        """Number of sums that POST reduces to one output."""
 
     def vectors(self, height: int, width: int) -> int:
         """Return about how many vectors a step streams for `height` rows of `width` outputs."""
 
     def fields(self, rows: tuple[int, int], columns: tuple[int, int], block: int) -> dict[str, int]:
-        """Return the fields of EXEC for a range of outputs (half open), from an output block."""
+        """Return the fields of EXEC for ranges of outputs (half open), from output block `block` on."""
 
     def executes(self, fields: Fields, rows: Rows, block_bytes: int) -> Iterator[Fields]:
         """Yield the fields of the EXECs of a tile.
@@ -69,7 +69,7 @@ class Walk(Protocol):
         Parameters
         ----------
         fields:
-            Those of a single EXEC, with addresses.
+            Fields of a single EXEC of the whole tile, with addresses.
         rows:
             Rows of outputs, as for `fields`.
         block_bytes:
@@ -78,7 +78,7 @@ class Walk(Protocol):
 
 
 class SingleSums:
-    """Loops of one EXEC a tile that leave one sum for each output."""
+    """Loops that take one EXEC per tile, and leave one sum for each output."""
 
     sums_per_output: ClassVar[int] = 1
 
@@ -123,7 +123,7 @@ class LoopNest(SingleSums):
         return height * width
 
     def fields(self, rows: tuple[int, int], columns: tuple[int, int], block: int) -> dict[str, int]:
-        """Return the fields of EXEC for a range of outputs (half open), from an output block.
+        """Return the fields of EXEC for ranges of outputs (half open), from output block `block` on.
 
         `first_row` is relative to the first row of the image.
         """
@@ -147,5 +147,5 @@ class LoopNest(SingleSums):
 
 
 def as_loop_nest(walk: Walk) -> LoopNest | None:
-    """Return loops that process single taps; None for windows."""
+    """Return `walk` if it processes single taps; None if it is a window."""
     return walk if isinstance(walk, LoopNest) else None

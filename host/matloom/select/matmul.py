@@ -33,7 +33,7 @@ from matloom.select.stage import ArrayStage, OutputRegion
 _MOST_ROWS = largest(Opcode.EXEC, "height")
 #: Largest int8 value.
 _MAX_INT8 = 127
-#: Maximum share of the scratchpad for the panels of a stage.
+#: The panels of a stage fill at most the scratchpad's size divided by this number.
 _SHARE = 4
 
 
@@ -119,7 +119,7 @@ def _products(
 
 
 def _product(context: Context, attributes: BatchMatmul) -> Product:
-    """Return the sizes of a product; raise `NotOnEngine` for those that have no stages."""
+    """Return the sizes of a product; raise `NotOnEngine` if the engine cannot compute it."""
     left, right = context.inputs[:2]
     rows, columns = context.output.shape[-MATRIX_RANK:]
     inner = left.shape[-2 if attributes.adj_x else -1]
@@ -145,7 +145,13 @@ def _check_rows(product: Product) -> None:
 
 
 def _column_groups(product: Product, config: Config, *, transposed: bool) -> list[tuple[int, int]]:
-    """Return the first column and the columns of each stage, whose panels fit on chip."""
+    """Return the first column, and the number of columns, of each stage, so that its panels fit.
+
+    Raises
+    ------
+    NotOnEngine
+        Even a single panel does not fit.
+    """
     most = config.spad_bytes // _SHARE
     panel = product.panels(0, config.columns, config, transposed=transposed)
     count = most // panel.size
@@ -158,15 +164,15 @@ def _column_groups(product: Product, config: Config, *, transposed: bool) -> lis
 
 
 def _byte_summands(value: int) -> list[int]:
-    """Return bytes that add up to a number from -127 to 128; none for 0."""
+    """Return bytes that add up to `value`, from -127 to 128; none for 0."""
     return [value // 2, value // 2] if value > _MAX_INT8 else [value] if value else []
 
 
 def _weights(tensor: str, panels: Panels, zeros: tuple[int, int], config: Config) -> Computed:
-    """Return panels as weights, whose zero points EXEC subtracts or further EXECs correct.
+    """Return panels as weights; EXEC subtracts zero points, or further EXECs correct for them.
 
-    (a - x)(b - y) is ab - ay - bx + xy: a multiplied by a tile of -y, then a row of -x by b. The
-    bias is xy times the inner size.
+    Corrections use (a - x)(b - y) = ab - ay - bx + xy: they multiply a by a tile of -y, then a row of
+    -x by b. The bias is xy times the inner size.
     """
     tile, constants, found = config.rows * config.columns, b"", []
     subtracted = zeros if config.zero_points else (0, 0)
@@ -203,7 +209,10 @@ def _stage(
     *,
     rows_of: str | None,
 ) -> ArrayStage:
-    """Return the stage that multiplies the first operand by some panels."""
+    """Return the stage that multiplies the first operand by some panels.
+
+    `place` makes the layout of the results in a shared tensor; None stores them densely.
+    """
     config = context.config
     zeros = context.inputs[0].zero_point, context.inputs[1].zero_point
     bias = 0 if config.zero_points else zeros[0] * zeros[1] * product.inner

@@ -27,7 +27,7 @@ _MAX_EXEC_ROWS = min(largest(Opcode.EXEC, name) for name in ("height", "width"))
 
 @dataclass(frozen=True, kw_only=True)
 class MatrixTranspose:
-    """Rows to transpose of images (in_rows, row_bytes): `rows` of them from `first_row` on."""
+    """Transposition of matrices (in_rows, row_bytes), or of `rows` of their rows from `first_row` on."""
 
     images: int
     in_rows: int
@@ -36,7 +36,10 @@ class MatrixTranspose:
     first_row: int = 0
 
     def steps(self, config: Config) -> tuple[int, int] | None:
-        """Return how many rows each step interleaves; None if byte copies are as fast."""
+        """Return the number of rows that each of the two steps interleaves.
+
+        The result is None if byte copies are as fast, or if the array's size does not permit it.
+        """
         second = 1 << (config.columns.bit_length() - 1) // 2
         first, rest = divmod(config.columns, second)
         vectors = -(-self.rows // config.columns) * (first + second)
@@ -60,9 +63,9 @@ def interleaving_stages(
     steps:
         Result of `MatrixTranspose.steps`.
     place:
-        Returns the layout of some outputs from their `grid` and the first of the rows, from which
-        they are made, `at`. A row of outputs has a position for each byte of a row of the matrices,
-        and a position has a byte for each of up to `columns` of these rows.
+        Function that returns the layout of some outputs from their `grid` and `at`, the index of the
+        first row from which they are made. A row of outputs has a position for each byte of a row of
+        the matrices, and a position has a byte for each of up to `columns` of these rows.
     """
     rows, middle = context.config.columns, context.buffer_name(f"{tensors[1]}, rows interleaved")
     window = _first_window(task, steps)
@@ -83,7 +86,7 @@ def interleaving_stages(
 
 
 def _first_window(task: MatrixTranspose, steps: tuple[int, int]) -> Window:
-    """Return the window that interleaves rows: outputs of as many bytes as there are columns."""
+    """Return the window of the first step, which interleaves `steps[0]` rows."""
     first, second = steps
     return Window(
         images=task.images,
@@ -101,7 +104,10 @@ def _first_window(task: MatrixTranspose, steps: tuple[int, int]) -> Window:
 
 
 def _second_window(window: Window, part: tuple[int, int], row_bytes: int) -> Window:
-    """Return the window of the second step: `part[1]` output rows of the first from `part[0]`."""
+    """Return the window of the second step for `part[1]` of its output rows, from `part[0]` on.
+
+    `window` is that of the first step.
+    """
     first, second = window.stride_y, window.stride_x
     return Window(
         images=window.images,
@@ -120,7 +126,10 @@ def _second_window(window: Window, part: tuple[int, int], row_bytes: int) -> Win
 def transpose_matrices(
     context: Context, tensors: tuple[str, str], task: MatrixTranspose
 ) -> tuple[ArrayStage, ...]:
-    """Return the stages that transpose all rows, densely; none if byte copies are as fast."""
+    """Return the stages that transpose whole matrices into a dense tensor.
+
+    There are none if byte copies are as fast, or if a matrix is too large for one EXEC.
+    """
     turned = tuple(
         array_transpose_stages(context, tensors, (task.images, task.rows, task.row_bytes))
     )
@@ -151,7 +160,7 @@ def _selecting_convolution(
     filters: np.ndarray,
     place: Callable[..., OutputLayout] | None,
 ) -> ArrayStage:
-    """Return the convolution whose filters have a single 1 each."""
+    """Return the stage of a convolution that selects bytes: each filter has a single 1."""
     return convolution_stage(
         Convolution(
             name=context.name,

@@ -56,7 +56,10 @@ def _copy(
     *,
     tensors: tuple[str, str] | None = None,
 ) -> ArrayStage:
-    """Return the stage of a copy, from an input to an output unless `tensors` names others."""
+    """Return the stage of a copy from input `source` to output `result`.
+
+    `tensors` names an input and an output to use instead.
+    """
     return copy_stage(
         name=context.name,
         nodes=context.nodes,
@@ -140,7 +143,15 @@ def join_stages(context: Context) -> tuple[ArrayStage, ...]:
 
 
 def _resize_factor(places: Array, length: int) -> tuple[int, int, int]:
-    """Return the factor by which an axis grows, and the first position and step to read."""
+    """Return the factor by which an axis grows, and the first position and step to read.
+
+    `places` has the position that each output reads, of an axis of `length`.
+
+    Raises
+    ------
+    NotOnEngine
+        The positions are neither all repeated equally often nor at equal steps.
+    """
     size = len(places)
     if size % length == 0 and all(places == [at // (size // length) for at in range(size)]):
         return size // length, 0, 1
@@ -153,7 +164,11 @@ def _resize_factor(places: Array, length: int) -> tuple[int, int, int]:
 
 
 def resize_stages(context: Context) -> tuple[ArrayStage, ...]:
-    """Return the stages of RESIZE_NEAREST_NEIGHBOR: one copy for each repetition of a position."""
+    """Return the stages of RESIZE_NEAREST_NEIGHBOR.
+
+    Enlarging repeats each position; one copy stage writes each of the repetitions (four for a factor
+    of 2 x 2). Shrinking needs a single stage, which skips positions.
+    """
     attributes = context.node.attributes_as(Resize)
     images, height, width, depth = context.inputs[0].shape
     depth *= context.output.element_bytes
@@ -196,7 +211,7 @@ def resize_stages(context: Context) -> tuple[ArrayStage, ...]:
 
 
 def transpose_stages(context: Context) -> tuple[ArrayStage, ...]:
-    """Return the stages of TRANSPOSE: swaps of two neighbouring groups of axes, in turn."""
+    """Return the stages of TRANSPOSE: one swap of two neighbouring groups of axes after another."""
     shape, size = context.inputs[0].shape, context.output.element_bytes
     permutation = context.node.attributes_as(Transpose).permutation
     swaps = fastest_swaps(*merge_neighbours(permutation, shape), size)
@@ -214,7 +229,7 @@ def transpose_stages(context: Context) -> tuple[ArrayStage, ...]:
 
 
 def _swap_stages(context: Context, swap: Swap, tensors: tuple[str, str]) -> tuple[ArrayStage, ...]:
-    """Return the stages of a swap."""
+    """Return the stages that swap axes of the first tensor and write the second."""
     inner = swap.inner * context.output.element_bytes
     task = MatrixTranspose(
         images=swap.before, in_rows=swap.high, row_bytes=swap.low, rows=swap.high

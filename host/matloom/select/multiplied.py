@@ -16,8 +16,8 @@ from matloom.select.window import dense_window
 def depth_multiplier_stages(layer: Convolution, repeated: str) -> tuple[ArrayStage, ...]:
     """Return a depthwise convolution of int8 as a copy of each channel and a convolution of those.
 
-    None if it has no multiplier, if the copies would fill more than half of the scratchpad, or if
-    a single stage takes fewer cycles.
+    The result is empty if the layer has no multiplier or is not int8, if the copies would fill more
+    than three quarters of the scratchpad, or if a single stage takes no more cycles.
 
     Parameters
     ----------

@@ -43,7 +43,7 @@ class Constant:
         return self.steps * self.tile_bytes
 
     def chunk_bytes(self, blocks: int, first_step: int, end_step: int) -> int:
-        """Return the bytes of a chunk of some blocks and steps."""
+        """Return the bytes of a chunk of `blocks` output blocks and a range of steps (half open)."""
         return blocks * (end_step - first_step) * self.tile_bytes
 
     def of_blocks(self, blocks: slice) -> "Constant":
@@ -55,7 +55,7 @@ class Constant:
         return bytes(self.tiles[block, step])
 
     def chunk(self, blocks: slice, steps: slice) -> bytes:
-        """Return the tiles of some blocks and steps, block by block."""
+        """Return the tiles of a range of output blocks and of steps, block by block."""
         return self.tiles[blocks, steps].tobytes()
 
 
@@ -69,9 +69,9 @@ class SharedTail:
     Members
     -------
     whole:
-        The tiles of all steps but the last.
+        The tiles of all steps except the last.
     tails:
-        Rows of the last step, uint8 (output blocks, bytes). They divide a tile.
+        Rows of the last step, uint8 (output blocks, bytes). A tile has a whole number of them.
     """
 
     whole: Constant
@@ -103,7 +103,10 @@ class SharedTail:
         return self.whole.block_bytes + self.tail_bytes
 
     def chunk_bytes(self, blocks: int, first_step: int, end_step: int) -> int:
-        """Return the bytes of a chunk of some blocks and steps; EXEC reads whole tiles of it."""
+        """Return the bytes of a chunk of `blocks` output blocks and a range of steps (half open).
+
+        The rows of the last step take a tile at least, because EXEC reads whole tiles.
+        """
         whole = self.whole.chunk_bytes(blocks, first_step, min(end_step, self.whole.steps))
         tails = max(blocks * self.tail_bytes, self.tile_bytes)
         return whole + (tails if end_step == self.steps else 0)
@@ -113,7 +116,7 @@ class SharedTail:
         return SharedTail(whole=self.whole.of_blocks(blocks), tails=self.tails[blocks])
 
     def chunk(self, blocks: slice, steps: slice) -> bytes:
-        """Return the weights of some blocks and steps, as `chunk_bytes` counts them."""
+        """Return the weights of a range of blocks and of steps, padded to `chunk_bytes`."""
         whole = self.whole.chunk(blocks, steps)
         if steps.stop < self.steps:
             return whole
@@ -122,14 +125,15 @@ class SharedTail:
 
 @dataclass(frozen=True, kw_only=True)
 class Correction:
-    """One more EXEC of a tile, which adds products of an operand with constants.
+    """Additional EXEC of a tile, which adds products of an operand with constants.
 
     Members
     -------
     offset:
         First byte of the constants in `Computed.constants`.
     replaces_input:
-        Whether they are an input row for all positions; otherwise a weight tile for all steps.
+        Whether the constants are an input row, for all positions; otherwise, they are a weight tile,
+        for all steps.
     """
 
     offset: int
@@ -197,22 +201,22 @@ class Computed:
 
     @property
     def passes(self) -> int:
-        """Number of times that a tile walks through its positions."""
+        """Number of times that EXECs stream the positions of a tile."""
         if self.selections:
             return sum(each.iterations * each.tiles for each in self.selections)
         return 1 + len(self.corrections)
 
     def first_byte(self, image: int, block: int, step: int) -> int:
-        """Return the byte of the tensor at which a tile begins; images may share weights."""
+        """Return the offset of a step's tile in the tensor; a single image serves all images."""
         at = image * self.layout.image_bytes if self.layout.images > 1 else 0
         return at + block * self.block_bytes + step * self.tile_bytes
 
     def chunk_bytes(self, blocks: int, first_step: int, end_step: int) -> int:
-        """Return the bytes of the constants."""
+        """Return the bytes of the constants, which all blocks and steps share."""
         return len(self.constants)
 
     def chunk(self, blocks: slice, steps: slice) -> bytes:
-        """Return the constants: all else is unknown before the network runs."""
+        """Return the constants, whatever the blocks and steps: all else is computed at run time."""
         return self.constants
 
 

@@ -101,7 +101,7 @@ _STAGES: dict[Op, Callable[[Context], Stage | tuple[Stage, ...]]] = {
     Op.UNPACK: split_stages,
 }
 
-#: Builders for float32.
+#: Functions that build the stages of operators on float32.
 _FLOAT_STAGES: dict[Op, Callable[[Context], Stage]] = {
     Op.ADD: float_add,
     Op.QUANTIZE: float_quantize,
@@ -109,7 +109,8 @@ _FLOAT_STAGES: dict[Op, Callable[[Context], Stage]] = {
     Op.RELU6: float_relu,
 }
 
-#: Types that they accept besides int8: int16, sums that leave the network, uint8.
+#: Dtypes that operators accept besides int8: int16, uint8, and int32 for sums that leave the
+#: network.
 _MORE_TYPES = {
     Op.BATCH_MATMUL: ("int32",),
     Op.CONV_2D: ("int16", "int32"),
@@ -127,7 +128,7 @@ ENGINE = frozenset(_STAGES)
 
 
 def _check(stage: Stage, config: Config) -> None:
-    """Raise `NotOnEngine` if a value exceeds its field, or every tile the scratchpad."""
+    """Raise `NotOnEngine` if a value exceeds its field, or a step reads half of the scratchpad."""
     if not isinstance(stage, ArrayStage):
         return
     fields = stage.loop_nest.fields((0, 1), (0, 1), 0)
@@ -177,7 +178,7 @@ def _builder(node: Node, graph: Graph) -> Callable[[Context], Stage | tuple[Stag
 
 
 def _external_tensors(graph: Graph) -> Iterator[int]:
-    """Yield tensors that start in external memory: inputs, and the host's results from them."""
+    """Yield the tensors that start in external memory: those that enter, and those the host quantises."""
     yield from graph.entering
     for node in graph.nodes:
         if node.op is Op.QUANTIZE:

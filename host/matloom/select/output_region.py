@@ -1,4 +1,4 @@
-"""Rectangles of outputs that POST treats alike."""
+"""Rectangles of outputs for which POST has the same fields."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from matloom.select.layout.base import Grid
 
 @dataclass(frozen=True, kw_only=True)
 class OutputRegion:
-    """A rectangle of output positions with the same POST fields; ends are half open."""
+    """A rectangle of output positions with the same POST fields; ends are exclusive."""
 
     first_row: int
     end_row: int

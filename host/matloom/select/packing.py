@@ -15,8 +15,8 @@ def pack_positions(
 ) -> tuple[Window, int]:
     """Return the window to compute, and how many of its positions share blocks of columns.
 
-    They must divide the width. If each output depends on only one position, and `rows_follow`
-    each other in the output, rows of the image may be joined so that they do; the window then has
+    That number divides the width of the window. If each output depends on only one position, and
+    `rows_follow` each other in the output, rows of the image may be joined, so that the window has
     fewer and longer rows.
     """
     pack = positions_per_block(window, channels, columns, config)

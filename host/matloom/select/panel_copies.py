@@ -1,4 +1,4 @@
-"""Transpositions that make operands of products: panels of the second, and the first."""
+"""Transpositions of the operands of products: the first operand, and the second into panels."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,7 +20,10 @@ from matloom.select.stage import ArrayStage
 
 @dataclass(frozen=True, kw_only=True)
 class Product:
-    """Sizes of a product: images of (rows, inner) times one or as many of (inner, columns)."""
+    """Sizes of a product: `images` matrices (rows, inner) by `weight_images` of (inner, columns).
+
+    There are as many `weight_images` as `images`, or one for all of them.
+    """
 
     images: int
     rows: int
@@ -29,9 +32,9 @@ class Product:
     weight_images: int
 
     def panels(self, first: int, columns: int, config: Config, *, transposed: bool) -> Panels:
-        """Return the panels of `columns` columns from the `first` on.
+        """Return the panels of `columns` columns from column `first` on.
 
-        With `transposed`, these are rows of matrices, whose columns are the inner dimension.
+        With `transposed`, the second operand is stored as (columns, inner), and these are its rows.
         """
         rows, row_bytes = (columns, self.inner) if transposed else (self.inner, columns)
         return Panels(
@@ -60,7 +63,7 @@ def _copy_stage(context: Context, source: int, result: str, copy: Copy, **place:
 def transpose_into_panels(
     context: Context, product: Product, panels: Panels, name: str
 ) -> Iterator[ArrayStage]:
-    """Yield the stages that make panels of a transposed matrix: its rows are their columns."""
+    """Yield the stages that transpose the second operand into the tensor `name` of panels."""
     task = MatrixTranspose(
         images=panels.images,
         in_rows=product.columns,
@@ -89,7 +92,7 @@ def transpose_into_panels(
 def _transpose_bytes(
     context: Context, product: Product, panels: Panels, name: str
 ) -> Iterator[ArrayStage]:
-    """Yield the byte copies of columns into panels, whose columns are the matrix's rows."""
+    """Yield a stage for each panel, which copies rows of the second operand to columns of the panel."""
     for block in range(panels.blocks):
         rows = min(panels.width, panels.columns - block * panels.width)
         copy = Copy(
@@ -117,7 +120,7 @@ def _transpose_bytes(
 def transpose_first_operand(
     context: Context, product: Product, name: str
 ) -> tuple[ArrayStage, ...]:
-    """Return the stages that transpose the first operand."""
+    """Return the stages that transpose the first operand into the tensor `name`."""
     inner, rows = product.inner, product.rows
     task = MatrixTranspose(images=product.images, in_rows=inner, row_bytes=rows, rows=inner)
     stages = transpose_matrices(context, (context.sources[0], name), task)

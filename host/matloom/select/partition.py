@@ -14,7 +14,7 @@ from matloom.select.stage import Stage
 class EngineRun:
     """Nodes for one command buffer, with the stages of each.
 
-    `consumed` and `produced` are the tensors that enter and leave the run.
+    `consumed` and `produced` are the tensor numbers of what enters and leaves the run.
     """
 
     nodes: tuple[Node, ...]
@@ -54,7 +54,10 @@ def _computed_inputs(graph: Graph, node: Node) -> list[int]:
 def _groups(
     graph: Graph, roots: dict[int, int], stages: dict[int, tuple[Stage, ...]]
 ) -> list[tuple[bool, list[Node]]]:
-    """Order nodes so that engine runs are as long as data dependencies allow."""
+    """Return the nodes in execution order, grouped by whether the engine runs them.
+
+    Engine runs are as long as data dependencies allow.
+    """
     ready = {roots[number] for number in graph.entering}
     ready.update(number for number, tensor in graph.tensors.items() if tensor.data is not None)
     waiting = [node for node in graph.nodes if node.op not in RESHAPES]
@@ -76,7 +79,7 @@ def _groups(
 
 
 def _host_tensors(graph: Graph, stages: dict[int, tuple[Stage, ...]]) -> set[int]:
-    """Return the tensors that the host needs: inputs of its operators, and the results."""
+    """Return the tensors that the host needs: inputs of its operators, and the network's results."""
     wanted = set(graph.leaving)
     for node in graph.nodes:
         if node.op not in RESHAPES and id(node) not in stages:
@@ -174,7 +177,10 @@ def _engine_run(
 def _reshapes(
     graph: Graph, roots: dict[int, int], on_host: set[int], needed: list[int]
 ) -> list[HostRun]:
-    """Return the reshapes for tensors that the host needs in another shape."""
+    """Return the reshapes that make the `needed` tensors, and add these to `on_host`.
+
+    Tensors that are in `on_host` already need none.
+    """
     runs = []
     for number in needed:
         if number not in on_host:

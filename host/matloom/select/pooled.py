@@ -24,7 +24,7 @@ def pools_blocks(node: Node) -> bool:
 
 
 def is_pooled(graph: Graph, tensor: int) -> bool:
-    """Return whether only such an operator reads a tensor, directly or after a lookup."""
+    """Return whether only a MAX_POOL_2D of 2 x 2 blocks reads a tensor, directly or after lookups."""
     readers = graph.consumers[tensor]
     if len(readers) != 1 or tensor in graph.leaving:
         return False
@@ -34,7 +34,7 @@ def is_pooled(graph: Graph, tensor: int) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class PooledWalk:
-    """The loops of `inner` for blocks of `SIDE` x `SIDE` of its outputs."""
+    """Loops whose outputs are the maxima of blocks of `SIDE` x `SIDE` outputs of `inner`."""
 
     inner: Walk
 

@@ -29,7 +29,7 @@ def _pooling_stage(
     pad_value: int = 0,
     maximum: bool = False,
 ) -> ArrayStage:
-    """Return the pooling stage of a window; of several equal ones, that with the fewest vectors."""
+    """Return the pooling stage of a window, in the form with the fewest estimated cycles."""
     found = None if maximum else _whole_image(context, window)
     if found is None:
         stage = _tap_stage(context, window, regions, pad_value, maximum=maximum)
@@ -79,10 +79,11 @@ def _tap_stage(
 
 
 def _whole_image(context: Context, window: Window) -> tuple[Window, SlidingWindow] | None:
-    """Return the image whose bytes all go to one sum, and the window that slides over it.
+    """Return the window that sums a whole image, and the sliding window that computes it.
 
-    Its steps have several taps, where single taps would wait for the sum of the one before. None
-    for other windows, and if single taps are as fast.
+    A step of the sliding window has several taps; a step of a single tap would wait for the previous
+    sum. The image may have another shape than before, with the same bytes. None for other windows,
+    and if single taps are as fast.
     """
     config, depth = context.config, window.depth
     count = window.in_height * window.in_width
@@ -104,7 +105,7 @@ def _whole_image(context: Context, window: Window) -> tuple[Window, SlidingWindo
 
 
 def _rows_window(window: Window, rows: int) -> Window:
-    """Return a window over a whole image with the same bytes in this many rows."""
+    """Return the window over a whole image whose bytes are reshaped to `rows` rows."""
     width = window.in_height * window.in_width // rows
     size = {"in_height": rows, "in_width": width, "kernel_height": rows, "kernel_width": width}
     return replace(window, **size)
@@ -129,7 +130,7 @@ def _whole_image_window(window: Window, shape: WindowShape, config: Config) -> S
 
 
 def _is_legal(fields: dict[str, int]) -> bool:
-    """Return whether the fields fit in an EXEC."""
+    """Return whether loops and steps fit in the fields of an EXEC."""
     steps = ("kernel_rows", "kernel_cols", "kernel_col_step", "x_step")
     return all(fields[name] <= largest(Opcode.EXEC, name) for name in steps)
 
@@ -153,7 +154,7 @@ def _whole_stage(
 
 
 def _taps_per_vector(window: Window, config: Config, word: int = 1) -> int:
-    """Return how many neighbouring taps of all channels fit in one vector, with a column for each.
+    """Return how many neighbouring taps of all channels fit in one vector; 1 if columns are too few.
 
     The depth of `window` is in bytes, of which an element has `word`.
     """
@@ -164,7 +165,7 @@ def _taps_per_vector(window: Window, config: Config, word: int = 1) -> int:
 
 
 def _largest_divisor(depth: int, block: int, word: int) -> int:
-    """Return the largest number of bytes that divides a position and fits in a block of columns."""
+    """Return the largest multiple of `word` bytes that divides `depth` and is at most `block`."""
     return max(each for each in range(word, block + 1, word) if depth % each == 0)
 
 
@@ -206,7 +207,7 @@ def maximum_stage(context: Context, window: Window, low: int, high: int) -> Arra
 def _equal_tap_ranges(
     size: int, out: int, kernel: int, stride: int, pad: int
 ) -> list[tuple[int, int, int]]:
-    """Return ranges of output indices (half open) with the same number of valid taps."""
+    """Return ranges of output indices (half open), each with the number of valid taps of an output."""
     runs: list[tuple[int, int, int]] = []
     for index in range(out):
         first = index * stride - pad

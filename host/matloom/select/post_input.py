@@ -41,7 +41,7 @@ class SharedSums(Flag):
     """Flags of a layer that makes sums together with others, each from some of the channels."""
 
     NONE = 0
-    #: It adds to the sums that an earlier layer left in the accumulators.
+    #: The layer adds to the sums that an earlier one left in the accumulators.
     CONTINUES = auto()
-    #: It leaves its sums there for a later layer, and makes no results.
+    #: The layer leaves its sums in the accumulators for a later one, and makes no results.
     UNFINISHED = auto()

@@ -23,7 +23,7 @@ _MAX_TAPS = min(largest(Opcode.EXEC, "kernel_rows"), largest(Opcode.EXEC, "kerne
 
 
 def _window_shape(count: int) -> tuple[int, int]:
-    """Return the rows and columns of a window of `count` elements."""
+    """Return rows and columns of a window of `count` elements; raise `NotOnEngine` if none fits."""
     for columns in range(-(-count // _MAX_TAPS), min(count, _MAX_TAPS) + 1):
         if count % columns == 0:
             return count // columns, columns
@@ -31,7 +31,10 @@ def _window_shape(count: int) -> tuple[int, int]:
 
 
 def reduction(context: Context) -> Stage:
-    """Return the stages of SUM and MEAN over neighbouring axes; the last uses weights of one."""
+    """Return the stage of SUM or MEAN over neighbouring axes.
+
+    A sum over the innermost axes multiplies by weights of one; other sums use a pooling window.
+    """
     context.check_words()
     shape = context.inputs[0].shape
     axes = [axis for axis in context.node.attributes_as(Reduce).axes if shape[axis] > 1]
@@ -62,7 +65,7 @@ def reduction(context: Context) -> Stage:
 
 
 def _sum_by_weights(context: Context, outer: int, count: int, scale: Requantisation) -> ArrayStage:
-    """Return the stages that sum `count` neighbouring elements by multiplying with ones."""
+    """Return the stage that sums `count` neighbouring elements by multiplying with ones."""
     images, rows = split_into_planes(outer)
     run = count * context.output.element_bytes
     return convolution_stage(

@@ -27,7 +27,7 @@ class Requantisation:
 
     @property
     def by_channel(self) -> bool:
-        """Whether each channel has its own multiplier and shift."""
+        """Whether channels differ in multiplier or shift."""
         return len(set(self.pairs)) > 1
 
     @property
@@ -37,7 +37,7 @@ class Requantisation:
         return list(zip(multipliers.tolist(), shifts.tolist(), strict=True))
 
     def repeat(self, sets: int) -> "Requantisation":
-        """Return the requantisation of several sets of these channels."""
+        """Return the requantisation of these channels, repeated `sets` times."""
         if not self.by_channel:
             return self
         return replace(
