@@ -57,7 +57,7 @@ class _Accesses:
         del self.begins[count:], self.ends[count:], self.shares[count:]
 
     def first_after(self, time: float) -> int:
-        """Return the index of the first interval that ends after `time`; their count if none does."""
+        """Return the index of the first interval that ends after `time`; their count if none."""
         ends, number = self.ends, len(self.ends)
         # Search backwards: only a few intervals end so late.
         while number and ends[number - 1] > time:

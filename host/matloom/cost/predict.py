@@ -168,7 +168,10 @@ class EngineSimulation:
         return ready
 
     def _next_dispatch(self) -> int:
-        """Return when the next instruction is dispatched; `_NEVER` if none is left or its queue is full."""
+        """Return when the next instruction is dispatched.
+
+        The result is `_NEVER` if none is left or its queue is full.
+        """
         if not self._left:
             return _NEVER
         timing, unit, size, _waits, _timestamp = self._left[0]

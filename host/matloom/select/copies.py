@@ -35,8 +35,8 @@ class Copy:
     out_rows, width, position_bytes:
         Part to read of each image: rows, positions per row, bytes per position.
     first_row, row_step, first_byte, x_step:
-        First row, rows from one to the next, first byte of a row, and bytes from one position to the
-        next. Anything outside the image reads as `pad_value`.
+        First row, rows from one to the next, first byte of a row, and bytes from one position to
+        the next. Anything outside the image reads as `pad_value`.
     """
 
     images: int
@@ -86,13 +86,13 @@ def _fastest_run(size: int, rows: int, config: Config) -> tuple[int, int]:
 
 
 def split_into_planes(count: int) -> tuple[int, int]:
-    """Split `count` rows into equal images that EXEC can hold; return the images and rows of each."""
+    """Split `count` rows into equal images that EXEC can hold; return their number and rows."""
     rows = max(number for number in range(1, min(count, _MOST_ROWS) + 1) if count % number == 0)
     return count // rows, rows
 
 
 def row_grid(count: int, size: int, config: Config) -> Grid:
-    """Return the grid of `count` rows of `size` bytes, whose positions are as large as a block allows."""
+    """Return the grid of `count` rows of `size` bytes; a position is as large as a block allows."""
     images, rows = split_into_planes(count)
     most = min(config.rows, config.columns)
     position = max(number for number in range(1, most + 1) if size % number == 0)

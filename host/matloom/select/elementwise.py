@@ -74,7 +74,10 @@ def with_repetition(context: Context, stage: VectorStage) -> VectorStage:
 
 
 def _sum(context: Context, sources: tuple[str, str], zeros: tuple[int, int]) -> VectorStage:
-    """Return the stage that adds tensors with these zero points, with the scales of an ADD or SUB."""
+    """Return the stage that adds two tensors, with the scales of an ADD or SUB.
+
+    `zeros` has the zero points of the tensors.
+    """
     attributes = context.node.attributes_as(Arithmetic)
     scales = addition(context.graph, context.node)
     result = context.result(*scales.output, attributes.activation)
@@ -237,7 +240,7 @@ def relu6(context: Context) -> Stage:
 
 
 def limit(context: Context) -> Stage | tuple[Stage, ...]:
-    """Return the stages of MAXIMUM or MINIMUM, with a scalar constant or of two computed tensors."""
+    """Return the stages of MAXIMUM or MINIMUM, with a constant scalar or of computed tensors."""
     data = context.inputs[0]
     if context.inputs[1].data is None:
         return extreme(context)

@@ -67,7 +67,13 @@ def float_post(dtype: str, activation: Activation) -> dict[str, int]:
 
 
 def result_post(name: str, limits: tuple[float, float]) -> dict[str, int]:
-    """Return the POST fields for results in a named format, with limits that fp8_e5m2 can represent."""
+    """Return the POST fields for results in a named format, with limits.
+
+    Raises
+    ------
+    ValueError
+        fp8_e5m2 cannot represent a limit.
+    """
     return _format_and_limits(
         _format_code(name), (limit_pattern(limits[0]), limit_pattern(limits[1]))
     )

@@ -291,5 +291,5 @@ def pooling(
 
 
 def _is_pooled(context: Context) -> bool:
-    """Return whether POST can write the maxima for a following MAX_POOL_2D instead of the results."""
+    """Return whether POST can write maxima for a MAX_POOL_2D instead of the results."""
     return bool(context.config.pooling) and is_pooled(context.graph, context.node.outputs[0])

@@ -60,9 +60,10 @@ def limited_scales(products: Array, slopes: Array, zero: int, shift: int) -> Lim
     the sum is compared with has the inverse scale. Both biases are integers, so different weights
     are tried, and results compared for all bytes.
 
-    The reference kernel first rounds products to multiples of ``2**shift``. It then rounds a product
-    away from the zero point up to half of that too early. The bias includes this difference, which
-    has only one sign: only products on one side of the zero point are larger than their bytes.
+    The reference kernel first rounds products to multiples of ``2**shift``. It then rounds a
+    product away from the zero point up to half of that too early. The bias includes this
+    difference, which has only one sign: only products on one side of the zero point are larger than
+    their bytes.
 
     Parameters
     ----------

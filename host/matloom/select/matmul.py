@@ -171,8 +171,8 @@ def _byte_summands(value: int) -> list[int]:
 def _weights(tensor: str, panels: Panels, zeros: tuple[int, int], config: Config) -> Computed:
     """Return panels as weights; EXEC subtracts zero points, or further EXECs correct for them.
 
-    Corrections use (a - x)(b - y) = ab - ay - bx + xy: they multiply a by a tile of -y, then a row of
-    -x by b. The bias is xy times the inner size.
+    Corrections use (a - x)(b - y) = ab - ay - bx + xy: they multiply a by a tile of -y, then a row
+    of -x by b. The bias is xy times the inner size.
     """
     tile, constants, found = config.rows * config.columns, b"", []
     subtracted = zeros if config.zero_points else (0, 0)

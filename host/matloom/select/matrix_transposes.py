@@ -27,7 +27,7 @@ _MAX_EXEC_ROWS = min(largest(Opcode.EXEC, name) for name in ("height", "width"))
 
 @dataclass(frozen=True, kw_only=True)
 class MatrixTranspose:
-    """Transposition of matrices (in_rows, row_bytes), or of `rows` of their rows from `first_row` on."""
+    """Transposition of `rows` rows, from `first_row` on, of matrices (in_rows, row_bytes)."""
 
     images: int
     in_rows: int
@@ -63,9 +63,9 @@ def interleaving_stages(
     steps:
         Result of `MatrixTranspose.steps`.
     place:
-        Function that returns the layout of some outputs from their `grid` and `at`, the index of the
-        first row from which they are made. A row of outputs has a position for each byte of a row of
-        the matrices, and a position has a byte for each of up to `columns` of these rows.
+        Function that returns the layout of some outputs from their `grid` and `at`, the index of
+        the first row from which they are made. A row of outputs has a position for each byte of a
+        row of the matrices, and a position has a byte for each of up to `columns` of these rows.
     """
     rows, middle = context.config.columns, context.buffer_name(f"{tensors[1]}, rows interleaved")
     window = _first_window(task, steps)

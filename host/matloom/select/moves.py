@@ -166,8 +166,8 @@ def _resize_factor(places: Array, length: int) -> tuple[int, int, int]:
 def resize_stages(context: Context) -> tuple[ArrayStage, ...]:
     """Return the stages of RESIZE_NEAREST_NEIGHBOR.
 
-    Enlarging repeats each position; one copy stage writes each of the repetitions (four for a factor
-    of 2 x 2). Shrinking needs a single stage, which skips positions.
+    Enlarging repeats each position; one copy stage writes each of the repetitions (four for a
+    factor of 2 x 2). Shrinking needs a single stage, which skips positions.
     """
     attributes = context.node.attributes_as(Resize)
     images, height, width, depth = context.inputs[0].shape

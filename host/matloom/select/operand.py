@@ -43,7 +43,7 @@ class Constant:
         return self.steps * self.tile_bytes
 
     def chunk_bytes(self, blocks: int, first_step: int, end_step: int) -> int:
-        """Return the bytes of a chunk of `blocks` output blocks and a range of steps (half open)."""
+        """Return the bytes of a chunk of `blocks` output blocks and some steps (half open)."""
         return blocks * (end_step - first_step) * self.tile_bytes
 
     def of_blocks(self, blocks: slice) -> "Constant":
@@ -103,7 +103,7 @@ class SharedTail:
         return self.whole.block_bytes + self.tail_bytes
 
     def chunk_bytes(self, blocks: int, first_step: int, end_step: int) -> int:
-        """Return the bytes of a chunk of `blocks` output blocks and a range of steps (half open).
+        """Return the bytes of a chunk of `blocks` output blocks and some steps (half open).
 
         The rows of the last step take a tile at least, because EXEC reads whole tiles.
         """
@@ -132,8 +132,8 @@ class Correction:
     offset:
         First byte of the constants in `Computed.constants`.
     replaces_input:
-        Whether the constants are an input row, for all positions; otherwise, they are a weight tile,
-        for all steps.
+        Whether the constants are an input row, for all positions; otherwise, they are a weight
+        tile, for all steps.
     """
 
     offset: int
@@ -142,15 +142,16 @@ class Correction:
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
-    """An EXEC that streams constants, and so adds some rows of each tile of an operand.
+    """EXEC that streams constants as vectors, and so adds up selected rows of an operand's tiles.
 
     Members
     -------
     offset:
         First byte of the constants in `Computed.constants`: for each tile a vector for each output
         position.
-    first_tile, iterations, tiles:
-        The first tile, how often the constants repeat, and the number of tiles they serve.
+    first_tile, tiles, iterations:
+        The first tile, the number of tiles that have constants, and how often the constants repeat
+        for further tiles.
     """
 
     offset: int
@@ -170,9 +171,10 @@ class Computed:
     steps, tile_bytes:
         As in `Constant`.
     rows_of:
-        The tensor whose rows are the rows of the panels; None if they are other parts of it.
+        The tensor whose rows, all of them, are the rows of the panels; None if it is transposed or
+        cut into groups of columns.
     zero_points:
-        What EXEC subtracts from the other operand, and from the tensor.
+        Zero points that EXEC subtracts from the other operand, and from the tensor.
     constants, corrections:
         Constants loaded with the parameters, uint8, and the EXECs that use them.
     selections:

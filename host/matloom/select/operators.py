@@ -178,7 +178,7 @@ def _builder(node: Node, graph: Graph) -> Callable[[Context], Stage | tuple[Stag
 
 
 def _external_tensors(graph: Graph) -> Iterator[int]:
-    """Yield the tensors that start in external memory: those that enter, and those the host quantises."""
+    """Yield the tensors that start in external memory: they enter, or the host quantises them."""
     yield from graph.entering
     for node in graph.nodes:
         if node.op is Op.QUANTIZE:

@@ -79,7 +79,7 @@ def _groups(
 
 
 def _host_tensors(graph: Graph, stages: dict[int, tuple[Stage, ...]]) -> set[int]:
-    """Return the tensors that the host needs: inputs of its operators, and the network's results."""
+    """Return the tensor numbers of what the host needs: its operators' inputs, and all results."""
     wanted = set(graph.leaving)
     for node in graph.nodes:
         if node.op not in RESHAPES and id(node) not in stages:

@@ -24,7 +24,7 @@ def pools_blocks(node: Node) -> bool:
 
 
 def is_pooled(graph: Graph, tensor: int) -> bool:
-    """Return whether only a MAX_POOL_2D of 2 x 2 blocks reads a tensor, directly or after lookups."""
+    """Return whether only a MAX_POOL_2D of 2 x 2 blocks reads a tensor, possibly after lookups."""
     readers = graph.consumers[tensor]
     if len(readers) != 1 or tensor in graph.leaving:
         return False
@@ -82,7 +82,7 @@ class PooledWalk:
         return self.inner.vectors(SIDE * height, SIDE * width)
 
     def fields(self, rows: tuple[int, int], columns: tuple[int, int], block: int) -> dict[str, int]:
-        """Return the fields of EXEC for a range of outputs (half open), from an output block."""
+        """Return the fields of EXEC for some outputs (half open), from output block `block` on."""
         return self.inner.fields(_double(rows), _double(columns), block)
 
     def executes(self, fields: Fields, rows: Rows, block_bytes: int) -> Iterator[Fields]:

@@ -81,9 +81,9 @@ def _tap_stage(
 def _whole_image(context: Context, window: Window) -> tuple[Window, SlidingWindow] | None:
     """Return the window that sums a whole image, and the sliding window that computes it.
 
-    A step of the sliding window has several taps; a step of a single tap would wait for the previous
-    sum. The image may have another shape than before, with the same bytes. None for other windows,
-    and if single taps are as fast.
+    A step of the sliding window has several taps; a step of a single tap would wait for the
+    previous sum. The image may have another shape than before, with the same bytes. None for other
+    windows, and if single taps are as fast.
     """
     config, depth = context.config, window.depth
     count = window.in_height * window.in_width
@@ -154,9 +154,10 @@ def _whole_stage(
 
 
 def _taps_per_vector(window: Window, config: Config, word: int = 1) -> int:
-    """Return how many neighbouring taps of all channels fit in one vector; 1 if columns are too few.
+    """Return how many neighbouring taps of all channels fit in one vector.
 
-    The depth of `window` is in bytes, of which an element has `word`.
+    The result is 1 if the columns cannot hold all channels. The depth of `window` is in bytes, of
+    which an element has `word`.
     """
     if window.depth // word > config.columns:
         return 1
@@ -207,7 +208,7 @@ def maximum_stage(context: Context, window: Window, low: int, high: int) -> Arra
 def _equal_tap_ranges(
     size: int, out: int, kernel: int, stride: int, pad: int
 ) -> list[tuple[int, int, int]]:
-    """Return ranges of output indices (half open), each with the number of valid taps of an output."""
+    """Return ranges of output indices (half open), each with the valid taps of an output."""
     runs: list[tuple[int, int, int]] = []
     for index in range(out):
         first = index * stride - pad

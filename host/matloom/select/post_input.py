@@ -16,14 +16,14 @@ class PostInput:
         Fields of a POST that writes the accumulators of a tile before its results are made; only
         for outputs of one limb. With the destination `ACC_ADD` it adds the tensor to the sums. With
         `ACC_SET` it sets the accumulators to the tensor, and EXEC keeps the larger of them and its
-        sums; a parameter block then has those of results, followed by those of this POST.
+        sums; a parameter block then has the parameters of results, followed by those of this POST.
         None if the POST of results reads a byte of the tensor with each sum.
     multiplies:
-        Without `post`, whether POST multiplies the sums by these bytes. Otherwise it adds them to
-        the results, and the layer's table makes their sums.
+        Without `post`, whether POST multiplies the sums by these bytes. Otherwise, it adds the
+        bytes to the results by means of the layer's table.
     position_bytes, missing:
         If the tensor has another layout than the output, bytes of its dense positions; 0 otherwise.
-        If it has fewer blocks of channels, what POST adds in the other blocks.
+        If it has fewer blocks of channels, the bytes that POST adds in the other blocks.
     """
 
     post: dict[str, int] | None = None

@@ -1,4 +1,4 @@
-"""Chooses how many rows of a one-channel image are folded into channels, and for what.
+"""Chooses how many rows of a one-channel image are folded into channels, and for which use.
 
 A folded row (`select.layout.row_folding`) serves a row of outputs, in fewer steps than the image
 would take, or a group of rows of outputs, so that rows of the image are loaded less often.
@@ -20,16 +20,16 @@ from matloom.select.operand import Constant, join_steps
 from matloom.select.stage import ArrayStage
 from matloom.select.window import Window
 
-#: Maximum number of rows of an EXEC, and of bytes of a row of a narrow input.
+#: Maximum number of folded rows, and of bytes of a folded row.
 _MOST_ROWS, _LONGEST_ROW = largest(Opcode.EXEC, "input_rows"), 1 << 16
 
-#: Fraction of the plain stage's cycles above which folding does not pay: it delays the start.
+#: Fraction of the plain stage's cycles above which folding does not pay, as it delays the start.
 _MAX_SHARE = 0.85
 
 #: Overhead of a LOAD in cycles, beyond its writes.
 _LOAD_CYCLES = 14
 
-#: Builds the stage of a window and its filters.
+#: Function that builds the stage of a window and its filters.
 _Make = Callable[[Window, np.ndarray], ArrayStage]
 
 #: Approximate number of tiles of a first layer: the array starts when the first one is loaded.
@@ -45,7 +45,7 @@ def fastest(
     zero: int,
     machine: Machine,
 ) -> ArrayStage:
-    """Return the faster of the plain stage and those with row folding.
+    """Return the fastest stage with row folding, or the plain stage if that is about as fast.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def fastest(
 
 
 def _interleave(window: Window, tensor: str, channels: int, zero: int) -> RowFolding | None:
-    """Return the folding of this many rows into channels; None if the window cannot use it."""
+    """Return the folding of `channels` rows into channels; None if the window cannot use it."""
     if window.kernel_height == 1 or channels % window.stride_y:
         return None
     taps = -(-window.kernel_height // channels)
@@ -165,7 +165,10 @@ def fold_filters(
 
 
 def _cycles(stage: ArrayStage, machine: Machine) -> int:
-    """Return the cycles of the array and of the input's LOADs, tile by tile."""
+    """Return an estimate of the cycles of the array and of the input's LOADs.
+
+    Both overlap except in the first tile.
+    """
     config = machine.config
     grid, rows = stage.grid, stage.input_layout
     vectors = stage.loop_nest.vectors(grid.rows, grid.width)

@@ -27,7 +27,8 @@ def scaled_channels(
 ) -> ArrayStage:
     """Return the stage of per-channel products: a depthwise convolution with one tap.
 
-    A factor too large for one weight is split over several taps that read the same byte.
+    `factors` has one element, or one for each channel. A factor too large for one weight is split
+    over several taps that read the same byte.
     """
     channels = context.output.shape[-1] if context.output.shape else 1
     taps = max(1, -(-int(np.abs(factors).max()) // 127))
@@ -68,7 +69,7 @@ def channel_factors(context: Context, index: int) -> Array | None:
 
 
 def product_scale(context: Context) -> Requantisation:
-    """Return how the products of a MUL become results."""
+    """Return the requantisation of the products of a MUL."""
     scale = context.result(
         *product_multiplier(context.graph, context.node),
         context.node.attributes_as(Arithmetic).activation,
@@ -77,7 +78,7 @@ def product_scale(context: Context) -> Requantisation:
 
 
 def multiplication(context: Context) -> Stage:
-    """Return the stages of MUL: of bytes by per-channel constants in the array, else by POST."""
+    """Return the stage of MUL: the array multiplies bytes by channel constants, POST all else."""
     scale = product_scale(context)
     words = context.output.dtype == "int16"
     if words:

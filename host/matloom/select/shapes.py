@@ -15,7 +15,7 @@ class WindowShape:
     Members
     -------
     number:
-        The field `window_shape` of EXEC.
+        Value of the field `window_shape` of EXEC.
     lines, taps:
         Kernel rows that a step covers, and taps of each.
     last_rows:
@@ -29,7 +29,7 @@ class WindowShape:
 
     @property
     def fields(self) -> dict[str, int]:
-        """The field of EXEC that differs from 0, if any."""
+        """Fields of EXEC that select the shape; empty for shape 0."""
         return {"window_shape": self.number} if self.number else {}
 
     @property

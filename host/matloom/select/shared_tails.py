@@ -1,7 +1,7 @@
 """Weights of dense layers whose depth exceeds whole steps by a few rows of the array.
 
-The last step of an output block would fill a whole tile with zeros. Where LOADs of weights are the
-limit, several blocks share a tile instead.
+The last step of an output block would fill a whole tile with zeros. If LOADs of weights are the
+bottleneck, several blocks share a tile instead.
 """
 
 import numpy as np
@@ -12,7 +12,7 @@ from matloom.select.loop_nest import LoopNest
 from matloom.select.operand import Constant, Operand, SharedTail
 from matloom.select.window import Window
 
-#: Minimum cycles of the bus that a shared tile saves: its EXEC takes some 30 to dispatch.
+#: Minimum cycles of the bus that a shared tile must save, as its EXEC takes some 30 to dispatch.
 _MIN_SAVED_CYCLES = 48
 
 #: Minimum number of output blocks of a layer.
@@ -22,8 +22,8 @@ _LEAST_BLOCKS = 8
 def share_tails(weights: Constant, nest: LoopNest, window: Window, config: Config) -> Operand:
     """Return the weights of a layer, in which output blocks share tiles of the last step.
 
-    Unchanged where a layer reads more than one tap or makes so many positions that LOADs of weights
-    are not the limit.
+    The weights are unchanged if the layer reads more than one tap, has few output blocks, or makes
+    so many positions that LOADs of weights are not the bottleneck.
     """
     rest = window.depth % config.rows
     rows = -(-rest // config.weight_rows) * config.weight_rows

@@ -17,7 +17,7 @@ from matloom.select.shapes import WindowShape
 #: Maximum number of vectors of a line.
 LONGEST_LINE = largest(Opcode.EXEC, "line")
 
-#: Maximum number of vectors, and of lines, between two outputs.
+#: Maximum number of vectors, and of lines, skipped between two outputs.
 LONGEST_SKIP = 3
 
 
@@ -83,7 +83,7 @@ class SlidingWindow(SingleSums):
         return lines * max(length - self._skipped_columns(first_x, length), WINDOW_TAPS)
 
     def fields(self, rows: tuple[int, int], columns: tuple[int, int], block: int) -> dict[str, int]:
-        """Return the fields of EXEC for a range of outputs (half open), from an output block.
+        """Return the fields of EXEC for some outputs (half open), from output block `block` on.
 
         `first_row` is relative to the first row of the image.
         """
@@ -120,12 +120,12 @@ class SlidingWindow(SingleSums):
         }
 
     def _first_and_length(self, columns: tuple[int, int]) -> tuple[int, int]:
-        """Return the first position of a line for a range of outputs, and how many it has."""
+        """Return the first position of a line, and its length, for a range of outputs."""
         first_x = columns[0] * self.stride_x - self.pad_left - self._empty_columns
         return first_x, (columns[1] - columns[0] - 1) * self.stride_x + self.shape.taps
 
     def _skipped_rows(self, first_row: int) -> int:
-        """Return the leading lines that need not be streamed.
+        """Return the number of leading lines that need not be streamed.
 
         A window reads lines before the first as padding. That is right for lines above the image,
         and irrelevant under zero weights. Later steps start at other lines, so lines can be skipped
@@ -137,7 +137,7 @@ class SlidingWindow(SingleSums):
         return min(above, self.shape.lines - 1)
 
     def _skipped_columns(self, first_x: int, length: int) -> int:
-        """Return the leading vectors of a line that need not be streamed.
+        """Return the number of leading vectors of a line that need not be streamed.
 
         A window reads the end of the previous line instead. That is irrelevant under zero weights,
         and makes no difference if both are padding.

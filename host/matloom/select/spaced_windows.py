@@ -44,7 +44,7 @@ class _Axis:
 
     @property
     def step(self) -> int:
-        """Distance between windows."""
+        """Distance between windows, in rows or positions."""
         return self.taps * self.unit if self.dilation == self.unit else 1
 
     @property
@@ -84,7 +84,7 @@ class SpacedWindow(SingleSums):
     y, x:
         The windows along the image's rows and along a row.
     x_skip:
-        Vectors of a line between two outputs.
+        Vectors of a line skipped between two outputs.
     in_width:
         Positions of an input row.
     depth:
@@ -131,7 +131,7 @@ class SpacedWindow(SingleSums):
         return (height - 1 + self.y.taps) * self._line((0, width))[1]
 
     def fields(self, rows: tuple[int, int], columns: tuple[int, int], block: int) -> dict[str, int]:
-        """Return the fields of EXEC for a range of outputs (half open), from an output block.
+        """Return the fields of EXEC for some outputs (half open), from output block `block` on.
 
         `first_row` is relative to the first row of the image.
         """
@@ -166,7 +166,7 @@ class SpacedWindow(SingleSums):
         return columns[0] * self.x.unit * (self.x_skip + 1) - self.pad_left
 
     def _line(self, columns: tuple[int, int]) -> tuple[int, int]:
-        """Return how many vectors of a line are skipped, and how many remain.
+        """Return how many vectors of a line are skipped, and how many remain to be streamed.
 
         A window reads the end of the previous line instead, which is padding like the skipped
         vectors. Only a step that covers all of a line's taps may do so.
@@ -197,8 +197,9 @@ def spaced_windows(
 ) -> Iterator[SpacedWindow]:
     """Yield the windows of a depthwise convolution whose taps are as far apart as its outputs.
 
-    For a wide shape, also yields windows that take every position of a row and skip outputs. There
-    are none if its strides are 1, or if the engine cannot step so far.
+    Shapes other than 3 x 3 also have windows that take every position of a row and skip outputs.
+    There are none if both strides are 1, if a dilation is neither 1 nor the stride, if the image
+    has one channel, or if the engine cannot step that far.
     """
     strides = (window.stride_y, window.stride_x)
     dilations = (window.dilation_y, window.dilation_x)

@@ -17,7 +17,7 @@ def repeat_operands(context: Context) -> tuple[tuple[Stage, ...], Context]:
     """Return the stages that repeat elements, and the context of the operator after them.
 
     An operand of int8 with trailing axes of one, such as the mean of each row, gets the lengths of
-    the output there. Each element is the only input of as many output channels, with weights of 1.
+    the output there. A convolution with weights of 1 copies each element to that many channels.
     """
     if context.node.op not in BROADCASTING:
         return (), context
@@ -42,9 +42,10 @@ def _trailing_ones(shape: tuple[int, ...]) -> int:
 
 
 def repetitions(tensor: Tensor, shape: tuple[int, ...]) -> int:
-    """Return how often each element follows itself in a broadcast; 1 for a scalar, which repeats.
+    """Return how often each element follows itself in the broadcast of a tensor to `shape`.
 
-    Other axes of one repeat the tensor, or part of it.
+    The result is 1 for a scalar, because it can repeat as a whole. Other axes of one repeat the
+    tensor, or part of it.
     """
     ones = 0 if tensor.size == 1 else _trailing_ones(tensor.shape)
     return math.prod(shape[len(shape) - ones :])

@@ -14,17 +14,17 @@ from matloom.select.spread import repetitions
 from matloom.select.stage import ArrayStage
 from matloom.select.window import dense_window
 
-#: Passes of POST if repeated elements are written first.
+#: Number of passes of POST if repeated elements are written first.
 _PASSES = 3
 #: Largest int8 value.
 _MAX_INT8 = 127
 
 
 def spread_product(context: Context) -> ArrayStage | None:
-    """Return the stage of MUL whose sums are elements of one operand, repeated; None for others.
+    """Return the stage of a MUL in which the array repeats the elements of one operand.
 
     A sum is an element minus its zero point. POST multiplies it by a byte of the other operand, so
-    that repeated elements are never written.
+    that repeated elements are never written. None for any other MUL.
     """
     factor = _repeated_factor(context)
     if factor is None:
@@ -86,5 +86,5 @@ def _differences(
 
 
 def _factors(value: int) -> tuple[int, int]:
-    """Return two bytes whose product is a number from -127 to 128."""
+    """Return two bytes whose product is `value`, from -127 to 128."""
     return (value, 1) if value <= _MAX_INT8 else (value // 2, 2)

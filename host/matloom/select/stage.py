@@ -27,10 +27,10 @@ class ArrayStage:
     Members
     -------
     name, nodes:
-        Name of the operator, and the numbers of the graph's nodes that it implements.
+        Name of the operator, and the indices in the model file of the nodes that it implements.
     inputs, output:
-        Tensor names: one input, and a second one if weights are computed or POST brings it to the
-        sums.
+        Tensor names: one input, and a second one if weights are computed or POST combines it with
+        sums or results.
     input_layout, output_layout:
         Layouts of its input and its output on chip; `output_layout` contains the grid of outputs.
     loop_nest:
@@ -52,7 +52,7 @@ class ArrayStage:
         The use of a tensor that POST combines with sums or results: the second input, or the only
         one. None if POST reads no tensor.
     shared_sums:
-        Whether it begins or ends in the middle of sums that several stages make.
+        Whether it continues the sums of an earlier stage, or leaves its sums to a later one.
     """
 
     name: str
@@ -72,21 +72,21 @@ class ArrayStage:
     post_input: PostInput | None = None
     shared_sums: SharedSums = SharedSums.NONE
 
-    #: Answers of a stage that is not element-wise; `VectorStage` says what they mean.
+    #: Properties of `VectorStage`, for a stage that is not element-wise.
     elementwise = is_lookup_only = whole_rows = reads_parts = False
     vector = narrow = None
 
-    #: Inputs that repeat, by index.
+    #: Inputs that repeat, and other inputs of which tiles read uneven parts: none.
     repeated_inputs: ClassVar[frozenset[str]] = frozenset()
     uneven_inputs: ClassVar[frozenset[str]] = frozenset()
 
     @property
     def array(self) -> "ArrayStage":
-        """The stage if it streams through the array: it does."""
+        """The stage itself, because it streams through the array."""
         return self
 
     def reading(self, parts: Mapping[str, tuple[str, int]]) -> "ArrayStage":
-        """Return the stage unchanged: it reads whole tensors."""
+        """Return the stage unchanged, because it reads whole tensors."""
         return self
 
     @property
@@ -96,21 +96,21 @@ class ArrayStage:
 
     @property
     def sums_per_output(self) -> int:
-        """Sums of an output, in rows of a block: 1, or 4 of which POST writes the maximum."""
+        """Number of sums of an output: 1, or 4, of which POST writes the maximum."""
         return self.loop_nest.sums_per_output
 
     @property
     def has_costly_tiles(self) -> bool:
         """Whether each tile costs some extra cycles.
 
-        Windows stream more rows than they make. In a stage of a single step, results take as long
-        as sums.
+        Windows stream more rows than they have outputs. In a stage of a single step, results take
+        as long as sums.
         """
         return self.loop_nest.slides or self.steps == 1
 
     @property
     def reads_row_by_row(self) -> bool:
-        """Whether each output row reads one input row, that of its own number."""
+        """Whether each output row reads only the input row with the same index."""
         nest, layout = self.loop_nest, self.input_layout
         dense = layout.source is None and not layout.plane_bytes
         single = nest.kernel_rows == nest.y_step == 1
@@ -118,7 +118,7 @@ class ArrayStage:
         return single and dense and constant and layout.rows == self.grid.rows
 
     def reads_rows_of(self, producer: "Stage") -> bool:
-        """Return whether this stage streams the rows of another as they were made.
+        """Return whether the rows of this stage's input are the rows that `producer` makes.
 
         A dense layer, for example, makes one row of a tensor that its reader may cut into many.
         """
@@ -189,7 +189,7 @@ class ArrayStage:
 
     @property
     def adds_results(self) -> bool:
-        """Whether POST adds the second input to results, and `table` makes their sums."""
+        """Whether POST adds the second input to results, by means of `table`."""
         return self.post_input is not None and self.post_input.adds_results
 
     @property
@@ -199,7 +199,7 @@ class ArrayStage:
 
     @property
     def addend(self) -> str | None:
-        """The second input, if POST combines it with sums or results."""
+        """Name of the second input if POST combines it with sums or results; else None."""
         return self.inputs[1] if self.post_input is not None and len(self.inputs) > 1 else None
 
     @property
@@ -281,7 +281,7 @@ class ArrayStage:
         return self.makes_dense_bytes and self.grid.blocks == blocks == 1
 
     def entries(self, config: Config) -> int:
-        """Return how many outputs of a block fit half of the accumulators."""
+        """Return the number of outputs of a block that fit in half of the accumulators."""
         return config.acc_entries // 2 // self.accumulators_per_block // self.sums_per_output
 
     @property

@@ -1,6 +1,6 @@
 """Sums over all positions of a map, with the map as weights and constants that select its rows.
 
-A weight tile has as many bytes as all rows of the array, a vector of a map only those of one.
+One weight tile brings as many bytes of the map into the array as a vector for each of its rows.
 """
 
 import math
@@ -18,19 +18,23 @@ from matloom.select.operand import Computed, Selection
 from matloom.select.stage import ArrayStage
 from matloom.select.window import Window
 
-#: Blocks of a position beyond which as many vectors enter the array as without selections.
+#: Maximum number of blocks of a position; with more, as many vectors enter the array as without
+#: selections.
 _MOST_BLOCKS = 8
-#: The share of the scratchpad that the map may take, for it stays on chip.
+#: The map, which stays on chip, fills at most the scratchpad's size divided by this number.
 _SHARE = 4
-#: Cycles that it must save: it waits for the whole map, where others begin with its first tiles.
-#: Of 372 and 192 cycles that two networks were estimated to save, about 200 and 270 were lost.
+#: Minimum of the estimated cycles saved: the sum waits for the whole map, whereas other forms begin
+#: with its first tiles. Of 372 and 192 cycles estimated for two networks, about 200 and 270 were
+#: lost.
 _EXTRA_CYCLES = 192
-#: Rows of taps that EXEC counts.
+#: Maximum number of rows of taps of an EXEC.
 _MOST_TAPS = largest(Opcode.EXEC, "kernel_rows")
 
 
 def sum_with_map_as_weights(stage: ArrayStage, window: Window, config: Config) -> ArrayStage:
     """Return the same sums with the map as weights, or the stage itself if that is no faster.
+
+    The stage is also unchanged if the window does not cover the whole map, or the map does not fit.
 
     Parameters
     ----------
@@ -76,10 +80,10 @@ def _position_loops(config: Config) -> LoopNest:
 
 
 def _map_as_weights(tensor: str, size: int, blocks: int, config: Config) -> Computed:
-    """Return the bytes of a map as tiles of weights, each row a block of some position.
+    """Return a map as weight tiles, each row of which is a block of some position.
 
-    The rows of a block are elsewhere in the next tile, and where they were some tiles later. What
-    is left at the end has a selection of its own.
+    The rows of one block differ from tile to tile, and are the same again after a period of tiles,
+    so one selection serves all whole periods. The remaining tiles have a second selection.
     """
     rows, count = config.rows, size // config.columns
     period = blocks // math.gcd(blocks, rows)

@@ -1,4 +1,4 @@
-"""Prints stages for people."""
+"""Descriptions of stages as text, for people."""
 
 from collections.abc import Iterable, Mapping
 

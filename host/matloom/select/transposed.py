@@ -1,4 +1,4 @@
-"""Stages of transposed convolutions: one for each phase of the strides, or for each row of them."""
+"""Stages of transposed convolutions: one for each phase of the strides, or each row of phases."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -19,7 +19,7 @@ from matloom.select.window import Window
 #: Maximum number of stages of a transposed convolution.
 _MAX_PHASES = 64
 
-#: Returns the layout of a stage's outputs.
+#: Function that returns the layout of a stage's outputs.
 _Place = Callable[..., OutputLayout]
 
 
@@ -30,7 +30,7 @@ class _Phase:
     Members
     -------
     first, count:
-        The first output, and their number.
+        Position of the first output, and number of outputs.
     taps:
         The taps that are multiplied by inputs, in the order of the inputs.
     pad:
@@ -58,7 +58,7 @@ def _phases(length: int, kernel: int, stride: int, pad: int) -> list[_Phase]:
 def transposed_convolution(context: Context) -> tuple[Stage, ...]:
     """Return the stages of TRANSPOSE_CONV: one convolution for each phase of the strides.
 
-    If few channels leave columns of the array idle, the phases of a row of outputs are channels
+    If that streams fewer vectors, as with few channels, the phases of a row of outputs are channels
     of one convolution.
     """
     attributes = context.node.attributes_as(TransposeConv)
@@ -92,7 +92,10 @@ def _streamed_vectors(stages: list[ArrayStage]) -> int:
 def _phase_stages(
     context: Context, row: _Phase, columns: list[_Phase], size: int
 ) -> list[ArrayStage]:
-    """Return a stage for each phase of a row; `size` bytes are complete after the last one."""
+    """Return a stage for each column phase of a row phase.
+
+    After the last stage, `size` bytes of the output are complete.
+    """
     attributes = context.node.attributes_as(TransposeConv)
     outputs = context.filters.shape[0]
     stages = []
@@ -113,10 +116,10 @@ def _phase_stages(
 def _joined_stages(
     context: Context, row: _Phase, columns: list[_Phase], size: int
 ) -> list[ArrayStage]:
-    """Return a list of the one stage that makes all phases of a row as channels of a position.
+    """Return a list of one stage, which makes all phases of a row as channels of a position.
 
-    The list is empty if they have different numbers of outputs, or if the array has too few columns
-    for their channels.
+    The list is empty if phases differ in their number of outputs, if the array has too few columns
+    for their channels, or if POST cannot write rows that far apart.
     """
     attributes = context.node.attributes_as(TransposeConv)
     outputs, count = context.filters.shape[0], len(columns)
@@ -154,7 +157,8 @@ def _stage(
 ) -> ArrayStage:
     """Return the convolution with filters `taps` that makes a phase of rows and one of columns.
 
-    There may be several sets of filters for all channels. `whole_rows` is as in `Convolution`.
+    `taps` may have a set of filters for each of several phases. `whole_rows` is as in
+    `Convolution`.
     """
     attributes = context.node.attributes_as(TransposeConv)
     images, in_height, in_width, depth = context.inputs[0].shape

@@ -1,7 +1,7 @@
-"""Transposes matrices of bytes: the array reads them as weights, rows as its columns.
+"""Transposes matrices of bytes with the array, which reads them as transposed weights.
 
-The rows of an identity matrix then are the vectors that select its columns: one vector for each
-vector of the result.
+The rows of an identity matrix are streamed as vectors. Each of them selects one column of a matrix,
+which is a vector of the result.
 """
 
 from collections.abc import Iterator
@@ -20,13 +20,13 @@ from matloom.select.loop_nest import LoopNest
 from matloom.select.operand import Computed, Selection
 from matloom.select.stage import ArrayStage, OutputRegion
 
-#: The share of the scratchpad that the matrices may take, for they stay on chip.
+#: The matrices, which stay on chip, fill at most the scratchpad's size divided by this number.
 _SHARE = 4
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Part:
-    """Columns of matrices: `count` of each from panel `panel` on, `images` times."""
+    """Columns that one stage transposes: `count` of each of `images` images, from `panel` on."""
 
     images: int
     panel: int
@@ -36,7 +36,9 @@ class _Part:
 def array_transpose_stages(
     context: Context, tensors: tuple[str, str], shape: tuple[int, int, int]
 ) -> Iterator[ArrayStage]:
-    """Yield the stages that transpose matrices (images, rows, columns); none if they cannot.
+    """Yield the stages that transpose matrices (images, rows, columns).
+
+    There are none if EXEC cannot transpose weights, or if the matrices are too large.
 
     Parameters
     ----------
@@ -61,7 +63,10 @@ def array_transpose_stages(
 
 
 def _parts(panels: Panels) -> Iterator[_Part]:
-    """Yield the columns of a stage each; panels whose results are adjacent are images of one."""
+    """Yield the columns that each stage transposes.
+
+    Full panels whose results are adjacent are the images of a single part.
+    """
     full, tail = divmod(panels.columns, panels.width)
     adjacent = full if panels.images == 1 or not tail else 0
     if adjacent:
@@ -74,7 +79,7 @@ def _parts(panels: Panels) -> Iterator[_Part]:
 def _transpose_part(
     context: Context, tensors: tuple[str, str], panels: Panels, part: _Part, *, last: bool
 ) -> ArrayStage:
-    """Return the stage that makes a row of the result for each of some columns."""
+    """Return the stage that makes a row of the result for each column of a part."""
     config = context.config
     grid = Grid(
         images=part.images,
@@ -108,7 +113,7 @@ def _transpose_part(
 
 
 def _selecting_weights(tensor: str, panels: Panels, part: _Part, config: Config) -> Computed:
-    """Return panels as weights, whose rows are selected by vectors with a single 1."""
+    """Return panels as weights, whose rows are selected by constant vectors with a single 1."""
     several = part.images > panels.images
     layout = replace(
         panels,

@@ -17,16 +17,16 @@ from matloom.select.operand import Constant
 from matloom.select.stage import ArrayStage, OutputRegion
 from matloom.select.weights import identity_tile
 
-#: Weight tiles: of the steep sum, of the constant, of the shallow sum.
+#: Number of weight tiles: for the steep sum, for the constant, and for the shallow sum.
 _TILES = 3
 
 
 @dataclass(frozen=True, kw_only=True)
 class SlopedWalk(LoopNest):
-    """Loop nest over positions, of which two EXECs make each tile.
+    """Loop nest over positions, with two EXECs for each tile.
 
-    The first one adds a tap outside of the row, which reads as a constant. The second one keeps
-    the larger sum.
+    The first one computes the steep sum and adds a constant, which it reads as a tap outside of the
+    row. The second one computes the shallow sum, and keeps the larger of both.
     """
 
     def vectors(self, height: int, width: int) -> int:
@@ -43,7 +43,7 @@ class SlopedWalk(LoopNest):
 
 
 def sloped_stage(context: Context, slopes: TwoSlopes) -> ArrayStage:
-    """Return the stage of LEAKY_RELU with these numbers."""
+    """Return the stage of LEAKY_RELU with the parameters `slopes`."""
     config, (count, size) = context.config, rows_of(context.output.shape)
     grid = row_grid(count, size, config)
     multiplier, shift = slopes.scale
@@ -73,7 +73,7 @@ def sloped_stage(context: Context, slopes: TwoSlopes) -> ArrayStage:
 
 
 def _offset_tile(offset: int, config: Config) -> Array:
-    """Return the tile, int8, whose weights in each column have this sum."""
+    """Return the tile, int8, whose weights add up to `offset` in each column."""
     share, more = divmod(offset, config.rows)
     by_row = np.full(config.rows, share)
     by_row[:more] += 1

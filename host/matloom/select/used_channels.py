@@ -1,7 +1,7 @@
 """Input channels that a layer uses: EXEC does not read those whose weights are all zero.
 
-A shuffle of channels before a layer becomes part of its weights, and those of channels that the
-layer does not use are zero. EXEC then reads runs of bytes at equal distances.
+A shuffle of channels before a layer becomes part of its weights, which are zero for channels that
+the layer does not use. EXEC then reads runs of bytes at equal distances.
 """
 
 from collections.abc import Iterator
@@ -25,9 +25,9 @@ class Reads:
     first:
         The first byte that the first output block reads.
     block_step:
-        Bytes from those of one output block to those of the next.
+        Distance in bytes from what one output block reads to what the next one reads.
     runs, run_step:
-        Runs of bytes, and bytes from the start of one to that of the next.
+        Number of runs of bytes, and bytes from the start of one to the start of the next.
     vectors:
         Vectors of a run.
     """
@@ -40,11 +40,13 @@ class Reads:
 
     @property
     def steps(self) -> int:
-        """Vectors of a position for each output block."""
+        """Vectors of a position that each output block reads."""
         return self.runs * self.vectors
 
     def gather(self, matrix: Array, rows: int, block: int) -> Array:
         """Return the weights in the order in which EXEC reads their bytes.
+
+        The result is int8 (kernel rows, runs, bytes of a run, output channels).
 
         Parameters
         ----------
@@ -87,7 +89,9 @@ def used_channels(
 
 
 def shortest_reads(matrix: Array, rows: int, block: int, element: int = 1) -> Reads | None:
-    """Return the shortest reads of the bytes with nonzero weights; None if they save no vector.
+    """Return the reads of the bytes with nonzero weights; None if they save no vector.
+
+    They take the fewest vectors of all that are tried.
 
     Parameters
     ----------
@@ -116,7 +120,7 @@ def shortest_reads(matrix: Array, rows: int, block: int, element: int = 1) -> Re
 
 
 def _block_steps(used: list[Array], element: int) -> Iterator[int]:
-    """Yield the distances to try between the bytes of output blocks."""
+    """Yield the distances in bytes to try between the reads of successive output blocks."""
     yield 0
     step = int(used[-1][0] - used[0][0]) // max(1, len(used) - 1) // element * element
     if 0 < step <= _LONGEST_STEP:
@@ -126,7 +130,7 @@ def _block_steps(used: list[Array], element: int) -> Iterator[int]:
 def _shortest_runs(
     places: Array, rows: int, most: int, element: int
 ) -> tuple[int, int, int, int] | None:
-    """Return the first byte, runs, distance and vectors of a run that cover all places.
+    """Return the first byte, number, distance and vectors of runs that cover all places.
 
     None if they take `most` vectors or more. The distance is of whole elements.
     """

@@ -34,15 +34,16 @@ class VectorStage:
     posts:
         For each POST, the index of its input (None if it reads accumulators) and its fields.
     period, repeated:
-        Inputs, by index, that repeat every `period` bytes of the output; 0 and none if no input
-        repeats, and there are no `whole_rows`.
+        Bytes of the output after which inputs repeat, and the indices of these inputs. The period
+        is 0 if no input repeats or is narrow, and there are no `whole_rows`.
     narrow, narrow_bytes:
-        The input, by index, whose rows are shorter than a period, and their bytes; None and 0 if
+        Index of the input whose rows are shorter than a period, and their bytes; None and 0 if
         there is none.
     starts:
         For each input, the first byte that the stage reads; empty if all are 0.
     edge:
-        Of a stage with a narrow input, the POST that makes only vectors with elements beyond it.
+        Index of the POST that makes only the vectors with elements beyond a narrow input; None if
+        there is no such POST.
     whole_rows:
         Whether the POST computes SOFTMAX of rows of `period` bytes.
     table:
@@ -71,7 +72,7 @@ class VectorStage:
     table: np.ndarray | None = field(default=None, repr=False)
     is_lookup_only: bool = False
 
-    #: It computes elements of flat tensors, whatever their shapes.
+    #: Whether the stage computes elements of flat tensors, whatever their shapes.
     elementwise: ClassVar[bool] = True
 
     #: A vector stage has no weights, parameters or products.
@@ -94,29 +95,32 @@ class VectorStage:
     shares_sums: ClassVar[bool] = False
     reads_row_by_row: ClassVar[bool] = False
 
-    #: Whether POST writes positions of channels to a dense tensor: elements have no positions.
+    #: Whether POST writes positions of channels to a dense tensor; elements have no positions.
     makes_dense_bytes: ClassVar[bool] = False
 
-    #: The stage if it streams through the array: it does not.
+    #: None, because the stage does not stream through the array.
     array: ClassVar[None] = None
 
     @property
     def vector(self) -> "VectorStage":
-        """The stage if it is element-wise: it is."""
+        """The stage itself, because it is element-wise."""
         return self
 
     def reads_rows_of(self, producer: object) -> bool:
-        """Return whether it streams rows of another stage: it reads flat tensors."""
+        """Return False, because the stage reads flat tensors, not rows of another stage."""
         del producer
         return False
 
     @property
     def reads_parts(self) -> bool:
-        """Whether what it reads of an input may begin at any byte: no input repeats or is short."""
+        """Whether the stage may read inputs from any byte on, because none repeats or is narrow."""
         return not self.repeated and self.narrow is None
 
     def reading(self, parts: Mapping[str, tuple[str, int]]) -> "VectorStage":
-        """Return the stage with some inputs as parts: a tensor, and the byte where one begins."""
+        """Return the stage with some inputs replaced by parts of larger tensors.
+
+        `parts` maps the name of an input to that of a tensor, and the byte where the part begins.
+        """
         if not parts.keys() & set(self.inputs):
             return self
         found = [parts.get(name, (name, 0)) for name in self.inputs]
@@ -125,7 +129,7 @@ class VectorStage:
 
     @property
     def channel_blocks(self) -> int:
-        """Blocks of channels whose tables differ; 0 if it has one table or none."""
+        """Number of blocks of channels whose tables differ; 0 if it has one table or none."""
         return 0 if self.table is None or self.table.ndim == 1 else len(self.table)
 
     @property
@@ -152,7 +156,7 @@ class VectorStage:
         return plain and (positions or not self.period)
 
     def entries(self, config: Config) -> int:
-        """Return how many accumulator entries a half has."""
+        """Return the number of entries in half of the accumulators."""
         return config.acc_entries // 2
 
     @property
@@ -167,18 +171,18 @@ class VectorStage:
 
     @property
     def repeated_inputs(self) -> frozenset[str]:
-        """Inputs that repeat."""
+        """Names of the inputs that repeat."""
         return frozenset(self.inputs[at] for at in self.repeated)
 
     @property
     def uneven_inputs(self) -> frozenset[str]:
-        """Inputs of which a tile does not read the same range of bytes as it makes."""
+        """Names of the inputs of which a tile reads another range of bytes than it writes."""
         narrow = [] if self.narrow is None else [self.inputs[self.narrow]]
         parts = [self.inputs[at] for at, start in enumerate(self.starts) if start]
         return self.repeated_inputs.union(narrow, parts)
 
     def start(self, index: int) -> int:
-        """Return the byte of an input at which what the stage reads begins."""
+        """Return the first byte of an input that the stage reads."""
         return self.starts[index] if self.starts else 0
 
     @property

@@ -59,7 +59,10 @@ def weight_tiles(matrices: np.ndarray, config: Config, *, narrow: bool = False) 
 
 
 def depthwise_as_dense(filters: np.ndarray, depth: int) -> np.ndarray:
-    """Return depthwise filters (rows, columns, output channels) as dense ones, mostly zero."""
+    """Return depthwise filters (rows, columns, output channels) as dense ones, mostly zero.
+
+    The result has the axes (output channels, rows, columns, depth).
+    """
     rows, columns, channels = filters.shape
     dense = np.zeros((channels, rows, columns, depth), np.int8)
     index = np.arange(channels)
@@ -137,14 +140,18 @@ def parameter_blocks(
 
 
 def repeat_columns(values: np.ndarray, channels: int, columns: int) -> np.ndarray:
-    """Return column values, in the last axis, with those of the channels duplicated."""
+    """Return values in which the columns of the channels occur twice.
+
+    The last axis of `values` consists of blocks of `columns`. In each block, the first `channels`
+    replace those that follow them.
+    """
     by_column = values.reshape(len(values), -1, columns).copy()
     by_column[:, :, channels : 2 * channels] = by_column[:, :, :channels]
     return by_column.reshape(values.shape)
 
 
 def repeat_parameters(params: np.ndarray, channels: int, columns: int) -> np.ndarray:
-    """Return parameter blocks with those of the channels duplicated.
+    """Return parameter blocks in which the columns of the channels occur twice.
 
     A block has one or two 32-bit numbers per column, then bytes.
     """

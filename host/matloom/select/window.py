@@ -51,7 +51,7 @@ class Window:
         )
 
     def join_rows(self, rows: int) -> "Window":
-        """Return a pointwise window on the same bytes as fewer rows, each made of several."""
+        """Return a pointwise window on the same bytes, in which `rows` rows form one."""
         height, width = self.in_height // rows, self.in_width * rows
         return replace(self, in_height=height, in_width=width, out_height=height, out_width=width)
 

@@ -1,8 +1,8 @@
 """Narrow depthwise layers and the pointwise layers around them, all on two bands of rows.
 
-A 1x1 convolution that computes two positions at once, in columns of their own, does not care which
-two these are. On bands they are the same position of both halves of the image, so it reads bands
-and makes bands, without other weights.
+A 1x1 convolution may compute two positions at once, each in its own columns. It computes any two
+positions in the same way. On bands, these are the same position of both halves of the image, so it
+reads bands and makes bands with unchanged weights.
 """
 
 from collections.abc import Collection, Sequence
@@ -30,8 +30,9 @@ def chain_bands(
 ) -> tuple[list[Stage], dict[str, int]]:
     """Return the stages with bands from the input of a narrow depthwise layer on.
 
-    A pointwise layer must make that input, from what a convolution makes for it alone. All that
-    reads the bands must be pointwise or such a depthwise layer; the last ones read them one by one.
+    A pointwise layer must make that input, from a tensor that a convolution makes for it alone. All
+    stages that read bands must be pointwise or such depthwise layers; the last ones read the bands
+    one after the other.
 
     Parameters
     ----------
@@ -66,9 +67,9 @@ class _Chain:
     rows, width:
         Rows of the image, and positions of a row.
     changed:
-        The new stages, by index. Other pointwise layers on bands stay as they are.
+        The new stages, by index in `stages`. Other pointwise layers on bands stay as they are.
     sizes:
-        Sizes of the tensors in bands.
+        Bytes of the tensors in bands, by name.
     """
 
     stages: Sequence[Stage]
@@ -80,7 +81,10 @@ class _Chain:
     sizes: dict[str, int] = field(default_factory=dict)
 
     def add_depthwise(self, index: int) -> bool:
-        """Put a depthwise layer and all that reads its result on bands, if this is possible."""
+        """Put a depthwise layer, and all that follows from its bands, on bands.
+
+        Return whether this is possible; if not, `changed` and `sizes` are of no use.
+        """
         made_at, producer = self._producer(self.stages[index])
         source_at, source = self._producer(producer)
         if producer is None or source is None or as_loop_nest(source.loop_nest) is None:
@@ -100,7 +104,10 @@ class _Chain:
         return self._extend(self.stages[index].output)
 
     def _producer(self, reader: Stage | None) -> tuple[int, ArrayStage | None]:
-        """Return the index of the stage that makes the first input of another, and the stage."""
+        """Return the index of the stage that makes the first input of `reader`, and the stage.
+
+        The index is -1 if there is no such stage; the stage is None unless it uses the array.
+        """
         for at, stage in enumerate(self.stages):
             if reader is not None and stage.output == reader.inputs[0]:
                 return at, stage.array
@@ -113,7 +120,10 @@ class _Chain:
         return [at for at, stage in enumerate(self.stages) if name in stage.inputs]
 
     def _extend(self, first: str) -> bool:
-        """Put all that reads a tensor on bands, and what reads their results."""
+        """Put all readers of a tensor on bands, and all readers of their results in bands.
+
+        Return whether this is possible.
+        """
         waiting, together = [first], set[str]()
         while waiting:
             name = waiting.pop()
@@ -143,7 +153,8 @@ class _Chain:
     def _next_banded_tensor(self, at: int) -> str:
         """Return the tensor in bands that follows from a pointwise layer on bands.
 
-        That is the result of a depthwise layer if this alone reads it.
+        That is the result of a depthwise layer if only that layer reads the pointwise layer's
+        output; otherwise, it is that output.
         """
         output, readers = self.stages[at].output, self._readers(self.stages[at].output)
         if len(readers) == 1 and output in self.internal and self._band_pair(at, readers[0], None):
@@ -153,7 +164,8 @@ class _Chain:
     def _band_pair(self, at: int, index: int, bands: SeparateBands | None) -> bool:
         """Put a pointwise layer and the depthwise layer that reads it on bands, if possible.
 
-        `bands` is the layout of what the pointwise layer reads, if that is not dense.
+        Return whether it is possible. `at` and `index` are the indices of both layers. `bands` is
+        the layout of what the pointwise layer reads; None if it is dense.
         """
         producer, layer = self.stages[at].array, self.stages[index].array
         if producer is None or layer is None:
@@ -202,7 +214,7 @@ class _Chain:
 
 
 def _is_pointwise(stage: ArrayStage) -> bool:
-    """Return whether a stage makes each position of a dense tensor from the one at its place."""
+    """Return whether a stage makes each position of a dense tensor from the input at its place."""
     nest, grid, read = stage.loop_nest, stage.grid, stage.input_layout
     if type(nest) is not LoopNest or type(read) is not DenseInput:
         return False

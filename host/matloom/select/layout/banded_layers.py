@@ -15,8 +15,8 @@ from matloom.select.sliding import SlidingWindow, as_sliding_window
 from matloom.select.stage import ArrayStage, OutputRegion, Stage
 from matloom.select.weights import repeat_columns, repeat_parameters
 
-#: Maximum number of neighbouring positions in the columns of a producer. To write only the second,
-#: POST also writes the first, to bytes that are still unused; there is no such place for more.
+#: Maximum number of neighbouring positions that share the columns of a producer. A POST of the
+#: second one also writes the first, to bytes that are still unused; there are none for more.
 _MOST_PACKED = 2
 #: Minimum number of rows of an image that is cut into two bands.
 _LEAST_ROWS = 4
@@ -28,7 +28,7 @@ def band_depthwise_layers(
     """Return the stages with bands between depthwise layers of few channels and their neighbours.
 
     A convolution must produce the tensor, only the depthwise layer may read it, and only a 1x1
-    convolution may read the result, band by band.
+    convolution may read the result, one band after the other.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def band_depthwise_layers(
 
 
 def _band_layout(producer: ArrayStage, layer: ArrayStage, config: Config) -> RowBands | None:
-    """Return the layout between a convolution and a 3x3 window layer, or None."""
+    """Return the bands between a convolution and a 3x3 window layer; None if that is impossible."""
     window, rows = bandable_window(layer, config), layer.grid.rows
     if window is None or as_loop_nest(producer.loop_nest) is None:
         return None
@@ -79,7 +79,7 @@ def _band_layout(producer: ArrayStage, layer: ArrayStage, config: Config) -> Row
 
 
 def bandable_window(layer: ArrayStage, config: Config) -> SlidingWindow | None:
-    """Return the window of a depthwise layer that can slide over two bands, or None."""
+    """Return the window of a depthwise layer that can slide over two bands; None if it cannot."""
     window, rows = as_sliding_window(layer.loop_nest), layer.grid.rows
     if window is None or 2 * window.depth > config.columns:
         return None
@@ -103,7 +103,7 @@ def writes_single_block(stage: ArrayStage) -> bool:
 
 
 def can_read_bands(consumer: ArrayStage, channels: int, rows: int, config: Config) -> bool:
-    """Return whether a stage is a 1x1 convolution that can read both bands one by one."""
+    """Return whether a stage is a 1x1 convolution that can read one band after the other."""
     nest = consumer.loop_nest
     if type(nest) is not LoopNest:
         return False
@@ -127,7 +127,7 @@ def split_region(regions: tuple[OutputRegion, ...], half: int) -> tuple[OutputRe
 
 
 def slide_over_bands(layer: ArrayStage, layout: RowBands, config: Config) -> ArrayStage:
-    """Return the depthwise layer on both bands, with each channel's parameters duplicated."""
+    """Return the depthwise layer on both bands, with weights and parameters for each of them."""
     assert isinstance(layer.weights, Constant)
     (region,), tiles = layer.regions, layer.weights.tiles
     # The rows above and below each band are stored.

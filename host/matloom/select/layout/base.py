@@ -10,11 +10,11 @@ Fields = dict[str, int]
 
 
 class Outputs(Protocol):
-    """The outputs of a tile; ends are half open."""
+    """The outputs of a tile; ends are exclusive."""
 
     @property
     def image(self) -> int:
-        """Number of the image in the batch."""
+        """Index of the image in the batch."""
 
     @property
     def first_row(self) -> int:
@@ -56,9 +56,9 @@ class Grid:
     position_bytes:
         Bytes of a position, per limb if sums are stored in limbs.
     block_bytes:
-        Bytes of every output block of a position except the last. If they are fewer than the
-        array's columns, each block needs separate instructions. In a narrow mode a block is a pair
-        of the array's blocks.
+        Bytes of every output block of a position except the last. If there are fewer than the
+        array's columns, each block needs separate instructions. In a narrow mode, a block is a pair
+        of blocks of the array's columns.
     """
 
     images: int
@@ -107,7 +107,7 @@ class Write(NamedTuple):
     block:
         First output block, relative to the tile's first.
     limb:
-        Which limb of each sum to write, from the lowest.
+        Index of the limb of each sum to write; 0 is the lowest.
     """
 
     first_byte: int
@@ -154,7 +154,7 @@ class InputLayout(Protocol):
 
     @property
     def source(self) -> str | None:
-        """The tensor in external memory that LOADs convert; None if LOADs only copy."""
+        """Name of the tensor in external memory that LOADs convert; None if LOADs only copy."""
 
     @property
     def text(self) -> str:
@@ -186,12 +186,12 @@ class OutputLayout(ABC):
 
     @property
     def size(self) -> int:
-        """Bytes of the outputs, per limb, with those that the layout adds."""
+        """Bytes of the tensor, per limb, including any that the layout adds to the outputs."""
         return self.grid.size
 
     @property
     def end(self) -> int:
-        """End of these outputs, in bytes of the tensor."""
+        """Byte of the tensor after the last of these outputs."""
         return self.size
 
     @property
@@ -231,14 +231,14 @@ class OutputLayout(ABC):
         return ()
 
     def complete_bytes(self, tile: Outputs) -> int:
-        """Return the leading bytes that are complete after the last tile of a row of tiles.
+        """Return the number of leading bytes of the tensor that are complete after a tile.
 
-        Tiles come in the order of images and rows.
+        It must be the last tile of its rows. Tiles come in the order of images and rows.
         """
         return (tile.image * self.grid.rows + tile.end_row) * self.grid.row_bytes
 
     def tiled_rows(self, rows: int) -> int:
-        """Return the rows of a region that tiles may combine."""
+        """Return the number of rows that tiles divide among them, for a region of `rows` rows."""
         return rows
 
 
@@ -254,5 +254,5 @@ class OnChipLayout(OutputLayout):
         return 0
 
     def loads(self, transfer: Transfer) -> Iterator[Fields]:
-        """Raise: such a tensor is never loaded."""
+        """Raise NotImplementedError, because such a tensor is never loaded."""
         raise NotImplementedError(f"{self.text} are never loaded, but {transfer} was asked for")

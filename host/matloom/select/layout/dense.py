@@ -67,7 +67,7 @@ class Dense(OutputLayout):
 
 
 def staged_writes(layout: OutputLayout, tile: Outputs) -> Iterator[Write]:
-    """Yield the writes of a staged tile: its positions, for each limb."""
+    """Yield the writes of a tile to a staging buffer: dense positions, limb after limb."""
     size = layout.grid.bytes_in(tile)
     row_step = size * (tile.end_x - tile.first_x)
     for limb in range(layout.limbs):

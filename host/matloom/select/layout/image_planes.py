@@ -1,4 +1,4 @@
-"""Planes of an image as channels: LOADs interleave what a TRANSPOSE would move byte by byte.
+"""Planes of an image as channels: LOADs interleave bytes that a TRANSPOSE would move one by one.
 
 Files of PyTorch and ONNX keep the planes of an image one after another. A LOAD can write the bytes
 of a row with an element stride, so one LOAD of all planes makes the tensor that layers read.
@@ -13,8 +13,9 @@ from matloom.select.layout.row_folding import RowFolding
 class ImagePlanes(RowFolding):
     """A dense tensor, made by LOADs, whose channels are the planes of an image.
 
-    Channel c of position x of row y is byte x of row y of plane c of the tensor `source`, whose
-    rows are those of all planes. Channels beyond the last plane are never written.
+    Channel c of position x of row y is byte x of row y of plane c of the tensor `source`. The rows
+    of `source` are those of its planes, one plane after another. Channels beyond the last plane are
+    never written.
     """
 
     @property
@@ -37,5 +38,5 @@ class ImagePlanes(RowFolding):
         return 0, self.planes
 
     def is_filled(self, row: int) -> bool:
-        """Return whether channels of a row hold `fill_value`: none do."""
+        """Return False, because no channels of a row hold `fill_value`."""
         return False

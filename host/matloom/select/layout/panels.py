@@ -16,8 +16,8 @@ class Panels:
     such columns.
 
     Panels that EXEC reads transposed are cut into bands of `width` rows: the first rows of all
-    panels come first, so that the tiles of an output block are adjacent. Bands of a single panel
-    follow each other as its rows do, so it counts as one.
+    panels come first, so that the tiles of an output block are adjacent. A single panel is not cut,
+    because its bands would follow each other anyway.
 
     Members
     -------
@@ -47,12 +47,12 @@ class Panels:
 
     @property
     def in_bands(self) -> bool:
-        """Whether panels are stored band by band, as there are several that EXEC transposes."""
+        """Whether panels are stored band by band: there are several, and EXEC transposes them."""
         return self.transposed and self.blocks > 1
 
     @property
     def band(self) -> int:
-        """Rows of a panel that follow each other."""
+        """Number of rows of a panel that are contiguous."""
         return self.width if self.in_bands else self.depth
 
     @property

@@ -30,8 +30,8 @@ class Placed(OutputLayout):
         For a stage that only copies its input in order: contiguous bytes of a line; lines are
         `row_step` apart. 0 for any other stage.
     swap:
-        For a stage that only swaps two axes of its input, all of it: their lengths, and the bytes
-        of an element, in the order of the input. None for any other stage.
+        For a stage that only swaps two axes of its whole input: their lengths, and the bytes of an
+        element, in the order of the input. None for any other stage.
     """
 
     offset: int
@@ -46,7 +46,7 @@ class Placed(OutputLayout):
 
     @property
     def end(self) -> int:
-        """End of these outputs, in bytes of the tensor."""
+        """Byte of the tensor after the last of these outputs."""
         grid = self.grid
         return self.byte(grid.images - 1, grid.rows - 1, grid.width - 1, 0) + grid.position_bytes
 
@@ -66,14 +66,15 @@ class Placed(OutputLayout):
         return first + row * self.row_step + x * self.x_step + block * self.grid.block_bytes
 
     def complete_bytes(self, tile: Outputs) -> int:
-        """Return the complete bytes: none until this stage is complete."""
+        """Return the leading bytes that are complete: none before the last tile of this stage."""
         last = tile.image + 1 == self.grid.images and tile.end_row == self.grid.rows
         return self.complete if last else 0
 
     def for_producer(self, producer: OutputLayout) -> "Placed | None":
         """Return the layout with which the producer of a copied tensor can write the copy itself.
 
-        None if this stage does more than copy, or the steps are too large for POST.
+        None if this stage does not copy in order, if the producer's layout does not consist of
+        whole lines, or if the steps are too large for POST.
         """
         if not self.line or not isinstance(producer, Dense) or producer.limbs > 1:
             return None
@@ -95,14 +96,16 @@ class Placed(OutputLayout):
 def interleaved_layout(
     size: tuple[int, int], channels: int, *, steps: tuple[int, int], first: tuple[int, int]
 ) -> Callable[..., Placed] | None:
-    """Return a function that gives the layout of every n-th row and position; None if too large.
+    """Return a function that makes the layout of every nth row and position of an image.
+
+    The function takes `grid` and `complete`. None if the steps are too large for POST.
 
     Parameters
     ----------
     size, channels:
         Rows and positions of the image, and bytes of a position.
     steps, first:
-        Distance between written rows and positions, and the first of them.
+        Distance between written rows and between positions, and the first row and position.
     """
     height, width = size
     x_step, row_step = steps[1] * channels, steps[0] * width * channels
@@ -120,7 +123,9 @@ def interleaved_layout(
 def strided_rows_layout(
     size: tuple[int, int], channels: int, *, step: int, first: int
 ) -> Callable[..., Placed] | None:
-    """Return a function that gives the layout of every n-th row, whole; None if they are too far.
+    """Return a function that makes the layout of every nth row of an image, whole.
+
+    The function takes `grid` and `complete`. None if the step is too large for POST.
 
     Parameters
     ----------

@@ -47,7 +47,7 @@ class RowBands(OnChipLayout):
 
     @property
     def half(self) -> int:
-        """Rows of a band, without its neighbours above and below."""
+        """Number of rows in a band, without the halo rows above and below it."""
         return self.grid.rows // 2
 
     @property
@@ -62,12 +62,12 @@ class RowBands(OnChipLayout):
 
     @property
     def rows(self) -> int:
-        """Stored rows."""
+        """Stored rows, including halo rows."""
         return self.half + 2
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """Bytes of all stored rows."""
         return self.rows * self.row_bytes
 
     @property
@@ -112,7 +112,7 @@ class RowBands(OnChipLayout):
     def copies(self, tile: Outputs) -> Iterator[Fields]:
         """Yield the fields of POSTs that copy the rows just written that both bands need.
 
-        They run at once, before EXEC reads these rows: EXEC would delay the reads of POST.
+        They run immediately, before EXEC reads these rows, because EXEC would delay POST's reads.
         """
         if tile.end_x < self.grid.width:
             return
@@ -122,7 +122,10 @@ class RowBands(OnChipLayout):
                 yield self._copy(self.byte(0, row, 0, 0), target)
 
     def _copy(self, source: int, target: int) -> Fields:
-        """Return the fields of a POST that copies a row of a band; addresses are relative."""
+        """Return the fields of a POST that copies a row of a band.
+
+        Addresses are relative to the start of the tensor.
+        """
         return {
             "source": Source.SPAD,
             "destination": Destination.SPAD,
@@ -137,16 +140,13 @@ class RowBands(OnChipLayout):
         }
 
     def tiled_rows(self, rows: int) -> int:
-        """Return the rows of a region that tiles may combine: each band is a region."""
+        """Return the rows of both bands, each of which is a region."""
         return self.grid.rows
 
 
 @dataclass(frozen=True, kw_only=True)
 class SeparateBands(RowBands):
-    """Two bands without halo rows: for each position, their reader needs only that row.
-
-    Rows are those of the bands alone.
-    """
+    """Two bands without halo rows, for a reader that needs only the row of each position."""
 
     @property
     def rows(self) -> int:
@@ -163,11 +163,11 @@ class SeparateBands(RowBands):
         return super().byte(image, row, x, block) - self.row_bytes
 
     def borders(self) -> Iterator[Fields]:
-        """Return nothing: there are no halo rows around the bands."""
+        """Return no fields, because there are no halo rows around the bands."""
         return iter(())
 
     def copies(self, tile: Outputs) -> Iterator[Fields]:
-        """Return nothing: no row is stored twice."""
+        """Return no fields, because no row is stored twice."""
         del tile
         return iter(())
 
@@ -183,7 +183,7 @@ class JoinedBands(RowBands):
 
     @property
     def half(self) -> int:
-        """Rows of a band, without its neighbours above and below."""
+        """Number of rows in a band, without the halo rows above and below it."""
         return self.grid.rows
 
     @property
@@ -219,15 +219,14 @@ class BandedWindow(SlidingWindow):
 class BandedLoopNest(LoopNest):
     """Loop nest over two bands side by side; the lower band's channels come first.
 
-    No tile has rows of both bands. Members are those of a `LoopNest`, plus the rows and channels of
-    a band.
+    No tile has rows of both bands. `half` and `channels` are the rows and the channels of a band.
     """
 
     half: int
     channels: int
 
     def fields(self, rows: tuple[int, int], columns: tuple[int, int], block: int) -> Fields:
-        """Return the fields of EXEC for a range of outputs (half open), from an output block."""
+        """Return the fields of EXEC for some outputs (half open), from output block `block` on."""
         upper = rows[0] < self.half
         above = 0 if upper else self.half
         fields = super().fields((rows[0] - above, rows[1] - above), columns, block)

@@ -16,7 +16,10 @@ from matloom.select.layout.base import Fields, Transfer
 
 @dataclass(frozen=True)
 class _Box:
-    """Some bytes of some rows (both half open), and their address on chip."""
+    """Bytes from `left` to `right` of the rows from `low` to `high` (both half open).
+
+    On chip, the first byte goes to `address`, and rows are `pitch` bytes apart.
+    """
 
     low: int
     high: int
@@ -72,17 +75,17 @@ class RowFolding:
         return low, min(max(low, self.source_rows - first), self.channels)
 
     def is_filled(self, row: int) -> bool:
-        """Return whether channels of a row hold `fill_value`."""
+        """Return whether any channels of a row hold `fill_value`."""
         return self.inside(row) != (0, self.channels)
 
     def source_row(self, row: int, channel: int) -> int:
-        """Return the row of the image that is a channel of a row."""
+        """Return the row of the image that becomes `channel` of a row of the tensor."""
         return self.first_row + row * self.row_step + channel * self.channel_step
 
     def loads(self, transfer: Transfer) -> Iterator[Fields]:
         """Yield the fields of LOADs for a transfer; `dram_offset` is relative to the image.
 
-        Runs are contiguous in the scratchpad.
+        Runs must be contiguous in the scratchpad.
         """
         for box in _boxes(self.row_bytes, transfer):
             rows = range(box.low, box.high)
@@ -94,7 +97,7 @@ class RowFolding:
 
 
 def _boxes(row_bytes: int, transfer: Transfer) -> Iterator[_Box]:
-    """Split runs of bytes into boxes: the end of a first row, whole rows, the start of a last."""
+    """Yield the boxes of a transfer: the end of a first row, whole rows, the start of a last."""
     start, size, address = transfer.start, transfer.size, transfer.address
     if transfer.runs > 1:
         assert transfer.step == row_bytes

@@ -1,4 +1,4 @@
-"""Layout of some rows of a dense tensor whose other rows other stages write."""
+"""Layout of outputs as some rows of a dense tensor; other stages write its other rows."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -17,7 +17,7 @@ class RowRange(OutputLayout):
 
     @property
     def end(self) -> int:
-        """End of these outputs, in bytes of the tensor."""
+        """Byte of the tensor after the last of these outputs."""
         return (self.first_row + self.grid.rows) * self.grid.row_bytes
 
     @property
@@ -37,5 +37,8 @@ class RowRange(OutputLayout):
         return position * self.grid.position_bytes + block * self.grid.block_bytes
 
     def complete_bytes(self, tile: Outputs) -> int:
-        """Return the leading bytes that are complete: stages write their rows in order."""
+        """Return the leading bytes that are complete after a tile.
+
+        Stages write their rows in order.
+        """
         return (self.first_row + tile.end_row) * self.grid.row_bytes

@@ -79,7 +79,7 @@ class SpaceToDepth(OnChipLayout):
 
     @property
     def strides(self) -> tuple[int, int]:
-        """Bytes between positions, and between every other row."""
+        """Bytes between positions, and between every second row."""
         return 2 * self.channels, self.row_bytes
 
     @property
@@ -131,7 +131,7 @@ class SpaceToDepth(OnChipLayout):
 
 @dataclass(frozen=True, kw_only=True)
 class PolyphaseWindow(SingleSums):
-    """Window of 3x3 over blocks: two positions per step, from the first position on.
+    """Window of 3 x 3 taps with stride 2, which slides over blocks of 2 x 2 positions.
 
     Rows and bytes refer to a plane; each output block is a separate EXEC on its plane.
 
@@ -146,7 +146,7 @@ class PolyphaseWindow(SingleSums):
     channels: int
     pad_value: int
 
-    #: As for every loop nest: an output row reads its own row of blocks and the next one.
+    #: Members of a `Walk`: an output row reads the row of blocks at its place and the next one.
     weights_fixed = is_long = False
     slides = True
     steps = kernel_row_step = y_step = 1
@@ -162,7 +162,7 @@ class PolyphaseWindow(SingleSums):
         return (height + 1) * max(width + 1, WINDOW_TAPS)
 
     def fields(self, rows: tuple[int, int], columns: tuple[int, int], block: int) -> Fields:
-        """Return the fields of EXEC for a range of outputs (half open), for any output block."""
+        """Return the fields of EXEC for some outputs (half open), which no output block changes."""
         height, width = rows[1] - rows[0], columns[1] - columns[0]
         line = max(width + 1, WINDOW_TAPS)
         block_bytes = 4 * self.channels
@@ -232,9 +232,10 @@ def use_space_to_depth(
 def _block_layout(
     producer: ArrayStage, consumer: ArrayStage, config: Config
 ) -> SpaceToDepth | None:
-    """Return the layout between a convolution and a 3x3 layer of stride 2, or None.
+    """Return the layout between a convolution and a 3x3 layer of stride 2.
 
-    The layer may pad by at most one position on each side.
+    The layer may pad by at most one position on each side. None if it cannot read blocks, if the
+    convolution cannot write them, or if that saves no cycles.
     """
     window = as_sliding_window(consumer.loop_nest)
     if window is None:
@@ -260,9 +261,9 @@ def _block_layout(
 
 
 def _saved_cycles(layout: SpaceToDepth, consumer: ArrayStage) -> int:
-    """Return how many cycles fewer the consumer takes, less those that more POSTs take.
+    """Return the cycles that blocks save the consumer, minus those of additional POSTs.
 
-    Each plane has POSTs of its own for even and for odd rows. On small maps they take longer than
+    Each plane has separate POSTs for even and for odd rows. On small maps, they take longer than
     the window, whose vectors are few.
     """
     grid = consumer.grid
@@ -273,7 +274,7 @@ def _saved_cycles(layout: SpaceToDepth, consumer: ArrayStage) -> int:
 
 
 def _can_write_blocks(stage: ArrayStage, shape: tuple[int, int], config: Config) -> bool:
-    """Return whether EXEC can make every other row of a stage, and POST write bytes of it."""
+    """Return whether EXEC can make every second row of a stage, and POST write bytes of it."""
     grid, nest = stage.grid, as_loop_nest(stage.loop_nest)
     return (
         nest is not None

@@ -44,8 +44,9 @@ def _saves_cycles(
 ) -> bool:
     """Return whether lookups take fewer cycles of POST than the stages that they replace.
 
-    A pure lookup becomes part of another stage in any case. A table is filled for each block of
-    channels, and once more for each tile but one.
+    Stages that are pure lookups are not counted, because `fuse_tables` can remove them in any case.
+    A table is filled for each block of channels, and again for each further tile, except that the
+    last block's table stays for the next tile.
     """
     config, size = staged.config, staged.graph.tensors[function.source].size
     channels, columns = len(function.table), config.columns
@@ -87,7 +88,7 @@ def _load_cycles(blocks: int, config: Config) -> int:
 
 
 def _table_stage(staged: StagedRun, function: ChannelFunction) -> VectorStage:
-    """Return the stage that looks results up."""
+    """Return the stage that computes a function by lookups in its tables."""
     graph, last = staged.graph, function.nodes[-1]
     output = graph.tensors[last.output]
     return VectorStage(

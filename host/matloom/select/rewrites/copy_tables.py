@@ -10,9 +10,10 @@ from matloom.select.stage import Stage
 
 
 def fuse_tables_into_copies(staged: StagedRun) -> StagedRun:
-    """Return a run in which copies perform the table lookups whose results only they read.
+    """Return a run in which a copy performs the lookup whose result only the copy reads.
 
-    `fuse_tables` merges lookups into the producer of their input, if nothing else reads that input.
+    If nothing else reads the input of a lookup, `fuse_tables` merges the lookup into the stage that
+    makes that input.
     """
     stages = [stage for group in staged.stages for stage in group]
     readers = Counter(name for stage in stages for name in stage.inputs)

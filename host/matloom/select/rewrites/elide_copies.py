@@ -15,7 +15,7 @@ _Changed = dict[int, Stage | None]
 
 
 def elide_copies(staged: StagedRun) -> StagedRun:
-    """Return a run without the copies that their producers can replace."""
+    """Return a run without copies into joined tensors that producers can write themselves."""
     stages, kept = staged.stages, staged.kept | staged.views.keys()
     readers = Counter(name for group in stages for stage in group for name in stage.inputs)
     producers: dict[str, list[Stage]] = {}
@@ -37,7 +37,7 @@ def elide_copies(staged: StagedRun) -> StagedRun:
 
 
 def elide_panel_copies(staged: StagedRun) -> StagedRun:
-    """Return a run in which stages write panels themselves, if those contain only their outputs."""
+    """Return a run in which stages write panels themselves, if they make all of their rows."""
     stages, kept = staged.stages, staged.kept | staged.views.keys()
     every = [stage for group in stages for stage in group]
     changed: _Changed = {}
@@ -59,7 +59,10 @@ def elide_panel_copies(staged: StagedRun) -> StagedRun:
 
 
 def _separated_matrices(producers: Sequence[Stage], panels: Panels) -> int | None:
-    """Return the number of adjacent matrices that a TRANSPOSE separates; None for other moves."""
+    """Return the number of adjacent matrices that a TRANSPOSE separates; None for other moves.
+
+    `producers` are the stages that make the separated matrices, whose panels are `panels`.
+    """
     layout = producers[0].output_layout if len(producers) == 1 else None
     if not isinstance(layout, Placed) or layout.swap is None:
         return None
@@ -102,7 +105,10 @@ def _with_destination(producer: Stage, copy: Stage) -> ArrayStage | None:
 
 
 def _mark_last_writers(groups: list[list[Stage]]) -> list[list[Stage]]:
-    """Return the stages, with the last writer of each tensor marked."""
+    """Set `complete` in the last stage that writes each shared tensor, and clear it in others.
+
+    Return `groups`, which is changed in place.
+    """
     sizes: dict[str, int] = {}
     for stage in (stage for group in groups for stage in group):
         if isinstance(stage.output_layout, Placed):

@@ -68,7 +68,7 @@ def _plane_layout(staged: StagedRun, node: Node) -> ImagePlanes | None:
 
 
 def _read_planes(stage: Stage, planes: ImagePlanes, config: Config) -> ArrayStage | None:
-    """Return a convolution that reads the planes as channels; None for other stages."""
+    """Return a convolution, changed to read the planes as channels; None for other stages."""
     if not isinstance(stage, ArrayStage) or type(stage.loop_nest) is not LoopNest:
         return None
     nest, depth = stage.loop_nest, planes.planes
@@ -92,7 +92,10 @@ def _read_planes(stage: Stage, planes: ImagePlanes, config: Config) -> ArrayStag
 
 
 def _widen_tiles(tiles: Array, nest: LoopNest, planes: ImagePlanes, config: Config) -> Array:
-    """Return weight tiles whose positions have a byte for each channel; others are zero."""
+    """Return weight tiles whose positions have a byte for each of `planes.channels`.
+
+    Weights of channels beyond the planes are zero.
+    """
     count, depth, run = len(tiles), planes.planes, nest.blocks * config.rows
     runs = tiles.reshape(count, nest.kernel_rows, nest.kernel_cols, run, config.columns)
     runs = np.pad(runs, ((0, 0),) * 3 + ((0, -run % depth), (0, 0)))
@@ -108,7 +111,7 @@ def _widen_tiles(tiles: Array, nest: LoopNest, planes: ImagePlanes, config: Conf
 def _is_faster(
     stage: ArrayStage, transposes: tuple[Stage, ...], plain: Stage, config: Config
 ) -> bool:
-    """Return whether a stage takes fewer cycles, with its LOADs, than the transposition."""
+    """Return whether a stage, with its LOADs, takes fewer cycles than the stages it replaces."""
     assert isinstance(stage.input_layout, ImagePlanes)
     planes = stage.input_layout
     beats = planes.source_rows * -(-planes.source_row_bytes // config.bus_bytes)

@@ -69,10 +69,11 @@ def _with_narrow_input(
 
 
 def _posts(posts: Posts, narrow: int) -> tuple[int | None, Posts]:
-    """Return the POSTs of a sum with a narrow input, and which of them makes the missing channels.
+    """Return the index of the POST that makes missing channels, if any, and all POSTs of a sum.
 
-    The accumulators of missing channels have to be zero before the narrow input is brought to the
-    others, or results have to be made of what they hold before it is added to the others.
+    `narrow` is the index of the input that lacks channels. For these, an additional POST may zero
+    the accumulators before the narrow input sets the others, or make results from the accumulators
+    alone before the narrow input is added to the others.
     """
     (first, sets), *others = posts
     if len(others) > 1:

@@ -1,4 +1,4 @@
-"""Copies into panels before attention's scores, so that SOFTMAX and mixing follow each other."""
+"""Copies into panels before attention's scores, so that the last product follows SOFTMAX."""
 
 from collections.abc import Sequence
 
@@ -7,10 +7,10 @@ from matloom.select.stage import Stage
 
 
 def hoist_panel_copies(staged: StagedRun) -> StagedRun:
-    """Return a run whose products of whole rows come right after the stage that makes the rows.
+    """Return a run in which products of a SOFTMAX's rows follow it directly.
 
-    What else such a product needs, such as panels of its second operand, is made before the rows'
-    own operands if the tensors that it reads are there.
+    The copies into panels that such a product needs move before the scores, which SOFTMAX reads, if
+    the tensors that they read exist there.
     """
     groups = list(staged.stages)
     for at, group in enumerate(groups):
@@ -26,7 +26,10 @@ def hoist_panel_copies(staged: StagedRun) -> StagedRun:
 
 
 def _scores(groups: Sequence[Sequence[Stage]], at: int) -> int | None:
-    """Return the group that makes scores, if another multiplies their rows after a copy."""
+    """Return the index of the group that makes the scores for a product of a SOFTMAX's rows.
+
+    None if the last stage of group `at` is not such a product, or follows no copies in its group.
+    """
     if not groups[at][:-1]:
         return None
     rows = groups[at][-1].inputs[0]

@@ -10,7 +10,8 @@ from matloom.select.stage import Stage
 def read_slices_in_place(staged: StagedRun) -> StagedRun:
     """Return a run without slices of contiguous bytes that only element-wise stages read.
 
-    The sliced tensor is another stage's, in its usual layout, and no reader has inputs that repeat.
+    A stage of the run must make the sliced tensor, densely. The readers must not read it otherwise,
+    nor have inputs that repeat or are narrow.
     """
     run, names, outside = staged.run, staged.names, staged.kept | staged.views.keys()
     every = [stage for group in run.stages for stage in group]
@@ -46,6 +47,6 @@ def _is_plain(producers: Iterable[Stage]) -> bool:
 
 
 def _can_read_part(reader: Stage, source: str, parts: dict[str, tuple[str, int]]) -> bool:
-    """Return whether a stage can read a part of a tensor that it does not read already."""
+    """Return whether a stage can read a part of `source`, a tensor that it does not read yet."""
     known = {parts[name][0] if name in parts else name for name in reader.inputs}
     return reader.reads_parts and source not in known

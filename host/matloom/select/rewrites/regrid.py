@@ -1,4 +1,4 @@
-"""Rows of another length, for stages in which each position reads only the same input position."""
+"""Changes the length of rows of stages that make each position from the input at its place."""
 
 from dataclasses import replace
 

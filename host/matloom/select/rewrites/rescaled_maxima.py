@@ -49,7 +49,7 @@ def fuse_rescaling_into_maxima(staged: StagedRun) -> StagedRun:
 
 
 def _compared_tensors(node: Node, group: tuple[Stage, ...]) -> tuple[str, ...]:
-    """Return the names of two tensors that a stage compares, or nothing."""
+    """Return the names of the two tensors that a stage compares; none for other stages."""
     if node.op is not Op.MAXIMUM or len(group) != 1 or group[0].addend is None:
         return ()
     return group[0].inputs
@@ -90,7 +90,7 @@ def comparison(
     ratio:
         Scale of the byte divided by that of results.
     zeros:
-        Zero points of both.
+        Zero points of the byte and of results.
     """
     expected = np.roll(expected, 128).astype(np.int64)
     rules = [rule for rule in ROUNDINGS if rule in config.roundings]

@@ -16,7 +16,7 @@ from matloom.select.stage import ArrayStage, Stage, VectorStage
 def fuse_additions(staged: StagedRun) -> StagedRun:
     """Return a run whose stages add another tensor to results that only an ADD reads.
 
-    The producer of the operand that is made last does so, at the position of the ADD.
+    Of the two producers, the later one does so if it can. It moves to the position of the ADD.
     """
     if not staged.config.has_result_sums:
         return staged
@@ -64,7 +64,7 @@ def _adds_tensors(stage: Stage, columns: int) -> bool:
 
 
 def _narrow_input(stage: Stage) -> str | None:
-    """Return the input of an ADD that has fewer channels."""
+    """Return the name of the input of an ADD that has fewer channels; None if there is none."""
     return None if stage.narrow is None else stage.inputs[stage.narrow]
 
 
@@ -79,7 +79,7 @@ def _can_add_to_results(stage: Stage) -> TypeGuard[ArrayStage]:
 def _with_sum(
     staged: StagedRun, node: Node, operand: str, producer: ArrayStage, stage: Stage
 ) -> ArrayStage | None:
-    """Return a layer's stage that adds the other operand of an ADD; None if no table does.
+    """Return a layer's stage that also computes an ADD with another tensor; None if no table does.
 
     `operand` is the tensor of the network that the producer makes, or whose elements it repeats.
     """
@@ -105,7 +105,10 @@ def _with_sum(
 
 
 def _sum_table(staged: StagedRun, node: Node, first: bool) -> np.ndarray | None:
-    """Return the table for the sums of an ADD; `first` says whether its first operand is made."""
+    """Return the table for the sums of an ADD; None if there is none.
+
+    `first` says whether the layer makes the first operand; otherwise, it makes the second.
+    """
     sums = sums_of(staged.graph, node)
     tensors = [staged.graph.tensors[number] for number in (*node.inputs, node.output)]
     slopes = tuple(tensor.scale / tensors[2].scale for tensor in tensors[:2])

@@ -39,8 +39,7 @@ def fuse_scaled_maxima(staged: StagedRun) -> StagedRun:
     """Return a run in which MAXIMUM of a tensor and its products by channel is one stage.
 
     POST writes bytes of the tensor, scaled, to the accumulators, and EXEC keeps the larger of them
-    and its products. The scratchpad then holds neither the products nor the pairs that other maxima
-    need.
+    and its products. The products then need no place in the scratchpad.
     """
     config = staged.config
     if not config.maximum or not set(ROUNDINGS) <= set(config.roundings):
@@ -60,14 +59,17 @@ def fuse_scaled_maxima(staged: StagedRun) -> StagedRun:
 
 
 def _is_private(staged: StagedRun, number: int) -> bool:
-    """Return whether a single operator reads a tensor, and nothing outside the run."""
+    """Return whether a single operator reads a tensor, which does not leave the run."""
     graph = staged.graph
     outside = (*graph.leaving, *staged.run.produced, *staged.placed)
     return len(graph.consumers[number]) == 1 and number not in outside
 
 
 def _maximum_stage(staged: StagedRun, producer: Node, node: Node, other: int) -> ArrayStage | None:
-    """Return the stage of MAXIMUM of `other` and a MUL of it; None for other graphs."""
+    """Return the stage of MAXIMUM of `other` and a MUL of it; None if the nodes are anything else.
+
+    It is also None if no scales are exact.
+    """
     graph, names = staged.graph, staged.names
     if producer.op is not Op.MUL or has_explicit_multipliers(producer):
         return None
@@ -91,7 +93,7 @@ def _maximum_stage(staged: StagedRun, producer: Node, node: Node, other: int) ->
 def _products(graph: Graph, node: Node, depth: int) -> tuple[Array, Array] | None:
     """Return the products of all bytes by channel (256, channels), and the factors (channels,).
 
-    None if the constant has no value for each channel.
+    None if the constant has neither one value nor one for each channel.
     """
     arrays, slopes = [], np.zeros(depth)
     for number in node.inputs:
@@ -109,7 +111,10 @@ def _products(graph: Graph, node: Node, depth: int) -> tuple[Array, Array] | Non
 
 
 def _stage(staged: StagedRun, node: Node, source: str, scales: LimitedScales) -> ArrayStage | None:
-    """Return the stage that scales a tensor by channel, and keeps the larger of both."""
+    """Return the stage that scales a tensor by channel, and keeps the larger of both.
+
+    None if a row is too long for EXEC.
+    """
     config, output = staged.config, staged.graph.tensors[node.output]
     shape, zero, blocks = output.shape, output.zero_point, -(-config.columns // config.rows)
     channels = shape[-1]

@@ -9,7 +9,7 @@ from matloom.ir.graph import Graph
 from matloom.select.partition import EngineRun
 from matloom.select.stage import Stage
 
-#: Name of a tensor, and the range of its bytes (half open) that a view consists of.
+#: Name of a view, and the range of bytes (half open) of the larger tensor that it consists of.
 View = tuple[str, int, int]
 
 
@@ -22,9 +22,10 @@ class StagedRun:
     names:
         Names by tensor number; tensors that share bytes share a name.
     placed:
-        Numbers of the tensors that leave the run to addresses of their own.
+        Tensor numbers of what leaves the run to an address of its own.
     views:
-        For each tensor stored in part: the tensor that is that part, and its range of bytes.
+        By name of each tensor of which only a part is stored: the name of that part, and its range
+        of bytes.
     """
 
     graph: Graph = field(repr=False)
@@ -41,7 +42,7 @@ class StagedRun:
 
     @cached_property
     def kept(self) -> frozenset[str]:
-        """Tensors that must not change: those that enter or leave the run."""
+        """Names of the tensors that must not change: those that enter or leave the run."""
         return frozenset(self.names[at] for at in (*self.run.consumed, *self.run.produced))
 
     def with_stages(self, groups: Iterable[Iterable[Stage]]) -> "StagedRun":

@@ -33,7 +33,10 @@ def _is_read(run: EngineRun, name: str) -> bool:
 
 
 def contiguous_range(graph: Graph, node: Node) -> tuple[int, int] | None:
-    """Return the range of bytes that a slice takes if they are contiguous; else None."""
+    """Return the range of bytes (half open) that a slice takes; None if they are not contiguous.
+
+    None also for an operator that is not a slice.
+    """
     if node.op not in (Op.SLICE, Op.STRIDED_SLICE):
         return None
     data, attributes = graph.tensors[node.inputs[0]], node.attributes_as(Slice)
