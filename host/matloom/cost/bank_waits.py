@@ -239,7 +239,10 @@ class BankWaits:
         return round(self._writes.delay(start, work, timing.moved))
 
     def _add_post(self, post: _RunningInstruction) -> None:
-        """Add the accesses of a POST as if it never waited; each result follows its input."""
+        """Add the accesses of a POST as if it never waited.
+
+        Each result is written a fixed number of cycles after its input is read.
+        """
         timing = post.timing
         way = post.work - timing.cycles
         self._post_reads.append(post.start, post.end - way, timing.reads)

@@ -65,7 +65,7 @@ def copy_panels(
     """Yield the stages that copy the rows of matrices into panels.
 
     For each band, one stage copies all full panels if POST can step from panel to panel; otherwise,
-    each has its own stage. So has a last panel with fewer columns.
+    each full panel has its own stage. A last panel with fewer columns always has its own stage.
 
     Parameters
     ----------

@@ -86,7 +86,10 @@ def _fastest_run(size: int, rows: int, config: Config) -> tuple[int, int]:
 
 
 def split_into_planes(count: int) -> tuple[int, int]:
-    """Split `count` rows into equal images that EXEC can hold; return their number and rows."""
+    """Split `count` rows into images of equal size; return the images and the rows of each.
+
+    An image has as many rows as possible that one EXEC can count.
+    """
     rows = max(number for number in range(1, min(count, _MOST_ROWS) + 1) if count % number == 0)
     return count // rows, rows
 

@@ -19,7 +19,7 @@ class OutputPhase(NamedTuple):
     first:
         Row and column of the first of these outputs.
     window:
-        Window of these outputs, whose strides are its dilations.
+        Window of these outputs, with strides that equal its dilations.
     """
 
     first: tuple[int, int]

@@ -10,7 +10,7 @@ from matloom.select.stage import VectorStage
 
 
 def _check(context: Context) -> None:
-    """Raise `NotOnEngine` if the engine lacks the format, or no neighbour keeps such a format.
+    """Raise `NotOnEngine` if the engine lacks the format, or no neighbour uses such a format.
 
     Without such a neighbour, data would move to the engine and back for a single operator.
     """
@@ -32,7 +32,7 @@ def _keeps_format(context: Context, node: Node) -> bool:
 
 
 def float_add(context: Context) -> VectorStage:
-    """Return the stages of float32 ADD, to float32 or to the format of a mode."""
+    """Return the stage of float32 ADD, to float32 or to the format of a mode."""
     _check(context)
     activation = context.node.attributes_as(Arithmetic).activation
     posts = sum_posts(context.output.dtype, activation)
@@ -40,14 +40,14 @@ def float_add(context: Context) -> VectorStage:
 
 
 def float_relu(context: Context) -> VectorStage:
-    """Return the stages of float32 RELU and RELU6, to float32 or to the format of a mode."""
+    """Return the stage of float32 RELU or RELU6, to float32 or to the format of a mode."""
     _check(context)
     posts = limit_posts(context.output.dtype, Activation(context.node.op))
     return vector_stage(context, posts, context.sources, "")
 
 
 def float_quantize(context: Context) -> VectorStage:
-    """Return the stages of QUANTIZE from float32 to the format of a mode."""
+    """Return the stage of QUANTIZE from float32 to the format of a mode."""
     _check(context)
     posts = limit_posts(context.output.dtype, Activation.NONE)
     return vector_stage(context, posts, context.sources, "")

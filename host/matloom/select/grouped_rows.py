@@ -39,7 +39,7 @@ class GroupedRows:
         return height * width
 
     def fields(self, rows: tuple[int, int], columns: tuple[int, int], block: int) -> Fields:
-        """Return the fields of EXEC for some outputs (half open), from output block `block` on.
+        """Return EXEC's fields for `rows` and `columns` of outputs (half open), from `block` on.
 
         `rows` counts output rows; `height` in the result counts groups.
         """

@@ -61,7 +61,7 @@ class Walk(Protocol):
         """Return about how many vectors a step streams for `height` rows of `width` outputs."""
 
     def fields(self, rows: tuple[int, int], columns: tuple[int, int], block: int) -> dict[str, int]:
-        """Return the fields of EXEC for some outputs (half open), from output block `block` on."""
+        """Return EXEC's fields for `rows` and `columns` of outputs (half open), from `block` on."""
 
     def executes(self, fields: Fields, rows: Rows, block_bytes: int) -> Iterator[Fields]:
         """Yield the fields of the EXECs of a tile.
@@ -123,7 +123,7 @@ class LoopNest(SingleSums):
         return height * width
 
     def fields(self, rows: tuple[int, int], columns: tuple[int, int], block: int) -> dict[str, int]:
-        """Return the fields of EXEC for some outputs (half open), from output block `block` on.
+        """Return EXEC's fields for `rows` and `columns` of outputs (half open), from `block` on.
 
         `first_row` is relative to the first row of the image.
         """

@@ -54,7 +54,7 @@ def interleaving_stages(
     steps: tuple[int, int],
     place: Callable[..., OutputLayout],
 ) -> Iterator[ArrayStage]:
-    """Yield the stages that transpose.
+    """Yield the stages that perform `task` by interleaving rows twice.
 
     Parameters
     ----------

@@ -43,7 +43,10 @@ class Constant:
         return self.steps * self.tile_bytes
 
     def chunk_bytes(self, blocks: int, first_step: int, end_step: int) -> int:
-        """Return the bytes of a chunk of `blocks` output blocks and some steps (half open)."""
+        """Return the bytes of a chunk of `blocks` output blocks.
+
+        It has their steps from `first_step` to `end_step` (exclusive).
+        """
         return blocks * (end_step - first_step) * self.tile_bytes
 
     def of_blocks(self, blocks: slice) -> "Constant":
@@ -103,9 +106,10 @@ class SharedTail:
         return self.whole.block_bytes + self.tail_bytes
 
     def chunk_bytes(self, blocks: int, first_step: int, end_step: int) -> int:
-        """Return the bytes of a chunk of `blocks` output blocks and some steps (half open).
+        """Return the bytes of a chunk of `blocks` output blocks.
 
-        The rows of the last step take a tile at least, because EXEC reads whole tiles.
+        It has their steps from `first_step` to `end_step` (exclusive). The rows of the last step
+        take a tile at least, because EXEC reads whole tiles.
         """
         whole = self.whole.chunk_bytes(blocks, first_step, min(end_step, self.whole.steps))
         tails = max(blocks * self.tail_bytes, self.tile_bytes)
@@ -209,7 +213,10 @@ class Computed:
         return 1 + len(self.corrections)
 
     def first_byte(self, image: int, block: int, step: int) -> int:
-        """Return the offset of a step's tile in the tensor; a single image serves all images."""
+        """Return the offset in the tensor of a step's weight tile.
+
+        If the tensor has weights for a single image, all images share them.
+        """
         at = image * self.layout.image_bytes if self.layout.images > 1 else 0
         return at + block * self.block_bytes + step * self.tile_bytes
 

@@ -128,7 +128,10 @@ ENGINE = frozenset(_STAGES)
 
 
 def _check(stage: Stage, config: Config) -> None:
-    """Raise `NotOnEngine` if a value exceeds its field, or a step reads half of the scratchpad."""
+    """Raise `NotOnEngine` if a value exceeds its field, or a step reads too much input.
+
+    A step must read at most half of the scratchpad.
+    """
     if not isinstance(stage, ArrayStage):
         return
     fields = stage.loop_nest.fields((0, 1), (0, 1), 0)

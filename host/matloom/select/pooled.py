@@ -69,7 +69,7 @@ class PooledWalk:
 
     @property
     def slides(self) -> bool:
-        """Whether windows slide: a tile then streams more rows than it makes."""
+        """Whether windows slide: a tile then streams more rows than it has outputs."""
         return self.inner.slides
 
     @property
@@ -82,7 +82,7 @@ class PooledWalk:
         return self.inner.vectors(SIDE * height, SIDE * width)
 
     def fields(self, rows: tuple[int, int], columns: tuple[int, int], block: int) -> dict[str, int]:
-        """Return the fields of EXEC for some outputs (half open), from output block `block` on."""
+        """Return EXEC's fields for `rows` and `columns` of outputs (half open), from `block` on."""
         return self.inner.fields(_double(rows), _double(columns), block)
 
     def executes(self, fields: Fields, rows: Rows, block_bytes: int) -> Iterator[Fields]:

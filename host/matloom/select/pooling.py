@@ -82,8 +82,8 @@ def _whole_image(context: Context, window: Window) -> tuple[Window, SlidingWindo
     """Return the window that sums a whole image, and the sliding window that computes it.
 
     A step of the sliding window has several taps; a step of a single tap would wait for the
-    previous sum. The image may have another shape than before, with the same bytes. None for other
-    windows, and if single taps are as fast.
+    previous sum. The image may have another shape than before, with the same bytes. None if
+    `window` does not cover the image, if elements have two bytes, or if single taps are as fast.
     """
     config, depth = context.config, window.depth
     count = window.in_height * window.in_width
@@ -258,7 +258,10 @@ def average_stage(context: Context, window: Window, low: int, high: int) -> Arra
 def _summing_window(
     context: Context, window: Window, regions: list[OutputRegion]
 ) -> DepthwiseWindow | None:
-    """Return the window that sums bytes with weights of one; None if single taps are as fast."""
+    """Return the window that sums bytes with weights of one.
+
+    None if no window can, or if single taps are as fast.
+    """
     if context.output.element_bytes > 1:
         return None
     nest = depthwise_window(window, 0, context.config)

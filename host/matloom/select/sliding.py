@@ -83,7 +83,7 @@ class SlidingWindow(SingleSums):
         return lines * max(length - self._skipped_columns(first_x, length), WINDOW_TAPS)
 
     def fields(self, rows: tuple[int, int], columns: tuple[int, int], block: int) -> dict[str, int]:
-        """Return the fields of EXEC for some outputs (half open), from output block `block` on.
+        """Return EXEC's fields for `rows` and `columns` of outputs (half open), from `block` on.
 
         `first_row` is relative to the first row of the image.
         """

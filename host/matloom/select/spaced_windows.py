@@ -131,7 +131,7 @@ class SpacedWindow(SingleSums):
         return (height - 1 + self.y.taps) * self._line((0, width))[1]
 
     def fields(self, rows: tuple[int, int], columns: tuple[int, int], block: int) -> dict[str, int]:
-        """Return the fields of EXEC for some outputs (half open), from output block `block` on.
+        """Return EXEC's fields for `rows` and `columns` of outputs (half open), from `block` on.
 
         `first_row` is relative to the first row of the image.
         """

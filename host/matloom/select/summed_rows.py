@@ -1,6 +1,7 @@
 """Sums over all positions of a map, with the map as weights and constants that select its rows.
 
-One weight tile brings as many bytes of the map into the array as a vector for each of its rows.
+A weight tile brings the bytes of all rows of the array at once; a streamed vector has only as many
+bytes as one row.
 """
 
 import math

@@ -26,7 +26,10 @@ _SHARE = 4
 
 @dataclass(frozen=True, kw_only=True)
 class _Part:
-    """Columns that one stage transposes: `count` of each of `images` images, from `panel` on."""
+    """Columns that one stage transposes.
+
+    They are `count` columns from panel `panel` on, of each of `images` images.
+    """
 
     images: int
     panel: int

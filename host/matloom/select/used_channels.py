@@ -132,7 +132,8 @@ def _shortest_runs(
 ) -> tuple[int, int, int, int] | None:
     """Return the first byte, number, distance and vectors of runs that cover all places.
 
-    None if they take `most` vectors or more. The distance is of whole elements.
+    The distance is from run to run, and of whole elements; the vectors are those of a run. None if
+    all runs take `most` vectors or more.
     """
     first, span = int(places[0]), int(places[-1] - places[0]) + 1
     for steps in range(-(-len(places) // rows), most):

@@ -143,7 +143,7 @@ def repeat_columns(values: np.ndarray, channels: int, columns: int) -> np.ndarra
     """Return values in which the columns of the channels occur twice.
 
     The last axis of `values` consists of blocks of `columns`. In each block, the first `channels`
-    replace those that follow them.
+    values are copied over the next `channels`.
     """
     by_column = values.reshape(len(values), -1, columns).copy()
     by_column[:, :, channels : 2 * channels] = by_column[:, :, :channels]
@@ -151,7 +151,7 @@ def repeat_columns(values: np.ndarray, channels: int, columns: int) -> np.ndarra
 
 
 def repeat_parameters(params: np.ndarray, channels: int, columns: int) -> np.ndarray:
-    """Return parameter blocks in which the columns of the channels occur twice.
+    """Return parameter blocks in which the first `channels` columns occur twice.
 
     A block has one or two 32-bit numbers per column, then bytes.
     """

@@ -81,9 +81,9 @@ class _Chain:
     sizes: dict[str, int] = field(default_factory=dict)
 
     def add_depthwise(self, index: int) -> bool:
-        """Put a depthwise layer, and all that follows from its bands, on bands.
+        """Put a depthwise layer on bands, with all stages that must follow.
 
-        Return whether this is possible; if not, `changed` and `sizes` are of no use.
+        Return whether this is possible; if not, `changed` and `sizes` must be discarded.
         """
         made_at, producer = self._producer(self.stages[index])
         source_at, source = self._producer(producer)

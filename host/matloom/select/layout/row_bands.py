@@ -226,7 +226,7 @@ class BandedLoopNest(LoopNest):
     channels: int
 
     def fields(self, rows: tuple[int, int], columns: tuple[int, int], block: int) -> Fields:
-        """Return the fields of EXEC for some outputs (half open), from output block `block` on."""
+        """Return EXEC's fields for `rows` and `columns` of outputs (half open), from `block` on."""
         upper = rows[0] < self.half
         above = 0 if upper else self.half
         fields = super().fields((rows[0] - above, rows[1] - above), columns, block)

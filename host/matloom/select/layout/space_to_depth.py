@@ -162,7 +162,7 @@ class PolyphaseWindow(SingleSums):
         return (height + 1) * max(width + 1, WINDOW_TAPS)
 
     def fields(self, rows: tuple[int, int], columns: tuple[int, int], block: int) -> Fields:
-        """Return the fields of EXEC for some outputs (half open), which no output block changes."""
+        """Return EXEC's fields for `rows` and `columns` of outputs (half open), of any block."""
         height, width = rows[1] - rows[0], columns[1] - columns[0]
         line = max(width + 1, WINDOW_TAPS)
         block_bytes = 4 * self.channels

@@ -23,8 +23,8 @@ _PLANES_LAST = (0, 2, 3, 1)
 def interleave_image_planes(staged: StagedRun) -> StagedRun:
     """Return a run in which LOADs interleave the planes of images before convolutions.
 
-    The image must be in external memory, and nothing else may read its interleaved channels. A
-    position then has a power of two of channels, of which those beyond the planes have no weights.
+    The image must be in external memory, and nothing else may read its interleaved channels. The
+    number of channels is then a power of two; channels beyond the planes have zero weights.
     """
     groups: list[tuple[Stage, ...]] = list(staged.stages)
     readers = Counter(name for group in groups for stage in group for name in stage.inputs)

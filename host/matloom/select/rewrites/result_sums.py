@@ -16,7 +16,8 @@ from matloom.select.stage import ArrayStage, Stage, VectorStage
 def fuse_additions(staged: StagedRun) -> StagedRun:
     """Return a run whose stages add another tensor to results that only an ADD reads.
 
-    Of the two producers, the later one does so if it can. It moves to the position of the ADD.
+    The later producer of the two operands does so if it can, otherwise the earlier one. It moves to
+    the position of the ADD.
     """
     if not staged.config.has_result_sums:
         return staged
@@ -79,7 +80,7 @@ def _can_add_to_results(stage: Stage) -> TypeGuard[ArrayStage]:
 def _with_sum(
     staged: StagedRun, node: Node, operand: str, producer: ArrayStage, stage: Stage
 ) -> ArrayStage | None:
-    """Return a layer's stage that also computes an ADD with another tensor; None if no table does.
+    """Return a layer's stage that also computes an ADD; None if no table gives the exact sums.
 
     `operand` is the tensor of the network that the producer makes, or whose elements it repeats.
     """
