@@ -65,10 +65,7 @@ class _Accesses:
         return number
 
     def delay(self, time: float, work: float, use: AccessStream) -> float:
-        """Return when accesses that start at `time` end if those recorded here have priority.
-
-        `work` is the number of cycles that they take without waits.
-        """
+        """Return when `work` cycles of accesses from `time` on end if those here have priority."""
         begins, ends, number = self.begins, self.ends, self.first_after(time)
         for bank, share in use.parts:
             left = share * work
@@ -122,10 +119,7 @@ class _RunningInstruction:
 def _end_of_accesses(
     time: float, work: float, use: AccessStream, others: Iterable[_Accesses]
 ) -> float:
-    """Return when accesses that start at `time` end if all `others` have priority.
-
-    `work` is the number of cycles that they take without waits.
-    """
+    """Return when `work` cycles of accesses from `time` on end if all `others` have priority."""
     # Most intervals end earlier, so only the last few matter.
     waited = [each for each in others if each.ends and each.ends[-1] > time]
     if len(waited) == 1:
@@ -190,11 +184,7 @@ class BankWaits:
         self._held_by_begun = 0
 
     def load(self, start: int, work: int, timing: Timing | None) -> int:
-        """Add the next LOAD, whose beats begin at `start`, and return when they end.
-
-        `work` is the number of cycles that they take without waits; `timing` is None if the LOAD is
-        skipped.
-        """
+        """Add the next LOAD, of `work` cycles from `start` on; return when its beats end."""
         self._moved.append((timing, work))
         return self._load_end(len(self._moved) - 1, start)
 
@@ -215,10 +205,7 @@ class BankWaits:
         return self._delay_post(start)
 
     def fetch(self, time: int, post: Timing) -> int:
-        """Return when the parameters of the next POST's first block have arrived.
-
-        The fetch begins at `time` or later, and may delay the running STORE.
-        """
+        """Return when the next POST has its first parameters, fetched from `time` on or later."""
         begin = max(time, self._ready)
         self._fetched = self._exec_reads.delay(begin, post.param_reads, post.params)
         if self._shares_gather:
@@ -229,20 +216,14 @@ class BankWaits:
         return round(self._fetched)
 
     def _load_end(self, number: int, start: int) -> int:
-        """Return when the beats of a LOAD end if they begin at `start` and yield to POST's writes.
-
-        `number` is the index of the LOAD.
-        """
+        """Return when the beats of LOAD `number`, which begin at `start`, end behind POST's writes."""
         timing, work = self._moved[number]
         if timing is None or not self._writes.meet(start, timing.banks):
             return start + work
         return round(self._writes.delay(start, work, timing.moved))
 
     def _add_post(self, post: _RunningInstruction) -> None:
-        """Add the accesses of a POST as if it never waited.
-
-        Each result is written a fixed number of cycles after its input is read.
-        """
+        """Add the accesses of a POST as if it never waited; each write follows its read."""
         timing = post.timing
         way = post.work - timing.cycles
         self._post_reads.append(post.start, post.end - way, timing.reads)
@@ -258,10 +239,7 @@ class BankWaits:
         self._ready = post.end - timing.cycles // blocks if blocks > 1 else post.start
 
     def _delay_post(self, time: int) -> bool:
-        """Delay the running POST by EXEC's reads, and LOAD and STORE by the POST.
-
-        Return whether any LOAD is delayed.
-        """
+        """Delay the running POST by EXEC, LOAD and STORE by the POST; return whether a LOAD is."""
         post, late = self.last.get(Opcode.POST), False
         if post is not None and post.end > time:
             more = self._post_end(post) - post.end

@@ -38,10 +38,7 @@ from matloom.select.two_slopes import sloped_stage
 def vector_stage(
     context: Context, posts: Posts, inputs: tuple[str, ...], target: str
 ) -> VectorStage:
-    """Return an element-wise stage of an operator.
-
-    It writes the tensor `target`, or the operator's result if that is empty.
-    """
+    """Return an element-wise stage, which writes `target`; by default, the operator's result."""
     return VectorStage(
         name=context.name,
         nodes=context.nodes,
@@ -62,22 +59,13 @@ def _requantise(
 
 
 def with_repetition(context: Context, stage: VectorStage) -> VectorStage:
-    """Return `stage`, changed to repeat inputs that are shorter than the output.
-
-    Raises
-    ------
-    NotOnEngine
-        Repetition cannot broadcast the inputs.
-    """
+    """Return `stage`, changed to repeat inputs that are shorter than the output."""
     period, repeated = _repetition(context)
     return replace(stage, period=period, repeated=repeated)
 
 
 def _sum(context: Context, sources: tuple[str, str], zeros: tuple[int, int]) -> VectorStage:
-    """Return the stage that adds two tensors, with the scales of an ADD or SUB.
-
-    `zeros` has the zero points of the tensors.
-    """
+    """Return the stage that adds two tensors of zero points `zeros`, with the scales of ADD."""
     attributes = context.node.attributes_as(Arithmetic)
     scales = addition(context.graph, context.node)
     result = context.result(*scales.output, attributes.activation)
@@ -138,10 +126,7 @@ def add(context: Context) -> Stage:
 
 
 def _is_odd_function(scale: Multiplier, left_shift: int, zero: int) -> bool:
-    """Return whether scaling is an odd function: negated bytes give negated results.
-
-    `zero` is the zero point of the bytes.
-    """
+    """Return whether scaling is an odd function: negated bytes give negated results."""
     values = (np.arange(-128, 128) - zero) << left_shift
     above, below = (multiply_by_quantized_multiplier(x, *scale) for x in (values, -values))
     return bool(np.all(above == -below))
@@ -172,11 +157,6 @@ def subtract(context: Context) -> tuple[Stage, ...]:
     The zero point is complemented too, so that differences from it are negated. Scaling rounds
     halves up and then halves away from zero, which is symmetric unless a half occurs. A result of
     bytes seldom depends on one.
-
-    Raises
-    ------
-    NotOnEngine
-        A result may depend on how halves are rounded.
     """
     scales = addition(context.graph, context.node)
     first, second = (tensor.zero_point for tensor in context.inputs)
@@ -278,10 +258,7 @@ def product(
 
 
 def sum_of_parts(context: Context, above: VectorStage, below: Stage) -> VectorStage:
-    """Return the stage that adds the results of two stages.
-
-    In each element, one of them is at the zero point.
-    """
+    """Return the stage that adds two results, of which one is at the zero point everywhere."""
     zero = context.output.zero_point
     posts = sum_posts((zero, zero), (SAME, SAME), 0, context.result(*SAME, Activation.NONE))
     return vector_stage(context, posts, (above.output, below.output), "")
