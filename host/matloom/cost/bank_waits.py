@@ -216,7 +216,7 @@ class BankWaits:
         return round(self._fetched)
 
     def _load_end(self, number: int, start: int) -> int:
-        """Return when the beats of LOAD `number`, which begin at `start`, end behind POST's writes."""
+        """Return when the beats of LOAD `number`, from `start` on, end behind POST's writes."""
         timing, work = self._moved[number]
         if timing is None or not self._writes.meet(start, timing.banks):
             return start + work

@@ -155,8 +155,7 @@ def subtract(context: Context) -> tuple[Stage, ...]:
     """Return the stages of SUB: the complement of the second input, -1 - x, and an addition.
 
     The zero point is complemented too, so that differences from it are negated. Scaling rounds
-    halves up and then halves away from zero, which is symmetric unless a half occurs. A result of
-    bytes seldom depends on one.
+    halves up, then away from zero: symmetric unless a half occurs, on which bytes seldom depend.
     """
     scales = addition(context.graph, context.node)
     first, second = (tensor.zero_point for tensor in context.inputs)
