@@ -28,9 +28,9 @@ from matloom.select.stage import Stage
 
 
 def assemble(scheduled: ScheduledNetwork, job: Job) -> Compiled | Retry:
-    """Return the program made of scheduled runs.
+    """Return the program made of scheduled runs, with the graphs that its check needs.
 
-    Fails if the options require resident weights and they do not fit.
+    Return a `Retry` without a job if the options require resident weights and they do not fit.
     """
     prepared = scheduled.bound.rewritten.selected.prepared
     program = _Assembly(scheduled, job).program()
@@ -60,7 +60,11 @@ def _tensor_info(name: str, key: str, tensor: Tensor) -> TensorInfo:
 
 
 def _cycles_between(timestamps: tuple[int, ...], completions: dict[int, int]) -> list[int]:
-    """Return the cycles between consecutive timestamps."""
+    """Return for each timestamp the cycles since the latest completion before it.
+
+    `completions` maps timestamps to cycles. A timestamp without a completion takes 0 cycles, and so
+    does one that completes before an earlier one.
+    """
     spent, before = [], 0
     for timestamp in timestamps:
         done = completions.get(timestamp, before)
@@ -70,13 +74,13 @@ def _cycles_between(timestamps: tuple[int, ...], completions: dict[int, int]) ->
 
 
 def _mode(stages: tuple[Stage, ...]) -> str:
-    """Return the number format in which an operator multiplies."""
+    """Return the number formats in which an operator multiplies, separated by commas, or ""."""
     modes = {mode for stage in stages for mode in stage.used_modes}
     return ", ".join(sorted(modes))
 
 
 class _Assembly:
-    """State of the assembly while steps are added, one after another."""
+    """Builder of a program: collects image, steps, layers and constants, run by run."""
 
     def __init__(self, scheduled: ScheduledNetwork, job: Job):
         self.scheduled, self.job = scheduled, job
@@ -103,7 +107,7 @@ class _Assembly:
         return offset
 
     def _engine(self, run: ScheduledRun) -> None:
-        """Append an engine step."""
+        """Append the step of an engine run, its commands and its layers."""
         self.steps.append(
             EngineStep(
                 command_offset=self._commands(run.commands),
@@ -117,7 +121,7 @@ class _Assembly:
         self._engine_layers(run)
 
     def _repeat(self, run: ScheduledRun) -> Repeat | None:
-        """Return the commands for later calls, when the weights are on chip already."""
+        """Append the commands of later calls, and return their place; None if no weights stay."""
         again = run.scheduled.repeat
         if again is None:
             return None
@@ -152,7 +156,7 @@ class _Assembly:
             )
 
     def _host(self, run: HostRun) -> None:
-        """Append a host step, with the constants that it reads."""
+        """Append the step of a host run, the constants that it reads, and its layers."""
         node = run.node
         for number in node.inputs:
             self._constant(number)
@@ -186,7 +190,7 @@ class _Assembly:
         )
 
     def _host_bytes(self, array: Array) -> int:
-        """Append an array that a host step reads; return its offset."""
+        """Append an array to the data for the host; return its offset in bytes."""
         self.host_data.extend(bytes(-len(self.host_data) % CONSTANT_ALIGNMENT))
         offset = len(self.host_data)
         self.host_data.extend(array.tobytes())
@@ -203,7 +207,7 @@ class _Assembly:
         )
 
     def _constant(self, number: int) -> None:
-        """Store a constant tensor for host steps, once."""
+        """Store a tensor for host steps if it is constant and not stored already."""
         tensor = self.graph.tensors[number]
         if tensor.data is None or number in self.constants:
             return
@@ -219,7 +223,7 @@ class _Assembly:
         )
 
     def _region_bytes(self) -> dict[Region, int]:
-        """Return the size of each region that engine runs use."""
+        """Return the bytes of each region of external memory that engine runs use."""
         runs = [run for run in self.scheduled.runs if isinstance(run, ScheduledRun)]
         return {
             Region.PROGRAM: len(self.image),
@@ -229,7 +233,7 @@ class _Assembly:
         }
 
     def _tensors(self) -> dict[int, TensorInfo]:
-        """Return the tensors that a user, a step or a variable may refer to, by number."""
+        """Return the tensors that a user, a step or a variable may refer to, by tensor number."""
         ends = {*self.graph.inputs, *self.graph.outputs}
         named = {
             number: _tensor_info(

@@ -30,7 +30,7 @@ def bind(rewritten: Rewritten, job: Job) -> Bound:
 
 
 def binding(rewritten: Rewritten, number: int, place: Place) -> Binding:
-    """Return the step's description of a tensor at an address in external memory."""
+    """Return the `Binding` of a tensor to an address in external memory."""
     prepared = rewritten.selected.prepared
     return Binding(
         name=prepared.names[number],
@@ -43,7 +43,15 @@ def binding(rewritten: Rewritten, number: int, place: Place) -> Binding:
 
 @dataclass
 class _Binder:
-    """State while runs are bound: the regions, and the number of operators with timestamps."""
+    """Assigns addresses and timestamps to one run after another.
+
+    Members
+    -------
+    region_bytes:
+        Bytes that the runs so far need in regions INPUT and OUTPUT.
+    operators:
+        Number of operators so far that need a timestamp.
+    """
 
     rewritten: Rewritten
     job: Job
@@ -70,9 +78,9 @@ class _Binder:
         )
 
     def _next_timestamp(self) -> int:
-        """Return the timestamp of the next operator; those for which none is left share the last.
+        """Return the timestamp of the next operator; when all are taken, operators share the last.
 
-        Operators that others do along have none.
+        Not called for operators without stages, whose work the stages of other operators do.
         """
         self.operators += 1
         return min(self.operators, self.job.config.last_timestamp)
@@ -80,9 +88,10 @@ class _Binder:
     def _bindings(
         self, staged: StagedRun, region: Region, numbers: tuple[int, ...]
     ) -> tuple[Binding, ...]:
-        """Give tensors addresses in a region; tensors that share bytes share an address.
+        """Return the bindings of tensors to addresses in a region, and enlarge it if necessary.
 
-        Variables that stay in external memory keep their addresses.
+        Tensors that share bytes share an address. Variables that stay in external memory keep the
+        addresses that they have there.
         """
         state = self.rewritten.state
         offsets: dict[str, int] = {}
@@ -153,7 +162,10 @@ def _places(
 
 
 def _constants(staged: StagedRun, names: Mapping[int, str]) -> dict[str, bytes]:
-    """Return the constants that stages read as tensors, broadcast to the shape of the result."""
+    """Return the bytes of the constants that stages read as tensors, by name.
+
+    Constants of operators that broadcast are repeated to the shape of the result.
+    """
     found: dict[str, bytes] = {}
     read = {name for stages in staged.stages for stage in stages for name in stage.inputs}
     for node in staged.run.nodes:
@@ -168,7 +180,10 @@ def _constants(staged: StagedRun, names: Mapping[int, str]) -> dict[str, bytes]:
 
 
 def _sizes(staged: StagedRun) -> dict[str, int]:
-    """Return the sizes in bytes of tensors that are not constant, by the names of their roots."""
+    """Return the bytes of each tensor of a run that is not constant.
+
+    The key is the name of the tensor's root, which all tensors with the same bytes share.
+    """
     sizes = {}
     for node in staged.run.nodes:
         for number in (*node.inputs, *node.outputs):
@@ -179,7 +194,7 @@ def _sizes(staged: StagedRun) -> dict[str, int]:
 
 
 def _stage_timestamps(staged: StagedRun, timestamps: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the timestamp of each stage: only the last stage of an operator has one."""
+    """Return the timestamp of each stage; 0 for all but the last stage of an operator."""
     by_stage: list[int] = []
     for timestamp, stages in zip(timestamps, staged.stages, strict=True):
         by_stage.extend([0] * (len(stages) - 1) + [timestamp] * bool(stages))
@@ -187,9 +202,11 @@ def _stage_timestamps(staged: StagedRun, timestamps: tuple[int, ...]) -> tuple[i
 
 
 def _with_views(results: dict[str, Place], views: Mapping[str, View]) -> dict[str, Place]:
-    """Return the places of results, with those of views instead of the outputs they are part of.
+    """Return the places of results, with larger tensors instead of outputs that are part of them.
 
-    The engine stores only the view. Its address is where the whole tensor would begin.
+    `views` has these larger tensors, each with the output and its range of bytes. The engine stores
+    only this range, at the output's address, so the larger tensor is placed where its first byte
+    would be.
     """
     places = dict(results)
     for name, (output, start, _end) in views.items():

@@ -85,7 +85,10 @@ def _one_thread() -> AbstractContextManager[object]:
 def _compile_checked(
     graph: Graph, config: Config, options: CompileOptions, precision: Precision | None, mode: str
 ) -> tuple[Compiled, Program]:
-    """Return a program that passes its check, with fallbacks if the first one does not."""
+    """Return a compilation and its program, which passes its check.
+
+    If the first one fails, write a reproducer and return a simpler one (`_compile_simpler`).
+    """
     candidate = compile_unchecked(graph, config, options, precision)
     try:
         program = replace(candidate.program, verdict=candidate.check(mode))
@@ -97,7 +100,7 @@ def _compile_checked(
 
 
 def _with_outputs(graph: Graph, numbers: Sequence[int]) -> Graph:
-    """Return a graph with more outputs, each with a unique name."""
+    """Return a graph with the tensors `numbers` as additional outputs, each with a unique name."""
     names = unique_names(graph)
     tensors = dict(graph.tensors)
     for number in numbers:
@@ -113,10 +116,16 @@ def _compile_simpler(
     error: CheckError,
     reason: str,
 ) -> tuple[Compiled, Program]:
-    """Return a simpler program that passes its check, and the plan it came from; warn about it.
+    """Return a simpler compilation and its program, which passes its check; warn about it.
 
-    First without the optimisations of the scheduler; then with the operators whose results are
-    wrong moved to the host, one at a time; finally with all operators on the host.
+    The first attempt leaves out the optimisations of the scheduler. Each further attempt also moves
+    the operator that makes the wrong tensor to the host, or all operators if it is unknown.
+    `reason` says why the original program was dropped.
+
+    Raises
+    ------
+    CheckError
+        All attempts fail their checks.
     """
     refused: dict[int, str] = {}
     plain = replace(
@@ -141,7 +150,10 @@ def _compile_simpler(
 
 
 def _refuse(candidate: Compiled, error: CheckError, refused: dict[int, str]) -> None:
-    """Move the operator that makes a wrong tensor to the host, or all operators if unknown."""
+    """Add the operator that makes a wrong tensor to `refused`, to run it on the host.
+
+    Add all operators if it is unknown, or refused already.
+    """
     at = candidate.graph.producers.get(candidate.numbers.get(error.tensor, -1))
     while at is not None and candidate.graph.nodes[at].op in RESHAPES:
         at = candidate.graph.producers.get(candidate.graph.nodes[at].inputs[0])

@@ -61,7 +61,7 @@ def _places(run: BoundRun) -> Iterator[str]:
 
 
 def _runs(lines: Callable[[Scheduled], Iterable[str]]) -> Callable[[ScheduledNetwork], Any]:
-    """Return a function that prints the schedules of all runs."""
+    """Return a function that yields the lines of all runs, from one that does so for a schedule."""
 
     def each(network: ScheduledNetwork) -> Iterator[str]:
         for number, run in enumerate(network.runs):
@@ -86,7 +86,7 @@ def _instructions(network: ScheduledNetwork) -> Iterator[str]:
             yield from disassemble(run.repeat_commands).splitlines()
 
 
-#: By its name, where one can stop: the phase whose value it is, and that value's lines.
+#: For each name of a stop, the last phase to run, and a function that yields its value as lines.
 STOPS: dict[str, tuple[str, Callable[[Any], Iterable[str]]]] = {
     "read": ("read", lambda graph: to_text(graph).splitlines()),
     "formats": ("formats", lambda graph: to_text(graph).splitlines()),
@@ -106,12 +106,12 @@ STOPS: dict[str, tuple[str, Callable[[Any], Iterable[str]]]] = {
 
 
 def describe(source: str | Path | Graph, job: Job, stop: str) -> str:
-    """Return the text of the phases up to one of `STOPS`, and of the failed attempts before it.
+    """Return the text of the value at a stop, after one line for each failed attempt before it.
 
     Raises
     ------
     ValueError
-        If the name is not in `STOPS`.
+        If `stop` is not in `STOPS`.
     """
     if stop not in STOPS:
         raise unknown(UserError, "--stop-after", stop, STOPS, hint="try select, or search")

@@ -1,4 +1,4 @@
-"""Number formats of layers: those that a precision asks for and the engine supports."""
+"""Changes the number formats of layers as a precision asks, if the engine supports them."""
 
 from matloom.arch.config import Config
 from matloom.arch.config_name import config_name
@@ -11,10 +11,12 @@ from matloom.select.partition import HostRun, Partition
 
 
 def choose_formats(graph: Graph, job: Job) -> Graph:
-    """Return the graph in the requested precision.
+    """Return the graph in the precision of the job, except for the layers in `job.unlowered`.
 
-    Raises `CompileError` if the engine does not support the format: accuracy would be lost for
-    nothing.
+    Raises
+    ------
+    CompileError
+        The engine does not support a number format, so layers would lose accuracy for no gain.
     """
     if job.precision is None:
         return graph
@@ -24,14 +26,14 @@ def choose_formats(graph: Graph, job: Job) -> Graph:
 
 
 def unsupported_layers(parts: Partition) -> frozenset[int]:
-    """Return the outputs of layers whose lowered number format the engine cannot run."""
+    """Return the outputs of layers that got another number format but run on the host."""
     nodes = [run.node for run in parts.runs if isinstance(run, HostRun)]
     lowered = (node for node in nodes if getattr(node.attributes, "mode", None) in MODES)
     return frozenset(node.output for node in lowered)
 
 
 def engine_only_problem(parts: Partition) -> str | None:
-    """Return why an operator that only the engine supports cannot run there; None if all can."""
+    """Return why an operator that only the engine supports is on the host; None if none is."""
     for run in parts.runs:
         if isinstance(run, HostRun) and run.node.op is Op.MATRIX_PRODUCT:
             return f"{run.node} must run on the engine: {run.reason}"

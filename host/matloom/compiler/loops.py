@@ -18,12 +18,12 @@ _LOOPS = (("Loop",), ("WHILE",))
 def with_loops(
     program: Program, compile_graph: Callable[[Graph], Program]
 ) -> tuple[Program, dict[int, tuple[Program, ...]]]:
-    """Return a program whose loops run on the engine, and the loops' programs by step number.
+    """Return a program whose loops run on the engine, and the programs of each by index of step.
 
-    They are those in whose bodies the engine computes layers.
-
-    The host decides after each iteration whether another follows. Values that only the engine needs
-    stay in external memory from iteration to iteration.
+    These are the program of the body and, if the loop has one, that of the condition. A loop in
+    whose body the engine would compute no layers stays a step of the interpreter. The host decides
+    after each iteration whether another follows. Values that only the engine needs stay in external
+    memory between iterations.
     """
     loops: dict[int, tuple[Program, ...]] = {}
     for number, step in enumerate(program.steps):
@@ -47,7 +47,10 @@ def _parts(program: Program, step: HostStep) -> LoopParts | None:
 def _with_loop(
     program: Program, number: int, parts: LoopParts, inside: Sequence[Program]
 ) -> Program:
-    """Return a program in which a loop of programs replaces a step of an interpreter."""
+    """Return a program in which a loop of programs replaces a step of an interpreter.
+
+    `number` is the index of the step; `inside` has the programs of the body and the condition.
+    """
     step, names = program.steps[number], []
     assert isinstance(step, HostStep)
     for value in (*parts.operands, *(np.frombuffer(p.to_bytes(), np.uint8) for p in inside)):

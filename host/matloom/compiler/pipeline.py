@@ -65,7 +65,11 @@ def prepare(meaning: Graph, job: Job) -> Prepared:
 
 
 def select(prepared: Prepared, job: Job) -> Selected | Retry:
-    """Return the stages; layers in a number format that the engine cannot run keep their own."""
+    """Return the graph divided into engine runs of stages and host runs.
+
+    Return a `Retry` if the engine cannot run a layer in its new number format, which the layer then
+    does not get, or if it cannot run an operator that the host does not support.
+    """
     parts = partition(prepared.graph, job.machine, prepared.names, job.refused)
     reason = engine_only_problem(parts)
     if reason is not None:
@@ -80,7 +84,11 @@ def select(prepared: Prepared, job: Job) -> Selected | Retry:
 
 
 def schedule(bound: Bound, job: Job) -> ScheduledNetwork | Retry:
-    """Return the instructions of all runs."""
+    """Return the instructions of all runs.
+
+    Return a `Retry` if a run does not fit the engine, or would read a variable after overwriting
+    it.
+    """
     found = schedule_runs(bound, job)
     if isinstance(found, DoesNotFit):
         return next_attempt(bound.rewritten.selected, job, found.reason)
@@ -113,19 +121,19 @@ PHASES = (
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """The values of all phases by name, and the failed attempts before them."""
+    """Values of the phases that ran, by name, and the failed attempts before them."""
 
     values: Mapping[str, Any]
     retries: tuple[Retry, ...]
 
 
 def run_phases(source: str | Path | Graph, job: Job, last: str = PHASES[-1].name) -> Run:
-    """Run the phases up to and including `last`.
+    """Run the phases up to and including `last`, and repeat them as each `Retry` says.
 
     Raises
     ------
     CompileError
-        If nothing is left to try.
+        A phase fails, and nothing is left to try.
     """
     with gc_paused():
         return _run_phases(source, job, last)

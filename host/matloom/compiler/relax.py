@@ -14,11 +14,11 @@ from matloom.select.partition import EngineRun, HostRun
 def next_attempt(selected: Selected, job: Job, reason: str) -> Retry:
     """Return what to try after the runs did not fit for this reason.
 
-    First, copy variables instead of slicing them; next, move operators that do not fit even alone
-    to the host; then run one stage after another; finally give up.
+    First, copy variables instead of storing slices of larger tensors; next, move operators that do
+    not fit even alone to the host; then run one stage after another; finally give up.
     """
     if job.slices and selected.prepared.graph.variables:
-        # Tensors that variables are stored out of stay on chip, which may be too much.
+        # A tensor of which a slice is stored stays whole on chip, which may need too much room.
         remedy = "copies of variables"
         return Retry(reason=reason, remedy=remedy, phase="rewrite", job=replace(job, slices=False))
     too_large = dict(_operators_too_large(selected, job))
@@ -34,7 +34,7 @@ def next_attempt(selected: Selected, job: Job, reason: str) -> Retry:
 
 
 def _operators_too_large(selected: Selected, job: Job) -> Iterator[tuple[int, str]]:
-    """Yield the engine operators that do not fit even alone, each with the reason."""
+    """Yield the index of each engine operator that does not fit even alone, with the reason."""
     for run in selected.parts.runs:
         if isinstance(run, HostRun):
             continue
@@ -45,7 +45,7 @@ def _operators_too_large(selected: Selected, job: Job) -> Iterator[tuple[int, st
 
 
 def _single_operator(selected: Selected, run: EngineRun, index: int) -> Selected:
-    """Return one operator of a run as a network of its own."""
+    """Return a copy of `selected` whose only run is the operator at `index` of a run."""
     node, parts = run.nodes[index], selected.parts
     tensors = selected.prepared.graph.tensors
     inputs = [number for number in node.inputs if tensors[number].data is None]
@@ -59,7 +59,7 @@ def _single_operator(selected: Selected, run: EngineRun, index: int) -> Selected
 
 
 def _reason_not_to_fit(selected: Selected, job: Job) -> str | None:
-    """Return why a network does not fit, with or without slices of variables; None if it fits."""
+    """Return why a network does not fit, even without slices of variables; None if it fits."""
     reason = None
     for slices in (True, False) if selected.prepared.graph.variables else (False,):
         tried = replace(job, slices=slices)

@@ -50,7 +50,10 @@ def schedule_runs(bound: Bound, job: Job) -> ScheduledNetwork | DoesNotFit:
 def _schedule_run(
     bound: Bound, run: BoundRun, job: Job, image: ProgramImage
 ) -> ScheduledRun | DoesNotFit:
-    """Return the instructions of a run; its constants are appended to the image."""
+    """Return a run with its instructions, or why it does not fit the engine.
+
+    The image of the result is a copy of `image` with the constants of the run.
+    """
     found = _find_schedule(bound, run, job, place_constants(bound, run, image))
     if isinstance(found, DoesNotFit):
         return found
@@ -65,7 +68,7 @@ def _schedule_run(
 
 
 def place_constants(bound: Bound, run: BoundRun, image: ProgramImage) -> Segment:
-    """Return the segment of a run after an image, to which its constants are appended."""
+    """Return the segment of a run, whose constants are appended to a copy of `image`."""
     image = image.fork()
     constants = {
         name: Place(region=Region.PROGRAM, offset=image.add(values))
@@ -82,7 +85,7 @@ def place_constants(bound: Bound, run: BoundRun, image: ProgramImage) -> Segment
 def _find_schedule(
     bound: Bound, run: BoundRun, job: Job, segment: Segment
 ) -> Scheduled | DoesNotFit:
-    """Return the schedule of recorded choices, if there are some that apply; else search."""
+    """Return the schedule that recorded choices give, if they apply; else search for one."""
     runs = [each for each in bound.runs if not isinstance(each, HostRun)]
     alone = len(runs) == 1
     if len(runs) == len(job.options.choices):
@@ -95,7 +98,7 @@ def _find_schedule(
 
 
 def _pack(instructions: list[Instruction], config: Config) -> bytes | DoesNotFit:
-    """Return the command buffer, or the name of a field that is out of range."""
+    """Return the command buffer, or a `DoesNotFit` that names a field out of range."""
     table = InstructionTable(instructions)
     problem = table.illegal(config)
     if problem is not None:
@@ -104,7 +107,10 @@ def _pack(instructions: list[Instruction], config: Config) -> bytes | DoesNotFit
 
 
 def _overwritten_variables(rewritten: Rewritten, scheduled: Scheduled, config: Config) -> set[int]:
-    """Return the variables that a command buffer would read after overwriting them."""
+    """Return the variables that a command buffer would read after overwriting them.
+
+    Each is given as the number of its tensor before the update.
+    """
     graph, state = rewritten.selected.prepared.graph, rewritten.state
     before = {
         (place.offset, place.offset + graph.tensors[variable.before].size_bytes): variable.before

@@ -18,7 +18,7 @@ from matloom.selfcheck import CheckError, Tiles, check_program, samples_tiles
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """The network to compile, with options, and what failed attempts have shown.
+    """Engine and options of a compilation, and the findings of failed attempts.
 
     Members
     -------
@@ -29,7 +29,7 @@ class Job:
     slices:
         Whether a variable may be stored as a slice of a larger tensor.
     host_variables:
-        Variables that stay on the host, by their first tensor.
+        Variables that stay on the host, each given as the number of its tensor before the update.
     """
 
     config: Config
@@ -58,7 +58,7 @@ class Retry:
     Members
     -------
     reason, remedy:
-        As sentences for people.
+        Texts for messages: why the phase failed, and what the next attempt does about it.
     phase:
         The phase to restart from.
     job:
@@ -80,7 +80,7 @@ class Prepared:
     meaning:
         The graph that the program must compute: before the passes, with the final number formats.
     names:
-        Unique names by tensor number.
+        Unique names of the tensors of `graph`, by tensor number.
     """
 
     meaning: Graph
@@ -90,7 +90,7 @@ class Prepared:
 
 @dataclass(frozen=True, kw_only=True)
 class Selected:
-    """A graph whose operators are grouped into engine runs of stages and host steps."""
+    """A graph whose operators are grouped into engine runs of stages and host runs."""
 
     prepared: Prepared
     parts: Partition
@@ -103,9 +103,9 @@ class Rewritten:
     Members
     -------
     state:
-        Addresses of the tensors of variables that stay in external memory.
+        Addresses of the tensors of variables that stay in external memory, by tensor number.
     state_bytes:
-        Their total size.
+        Bytes that these tensors take at the start of region ARENA.
     """
 
     selected: Selected
@@ -123,7 +123,7 @@ class BoundRun:
     segment:
         The stages to schedule.
     constants:
-        Its tensors that go into the image.
+        Bytes of the constants that stages read as tensors, by name; they go into the image.
     timestamps:
         The slot of each operator in the completion-time table, 0 for none.
     """
@@ -138,7 +138,7 @@ class BoundRun:
 
 @dataclass(frozen=True, kw_only=True)
 class Bound:
-    """Runs with bound tensors, and the sizes of the input and output regions."""
+    """Runs whose tensors have addresses, and the bytes of the input and output regions."""
 
     rewritten: Rewritten
     runs: tuple[BoundRun | HostRun, ...]
@@ -148,7 +148,15 @@ class Bound:
 
 @dataclass(frozen=True, kw_only=True)
 class ScheduledRun:
-    """A run of the engine with its instructions, and the bytes of its first and later calls."""
+    """A run of the engine with its instructions.
+
+    Members
+    -------
+    commands:
+        Command buffer of a first call.
+    repeat_commands:
+        Command buffer of later calls, which find weights on chip; None if no weights stay there.
+    """
 
     bound: BoundRun
     scheduled: Scheduled
@@ -158,14 +166,15 @@ class ScheduledRun:
 
 @dataclass(frozen=True, kw_only=True)
 class ScheduledNetwork:
-    """All runs with their instructions.
+    """Engine runs of a network with their instructions, and its host runs.
 
     Members
     -------
     image:
         Weights, parameters and other constants.
     overwritten:
-        Variables that are read after they are overwritten, by their first tensor.
+        Variables that the instructions would read after overwriting them, each given as the number
+        of its tensor before the update; empty if the schedule is correct.
     """
 
     bound: Bound
@@ -181,12 +190,12 @@ class Compiled:
     Members
     -------
     graph:
-        The graph it must compute: the given one, its layers in the number formats of the precision,
-        before the passes that change no result.
+        The graph that it must compute: the given one, with layers in the number formats of the
+        precision, before the passes that change no result.
     prepared:
         The graph after those passes, which was scheduled.
     numbers:
-        Tensor numbers of the graph, by their names in the program.
+        Tensor numbers in `prepared`, by name in the program.
     retries:
         The failed attempts before this one, each with its reason.
     """
@@ -198,9 +207,12 @@ class Compiled:
     retries: tuple[Retry, ...] = ()
 
     def check(self, mode: str = "full", seed: int = 0) -> Verdict:
-        """Return the verdicts of `check_program` and `check_meaning`; mode none runs neither.
+        """Return the verdict of `check_program`, and of `check_meaning` unless `mode` is "none".
 
-        Raises `CheckError` if one of them fails.
+        Raises
+        ------
+        CheckError
+            A check fails.
         """
         with gc_paused():
             known = {name: self._number_before(number) for name, number in self.numbers.items()}
@@ -218,7 +230,11 @@ class Compiled:
             return replace(verdict, stages=stages, tiles=count, share=share)
 
     def _number_before(self, number: int) -> int:
-        """Return the tensor before RESHAPEs that the passes added; other tensors are unchanged."""
+        """Return the number in `graph` of a tensor of `prepared`, before RESHAPEs of passes.
+
+        If an operator other than a RESHAPE makes it and it is not in `graph`, the number returned
+        is not either.
+        """
         producers = self.prepared.producers
         while number not in self.graph.tensors and number in producers:
             node = self.prepared.nodes[producers[number]]
@@ -228,7 +244,13 @@ class Compiled:
         return number
 
     def prove(self, observer: Tiles | None = None) -> tuple[int, int]:
-        """Return the result of `check_meaning`; raise `CheckError` if it fails."""
+        """Return how many engine operators are proved correct, and how many there are.
+
+        Raises
+        ------
+        CheckError
+            An output would differ (`check_meaning`).
+        """
         names = {number: name for name, number in self.numbers.items()}
         try:
             return check_meaning(self.prepared, self.program, names, observer)

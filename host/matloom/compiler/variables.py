@@ -34,7 +34,11 @@ def state_places(
 
 
 def _is_updated_in_place(graph: Graph, parts: Partition, before: int, after: int) -> bool:
-    """Return whether an engine run makes the final value, and neither value is read later."""
+    """Return whether the engine can write a variable's final value over its initial value.
+
+    The final value must be made by an engine run, and both values must be read neither by the host
+    nor by a later run.
+    """
     old, new = before, parts.roots[after]
     # Sums of 32 bits lie in memory as planes of bytes.
     if old == new or graph.tensors[after].dtype == "int32" or graph.tensors[new].data is not None:
@@ -63,15 +67,15 @@ def _roots(parts: Partition, numbers: Iterable[int]) -> set[int]:
 def overwritten_addresses(
     instructions: Iterable[Instruction], places: Iterable[tuple[int, int]], config: Config
 ) -> set[int]:
-    """Return the addresses that are read again after a write.
+    """Return the first byte of each range that is read after it has been written.
 
-    A LOAD of a variable that is updated in place must see the initial bytes. A LOAD may rarely be
-    meant to see the new bytes; it is reported as well.
+    A LOAD of a variable that is updated in place must see the initial bytes. The rare LOAD that is
+    meant to see the new bytes is reported as well.
 
     Parameters
     ----------
     places:
-        First bytes in region ARENA, and the bytes after the last.
+        Ranges of bytes in region ARENA (half open).
     """
     written = dict.fromkeys(places, False)
     found: set[int] = set()

@@ -1,4 +1,4 @@
-"""Checks of the phases' values, for ``MATLOOM_VERIFY=1``: a broken rule is a compiler bug."""
+"""Checks the phases' values if ``MATLOOM_VERIFY=1``; a failed check is a compiler bug."""
 
 import itertools
 from collections.abc import Callable
@@ -27,7 +27,7 @@ __all__ = ["PhaseError", "verify_value"]
 
 
 def _verify_prepared(prepared: Prepared, job: Job) -> None:
-    """Check that names are unique; each pass has checked the graph already."""
+    """Check the graph after all passes, and that the names of its tensors are unique."""
     verify(prepared.graph, "passes")
     if len(set(prepared.names.values())) != len(prepared.graph.tensors):
         raise PhaseError("passes: names of tensors must differ")
@@ -97,7 +97,7 @@ def _verify_assembled(compiled: Compiled, job: Job) -> None:
     verify_program(compiled.program)
 
 
-#: By the phase.
+#: Check of each phase's value, by the name of the phase.
 CHECKS: dict[str, Callable[[Any, Job], None]] = {
     "read": lambda graph, job: verify(graph, "read"),
     "formats": lambda graph, job: verify(graph, "formats"),

@@ -23,7 +23,7 @@ from matloom.schedule import Choices, CompileOptions
 from matloom.schedule.choices.record import from_json, to_json
 from matloom.toolchain.cache import chosen_folder
 
-#: The variable that names the folder of winners.
+#: Environment variable that names the folder of winners.
 VARIABLE = "MATLOOM_TUNED"
 
 #: Packages whose sources decide the meaning and the cost of choices.
@@ -37,13 +37,13 @@ class Winner:
     Members
     -------
     choices:
-        For each run of the engine, in order.
+        Choices of each run of the engine, in order; None for a run that is searched.
     left_out:
-        Passes over the stages that are left out.
+        Names of the stage passes that are left out.
     before, after:
-        Cycles of a first and a later call, by default and with these choices.
+        Cycles of a first and of a later call: by default, and with these choices.
     counted:
-        Whether a simulated chip counted them; otherwise they are predicted.
+        Whether a simulated chip counted these cycles; otherwise they are predicted.
     """
 
     choices: tuple[Choices | None, ...]
@@ -59,7 +59,7 @@ class Winner:
 
     @property
     def sentence(self) -> str:
-        """Sentence for people about the gain."""
+        """Sentence that states the gain in cycles."""
         how = "counted by the simulated chip" if self.counted else "predicted"
         return (
             f"tuned: {self.before[1]:,} to {self.after[1]:,} cycles per call, first call "
@@ -68,7 +68,10 @@ class Winner:
 
 
 def winners_folder() -> Path:
-    """Return the folder of winners, which may not exist."""
+    """Return the folder in which `matloom tune` keeps the best choices it found.
+
+    The folder need not exist.
+    """
     chosen = os.environ.get(VARIABLE)
     return Path(chosen).absolute() if chosen else chosen_folder() / "tuned"
 
@@ -85,9 +88,10 @@ def digest_of(graph: Graph, config: Config, memory: Memory, precision: Precision
 def with_winner(
     graph: Graph, config: Config, options: CompileOptions, precision: Precision | None
 ) -> tuple[CompileOptions, str]:
-    """Return the options with a network's winner, and a sentence about it; empty if there is none.
+    """Return the options with a network's winner, and a sentence about the winner's gain.
 
-    Options that ask for another schedule come first.
+    The options are unchanged and the sentence is empty if there is no winner, or if the options ask
+    for another schedule.
     """
     asked = options.plain or options.tiling_seed is not None or options.resident is not None
     if asked or options.choices or not options.tuned or not winners_folder().is_dir():
@@ -114,7 +118,7 @@ def winner_of(digest: str) -> Winner | None:
 
 
 def keep(digest: str, winner: Winner) -> Path:
-    """Keep a winner for later compilations; return its file."""
+    """Write a winner to the folder, for later compilations; return the path of its file."""
     content = {
         "choices": [None if each is None else to_json(each) for each in winner.choices],
         "left_out": sorted(winner.left_out),
@@ -132,7 +136,7 @@ def keep(digest: str, winner: Winner) -> Path:
 
 
 def forget(digest: str) -> bool:
-    """Drop the winner kept under a digest; return whether there was one."""
+    """Delete the winner kept under a digest; return whether there was one."""
     path = winners_folder() / f"{digest}.json"
     known = path.is_file()
     path.unlink(missing_ok=True)
@@ -152,7 +156,7 @@ def _parts(graph: Graph) -> Iterator[str | bytes]:
 
 @functools.cache
 def _compiler() -> str:
-    """Return the digest of the sources of the compiler, and the version."""
+    """Return a digest of the compiler's sources and of the version of Matloom."""
     digest = hashlib.sha256(matloom.__version__.encode())
     home = Path(__file__).parents[1]
     for package in _COMPILER:
