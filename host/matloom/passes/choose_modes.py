@@ -18,7 +18,7 @@ INT8_MODES = tuple(item.name for item in _MODES.values() if item.lowers == "int8
 #: All modes that a precision can give to layers.
 MODES = (*FLOAT32_MODES, *INT8_MODES)
 
-#: Modes that leave a layer unchanged.
+#: Precisions that leave a layer unchanged, each with the modes of the layers that may have it.
 _UNCHANGING_MODES = {"float32": FLOAT32_MODES, "i8xi8": INT8_MODES}
 
 #: Hint for an unknown mode.
@@ -52,7 +52,7 @@ def is_integer(graph: Graph, node: Node) -> bool:
 
 
 def _possible(graph: Graph) -> dict[int, tuple[str, ...]]:
-    """Return the modes that each layer may get, by the number of its output."""
+    """Return the modes that each layer may get, by the tensor number of its output."""
     kinds = ((is_float, FLOAT32_MODES), (is_integer, INT8_MODES))
     return {
         node.output: modes for node in graph.nodes for fits, modes in kinds if fits(graph, node)
@@ -60,7 +60,13 @@ def _possible(graph: Graph) -> dict[int, tuple[str, ...]]:
 
 
 def _layers_named(graph: Graph, layers: Mapping[int, tuple[str, ...]], name: str) -> list[int]:
-    """Return the layers with a name, in full or up to the first semicolon."""
+    """Return the outputs of the layers with a name, in full or up to the first semicolon.
+
+    Raises
+    ------
+    UserError
+        No layer in `layers` has this name.
+    """
     names = {at: graph.tensors[at].name for at in layers}
     for found in (
         [at for at, full in names.items() if full == name],
@@ -76,7 +82,7 @@ def _layers_named(graph: Graph, layers: Mapping[int, tuple[str, ...]], name: str
 
 
 def choose_modes(graph: Graph, precision: Precision) -> dict[int, str]:
-    """Return the new mode of each layer to change, by the number of its output.
+    """Return the new mode of each layer to change, by the tensor number of its output.
 
     Parameters
     ----------
@@ -128,7 +134,7 @@ def choose_modes(graph: Graph, precision: Precision) -> dict[int, str]:
 
 
 def _equivalent_modes(modes: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the modes that a layer may get, and their names for leaving it unchanged."""
+    """Return the modes that a layer may get, and the precision that leaves it unchanged."""
     return (
         *modes,
         *(unchanged for unchanged, others in _UNCHANGING_MODES.items() if others == modes),

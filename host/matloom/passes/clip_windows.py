@@ -15,7 +15,10 @@ _QUANTISED = ("int8", "int16")
 
 
 class _Axis(NamedTuple):
-    """The taps of a window along an axis that meet the image, half open, and their padding."""
+    """Taps of a window along an axis that meet the image, and the padding that they still need.
+
+    The taps are those from `first` to `end` (half open); `before` and `after` are the padding.
+    """
 
     first: int
     end: int
@@ -24,7 +27,7 @@ class _Axis(NamedTuple):
 
 
 def clip_windows(graph: Graph) -> Graph:
-    """Return the graph with smaller kernels and windows if padding exceeds the image.
+    """Return the graph without rows and columns of kernels and windows that only meet padding.
 
     Only the middle 5x5 elements of a window of 9x9 reach a map of 3x3. Padding
     counts neither in a maximum nor in an average, and adds nothing to the sums of a layer.
@@ -35,7 +38,7 @@ def clip_windows(graph: Graph) -> Graph:
 
 
 def _clip(graph: Graph, node: Node, tensors: dict[int, Tensor]) -> Node:
-    """Return an operator with its window clipped; smaller weights become new tensors."""
+    """Return an operator with its window clipped if possible; add smaller weights to `tensors`."""
     window = _window(graph, node)
     if window is None:
         return node
@@ -77,7 +80,10 @@ def _window(graph: Graph, node: Node) -> Sequence[int] | None:
 
 
 def _clip_axis(length: int, outputs: int, taps: int, stride: int, before: int) -> _Axis:
-    """Return the taps that meet an axis of this length for any of its outputs."""
+    """Return the taps that meet the image along an axis, for any of its outputs.
+
+    The image has `length` elements, after `before` elements of padding.
+    """
     first = max(0, before - (outputs - 1) * stride)
     end = min(taps, length + before)
     before -= first

@@ -1,9 +1,9 @@
 """Combines moves whose result is a selection of channels, such as those of a channel shuffle.
 
-A chain of TRANSPOSE, RESHAPE and slices moves single bytes, in one step per operator.
-If it only selects or reorders channels, it becomes one convolution with a tap of
-weights 0 and 1, which `fold_selections` can merge with a neighbouring convolution. Neighbouring
-channels become a slice, and all channels in order a RESHAPE, which costs nothing.
+A chain of TRANSPOSE, RESHAPE and slices moves single bytes, operator by operator. If it only
+selects or reorders channels, it becomes a 1x1 convolution with weights 0 and 1, which
+`fold_selections` can merge with a neighbouring convolution. A range of neighbouring channels
+becomes a SLICE; all channels in order become a RESHAPE, which costs nothing.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ _MOVES = RESHAPES | {Op.SLICE, Op.SPLIT, Op.SPLIT_V, Op.STRIDED_SLICE, Op.TRANSP
 #: Maximum number of elements of a tensor whose moves are traced one by one.
 _MOST_ELEMENTS = 2**22
 
-#: A 1x1 convolution without padding or activation.
+#: Attributes of a convolution that selects channels: no padding, no activation.
 UNCHANGED = Conv2D()
 
 
@@ -42,7 +42,11 @@ def combine_moves(graph: Graph) -> Graph:
 
 @dataclass(frozen=True, kw_only=True)
 class _Chain:
-    """Moves from a tensor, `source`, to another, whose elements come from `places` of it."""
+    """Moves that make a tensor from another one, `source`.
+
+    `places` has the shape of the tensor, and for each element its index among all elements of the
+    source. `transposes` says whether the moves include a TRANSPOSE.
+    """
 
     source: int
     places: Array = field(repr=False)
@@ -50,7 +54,7 @@ class _Chain:
 
 
 def _chains(graph: Graph) -> Mapping[int, _Chain]:
-    """Return the chain of moves that leads to each tensor that has one."""
+    """Return the chain of each tensor that moves make, by tensor number."""
     chains: dict[int, _Chain] = {}
     for node in graph.nodes:
         number = node.inputs[0] if node.inputs else None
@@ -79,7 +83,10 @@ def _selection(
     tensors: dict[int, Tensor],
     node: Node,
 ) -> Node | None:
-    """Return the node that selects channels for a tensor, adding constants; None for no change."""
+    """Return a node that makes a tensor by selecting channels; None if its moves should stay.
+
+    Weights that the node reads are added to `tensors`.
+    """
     chain = chains.get(number)
     if chain is None or not chain.transposes or not _is_used(graph, number):
         return None
@@ -100,13 +107,16 @@ def _selection(
 
 
 def _is_used(graph: Graph, number: int) -> bool:
-    """Return whether an operator other than a move reads a tensor."""
+    """Return whether an operator other than a move reads a tensor, or it leaves the graph."""
     readers = (graph.nodes[at] for at in graph.consumers[number])
     return number in graph.leaving or any(reader.op not in _MOVES for reader in readers)
 
 
 def _selected_channels(source: Tensor, target: Tensor, places: Array) -> Array | None:
-    """Return the channels of the source that the target has; None if it moves positions too."""
+    """Return the source's channel for each channel of the target.
+
+    None if the moves do anything else than select channels of an image.
+    """
     if len(source.shape) != IMAGE_RANK or source.shape[:-1] != target.shape[:-1]:
         return None
     depth = source.shape[-1]
@@ -118,7 +128,7 @@ def _selected_channels(source: Tensor, target: Tensor, places: Array) -> Array |
 
 
 def neighbouring_channels(shape: tuple[int, ...], channels: Array) -> Slice:
-    """Return the slice of an image of this shape that has some neighbouring channels."""
+    """Return the slice of an image of this shape that takes neighbouring, ascending channels."""
     begin = (*(0 for _ in shape[1:]), int(channels[0]))
     return Slice(begin=begin, size=(*shape[:-1], len(channels)), step=(1,) * len(shape))
 

@@ -1,7 +1,7 @@
 """Combines chains of TRANSPOSE and RESHAPE into one TRANSPOSE.
 
-Exporters write the windows of Swin transformers and the patches of MobileViT as several transposes,
-which move single bytes at times though the whole chain moves long runs.
+Exporters write the windows of Swin transformers and the patches of MobileViT as several transposes.
+Some of these move single bytes, although the chain as a whole moves long runs.
 """
 
 import math
@@ -36,7 +36,10 @@ def combine_transposes(graph: Graph) -> Graph:
 
 
 def _chain(graph: Graph, place: int) -> list[Node]:
-    """Return a move and those before it, each of which only the next one reads, in order."""
+    """Return the chain of moves that ends with the node at index `place`, in order.
+
+    Only the next move reads the result of each. The list is empty if the node is not a move.
+    """
     chain = list[Node]()
     while True:
         node = graph.nodes[place]
@@ -54,7 +57,7 @@ def _chain(graph: Graph, place: int) -> list[Node]:
 
 
 def _is_faster(graph: Graph, chain: Sequence[Node]) -> bool:
-    """Return whether one TRANSPOSE takes less time than a chain."""
+    """Return whether one TRANSPOSE takes less time than a chain of several."""
     moves = [node for node in chain if node.op is Op.TRANSPOSE]
     whole = _estimated_cycles(graph, chain[0], _permutation(graph, chain))
     each = sum(_estimated_cycles(graph, node, _permutation(graph, [node])) for node in moves)
@@ -64,7 +67,10 @@ def _is_faster(graph: Graph, chain: Sequence[Node]) -> bool:
 def _estimated_cycles(
     graph: Graph, node: Node, permutation: tuple[Order, tuple[int, ...]] | None
 ) -> float:
-    """Return about how long a permutation of a node's input takes."""
+    """Return the estimated cycles of a permutation of a node's input.
+
+    Infinite if `permutation` is None, or has too many axes for an estimate.
+    """
     element_bytes = graph.tensors[node.inputs[0]].element_bytes
     swaps = None if permutation is None else fastest_swaps(*permutation, element_bytes)
     return math.inf if swaps is None else sum(swap.cycles(element_bytes) for swap in swaps)
@@ -73,8 +79,8 @@ def _estimated_cycles(
 def _permutation(graph: Graph, chain: Sequence[Node]) -> tuple[Order, tuple[int, ...]] | None:
     """Return the order in which a chain puts the axes of its source, and their lengths.
 
-    The source is divided into as few axes as describe the chain. None if a RESHAPE divides an axis
-    at a place that does not fit.
+    Axes of the source are divided and joined so that there are as few as possible. None if a
+    RESHAPE cuts an axis into parts of unequal lengths.
     """
     groups = _result_axes(graph, chain)
     if groups is None:
@@ -86,7 +92,10 @@ def _permutation(graph: Graph, chain: Sequence[Node]) -> tuple[Order, tuple[int,
 
 
 def _result_axes(graph: Graph, chain: Sequence[Node]) -> "list[list[_Axis]] | None":
-    """Return the axes of a chain's source that each axis of its result has."""
+    """Return, for each axis of a chain's result, the axes of the source that it consists of.
+
+    None if a RESHAPE cuts an axis into parts of unequal lengths.
+    """
     shape = graph.tensors[chain[0].inputs[0]].shape
     axes = [_Axis((at,), size) for at, size in enumerate(shape) if size > 1]
     groups: list[list[_Axis]] | None = []
@@ -107,14 +116,21 @@ def _result_axes(graph: Graph, chain: Sequence[Node]) -> "list[list[_Axis]] | No
 
 @dataclass(frozen=True, order=True)
 class _Axis:
-    """An axis of a source, or part of one; axes sort as they lie in the source."""
+    """An axis of a source, or part of one; axes sort as they lie in the source.
+
+    `place` is the index of the source's axis, followed by 0 for the outer or 1 for the inner part
+    for each time that the axis was divided.
+    """
 
     place: tuple[int, ...]
     size: int
 
 
 def _groups(axes: Sequence[_Axis], shape: Sequence[int]) -> list[list[_Axis]] | None:
-    """Return axes as the parts of each axis of a shape, divided where necessary."""
+    """Return, for each axis of a shape, the axes that it consists of, divided where necessary.
+
+    None if an axis would have to be cut into parts of unequal lengths.
+    """
     rest, groups = [*reversed(axes)], list[list[_Axis]]()
     for size in shape:
         groups.append([])
@@ -131,10 +147,10 @@ def _groups(axes: Sequence[_Axis], shape: Sequence[int]) -> list[list[_Axis]] | 
 
 
 def _nodes(graph: Graph, tensors: dict[int, Tensor], chain: Sequence[Node]) -> list[Node] | None:
-    """Return the operators that replace a chain; changes and adds their tensors.
+    """Return the operators that replace a chain; change and add the tensors that they need.
 
-    The TRANSPOSE makes what the last one of the chain did, in another shape if a RESHAPE follows.
-    None if it cannot make this shape.
+    The only TRANSPOSE makes the result of the chain's last one, in another shape if a RESHAPE
+    follows. None if no TRANSPOSE can do that.
     """
     first, last = chain[0], chain[-1]
     *_others, transpose = (node for node in chain if node.op is Op.TRANSPOSE)
@@ -163,7 +179,7 @@ def _unmerged_permutation(
 ) -> tuple[Order, tuple[int, ...]] | None:
     """Return the permutation of a chain with one axis for each axis of its result.
 
-    None if one of these has axes that are not neighbours in the source.
+    None if an axis of the result consists of axes that are not neighbours in the source.
     """
     groups = _result_axes(graph, chain)
     if groups is None:

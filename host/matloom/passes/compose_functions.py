@@ -41,8 +41,8 @@ class _Function:
 def compose_functions(graph: Graph) -> Graph:
     """Return the graph with one LOOKUP for operators that together map each byte to a byte.
 
-    The operators remain if something else reads a result between them, or if each is cheap by
-    itself.
+    The operators remain if other operators read their intermediate results, or if a table would not
+    save cycles.
     """
     functions = dict[int, _Function]()
     for place, node in enumerate(graph.nodes):
@@ -69,7 +69,7 @@ def compose_functions(graph: Graph) -> Graph:
 
 
 def _function(graph: Graph, functions: Mapping[int, _Function], place: int) -> _Function | None:
-    """Return an operator's output as a function of one computed tensor; None if it reads others."""
+    """Return an operator's output as a function of one computed tensor; None if it is not."""
     node = graph.nodes[place]
     if not _is_step(graph, node):
         return None
@@ -98,7 +98,10 @@ def _function(graph: Graph, functions: Mapping[int, _Function], place: int) -> _
 
 
 def _is_step(graph: Graph, node: Node) -> bool:
-    """Return whether each byte of a result depends on bytes at its place, and on one constant."""
+    """Return whether an operator computes each byte from the bytes at the same place alone.
+
+    Constants may be read as well, if all elements of each are equal.
+    """
     if node.op not in _STEPS or len(node.outputs) != 1:
         return False
     tensors = [graph.tensors[number] for number in (*node.inputs, node.output)]
@@ -114,20 +117,26 @@ def _is_step(graph: Graph, node: Node) -> bool:
 
 
 def _is_inner(graph: Graph, functions: Mapping[int, _Function], number: int) -> bool:
-    """Return whether a tensor is a function of another one, and only steps read it."""
+    """Return whether a tensor is a function of another one, and only bytewise operators read it."""
     readers = [graph.nodes[at] for at in graph.consumers[number]]
     alone = number not in graph.leaving and all(_is_step(graph, reader) for reader in readers)
     return number in functions and alone
 
 
 def _is_closed(graph: Graph, function: _Function, last: int) -> bool:
-    """Return whether only steps of a function read what the ones before the last compute."""
+    """Return whether only steps of a function read the intermediate results of its steps.
+
+    `last` is the step that makes the function's result.
+    """
     inner = [graph.nodes[step].output for step in function.steps if step != last]
     return all(function.steps.issuperset(graph.consumers[number]) for number in inner)
 
 
 def _saves_cycles(graph: Graph, function: _Function) -> bool:
-    """Return whether a table saves cycles: one for several, or for a product of two tensors."""
+    """Return whether one table saves cycles.
+
+    It does if it replaces several tables, or an operator on two tensors.
+    """
     steps = [graph.nodes[step] for step in function.steps]
     by_two = [
         node for node in steps if all(graph.tensors[number].data is None for number in node.inputs)

@@ -15,7 +15,7 @@ _BYTEWISE = frozenset(
 
 
 def drop_identities(graph: Graph) -> Graph:
-    """Return the graph with each such operator replaced by a RESHAPE, which costs nothing.
+    """Return the graph with a RESHAPE, which costs nothing, for each operator that keeps all bytes.
 
     Quantised networks have them: a division by 255 that only changes the scale, a RELU of values
     that are never negative. Identities are found by trying all 256 bytes, for each channel.
@@ -39,7 +39,10 @@ def _as_reshape(graph: Graph, node: Node) -> Node:
 
 
 def _keeps_bytes(graph: Graph, node: Node, computed: int) -> bool:
-    """Return whether every byte maps to itself; constants may be scalars or per channel."""
+    """Return whether an operator maps every byte to itself.
+
+    False if a constant has neither one element nor one per channel.
+    """
     every = np.arange(-128, 128, dtype=np.int8)
     depth = graph.tensors[node.output].shape[-1:]
     arrays = []

@@ -1,4 +1,4 @@
-"""Writes LSTM_CELL as operators of int16, where the engine has all of them."""
+"""Replaces LSTM_CELL by operators on int16, if the engine supports all of them."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -9,23 +9,23 @@ from matloom.arch.config import Config
 from matloom.ir.attributes import Activation, Arithmetic, Attributes, LstmCell, Slice
 from matloom.ir.graph import Array, Graph, Node, Op, Quantisation, Tensor
 
-#: Scales of gates: before and after a curve.
+#: Scales of the gates before and after LOGISTIC or TANH.
 _BEFORE, _AFTER = 2.0**-12, 2.0**-15
 
 #: Order of the gates among the channels of a convolution.
 _INPUT_GATE, _FORGET, _VALUES, _OUTPUT = range(4)
 _GATES = 4
 _MAX_INT16 = 2**15 - 1
-#: First columns of the parameters of the inputs and of the recurrence, and that of the limits.
+#: Columns of the parameters: the first for the inputs, the first for the recurrence, the limit.
 _INPUT, _RECURRENT, _LIMITS = 0, _GATES, 11
 
 
 def expand_cells(graph: Graph, config: Config) -> Graph:
-    """Return the graph with every LSTM_CELL as sums, curves and products of int16.
+    """Return the graph with sums, curves and products of int16 instead of each LSTM_CELL.
 
-    The convolutions before it then make int16 instead of sums. Without `has_curves` and
-    `has_word_products`, or if sums leave the network, the graph stays as it is: the host runs an
-    LSTM_CELL.
+    The convolutions that an LSTM_CELL reads then make int16 instead of 32-bit sums. The graph is
+    returned unchanged, and the host runs its cells, if the engine lacks `has_curves` or
+    `has_word_products`, or if these sums are outputs of the network.
     """
     cells = [node for node in graph.nodes if node.op is Op.LSTM_CELL]
     leaving = {number for node in cells for number in node.inputs[:2]} & set(graph.outputs)
@@ -35,7 +35,7 @@ def expand_cells(graph: Graph, config: Config) -> Graph:
 
 
 class _Expansion:
-    """A graph whose cells are being written out."""
+    """Builder of a graph in which other operators replace each LSTM_CELL."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
@@ -60,7 +60,10 @@ class _Expansion:
         return data.T
 
     def _widen(self, node: Node, pairs: Array) -> None:
-        """Let a convolution make int16 at the scale of the gates, instead of sums."""
+        """Make a convolution's output int16 at the scale of the gates, instead of 32-bit sums.
+
+        `pairs` has the multiplier and the shift of each gate, int32 (4, 2).
+        """
         sums, weights = self._tensors[node.output], self._tensors[node.inputs[1]]
         if sums.dtype == "int16":
             return
@@ -97,7 +100,7 @@ class _Expansion:
         self._node(Op.QUANTIZE, (made,), (hidden,))
 
     def _slice(self, what: str, whole: int, axis: int, begin: int, size: int) -> int:
-        """Return a range of a tensor along an axis."""
+        """Add the slice of a tensor along an axis, unless it is the whole; return its number."""
         shape = self._tensors[whole].shape
         if shape[axis] == size:
             return whole
@@ -109,7 +112,7 @@ class _Expansion:
         return part
 
     def _gate(self, gates: int, gate: int, shape: tuple[int, ...]) -> int:
-        """Return one of four gates, in the shape of the state."""
+        """Add the part of a tensor that belongs to one of four gates, in the shape of the state."""
         axis, cells = len(self._tensors[gates].shape) - 1, shape[-1]
         part = self._slice(f"gate {gate}", gates, axis, gate * cells, cells)
         return self._in_shape(f"shaped gate {gate}", part, shape)
@@ -122,9 +125,12 @@ class _Expansion:
         return shaped
 
     def _add_within(self, parts: tuple[int, int], after: int, limit: int) -> None:
-        """Add both parts of the state, and limit it if it has a limit."""
+        """Add operators that make the new state `after`: the sum of its parts, within a limit.
+
+        There is no limit if `limit` is 0.
+        """
         levels = [(Op.MAXIMUM, -limit), (Op.MINIMUM, limit)] if limit else []
-        # No word is larger.
+        # No int16 is larger.
         levels = [each for each in levels if each[1] != _MAX_INT16]
         scale = self._tensors[after].scale
         made = [
@@ -162,7 +168,7 @@ class _Expansion:
     def _int16_like(
         self, what: str, number: int, shape: tuple[int, ...], scale: float | None = None
     ) -> int:
-        """Return a new tensor of int16, of another's scale unless one is given."""
+        """Add an int16 tensor, with the scale of tensor `number` unless one is given."""
         kind = self._tensors[number].quantisation if scale is None else _zero_centred(scale)
         name = f"{self._tensors[self._cell.outputs[0]].name} {what}"
         return self._new(Tensor(name=name, shape=shape, dtype="int16", quantisation=kind))

@@ -10,7 +10,7 @@ from matloom.ir.attributes import Conv2D
 from matloom.ir.graph import Array, Graph, Node, Op, Quantisation, Tensor
 from matloom.passes.combine_moves import UNCHANGED
 
-#: The input of a layer that gives multipliers and shifts (2, channels).
+#: Index of a layer's input that has multipliers and shifts, (2, channels).
 MULTIPLIERS = 3
 
 
@@ -18,8 +18,8 @@ def fold_selections(graph: Graph) -> Graph:
     """Return the graph with selections of channels folded into the weights around them.
 
     The convolution before a selection computes only the selected channels, in their order. The
-    convolution after it gets zero weights for the others, if that takes no more arithmetic than
-    selecting first.
+    convolution after it gets zero weights for the channels that are not selected, if that takes no
+    more arithmetic than selecting first.
     """
     for fold in (_fold_into_producer, _fold_into_consumer):
         for node in graph.nodes:
@@ -30,7 +30,10 @@ def fold_selections(graph: Graph) -> Graph:
 
 
 def selected_channels(graph: Graph, node: Node) -> Array | None:
-    """Return the channels that a convolution copies, each once; None if it is not a selection."""
+    """Return the channels that a convolution copies, in order; None if it is not a selection.
+
+    A selection copies no channel twice.
+    """
     if node.op is not Op.CONV_2D or node.inputs[2:] or node.attributes != UNCHANGED:
         return None
     data, weights, output = (graph.tensors[number] for number in (*node.inputs, node.output))
@@ -48,7 +51,10 @@ def selected_channels(graph: Graph, node: Node) -> Array | None:
 
 
 def _fold_into_producer(graph: Graph, selection: Node, channels: Array) -> Graph:
-    """Fold a selection into the convolution before it, if nothing else reads its result."""
+    """Return the graph with a selection folded into the convolution before it, if possible.
+
+    Nothing else may read the result of that convolution.
+    """
     (source, _), at = selection.inputs, graph.producers.get(selection.inputs[0])
     if at is None or source in graph.leaving or len(graph.consumers[source]) > 1:
         return graph
@@ -69,7 +75,10 @@ def _fold_into_producer(graph: Graph, selection: Node, channels: Array) -> Graph
 
 
 def _fold_into_consumer(graph: Graph, selection: Node, channels: Array) -> Graph:
-    """Fold a selection into the only convolution that reads its result, if that costs no more."""
+    """Return the graph with a selection folded into the convolution that reads it, if possible.
+
+    Nothing else may read the selection, and the arithmetic must not increase.
+    """
     made, readers = selection.output, graph.consumers[selection.output]
     if made in graph.leaving or len(readers) != 1:
         return graph
@@ -92,7 +101,7 @@ def _fold_into_consumer(graph: Graph, selection: Node, channels: Array) -> Graph
 
 
 def _positions(graph: Graph, selection: Node, reader: Node) -> float:
-    """Return the ratio of positions selected to positions that the reader makes."""
+    """Return the number of positions of a selection for each position that its reader makes."""
     before, after = (graph.tensors[node.output] for node in (selection, reader))
     return (before.size / before.shape[-1]) / (after.size / after.shape[-1])
 
@@ -100,7 +109,7 @@ def _positions(graph: Graph, selection: Node, reader: Node) -> float:
 def change_constant(
     tensor: Tensor, change: Callable[[Array], Array], channels: Array | None = None
 ) -> Tensor:
-    """Return a constant with other data, and with the scales of selected channels."""
+    """Return a constant with changed data, and with only the scales of `channels`, if given."""
     assert tensor.data is not None
     data, scales = np.ascontiguousarray(change(tensor.data)), tensor.quantisation
     if channels is not None and scales is not None and scales.axis is not None:
@@ -111,7 +120,10 @@ def change_constant(
 
 
 def _replace_pair(graph: Graph, first: Node, second: Node, constants: list[Tensor]) -> Graph:
-    """Return the graph with two convolutions, one after the other, replaced by one."""
+    """Return the graph with two convolutions, one after the other, replaced by one.
+
+    It has the attributes of the one that is not a selection, and reads `constants`.
+    """
     layer = second if selected_channels(graph, first) is not None else first
     number = max(graph.tensors) + 1
     numbers = tuple(range(number, number + len(constants)))

@@ -1,8 +1,8 @@
 """Folds TRANSPOSEs of matrices into the products that read them.
 
-Exporters of attention write a TRANSPOSE that makes columns of the keys of each head, and then a
-product. BATCH_MATMUL with a transposed operand does the same, and what is left of the TRANSPOSE
-moves whole rows, or nothing.
+Exporters write attention as a TRANSPOSE that makes columns of the keys of each head, followed by a
+product. A BATCH_MATMUL with a transposed operand does the same. The TRANSPOSE that then remains
+moves whole rows, or is not needed at all.
 """
 
 from dataclasses import replace
@@ -13,7 +13,7 @@ from matloom.ir.shapes import MATRIX_RANK
 
 
 def fold_transposes(graph: Graph) -> Graph:
-    """Return the graph with TRANSPOSEs that move single bytes folded into each BATCH_MATMUL."""
+    """Return the graph with TRANSPOSEs of single bytes folded into the BATCH_MATMULs after them."""
     producers = {node.output: node for node in graph.nodes if node.op is Op.TRANSPOSE}
     tensors, nodes = dict(graph.tensors), list[Node]()
     for node in graph.nodes:
@@ -38,9 +38,10 @@ def _moves_bytes(graph: Graph, transpose: Node) -> bool:
 def _turn_operand(
     tensors: dict[int, Tensor], nodes: list[Node], producer: Node, product: Node, side: int
 ) -> Node:
-    """Return the product with one operand transposed: its rows and columns lie as in the source.
+    """Return a product that transposes operand `side` itself, instead of by a TRANSPOSE before it.
 
-    A TRANSPOSE that is still needed is added to `nodes`, and its result to `tensors`.
+    If the TRANSPOSE also moves other axes, one that moves only these is added to `nodes`, and its
+    result to `tensors`.
     """
     *batch, rows, columns = producer.attributes_as(Transpose).permutation
     order, source = (*batch, columns, rows), producer.inputs[0]

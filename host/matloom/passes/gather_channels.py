@@ -1,10 +1,10 @@
 """Stores channels where layers read them, instead of copying them from join to join.
 
-A unit of a ShuffleNet joins two maps, shuffles their channels and splits them. Layers read one
-half, and the other half is copied into the next join. Here each layer gets a separate join: whole
-maps that no join contains yet, and copies of the channels that the layer needs of older maps. A
-channel is thus copied once, for the layer that reads it. Convolutions make their channels in an
-order in which those that are read together are neighbours.
+A unit of a ShuffleNet joins two maps by a CONCATENATION, shuffles their channels and splits them.
+Layers read one half, and the other half is copied into the next join. Here each layer gets a
+separate join: whole maps that no join contains yet, and copies of the channels that the layer needs
+from older maps. A channel is thus copied once, for the layer that reads it. Convolutions make their
+channels in an order in which channels that are read together are neighbours.
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,10 @@ from matloom.passes.moved_channels import Origin, copied_bytes, moved_channels, 
 
 
 def gather_channels(graph: Graph) -> Graph:
-    """Return the graph with joins of the channels that layers read, if that copies fewer bytes."""
+    """Return the graph with a join of the channels that each layer reads.
+
+    The graph is returned unchanged if that would not copy fewer bytes.
+    """
     moved = moved_channels(graph)
     used = {node.outputs[0]: used_channels(graph, node, moved) for node in graph.nodes}
     found = {output: channels for output, channels in used.items() if channels is not None}
@@ -34,14 +37,16 @@ def gather_channels(graph: Graph) -> Graph:
 
 
 class _Gathering:
-    """A graph under construction.
+    """Builder of a graph in which each layer reads a join of the channels that it uses.
 
     Parameters
     ----------
-    graph, moved:
-        The graph to change, and the origins of its moved tensors.
+    graph:
+        The graph to change.
+    moved:
+        The origin of each channel of the tensors that joins and selections make.
     used:
-        The channels that a layer reads, by its output.
+        The channels that a layer uses of its input, by the layer's output.
     """
 
     def __init__(
@@ -50,12 +55,12 @@ class _Gathering:
         self._graph, self._moved, self._used = graph, moved, used
         self._nodes: list[Node] = []
         self._tensors = dict(graph.tensors)
-        #: The tensor that has a channel, and the place there, unless it is still at its origin.
+        #: Tensor that now holds a channel, and the channel's index there, unless at its origin.
         self._homes: dict[Origin, Origin] = {}
         readers = (node for node in graph.nodes if node.outputs[0] not in used)
         others = (node for node in readers if node.outputs[0] not in moved)
         self._whole = {number for node in others for number in node.inputs} | {*graph.leaving}
-        #: The operator that reads a channel first.
+        #: Index of the first operator that reads a channel.
         self._first: dict[Origin, int] = {}
         for at, node in enumerate(graph.nodes):
             for origin in self._read(node):
@@ -75,14 +80,18 @@ class _Gathering:
         return drop_unused_tensors(drop_unused(graph))
 
     def _read(self, node: Node) -> list[Origin]:
-        """Return the channels that a layer uses, or all of a tensor that is read as a whole."""
+        """Return the origins of the channels that a layer uses.
+
+        For a move whose result is read as a whole, return the origins of all channels of the
+        result; for other operators, return none.
+        """
         if node.outputs[0] in self._used:
             origins = self._moved[node.inputs[0]]
             return [origins[channel] for channel in self._used[node.outputs[0]].tolist()]
         return self._moved.get(node.outputs[0], []) if node.outputs[0] in self._whole else []
 
     def _can_move(self, number: int) -> bool:
-        """Return whether a tensor is only joined and selected from, and no join has it yet."""
+        """Return whether only joins and selections read a tensor, and no new join has it yet."""
         graph = self._graph
         if number not in graph.producers or number in graph.leaving or (number, 0) in self._homes:
             return False
@@ -90,7 +99,7 @@ class _Gathering:
         return all(reader.outputs[0] in self._moved for reader in readers)
 
     def _add_layer(self, node: Node) -> None:
-        """Add a layer, and a CONCATENATION of the channels that it reads."""
+        """Add a layer, and a join of the channels that it uses unless one tensor has them all."""
         wanted, source = self._read(node), self._graph.tensors[node.inputs[0]]
         new = [number for number in dict.fromkeys(n for n, _ in wanted) if self._can_move(number)]
         parts = [self._in_read_order(number, rising=at > 0) for at, number in enumerate(new)]
@@ -114,7 +123,7 @@ class _Gathering:
         self._nodes.append(replace(node, inputs=(join, number, *node.inputs[2:])))
 
     def _keep_move(self, node: Node) -> None:
-        """Add a move unchanged, after those that make its inputs."""
+        """Add a move unchanged, unless it is there, after the moves that make its inputs."""
         if node in self._nodes:
             return
         join = node.op is Op.CONCATENATION
@@ -130,7 +139,7 @@ class _Gathering:
         self._nodes.append(node)
 
     def _add_whole(self, node: Node) -> None:
-        """Add a tensor that is read as a whole, all channels in order."""
+        """Add a join that makes a moved tensor with all channels in order, to be read whole."""
         sources = node.inputs if node.op is Op.CONCATENATION else node.outputs
         parts: list[_Part] = []
         for number in sources:
@@ -143,7 +152,7 @@ class _Gathering:
         self._join(node, parts, self._graph.tensors[node.output], node.output)
 
     def _index(self, node: Node) -> int:
-        """Return the index of a move, or of the one that makes the input of a layer."""
+        """Return the `index` of a move; for a layer, that of the move that makes its input."""
         producers = self._graph.producers
         return (
             self._graph.nodes[producers[node.inputs[0]]].index
@@ -159,7 +168,11 @@ class _Gathering:
         return self._homes.get(origin, origin)
 
     def _in_read_order(self, number: int, *, rising: bool) -> "_Part":
-        """Return a tensor with its channels in the order in which they are read, or the reverse."""
+        """Return a tensor with its channels sorted by the operator that reads them first.
+
+        They are in descending order unless `rising`. The convolution that makes the tensor is
+        changed; a tensor that no convolution with constant weights makes keeps its order.
+        """
         origins, never = self._own_origins(number), len(self._graph.nodes)
         at = next(at for at, node in enumerate(self._nodes) if number in node.outputs)
         producer = self._nodes[at]
@@ -177,7 +190,7 @@ class _Gathering:
         return number, origins
 
     def _in_order(self, node: Node, origins: list[Origin]) -> "list[_Part]":
-        """Return copies of channels that form a part of a join, in this order."""
+        """Add copies of channels, and return them as parts of a join that has this order."""
         groups = _group_by_origin(origins)
         pieces = [self._copy_group(node, group) for group in groups]
         if [each for group in groups for each in group] == origins:
@@ -187,14 +200,14 @@ class _Gathering:
         return [self._selection(node, join, [places[each] for each in origins], origins)]
 
     def _copy_group(self, node: Node, origins: list[Origin]) -> "_Part":
-        """Return a copy of channels of one origin from where they are."""
+        """Add a copy of channels that come from one tensor, from the tensor that now holds them."""
         homes = [self._location(origin) for origin in origins]
         return self._selection(node, homes[0][0], [place for _, place in homes], origins)
 
     def _selection(
         self, node: Node, source: int, channels: list[int], origins: list[Origin]
     ) -> "_Part":
-        """Add a copy of some channels of a tensor."""
+        """Add a copy of some channels of a tensor, and return it with their origins."""
         tensor = self._tensors[source]
         name = f"{tensor.name} channels"
         output = self._tensor(replace(tensor, name=name, shape=(*tensor.shape[:-1], len(channels))))
@@ -211,9 +224,10 @@ class _Gathering:
     def _join(
         self, node: Node, parts: "list[_Part]", tensor: Tensor, number: int | None = None
     ) -> tuple[int, dict[Origin, int]]:
-        """Add a join of parts; return its number, and the places of channels there.
+        """Add a join of parts; return its tensor number, and the index of each channel there.
 
-        From then on, the join is the home of new tensors among the parts.
+        Later layers read channels from this join if they belong to tensors that were in no join
+        before. The join makes tensor `number`; if it is None, a new one like `tensor`.
         """
         origins = [origin for _, part in parts for origin in part]
         if number is None:
@@ -241,12 +255,12 @@ class _Gathering:
         return number
 
 
-#: A tensor, and where its channels come from.
+#: Number of a tensor, and the origin of each of its channels.
 _Part = tuple[int, list[Origin]]
 
 
 def _group_by_origin(origins: list[Origin]) -> list[list[Origin]]:
-    """Return channels in groups of one tensor, in the order in which the tensors appear."""
+    """Return channels grouped by the tensor that they come from, in order of first appearance."""
     groups: dict[int, list[Origin]] = {}
     for origin in origins:
         groups.setdefault(origin[0], []).append(origin)

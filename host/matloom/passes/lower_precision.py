@@ -11,7 +11,7 @@ from matloom.ir.graph import Graph, Node, Op, Tensor
 from matloom.passes.choose_modes import Precision, choose_modes, is_float
 from matloom.passes.narrow_weights import narrow_weights
 
-#: Operators other than layers that can write such formats.
+#: Operators other than layers that can write results in the formats of float32 layers.
 _ROUNDING = (Op.ADD, Op.RELU, Op.RELU6)
 
 
@@ -65,7 +65,7 @@ def lower_precision(graph: Graph, precision: Precision, but: Collection[int] = (
 
 
 def _lower_floats(graph: Graph, modes: Mapping[int, str]) -> Graph:
-    """Return the graph with float32 layers in the given modes, by output number."""
+    """Return the graph with float32 layers in the given modes, by the layers' outputs."""
     tensors, nodes = dict(graph.tensors), []
     rounded: dict[tuple[int, str], int] = {}
     for number, mode in _outputs_of_one_mode(graph, modes):
@@ -96,7 +96,10 @@ def _lower_floats(graph: Graph, modes: Mapping[int, str]) -> Graph:
 
 
 def _outputs_of_one_mode(graph: Graph, modes: Mapping[int, str]) -> Iterator[tuple[int, str]]:
-    """Yield outputs that only layers of one mode read, and that mode."""
+    """Yield the outputs of layers and of `_ROUNDING` that can be written in a mode, and the mode.
+
+    All readers must be layers of this mode. If a layer makes the output, it must have it, too.
+    """
     for node in graph.nodes:
         number = node.outputs[0]
         if number not in modes and (node.op not in _ROUNDING or not _is_float32(graph, node)):

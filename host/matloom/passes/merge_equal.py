@@ -1,4 +1,4 @@
-"""Computes equal results once."""
+"""Merges operators that compute equal results."""
 
 from dataclasses import replace
 
@@ -32,5 +32,5 @@ def _kind(tensor: Tensor) -> tuple[object, ...]:
 
 
 def _can_be_replaced(graph: Graph, node: Node) -> bool:
-    """Return whether all results of an operator may be replaced by equal tensors."""
+    """Return whether equal tensors may replace an operator's results: none leaves the graph."""
     return set(graph.leaving).isdisjoint(node.outputs)

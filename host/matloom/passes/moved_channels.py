@@ -1,4 +1,4 @@
-"""Origins of channels that are only joined and selected, and the channels that layers use."""
+"""Origins of channels that joins and selections only copy, and the channels that layers use."""
 
 from collections.abc import Mapping
 
@@ -9,7 +9,7 @@ from matloom.ir.graph import Array, Graph, Node, Op
 from matloom.ir.shapes import IMAGE_RANK
 from matloom.passes.fold_selections import selected_channels
 
-#: A channel of a tensor that no such operator makes: the number of the tensor, and the channel.
+#: Number of a tensor that neither a join nor a selection makes, and the index of a channel in it.
 Origin = tuple[int, int]
 
 
@@ -20,7 +20,7 @@ def copied_bytes(graph: Graph) -> int:
 
 
 def _copied_channels(graph: Graph, node: Node) -> Array | None:
-    """Return the channels that an operator selects and copies; None for other operators."""
+    """Return the channels that a selection or a SLICE copies; None for other operators."""
     if node.op is not Op.SLICE:
         return selected_channels(graph, node)
     tensor, attributes = graph.tensors[node.inputs[0]], node.attributes_as(Slice)
@@ -32,7 +32,10 @@ def _copied_channels(graph: Graph, node: Node) -> Array | None:
 
 
 def moved_channels(graph: Graph) -> dict[int, list[Origin]]:
-    """Return the origin of each channel, for tensors that joins and selections make."""
+    """Return the origin of each channel of the tensors that joins and selections make.
+
+    The key is the tensor's number.
+    """
     found: dict[int, list[Origin]] = {}
 
     def origins(number: int) -> list[Origin]:
@@ -50,7 +53,7 @@ def moved_channels(graph: Graph) -> dict[int, list[Origin]]:
 
 
 def _joins_channels(graph: Graph, node: Node) -> bool:
-    """Return whether an operator joins the channels of int8 images, as they are."""
+    """Return whether an operator concatenates int8 images by channels, without rescaling them."""
     if node.op is not Op.CONCATENATION or node.attributes_as(Axis).axis != IMAGE_RANK - 1:
         return False
     output = graph.tensors[node.output]
@@ -60,9 +63,10 @@ def _joins_channels(graph: Graph, node: Node) -> bool:
 
 
 def used_channels(graph: Graph, node: Node, moved: Mapping[int, list[Origin]]) -> Array | None:
-    """Return the channels of a moved tensor that have weights in a layer, if only some have.
+    """Return the channels of a layer's input with nonzero weights, if only some have them.
 
-    None for other operators, and for layers of several kernel columns, which read all channels.
+    None unless the input is in `moved`. None also for other operators, and for layers that have to
+    read all channels, such as those of several kernel columns.
     """
     origins = moved.get(node.inputs[0]) if node.op is Op.CONV_2D else None
     if origins is None or selected_channels(graph, node) is not None:

@@ -35,7 +35,10 @@ def _errors(channels: _Numbers, scales: _Numbers) -> _Numbers:
 
 
 def _scales(channels: _Numbers) -> _Numbers:
-    """Return the scale of each channel that minimises the squared error."""
+    """Return a scale for each channel that makes its squared error small.
+
+    It is the best of `_SHARES`, then improved. Channels of integers that fit in four bits get 1.
+    """
     peaks = np.abs(channels).max(axis=1)
     tried = np.where(peaks > 0, peaks / _HIGH, 1.0) * _SHARES[:, np.newaxis]
     best = np.argmin([_errors(channels, each) for each in tried], axis=0)
@@ -49,9 +52,10 @@ def _scales(channels: _Numbers) -> _Numbers:
 
 
 def _balance(integers: _Numbers, exact: _Numbers) -> None:
-    """Adjust the rounding of a channel's integers until their errors sum to less than one step.
+    """Change a channel's integers in place, by one, until their errors sum to half a step at most.
 
-    The integers whose squared error grows least are changed.
+    The integers whose squared error grows least are changed. If too few can change without leaving
+    the range of four bits, a larger error remains.
     """
     errors = integers - exact
     steps = int(np.rint(errors.sum()))
@@ -64,9 +68,10 @@ def _balance(integers: _Numbers, exact: _Numbers) -> None:
 def nearest_four_bits(channels: _Numbers) -> tuple[npt.NDArray[np.int8], _Numbers]:
     """Return integers from -8 to 7, and the scale of each channel.
 
-    The scale minimises the squared error of rounding to nearest. Then the roundings of a channel
-    are adjusted until their errors sum to less than a step: inputs after a ReLU have a nonzero
-    mean, which that sum would add to every result. Numbers that fit in four bits are unchanged.
+    The scale is chosen for a small squared error of rounding to nearest. Then integers are changed
+    by one until the errors of a channel sum to half a step at most, where the range allows: inputs
+    after a ReLU have a nonzero mean, and every result would contain that mean times the sum.
+    Integers that fit in four bits are unchanged.
 
     Parameters
     ----------

@@ -18,7 +18,10 @@ def _estimated_work(graph: Graph, node: Node) -> int:
 
 
 def _branch(nodes: list[Node], end: int) -> int:
-    """Return the start of the branch that ends before `end`: an operator and its paddings."""
+    """Return the index of the first node of the branch that ends before index `end`.
+
+    A branch is one operator, and each PAD directly before it.
+    """
     first = end - 1
     while first and nodes[first].op in (Op.PAD, Op.PADV2):
         if nodes[first].inputs[0] not in nodes[first - 1].outputs:
@@ -28,7 +31,7 @@ def _branch(nodes: list[Node], end: int) -> int:
 
 
 def order_branches(graph: Graph) -> Graph:
-    """Return the graph with the two branches before each addition ordered by work."""
+    """Return the graph with the branch of more arithmetic last, of the two before each addition."""
     nodes = list(graph.nodes)
     for at in range(2, len(nodes)):
         addition, start = nodes[at], _branch(nodes, at)

@@ -1,4 +1,4 @@
-"""Turns functions of one byte that a reference interpreter runs into tables of its results."""
+"""Replaces operators that map bytes one by one by tables of a reference interpreter's results."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -41,7 +41,10 @@ def _names(node: Node) -> str:
 
 
 def _maps_bytes(graph: Graph, node: Node) -> bool:
-    """Return whether a node is a function of one tensor of bytes, its own or an interpreter's."""
+    """Return whether a node maps the bytes of one int8 tensor, as FUNCTION or as REFERENCE.
+
+    A REFERENCE may have only elementwise operators.
+    """
     if node.op is Op.FUNCTION:
         return graph.tensors[node.output].dtype == "int8"
     # The last input is the model file.
@@ -59,7 +62,10 @@ def _maps_bytes(graph: Graph, node: Node) -> bool:
 
 
 def _table(graph: Graph, node: Node) -> Array | None:
-    """Return the results of all bytes, in ascending order; None if they depend on more."""
+    """Return the results of the bytes -128 to 127, int8 (256,), or None.
+
+    None if the interpreter cannot run, or if a result depends on the position of its byte.
+    """
     try:
         table, backwards = (
             np.concatenate(list(_results(graph, node, order)))[: len(_BYTES)]
@@ -71,7 +77,10 @@ def _table(graph: Graph, node: Node) -> Array | None:
 
 
 def _results(graph: Graph, node: Node, data: Array) -> Iterator[Array]:
-    """Yield the results of bytes, in batches of the tensor's size."""
+    """Yield the results of the bytes in `data`, in batches of the tensor's size.
+
+    The last batch may have more results than there are bytes left.
+    """
     shape, size = graph.tensors[node.output].shape, graph.tensors[node.output].size
     for first in range(0, len(data), size):
         part = np.resize(data[first : first + size], shape)

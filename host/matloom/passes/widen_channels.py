@@ -2,7 +2,7 @@
 
 Networks such as BlazeFace add a map to one of more channels, through a PAD. The array makes whole
 blocks of channels, so a layer of 24 channels makes 32 in the same time. The maps around such an
-ADD all get the channels of the widest; those added are at the zero point.
+ADD all get as many channels as the widest of them; the added channels are at the zero point.
 """
 
 from collections import defaultdict
@@ -27,9 +27,9 @@ _MIXES_CHANNELS = (Op.CONV_2D,)
 def widen_channels(graph: Graph, config: Config) -> Graph:
     """Return the graph without PADs of channels that add no block of channels.
 
-    A group of maps is widened if layers with constant weights, sums and maxima alone make and read
-    them. Without sums of results, POST takes several passes over each map that is added, and each
-    would take longer.
+    A group of maps is widened if only layers with constant weights, ADD and MAX_POOL_2D make and
+    read them. Without `has_result_sums`, the graph is returned unchanged: POST takes several passes
+    over each map that is added, and each would take longer.
     """
     pads = [node for node in graph.nodes if _widens(graph, node, config.columns)]
     if not pads or not config.has_result_sums:
@@ -72,12 +72,15 @@ def _widens(graph: Graph, node: Node, columns: int) -> bool:
 
 
 def _images(graph: Graph, node: Node) -> list[int]:
-    """Return the computed inputs and the output of an operator on channels one by one."""
+    """Return the inputs of an operator that are not constant, and its output."""
     return [each for each in (*node.inputs, node.output) if graph.tensors[each].data is None]
 
 
 def _groups(graph: Graph, pads: Iterable[Node]) -> Mapping[int, int]:
-    """Return the group of each map, by number: maps in a group have the same channels."""
+    """Return the group of each tensor, as the number of one of its members, by tensor number.
+
+    Maps are in one group if an operator or one of `pads` needs them to be equally wide.
+    """
     group_of = {number: number for number in graph.tensors}
     members = {number: [number] for number in graph.tensors}
     joined = [node for node in graph.nodes if node.op in _CHANNEL_BY_CHANNEL]
@@ -123,7 +126,7 @@ def _has_plain_weights(graph: Graph, node: Node) -> bool:
 
 
 class _Widening:
-    """A graph under construction whose maps in `wide` get that many channels."""
+    """Builder of a graph with wider maps; `wide` has their new numbers of channels."""
 
     def __init__(self, graph: Graph, wide: Mapping[int, int]) -> None:
         self._graph, self._wide = graph, wide
@@ -162,7 +165,10 @@ class _Widening:
         self._nodes.append(replace(node, inputs=inputs, outputs=outputs))
 
     def _constants(self, node: Node, changes: list[tuple[int, int]]) -> list[int]:
-        """Return the constants of a layer; `changes` are maps and their axes in its weights."""
+        """Add a layer's constants for wide maps, and return their numbers.
+
+        `changes` has pairs of a map and the axis of the weights that has the map's channels.
+        """
         weights, *others = node.inputs[1:]
         changed = weights
         for number, axis in changes:
@@ -181,7 +187,10 @@ class _Widening:
     def _extend_constant(
         self, number: int, axis: int, length: int, pad: Callable[..., Array]
     ) -> int:
-        """Return a constant with more elements along an axis, and scales for them."""
+        """Add a constant that `pad` extends to a length along an axis, with scales; return it.
+
+        Return the constant itself if it is long enough.
+        """
         tensor = self._tensors[number]
         assert tensor.data is not None
         axis %= tensor.data.ndim
