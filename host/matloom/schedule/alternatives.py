@@ -1,4 +1,4 @@
-"""Alternatives to dense plans: buffers in different banks, and results apart from inputs.
+"""Alternatives to a schedule: separate banks, results that overwrite no inputs, stages in turns.
 
 A plan that does not fit first gives up different banks, then lets results overwrite inputs, and
 only then makes tiles smaller. The first two cost waits, which can be worse than smaller tiles.
@@ -32,7 +32,8 @@ def emit_with_separate_banks(segment: Segment, plan: Plan, cache: Cache) -> Sche
 def separate_banks(current: Scheduled, cache: Cache) -> Scheduled | DoesNotFit | None:
     """Return a schedule with buffers in different banks, or the reason why it does not fit.
 
-    None if the known schedule has them already, or if POST and STORE seldom wait for a bank.
+    None if the known schedule has them already or keeps weights on chip, or if POST and STORE
+    seldom wait for a bank.
     """
     policy, prediction = current.plan.policy, current.prediction
     if policy.avoid_conflicts or policy.keeps_weights:
@@ -47,8 +48,8 @@ def take_turns(
 ) -> Scheduled | DoesNotFit | None:
     """Return a schedule in which stages take turns, or the reason why it does not fit.
 
-    None if no stages can, or if that is estimated to gain little. `params` are the choices before
-    any is tightened.
+    None if no stages can, or if that is estimated to gain little. `params` are the choices that the
+    search made before any was tightened.
     """
     policy, segment = current.plan.policy, current.segment
     if policy.turns or policy.keeps_weights or not policy.spilled & segment.turned_tensors:
@@ -72,8 +73,9 @@ def separate_results(
 ) -> Scheduled | DoesNotFit | None:
     """Return a schedule whose results do not overwrite inputs, or the reason why it does not fit.
 
-    None if the known schedule, made from `params`, has no such results or takes long to plan again,
-    or if EXEC and POST often idle: keeping more in external memory would not make it faster.
+    None if the known schedule, made from `params`, has no such results or takes long to plan again.
+    None also if EXEC and POST often idle, because a schedule that keeps more tensors in external
+    memory would then not be faster.
     """
     policy, prediction = current.plan.policy, current.prediction
     # Separate results save more than separate banks, so this comparison may take longer.

@@ -21,7 +21,7 @@ class Cache:
     Members
     -------
     tilings:
-        How stages were cut.
+        Tilings of the stages, by the limits that led to them.
     placements:
         Addresses of groups of buffers in the last plan (`memory.placing`).
     """
@@ -42,14 +42,14 @@ class Cache:
         return self._failures.get(key) if found is None else found[0]
 
     def keep(self, key: Hashable, entry: Plan | tuple[OutOfScratchpad, ...]) -> None:
-        """Cache a plan, or the reason why there is none."""
+        """Cache the plan for these choices, or the reasons why there is none."""
         if isinstance(entry, Plan):
             _remember(self._plans, key, (entry, None), _PLANS)
         else:
             _remember(self._failures, key, entry, _FAILURES)
 
     def schedule_of(self, plan: Plan) -> Scheduled | None:
-        """Return the schedule emitted from a cached plan."""
+        """Return the schedule emitted from a plan; None if either of them is not cached."""
         return next((schedule for known, schedule in self._plans.values() if known is plan), None)
 
     def keep_scheduled(self, scheduled: Scheduled) -> None:

@@ -15,7 +15,7 @@ from matloom.select.stage import ArrayStage, Stage, VectorStage
 
 
 def check_plan(plan: Plan, config: Config) -> None:
-    """Check all steps of a plan.
+    """Check the tiles of a plan, their order, and the addresses of its buffers.
 
     Raises
     ------

@@ -13,7 +13,7 @@ from matloom.select.stage import ArrayStage
 
 
 def cut_stages(segment: Segment, params: ScheduleParams, cache: Cache) -> list[Tiling]:
-    """Return how each stage is cut."""
+    """Return the tiling of each stage, in order."""
     found: list[Tiling] = []
     handed = params.spilled & segment.followed_tensors
     turned = params.spilled & segment.turned_tensors if params.turns else frozenset()
@@ -44,7 +44,7 @@ def cut_stages(segment: Segment, params: ScheduleParams, cache: Cache) -> list[T
 
 
 def _whole_maps(limits: TilingParams) -> TilingParams:
-    """Return the limits of a stage whose tiles have all positions."""
+    """Return the limits under which each tile of a stage has all of its positions."""
     return TilingParams(
         weights=limits.weights,
         chunk_bytes=limits.chunk_bytes,

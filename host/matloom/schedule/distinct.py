@@ -1,4 +1,4 @@
-"""Leaves out choices that lead to the same tiles as others."""
+"""Leaves out choices that lead to the same tiles as earlier ones."""
 
 from collections.abc import Iterable, Iterator
 
@@ -12,7 +12,10 @@ from matloom.schedule.tiling.stages import Tiling
 def skip_repeated_tilings(
     segment: Segment, space: Iterable[ScheduleParams], cache: Cache
 ) -> Iterator[ScheduleParams]:
-    """Yield choices that differ only in limits, skipping those that repeat another's tiles."""
+    """Yield choices, without those that cut all stages into the same tiles as earlier choices.
+
+    The choices in `space` may differ only in their limits.
+    """
     known: set[tuple[Tiling, ...]] = set()
     for params in space:
         cuts = tuple(cut_stages(segment, params, cache))

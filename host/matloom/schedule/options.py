@@ -35,10 +35,10 @@ class CompileOptions:
         of the whole network, even if estimates promise no gain; compilation takes several times as
         long.
     choices:
-        Recorded choices for each run of the engine, in order, instead of a search; None, or none
-        that apply, for those that are searched.
+        Recorded choices for each run of the engine, in order, to use instead of a search. A run is
+        searched if its entry is None or does not apply, or if there is not one entry per run.
     left_out:
-        Passes over the stages that are left out, by name (`select.rewrites.stage_passes`).
+        Names of the stage passes to leave out (`select.rewrites.stage_passes`).
     tuned:
         Use the choices that `matloom tune` kept for this network, engine and memory, if any.
 

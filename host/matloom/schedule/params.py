@@ -78,9 +78,9 @@ class Order(enum.Enum):
 class Prologue:
     """First tiles of a matrix product whose operands arrive panel by panel.
 
-    A panel covers `steps` steps of the reduction for `rows` rows and `blocks` output blocks: a
-    short wait, and more arithmetic than transfer. Each half of the rows uses half of the
-    accumulators.
+    The first panel covers `steps` steps of the reduction for `rows` rows and `blocks` output
+    blocks; later panels have at least as many steps. So the array waits briefly, and then has more
+    to compute than the bus has to load. Each half of the rows uses half of the accumulators.
     """
 
     rows: int
@@ -114,11 +114,11 @@ class TilingParams:
     outside:
         The tensors of the stage that stay in external memory; `tile_bytes` is then limited.
     cuts:
-        Where tiles of an element-wise stage must end: bytes of an input, of which each tile of its
-        producer makes those up to the next. None if it does not matter.
+        Ends of the producer's tiles, in bytes of the input of an element-wise stage, whose tiles
+        should end at the same places. Empty if that does not matter.
     turn_rows:
-        Output rows that it makes in its turn, if it takes turns with the stage that makes its input
-        or reads its results; otherwise 0.
+        Output rows that the stage makes before the other stage continues, if it takes turns with
+        the stage before or after it; otherwise 0.
     """
 
     weights: Weights
@@ -146,7 +146,7 @@ class TilingParams:
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """Candidate of a search: how the first stage starts, and what large stages reload.
+    """Candidate of a search: the start of the first stage, and the data that large stages reload.
 
     Members
     -------
@@ -166,7 +166,7 @@ class Candidate:
 
     @property
     def text(self) -> str:
-        """Description for people."""
+        """Description in the lists of candidates that people read."""
         text = f"at least {self.tiles} tiles"
         if isinstance(self.first, Prologue):
             rows, blocks, steps = self.first.rows, self.first.blocks, self.first.steps
@@ -177,5 +177,5 @@ class Candidate:
         return text + again[self.streamed]
 
 
-#: The default start.
+#: The candidate with the default start of the first stage.
 ORDINARY_START = Candidate()

@@ -27,13 +27,13 @@ from matloom.schedule.segment import Segment
 from matloom.schedule.tiling.sequence import sequence
 from matloom.schedule.tiling.stages import Tiling
 
-#: Reasons why a step found no room; empty if it did.
+#: Buffers for which a step found no room; empty if all have room.
 Failures = tuple[OutOfScratchpad, ...]
 
 
 @dataclass(kw_only=True)
 class Draft:
-    """A candidate schedule as far as it is planned: each step adds members.
+    """A candidate schedule under construction, in which each of `STEPS` sets more members.
 
     Members
     -------
@@ -42,8 +42,8 @@ class Draft:
     plan, allocator:
         After `order`: the plan (slots, later also buffers, LOADs and addresses), and the allocator
         of the scratchpad.
-    transient:
-        After `assign_buffers`: the buffers of tiles and weights, each with its use.
+    builder:
+        After `assign_buffers`: the builder that found the buffers of tiles and weights.
     scheduled:
         After `emit`: the result.
     """
@@ -71,7 +71,7 @@ class Draft:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """Cache key of the plan; the tilings represent all choices about tiles."""
+        """Cache key of the plan, in which the tilings represent all choices about tiles."""
         other_choices = replace(self.params, limits=(), pinned_at=None, start=ORDINARY_START)
         return tuple(self.tilings), other_choices
 
@@ -83,7 +83,7 @@ def tile(draft: Draft) -> Failures:
 
 
 def order(draft: Draft) -> Failures:
-    """Put the tiles of all stages into program order."""
+    """Put the tiles of all stages into program order, and find the buffers of whole tensors."""
     segment, params = draft.segment, draft.params
     slots = sequence(segment, draft.tilings, params.spilled, interleaved=not params.plain)
     buffers, offsets = tensor_buffers_of(segment, params, slots, draft.tilings)
@@ -105,8 +105,8 @@ def _space(segment: Segment, params: ScheduleParams) -> Allocator:
 def assign_buffers(draft: Draft) -> Failures:
     """Find the buffers of all tiles, and the LOADs that fill them.
 
-    First, tensors alone are placed as a trial, each live from its first tile on: if they do not
-    fit, nothing does.
+    First, tensors alone are placed as a trial, as if no LOAD filled them before their first tile.
+    If they do not fit, no plan does.
     """
     segment, plan = draft.segment, draft.current_plan
     if plan.policy.pinned_at is None:
@@ -220,10 +220,11 @@ def fitting_plan(segment: Segment, params: ScheduleParams, cache: Cache) -> Plan
 def _failures_at_start(
     segment: Segment, params: ScheduleParams, cache: Cache, before: Failures
 ) -> Failures:
-    """Return why the first stages alone, up to those that failed last time, do not fit.
+    """Return why the first stages alone, up to the one after the first failure, do not fit.
 
-    Empty if they fit, or if planning all stages takes little longer, as it does when tensors, which
-    are placed first, do not fit.
+    `before` are the failures of the previous attempt. The result is empty if these stages fit. It
+    is empty also if planning all stages takes little longer, as it does if a tensor did not fit:
+    tensors are placed first.
     """
     if not before or before[0].kind == "tensor":
         return ()
@@ -263,7 +264,7 @@ def make_plan(segment: Segment, params: ScheduleParams, cache: Cache) -> Plan | 
 
 
 def emit_plan(segment: Segment, plan: Plan, cache: Cache) -> Scheduled:
-    """Return the instructions of a plan."""
+    """Return the schedule of a plan with its instructions, from the cache if it is there."""
     known = cache.schedule_of(plan)
     if known is not None:
         return known

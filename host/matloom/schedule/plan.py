@@ -21,7 +21,9 @@ TABLE = -2
 class Buffer:
     """Bytes in the scratchpad that are live from slot `first` to slot `last`, inclusive.
 
-    The address is a multiple of `boundary`.
+    The address is a multiple of `boundary`, and -1 before one is assigned. `stage` is the index of
+    the first stage that uses the buffer. `high` prefers high addresses. A `pinned` buffer holds
+    weights that stay on chip between calls.
     """
 
     size: int
@@ -37,7 +39,7 @@ class Buffer:
 
     @property
     def reads(self) -> tuple[int, int]:
-        """First and last slot at which it is read; its whole life if unknown."""
+        """First and last slot at which the buffer may be read; its whole life if unknown."""
         first = self.first if self.first_read is None else self.first_read
         return first, self.last if self.last_read is None else self.last_read
 
@@ -52,9 +54,9 @@ class Load:
     """A transfer into `buffer`, needed at slot `use` and issued before slot `slot`.
 
     `what` names the source: ``("tensor", name, first byte)`` or ``("chunk", stage, chunk)``.
-    It copies `rows` rows of `size` bytes, `row_step` bytes apart at the source. In the scratchpad
-    the rows have the same distance if they lie `apart`, else they are contiguous. It is not issued
-    before slot `earliest`.
+    It copies `rows` rows of `size` bytes, `row_step` bytes apart at the source, to byte `offset` of
+    the buffer and after it. There the rows have the same distance if they lie `apart`, else they
+    are contiguous. It is not issued before slot `earliest`.
     """
 
     buffer: Buffer
@@ -69,7 +71,7 @@ class Load:
     earliest: int = 0
 
     def transfer(self, start: int, address: int) -> Transfer:
-        """Return the bytes from `start` on, and where they go in the scratchpad."""
+        """Return the transfer of bytes from `start` in the source to an address on chip."""
         return Transfer(
             start=start,
             size=self.size,
@@ -81,28 +83,51 @@ class Load:
 
     @property
     def source_end(self) -> int:
-        """End of the bytes that it loads from its source."""
+        """End (exclusive) of the bytes that a LOAD of a tensor reads, in bytes of the tensor."""
         return self.what[2] + (self.rows - 1) * self.row_step + self.size
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScheduleParams:
-    """Choices behind a plan: tensors kept in external memory, and limits by stage.
+    """Choices from which a plan is made.
 
-    `avoid_conflicts` puts buffers that are read at the same time into different banks; `in_place`
-    lets element-wise results overwrite their input, `over_inputs` those of other stages an input of
-    the same size: always, never, or (None) if tensors do not fit otherwise. `results_first`
-    places results that are stored tile by tile before buffers filled by LOADs, which may arrive
-    later. `strips` lets tiles share rows of tensors in external memory (`tiling.sizes`). The stages
-    in `one_by_one` store the results of each tile by themselves. `turns` lets a depthwise layer and
-    the one that reads its results make some rows in turn (`choices.turns`). `resident` gives all
-    weights addresses that nothing else uses, except for the stages in `leaving`, whose weights each
-    call loads; for a stage in `partly`, only that many first chunks stay. `pinned_at` holds the
-    addresses, by stage and chunk, of weights that are on chip before the segment starts and must be
-    intact when it ends; None if there are none. `plain` runs one stage after another and gives each
-    tensor its own bytes.
-    `start` is the choices before tightening, to which some stages are reset when others are
-    tightened.
+    Members
+    -------
+    spilled:
+        Tensors that stay in external memory.
+    limits:
+        Bounds on the tiles of each stage.
+    avoid_conflicts:
+        Put buffers that are read at the same time into different banks.
+    in_place:
+        Let element-wise results overwrite their input.
+    over_inputs:
+        Let the results of other stages overwrite an input of the same size. True: wherever
+        possible. False: never. None: never, but tightening may turn it into True.
+    results_first:
+        Place results that are stored tile by tile before buffers that LOADs fill, since a LOAD can
+        wait for room.
+    strips:
+        Let tiles share rows of tensors in external memory (`tiling.sizes`).
+    one_by_one:
+        Stages that store the results of each tile separately.
+    turns:
+        Let a depthwise layer and the layer that reads its results alternate, some rows at a time
+        (`choices.turns`).
+    resident:
+        Give weights addresses that nothing else uses, so that they stay on chip for later calls.
+    leaving, partly:
+        Exceptions from `resident`: stages whose weights each call loads, and stages of which only a
+        number of first chunks stay.
+    pinned_at:
+        Addresses, by stage and chunk, of weights that are on chip before the segment starts and
+        must be intact when it ends; None if there are none.
+    seed:
+        Seed of random tile sizes and addresses; None for none.
+    plain:
+        Run one stage after another, and give each tensor its own bytes.
+    start:
+        The candidate before tightening; stages whose tensors are spilled later start from it again.
     """
 
     spilled: frozenset[str] = frozenset()
@@ -124,7 +149,7 @@ class ScheduleParams:
 
     @property
     def keeps_weights(self) -> bool:
-        """Whether weights stay on chip between calls: then nothing is tightened."""
+        """Whether weights stay on chip between calls; such choices are never tightened."""
         return self.resident or self.pinned_at is not None
 
     def stays(self, stage: int, chunk: int) -> bool:
@@ -137,7 +162,7 @@ class ScheduleParams:
 
 @dataclass(frozen=True, kw_only=True)
 class OutOfScratchpad:
-    """Failure to place a buffer: its kind, stage, slot and bytes.
+    """Failure to place a buffer, with its kind, its stage, its bytes, and a slot that needs it.
 
     `joint` are the stages that hold results of several tiles at that slot, to store them together.
     """
@@ -163,11 +188,33 @@ class DoesNotFit:
 
 @dataclass
 class Plan:
-    """Slots, the tiling of each stage, and for each slot its buffers and the LOADs before it.
+    """The tiles of a segment in order, with their buffers and LOADs.
 
-    `offsets` says where tensors begin in buffers that they share. `params` holds the parameters of
-    stages that load them separately from weights, `tables` the tables of stages that have one,
-    `early_fills` by slot the stage whose table is filled before it.
+    Members
+    -------
+    policy:
+        The choices from which the plan is made.
+    order:
+        All slots, and their span for each stage.
+    tensor_buffers, offsets:
+        Buffers of tensors that lie whole on chip, by name, and the first bytes of tensors that
+        share a buffer, relative to it.
+    tilings:
+        The tiling of each stage.
+    weights:
+        Buffer of the weight chunk of each slot that uses weights.
+    params, tables:
+        Buffers of parameters that are loaded separately from weights, and of tables, by stage.
+    early_fills:
+        Stages whose table is filled early, by the slot before which that happens.
+    input_ranges:
+        For each slot and tensor that is read tile by tile, the buffer, and the part that it holds.
+    stagings:
+        Buffer of the results of each slot that are stored tile by tile.
+    loads:
+        All LOADs, in order.
+    peak:
+        End of the highest buffer in the scratchpad.
     """
 
     policy: ScheduleParams
@@ -190,7 +237,7 @@ class Plan:
         return self.order.slots
 
     def stored_together(self, slot: Slot) -> range:
-        """Return the tiles of a stage whose results share the staging buffer of a slot."""
+        """Return the indices of the tiles whose results share the staging buffer of a slot."""
         tiling = self.tilings[slot.stage]
         if slot.stage in self.order.in_turns:
             return tiling.turns[slot.number]
@@ -215,7 +262,7 @@ class Plan:
 
     @property
     def chunk_addresses(self) -> dict[tuple[int, int], int]:
-        """Addresses of weights by stage and chunk, for chunks that are loaded once."""
+        """Addresses of the weights that stay on chip if weights stay at all, by stage and chunk."""
         return {
             (int(load.what[1]), load.what[2]): load.buffer.address
             for load in self.loads

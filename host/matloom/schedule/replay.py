@@ -31,7 +31,7 @@ def replay(
 ) -> Scheduled | DoesNotFit:
     """Return the schedule of a segment with these choices, or why there is none.
 
-    The cache must be of choices with the same layouts and constants.
+    A cache may only be shared with choices that have the same layouts and constants.
     """
     laid = apply_layouts(segment, choices)
     if isinstance(laid, DoesNotFit):
@@ -45,7 +45,7 @@ def replay(
 
 
 def apply_layouts(segment: Segment, choices: Choices) -> Segment | DoesNotFit:
-    """Return the segment with the recorded layouts, or why they do not belong to this segment."""
+    """Return the segment with the recorded layouts, or why the choices do not apply to it."""
     known = {layout.name: layout for layout in LAYOUTS}
     for name, tensors in choices.layouts:
         made = known[name].make(segment, tensors) if name in known else None

@@ -23,13 +23,13 @@ from matloom.schedule.plan import DoesNotFit, Plan, ScheduleParams
 from matloom.schedule.scheduled import Scheduled, TriedCandidate
 from matloom.schedule.segment import Segment
 
-#: A replacement for `map`, which may run in other processes.
+#: Type of `map`, and of replacements that may call the function in other processes.
 Run = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Residency:
-    """The decision which weights of a segment stay on chip.
+    """Decides which weights of a segment stay on chip between calls.
 
     Members
     -------
@@ -61,9 +61,10 @@ class Residency:
         return self._first_worthwhile(scheduled, zip(ways, names, strict=False))
 
     def keep_part_of_weights(self, scheduled: Scheduled) -> Scheduled:
-        """Return a schedule that keeps some weights on chip where not all stay, if that is better.
+        """Return a schedule that keeps part of the weights on chip, or `scheduled` unchanged.
 
-        The largest part that does not slow down the first call is kept.
+        Parts are tried from large to small; the first is taken that hardly slows down the first
+        call and speeds up later ones. A schedule that keeps weights already is not changed.
         """
         segment, plan = scheduled.segment, scheduled.plan
         allowed = self.may_pin and self.options.resident is None
@@ -86,7 +87,7 @@ class Residency:
     def _first_worthwhile(
         self, scheduled: Scheduled, ways: Iterable[tuple[ScheduleParams, str]]
     ) -> Scheduled:
-        """Return the first schedule with resident weights that is worth it, else the known one."""
+        """Return the first schedule with resident weights that is worthwhile, else `scheduled`."""
         for params, way in ways:
             pinned = self._resident_schedule(scheduled.segment, params)
             if pinned is None:
@@ -111,9 +112,10 @@ class Residency:
         return resident_params(scheduled.segment, scheduled.plan.policy)
 
     def _may_gain(self, scheduled: Scheduled, share: float) -> bool:
-        """Return whether resident weights could shorten later calls to a share of the cycles.
+        """Return whether resident weights could shorten later calls to this share of the cycles.
 
-        The estimate is that nothing waits for weights.
+        The estimate assumes that nothing waits for weights. If the options ask for resident weights
+        or for most effort, the result is always true.
         """
         if self.options.resident or self.options.effort > 1:
             return True
@@ -140,6 +142,6 @@ class Residency:
 
 
 def _largest_part(plan: Plan) -> float:
-    """Return the largest part of the weights that may stay where not all do."""
+    """Return the largest fraction of the weights that may stay on chip if not all of them do."""
     room = tuning.LARGEST_PART * plan.tilings[0].config.spad_bytes
     return min(1.0, room / max(1, sum(sum(tiling.chunk_bytes) for tiling in plan.tilings)))

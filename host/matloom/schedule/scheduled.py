@@ -89,12 +89,15 @@ class Scheduled:
 
     @property
     def calls(self) -> int:
-        """Predicted cycles of a first call and a later one."""
+        """Predicted cycles of a first call and of a later one together."""
         later = self if self.repeat is None else self.repeat
         return self.prediction.cycles + later.prediction.cycles
 
     def worth_keeping(self, without: "Scheduled") -> bool:
-        """Return whether resident weights cost the first call little and save later calls more."""
+        """Return whether weights should stay on chip, compared with a schedule `without` that.
+
+        They should if the first call hardly takes longer and later calls take clearly fewer cycles.
+        """
         assert self.repeat is not None
         before, again = without.prediction.cycles, self.repeat.prediction.cycles
         return (
@@ -109,7 +112,7 @@ def outcome_of(
     candidates: Sequence[Candidate],
     outcomes: Sequence[Scheduled | DoesNotFit],
 ) -> str:
-    """Return the outcome of a candidate: chosen, or why it was dropped."""
+    """Return the outcome of the candidate at index `number`: chosen, or why it was dropped."""
     result = outcomes[number]
     if isinstance(result, DoesNotFit):
         return result.reason

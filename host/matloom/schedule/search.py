@@ -1,9 +1,9 @@
 """Searches for the fastest schedule of a segment, and records every candidate with its outcome.
 
-It makes three decisions in turn, each by comparing candidates: how the first stage starts, whether
-weights stay on chip between calls, and which layouts tensors have on chip. The steps of `pipeline`
-turn a candidate into a `Scheduled` or into the reason why it does not fit, without exceptions.
-`tried` lists all candidates.
+It makes one decision after another, each by comparing candidates, such as how the first stage
+starts, whether weights stay on chip between calls, and which layouts tensors have on chip. The
+steps of `pipeline` turn a candidate into a `Scheduled` or into the reason why it does not fit,
+without exceptions. `tried` lists all candidates.
 """
 
 from collections.abc import Callable, Sequence
@@ -111,7 +111,7 @@ class _Decisions:
         )
 
     def best_schedule(self, segment: Segment) -> Scheduled | DoesNotFit:
-        """Return the best schedule."""
+        """Return the best schedule that the decisions lead to, or why none fits."""
         best, options = self._best_start(segment), self.options
         if isinstance(best, DoesNotFit):
             return best
@@ -143,13 +143,13 @@ class _Decisions:
         )
 
     def _first(self, segment: Segment, candidate: Candidate) -> ScheduleParams:
-        """Return the choices that a candidate starts with."""
+        """Return the choices of a candidate before any is tightened."""
         if self.options.tiling_seed is not None:
             return random_params(segment, self.options.tiling_seed)
         return plain_params(segment) if self.options.plain else first_params(segment, candidate)
 
     def _best_start(self, segment: Segment) -> tuple[ScheduleParams, Scheduled | None] | DoesNotFit:
-        """Return the start with the fewest predicted cycles, and its schedule if known."""
+        """Return the choices with the fastest start, and their schedule if it is known already."""
         options = self.options
         if options.tiling_seed is not None or options.plain or not options.effort:
             return self._first(segment, Candidate()), None
@@ -191,9 +191,9 @@ class _Decisions:
         return bool(params.spilled) and not fixed
 
     def _surely_faster_strips(self, segment: Segment, plan: Plan) -> Scheduled | None:
-        """Return the schedule with strips if it is surely faster than that of the plan.
+        """Return the schedule with strips if it is estimated to be clearly faster than the plan.
 
-        None if weights could stay on chip instead.
+        None otherwise, and if weights could stay on chip instead.
         """
         usual = self.options.effort == 1 and not self.options.plain
         stays = self.may_pin and self.options.resident is not False
@@ -231,7 +231,7 @@ class _Decisions:
     def _faster(
         self, decision: str, current: Scheduled, other: Scheduled | DoesNotFit | None
     ) -> Scheduled:
-        """Return the faster of two schedules; the known one if the other does not exist or fit."""
+        """Return the faster of two schedules; `current` if the other does not exist or fit."""
         better = isinstance(other, Scheduled) and other.calls < current.calls
         if other is not None:
             self._note("memory", decision, None, "chosen" if better else "not faster")

@@ -66,7 +66,10 @@ class Segment:
 
     @cached_property
     def followed_tensors(self) -> frozenset[str]:
-        """Large results of layers that only an element-wise stage reads, which follows at once."""
+        """Large results of layers with weights, which only an element-wise stage reads, at once.
+
+        That stage directly follows the layer.
+        """
         reads = Counter(name for stage in self.stages for name in stage.inputs)
         kept = self.results.keys() | self.on_chip | self.views.keys()
         least = tuning.SHARED_PART * self.config.spad_bytes
@@ -103,7 +106,10 @@ class Segment:
         )
 
     def first_stages(self, count: int) -> "Segment":
-        """Return the first stages alone, to compare choices that affect only the start."""
+        """Return a segment of the first stages, to compare choices that affect only the start.
+
+        The last result goes to region OUTPUT. Return the segment itself if it has no more stages.
+        """
         stages = self.stages[:count]
         if len(stages) == len(self.stages):
             return self

@@ -1,8 +1,9 @@
 """Constants that steer the search, each with its unit, reason and measurement.
 
 They affect only how fast a program is, or how fast it is found, never what it computes.
-`bench/sweep_tuning.py` halves and doubles each in turn and compares predicted cycles; the results
-are in `sensitivity`. Values are read when they are used, so a sweep or a test may change them.
+`bench/sweep_tuning.py` halves and doubles one after another and compares predicted cycles; the
+results are in `sensitivity`. Values are read when they are used, so a sweep or a test may change
+them.
 """
 
 from collections.abc import Iterator, Mapping
