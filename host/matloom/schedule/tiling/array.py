@@ -43,7 +43,7 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
 
     @cached_property
     def cycles(self) -> list[int]:
-        """Cycles of each tile: those of the array or of POST, whichever is slower."""
+        """Cycles that each tile keeps the array or POST busy, whichever takes longer."""
         stage = self.stage
         accumulators = stage.accumulators_per_block * stage.output_layout.limbs
         accumulators *= stage.sums_per_output
@@ -66,7 +66,7 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
 
     @cached_property
     def addend_ranges(self) -> list[InputRange | None]:
-        """Part of the second input that each tile adds to its sums."""
+        """Part of the second input that each tile adds to its sums; None for no channels of it."""
         return [addend_range(self.stage, tile) for tile in self.tiles]
 
     def reads(self, number: int) -> Iterator[tuple[str, InputRange]]:
@@ -104,7 +104,7 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
 
     @cached_property
     def flat_ends(self) -> tuple[int, ...]:
-        """As in `BaseTiling`."""
+        """Output byte at which each tile ends; empty unless each makes the next run of bytes."""
         grid, layout = self.stage.grid, self.stage.output_layout
         if not (layout.contiguous and layout.limbs == 1 and all(self.completes)):
             return ()
@@ -121,11 +121,11 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
 
     @cached_property
     def turns(self) -> list[range]:
-        """As in `BaseTiling`."""
+        """For each tile, the range of tiles of its strip of rows; empty if tiles have no strips."""
         return tiles_by_turn(self.tiles) if all(self.completes) else []
 
     def turn_start(self, number: int) -> int:
-        """As in `BaseTiling`."""
+        """Return the first output byte of the strip of rows that a tile belongs to."""
         tile = self.tiles[number]
         assert tile.strip is not None
         return self.stage.output_layout.byte(tile.image, tile.strip[0], 0, 0)
@@ -140,7 +140,7 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
 
     @cached_property
     def chunk_bytes(self) -> list[int]:
-        """Bytes of each chunk: weight tiles, and parameters if it is the last of its blocks."""
+        """Bytes of each chunk: weight tiles, and parameters with the last steps of its blocks."""
         stage = self.stage
         sizes = []
         for chunk in self.chunks:
@@ -172,7 +172,7 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
         return self._params(0, self.stage.grid.blocks)
 
     def _params(self, first: int, end: int) -> bytes:
-        """Return the parameters of some blocks; those of the same kind of POST are adjacent."""
+        """Return the parameters of a range of blocks, for one POST of a tile after another."""
         kinds = np.split(self.stage.params[first:end], self.stage.param_sets, axis=1)
         return np.concatenate(kinds).tobytes()
 
@@ -202,7 +202,7 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
         return InputRange(start=box.low * pitch + box.left, rows=rows, width=width, pitch=pitch)
 
     def first_bytes(self, number: int) -> int:
-        """Return the bytes of its chunk that a tile waits for; in a prologue, those it uses."""
+        """Return the bytes of its weight chunk that a tile waits for; in a prologue, some of it."""
         tile = self.tiles[number]
         if tile.prologue_sums and not self.completes[number]:
             steps = tile.end_step - tile.first_step
@@ -228,12 +228,12 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
 
     @cached_property
     def splits_reductions(self) -> bool:
-        """Whether any tile lacks some reduction steps: its input then depends on the bounds."""
+        """Whether any tile lacks some reduction steps, so that `limits` affect what it reads."""
         every = (0, self.stage.loop_nest.steps)
         return any((tile.first_step, tile.end_step) != every for tile in self.tiles)
 
     def stored_together(self, number: int) -> range:
-        """As in `BaseTiling`."""
+        """Return the tiles whose results may share a buffer and a STORE, including the tile."""
         return self._stored_together[number]
 
     @cached_property
@@ -241,7 +241,7 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
         return stored_together(self.stage, self.tiles, self.made_bytes, self.config)
 
     def staged_results(self, tiles: range) -> list[Staged]:
-        """Return what STORE reads from the buffer that tiles share, for each limb."""
+        """Return the results that STOREs read from the buffer that tiles share, for each limb."""
         return self._joint_stores.results(tiles)
 
     def staged_writes(self, number: int, tiles: range) -> Iterator[Write]:
@@ -253,9 +253,9 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
         return JointStores(self.stage, self.tiles)
 
     def ends_in_blocks(self, number: int) -> bool:
-        """Return whether a tile completes some blocks of the last rows but not all.
+        """Return whether a tile is one of several that complete output blocks of the last rows.
 
-        Only for tensors with contiguous positions.
+        False unless the positions of the tensor are contiguous.
         """
         tile, last = self.tiles[number], self.tiles[-1]
         if not self._ends_in_blocks or not self.completes[number]:
@@ -275,7 +275,7 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
         )
 
     def blocks_from(self, number: int, first: int) -> tuple[InputRange, int]:
-        """Return the outputs of a tile from output block `first`, and its end block."""
+        """Return the bytes that a tile makes from output block `first` on, and its end block."""
         tile, layout = self.tiles[number]._replace(first_block=first), self.stage.output_layout
         ((start, pitch, _row_step, width, *_),) = layout.writes(tile)
         part = InputRange(start=start, rows=tile.positions, width=width, pitch=pitch)

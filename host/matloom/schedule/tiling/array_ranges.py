@@ -12,10 +12,10 @@ from matloom.select.stage import ArrayStage
 
 
 def shares_channels(stage: ArrayStage, tiles: Sequence[ArrayTile], config: Config) -> bool:
-    """Return whether tiles of different channels read the same bytes, loaded once for all of them.
+    """Return whether the tiles of the same positions share one LOAD of all their channels.
 
-    In rows of a depthwise layer, all channels of a position lie side by side, so that those of one
-    tile are hardly fewer bytes.
+    In rows of a depthwise layer, all channels of a position lie side by side, so the channels of
+    one tile are often hardly fewer bytes.
     """
     first, *following = tiles[:2]
     if not stage.depthwise or [positions_of(first)] != list(map(positions_of, following)):
@@ -26,7 +26,7 @@ def shares_channels(stage: ArrayStage, tiles: Sequence[ArrayTile], config: Confi
 
 
 def tile_range(stage: ArrayStage, tile: ArrayTile, tile_bytes: int, config: Config) -> InputRange:
-    """Return the part of the first input that a tile reads, for all steps if they fit."""
+    """Return the part of the first input that a tile reads; that of all steps if it fits."""
     if stage.computed is not None and stage.computed.selections:
         size = stage.input_layout.rows * stage.input_layout.row_bytes
         return InputRange(start=0, rows=1, width=size, pitch=0)
@@ -41,7 +41,7 @@ def tile_range(stage: ArrayStage, tile: ArrayTile, tile_bytes: int, config: Conf
 
 
 def array_input_range(stage: ArrayStage, tile: ArrayTile, box: Box) -> InputRange:
-    """Return the rows of a box: whole rows as one run, unless narrow rows save bytes."""
+    """Return the range with the bytes of a box: whole rows, unless parts of rows save bytes."""
     pitch = stage.input_layout.row_bytes
     start = (tile.image * stage.input_layout.rows + box.low) * pitch
     rows, width = box.high - box.low, box.right - box.left
@@ -61,13 +61,17 @@ def strip_range(
 
 
 def addend_part(stage: ArrayStage, tile: ArrayTile) -> ArrayTile | None:
-    """Return the blocks of a tile that the second input has; None if there are none."""
+    """Return a tile without the output blocks that the second input lacks; None if it lacks all."""
     end = min(tile.end_block, stage.addend_layout.grid.blocks)
     return tile._replace(end_block=end) if tile.first_block < end else None
 
 
 def reads_whole_positions(stage: ArrayStage, tile: ArrayTile) -> bool:
-    """Return whether a tile reads all channels of the second input: parts of rows have one step."""
+    """Return whether a tile loads all channels of its positions in the second input.
+
+    A tile of some channels has to if it covers parts of several rows: a range has only one pitch,
+    which is then that of the rows.
+    """
     grid, part = stage.addend_layout.grid, tile.end_x - tile.first_x < stage.grid.width
     return tile.height > 1 and part and grid.bytes_in(tile) < grid.position_bytes
 

@@ -21,7 +21,8 @@ class BaseTiling(ABC, Generic[_Stage, _Tile]):
     """Tiles of a stage in order, its weight chunks, and lists with one entry per tile.
 
     It does not depend on the other stages of a segment, except for `groups`, where `sequence`
-    caches how its tiles interleave with those of the following stages.
+    caches how its tiles interleave with those of the following stages. `needs` caches the results
+    of `most_bytes`.
     """
 
     stage: _Stage
@@ -40,7 +41,7 @@ class BaseTiling(ABC, Generic[_Stage, _Tile]):
     @cached_property
     @abstractmethod
     def input_ranges(self) -> list[InputRange]:
-        """Part of an input that each tile reads."""
+        """Part of the first input that each tile reads."""
 
     @cached_property
     @abstractmethod
@@ -60,17 +61,20 @@ class BaseTiling(ABC, Generic[_Stage, _Tile]):
     @cached_property
     @abstractmethod
     def finished(self) -> list[int]:
-        """Number of leading output bytes complete after each tile, or 0 if only a few are."""
+        """Number of leading bytes of the output that are complete after each tile, or 0.
+
+        0 follows a tile that does not complete its rows.
+        """
 
     @cached_property
     @abstractmethod
     def flat_ends(self) -> tuple[int, ...]:
-        """Ends of the tiles' outputs if these are runs of bytes, one after another; else none."""
+        """Output byte at which each tile ends; empty unless each makes the next run of bytes."""
 
     @cached_property
     @abstractmethod
     def chunk_bytes(self) -> list[int]:
-        """Bytes of each chunk: weight tiles, and parameters if it is the last of its blocks."""
+        """Bytes of each chunk: weight tiles, and parameters with the last steps of its blocks."""
 
     @cached_property
     @abstractmethod
@@ -85,7 +89,7 @@ class BaseTiling(ABC, Generic[_Stage, _Tile]):
     @cached_property
     @abstractmethod
     def splits_reductions(self) -> bool:
-        """Whether any tile lacks some reduction steps: what it reads then depends on the bounds."""
+        """Whether any tile lacks some reduction steps, so that `limits` affect what it reads."""
 
     @cached_property
     def panels(self) -> list[Panel | None]:
@@ -120,11 +124,14 @@ class BaseTiling(ABC, Generic[_Stage, _Tile]):
 
     @property
     def turns(self) -> list[range]:
-        """For each tile, the tiles of the same strip of rows; none if they are not made in turn."""
+        """For each tile, the range of tiles of its strip of rows; empty if tiles have no strips."""
         return []
 
     def turn_start(self, number: int) -> int:
-        """Return the first byte of the results that are made in the turn of a tile."""
+        """Return the first output byte of the strip of rows that a tile belongs to.
+
+        Only for stages whose tiles take turns with those of the previous or the next stage.
+        """
         raise NotImplementedError(f"{self.stage.name} takes no turns")
 
     @abstractmethod
@@ -132,23 +139,23 @@ class BaseTiling(ABC, Generic[_Stage, _Tile]):
         """Yield the range that a tile reads of each input, in the order of first use."""
 
     def stored_together(self, number: int) -> range:
-        """Return the tiles whose results may share a buffer and a STORE, the tile among them."""
+        """Return the tiles whose results may share a buffer and a STORE, including the tile."""
         return range(number, number + 1)
 
     @abstractmethod
     def staged_results(self, tiles: range) -> list[Staged]:
-        """Return what STORE reads from the buffer that tiles share."""
+        """Return the results that STOREs read from the buffer that tiles share."""
 
     def ends_in_blocks(self, number: int) -> bool:
-        """Return whether a tile completes some blocks of the last rows but not all."""
+        """Return whether a tile is one of several that complete output blocks of the last rows."""
         return False
 
     def blocks_from(self, number: int, first: int) -> tuple[InputRange, int]:
-        """Return the outputs of a tile from output block `first`, and its end block."""
+        """Return the bytes that a tile makes from output block `first` on, and its end block."""
         raise NotImplementedError(f"{self.stage.name} has no output blocks")
 
     def most_bytes(self, tiled_inputs: int, *, staged: bool) -> tuple[int, int, int]:
-        """Return the maximum bytes of any tile: of weights, with inputs, and with outputs.
+        """Return the bytes of the tile that needs most: of weights, with inputs, and with outputs.
 
         `tiled_inputs` is the number of inputs that are loaded tile by tile. `staged` outputs have a
         buffer of their own, and those of the previous tile are counted as well.

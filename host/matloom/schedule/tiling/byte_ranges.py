@@ -20,8 +20,8 @@ _Bytes = tuple[int, int]
 def _equal_tiles(stage: VectorStage, most: int, config: Config) -> int:
     """Return the repetitions per tile, at most `most`, of a stage that fills accumulators once.
 
-    The first tile takes as long as two, so there are few. A shorter last tile would fill them
-    again.
+    The first tile takes as long as two, so there are few tiles. They are equal if possible, because
+    a shorter last tile would fill the accumulators again.
     """
     count = stage.size // stage.period
     vectors = count * -(-stage.period // (config.columns * stage.element_bytes))
@@ -35,7 +35,7 @@ def _tables_in_turn(stage: VectorStage, most: int, config: Config) -> int:
     """Return the positions per tile, at most `most`, of a stage with tables by channel.
 
     Each tile fills the tables of all blocks but one. The fewer tiles there are, the longer the next
-    stage waits for the last one; the number of tiles is the one with the shortest sum of both.
+    stage waits for the last one. The number of tiles makes the sum of both times small.
     """
     blocks = stage.channel_blocks
     count = stage.size // (config.columns * blocks)
@@ -45,9 +45,9 @@ def _tables_in_turn(stage: VectorStage, most: int, config: Config) -> int:
 
 
 def _equal_step(stage: VectorStage, most: int, least: int, config: Config) -> int:
-    """Return the bytes per tile, from `least` to `most`, of a stage whose tiles all fill something.
+    """Return the bytes per tile of a stage that fills tables or accumulators; 0 for other stages.
 
-    Each tile fills tables or accumulators; 0 if none does. The result is a multiple of `least`.
+    The result is a multiple of `least`, and at most `most`.
     """
     if stage.channel_blocks > 1:
         return _tables_in_turn(stage, most // least, config) * least
@@ -59,9 +59,10 @@ def _equal_step(stage: VectorStage, most: int, least: int, config: Config) -> in
 def _match_producer(
     stage: VectorStage, limits: TilingParams, runs: list[list[_Bytes]], step: int, vector: int
 ) -> list[list[_Bytes]]:
-    """Return tiles that end where those of the producer do, or with whole vectors.
+    """Return runs of tiles that end where the producer's tiles do, or else with whole vectors.
 
-    What is left of a vector takes a POST of its own.
+    The rest of a vector would take another POST. A tile has at most `step` bytes, a vector has
+    `vector` bytes; if that is 0, the tiles in `runs` need not end with whole vectors.
     """
     parts = list(itertools.pairwise((0, *(end // stage.input_ratio for end in limits.cuts))))
     unit = stage.period or (vector if stage.channel_blocks else 1)
@@ -77,9 +78,10 @@ def _match_producer(
 
 
 def _tile_limits(stage: VectorStage, limits: TilingParams, config: Config) -> tuple[int, int, int]:
-    """Return a tile's maximum bytes, the bytes of its shortest part, and its maximum repetitions.
+    """Return a tile's maximum bytes, the bytes of which it is a multiple, and its maximum of rows.
 
-    The latter are 0 if a tile lies within one repetition, or nothing repeats.
+    A row is one repetition of the inputs that repeat. The maximum is 0 if a tile lies within one
+    row, or nothing repeats.
     """
     blocks = max(1, stage.channel_blocks)
     half, least = config.acc_entries // 2, config.columns * stage.element_bytes * blocks
@@ -100,7 +102,7 @@ def cut_vector(
 ) -> list[VectorTile]:
     """Return the tiles of an element-wise stage in order; a seed draws them at random.
 
-    A tile covers whole repetitions, each of them a row, or lies within one.
+    If inputs repeat, a tile covers whole rows, each of them one repetition, or lies within one.
     """
     draw = None if seed is None else random.Random(seed)
     most, least, rows = _tile_limits(stage, limits, config)

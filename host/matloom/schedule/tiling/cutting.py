@@ -57,7 +57,11 @@ def chunks(stage: ArrayStage, limits: TilingParams, config: Config) -> list[Chun
 def _positions(
     stage: ArrayStage, limits: TilingParams, config: Config, draw: random.Random | None
 ) -> Iterator[tuple[OutputRegion, Sizes, int, _Rows | None, tuple[_Rows, _Rows]]]:
-    """Yield the region, sizes, image, strip, rows and columns of tiles, for all blocks."""
+    """Yield each rectangle of positions that tiles cover, as rows and columns (half open).
+
+    Each comes with its region, the sizes of tiles, the index of the image, and the strip of rows,
+    None if there are no strips.
+    """
     largest = max(c.end_block - c.first_block for c in chunks(stage, limits, config))
     half = stage.entries(config)
     for image in range(stage.grid.images):
@@ -90,7 +94,7 @@ def _strip_around(rows: tuple[int, int], strips: list[tuple[int, int]]) -> tuple
 
 
 def _repeat_for_stride(pieces: list[tuple[int, int]], stride: int) -> list[tuple[int, int]]:
-    """Repeat each piece for each of its first `stride` rows, starting at that row."""
+    """Return each piece once for each of its first `stride` rows, starting at that row."""
     return [(row, end) for first, end in pieces for row in range(first, min(first + stride, end))]
 
 

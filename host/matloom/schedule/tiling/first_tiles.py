@@ -27,11 +27,11 @@ def _outer_loop(stage: ArrayStage) -> tuple[int, int]:
 
 
 def split_first_steps(stage: ArrayStage, steps: list[_Steps]) -> list[_Steps]:
-    """Split the steps of a tile between two iterations of a loop, unless they are split already.
+    """Return the steps of a tile in up to three parts, cut between iterations of a loop.
 
     The last part is the last third of the steps. The first part is half of the steps, because the
     result of the last tile but one may be late as well. In pooling, which streams few vectors per
-    step, the first part is all other steps.
+    step, there are two parts. Steps that have been split before are returned unchanged.
     """
     iterations, unit = _outer_loop(stage)
     if len(steps) > 1 or iterations == 1:

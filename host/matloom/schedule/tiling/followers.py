@@ -12,7 +12,10 @@ from matloom.schedule.tiling.stages import Tiling
 def _can_interleave(
     segment: Segment, index: int, tilings: list[Tiling], finished: dict[str, int]
 ) -> bool:
-    """Return whether a next stage exists whose tiles can interleave with those of this one."""
+    """Return whether stage `index` exists, and its tiles can interleave with those of the previous.
+
+    `finished` has the leading bytes of each tensor that earlier stages have completed.
+    """
     if index == len(segment.stages):
         return False
     consumer, output = segment.stages[index], segment.stages[index - 1].output
@@ -31,9 +34,10 @@ def _can_interleave(
 
 
 def _alternates_tables(segment: Segment, index: int) -> bool:
-    """Return whether a lookup would follow sums of results that POST alone takes time for.
+    """Return whether a lookup follows a stage of one step in which POST adds results.
 
-    POST would fill the same memory for every tile of both, and no arithmetic hides it.
+    If their tiles were interleaved, POST would fill the same table memory for every tile of both,
+    and no arithmetic would hide that.
     """
     producer, consumer = segment.stages[index - 1 : index + 1]
     return producer.adds_results and consumer.is_lookup_only and producer.steps == 1
@@ -42,8 +46,8 @@ def _alternates_tables(segment: Segment, index: int) -> bool:
 def _multiplies_rows(segment: Segment, index: int, tiling: Tiling) -> bool:
     """Return whether a stage multiplies rows that POST makes whole, as after SOFTMAX in attention.
 
-    POST takes much longer for them than the array for the product, which must read them in order
-    and leave no sums to a later tile.
+    POST takes much longer to make the rows than the array to multiply them. The stage must read
+    them in order, and no tile may leave unfinished sums.
     """
     producer, reader = segment.stages[index - 1 : index + 1]
     if not producer.whole_rows or reader.inputs.index(producer.output):
@@ -53,10 +57,11 @@ def _multiplies_rows(segment: Segment, index: int, tiling: Tiling) -> bool:
 
 
 def waits_for_reader(segment: Segment, index: int, tilings: list[Tiling]) -> bool:
-    """Return whether a stage has its tiles just before those that read them.
+    """Return whether the tiles of a lookup should run just before the tiles that read them.
 
-    Otherwise they follow those of its producer. POST takes hundreds of cycles to fill tables by
-    channel, and fills them again for each tile if the producer also uses a table.
+    Otherwise they run just after the tiles of its producer. POST takes hundreds of cycles to fill
+    tables by channel, and fills them again for each tile if the producer also uses a table. The
+    order with the fewer estimated cycles is chosen.
     """
     if index + 1 >= len(segment.stages) or not index:
         return False
@@ -81,9 +86,14 @@ def waits_for_reader(segment: Segment, index: int, tilings: list[Tiling]) -> boo
 
 @dataclass
 class Followers:
-    """The stages that follow one tile by tile: each stays some tiles behind the one before.
+    """Stages whose tiles interleave with those of a first stage, in order.
 
-    The other members are those of `Sequence`.
+    Members
+    -------
+    distances:
+        The number of tiles by which each stage stays behind the one before it.
+    handed, in_turns:
+        As in `Sequence`.
     """
 
     distances: list[int] = field(default_factory=list)
@@ -118,19 +128,19 @@ def followers(
 
 
 def _take_turns(producer: Tiling, reader: Tiling) -> bool:
-    """Return whether two stages make the same rows in turn."""
+    """Return whether two stages make the same strips of rows in the same order."""
     return bool(_turn_rows(producer)) and _turn_rows(producer) == _turn_rows(reader)
 
 
 def _turn_rows(tiling: Tiling) -> list[tuple[int, object]]:
-    """Return the image and rows of all turns of a stage, in order."""
+    """Return the image and the strip of rows of each turn of a stage, in order."""
     # Tiles with turns are of the array.
     firsts: list[Any] = [tiling.tiles[turn.start] for turn in dict.fromkeys(tiling.turns)]
     return [(tile.image, tile.strip) for tile in firsts]
 
 
 def _tiles_match(producer: Tiling, reader: Tiling) -> bool:
-    """Return whether each tile of an element-wise stage reads one tile of its producer."""
+    """Return whether each tile of an element-wise stage reads the output of only one tile."""
     ends = producer.flat_ends
     return bool(ends) and all(
         part.end <= ends[bisect_right(ends, part.start)] for part in reader.input_ranges

@@ -19,7 +19,7 @@ positions_of = operator.attrgetter("image", "first_row", "end_row", "first_x", "
 def stored_together(
     stage: ArrayStage, tiles: Sequence[ArrayTile], made_bytes: Sequence[int], config: Config
 ) -> list[range]:
-    """Return for each tile the numbers of those that it is stored with, itself among them.
+    """Return for each tile the indices of the tiles that are stored with it, including itself.
 
     Together they have longer rows. Parts of a reduction make the same results, and stay together.
 
@@ -48,9 +48,9 @@ def stored_together(
 
 
 def tiles_by_turn(tiles: Sequence[ArrayTile]) -> list[range]:
-    """Return for each tile the numbers of those of its strip, itself among them.
+    """Return for each tile the indices of the tiles of its strip, including itself.
 
-    None if some tiles have no strip, or if those of a strip do not follow each other.
+    Empty if some tiles have no strip, or if the tiles of a strip do not follow each other.
     """
     if any(tile.strip is None for tile in tiles):
         return []
@@ -77,7 +77,7 @@ class JointStores:
 
     def __init__(self, stage: ArrayStage, tiles: Sequence[ArrayTile]) -> None:
         self._stage, self._tiles = stage, tiles
-        #: The outputs of several tiles, as one.
+        #: For a range of tiles, one tile that covers the outputs of all.
         self._joint: dict[range, ArrayTile] = {}
 
     def _all_of(self, tiles: range) -> ArrayTile:
@@ -87,7 +87,7 @@ class JointStores:
         return joint
 
     def results(self, tiles: range) -> list[Staged]:
-        """Return the results of tiles, for each limb."""
+        """Return the results of tiles in their buffer, and their place in the tensor, by limb."""
         joint, layout = self._all_of(tiles), self._stage.output_layout
         width = joint.end_x - joint.first_x
         return [

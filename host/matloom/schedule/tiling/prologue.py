@@ -64,7 +64,7 @@ def rectangles(group: int, blocks: int, *, first: bool) -> Iterator[Rectangle]:
 
 
 def _growth(blocks: int) -> Iterator[tuple[_Range, _Range]]:
-    """Yield the groups and blocks added in each step, which doubles either in turn."""
+    """Yield the ranges of groups and blocks that each step adds; it doubles one of the two."""
     groups, wide = 1, min(2, blocks)
     yield (0, groups), (0, wide)
     while groups < GROUPS or wide < blocks:

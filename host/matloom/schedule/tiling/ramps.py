@@ -11,7 +11,7 @@ def split_evenly(first: int, end: int, size: int) -> list[tuple[int, int]]:
 
 
 def ramp_down(pieces: list[tuple[int, int]], shortest: int) -> list[tuple[int, int]]:
-    """Halve the last piece, then its second half, while both parts have at least `shortest`."""
+    """Halve the last piece, then its second half, as long as both halves have length `shortest`."""
     *pieces, (first, end) = pieces
     while (end - first) // 2 >= shortest:
         middle = first + (end - first + 1) // 2

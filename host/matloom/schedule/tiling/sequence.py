@@ -18,8 +18,8 @@ _MAX_CACHED_ORDERS = 4
 class Slot(NamedTuple):
     """A tile in program order; `stage` is the index of its stage, `number` its index in the stage.
 
-    `pending` means that accumulators still hold unfinished sums after it, so no other stage may use
-    them.
+    `last` marks the last tile of the stage. `pending` means that accumulators still hold unfinished
+    sums after the tile, so no other stage may use them.
     """
 
     stage: int
@@ -34,9 +34,9 @@ class Sequence:
     """Slots in program order, and the first and the last slot of each stage.
 
     It may cover only some consecutive stages, with slots counted from the first of them. `finished`
-    gives the leading bytes of each output that are complete at the end. `handed` are the tensors
-    outside the scratchpad that the next stage reads where their tiles were made: none of their
-    bytes leave the chip. `in_turns` are the stages that hand over some rows at a time.
+    gives the leading bytes of each output that are complete at the end. `handed` are the spilled
+    tensors whose tiles the next stage reads from the buffers in which they were made, so that no
+    byte leaves the chip. `in_turns` are the stages that hand over some rows at a time.
     """
 
     slots: list[Slot]
@@ -55,9 +55,9 @@ def _stage_slots(tiling: Tiling, index: int) -> Iterator[Slot]:
 
 
 def _just_in_time(index: int, producer: Tiling, reader: Tiling) -> Iterator[Slot]:
-    """Yield the slots of two stages: tiles of the first before those of the second that read them.
+    """Yield the slots of two stages, tiles of the first just before the tiles that read them.
 
-    The first is one tile of the second ahead, so that POST makes the next tile meanwhile.
+    They run one tile of the reader earlier than necessary, so that POST makes them meanwhile.
     """
     waiting, made = deque(_stage_slots(producer, index)), 0
     tiles: list[list[Slot]] = [[]]
@@ -173,7 +173,7 @@ def _group(
 
 
 def _group_ahead_of_reader(segment: Segment, first: int, tilings: list[Tiling]) -> Sequence:
-    """Return the slots of a stage and of the one that reads it, whose tiles it is just ahead of."""
+    """Return the slots of a stage and its reader, each tile just before the tiles that read it."""
     group = tilings[first : first + 2]
     return _with_spans(segment, first, group, list(_just_in_time(first, *group)))
 

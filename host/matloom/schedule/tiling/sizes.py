@@ -65,7 +65,10 @@ class Sizes:
     def _reshape(
         self, stage: ArrayStage, limits: TilingParams, wanted: int, most: tuple[int, int]
     ) -> None:
-        """Change a tile's rows and blocks if that saves cycles, within what exists and fits."""
+        """Change the rows and blocks of a tile if that saves cycles, and choose its strip.
+
+        `most` has the rows of the region, and the rows that fit `tile_bytes`.
+        """
         height, fit = most
         slides, width = stage.loop_nest.slides, self.width
         if slides and (limits.tile_bytes >= UNBOUNDED or limits.outside is Outside.OUTPUT):
@@ -87,9 +90,9 @@ class Sizes:
             self._cut_strips(stage, limits, height)
 
     def _take_planes(self, stage: ArrayStage, tiles: int, height: int, fit: int) -> None:
-        """Take one output block and more rows where POST writes each block by itself.
+        """Take more rows, and fewer output blocks if necessary, where each block needs a POST.
 
-        Each POST takes some cycles more than it has vectors, which matters unless EXEC works much
+        A POST takes some cycles more than it has vectors, which matters unless EXEC works much
         longer on a block.
         """
         least = -(-tiles // stage.grid.blocks)
@@ -101,7 +104,7 @@ class Sizes:
             self.blocks = max(1, min(self.blocks, self._half // (self.width * rows)))
 
     def _cut_rows(self, pieces: int, least: int) -> None:
-        """Cut rows into pieces of at least `least` positions if there are too few rows."""
+        """Cut rows into at most `pieces` parts of about `least` positions or more."""
         pieces = min(pieces, self.width // least)
         if pieces > 1:
             self.width = -(-self.width // pieces)
@@ -117,7 +120,7 @@ class Sizes:
             self.strip = self.strip and draw.randint(self.height, max(self.height, 2 * rows))
 
     def _cut_strips(self, stage: ArrayStage, limits: TilingParams, height: int) -> None:
-        """Make strips as tall as the bytes of a tile allow, besides its results."""
+        """Make strips as tall as `tile_bytes` allows next to the results of a tile."""
         nest, row_bytes = stage.loop_nest, stage.input_layout.row_bytes
         halo = (nest.kernel_rows - 1) * nest.kernel_row_step * row_bytes
         room = limits.tile_bytes - halo - self._half * stage.grid.block_bytes
@@ -126,7 +129,7 @@ class Sizes:
         self._fill_strips(stage, height)
 
     def _fill_strips(self, stage: ArrayStage, height: int) -> None:
-        """Make tiles as tall as strips allow."""
+        """Make tiles as tall as strips and accumulators allow."""
         if stage.loop_nest.slides:
             self._make_taller(stage, self.strip, self.strip)
         else:
@@ -136,8 +139,8 @@ class Sizes:
     def _make_taller(self, stage: ArrayStage, wanted: int, height: int) -> None:
         """Take fewer output blocks, or parts of rows, and more rows if that saves cycles.
 
-        A tile of windows streams a few more lines than it makes, and a few more positions of each.
-        Rows of a tensor in another layout are not split: it is complete only with its last rows.
+        A tile of windows streams a few more rows than it makes, and a few more positions of each.
+        Rows are split only if the input has the dense layout.
         """
         nest = stage.loop_nest
 
@@ -163,14 +166,14 @@ class Sizes:
 
 
 def _min_blocks(stage: ArrayStage, limits: TilingParams, config: Config) -> int:
-    """Return the minimum number of output blocks of a tile: enough for STOREs that do not wait."""
+    """Return the minimum number of output blocks of a tile, for STOREs of long enough rows."""
     if Outside.OUTPUT not in limits.outside:
         return 1
     return -(-tuning.STORED_BEATS * config.bus_bytes // stage.grid.block_bytes)
 
 
 def _streamed_rows(stage: ArrayStage, limits: TilingParams, config: Config, width: int) -> int:
-    """Return the rows of a tile that hide the next weights if each tile reloads all of them."""
+    """Return the rows of a tile that hide the LOAD of weights; 1 unless tiles reload weights."""
     if limits.weights is not Weights.STREAMED or not stage.loads_weights:
         return 1
     return -(-2 * stage.weight_tile_bytes // (config.bus_bytes * width))
@@ -190,8 +193,8 @@ def _fitting_width(
 ) -> int:
     """Return how many positions of a row of `width` fit the bytes of a tile; at least one.
 
-    Rows are cut evenly. A tile may exceed its limit slightly if a row then has fewer tiles: the
-    limit is only a fraction of the scratchpad.
+    A tile may exceed its limit slightly if a row then has fewer tiles, because the limit is only a
+    fraction of the scratchpad. A limit below a quarter of the scratchpad is strict.
     """
     one, two = (
         _read_bytes(stage, limits, config, count) + count * stage.grid.position_bytes
@@ -217,7 +220,7 @@ def _fitting_width(
 def _read_bytes(stage: ArrayStage, limits: TilingParams, config: Config, count: int) -> int:
     """Return the bytes that `count` positions of a row read at a time.
 
-    If a tile lacks room even for the bytes that one position reads, pooling adds taps part by part.
+    If all taps read more than `tile_bytes`, pooling adds the taps part by part.
     """
     fields = stage.loop_nest.fields((0, 1), (0, count), 0)
     every = read_bytes(fields, config.rows)

@@ -51,7 +51,7 @@ class Tilings:
 
 
 def _interchangeable(first: Tiling, second: Tiling) -> bool:
-    """Return whether two tilings of a stage are interchangeable."""
+    """Return whether a plan may use either of two tilings of a stage."""
     left, right = first.limits, second.limits
     return (
         left.params_apart == right.params_apart
@@ -66,7 +66,7 @@ def _interchangeable(first: Tiling, second: Tiling) -> bool:
 def _loads_once(first: Tiling, second: Tiling) -> bool:
     """Return whether two tilings with the same tiles both load each chunk once.
 
-    Resident weights are excluded: plans must keep that choice (`search`).
+    False for resident weights, because plans must keep that choice (`search`).
     """
     if Weights.RESIDENT in (first.limits.weights, second.limits.weights):
         return False

@@ -37,9 +37,9 @@ class Staged(NamedTuple):
     Members
     -------
     home:
-        Position in the tensor.
+        Place of the results in the tensor.
     offset:
-        Offset from the first byte of the buffer.
+        Offset of the results from the first byte of the buffer.
     height, width:
         Rows, and contiguous positions per row.
     """

@@ -22,8 +22,9 @@ class Chunk:
 class ArrayTile(NamedTuple):
     """Output rows, positions, blocks and steps (half open) of one image, and the weight chunk.
 
-    It covers every row, or every other row if `row_step` is 2. A tile of a `strip` (half open)
-    shares the input rows of all output rows of the strip.
+    It covers every row, or every other row if `row_step` is 2. If it belongs to a `strip` of output
+    rows (half open), all tiles of the strip share a buffer with the input rows of the whole strip.
+    `post` has fields of POST that depend on the output region.
     """
 
     image: int
@@ -43,22 +44,22 @@ class ArrayTile(NamedTuple):
 
     @property
     def height(self) -> int:
-        """Output rows."""
+        """Number of output rows."""
         return -((self.first_row - self.end_row) // self.row_step)
 
     @property
     def positions(self) -> int:
-        """Output positions, each an accumulator entry for every block."""
+        """Number of output positions; each takes an accumulator entry for every block."""
         return self.height * (self.end_x - self.first_x)
 
     @property
     def entries(self) -> int:
-        """Accumulator entries."""
+        """Number of accumulator entries, if each output has one sum."""
         return self.positions * (self.end_block - self.first_block)
 
     @property
     def text(self) -> str:
-        """Its outputs, for people; ends are half open."""
+        """Description of the outputs, for people; ends are exclusive."""
         return (
             f"image {self.image} rows {self.first_row}..{self.end_row} "
             f"x {self.first_x}..{self.end_x} blocks {self.first_block}..{self.end_block} "
@@ -89,7 +90,7 @@ class VectorTile(NamedTuple):
 
     @property
     def text(self) -> str:
-        """Its bytes, for people; the end is half open."""
+        """Description of the bytes, for people; the end is exclusive."""
         return f"bytes {self.start}..{self.end}"
 
 
@@ -97,7 +98,7 @@ Tile = ArrayTile | VectorTile
 
 
 def walked_steps(stage: ArrayStage, tile: ArrayTile) -> int:
-    """Return the steps of all EXECs of a tile that walk through its positions."""
+    """Return the number of steps of all EXECs of a tile, each of which streams all positions."""
     steps, computed = tile.end_step - tile.first_step, stage.computed
     passes = 1 if computed is None else computed.passes
     return (tile.end_block - tile.first_block) * steps * passes

@@ -49,9 +49,9 @@ class VectorTiling(BaseTiling[VectorStage, VectorTile]):
 
     @cached_property
     def input_ranges(self) -> list[InputRange]:
-        """Part of an input that is loaded for each tile, if the input does not repeat.
+        """Part of each input that is loaded for each tile, unless the input repeats or is narrow.
 
-        Consecutive tiles may share it.
+        Consecutive tiles may share a LOAD; each of them then has the range of all.
         """
         tiles, count = self.tiles, self.tiles_per_load
         found = []
@@ -72,7 +72,7 @@ class VectorTiling(BaseTiling[VectorStage, VectorTile]):
         return max(1, min(most, len(self.tiles) // self.limits.tiles))
 
     def _narrow_range(self, number: int) -> InputRange:
-        """Return the range of the narrow input for the rows of a tile."""
+        """Return the range of the input of fewer channels that a tile reads for its rows."""
         tile, stage = self.tiles[number], self.stage
         first, end = tile.start // stage.period, tile.end // stage.period
         size = stage.narrow_bytes
@@ -106,12 +106,12 @@ class VectorTiling(BaseTiling[VectorStage, VectorTile]):
 
     @cached_property
     def completes(self) -> list[bool]:
-        """Every tile completes its outputs."""
+        """Whether each tile completes its outputs, which is always so."""
         return [True] * len(self.tiles)
 
     @cached_property
     def pending(self) -> list[bool]:
-        """No sums are pending."""
+        """Whether accumulators hold unfinished sums after each tile, which is never so."""
         return [False] * len(self.tiles)
 
     @cached_property
@@ -121,27 +121,27 @@ class VectorTiling(BaseTiling[VectorStage, VectorTile]):
 
     @cached_property
     def flat_ends(self) -> tuple[int, ...]:
-        """As in `BaseTiling`."""
+        """Output byte at which each tile ends."""
         return tuple(self.finished)
 
     @cached_property
     def chunk_bytes(self) -> list[int]:
-        """There are no weights."""
+        """Bytes of each weight chunk; empty, because there are no weights."""
         return []
 
     @cached_property
     def used_chunks(self) -> list[int | None]:
-        """There are no weights."""
+        """The weight chunk of each tile; None for all, because there are no weights."""
         return [None] * len(self.tiles)
 
     @cached_property
     def live_chunk_bytes(self) -> list[int]:
-        """There are no weights."""
+        """Bytes of weight chunks that each tile needs; 0 for all, because there are no weights."""
         return [0] * len(self.tiles)
 
     @cached_property
     def splits_reductions(self) -> bool:
-        """There are no reductions."""
+        """Whether any tile has only part of the reduction steps; false, as there are none."""
         return False
 
     def staged_results(self, tiles: range) -> list[Staged]:
