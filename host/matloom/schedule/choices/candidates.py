@@ -10,7 +10,7 @@ from matloom.schedule.segment import Segment
 from matloom.select.loop_nest import as_loop_nest
 from matloom.select.stage import Stage
 
-#: Candidates if all weights fit, and if some do not; the first of equally fast ones wins.
+#: Candidates if all weights fit and there are no prologues; the first of equally fast ones wins.
 _RESIDENT_CANDIDATES = (
     Candidate(),
     Candidate(tiles=2),
@@ -69,7 +69,7 @@ def _prologue_bytes(stage: Stage, blocks: int) -> int:
 
 
 def _prologues(config: Config) -> tuple[Candidate, ...]:
-    """Return prologues with panels of different numbers of bus beats per row."""
+    """Return candidates that start with the prologues of `_PROLOGUES`."""
     return tuple(
         Candidate(first=Prologue(rows=rows, blocks=blocks, steps=max(1, size // config.rows)))
         for rows, blocks, size in _PROLOGUES
@@ -77,7 +77,7 @@ def _prologues(config: Config) -> tuple[Candidate, ...]:
 
 
 def _has_prologue(segment: Segment, config: Config) -> bool:
-    """Return whether the first stage is a tall matrix product that reads external memory."""
+    """Return whether the first stage is a tall matrix product with constant weights."""
     stage = segment.stages[0].array
     loop_nest = None if stage is None else as_loop_nest(stage.loop_nest)
     if stage is None or loop_nest is None:

@@ -1,8 +1,8 @@
-"""Two stages by groups of channels: one makes some channels, the next adds their products to sums.
+"""Splits two stages by groups of channels: one makes a group, the next adds its products to sums.
 
 A dense layer waits for weights while the array idles, and a convolution keeps the array busy while
-the bus idles. If both work in turn, each on a few channels, the arithmetic of one hides the LOADs
-of the other. The sums of the second stage stay in the accumulators until its last group.
+the bus idles. If both alternate, each on a few channels, the arithmetic of one hides the LOADs of
+the other. The sums of the second stage stay in the accumulators until its last group.
 """
 
 from collections.abc import Collection, Iterator
@@ -32,7 +32,7 @@ class _Pair:
 
     @property
     def channels(self) -> int:
-        """Channels between two positions that the reader reads."""
+        """Number of channels of a position that the reader reads."""
         return self.nest.x_step
 
     def groups(self, config: Config) -> Iterator[tuple[ArrayStage, ArrayStage]]:
@@ -44,7 +44,9 @@ class _Pair:
 
 
 def group_channels(segment: Segment, private: Collection[str]) -> tuple[Segment, Collection[str]]:
-    """Return the segment with pairs of stages by groups of channels, and the tensors between them.
+    """Return the segment with pairs of stages split by groups of channels, and their tensors.
+
+    These are the tensors between the stages of a pair, which no stage makes as a whole any more.
 
     Parameters
     ----------
@@ -78,7 +80,7 @@ def group_channels(segment: Segment, private: Collection[str]) -> tuple[Segment,
 
 
 def tensors_to_group(scheduled: Scheduled, private: Collection[str]) -> frozenset[str]:
-    """Return the tensors of a schedule whose stages should be faster by groups of channels."""
+    """Return the tensors whose producer and reader should be faster by groups of channels."""
     segment = scheduled.segment
     least = tuning.GROUPS_GAIN * scheduled.prediction.cycles
     pairs = (_find_pair(segment, index, private) for index in range(len(segment.stages)))
@@ -111,7 +113,7 @@ def _cycles(stage: ArrayStage, config: Config) -> int:
 
 
 def _find_pair(segment: Segment, index: int, private: Collection[str]) -> _Pair | None:
-    """Return a stage and the next one if they can work by groups of channels."""
+    """Return a stage and the next one if they can work by groups of channels; else None."""
     config, stages = segment.config, segment.stages[index : index + 2]
     if len(stages) == 1 or stages[0].output not in private:
         return None
@@ -135,7 +137,7 @@ def _find_pair(segment: Segment, index: int, private: Collection[str]) -> _Pair 
 
 
 def _plain_product(stage: ArrayStage | None, config: Config) -> ArrayStage | None:
-    """Return a stage if it multiplies one tensor by constants, and its sums are its own."""
+    """Return a stage if it multiplies one tensor by constants and shares no sums; else None."""
     if stage is None or type(stage.loop_nest) is not LoopNest:
         return None
     nest, grid = stage.loop_nest, stage.grid
@@ -150,7 +152,7 @@ def _plain_product(stage: ArrayStage | None, config: Config) -> ArrayStage | Non
 
 
 def _producer_part(stage: ArrayStage, channels: int, first: int) -> ArrayStage:
-    """Return the stage that makes one block of channels of each position that is read."""
+    """Return the stage that makes one block of channels, from channel `first`, of each position."""
     grid, (region,) = stage.grid, stage.regions
     # The outputs of a dense layer are the channels of several positions.
     chosen = slice(first // grid.block_bytes, None, channels // grid.block_bytes)

@@ -1,8 +1,8 @@
-"""Fused layers: each makes some rows of its map, and the next one reads them at once.
+"""Fuses layers: in each round, every layer makes some rows of its map, which the next one reads.
 
 A map that exceeds the scratchpad is stored, and loaded again by the layer that reads it. If the
-layers around it are fused, a few rows at a time, none of it leaves the chip. Rows that two rounds
-read are made twice (M. Alwani et al., "Fused-Layer CNN Accelerators", MICRO 2016).
+layers around it are fused, a few rows at a time, the map never leaves the chip. Rows that two
+rounds read are made twice (M. Alwani et al., "Fused-Layer CNN Accelerators", MICRO 2016).
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -27,7 +27,7 @@ _Rows = tuple[int, int]
 
 
 def fuse_layers(segment: Segment, private: Collection[str]) -> tuple[Segment, Collection[str]]:
-    """Return the segment with the layers around large maps fused, and these maps.
+    """Return the segment with layers fused where possible, and the maps between fused layers.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def _duration(segment: Segment, first: int, end: int, scheduled: Scheduled) -> i
 
 
 def _chains(segment: Segment, private: Collection[str]) -> Iterator[tuple[int, Sequence[Stage]]]:
-    """Yield all stages in order, those that may be fused together, and the index of the first."""
+    """Yield the stages in order as chains that may be fused, each with its first stage's index."""
     first = 0
     while first < len(segment.stages):
         chain = _chain(segment, first, private)
@@ -97,7 +97,7 @@ def _chains(segment: Segment, private: Collection[str]) -> Iterator[tuple[int, S
 
 
 def _chain(segment: Segment, first: int, private: Collection[str]) -> Sequence[Stage]:
-    """Return a stage, and those after it with which it may be fused."""
+    """Return the stage at index `first`, and the stages after it with which it may be fused."""
     end = first + 1
     while end < len(segment.stages):
         producer, reader = segment.stages[end - 1 : end + 1]
@@ -137,7 +137,7 @@ def _rows_read(stage: ArrayStage, rows: _Rows) -> _Rows:
 
 
 def _rows_to_make(chain: Sequence[ArrayStage], rows: _Rows) -> list[_Rows]:
-    """Return the rows that each stage makes, for some rows of the last one."""
+    """Return the rows that each stage has to make for some rows of the last one."""
     found = [rows]
     for stage in reversed(chain[1:]):
         found.append(_rows_read(stage, found[-1]))
@@ -145,7 +145,10 @@ def _rows_to_make(chain: Sequence[ArrayStage], rows: _Rows) -> list[_Rows]:
 
 
 def _rounds(stages: Sequence[Stage], config: Config) -> list[list[ArrayStage]]:
-    """Return the stages of each round; none for a single round, or if rounds are too short."""
+    """Return the stages of each round.
+
+    Empty if a single round suffices, if rounds have too few rows, or if rows consist of padding.
+    """
     chain = [stage.array for stage in stages if stage.array is not None]
     if not chain:
         return []
@@ -202,7 +205,7 @@ def _round_stages(chain: Sequence[ArrayStage], made: _Rows) -> Iterator[ArraySta
 
 
 def _rows_of_stage(stage: ArrayStage, rows: _Rows, made: _Rows | None) -> ArrayStage:
-    """Return the stage that makes some rows; of its input, only the rows `made` exist."""
+    """Return the stage that makes some rows from an input with only the rows `made` (None: all)."""
     nest, height = _loops(stage), rows[1] - rows[0]
     (region,) = stage.regions
     source, above = stage.input_layout, nest.pad_top - rows[0] * nest.y_step

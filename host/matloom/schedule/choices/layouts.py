@@ -14,11 +14,11 @@ from matloom.select.layout.banded_layers import band_depthwise_layers
 from matloom.select.layout.space_to_depth import use_space_to_depth
 from matloom.select.stage import Stage
 
-#: Returns a segment with another layout of some tensors, and those that have it. It takes the
-#: tensors that may: each has one producer and one consumer within the segment.
+#: Returns a segment with another layout of some tensors, and the tensors that have it. Its second
+#: argument is the tensors that may have it: each has one producer and one consumer in the segment.
 _Rewrite = Callable[[Segment, Collection[str]], tuple[Segment, Collection[str]]]
-#: Returns stages with another layout of some tensors, and the sizes of these. It takes the tensors
-#: that only these stages make and read.
+#: Returns stages with another layout of some tensors, and the sizes of these tensors in bytes. Its
+#: second argument is the tensors that may have it.
 _StageRewrite = Callable[
     [Sequence[Stage], Collection[str], Config], tuple[list[Stage], dict[str, int]]
 ]
@@ -55,7 +55,7 @@ class Layout:
         return replace(found, layouts=(*segment.layouts, (self.name, frozenset(tensors))))
 
     def choice(self, scheduled: Scheduled) -> frozenset[str] | None:
-        """Return the tensors of a schedule that should have this layout; None for all it can."""
+        """Return the tensors of a schedule that should have this layout; None for all possible."""
         return self.choose and self.choose(scheduled, _internal_tensors(scheduled.segment))
 
 

@@ -26,10 +26,10 @@ def stages_ending_by_blocks(segment: Segment) -> set[int]:
 
 
 def tiles_by_blocks(segment: Segment, index: int, config: Config) -> bool:
-    """Return whether a stage on a small map produces or consumes channels of another such stage.
+    """Return whether a stage on a small map should be tiled by output blocks instead of rows.
 
-    If both stages are tiled by channels, a tile waits for one tile of its producer instead of the
-    whole map. So does a tile that reads the plane of its channels alone.
+    It should if tiles of this or of the next stage then wait only for the tile that makes their
+    channels, instead of the whole map.
     """
 
     def is_small(number: int) -> bool:
@@ -53,7 +53,11 @@ def tiles_by_blocks(segment: Segment, index: int, config: Config) -> bool:
 
 
 def splits_first_tile(segment: Segment, index: int, after_blocks: bool) -> bool:
-    """Return whether a stage's first tile reads the last tile of the previous stage."""
+    """Return whether the last steps of a stage's first tile should be a separate EXEC.
+
+    They should if only they need the last tile of the previous stage. `after_blocks` says that the
+    previous stage is tiled by output blocks.
+    """
     stage, before = segment.stages[index], segment.stages[index - 1]
     if stage.elementwise or stage.depthwise or before.output not in stage.inputs:
         return False
@@ -74,9 +78,9 @@ def stages_before_pooling(segment: Segment) -> set[int]:
 
 
 def is_followed(segment: Segment, index: int) -> bool:
-    """Return whether an element-wise stage closely follows the tiles of this stage.
+    """Return whether the next stage is element-wise and reads the results of this stage.
 
-    Its POSTs alternate with this stage's, and those of a long tile keep the next EXEC out of its
+    The POSTs of both stages alternate, and those of a long tile keep the next EXEC out of its
     queue.
     """
     after = segment.stages[min(index + 1, len(segment.stages) - 1)]

@@ -35,7 +35,7 @@ _SHARE_OF_SHAPES, _SHARE_SPILLED = 0.3, 0.4
 
 
 def first_params(segment: Segment, candidate: Candidate) -> ScheduleParams:
-    """Return the best choices if memory is plentiful."""
+    """Return the choices of a candidate that are fastest if memory is plentiful."""
     config = segment.config
     limits: list[TilingParams] = []
     in_blocks = [tiles_by_blocks(segment, index, config) for index in range(len(segment.stages))]
@@ -86,7 +86,7 @@ def _chunk_bytes(segment: Segment) -> int:
 
 
 def _first_tile(segment: Segment, index: int, *, split: bool) -> First:
-    """Return the shape of the first tile of any stage but the first."""
+    """Return the shape of the first tile of a stage other than the first of its segment."""
     if not split:
         return First.WHOLE
     return First.SPLIT if is_followed(segment, index) else First.SPLIT_LONG
@@ -169,8 +169,8 @@ def _least_tiles(segment: Segment, index: int) -> int:
 def _reloads_weights(stage: Stage, config: Config) -> bool:
     """Return whether to reload weights for each tile of positions.
 
-    Otherwise an input that is too large to stay is reloaded for each chunk of weights. The estimate
-    assumes the largest possible tiles and chunks.
+    The alternative is to reload the input, if it is too large to stay, for each chunk of weights.
+    The estimate assumes the largest possible tiles and chunks.
     """
     if not stage.loads_weights:
         return False

@@ -25,10 +25,10 @@ def weights_fit(plan: Plan, config: Config) -> bool:
 
 
 def resident_params(segment: Segment, params: ScheduleParams) -> tuple[ScheduleParams, ...]:
-    """Return choices to try for resident weights, the fastest first; none if they cannot stay.
+    """Return choices to try for resident weights, the best first; none if weights cannot stay.
 
-    POST reads parameters while EXEC reads weights, which it does in every cycle of repeated calls.
-    Keeping them in different banks avoids conflicts but costs one more transfer.
+    Some choices keep parameters and weights in different banks. That avoids conflicts between POST
+    and EXEC, which reads weights in most cycles of repeated calls, but takes one more transfer.
     """
     if any(limits.weights is Weights.STREAMED for limits in params.limits):
         return ()
@@ -84,8 +84,8 @@ def chunk_counts(segment: Segment, limits: Sequence[TilingParams]) -> dict[int, 
 def chunks_in_share(segment: Segment, most: Mapping[int, int], share: float) -> dict[int, int]:
     """Return how many chunks of each stage stay so that they fill a share of the scratchpad.
 
-    Weights that are used least come first, since less arithmetic hides their LOADs. The last stage
-    that fits may keep only some of its chunks.
+    Stages that use their weights least come first, since less arithmetic hides their LOADs. A stage
+    may keep only some of its chunks.
     """
     room, counts = share * segment.config.spad_bytes, dict.fromkeys(most, 0)
     for at in sorted(most, key=lambda each: (_weight_uses(segment.stages[each]), -each)):
@@ -98,9 +98,9 @@ def chunks_in_share(segment: Segment, most: Mapping[int, int], share: float) -> 
 def resident_chunks(
     segment: Segment, most: Mapping[int, int], counts: Mapping[int, int]
 ) -> tuple[frozenset[int], tuple[tuple[int, int], ...]]:
-    """Return which stages keep `counts` of their chunks, as `leaving` and `partly` of a schedule.
+    """Return the members `leaving` and `partly` of choices in which stages keep `counts` chunks.
 
-    `most` is the number of chunks of each stage.
+    `most` has the number of chunks of each stage whose weights may stay.
     """
     leaving = frozenset(at for at in range(len(segment.stages)) if not counts.get(at))
     return leaving, tuple((at, n) for at, n in sorted(counts.items()) if 0 < n < most[at])
@@ -112,7 +112,7 @@ def _weight_uses(stage: Stage) -> int:
 
 
 def _reads_weights_always(stage: Stage, config: Config) -> bool:
-    """Return whether EXEC reads weights in most cycles."""
+    """Return whether EXEC reads weights in most cycles of a stage."""
     if not stage.loads_weights or not stage.has_params:
         return False
     return (
@@ -121,7 +121,7 @@ def _reads_weights_always(stage: Stage, config: Config) -> bool:
 
 
 def _hides_results(stage: Stage, machine: Machine) -> bool:
-    """Return whether loading a weight tile takes long enough to make tiles of fewer blocks free."""
+    """Return whether loading weights takes so long that tiles of fewer blocks cost no time."""
     if not waits_for_weights(stage, machine):
         return False
     return stage.steps * machine.config.tile_load_cycles >= tuning.RESULT_CYCLES

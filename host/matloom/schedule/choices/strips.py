@@ -12,7 +12,7 @@ from matloom.select.stage import Stage
 
 
 def external_tensors(segment: Segment, stage: Stage, params: ScheduleParams) -> Outside:
-    """Return which tensors of a stage stay in external memory, as far as that affects its tiles."""
+    """Return which tensors of a stage stay in external memory; `NOTHING` if there are no strips."""
     if not params.strips:
         return Outside.NOTHING
     streamed = not params.spilled.isdisjoint(stage.streamed_inputs)

@@ -13,12 +13,12 @@ from matloom.schedule.plan import OutOfScratchpad, ScheduleParams
 from matloom.schedule.segment import Segment
 from matloom.select.stage import Stage
 
-#: Returns the choices to which a stage is reset when its tensors are spilled.
+#: Type of a function that returns the choices to which a stage is reset if a tensor is spilled.
 Widest = Callable[[], ScheduleParams]
 
 
 def widest(segment: Segment, params: ScheduleParams) -> Widest:
-    """Return a function for the widest limits of a search; it computes them once, when needed."""
+    """Return a function that returns choices with the widest limits, computed on its first call."""
 
     @cache
     def choices() -> ScheduleParams:
@@ -32,9 +32,10 @@ def widest(segment: Segment, params: ScheduleParams) -> Widest:
 def store_one_by_one(
     params: ScheduleParams, failures: tuple[OutOfScratchpad, ...]
 ) -> ScheduleParams | None:
-    """Return choices that hold fewer results for joint STOREs, for stages that did not fit.
+    """Return choices in which some stages store the results of each tile separately.
 
-    None if none were held there. No other choice changes, since the plan may then fit.
+    These are the stages that held results of several tiles, for a joint STORE, where a buffer found
+    no room; None if there are none. No other choice changes, since the plan may then fit.
     """
     joint = frozenset[int]().union(*(each.joint for each in failures))
     return replace(params, one_by_one=params.one_by_one | joint) if joint else None
@@ -72,7 +73,7 @@ def _tighten(
     failure: OutOfScratchpad,
     wide: Widest,
 ) -> ScheduleParams | None:
-    """Return the next choices to try after a plan did not fit, or None."""
+    """Return the next choices to try after one failure; None if nothing is left."""
     config = segment.config
     # A tensor larger than the scratchpad never fits, however densely the rest is packed.
     hopeless = failure.kind == "tensor" and failure.size > config.spad_bytes
@@ -112,7 +113,7 @@ def _tighten(
 def _next_smaller(
     params: ScheduleParams, failure: OutOfScratchpad, stage: Stage
 ) -> ScheduleParams | None:
-    """Return the next smaller bounds of a stage regardless of their cost, or None."""
+    """Return choices with the next smaller bounds of a stage, however slow; None if none is left."""
     limits, block_bytes = params.limits[failure.stage], stage.block_bytes
     smaller = []
     if block_bytes and limits.weights is not Weights.STREAMED:
@@ -129,7 +130,7 @@ def _next_smaller(
 
 
 def _allow_in_place(segment: Segment, params: ScheduleParams) -> ScheduleParams:
-    """Let element-wise results overwrite their input, and end with small tiles.
+    """Return choices in which element-wise results overwrite inputs, and last tiles are small.
 
     The last tile shares a bank with the reads of the next stage, so it should be short.
     """
@@ -148,7 +149,10 @@ def _spill(
     failure: OutOfScratchpad,
     wide: Widest,
 ) -> ScheduleParams | None:
-    """Move the largest live tensor, and all that never fit on chip, to external memory."""
+    """Return choices that spill the largest tensor live at the stage, and all that never fit.
+
+    None if no live tensor may be spilled.
+    """
     for name in _live_tensors(segment, _live_ranges(segment), failure.stage):
         if _can_spill(segment, params, name):
             for each in {name, *_oversized_tensors(segment, segment.config)}:
@@ -175,7 +179,10 @@ def _oversized_tensors(segment: Segment, config: Config) -> list[str]:
 def _spill_tensor(
     segment: Segment, params: ScheduleParams, name: str, widest: ScheduleParams, config: Config
 ) -> ScheduleParams:
-    """Spill a tensor; reset its users to the widest limits, but bound the bytes of their tiles."""
+    """Return choices that spill a tensor, and reset the limits of the stages that use it.
+
+    These get the widest limits, except that the bytes of their tiles are bounded.
+    """
     params = replace(params, spilled=params.spilled | {name})
     for index, stage in enumerate(segment.stages):
         if name == stage.output or name in stage.inputs:
@@ -204,7 +211,7 @@ def _live_tensors(segment: Segment, ranges: dict[str, range], index: int) -> lis
 
 
 def _live_ranges(segment: Segment) -> dict[str, range]:
-    """Return the first and last stage at which each tensor is needed."""
+    """Return the range of stages that need each tensor; it begins at -1 for sources."""
     first: dict[str, int] = {}
     last: dict[str, int] = {}
     for number, stage in enumerate(segment.stages):
@@ -219,7 +226,7 @@ def _live_ranges(segment: Segment) -> dict[str, range]:
 
 
 def _neighbours(segment: Segment, params: ScheduleParams, index: int) -> range:
-    """Return the stages whose buffers may be live at the same time as those of a stage."""
+    """Return the range of stages whose buffers may be live together with those of a stage."""
     ranges = _live_ranges(segment)
     shared = [
         ranges[name] for name in _live_tensors(segment, ranges, index) if name not in params.spilled

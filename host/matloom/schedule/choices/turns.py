@@ -1,4 +1,4 @@
-"""Stages that take turns: some rows of a depthwise layer, then the same rows of its reader."""
+"""Stages that alternate: some rows of a depthwise layer, then the same rows of its reader."""
 
 import itertools
 from collections.abc import Iterable
@@ -19,7 +19,8 @@ def turn_taking_limits(
 ) -> tuple[TilingParams, TilingParams]:
     """Return the limits of a stage and of its reader with which they take turns.
 
-    A turn has as many rows as the input and the output of the producer may have bytes.
+    A turn has as many rows as `tile_bytes` allows for the producer's input, and half of it for its
+    output.
     """
     nest, in_row_bytes = producer.loop_nest, producer.input_layout.row_bytes
     halo = (nest.kernel_rows - 1) * nest.kernel_row_step * in_row_bytes
@@ -43,7 +44,7 @@ def saved_cycles(
 ) -> float:
     """Return the estimated cycles that two stages save in turns; 0 if they do not take turns.
 
-    Arithmetic then hides the transfers of both. Turns of few rows repeat more of them.
+    Arithmetic then hides the transfers of both. Turns of few rows load more rows twice.
     """
     if not (turns[0].turns and turns[1].turns):
         return 0
@@ -67,5 +68,5 @@ def saved_cycles(
 
 
 def _total_bytes(ranges: Iterable[InputRange]) -> int:
-    """Return the bytes of ranges that tiles read one after another."""
+    """Return the bytes of ranges that tiles read one after another; repeated ones count once."""
     return sum(each.size for each, _same in itertools.groupby(ranges))

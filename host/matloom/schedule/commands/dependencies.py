@@ -23,12 +23,12 @@ _NO_ACCESS = -1
 #: External memory is tracked in lines of this many bytes, which may add waits but never omit one.
 _DRAM_LINE = 64
 
-#: Lines of memory by unit, in rows of the same step, and all axes of it but the first.
+#: Lines of memory by unit, where axis 0 is the unit; and the other axes of such arrays, by rank.
 _Rows = NDArray[np.int32]
 _AXES = tuple(tuple(range(1, axes)) for axes in range(5))
 
-#: Lines that an instruction touches: the instructions it must follow, by unit; the axes of these;
-#: the units; and what records its own number. A plain tuple for speed.
+#: Lines that an instruction touches: the latest access of each unit to them; the axes of the lines;
+#: the units; and a function that records the instruction's own index. A plain tuple for speed.
 _TouchedLines = tuple[_Rows, tuple[int, ...], tuple[int, ...], Callable[[int], None]]
 
 _latest = np.maximum.reduce
@@ -67,7 +67,7 @@ class _Accesses:
     def shorten_lines(self, part: StridedRange) -> bool:
         """Shorten lines if a part of the memory does not consist of whole ones.
 
-        Return whether that was so: earlier views of `last` are then out of date.
+        Return whether lines were shortened, so that earlier views of `last` are out of date.
         """
         line = gcd(self.line, part.start, part.run, *part.steps)
         if line == self.line:
@@ -77,13 +77,13 @@ class _Accesses:
         return True
 
     def lines_of(self, part: StridedRange) -> StridedRange:
-        """Return the lines of a part of the memory."""
+        """Return a part of the memory as a range of lines."""
         line = self.line
         steps = tuple([step // line for step in part.steps])
         return StridedRange(part.start // line, part.run // line, part.counts, steps)
 
     def rows_of(self, lines: StridedRange) -> _Rows:
-        """Return the last accesses to some lines; numpy raises if they exceed the memory."""
+        """Return a view of the last accesses to some lines; NumPy raises if they do not exist."""
         if not lines.counts and 0 <= lines.start <= lines.end <= self.last.shape[1]:
             return self.last[:, lines.start : lines.end]
         unit, line = self.last.strides
@@ -96,7 +96,7 @@ class _Accesses:
         )
 
     def touch(self, unit: int, lines: StridedRange, *, write: bool) -> _TouchedLines:
-        """Return the accesses that an access must follow, and where to record the new one."""
+        """Return the accesses that a new one must follow, and a function that records it."""
         rows = self.rows_of(lines)
         seen, units = (rows, self._units) if write else (rows[: self._written], self._writers)
         return seen, _AXES[rows.ndim], units, rows[self._rows[unit, write]].fill
@@ -104,7 +104,7 @@ class _Accesses:
 
 @dataclass(frozen=True)
 class _Extents:
-    """The extents of an opcode, and a cache of those that apply by the fields they depend on."""
+    """Extents of an opcode; `known` caches those that apply, by the values of `fields`."""
 
     every: tuple[Extent, ...]
     fields: tuple[str, ...]
@@ -132,8 +132,8 @@ def _extents_of(opcode: Opcode) -> _Extents:
 
 _EXTENTS = {unit: _extents_of(unit) for unit in UNITS}
 
-#: Fields that affect neither which addresses an instruction touches, except for their start in
-#: external memory, nor its cost.
+#: Fields that affect neither the addresses that an instruction touches on chip nor its cost, except
+#: for an offset in external memory.
 _ELSEWHERE = frozenset(
     (
         *("dram_offset", "fill_value", "pad_value"),
@@ -148,10 +148,11 @@ _SHAPE = {
 
 
 class _AccessPattern(NamedTuple):
-    """Memory that instructions of one shape touch: on chip, and bytes in external memory.
+    """Memory that instructions with the same `_SHAPE` fields touch, and their cost.
 
-    `outside` has, for each access, its bytes relative to the offset, and whether it writes. `costs`
-    has the cost of an instruction by its offset in external memory (`Machine.offset_period`).
+    `on_chip` has the lines on chip. `outside` has the bytes of each access to external memory, and
+    whether it writes. `costs` has the cost by offset in external memory, modulo
+    `Machine.offset_period`.
     """
 
     on_chip: tuple[_TouchedLines, ...]
@@ -186,7 +187,7 @@ class DependencyTracker:
             AddressSpace.SPAD: _Accesses(AddressSpace.SPAD, config.spad_bytes, config.columns),
             AddressSpace.ACC: _Accesses(AddressSpace.ACC, config.acc_entries),
         }
-        #: By unit, what instructions of a shape touch.
+        #: Access patterns of each unit, by the values of the fields in `_SHAPE`.
         self._known: list[dict[tuple[int | None, ...], _AccessPattern]] = [{} for _ in UNITS]
         self._dram: dict[int, _Accesses] = {
             region: _Accesses(AddressSpace.DRAM, size, _DRAM_LINE)
@@ -200,7 +201,7 @@ class DependencyTracker:
     def append_fields(self, opcode: Opcode, fields: dict[str, int]) -> Instruction:
         """Like `append`, but faster: Python passes tens of keyword arguments slowly.
 
-        The fields become those of the instruction.
+        The instruction keeps the dictionary itself, to which its waits are added.
         """
         instruction, issued = Instruction(opcode, fields), self._issued
         unit = _UNITS[opcode]

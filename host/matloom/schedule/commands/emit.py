@@ -29,7 +29,7 @@ from matloom.select.stage import ArrayStage, Stage, VectorStage
 
 
 class _Emitter:
-    """Turns slots into instructions, given the external addresses of tensors and chunks."""
+    """Emits the instructions of slots, given the external addresses of tensors and chunks."""
 
     def __init__(
         self,
@@ -47,13 +47,13 @@ class _Emitter:
         self.accumulators = Accumulators(segment.machine, self.order)
         self.tables = Tables(plan, config, self.order)
         self.vectors = VectorPosts(plan, config, self.accumulators, self.tables, self.order)
-        #: Tensors whose borders are written.
+        #: Tensors whose borders are written already.
         self.bordered: set[str] = set()
-        #: The slot whose results are still to be emitted, and what emits them.
+        #: The slot whose results are still to be emitted, and a function that emits them.
         self._open: tuple[int, Callable[[], None]] | None = None
 
     def load(self, load: Load) -> None:
-        """Emit a transfer to the chip, after pending results if it affects what they use."""
+        """Emit a LOAD; before it, emit pending results if it affects the bytes that they use."""
         if self._open is not None and affects_results(self.segment, self.plan, load, self._open[0]):
             self.finish()
         self.loads.append(load)
@@ -157,7 +157,7 @@ class _Emitter:
     ) -> Callable[[], None]:
         """Emit a tile whose EXEC keeps the larger of its sums and of an input, scaled by POST.
 
-        Return what emits its results and STOREs.
+        Return a function that emits its results and STOREs.
         """
         entry = self.accumulators.of(stage, tile)
         weights, first = chunk_addresses(self.plan, number, stage, tile)
@@ -184,7 +184,7 @@ class _Emitter:
     def _write(
         self, number: int, stage: ArrayStage, tile: ArrayTile, source: Fields, timestamp: int
     ) -> None:
-        """Emit the POSTs of a tile; `source` are the fields that say what they read.
+        """Emit the POSTs of a tile; `source` has the fields that say what they read.
 
         Results go to their tensor, whose borders are written before the first tile, or to a staging
         buffer until they are stored.
@@ -253,7 +253,7 @@ def emit_instructions(
     chunk_offsets: dict[tuple[int, int], int],
     dram_bytes: dict[Region, int],
 ) -> tuple[list[Instruction], list[Timing]]:
-    """Return the instructions of a segment, END last, and the costs of all but that.
+    """Return the instructions of a segment, with END last, and the costs of all others.
 
     Parameters
     ----------
@@ -262,7 +262,7 @@ def emit_instructions(
     chunk_offsets:
         Offset of each (stage, chunk) of weights and parameters in the program image.
     dram_bytes:
-        Sizes of the windows that STORE may write.
+        Bytes of the regions of external memory that STORE may write.
     """
     emitter = _Emitter(segment, plan, segment.config, places, chunk_offsets, dram_bytes)
     loads = iter(plan.loads)

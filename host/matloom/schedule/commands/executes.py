@@ -20,7 +20,7 @@ def executes(
     Parameters
     ----------
     fields:
-        Those of a single EXEC for the whole tile.
+        Fields of a single EXEC for the whole tile.
     """
     if stage.computed is not None:
         held = plan.weights.get(number)

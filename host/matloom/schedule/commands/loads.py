@@ -6,7 +6,7 @@ from matloom.schedule.plan import Load
 from matloom.schedule.segment import Place, Segment
 from matloom.select.layout.dense import DenseInput
 
-#: A dense layout: its LOADs only copy.
+#: Layout of tensors and chunks that LOADs copy without a conversion.
 _DENSE = DenseInput(rows=1, row_bytes=1)
 
 
@@ -29,7 +29,7 @@ class LoadCommands:
         }
 
     def append(self, load: Load) -> None:
-        """Emit the LOADs of a transfer."""
+        """Emit the instructions of a planned LOAD: several if it converts a layout."""
         kind, of, start = load.what
         if kind == "chunk":
             place = Place(region=Region.PROGRAM, offset=self._chunk_offsets[int(of), start])

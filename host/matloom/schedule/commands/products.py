@@ -17,9 +17,9 @@ def product_executes(
     Parameters
     ----------
     fields:
-        Those of the product itself, for operands whose zero points are 0.
+        Fields of the EXEC of the product itself, for operands whose zero points are 0.
     constants:
-        Address of the constants that corrections use; any if there are none.
+        Address of the constants that corrections use; ignored if there are no corrections.
     """
     computed = stage.computed
     assert computed is not None
@@ -57,7 +57,7 @@ def _read_one_row(address: int, row_bytes: int, first_byte: int) -> _Fields:
 def _select_rows(
     stage: ArrayStage, tile: ArrayTile, fields: _Fields, constants: int
 ) -> Iterator[_Fields]:
-    """Yield the EXECs that add rows of a tensor, which constants select."""
+    """Yield the fields of the EXECs that sum the rows of a tensor that constants select."""
     assert stage.computed is not None
     vector, width = fields["x_step"], fields["x_step"] * stage.grid.width
     for number, each in enumerate(stage.computed.selections):

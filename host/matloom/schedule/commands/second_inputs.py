@@ -1,4 +1,4 @@
-"""Instructions that copy the second input of an array stage to the accumulators."""
+"""POSTs that combine the second input of an array stage with its sums or results."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -62,9 +62,10 @@ def second_input(plan: Plan, number: int, stage: ArrayStage, part: ArrayTile, en
 def with_addend(
     plan: Plan, number: int, stage: ArrayStage, tile: ArrayTile, post: Fields
 ) -> Iterator[Fields]:
-    """Yield a POST of results, or the POSTs that combine them with the second input.
+    """Yield the POST of results unchanged, or POSTs that also add the second input.
 
-    Where the second input lacks channels, they add constants that follow the table.
+    For channels that the second input lacks, they add constants, which follow the stage's table in
+    its buffer.
     """
     if not stage.reads_with_sums:
         yield post
@@ -100,8 +101,9 @@ def _skip_blocks(stage: ArrayStage, post: Fields, count: int) -> Fields:
 def _sum_posts(stage: ArrayStage, post: Fields, other: Fields) -> Iterator[Fields]:
     """Yield the POSTs that add other bytes to results.
 
-    POST has a single field for the step between positions. If the second input has another step
-    than the results, each position becomes a row, since rows have a step on either side.
+    `other` has the fields that locate these bytes. POST has a single field for the step between
+    positions. If the other bytes have another step than the results, each position becomes a row,
+    because the steps between rows of source and destination may differ.
     """
     names = ("source_addr", "source_pitch")
     added = {**post, "source": Source.SPAD, **{name: other[name] for name in names}}

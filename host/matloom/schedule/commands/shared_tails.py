@@ -11,7 +11,7 @@ _Fields = dict[str, int]
 
 
 def whole_steps(stage: ArrayStage, end_step: int) -> int:
-    """Return the end of the steps, up to `end_step`, that have weight tiles of their own."""
+    """Return the end of the steps up to `end_step` in which each block has its own weight tile."""
     weights = stage.weights
     return min(end_step, weights.whole.steps) if isinstance(weights, SharedTail) else end_step
 
@@ -21,14 +21,14 @@ def shared_tail_executes(
 ) -> Iterator[_Fields]:
     """Yield the fields of the EXECs of a tile: one for whole steps, then those of the last step.
 
-    The input's last bytes are a row of their own in the last step. Each output block reads that row
-    from another byte before it, so that its last bytes meet the block's rows of the tile; bytes
-    outside of the row are zero.
+    Several output blocks share the weight tile of the last step, each with some of the tile's rows.
+    For each block, EXEC reads the last bytes of the input with another shift, so that they meet the
+    rows of this block; zeros enter the other rows.
 
     Parameters
     ----------
     fields:
-        Those of a single EXEC for all steps.
+        Fields of a single EXEC for all steps.
     address:
         Address of the chunk of weights.
     """

@@ -22,7 +22,7 @@ class Stores:
         self.stored_blocks = dict.fromkeys(range(len(segment.stages)), 0)
 
     def needs_store(self, number: int, slot: Slot) -> bool:
-        """Return whether a slot completes bytes that must be stored."""
+        """Return whether a slot completes bytes that STOREs must write to external memory."""
         stage = self.segment.stages[slot.stage]
         if number in self.plan.stagings:
             last = slot.number + 1 == self.plan.stored_together(slot).stop
@@ -34,7 +34,7 @@ class Stores:
         return self._complete_end(slot) > self.stored[stage.output]
 
     def _complete_end(self, slot: Slot) -> int:
-        """Return the end of the complete bytes that are to be stored."""
+        """Return the end of the bytes that are complete after a slot and are to be stored."""
         end = self.plan.tilings[slot.stage].finished[slot.number]
         view = self.segment.views.get(self.segment.stages[slot.stage].output)
         return end if view is None else min(end, view[1])
@@ -51,7 +51,7 @@ class Stores:
         return at_home and whole and self.plan.tilings[slot.stage].ends_in_blocks(slot.number)
 
     def append(self, number: int, slot: Slot, timestamp: int) -> None:
-        """Emit the STOREs of a slot that needs them; the last one has the timestamp."""
+        """Emit the STOREs after a slot that needs them; the last one has the timestamp."""
         staging = self.plan.stagings.get(number)
         if staging is not None:
             self._store_staged(slot, staging.address, timestamp)
@@ -112,7 +112,7 @@ class Stores:
             self.order.append_fields(Opcode.STORE, fields)
 
     def _store_staged(self, slot: Slot, address: int, timestamp: int) -> None:
-        """Store staged tiles from an address."""
+        """Store the results of staged tiles, which share a buffer at an address."""
         name = self.segment.stages[slot.stage].output
         parts = self.plan.tilings[slot.stage].staged_results(self.plan.stored_together(slot))
         for part in parts:

@@ -9,7 +9,7 @@ from matloom.schedule.plan import Plan
 from matloom.select.context import add_bias_only
 from matloom.select.stage import Stage
 
-#: Fields of POST by table: the field that uses it, and the field that fills it.
+#: For each field of POST that selects a table, the values that use and that fill the table.
 _USES = {
     "table": (Table.LOOK_UP, Table.FILL),
     "softmax": (RowFunction.SOFTMAX, RowFunction.FILL),
@@ -21,11 +21,11 @@ class Tables:
 
     def __init__(self, plan: Plan, config: Config, tracker: DependencyTracker):
         self._plan, self._config, self._order = plan, config, tracker
-        #: Contents of each table, by the field that selects it; unknown at the start.
+        #: Contents of each table, by the field that selects it; empty while unknown.
         self._held = dict.fromkeys(_USES, b"")
 
     def fill_early(self, number: int, stages: Sequence[Stage]) -> None:
-        """Fill the table planned before the tile of a slot."""
+        """Fill the table that is to be filled before the tile of a slot, if any."""
         index = self._plan.early_fills.get(number)
         if index is not None:
             self._use(index, stages[index])

@@ -126,7 +126,7 @@ class VectorPosts:
     ) -> tuple[int, dict[str, int]]:
         """Return the first output block of a POST of a stage, and the fields of its extent.
 
-        There are no blocks if it makes none of the channels in turn.
+        The extent has no blocks if the POST makes none of the channels of the current block.
         """
         source, _post = stage.posts[index]
         vector = self._config.columns * stage.element_bytes
@@ -147,7 +147,7 @@ class VectorPosts:
     def _read(
         self, number: int, stage: VectorStage, source: int, start: int, shape: dict[str, int]
     ) -> tuple[int, int]:
-        """Return the address of the byte of an input for one of the output, and its rows' pitch."""
+        """Return the address at which an input is read for an output byte, and the row pitch."""
         row, first = stage.period if shape["height"] > 1 else 0, start
         if source in stage.repeated:
             row, first = 0, start % stage.period
@@ -161,7 +161,10 @@ class VectorPosts:
     def _is_filled(
         self, number: int, stage: VectorStage, entry: int, shape: dict[str, int]
     ) -> bool:
-        """Return whether the accumulators still hold a repeated input from the previous tile."""
+        """Return whether the accumulators still hold a repeated input from the previous tile.
+
+        Record that they hold it after this tile.
+        """
         if not (stage.fills_once and shape["height"] > 1):
             return False
         *before, filled = self._filled

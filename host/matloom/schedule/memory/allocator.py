@@ -8,10 +8,10 @@ from matloom.arch.config import Config
 from matloom.schedule import tuning
 from matloom.schedule.memory.live_ranges import LiveRanges, PlacedBuffer, SlotWindow
 
-#: Number of slots up to which the first slot is tried first.
+#: Maximum number of possible first slots for which the earliest is tried before a search.
 _SHORT = 32
 
-#: Number of buffers up to which an interval is searched one by one, rather than by the index.
+#: Maximum number of buffers of a `SlotWindow`, which is searched one by one.
 _FEW_BUFFERS = 400
 
 
@@ -39,9 +39,10 @@ def _split_gaps(
 class Allocator:
     """Address range in which buffers are placed for inclusive intervals of slots.
 
-    With `spread`, buffers that are read at the same time prefer different banks, because a bank
-    serves one read and one write per cycle; without it, buffers are packed tightly. With a `seed`,
-    addresses are drawn at random from the free ones.
+    With `avoid_conflicts`, buffers that are read at the same time prefer different banks, because a
+    bank serves one read and one write per cycle; without it, buffers are packed tightly. With a
+    `seed`, addresses are drawn at random from candidates that are free. `peak` is the end of the
+    highest buffer placed so far.
     """
 
     def __init__(
@@ -58,7 +59,7 @@ class Allocator:
 
     @property
     def at_random(self) -> bool:
-        """Whether addresses are drawn."""
+        """Whether addresses are drawn at random."""
         return self._random is not None
 
     def alive(self, first: int, last: int) -> list[PlacedBuffer]:
@@ -97,7 +98,7 @@ class Allocator:
         return gaps
 
     def _fits(self, size: int, alive: list[PlacedBuffer], align: int) -> bool:
-        """Return whether there is an aligned gap between buffers sorted by address."""
+        """Return whether a gap between buffers sorted by address has room at an aligned place."""
         position = 0
         for placed in alive:
             gap = placed.start - position

@@ -22,9 +22,9 @@ def tensor_buffers_of(
 ) -> tuple[dict[str, Buffer], dict[str, int]]:
     """Return a buffer for each tensor on chip, and the offsets of tensors that share one.
 
-    If memory is short, element-wise results share the buffer of their input. Otherwise they do not,
-    because the last tile would read the same bank as the next stage. If it is still short, results
-    of other stages share one, too (`ScheduleParams.over_inputs`).
+    If memory is short, element-wise results share the buffer of their input (`in_place`). Otherwise
+    they do not, because the last tile would read the same bank as the next stage. If memory is
+    still short, results of other stages share the buffer of an input, too (`over_inputs`).
     """
     config = segment.config
     first: dict[str, int] = {}
@@ -62,9 +62,11 @@ def tensor_buffers_of(
 
 
 def _last_read_slot(slots: int, array: list[int], number: int) -> int:
-    """Return the slot at which reads end: element-wise tiles may queue behind array tiles.
+    """Return the last slot in which reads of the tile in slot `number` may still be in progress.
 
-    `array` are the slots of array tiles.
+    An array tile reads only during its own slot. An element-wise tile may queue behind an earlier
+    array tile, so its reads may last until the next array tile starts. `array` lists the slots of
+    array tiles in ascending order; `slots` is the number of all slots.
     """
     place = bisect_left(array, number)
     following = array[place] if place < len(array) else slots
@@ -82,7 +84,7 @@ class Builder:
         self._chunk: dict[tuple[int, int], Buffer] = {}
         self._latest: dict[int, int] = {}
         self._ranges = RangesOnChip(plan.order.in_turns)
-        #: Buffers of results by stage and first tile that stores them.
+        #: Buffers of results, by stage and first of the tiles that share a buffer.
         self._staged: dict[tuple[int, int], Buffer] = {}
         self._loaded = dict.fromkeys(segment.sources, 0)
         self._prologue_loaded: dict[tuple[str, int], int] = {}
@@ -111,7 +113,7 @@ class Builder:
             self._add_output(number, slot, stage.addend)
 
     def _add_table(self, number: int, index: int) -> None:
-        """Record the table of a stage, if it has one."""
+        """Record the buffer of the table of stage `index` for slot `number`, if it has a table."""
         stage = self.segment.stages[index]
         if stage.table is not None:
             size = stage.table.nbytes + len(stage.missing)
@@ -142,7 +144,7 @@ class Builder:
         self.transient.append(("output tile", staging))
 
     def _first_written_byte(self, slot: Slot, size: int) -> int:
-        """Return the first byte that a tile, or its whole turn, hands over."""
+        """Return the first byte that a tile hands over; in turns, that of its strip of rows."""
         cut = self._tilings[slot.stage]
         if slot.stage in self.plan.order.in_turns:
             return cut.turn_start(slot.number)
@@ -207,7 +209,7 @@ class Builder:
         return held
 
     def close(self) -> None:
-        """Separate the buffers of a prologue, so that none of its LOADs waits for an EXEC."""
+        """Keep a prologue's weights to its end, so that none of its LOADs waits for an EXEC."""
         slots = [number for number, slot in enumerate(self.plan.slots) if slot.tile.prologue_sums]
         for buffer in {id(item): item for item in map(self.plan.weights.get, slots)}.values():
             assert buffer is not None
@@ -268,9 +270,10 @@ class Builder:
         return self._ranges.load(slot.stage, name, part, buffer)
 
     def _earliest(self, number: int, slot: Slot) -> int:
-        """Return the slot at which a LOAD for a tile of the array may be issued.
+        """Return the earliest slot before which a LOAD for a tile may be issued.
 
-        Only a few parts of an input are on chip: more would take space from the results.
+        Only a few parts of an input may be on chip for array tiles, because more would take space
+        from the results. LOADs for element-wise tiles have no limit, and the result is 0.
         """
         if isinstance(slot.tile, VectorTile):
             return 0

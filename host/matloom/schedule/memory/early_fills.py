@@ -12,8 +12,8 @@ from matloom.select.stage import Stage
 def early_fills(segment: Segment, plan: Plan) -> dict[int, int]:
     """Return, by slot, the stage whose table is filled before that slot's tile.
 
-    The array works meanwhile: enough tiles follow to cover the fill, none of which uses the same
-    table.
+    The tiles between this slot and the first tile of the stage hide the fill. There are as many as
+    that takes, or fewer if the plan begins later or an earlier stage uses the same table.
     """
     firsts: dict[int, int] = {}
     for number, slot in enumerate(plan.slots):
@@ -37,7 +37,7 @@ def early_fills(segment: Segment, plan: Plan) -> dict[int, int]:
 
 
 def _hides_fill(segment: Segment, plan: Plan, number: int, fill: int) -> bool:
-    """Return whether EXEC of a tile takes as long as POST of the previous tile and a fill."""
+    """Return whether EXEC of a tile takes longer than POST of the previous tile and a fill."""
     slot, before = plan.slots[number], plan.slots[max(0, number - 1)]
     vectors = plan.tilings[before.stage].made_bytes[before.number] // segment.config.columns
     return plan.tilings[slot.stage].cycles[slot.number] > vectors + fill

@@ -13,10 +13,12 @@ _ARENA_LIMIT = 2**31
 def arena_places(
     segment: Segment, plan: Plan, config: Config, arena_start: int
 ) -> tuple[dict[str, Place], int]:
-    """Assign arena addresses to the tensors that the plan keeps in external memory.
+    """Return the external addresses of tensors, and the end of the bytes in use in region ARENA.
 
-    A tensor is live from the first slot that stores one of its tiles to the last slot that loads
-    one; slots of different stages may be interleaved.
+    Sources and results have addresses already. Other spilled tensors get addresses in ARENA from
+    `arena_start` on, except for those that are handed over on chip. A tensor is live from the first
+    slot of a stage that makes or reads it to the last; slots of different stages may be
+    interleaved.
     """
     space = Allocator(_ARENA_LIMIT, config, avoid_conflicts=False)
     places = dict(segment.sources)
@@ -32,7 +34,7 @@ def arena_places(
 
 
 def _slots_of(segment: Segment, plan: Plan) -> dict[str, tuple[int, int]]:
-    """Return the first and last slot that use each tensor."""
+    """Return the first and last slot of the stages that use each tensor."""
     uses: dict[str, tuple[int, int]] = {}
     for stage, (begin, end) in zip(segment.stages, plan.order.spans, strict=True):
         for name in (*stage.inputs, stage.output):

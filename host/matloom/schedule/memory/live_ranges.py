@@ -5,14 +5,16 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import NamedTuple
 
-#: Bits by which each class of lengths exceeds the previous one.
+#: Levels of `LiveRanges` are multiples of this number, so that there are few.
 _LEVEL_BITS = 3
 
 
 class PlacedBuffer(NamedTuple):
-    """Buffer with an address: bytes (half open), and slots (inclusive) of its life and reads.
+    """Buffer with an address.
 
-    `high` is set for buffers that prefer high addresses.
+    It occupies the bytes from `start` to `end` (exclusive), is live from slot `first` to slot
+    `last` (inclusive), and is read within the slots `reads` (inclusive). `high` is set if it
+    prefers a high address.
     """
 
     start: int

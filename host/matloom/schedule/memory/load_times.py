@@ -15,8 +15,9 @@ def time_loads(segment: Segment, plan: Plan, config: Config) -> None:
     A LOAD blocks everything after it if its queue is full, so it is issued only when the LOAD one
     queue length ahead has begun. A LOAD of a tensor must follow the STORE of its bytes.
 
-    LOADs that convert take longer than their bytes on the bus. That delays those behind them, but
-    makes none of them more urgent: the tiles of a first layer wait for each in turn.
+    LOADs that convert a layout take longer than their bytes on the bus. That delays the LOADs
+    behind them, but does not move any LOAD to an earlier slot, because the tiles of a first layer
+    have to wait for one after another anyway.
     """
     machine = segment.machine
     cycles = [plan.tilings[slot.stage].cycles[slot.number] for slot in plan.slots]
@@ -52,7 +53,7 @@ def time_loads(segment: Segment, plan: Plan, config: Config) -> None:
 
 
 def _durations(segment: Segment, plan: Plan, moved: list[float]) -> list[float]:
-    """Return the cycles of transfers, given those that their bytes take on the bus."""
+    """Return the cycles of each LOAD: `moved`, or more if the LOAD converts a layout."""
     machine, found = segment.machine, list(moved)
     converting = {
         stage.inputs[0]: stage.input_layout
@@ -68,7 +69,7 @@ def _durations(segment: Segment, plan: Plan, moved: list[float]) -> list[float]:
 
 
 def _move_after_stores(segment: Segment, plan: Plan) -> None:
-    """Move LOADs after the slots that make their bytes, and keep them in order."""
+    """Move LOADs of stored tensors after the slots that make their bytes, and keep the order."""
     written: dict[str, list[int]] = {}
     complete: dict[str, list[int]] = {}
     names = [stage.output for stage in segment.stages]

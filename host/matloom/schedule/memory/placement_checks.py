@@ -5,7 +5,7 @@ from matloom.schedule.segment import Segment
 
 
 def oversized_stages(segment: Segment, plan: Plan) -> list[OutOfScratchpad]:
-    """Return the stages with a tile whose buffers cannot fit next to the tensors on chip."""
+    """Return a failure for each stage with a tile that cannot fit next to the tensors on chip."""
     spans, kinds = plan.order.spans, ("weights", "input tile", "output tile")
     tensor_buffers = list({id(item): item for item in plan.tensor_buffers.values()}.values())
     failures = []

@@ -27,15 +27,15 @@ _SLOTS_AROUND = 2
 _Requirements = tuple[int, int, int, int, bool, int, int, int, bool]
 
 
-#: A buffer without an address: its kind, and the LOAD that fills it.
+#: A buffer without an address: its kind, the buffer, and the LOAD that fills it, if any.
 _Item = tuple[str, Buffer, Load | None]
 
-#: Where the buffers of a group were placed, in its own slots; None for none.
+#: The placed buffers of a group, with slots relative to its first; None for one without a place.
 _Placements = list[PlacedBuffer | None]
 
 
 def place_tensors(plan: Plan, allocator: Allocator) -> list[OutOfScratchpad]:
-    """Assign addresses to tensors, largest first; return the first that does not fit."""
+    """Assign addresses to tensors, largest first; return the first failure, or an empty list."""
     distinct = {id(item): item for item in plan.tensor_buffers.values()}
     for buffer in sorted(distinct.values(), key=lambda item: (-item.size, item.first)):
         if not _place(buffer, allocator, high=False):
@@ -46,9 +46,9 @@ def place_tensors(plan: Plan, allocator: Allocator) -> list[OutOfScratchpad]:
 def place_pinned(
     plan: Plan, transient: Iterable[tuple[str, Buffer]], allocator: Allocator
 ) -> OutOfScratchpad | None:
-    """Place weights that stay, from their LOAD on; return the first that does not fit.
+    """Place the weights that stay on chip; return the first that does not fit, None if all do.
 
-    Until then other buffers may use the bytes.
+    Other buffers may use their bytes until the first LOAD of the weights.
     """
     for _kind, buffer in transient:
         if buffer.pinned and plan.policy.pinned_at is None:
@@ -128,7 +128,7 @@ def place_others(
 
 
 def _placement_groups(waiting: list[_Item], *, results_first: bool) -> Iterator[list[_Item]]:
-    """Yield groups of buffers to place together: all at once, or results before the others."""
+    """Yield the buffers to place at a time: all, or results before the others."""
     if not results_first:
         yield waiting
         return
@@ -137,7 +137,7 @@ def _placement_groups(waiting: list[_Item], *, results_first: bool) -> Iterator[
 
 
 def _group_begins(plan: Plan) -> Iterator[int]:
-    """Yield the slots at which a stage, or a new group of its rows, begins."""
+    """Yield the slots at which a group begins: with another stage, or with other rows of it."""
     begin, stage, row = 0, -1, -1
     for number, slot in enumerate(plan.slots):
         first = slot.tile.first_row
@@ -153,7 +153,7 @@ class _Placing:
     Members
     -------
     known:
-        Addresses of the groups of this plan, by their requests and the buffers live around them.
+        Addresses of the groups of this plan, by their requirements and the buffers around them.
     failures:
         The first failure of each stage.
     """
@@ -218,7 +218,7 @@ class _Placing:
     def _neighbours(
         alive: list[PlacedBuffer], base: int, slots: range
     ) -> tuple[tuple[int, ...], ...]:
-        """Return the buffers live at the slots of a group, relative to the group."""
+        """Return the buffers live at a range of slots, with slots counted from slot `base`."""
         least, most = slots.start, slots.stop
         seen = []
         for start, end, first, last, (reads, until), above in alive:
@@ -230,7 +230,7 @@ class _Placing:
     def _search(
         self, group: list[_Item], requirements: list[_Requirements], base: int
     ) -> _Placements:
-        """Find and return an address for each buffer."""
+        """Search for an address of each buffer, and return the places."""
         places: _Placements = []
         for item, want in zip(group, requirements, strict=True):
             if item[1].stage in self.failures:

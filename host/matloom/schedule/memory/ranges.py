@@ -1,4 +1,4 @@
-"""Parts of tensors outside the scratchpad that are on chip for the tiles that read them."""
+"""Parts of spilled tensors that are on chip for the tiles that read them."""
 
 from collections.abc import Collection
 
@@ -12,8 +12,9 @@ Held = tuple[Buffer, InputRange]
 class RangesOnChip:
     """The parts of tensors that tiles have loaded, or made for the next stage.
 
-    `in_turns` are the stages that hand over some rows at a time: their readers may be several turns
-    behind. Other stages read again only the latest part that they loaded.
+    `in_turns` are the stages that hand over some rows at a time. All parts that such a stage loads
+    are remembered, because its reader may be several turns behind; of other stages, only the latest
+    part is.
     """
 
     def __init__(self, in_turns: Collection[int]):
@@ -51,5 +52,5 @@ class RangesOnChip:
 
 
 def _contains(part: InputRange, wanted: InputRange) -> bool:
-    """Return whether bytes that lie side by side contain others."""
+    """Return whether a part is one run of bytes and contains another part."""
     return part.rows == 1 and part.start <= wanted.start and wanted.end <= part.end

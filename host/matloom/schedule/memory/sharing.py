@@ -36,7 +36,10 @@ def share(
     tilings: Sequence[Tiling],
     buffers: dict[str, Buffer],
 ) -> dict[str, int]:
-    """Let results share the buffers of inputs, as the choices allow; return their offsets."""
+    """Let results share the buffers of inputs, as the choices allow; return offsets of tensors.
+
+    `buffers` is changed in place: tensors that share bytes have the same buffer.
+    """
     sharing = _Sharing(segment, order.spans, buffers)
     for index, stage in enumerate(segment.stages):
         if stage.output not in buffers:
@@ -54,7 +57,7 @@ class _Sharing:
     Members
     -------
     offsets:
-        Offsets of tensors in their buffers; all others begin at 0.
+        First byte of a tensor in its buffer; 0 for tensors that are not listed.
     """
 
     def __init__(
@@ -108,7 +111,7 @@ class _Sharing:
 
     @staticmethod
     def _overwritable_inputs(tiling: ArrayTiling) -> Iterator[tuple[str, int]]:
-        """Yield inputs that results may overwrite, and by how many bytes results begin earlier."""
+        """Yield inputs that results may overwrite, and how many bytes earlier the results begin."""
         stage = tiling.stage
         if stage.addend is not None:
             yield stage.addend, 0

@@ -133,7 +133,7 @@ def _take_turns(producer: Tiling, reader: Tiling) -> bool:
 
 
 def _turn_rows(tiling: Tiling) -> list[tuple[int, object]]:
-    """Return the image and the strip of rows of each turn of a stage, in order."""
+    """Return the image and the strip of rows of all turns of a stage, in order."""
     # Tiles with turns are of the array.
     firsts: list[Any] = [tiling.tiles[turn.start] for turn in dict.fromkeys(tiling.turns)]
     return [(tile.image, tile.strip) for tile in firsts]
