@@ -113,7 +113,7 @@ def _tighten(
 def _next_smaller(
     params: ScheduleParams, failure: OutOfScratchpad, stage: Stage
 ) -> ScheduleParams | None:
-    """Return choices with the next smaller bounds of a stage, however slow; None if none is left."""
+    """Return choices with a stage's next smaller bounds, however slow; None if none is left."""
     limits, block_bytes = params.limits[failure.stage], stage.block_bytes
     smaller = []
     if block_bytes and limits.weights is not Weights.STREAMED:
