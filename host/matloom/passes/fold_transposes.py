@@ -29,7 +29,7 @@ def fold_transposes(graph: Graph) -> Graph:
 
 
 def _moves_bytes(graph: Graph, transpose: Node) -> bool:
-    """Return whether a TRANSPOSE moves single bytes: its input's last axis becomes the rows."""
+    """Return whether a TRANSPOSE of int8 moves single bytes, by making rows of the last axis."""
     order = transpose.attributes_as(Transpose).permutation
     single = graph.tensors[transpose.output].dtype == "int8"
     return single and len(order) >= MATRIX_RANK and order[-2] == len(order) - 1

@@ -16,7 +16,7 @@ _ROUNDING = (Op.ADD, Op.RELU, Op.RELU6)
 
 
 def numbers(weights: Tensor) -> Tensor:
-    """Return weights as float32: the numbers that scaled integers represent."""
+    """Return weights dequantised to float32; weights without scales are returned unchanged."""
     quantisation, data = weights.quantisation, weights.data
     if quantisation is None or data is None:
         return weights

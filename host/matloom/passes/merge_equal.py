@@ -32,5 +32,5 @@ def _kind(tensor: Tensor) -> tuple[object, ...]:
 
 
 def _can_be_replaced(graph: Graph, node: Node) -> bool:
-    """Return whether equal tensors may replace an operator's results: none leaves the graph."""
+    """Return whether equal tensors may replace all results: not if one leaves the graph."""
     return set(graph.leaving).isdisjoint(node.outputs)

@@ -65,14 +65,14 @@ def repeat_params(segment: Segment, first: Plan) -> tuple[ScheduleParams, ...]:
 
 
 def keep_part(segment: Segment, params: ScheduleParams, share: float) -> ScheduleParams:
-    """Return choices in which weights that fill a share of the scratchpad stay."""
+    """Return choices in which weights that fill a share of the scratchpad stay on chip."""
     most = chunk_counts(segment, params.limits)
     leaving, partly = resident_chunks(segment, most, chunks_in_share(segment, most, share))
     return replace(params, resident=True, leaving=leaving, partly=partly)
 
 
 def chunk_counts(segment: Segment, limits: Sequence[TilingParams]) -> dict[int, int]:
-    """Return the number of chunks of each stage whose weights may stay, by its index."""
+    """Return the number of chunks of each stage whose weights may stay, by index of the stage."""
     return {
         # Only stages of the array load weights.
         at: len(chunks(cast(ArrayStage, stage), each, segment.config))

@@ -42,7 +42,7 @@ def saved_cycles(
     turns: tuple[Tiling, Tiling],
     apart: tuple[Tiling, Tiling],
 ) -> float:
-    """Return the estimated cycles that two stages save in turns; 0 if they do not take turns.
+    """Return the estimated cycles that two stages save by taking turns; 0 if they do not.
 
     Arithmetic then hides the transfers of both. Turns of few rows load more rows twice.
     """

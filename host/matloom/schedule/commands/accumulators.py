@@ -60,7 +60,7 @@ class Accumulators:
         return self._entry
 
     def _entry_of_shared_sums(self, stage: ArrayStage, tile: ArrayTile) -> int:
-        """Return the first entry of a tile of stages that share sums; the last one frees them."""
+        """Return the first entry of a tile of stages that share sums; the last tile frees them."""
         if self._kept is None:
             self._kept = 1 - self.half
         half, entry = self._kept, tile.first_block * tile.positions

@@ -33,7 +33,7 @@ def chunk_addresses(plan: Plan, number: int, stage: ArrayStage, tile: ArrayTile)
 def params_and_limit_addresses(
     plan: Plan, number: int, stage: ArrayStage, tile: ArrayTile, first: int
 ) -> tuple[int, int]:
-    """Return the addresses of a tile's parameters: of its results, and of its limit.
+    """Return the addresses of a tile's parameters for its results, and for its limit.
 
     Parameters
     ----------

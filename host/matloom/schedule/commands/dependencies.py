@@ -199,8 +199,9 @@ class DependencyTracker:
         return self.append_fields(opcode, values)
 
     def append_fields(self, opcode: Opcode, fields: dict[str, int]) -> Instruction:
-        """Like `append`, but faster: Python passes tens of keyword arguments slowly.
+        """Append an instruction with these fields; return it with its waits.
 
+        This is faster than `append`, because Python passes tens of keyword arguments slowly.
         The instruction keeps the dictionary itself, to which its waits are added.
         """
         instruction, issued = Instruction(opcode, fields), self._issued
