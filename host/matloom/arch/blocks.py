@@ -1,12 +1,12 @@
-"""Counts multiplier blocks and block RAMs of an engine: exact, for devices with 18-bit blocks."""
+"""Exact counts of an engine's multiplier blocks and block RAMs, on devices with 18-bit blocks."""
 
 from matloom.arch.config import Config
 
-#: Multiplier blocks of a lane, of everything besides array, lanes and POST's products, and of
-#: POST's product for a column.
+#: Multiplier blocks of a lane, and of everything besides array, lanes and POST's products, which
+#: have one block for each column.
 _LANE_BLOCKS, _OTHER_BLOCKS = 4, 3
 
-#: Width in bytes and number of rows of a block RAM.
+#: Shapes of a block RAM with byte writes: width in bytes, and number of rows.
 _SHAPES = ((1, 2048), (2, 1024), (4, 512))
 
 #: Bits of the widest word of a block RAM, which then has 512 rows.
@@ -19,7 +19,10 @@ def _blocks_outside_array(config: Config) -> int:
 
 
 def columns_in_tables(config: Config, blocks: int) -> int:
-    """Return the columns whose products need lookup tables, for lack of multiplier blocks."""
+    """Return the number of columns that multiply in lookup tables for lack of multiplier blocks.
+
+    `blocks` is the number of multiplier blocks of the device.
+    """
     left = blocks - _blocks_outside_array(config)
     return max(0, config.columns - max(0, left) // config.rows)
 
@@ -39,11 +42,11 @@ def multiplier_blocks(config: Config, soft_columns: int = 0, blocks_per_cell: fl
 
 
 def own_block_rams(config: Config) -> int:
-    """Return the block RAMs of 18 Kbit of an engine, for the memories large enough to use them.
+    """Return the number of block RAMs of 18 Kbit that the memories of an engine use.
 
-    Scratchpad, accumulators, windows, the steps of the check of bounds, instructions read ahead,
-    the table of completion times from 64 entries on, and tables of POST in block RAM. Buses wider
-    than 64 bits keep their instructions elsewhere.
+    These are scratchpad, accumulators, windows, the steps of the bounds check, instructions read
+    ahead (on buses of up to 64 bits), the table of completion times from 64 entries on, and POST's
+    tables if they are in block RAM. Smaller memories use no block RAM.
     """
     halves = 2 * config.spad_banks * _byte_memory_blocks(config.word_bytes, _lines_per_bank(config))
     # Two banks, each of two halves if a mode is narrow.
@@ -61,12 +64,12 @@ def _lines_per_bank(config: Config) -> int:
 
 
 def _byte_memory_blocks(width: int, depth: int) -> int:
-    """Return the blocks of a memory whose bytes can be written individually."""
+    """Return the block RAMs of a memory of `depth` words of `width` bytes, with byte writes."""
     return min(-(-width // bytes_) * -(-depth // rows) for bytes_, rows in _SHAPES)
 
 
 def _bit_memory_blocks(width: int) -> int:
-    """Return the blocks of a memory of at most 512 words."""
+    """Return the block RAMs of a memory of at most 512 words of `width` bits."""
     return -(-width // _WIDEST_WORD_BITS)
 
 
@@ -81,14 +84,16 @@ def _window_blocks(config: Config) -> int:
 
 
 def link_block_rams() -> int:
-    """Return the block RAMs of a board's host link."""
+    """Return the number of block RAMs of a board's host link."""
     return 1
 
 
 def memory_block_rams(kind: str, size: int, bus_bits: int, masks: bool = True) -> int:
-    """Return the block RAMs of a board's external memory: of `size` bytes, or an SDRAM's queues.
+    """Return the number of block RAMs of a board's external memory.
 
-    An SDRAM without byte masks needs more queues; on a 32-bit bus the write queue is in tables.
+    If `kind` is ``block``, these hold `size` bytes; otherwise, they are the queues of an SDRAM. An
+    SDRAM without byte masks (`masks` is False) needs more queues; on a bus of 32 bits, its
+    additional write queue is in lookup tables.
     """
     if kind == "block":
         return -(-size // 2048)

@@ -12,7 +12,7 @@ BOOT_REPLY = b"MLB"
 
 
 class BootStatus(enum.IntEnum):
-    """Result of sending an image: a letter, the last byte of the boot loader's answer."""
+    """Result of sending an image: the letter that ends the boot loader's answer."""
 
     READY = ord("R")
     OKAY = ord("K")
@@ -20,7 +20,7 @@ class BootStatus(enum.IntEnum):
     CHECKSUM = ord("C")
 
 
-#: Before the bytes of an image, little-endian.
+#: Fields of the header that precedes an image; integers are little-endian.
 BOOT_HEADER = (
     LinkField(name="magic", bytes=4, doc="constant"),
     LinkField(name="length", bytes=4, doc="bytes of the image"),

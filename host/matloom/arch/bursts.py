@@ -1,20 +1,20 @@
-"""Duration of a transfer's bursts, of which a limited number may be outstanding."""
+"""Duration of the bursts of a transfer, of which a limited number may be outstanding."""
 
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-#: Number of bursts that are simulated one by one; later ones repeat the pattern.
+#: Maximum number of bursts that are simulated one by one; longer transfers are extrapolated.
 _SIMULATED_BURSTS = 160
 
-#: Cycles between addresses.
+#: Minimum cycles between the addresses of two bursts.
 _ADDRESS_CYCLES = 2
 
 
 @dataclass(frozen=True, kw_only=True)
 class Channel:
-    """Cycle timing of reads or of writes: of the bus channel and the memory behind it.
+    """Timing of the reads or the writes of a bus and the memory behind it, in cycles.
 
     Members
     -------
@@ -48,14 +48,20 @@ class Channel:
 
     @property
     def hides_latency(self) -> bool:
-        """Whether long bursts follow without pauses: enough are outstanding to hide the latency."""
+        """Whether bursts of maximum length follow each other without pauses.
+
+        That requires that row misses take no time and that enough bursts are outstanding.
+        """
         long = self.burst_beats * self.beat_cycles
         return not self.row_miss_cycles and (self.outstanding - 1) * long >= self.turn
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rows:
-    """Rows of `size` bytes, `step` apart from byte `start`, widened by a factor `spread`."""
+    """Rows of a transfer: `count` rows of `size` bytes, `step` bytes apart, the first at `start`.
+
+    In the scratchpad, the bytes of a row are `spread` apart.
+    """
 
     start: int
     size: int
@@ -65,7 +71,7 @@ class Rows:
 
 
 def _bursts(rows: Rows, channel: Channel) -> Iterator[tuple[int, int, float]]:
-    """Yield address, bytes and cycles of each burst, without the memory's row misses."""
+    """Yield the address, the bytes and the cycles of each burst, excluding row misses."""
     bus = channel.bus_bytes
     window = channel.burst_bytes
     for row in range(rows.count):
@@ -83,9 +89,10 @@ def _bursts(rows: Rows, channel: Channel) -> Iterator[tuple[int, int, float]]:
 
 @lru_cache(maxsize=1 << 14)
 def stream_cycles(rows: Rows, channel: Channel) -> tuple[float, float]:
-    """Return the cycles from the first beat of rows to the last, alone and after similar rows.
+    """Return the cycles from the first to the last beat of a transfer, for two states of the bus.
 
-    The first value assumes an idle bus, the second that the maximum of bursts is outstanding.
+    The first value is for an idle bus. The second assumes that as many bursts as permitted, of
+    similar transfers, are already outstanding.
     """
     ends: list[float] = []
     fresh, done = _append_ends(rows, channel, ends)
@@ -97,7 +104,10 @@ def stream_cycles(rows: Rows, channel: Channel) -> tuple[float, float]:
 
 
 def _append_ends(rows: Rows, channel: Channel, ends: list[float]) -> tuple[float, int]:
-    """Extend a list of burst ends; return the added cycles and bytes."""
+    """Append the end times of a transfer's bursts to `ends`; return the added cycles and bytes.
+
+    At most `_SIMULATED_BURSTS` bursts are appended, so the bytes may be fewer than those of `rows`.
+    """
     begin = time = ends[-1] if ends else 0.0
     done, memory_row, beat = 0, -1, channel.beat_cycles
     for address, size, cycles in itertools.islice(_bursts(rows, channel), _SIMULATED_BURSTS):

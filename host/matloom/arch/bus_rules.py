@@ -1,11 +1,11 @@
-"""Protocol rules of both ports of a chip and of what they connect to, in one table."""
+"""Protocol rules of both ports of a chip and of the devices connected to them, in one table."""
 
 from dataclasses import dataclass
 
 from matloom.arch.csr import register
 from matloom.arch.isa import WRITABLE_REGIONS, Region
 
-#: Channels by the prefix of their signals, and whether the chip drives their VALID.
+#: Channels by the prefix of their signals; True if the chip drives VALID.
 CHANNELS = {
     "m_axi_ar": True,
     "m_axi_aw": True,
@@ -27,10 +27,10 @@ _ANSWERS = ("s_axil_r", "s_axil_b")
 
 @dataclass(frozen=True, kw_only=True)
 class Rule:
-    """One rule: the channels it holds for, and a sentence with placeholders for two numbers.
+    """A protocol rule: the channels for which it holds, and the template of a message.
 
-    `value` is the observed number and `limit` the allowed one, as the sentence names them; of
-    payloads that differ, at most 64 bits are shown.
+    The placeholders of `sentence` are `value`, which was observed, and `limit`, which is allowed. A
+    payload is shown with at most 64 bits.
     """
 
     name: str
@@ -38,7 +38,7 @@ class Rule:
     sentence: str
 
 
-#: If a cycle breaks several rules, the first of this order is reported.
+#: All rules; if a cycle breaks several, the first in this order is reported.
 RULES = (
     Rule(
         name="reset_quiet",
@@ -154,7 +154,7 @@ _BY_NAME = {rule.name: rule for rule in RULES}
 
 
 def broken_rule(name: str, channel: str, cycle: int, value: int, limit: int) -> str:
-    """Return a monitor's message on a broken rule: the rule, the cycle, the channel, the numbers.
+    """Return a monitor's message on a broken rule: rule, cycle, channel, and observed values.
 
     Raises
     ------
@@ -170,7 +170,7 @@ def broken_rule(name: str, channel: str, cycle: int, value: int, limit: int) -> 
 
 @dataclass(frozen=True, kw_only=True)
 class RegionRegisters:
-    """Registers that place a region on the bus, and the permitted accesses."""
+    """Offsets of the registers that place a region on the bus, and whether it may be written."""
 
     region: Region
     base_offset: int
@@ -179,7 +179,7 @@ class RegionRegisters:
 
 
 def windows() -> tuple[RegionRegisters, ...]:
-    """Return the window of each region, in the order of `Region`."""
+    """Return the registers and the permitted accesses of each region, in the order of `Region`."""
     return tuple(
         RegionRegisters(
             region=region,

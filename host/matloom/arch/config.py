@@ -14,28 +14,29 @@ from matloom.arch.modes import FLOAT_MODES, FP32_FORMAT, MAC_MODES, MODES
 from matloom.arch.numerics import SUPPORTED_ROUNDINGS, Rounding
 from matloom.errors import UserError, UserTypeError, did_you_mean, unknown
 
-#: Changes with every change of the instruction or register layout.
+#: Version of the instruction and register layout; changes whenever either does.
 INTERFACE_VERSION = 8
 
-#: Fields added to the first set, each with its neutral value. A field at that value is left out of
-#: the digest and of program files, so adding a field does not change existing ones.
+#: Fields that were added to the original ones, each with its neutral value. A field at that value
+#: is left out of the digest and of program files, so adding a field does not change existing ones.
 ADDED_FIELDS = {
     **{"time_limit": 0, "parity": 0, "element_stride": 1, "softmax": 0},
     **{"zero_points": 0, "pooling": 0, "channel_tables": 0, "curves": 0},
     **{"transposed_weights": 0, "result_sums": 0},
 }
 
-#: Taps of a line of the plain sliding windows that a depthwise EXEC uses.
+#: Taps in each line of the plain sliding windows that a depthwise EXEC uses.
 WINDOW_TAPS = 3
 
-#: Taps of each line of the wide windows, the oldest line first. All of them end in the same row.
+#: Taps in each line of each wide window, the oldest line first. Each window has 15 taps, so all of
+#: them end in the same row of the array.
 WIDE_WINDOWS = ((15,), (5, 5, 5), (8, 7))
 
 
 class ConfigError(UserError):
-    """A configuration that cannot be built; the message names thing, rule and value.
+    """A configuration that cannot be built; the message names the field, the rule and the value.
 
-    `field` is the field that breaks its rule; empty if there is no single one.
+    `field` is the field that breaks its rule; empty if the error is not about a single field.
     """
 
     field: str = ""
@@ -335,58 +336,71 @@ class Config:
 
     @property
     def last_spread(self) -> int:
-        """Largest `spread` of a LOAD: each write contains at least one byte of a beat."""
+        """Largest legal `spread` of a LOAD; 0 if there is no `element_stride`.
+
+        Bytes are at most `bus_bytes` apart, so that each write contains at least one byte of a
+        beat.
+        """
         return min(3, self.bus_bytes.bit_length() - 1) if self.element_stride else 0
 
     @property
     def weight_bytes(self) -> int:
-        """Bytes that the wide port of the scratchpad reads: weights of a cycle, paired blocks."""
+        """Width in bytes of the wide scratchpad port, which reads weights and paired blocks."""
         return self.weight_rows * self.columns
 
     @property
     def weight_boundary(self) -> int:
-        """Alignment of addresses at the wide port: its width, if that is a power of two."""
+        """Alignment in bytes of addresses at the wide port.
+
+        It is the largest power of two that divides the width of the port.
+        """
         return self.weight_bytes & -self.weight_bytes
 
     @property
     def word_bytes(self) -> int:
-        """Widest scratchpad access at any byte address, in bytes; half of a line."""
+        """Size in bytes of a scratchpad word: the widest access that may start at any byte."""
         wide = max(-(-self.weight_bytes // 2), self.weight_bytes - self.weight_boundary)
         return _next_power_of_two(max(self.rows, self.columns, self.bus_bytes, wide))
 
     @property
     def line_bytes(self) -> int:
-        """Bytes of an even and an odd word side by side; every access lies within such a line."""
+        """Size in bytes of a scratchpad line: an even and an odd word, side by side.
+
+        Every access touches at most two adjacent words.
+        """
         return 2 * self.word_bytes
 
     @property
     def spad_addr_bits(self) -> int:
-        """Width of a byte address in the scratchpad, and of a distance between two."""
+        """Width in bits of a scratchpad byte address, and of a distance between two addresses."""
         return (self.spad_bytes - 1).bit_length()
 
     @property
     def spad_size_bits(self) -> int:
-        """Width of a number of scratchpad bytes, up to all of them."""
+        """Width in bits of a byte count from 0 to the scratchpad's capacity."""
         return self.spad_bytes.bit_length()
 
     @property
     def row_offset_bits(self) -> int:
-        """Width of a signed offset into an input row, which may start up to a row before it."""
+        """Width in bits of a signed byte offset from the start of an input row.
+
+        Negative offsets, down to minus the scratchpad's capacity, point before the row.
+        """
         return 1 + self.spad_addr_bits
 
     @property
     def acc_addr_bits(self) -> int:
-        """Width of the index of an accumulator entry."""
+        """Width in bits of the index of an accumulator entry."""
         return (self.acc_entries - 1).bit_length()
 
     @property
     def acc_size_bits(self) -> int:
-        """Width of a number of accumulator entries, up to all of them."""
+        """Width in bits of a count of accumulator entries, from 0 to all of them."""
         return self.acc_entries.bit_length()
 
     @property
     def bank_bytes(self) -> int:
-        """Capacity of one scratchpad bank."""
+        """Capacity of one scratchpad bank in bytes."""
         return self.spad_bytes // self.spad_banks
 
     @property
@@ -406,12 +420,12 @@ class Config:
 
     @property
     def tile_load_cycles(self) -> int:
-        """Cycles that a weight tile takes to enter the shadow registers."""
+        """Cycles that it takes to write a weight tile to the shadow registers."""
         return self.rows // self.weight_rows
 
     @property
     def table_row_bytes(self) -> int:
-        """Entries of the table that one vector fills: a power of two, 16 at most."""
+        """Entries of a byte table that one vector fills: a power of two, at most 16."""
         return min(16, 1 << (self.columns.bit_length() - 1))
 
     @property
@@ -421,27 +435,27 @@ class Config:
 
     @property
     def table_uses(self) -> tuple[int, ...]:
-        """Values of the field `table` of POST: none, look up, fill all, fill one after another."""
+        """Legal values of POST's field `table`, as `isa.Table` defines them."""
         return (0, 1, 2, 3) if self.has_channel_tables else (0, 1, 2)
 
     @property
     def byte_tables(self) -> int:
-        """Tables of bytes whose contents may differ: one, or one for each column."""
+        """Number of byte tables whose contents may differ: one, or one per column."""
         return self.columns if self.has_channel_tables else 1
 
     @property
     def table_rows(self) -> int:
-        """Number of rows in a table of bytes, each of `table_row_bytes` entries."""
+        """Number of rows in a byte table, each of `table_row_bytes` entries."""
         return 256 // self.table_row_bytes
 
     @property
     def fills_tables(self) -> int:
-        """1 if POST can write its results to a table, of bytes or of exponentials; else 0."""
+        """1 if POST can write its results to a table of bytes or of exponentials, else 0."""
         return int(bool(self.tables or self.softmax))
 
     @property
     def window_lines(self) -> int:
-        """Kernel rows of three taps that a depthwise step covers; 0 without windows."""
+        """Number of kernel rows, of three taps each, in a depthwise step; 0 without windows."""
         if not self.windows or self.columns > self.rows:
             return 0
         return min(3, self.rows // WINDOW_TAPS)
@@ -458,18 +472,18 @@ class Config:
 
     @property
     def window_shapes(self) -> tuple[tuple[int, ...], ...]:
-        """Taps of each line of a window, the oldest line first, for each `window_shape` of EXEC."""
+        """Taps in each line of a window, the oldest line first, for each `window_shape` of EXEC."""
         plain = (WINDOW_TAPS,) * self.window_lines
         return (plain, *(WIDE_WINDOWS if self.has_wide_windows else ()))
 
     @property
     def window_rows(self) -> int:
-        """Rows of the array that windows use, of any shape."""
+        """Number of array rows that the largest window uses."""
         return max(sum(lines) for lines in self.window_shapes)
 
     @property
     def has_paired_windows(self) -> int:
-        """1 if a window can take four positions per cycle, through the port of weights; else 0."""
+        """1 if a window can take four positions per cycle through the wide port, else 0."""
         there = self.window_lines == WINDOW_TAPS and self.weight_rows == 4
         return int(there and self.paired_windows)
 
@@ -477,72 +491,74 @@ class Config:
     def shares_gather(self) -> bool:
         """Whether STORE reads the scratchpad through POST's port, in cycles that POST leaves free.
 
-        POST reads a vector of bytes at most every other cycle, so STORE gets at least half of them.
+        POST reads a vector of bytes at most every other cycle, so at least half of the cycles are
+        left for STORE.
         """
         return self.lanes < self.columns
 
     @property
     def paired_bytes(self) -> int:
-        """Bytes of a block of 2 x 2 positions, which a paired window takes in a cycle."""
+        """Bytes that a paired window takes per cycle: a block of 2 x 2 positions."""
         return 4 * self.columns
 
     @property
     def mode_numbers(self) -> tuple[int, ...]:
-        """Numbers of the modes that the engine supports, ascending."""
+        """Indices in `MAC_MODES` of the modes that the engine supports, ascending."""
         return tuple(sorted(MAC_MODES.index(mode) for mode in self.mac_modes))
 
     @property
     def has_narrow(self) -> bool:
-        """Whether a mode packs two weights into a byte."""
+        """Whether the engine has a mode that packs two weights into a byte."""
         return any(MODES[mode].narrow for mode in self.mac_modes)
 
     @property
     def has_addends(self) -> bool:
-        """Whether POST adds bytes to accumulators as it reads them."""
+        """Whether POST can add source bytes to the accumulators that it reads."""
         return self.products > 1
 
     @property
     def has_squares(self) -> bool:
-        """Whether POST squares differences of accumulators and bytes."""
+        """Whether POST can square differences of accumulators and source bytes."""
         return self.products > 2
 
     @property
     def has_result_sums(self) -> bool:
-        """Whether POST adds bytes of another tensor to its results."""
+        """Whether POST can add bytes of another tensor to its results."""
         # A table in each lane, whose rows have the four words of a sum.
         fit = self.tables == 1 and self.lanes == self.columns and self.table_row_bytes == 16
         return bool(self.result_sums and fit and self.has_addends)
 
     @property
     def has_word_products(self) -> bool:
-        """Whether POST multiplies words by accumulators."""
+        """Whether POST can multiply words by accumulators."""
         return self.products > 3 and self.has_words
 
     @property
     def has_curves(self) -> bool:
-        """Whether POST computes LOGISTIC and TANH of words."""
+        """Whether POST can compute LOGISTIC and TANH of words."""
         return bool(self.curves) and self.has_words
 
     @property
     def addends(self) -> tuple[int, ...]:
-        """Values of POST's field `addend`: none, add, square the difference, add to results."""
+        """Legal values of POST's field `addend`, as `isa.Addend` defines them."""
         uses = (True, self.has_addends, self.has_squares, self.has_result_sums)
         return tuple(value for value, there in enumerate(uses) if there)
 
     @property
     def has_words(self) -> bool:
-        """Whether a mode has activations of two bytes."""
+        """Whether the engine has a mode with activations of two bytes."""
         return any(MODES[mode].activation == "int16" for mode in self.mac_modes)
 
     @property
     def float_modes(self) -> tuple[str, ...]:
-        """Floating-point modes that the engine supports, in the order of their numbers."""
+        """Names of the floating-point modes that the engine supports, ordered as in `MAC_MODES`."""
         return tuple(mode for mode in FLOAT_MODES if mode in self.mac_modes)
 
     def macs_per_cycle(self, mode: str) -> int:
-        """Return the multiply-accumulates per cycle of a full array in a mode.
+        """Return the multiply-accumulates per cycle of a fully used array in a mode.
 
-        Layers without products, or with several modes, count as i8xi8.
+        A text that names no mode counts as i8xi8; reports have such texts for layers without
+        products or with several modes.
         """
         fmt = MODES.get(mode, MODES["i8xi8"])
         elements = self.rows * fmt.macs_of_two_cells // 2
@@ -560,52 +576,61 @@ class Config:
 
     @property
     def post_formats(self) -> tuple[int, ...]:
-        """Numbers of the formats of POST's elements under `Rounding.FLOAT`."""
+        """Legal values of POST's field `pre_shift` under `Rounding.FLOAT`.
+
+        Each stands for the format of scratchpad elements: the index of a floating-point mode, or
+        `FP32_FORMAT`.
+        """
         return (*(MAC_MODES.index(mode) for mode in self.float_modes), FP32_FORMAT)
 
     @property
     def element_size_bits(self) -> int:
-        """Bits of the field that holds the log2 of POST's element size; 0 if all are bytes."""
+        """Width in bits of log2(size in bytes of POST's elements); 0 if all elements are bytes."""
         return 2 if self.has_float else int(self.has_words)
 
     @property
     def acc_update_latency(self) -> int:
-        """Cycles between two updates of an accumulator entry.
+        """Minimum cycles between two updates of the same accumulator entry.
 
-        A step of EXEC updates each of its entries once, so no step is shorter.
+        A step of EXEC updates each of its entries once, so it takes at least this long.
         """
         return 10 if self.has_float else 4
 
     @property
     def acc_entries(self) -> int:
-        """Accumulator entries, each one 32-bit sum for every column."""
+        """Number of accumulator entries, each with a 32-bit sum for every column."""
         return self.acc_bytes // (4 * self.columns)
 
     @property
     def acc_pairs(self) -> int:
-        """Pairs of accumulator entries, which narrow modes number; half of them in each bank."""
+        """Number of pairs of accumulator entries, half of them in each bank.
+
+        Narrow modes address pairs instead of entries.
+        """
         return self.acc_entries // 2
 
     @property
     def pair_distance(self) -> int:
-        """Entries from the first of a pair to the second: half a bank, so a quarter of all."""
+        """Entries from the first of a pair to the second: half a bank, a quarter of all entries."""
         return self.acc_entries // 4
 
     @property
     def last_timestamp(self) -> int:
-        """Highest slot of the completion-time table."""
+        """Highest slot of the completion-time table; 0 if there is no table."""
         return max(0, self.timestamps - 1)
 
     @property
     def reserved(self) -> int:
-        """Always 0: the requirement of fields that are encoded but not implemented yet."""
+        """Always 0, so fields with ``needs="reserved"`` are encoded, but exist in no engine."""
         return 0
 
     @property
     def digest(self) -> int:
-        """32-bit digest that programs and hardware must share: SHA-256 of the canonical JSON.
+        """32-bit digest, which must be the same for a program and for the hardware that runs it.
 
-        The JSON omits fields in `ADDED_FIELDS` that have the value listed there.
+        It is the first four bytes, in big-endian order, of the SHA-256 of canonical JSON. The JSON
+        contains `INTERFACE_VERSION` and all fields, except those that have their value in
+        `ADDED_FIELDS`.
         """
         fields = self.as_dict()
         text = json.dumps(
@@ -628,7 +653,7 @@ class Config:
 
     @classmethod
     def from_json(cls, text: str) -> "Config":
-        """Return the configuration that a JSON text holds; raise `ConfigError` with the reason."""
+        """Return the configuration that a JSON text holds; raise `ConfigError` if it holds none."""
         try:
             values = json.loads(text)
         except (RecursionError, ValueError) as error:
@@ -648,7 +673,10 @@ class Config:
 
 @contextmanager
 def _default_hint(names: Collection[str], source: str) -> Iterator[None]:
-    """Add a hint to a `ConfigError` about a field that `names` lacks: its default is to blame."""
+    """Within the context, extend a `ConfigError` whose cause is a field's default by a hint.
+
+    `names` lists the fields that `source` sets. Errors about these are raised unchanged.
+    """
     try:
         yield
     except ConfigError as error:
@@ -733,7 +761,7 @@ _NAME_HINT = 'change a preset (small+lanes=4), or write a file of fields ({"rows
 
 
 def load_config(source: "str | Path | Config") -> Config:
-    """Return the configuration that a text names; a Config is returned unchanged.
+    """Return the configuration that `source` names; a Config is returned unchanged.
 
     A text is the path of a JSON file or the name of a preset, optionally followed by modes to add
     and fields to change, each after a plus sign: ``small+i8xi4+lanes=8``.
@@ -761,7 +789,11 @@ def load_config(source: "str | Path | Config") -> Config:
 
 
 def _apply_changes(config: Config, changes: list[str]) -> Config:
-    """Return a configuration with modes added and fields replaced."""
+    """Return a configuration with modes added and fields replaced.
+
+    A change is the name of a mode or ``FIELD=NUMBER``. Raises `ConfigError` if a change is neither,
+    or if it adds a mode that is already there.
+    """
     modes, values = list(config.mac_modes), {}
     numbers = [field.name for field in dataclasses.fields(config) if field.name != "mac_modes"]
     for change in changes:

@@ -4,14 +4,15 @@ import dataclasses
 
 from matloom.arch.config import PRESETS, Config
 
-#: Maximum number of changes of a preset in a name; beyond, the size of the array says more.
+#: Maximum number of changes to a preset in a name; with more, the size of the array is clearer.
 _MOST_CHANGES = 4
 
 
 def config_name(config: Config) -> str:
-    """Return the text for `load_config` that names a configuration; empty if it is too long.
+    """Return the shortest text with which `load_config` returns a configuration.
 
-    It is a preset, if necessary with changes: ``small+i8xi4+lanes=8``.
+    It is the name of a preset, if necessary with changes: ``small+i8xi4+lanes=8``. It is empty if
+    the configuration differs too much from every preset.
     """
     found = []
     for name, preset in PRESETS.items():
@@ -25,7 +26,10 @@ def config_name(config: Config) -> str:
 
 
 def _changes(preset: Config, config: Config) -> list[str] | None:
-    """Return the changes that turn a preset into a configuration; None if there are none."""
+    """Return the changes that turn a preset into a configuration, as `load_config` reads them.
+
+    Returns None if the modes of the configuration do not begin with those of the preset.
+    """
     if config.mac_modes[: len(preset.mac_modes)] != preset.mac_modes:
         return None
     changes = list(config.mac_modes[len(preset.mac_modes) :])
@@ -38,13 +42,13 @@ def _changes(preset: Config, config: Config) -> list[str] | None:
 
 
 def describe_config(config: Config) -> str:
-    """Return the name of a configuration, or else the size of its array, with its digest."""
+    """Return the name of a configuration, or else the size of its array, followed by its digest."""
     name = config_name(config) or f"{config.rows}x{config.columns}"
     return f"{name} ({config.digest:08x})"
 
 
 def digest_name(digest: int) -> str:
-    """Return the preset with this digest by name; otherwise the digest."""
+    """Return a digest in hexadecimal, after the name of the preset that it belongs to, if any."""
     names = (name for name, preset in PRESETS.items() if preset.digest == digest)
     name = next(names, "")
     return f"{name} ({digest:08x})" if name else f"{digest:08x}"

@@ -26,7 +26,7 @@ class Access(enum.Enum):
 
 
 class Fault(enum.IntEnum):
-    """Causes in the fault record."""
+    """Cause of a fault, as in the register FAULT."""
 
     NONE = 0
     ILLEGAL_OPCODE = 1
@@ -46,7 +46,7 @@ class Fault(enum.IntEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class BitField:
-    """Bits of a register."""
+    """Bit field of a register."""
 
     name: str
     shift: int
@@ -55,7 +55,7 @@ class BitField:
 
     @property
     def mask(self) -> int:
-        """Mask of the bits in place."""
+        """Mask of the field's bits at their position in the register."""
         return ((1 << self.bits) - 1) << self.shift
 
 
@@ -69,14 +69,17 @@ class Register:
     doc: str
     fields: tuple[BitField, ...] = ()
     reset: int = 0
-    #: Whether it is locked while the engine runs: a write then answers with an error.
+    #: Whether the register is locked while the engine runs: a write then answers with an error.
     locked: bool = False
-    #: Field of the configuration that the register needs; empty if it always exists.
+    #: Field of the configuration that the register needs; None if it always exists.
     needs: str | None = None
 
     @property
     def width(self) -> int:
-        """Number of bits up to the last field; those above do not exist and read as zero."""
+        """Number of bits up to the end of the last field; 32 if there are no fields.
+
+        Higher bits do not exist and read as zero.
+        """
         return max((item.shift + item.bits for item in self.fields), default=32)
 
 
@@ -86,7 +89,8 @@ def _bits(*rows: tuple[str, int, int, str]) -> tuple[BitField, ...]:
 
 _EVENTS = _bits(("done", 0, 1, "a command buffer ended"), ("fault", 1, 1, "a fault was recorded"))
 
-#: Causes for each cycle of the execute unit, exactly one per cycle, so they add up to `cycles`.
+#: Causes to which each cycle of the execute unit is attributed. Each cycle has exactly one cause,
+#: so these counters add up to `cycles`.
 EXEC_CAUSES = (
     ("exec_stream", "a vector entered the array"),
     ("exec_wait_command", "no instruction"),
@@ -117,7 +121,7 @@ COUNTERS = (
     *EXEC_CAUSES[9:],
 )
 
-#: Offset of the first counter, a multiple of the size of all counters.
+#: Offset of the first counter.
 COUNTERS_OFFSET = 0x100
 
 
@@ -231,7 +235,7 @@ REGISTERS = (
     ),
 )
 
-#: Registers of any configuration, those common to all first.
+#: Registers of any configuration; those that all configurations have come first.
 ALL_REGISTERS = (
     *REGISTERS,
     Register(
@@ -257,12 +261,12 @@ _BY_NAME = {item.name: item for item in ALL_REGISTERS}
 
 
 def register(name: str) -> Register:
-    """Return a register by its upper-case name."""
+    """Return the register with an upper-case name; raise `KeyError` if there is none."""
     return _BY_NAME[name]
 
 
 def registers_of(config: Config) -> tuple[Register, ...]:
-    """Return the registers that an engine has."""
+    """Return the registers that an engine with this configuration has."""
     return tuple(
         item for item in ALL_REGISTERS if item.needs is None or getattr(config, item.needs)
     )

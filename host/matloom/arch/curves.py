@@ -1,8 +1,8 @@
-"""LOGISTIC and TANH of words as POST computes them: a table of 256 entries, interpolated.
+"""LOGISTIC and TANH of words, as POST computes them by interpolating a table of 256 entries.
 
 TensorFlow Lite's integer kernels for int16 define them (reference/integer_ops/logistic.h, tanh.h),
-and its LSTM uses them, too. Everything but the table uses operators only, so that the same function
-works on Python integers and on int64 arrays.
+and its LSTM uses them, too. `apply_curve` uses operators only, so that it works on Python integers
+and on int64 arrays.
 """
 
 import enum
@@ -13,14 +13,15 @@ from matloom.arch.numerics import clamp
 
 
 class Curve(enum.IntEnum):
-    """Function of a scaled sum that POST writes as a word: none, LOGISTIC, or TANH."""
+    """Function that POST applies to a scaled sum before it writes it as a word; NONE for none."""
 
     NONE = 0
     LOGISTIC = 1
     TANH = 2
 
 
-#: Where TensorFlow Lite's table is one above the nearest integer, for less error between entries.
+#: Entries that are one above the nearest integer in TensorFlow Lite's table, to reduce the error
+#: between entries.
 _RAISED_ENTRIES = frozenset(
     {
         *(4, 8, 12, 14, 15, 16, 17, 19, 20, 21, 22, 25, 27, 28, 29, 30, 31, 33, 34, 35, 37, 39, 40),
@@ -28,15 +29,16 @@ _RAISED_ENTRIES = frozenset(
     }
 )
 
-#: sigmoid(k / 24) as fractions of 2**16.
+#: Table of sigmoid(k / 24) for k from 0 to 255, as multiples of 2**-16.
 SIGMOIDS = tuple(
     round(2**16 / (1 + math.exp(-entry / 24))) + (entry in _RAISED_ENTRIES) for entry in range(256)
 )
 
-#: Number by which both curves divide their argument: three times 2**12.
+#: Divisor of the argument of both curves, three times 2**12.
 ARGUMENT_SCALE = 3 * 2**12
 
-#: Bits of an argument below an entry of the table, for LOGISTIC; TANH doubles its argument first.
+#: Low bits of LOGISTIC's argument that interpolate between two entries of the table; TANH doubles
+#: its argument first.
 FRACTION_BITS = 9
 
 #: Fraction bits of results.

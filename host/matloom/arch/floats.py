@@ -1,8 +1,8 @@
 """Floating-point rules of the engine, on bit patterns: formats, products, sums, conversions.
 
-They use operators only, like `numerics`, so they accept Python integers or int64 arrays and return
-the same. Patterns are non-negative. Every result is rounded to nearest, ties to even; subnormal
-inputs and results are kept; every NaN result is `NAN`.
+The functions use operators only, like those of `numerics`, so they accept Python integers or int64
+arrays and return the same. Bit patterns are non-negative. Each result is rounded to nearest, ties
+to even; subnormal inputs and results are kept; an fp32 result that is NaN is always `NAN`.
 """
 
 from dataclasses import dataclass
@@ -10,16 +10,16 @@ from typing import Any
 
 from matloom.arch.numerics import clamp
 
-#: The NaN of every fp32 result: quiet, positive, without payload.
+#: Bit pattern of NaN in fp32 results: quiet, positive, without payload.
 NAN = 0x7FC00000
 
 
 @dataclass(frozen=True, kw_only=True)
 class FloatFormat:
-    """Sign, exponent and fraction of a number, from the highest bit down.
+    """Floating-point format: sign, exponent and fraction, from the highest bit down.
 
-    `finite`: the largest exponent holds numbers, too; only all ones are NaN, and there is no
-    infinity (float8_e4m3fn of ml_dtypes and of the OCP's 8-bit formats).
+    If `finite`, the largest exponent also holds numbers: only a magnitude of all ones is NaN, and
+    there is no infinity (float8_e4m3fn of ml_dtypes and of the OCP's 8-bit formats).
     """
 
     name: str
@@ -29,12 +29,12 @@ class FloatFormat:
 
     @property
     def bits(self) -> int:
-        """Bits of a number."""
+        """Width of a number in bits."""
         return 1 + self.exponent_bits + self.fraction_bits
 
     @property
     def bytes(self) -> int:
-        """Bytes of a number in memory, lowest first."""
+        """Size of a number in bytes; in memory, the lowest byte comes first."""
         return self.bits // 8
 
     @property
@@ -44,25 +44,25 @@ class FloatFormat:
 
     @property
     def largest_exponent(self) -> int:
-        """The exponent field of all ones."""
+        """Largest value of the exponent field, all ones."""
         return (1 << self.exponent_bits) - 1
 
     @property
     def above(self) -> int:
-        """The first magnitude that is not finite: infinity, or NaN without infinity."""
+        """Bit pattern of the smallest non-finite magnitude: infinity, or NaN without infinity."""
         ones = (1 << self.fraction_bits) - 1
         return (self.largest_exponent << self.fraction_bits) + ones * self.finite
 
     @property
     def nan(self) -> int:
-        """The NaN of all results in this format."""
+        """Bit pattern to which `narrow` converts NaN."""
         quiet = 0 if self.finite else 1 << (self.fraction_bits - 1)
         return self.above | quiet
 
 
 FP32 = FloatFormat(name="fp32", exponent_bits=8, fraction_bits=23)
 
-#: The formats of operands, by the name of the mode that multiplies them.
+#: Formats of operands, by the name of the mode that multiplies them.
 FLOAT_FORMATS = {
     item.name: item
     for item in (
@@ -73,7 +73,8 @@ FLOAT_FORMATS = {
     )
 }
 
-#: Significands are normalised to this bit before rounding: sums of two fit it.
+#: Bit to which the highest one of a significand is shifted before rounding; sums of two
+#: significands fit below the next bit.
 _LEADING_BIT = 52
 
 
@@ -82,9 +83,9 @@ def _choose(condition: Any, if_true: Any, if_false: Any) -> Any:
 
 
 def _split(x: Any, form: FloatFormat) -> tuple[Any, Any, Any, Any, Any]:
-    """Return sign, significand, power, "is NaN" and "is infinite".
+    """Return sign, significand, power, "is NaN" and "is infinite" of numbers in a format.
 
-    A finite number is its significand times two to its power.
+    The magnitude of a finite number is ``significand * 2**power``.
     """
     magnitude = x & ((1 << (form.bits - 1)) - 1)
     exponent = magnitude >> form.fraction_bits
@@ -98,7 +99,10 @@ def _split(x: Any, form: FloatFormat) -> tuple[Any, Any, Any, Any, Any]:
 
 
 def _round(sign: Any, significand: Any, power: Any, form: FloatFormat) -> Any:
-    """Return the pattern nearest to ``significand * 2**power``; the significand is below 2**53."""
+    """Return the pattern nearest to ``significand * 2**power``; the significand is below 2**53.
+
+    Overflow gives infinity, or NaN in a format without infinity. `sign` is 1 for a negative number.
+    """
     for step in (32, 16, 8, 4, 2, 1):
         small = significand < 1 << (_LEADING_BIT + 1 - step)
         significand = significand << step * small
@@ -116,14 +120,14 @@ def _round(sign: Any, significand: Any, power: Any, form: FloatFormat) -> Any:
 
 
 def widen(x: Any, form: FloatFormat) -> Any:
-    """Convert numbers of a format to fp32, exactly."""
+    """Convert numbers of a format to fp32, exactly; NaN becomes `NAN`."""
     sign, significand, power, is_nan, infinite = _split(x, form)
     finite = _round(sign, significand, power, FP32)
     return _choose(is_nan, NAN, _choose(infinite, FP32.above + (sign << 31), finite))
 
 
 def narrow(x: Any, form: FloatFormat) -> Any:
-    """Convert fp32 numbers to a format; overflow gives infinity.
+    """Convert fp32 numbers to a format, rounded to nearest; overflow gives infinity.
 
     In `fp8_e4m3`, which has no infinity, overflow gives NaN with the number's sign, as in
     ml_dtypes.
@@ -151,7 +155,7 @@ def multiply(a: Any, b: Any, form: FloatFormat) -> Any:
 
 
 def add(a: Any, b: Any) -> Any:
-    """Return sums of fp32 numbers; exact cancellation gives +0."""
+    """Return the sums of fp32 numbers; exact cancellation gives +0."""
     swap = (a & 0x7FFFFFFF) < (b & 0x7FFFFFFF)
     larger, smaller = _choose(swap, b, a), _choose(swap, a, b)
     sign, significand, power, nan_large, infinite = _split(larger, FP32)

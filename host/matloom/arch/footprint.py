@@ -1,4 +1,4 @@
-"""Addresses on chip that an instruction touches, more precisely than the box of its extent."""
+"""Addresses on chip that an instruction accesses, more precise than the bounds of its extents."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -7,12 +7,16 @@ from matloom.arch.config import Config
 from matloom.arch.instruction import Instruction
 from matloom.arch.isa import NARROW, AddressSpace, Extent, Opcode, post_element_bytes
 
-#: The field with the distance between rows, for each side of POST.
+#: Field with the distance between rows, by the address field of each side of POST.
 _POST_PITCHES = {"source_addr": "source_pitch", "dest_addr": "dest_pitch"}
 
 
 class StridedRange(NamedTuple):
-    """Lines that an instruction touches: runs of `run` lines from `start`, repeated at strides."""
+    """Addresses that an instruction accesses: runs of `run` bytes or entries, at regular strides.
+
+    The first run begins at `start`. For each dimension, the outermost first, `counts` has the
+    number of repetitions and `steps` the distance between them.
+    """
 
     start: int
     run: int
@@ -21,7 +25,7 @@ class StridedRange(NamedTuple):
 
     @property
     def end(self) -> int:
-        """End of the last run."""
+        """First address after the last run."""
         end = self.start + self.run
         if not self.counts:
             return end
@@ -30,7 +34,7 @@ class StridedRange(NamedTuple):
         return end
 
     def merge_runs(self) -> "StridedRange":
-        """Return the same lines with fewer strides, where runs follow each other without gaps."""
+        """Return the same addresses in fewer dimensions, by joining runs that leave no gaps."""
         run = self.run
         counts: tuple[int, ...] = ()
         steps: tuple[int, ...] = ()
@@ -45,7 +49,10 @@ class StridedRange(NamedTuple):
 
 
 def footprint(extent: Extent, instruction: Instruction, config: Config) -> StridedRange | None:
-    """Return the bytes or entries of an extent on chip; None if they fill the whole box."""
+    """Return the bytes or entries that an instruction accesses within an on-chip extent.
+
+    Returns None if it may access all of the extent, or if the extent is in external memory.
+    """
     if extent.memory is AddressSpace.ACC:
         return _pair_entries(instruction, config)
     if extent.memory is not AddressSpace.SPAD:
@@ -61,7 +68,7 @@ def footprint(extent: Extent, instruction: Instruction, config: Config) -> Strid
 
 
 def _pair_entries(instruction: Instruction, config: Config) -> StridedRange | None:
-    """Return the entries of pairs, if the instruction uses pairs of a single bank."""
+    """Return the entries that an instruction accesses as pairs within one bank; None otherwise."""
     get = instruction.values.get
     if instruction.opcode is Opcode.EXEC:
         blocks = get("oc_blocks", 0) if get("mode", 0) in NARROW else 0
@@ -78,7 +85,7 @@ def _pair_entries(instruction: Instruction, config: Config) -> StridedRange | No
 
 
 def _moved_rows(values: Mapping[str, int]) -> StridedRange | None:
-    """Return the rows of LOAD or STORE, if there are several with contiguous bytes."""
+    """Return the scratchpad rows of a LOAD or STORE; None for a single row or spread bytes."""
     get = values.get
     counts = (get("planes", 0), get("rows", 0))
     if max(counts) == 1 or get("spread", 0):
@@ -88,7 +95,10 @@ def _moved_rows(values: Mapping[str, int]) -> StridedRange | None:
 
 
 def _read_input(values: Mapping[str, int], config: Config) -> StridedRange | None:
-    """Return the lines that EXEC reads as input: channels of positions, or parts of rows."""
+    """Return the input bytes that EXEC reads: channels of positions, or a part of each row.
+
+    Returns None if it reads whole rows.
+    """
     get = values.get
     run = (get("oc_blocks", 0) - 1) * get("oc_step", 0) + get("blocks", 0) * config.rows
     if get("window", 0) and get("paired", 0):
@@ -99,10 +109,10 @@ def _read_input(values: Mapping[str, int], config: Config) -> StridedRange | Non
 
 
 def _read_channels(values: Mapping[str, int], run: int, span: int) -> StridedRange | None:
-    """Return the input of EXEC if it reads the same `run` bytes of positions; None if not.
+    """Return the input bytes of EXEC if it reads the same `run` bytes of each position, else None.
 
-    That holds if outputs and taps are whole positions apart; EXEC may skip some positions. The last
-    position begins `span` bytes after the first.
+    That is the case if outputs and taps are whole positions apart; the result includes positions
+    that EXEC skips. The last position begins `span` bytes after the first.
     """
     get = values.get
     step, width = get("x_step", 0), get("input_row_bytes", 0)
@@ -121,7 +131,11 @@ def _read_channels(values: Mapping[str, int], run: int, span: int) -> StridedRan
 
 
 def _read_part(values: Mapping[str, int], length: int) -> StridedRange | None:
-    """Return the input of EXEC if it reads a part of each row; None if it reads whole rows."""
+    """Return the input bytes of EXEC if it reads a part of each row; None if it reads whole rows.
+
+    The part begins at `first_byte` and has `length` bytes, of which those outside the row are
+    padding.
+    """
     get = values.get
     first, width = get("first_byte", 0), get("input_row_bytes", 0)
     low, high = _clip_range(first, first + length, width)
@@ -132,13 +146,19 @@ def _read_part(values: Mapping[str, int], length: int) -> StridedRange | None:
 
 
 def _clip_range(low: int, high: int, size: int) -> tuple[int, int]:
-    """Return a range clipped to ``0 .. size``; at least one element remains."""
+    """Return the range from `low` to `high` (exclusive), clipped to ``0 .. size``.
+
+    At least one element remains.
+    """
     first = min(max(low, 0), size - 1)
     return first, max(first + 1, min(high, size))
 
 
 def _post_channels(values: Mapping[str, int], base: str, config: Config) -> StridedRange:
-    """Return the bytes of POST if they are the same channels of each position."""
+    """Return the bytes of one side of POST: the same channels of each position.
+
+    `base` is the address field of the side.
+    """
     get = values.get
     counts = (get("height", 0), get("width", 0))
     steps = (get(_POST_PITCHES[base], 0), get("x_step", 0))

@@ -1,4 +1,4 @@
-"""Instructions: field values in a format; packing, unpacking and legality."""
+"""Instructions: values of the fields of a format, with packing, unpacking and legality."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -28,18 +28,21 @@ from matloom.arch.numerics import Rounding
 
 
 class IsaError(ValueError):
-    """Bytes that are not an instruction, or an instruction that does not fit its format."""
+    """Bytes that are not an instruction, or field values that do not fit their format."""
 
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """An opcode with field values; fields not given are zero."""
+    """An opcode with field values; fields that `values` lacks are 0."""
 
     opcode: Opcode
     values: dict[str, int] = field(default_factory=dict)
 
     def __getattr__(self, name: str) -> int:
-        """Return a field by name."""
+        """Return the value of a field, 0 if `values` lacks it.
+
+        Raises `AttributeError` if instructions with this opcode have no such field.
+        """
         if name.startswith("_"):
             raise AttributeError(name)
         if name in self.values:
@@ -55,14 +58,20 @@ class Instruction:
 
 
 def zero_points_of(fields: Mapping[str, int]) -> tuple[int, int]:
-    """Return the zero points of an EXEC: of its input bytes, and of its weights."""
+    """Return the zero points of an EXEC's input bytes and of its weights; 0, 0 if it has none.
+
+    `fields` must hold every field that is read here.
+    """
     if fields["window"] or not fields["zero_points"]:
         return 0, 0
     return fields["pad_value"], (fields["line"] ^ 128) - 128
 
 
 class _Bits(NamedTuple):
-    """Position of a field in its instruction, and the range of its bits."""
+    """Position of a field's lowest bit in its instruction, and the mask and range of its bits.
+
+    The mask is not shifted to the position.
+    """
 
     position: int
     mask: int
@@ -72,7 +81,7 @@ class _Bits(NamedTuple):
 
 @lru_cache
 def _layout(opcode: Opcode) -> dict[str, _Bits]:
-    """Return the fields of a format by name, without the opcode, which comes first."""
+    """Return the bits of each field of an opcode's format by name, except for `opcode` itself."""
     found, position = {}, 0
     for item in FORMATS[opcode].all_fields:
         if item.name != "opcode":
@@ -82,7 +91,10 @@ def _layout(opcode: Opcode) -> dict[str, _Bits]:
 
 
 def pack(instruction: Instruction) -> bytes:
-    """Return the instruction as 16, 32 or 48 little-endian bytes; raise `IsaError` on overflow."""
+    """Return the instruction as 16, 32 or 48 little-endian bytes.
+
+    Raises `IsaError` if a field is unknown or its value does not fit its bits.
+    """
     opcode, layout = instruction.opcode, _layout(instruction.opcode)
     word, out_of_range = int(opcode), []
     for name, value in instruction.values.items():
@@ -101,7 +113,10 @@ def pack(instruction: Instruction) -> bytes:
 
 
 def length_words(first_byte: int) -> int:
-    """Return the length, in instruction words, of the instruction with this first byte."""
+    """Return the length, in instruction words, of the instruction with this first byte.
+
+    Raises `IsaError` if the opcode is unknown.
+    """
     number = first_byte & 15
     if number not in FORMATS:
         raise IsaError(f"opcode must be one of {[int(op) for op in Opcode]}, not {number}")
@@ -127,7 +142,11 @@ def unpack(data: bytes, offset: int = 0) -> tuple[Instruction, int]:
 
 
 class _Legal(NamedTuple):
-    """Legal values of a field in a configuration."""
+    """Legal values of a field in a configuration.
+
+    `low` and `high` are inclusive; `choices` is None if they apply alone; values must be multiples
+    of `unit`.
+    """
 
     item: Field
     exists: bool
@@ -137,7 +156,10 @@ class _Legal(NamedTuple):
     unit: int
 
     def fault(self, opcode: Opcode, value: int, mode: int) -> str:
-        """Return a sentence on an illegal value; None if it is legal."""
+        """Return a sentence that says why a value is illegal; the value must be illegal.
+
+        `mode` is the index of the instruction's mode in `MAC_MODES`.
+        """
         name = f"{opcode.name}.{self.item.name}"
         if value and self.item.needs == "reserved":
             return f"{name} is reserved and must be 0, not {value}"
@@ -155,7 +177,7 @@ class _Legal(NamedTuple):
 
 @lru_cache
 def _legal(opcode: Opcode, config: Config) -> tuple[_Legal, ...]:
-    """Return the rules of all fields of a format, without the opcode."""
+    """Return the legal values of each field of an opcode's format, except for `opcode` itself."""
     return tuple(
         _Legal(
             item,
@@ -169,7 +191,7 @@ def _legal(opcode: Opcode, config: Config) -> tuple[_Legal, ...]:
 
 
 def illegal_field(instruction: Instruction, config: Config) -> str | None:
-    """Return a sentence on the first field with an illegal value, or None."""
+    """Return a sentence on the first illegal value or combination of fields; None if legal."""
     opcode, get = instruction.opcode, instruction.values.get
     mode = int(get("mode", 0))
     for rule in _legal(opcode, config):
@@ -189,7 +211,7 @@ def illegal_field(instruction: Instruction, config: Config) -> str | None:
 
 
 def _post_fault(instruction: Instruction, config: Config) -> str | None:
-    """Return a sentence on fields of a POST that are not legal together, or None."""
+    """Return a sentence on the first fields of a POST that are illegal together; None if legal."""
     if instruction.rounding == Rounding.FLOAT:
         formats = config.post_formats
         if instruction.pre_shift not in formats:
@@ -216,7 +238,10 @@ def _post_fault(instruction: Instruction, config: Config) -> str | None:
 
 
 def _blocks_fault(instruction: Instruction, unit: int) -> str | None:
-    """Return a sentence on the first field that shifts a paired window off its blocks, or None."""
+    """Return a sentence on the first illegal field of a paired window; None if all are legal.
+
+    `unit` is the required alignment in bytes of the input's addresses and steps.
+    """
     for name in BLOCK_STEPS:
         if getattr(instruction, name) % unit:
             return (
@@ -229,7 +254,10 @@ def _blocks_fault(instruction: Instruction, unit: int) -> str | None:
 
 
 def _bytes_fault(instruction: Instruction, names: tuple[str, ...], when: str) -> str | None:
-    """Return a sentence on the first field that requires byte elements, or None."""
+    """Return a sentence on the first of some POST fields that is not 0; None if all are 0.
+
+    `when` completes the sentence: it says under which condition the fields must be 0.
+    """
     for name in names:
         if getattr(instruction, name):
             return f"POST.{name} must be 0 {when}, not {getattr(instruction, name)}"
@@ -239,7 +267,10 @@ def _bytes_fault(instruction: Instruction, names: tuple[str, ...], when: str) ->
 def _required_value_fault(
     used: str, rules: Mapping[str, int], instruction: Instruction
 ) -> str | None:
-    """Return a sentence on the first field that breaks a rule of a field in use, or None."""
+    """Return a sentence on the first POST field without its required value; None if there is none.
+
+    `rules` maps fields to required values, and `used` names the feature that requires them.
+    """
     for name, value in rules.items():
         if getattr(instruction, name) != value:
             return f"POST.{name} must be {value} with {used}, not {getattr(instruction, name)}"
@@ -247,6 +278,6 @@ def _required_value_fault(
 
 
 def extent_end(extent: Extent, instruction: Instruction, config: Config) -> int | None:
-    """Return the end address of an extent, or None if it does not apply."""
+    """Return the first address after an extent; None if the extent does not apply."""
     end = extent.end(instruction.values.get, config)
     return None if end is None else int(end)

@@ -1,4 +1,4 @@
-"""The instruction set: opcodes, formats, and what each instruction touches.
+"""The instruction set: opcodes, formats, and the memory that each instruction accesses.
 
 Decoder, bounds checker, functional model, compiler, verifier, disassembler, C header, reference
 page and random stimuli all derive from the tables here.
@@ -19,23 +19,24 @@ from matloom.arch.numerics import SUPPORTED_ROUNDINGS, Rounding
 INSTRUCTION_WORD_BYTES = 16
 
 
-#: A condition: fields, and for each the values for which it holds.
+#: Condition on an instruction: pairs of a field and the values that it may have. All must hold.
 _Only = tuple[tuple[str, tuple[int, ...]], ...]
 
 
 def _float_numbers(bits: int) -> tuple[int, ...]:
-    """Return the numbers of the floating-point modes whose operands have `bits` bits."""
+    """Return the indices in `MAC_MODES` of floating-point modes with operands of `bits` bits."""
     floats = [(number, mode) for number, mode in enumerate(MODES.values()) if mode.floating]
     return tuple(number for number, mode in floats if mode.activation_bits == bits)
 
 
-#: Numbers of the modes whose EXEC counts pairs of entries, and of the others.
+#: Indices in `MAC_MODES` of the modes whose EXEC addresses pairs of accumulator entries, and of all
+#: other modes.
 NARROW = tuple(MAC_MODES.index(mode) for mode in NARROW_MODES)
 _WIDE = tuple(number for number in range(len(MAC_MODES)) if number not in NARROW)
 
 
 class Opcode(enum.IntEnum):
-    """The operation; it also names the unit that executes it."""
+    """Operation of an instruction. All but END also name the unit that executes it."""
 
     END = 0
     LOAD = 1
@@ -44,12 +45,12 @@ class Opcode(enum.IntEnum):
     STORE = 4
 
 
-#: Units in the order of their `wait` fields and of their numbers in the fault record.
+#: Units in the order of their `wait` fields; unit k of the fault record is `UNITS[k - 1]`.
 UNITS = (Opcode.LOAD, Opcode.EXEC, Opcode.POST, Opcode.STORE)
 
 
 class Region(enum.IntEnum):
-    """Windows of external memory; each has a base and a size register."""
+    """Window of external memory; each has a base register and a size register."""
 
     PROGRAM = 0
     INPUT = 1
@@ -57,7 +58,7 @@ class Region(enum.IntEnum):
     ARENA = 3
 
 
-#: STORE to any other region is a fault.
+#: Regions to which STORE may write; STORE to any other region is a fault.
 WRITABLE_REGIONS = (Region.OUTPUT, Region.ARENA)
 
 
@@ -79,7 +80,8 @@ class Destination(enum.IntEnum):
 class Table(enum.IntEnum):
     """Use of the tables by POST: none, replace each byte by its entry, or fill them.
 
-    There is a table for each lane. FILL fills all of them alike, FILL_EACH one after another.
+    Each lane has a table. FILL writes the same contents to all of them, FILL_EACH fills one after
+    another.
     """
 
     NONE = 0
@@ -89,10 +91,10 @@ class Table(enum.IntEnum):
 
 
 class Addend(enum.IntEnum):
-    """Combination of a source byte with its accumulator, besides products.
+    """Operation of POST on a source byte and its accumulator, other than a product.
 
-    Nothing, their sum, the square of their difference, or the sum of the accumulator's result and
-    the byte by the tables (`arch.result_sums`).
+    ADD adds the two, SQUARE squares their difference, and RESULT adds the byte to the accumulator's
+    requantised result by means of the tables (`arch.result_sums`).
     """
 
     NONE = 0
@@ -102,7 +104,11 @@ class Addend(enum.IntEnum):
 
 
 class RowFunction(enum.IntEnum):
-    """Function of whole rows of bytes that POST computes: none, SOFTMAX, or fill its table."""
+    """Function that POST applies to whole rows of bytes.
+
+    NONE applies none, SOFTMAX computes the softmax of each row, and FILL fills its table of
+    exponentials.
+    """
 
     NONE = 0
     SOFTMAX = 1
@@ -110,7 +116,7 @@ class RowFunction(enum.IntEnum):
 
 
 class AddressSpace(enum.IntEnum):
-    """Memory of an `Extent`; capacities are in bytes, for ACC in entries."""
+    """Memory of an `Extent`. Addresses count bytes, except in ACC, where they count entries."""
 
     SPAD = 0
     ACC = 1
@@ -119,14 +125,14 @@ class AddressSpace(enum.IntEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Field:
-    """One bit field.
+    """Bit field of an instruction, with its legal values.
 
     `low` and `high` bound the legal values (`high` may name a Config property); `None` means the
-    whole range of the bits. `choices` are all legal values, or name a Config property that has
-    them. A value is a multiple of the Config property `multiple`, a power of two. A `plain` field
-    must be 0 in every mode but i8xi8. If the Config property `needs` is 0, the field does not
-    exist: its bits are reserved. `span` names a Config property: useful values fit that many bits,
-    so higher bits must be 0, or copies of the sign.
+    limit of the bits. `choices` lists all legal values, or names a Config property that does. A
+    legal value is a multiple of the Config property `multiple`, which is a power of two. A `plain`
+    field must be 0 in every mode but i8xi8. If the Config property `needs` is 0, the field does not
+    exist and its bits are reserved. `span` names a Config property, a number of bits that suffices
+    for useful values: higher bits must be 0, or copies of the sign.
     """
 
     name: str
@@ -147,7 +153,7 @@ class Field:
 
     @property
     def range(self) -> tuple[int, int]:
-        """Smallest and largest value that the bits hold."""
+        """Smallest and largest value that the bits can hold."""
         return self._range(self.bits)
 
     def _range(self, bits: int) -> tuple[int, int]:
@@ -156,11 +162,15 @@ class Field:
         return 0, (1 << bits) - 1
 
     def span_bits(self, config: Config) -> int:
-        """Return the number of bits that are useful with a configuration's memories."""
+        """Return the number of low bits that may differ from 0 or the sign in a configuration."""
         return self.bits if self.span is None else min(self.bits, getattr(config, self.span))
 
     def limits(self, config: Config) -> tuple[int, int]:
-        """Smallest and largest legal value for a configuration."""
+        """Return the smallest and the largest legal value in a configuration.
+
+        `choices` and `multiple` may exclude values in between. Both limits are 0 if the field does
+        not exist.
+        """
         if not self.exists(config):
             return 0, 0
         smallest, largest = self._range(self.span_bits(config))
@@ -169,7 +179,7 @@ class Field:
         return low, largest if high is None else high
 
     def width(self, config: Config) -> int:
-        """Return the number of bits for all legal values of a configuration, at least one."""
+        """Return the number of bits that hold every legal value in a configuration, at least 1."""
         allowed = self.allowed_values(config)
         low, high = self.limits(config) if allowed is None else (min(allowed), max(allowed))
         if self.signed:
@@ -177,11 +187,11 @@ class Field:
         return max(1, high.bit_length())
 
     def unit(self, config: Config) -> int:
-        """Return the number that legal values are multiples of."""
+        """Return the integer of which every legal value is a multiple; 1 without `multiple`."""
         return 1 if self.multiple is None else int(getattr(config, self.multiple))
 
     def allowed_values(self, config: Config) -> tuple[int, ...] | None:
-        """Legal values for a configuration; None if only limits apply."""
+        """Return the legal values in a configuration; None if only `limits` restrict them."""
         if not self.exists(config):
             return None
         return getattr(config, self.choices) if isinstance(self.choices, str) else self.choices
@@ -191,10 +201,11 @@ class Field:
 class Extent:
     """Addresses ``base .. base + sum of terms - 1`` that an instruction reads or writes.
 
-    Each term is a product of factors: ``"name"`` is a field, ``"name-1"`` a field minus one,
-    ``"name/2"`` and ``"name%2"`` its half, rounded down, and the remainder, ``"@name"`` a Config
-    property, ``"8"`` a number. The extent applies only if every field in `only` has the given
-    value. DRAM extents are offsets in the region that field `region` names.
+    Each term is a product of factors: ``"name"`` is the value of a field, ``"name-1"`` that value
+    minus one, ``"name/2"`` its half, rounded down, ``"name%2"`` its remainder modulo 2, ``"@name"``
+    a Config property, and ``"8"`` a constant. The extent applies only if every field in `only` has
+    one of the values listed there. DRAM extents are offsets in the region that the field `region`
+    selects.
     """
 
     memory: AddressSpace
@@ -205,13 +216,19 @@ class Extent:
 
     @cached_property
     def end(self) -> EndFunction:
-        """The first address after it, as a function of fields and configuration."""
+        """Function that returns the first address after the extent; None if it does not apply.
+
+        Its parameters are a lookup of field values (``values.get``) and the configuration.
+        """
         return end_function(self.base, self.terms, self.only)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Format:
-    """The fields of one opcode after the common head, and the memory it touches."""
+    """Layout of the instructions with one opcode, and the memory that they access.
+
+    `fields` lists the fields after the head (`HEAD`), which all formats share.
+    """
 
     opcode: Opcode
     instruction_words: int
@@ -226,12 +243,12 @@ class Format:
 
     @property
     def bits(self) -> int:
-        """Bits of the instruction, reserved ones included."""
+        """Length of the instruction in bits, including reserved ones."""
         return self.instruction_words * INSTRUCTION_WORD_BYTES * 8
 
     @cached_property
     def used_bits(self) -> int:
-        """Bits that belong to a field."""
+        """Number of bits that belong to a field."""
         return sum(item.bits for item in self.all_fields)
 
 
@@ -680,19 +697,21 @@ _POST = (
     ),
 )
 
-#: Uses of a table that write it.
+#: Values of POST's field `table` with which POST writes tables.
 FILLS = (Table.FILL, Table.FILL_EACH)
 
-#: Fields of POST that must be 0 unless elements are bytes.
+#: Fields of POST that must be 0 unless elements are bytes; `product` may be 1 with words if
+#: `Config.has_word_products`.
 BYTES_ONLY = ("table", "product", "addend", "softmax", "pool")
 
 
 def byte_only_fields(config: Config) -> tuple[str, ...]:
-    """Return the fields of POST that must be 0 if elements are words."""
+    """Return the fields of POST that must be 0 in this configuration if elements are words."""
     return tuple(name for name in BYTES_ONLY if name != "product" or not config.has_word_products)
 
 
-#: Required values of other fields if `softmax` is not 0, and if it computes results.
+#: Values that other fields must have if `softmax` is not 0; `OF_ROWS`: further ones if it is
+#: `RowFunction.SOFTMAX`.
 WITH_SOFTMAX = {
     "source": int(Source.SPAD),
     "destination": int(Destination.SPAD),
@@ -702,21 +721,21 @@ WITH_SOFTMAX = {
 }
 OF_ROWS = {"width": 1}
 
-#: Required values of other fields if `addend` is `Addend.RESULT`.
+#: Values that other fields must have if `addend` is `Addend.RESULT`.
 WITH_RESULT = {
     "source": int(Source.SPAD),
     "destination": int(Destination.SPAD),
     "table": int(Table.NONE),
 }
 
-#: Required values of other fields if `curve` is not 0.
+#: Values that other fields must have if `curve` is not 0.
 WITH_CURVE = {"destination": int(Destination.SPAD), "words": 1}
 
-#: Required values of other fields if `pool` is 1.
+#: Values that other fields must have if `pool` is 1.
 WITH_POOL = {"source": int(Source.ACC), "destination": int(Destination.SPAD), "pairs": 0}
 
 
-#: Conditions on rounding rule and format, by the size in bytes of POST's elements.
+#: Sizes in bytes of POST's scratchpad elements, each with the condition under which it applies.
 _POST_ELEMENTS: tuple[tuple[int, _Only], ...] = (
     *(
         (1 + words, (("rounding", tuple(SUPPORTED_ROUNDINGS)), ("words", (words,))))
@@ -753,7 +772,10 @@ def _post_elements(side: str, write: bool, only: _Only) -> tuple[Extent, ...]:
 
 
 def post_element_bytes(values: Mapping[str, int]) -> int:
-    """Return the bytes of an element that a POST with these fields reads or writes on chip."""
+    """Return the size in bytes of the scratchpad elements that a POST reads and writes.
+
+    `values` holds the fields of the POST.
+    """
     if values.get("rounding") != Rounding.FLOAT:
         return 1 + values.get("words", 0)
     return next(
@@ -765,7 +787,10 @@ def post_element_bytes(values: Mapping[str, int]) -> int:
 
 
 def post_vectors(values: Mapping[str, int]) -> int:
-    """Return the vectors of a block that a POST with these fields reads: four for each maximum."""
+    """Return the number of vectors that a POST reads per output block.
+
+    `values` holds the fields of the POST. With `pool`, each result needs four vectors.
+    """
     return values["width"] * values["height"] * (4 if values.get("pool") else 1)
 
 
@@ -861,17 +886,24 @@ FORMATS = {
 
 
 def largest(opcode: Opcode, name: str) -> int:
-    """Return the largest value that the bits of a field hold; `KeyError` for unknown fields."""
+    """Return the largest value that the bits of a field can hold.
+
+    Raises `KeyError` if instructions with this opcode have no such field.
+    """
     return {item.name: item.range[1] for item in FORMATS[opcode].all_fields}[name]
 
 
 def fields_of(opcode: Opcode, config: Config) -> tuple[Field, ...]:
-    """Return the body fields that a configuration has."""
+    """Return the fields of an opcode, without the head, that exist in a configuration."""
     return tuple(item for item in FORMATS[opcode].fields if item.exists(config))
 
 
 def extents_of(opcode: Opcode, config: Config) -> tuple[Extent, ...]:
-    """Return the extents that a legal instruction may have, without conditions that always hold."""
+    """Return the extents that a legal instruction may have in a configuration.
+
+    Conditions that always hold in the configuration are removed, and so are extents whose
+    conditions never hold.
+    """
     known: dict[str, set[int]] = {
         "mode": set(config.mode_numbers),
         "rounding": set(config.roundings),

@@ -12,7 +12,7 @@ LINK_IDENTITY = 0x4D4C_4C00 | LINK_VERSION
 #: Default bits per second; frames have 8 data bits, no parity and one stop bit.
 BAUD = 3_000_000
 
-#: Byte between requests, which are stuffed so that it never occurs inside.
+#: Byte that separates requests; byte stuffing keeps it out of them.
 DELIMITER = 0x00
 
 #: First byte of a reply.
@@ -32,12 +32,12 @@ CRC_POLYNOMIAL = 0xEDB8_8320
 CRC_INITIAL = 0xFFFF_FFFF
 CRC_BYTES = 4
 
-#: Value of the checksum register, not complemented, after a frame and its checksum.
+#: Value of the checksum register, not complemented, once it has processed a frame and its checksum.
 CRC_RESIDUE = 0xDEBB_20E3
 
 
 class Request(enum.IntEnum):
-    """Kind of a request: low four bits of its first byte. The high four count attempts."""
+    """Kind of a request: the low four bits of its first byte. The high four count attempts."""
 
     READ_REGISTERS = 0
     WRITE_REGISTERS = 1
@@ -61,7 +61,7 @@ class Status(enum.IntEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class LinkField:
-    """Bytes of a frame; numbers are little-endian."""
+    """Field of a frame; integers are little-endian."""
 
     name: str
     bytes: int

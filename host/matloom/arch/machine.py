@@ -16,29 +16,31 @@ from matloom.arch.post_latency import post_latency
 from matloom.arch.softmax_cycles import softmax_cycles
 
 #: Cycles of a LOAD in addition to the memory's latency: from its start to its first beat, plus from
-#: its last beat to its completion. Then: cycles from a burst's last beat to the next address.
+#: its last beat to its completion. `_READ_TURN`: cycles from a burst's last beat to the address of
+#: the next burst.
 _LOAD_PATH_CYCLES = 5
 _READ_TURN = 1
 
-#: Cycles from a burst's response to the first beat of the next: the queue of responses, address,
-#: read of the scratchpad, queue of beats.
+#: Cycles from a burst's response to the first beat of the next burst: response queue, address,
+#: scratchpad read and beat queue.
 _WRITE_TURN = 9
 
-#: Cycles from a STORE's start to its first beat, in addition to the memory's latency, and the part
-#: of them in which the next STORE may already run, while the response is outstanding.
+#: Cycles from a STORE's start to its first beat, in addition to the memory's latency.
+#: `_STORE_OVERLAP`: how many of them may overlap with the next STORE, while the response is
+#: outstanding.
 _STORE_PATH_CYCLES = 11
 _STORE_OVERLAP = 1
 
-#: Cycles in addition to the memory's latency until the first beat of commands is at the dispatcher:
-#: from the start, or from free space for a burst.
+#: Cycles from the start, or from the moment when a burst fits into the queue, to the first beat of
+#: commands at the dispatcher, in addition to the memory's latency.
 _COMMAND_PATH_CYCLES = 6
 
-#: Cycles from the issue of a LOAD to its first byte on top of the memory's latency: its dispatch,
-#: and its path.
+#: Cycles from the issue of a LOAD to its first byte, in addition to the memory's latency: dispatch
+#: and data path.
 _ISSUE_PATH_CYCLES = 28
 
-#: Margin in cycles, on top of a latency, by which a LOAD should complete early, because estimates
-#: of tiles may be wrong.
+#: Margin in cycles, in addition to the read latency, by which a LOAD should complete early, because
+#: estimated durations of tiles may be wrong.
 _SPARE_CYCLES = 168
 
 #: Cycles from the last vector of an EXEC to its last sum in the accumulators.
@@ -50,8 +52,8 @@ _FLOAT_LATENCY, _FLOAT_LEVEL = 9, 7
 #: Cycles of a POST between output blocks.
 _POST_BLOCK_CYCLES = 1
 
-#: Reads of a block's biases, and of its multipliers and shifts; additional cycles to fetch them;
-#: minimum cycles to replicate values that apply to all channels.
+#: Scratchpad reads of a block's biases, and of its multipliers and shifts; additional cycles to
+#: fetch them; minimum cycles to replicate parameters that apply to all channels.
 _POST_BIAS = 4
 _POST_SCALE = 5
 _POST_FETCH = 12
@@ -60,7 +62,10 @@ _POST_REPEAT = 5
 
 @dataclass(frozen=True, kw_only=True)
 class Machine:
-    """An engine and its memory. Cycles are bus cycles, which are also the engine's.
+    """Estimates of the cycles that instructions take on an engine with its memory.
+
+    Engine and bus share one clock. The bus is busy if as many bursts as permitted are outstanding.
+    Parameters `values` are the fields of an instruction.
 
     Members
     -------
@@ -73,12 +78,15 @@ class Machine:
 
     @cached_property
     def bank_bytes(self) -> int:
-        """Bytes of a scratchpad bank, cached: the configuration computes them on every access."""
+        """Size of a scratchpad bank in bytes.
+
+        It is cached because `Config.bank_bytes` computes it on every access.
+        """
         return self.config.bank_bytes
 
     @cached_property
     def tile_bytes(self) -> int:
-        """Bytes of a weight tile."""
+        """Size of a weight tile in bytes."""
         return self.config.tile_bytes
 
     @cached_property
@@ -96,14 +104,14 @@ class Machine:
 
     @cached_property
     def _repeat_cycles(self) -> int:
-        """Cycles to replicate parameters that are the same for all channels."""
+        """Cycles to replicate parameters that all channels share."""
         config = self.config
         rows = config.columns // lcm(config.columns // 4, config.lanes)
         return max(_POST_REPEAT, 2 * rows + 1)
 
     @cached_property
     def beat_cycles(self) -> float:
-        """Cycles between two beats."""
+        """Minimum cycles between two beats of a transfer."""
         return float(self.memory.beat_cycles(self.config.bus_bytes))
 
     @cached_property
@@ -118,7 +126,7 @@ class Machine:
 
     @cached_property
     def window_cycles(self) -> float:
-        """Cycles of the beats of all reads that may be outstanding."""
+        """Cycles for the beats of as many and as long reads as may be outstanding."""
         return self._reads.outstanding * self.config.burst_beats * self.beat_cycles
 
     @cached_property
@@ -132,14 +140,14 @@ class Machine:
         return self.memory.read_latency + _SPARE_CYCLES
 
     def transfer_cycles(self, size: int) -> float:
-        """Return the cycles to move `size` bytes over the bus, in one direction."""
+        """Return the cycles to move `size` bytes over the bus in one direction, without latency."""
         return size / self.config.bus_bytes * self.beat_cycles
 
     def durations(self, instruction: Instruction) -> tuple[tuple[int, int], tuple[int, int]]:
-        """Return how long an instruction keeps its unit, and the delay until it completes.
+        """Return the duration and the delay of an instruction, on an idle bus and on a busy one.
 
-        The first value is for an idle unit, the second for one whose outstanding bursts are all in
-        use. The duration of a LOAD starts with its first beat.
+        The instruction occupies its unit for the duration, which for a LOAD starts with its first
+        beat, and completes after a further delay, which may be negative.
         """
         values = instruction.values
         if instruction.opcode is Opcode.EXEC:
@@ -158,7 +166,7 @@ class Machine:
         return (alone + _STORE_OVERLAP, response), (late + _STORE_OVERLAP, response)
 
     def exec_cycles(self, values: dict[str, int]) -> int:
-        """Return how many cycles an EXEC streams."""
+        """Return the number of cycles for which an EXEC streams its input."""
         taps = values["kernel_rows"] * values["kernel_cols"] * values["blocks"]
         steps, vectors = taps * values["oc_blocks"], values["width"] * values["height"]
         # RAW guard: an EXEC that adds to sums waits until the last update can be read.
@@ -183,7 +191,7 @@ class Machine:
         return _EXEC_LATENCY + _FLOAT_LATENCY + _FLOAT_LEVEL * levels
 
     def post_cycles(self, values: dict[str, int]) -> int:
-        """Return how many cycles a POST produces results."""
+        """Return the number of cycles during which a POST produces results."""
         vectors = post_vectors(values) * self.post_beats(values)
         # Parameters of the next block are fetched while this one streams.
         block = max(vectors + self.post_turn, self.post_fetch(values))
@@ -195,7 +203,7 @@ class Machine:
         return max(cycles, softmax_cycles(values, self.config))
 
     def post_beats(self, values: dict[str, int]) -> int:
-        """Return the cycles per vector of a POST."""
+        """Return the cycles that a POST takes for each vector."""
         # Each write contains one byte per column.
         return max(self._lane_passes, post_element_bytes(values))
 
@@ -205,7 +213,10 @@ class Machine:
         return _POST_BLOCK_CYCLES
 
     def post_fetch(self, values: dict[str, int]) -> int:
-        """Return the cycles to fetch a block's parameters, or to replicate shared ones."""
+        """Return the cycles to fetch a block's parameters, or to replicate shared ones.
+
+        A POST replicates its parameters if all channels share them.
+        """
         reads = self.post_reads(values)
         if reads:
             return _POST_FETCH + reads
@@ -213,7 +224,7 @@ class Machine:
 
     @staticmethod
     def post_reads(values: dict[str, int]) -> int:
-        """Return the reads of parameters that a block needs."""
+        """Return the number of scratchpad reads for the parameters of one block of a POST."""
         biases = _POST_BIAS * values.get("channel_bias", 0)
         return biases + _POST_SCALE * values.get("channel_scale", 0)
 
@@ -223,11 +234,11 @@ class Machine:
 
     @cached_property
     def offset_period(self) -> int:
-        """Period in external memory after which transfers cost the same: a burst or a row."""
+        """Period, in bytes of external memory, with which the cycles of a transfer repeat."""
         return max(self._reads.burst_bytes, self._reads.row_bytes)
 
     def load_cycles(self, values: dict[str, int]) -> tuple[int, int]:
-        """Return the cycles of a LOAD's beats, on an idle bus and with all bursts outstanding."""
+        """Return the cycles of a LOAD's beats, on an idle bus and on a busy one."""
         if values.get("fill"):
             size, rows = values["row_bytes"], values["rows"] * values["planes"]
             cycles = rows * max(2, -(-size // self.config.bus_bytes))
@@ -235,7 +246,7 @@ class Machine:
         return self._transfer(values, self._reads)
 
     def store_cycles(self, values: dict[str, int]) -> tuple[int, int]:
-        """Return the cycles that a STORE's beats take on the bus."""
+        """Return the cycles of a STORE's beats, on an idle bus and on a busy one."""
         return self._transfer(values, self._writes)
 
     @cached_property
@@ -258,7 +269,7 @@ class Machine:
         )
 
     def _transfer(self, values: dict[str, int], channel: Channel) -> tuple[int, int]:
-        """Return the cycles of the beats of a LOAD or STORE."""
+        """Return the cycles of a LOAD's or STORE's beats, on an idle bus and on a busy one."""
         size, spread = values["row_bytes"], values.get("spread", 0)
         planes, count = values["planes"], values["rows"] * values["planes"]
         start = values.get("dram_offset", 0)
@@ -277,7 +288,7 @@ class Machine:
 
 
 def _shared_fraction(values: dict[str, int], size: int, bank: int) -> float:
-    """Return the share of the weights that lie in banks with the input."""
+    """Return the fraction of an EXEC's `size` bytes of weights in banks that also hold input."""
     first = values.get("weight_addr", 0)
     start = values.get("input_addr", 0)
     rows = (values.get("input_rows", 1) - 1) * values.get("input_pitch", 0)

@@ -9,13 +9,13 @@ from typing import Any
 
 from matloom.errors import UserError, UserTypeError, unknown
 
-#: Largest rate in bytes per cycle: that of the widest bus.
+#: Largest rate in bytes per cycle, which is that of the widest bus.
 _MAX_RATE = 32
 
 #: Largest denominator of the bytes per cycle.
 _MAX_DENOMINATOR = 256
 
-#: The shortest open row of an SDRAM, in bytes.
+#: Bytes of the shortest row of an SDRAM.
 _LEAST_ROW_BYTES = 64
 
 #: Maximum cycles of a latency or of a row miss.
@@ -23,7 +23,7 @@ _MAX_LATENCY = 4096
 
 
 class InvalidMemoryError(UserError):
-    """A memory that breaks a rule; the message names thing, rule and value."""
+    """A memory that breaks a rule; the message names the field, the rule and the value."""
 
     hint = "docs/performance.md has memories and their figures"
 
@@ -45,11 +45,11 @@ class Memory:
     write_latency:
         Cycles from the last beat of a write to its response, 1 to 4096.
     outstanding:
-        Bursts of each direction that it accepts before it has answered the first, 1 to 64.
+        Bursts in each direction that the memory accepts before it has answered the first, 1 to 64.
     row_bytes:
         Bytes of a row, a power of two from 64 to 65536; 0 if rows do not matter.
     row_miss_cycles:
-        Extra cycles of a beat in another row than the beat before, 0 to 4096.
+        Extra cycles of a beat that is in a different row than the previous beat, 0 to 4096.
 
     Raises
     ------
@@ -98,7 +98,7 @@ class Memory:
 
     @property
     def name(self) -> str:
-        """Name in `MEMORIES`, or else its figures."""
+        """Name of an equal entry of `MEMORIES`; a description of the timing if there is none."""
         for name, memory in MEMORIES.items():
             if memory == self:
                 return name
@@ -109,7 +109,7 @@ class Memory:
         )
 
     def beat_cycles(self, bus_bytes: int) -> Fraction:
-        """Return the cycles between beats of the same row, at least one."""
+        """Return the cycles between two beats in the same row, at least one."""
         return max(Fraction(1), bus_bytes / self.rate)
 
     def as_dict(self) -> dict[str, Any]:
@@ -124,7 +124,7 @@ class Memory:
 
     @classmethod
     def from_json(cls, text: str) -> "Memory":
-        """Return the memory that a JSON text holds; raise `InvalidMemoryError` with the reason."""
+        """Return the memory that a JSON text holds; raise `InvalidMemoryError` if it holds none."""
         try:
             values = json.loads(text)
         except (RecursionError, ValueError) as error:
@@ -139,7 +139,7 @@ class Memory:
 
 
 def _fraction(value: Any) -> Fraction:
-    """Return the bytes per cycle as a fraction."""
+    """Return the bytes per cycle as a fraction; raise `InvalidMemoryError` if they break a rule."""
     try:
         if isinstance(value, bool):
             raise TypeError
@@ -160,7 +160,7 @@ def _fraction(value: Any) -> Fraction:
     return rate
 
 
-#: One beat per cycle on every bus, 32 cycles after its address.
+#: Memory that serves one beat per cycle on every bus, 32 cycles after the address.
 REFERENCE_MEMORY = Memory()
 
 #: Memories by name.
@@ -210,10 +210,10 @@ _NAME_HINT = 'leave it out for reference, or write a file of fields ({"read_late
 
 
 def load_memory(source: "str | Path | Memory | None") -> Memory:
-    """Return the memory that a text names; a Memory unchanged; the reference memory for None.
+    """Return the memory that `source` names; None means the reference memory.
 
-    A text is a name in `MEMORIES`, the name of a board (`BOARD_MEMORIES`), or the path of a JSON
-    file.
+    A Memory is returned unchanged. A text is a name in `MEMORIES`, the name of a board
+    (`BOARD_MEMORIES`), or the path of a JSON file.
     """
     if source is None:
         return REFERENCE_MEMORY

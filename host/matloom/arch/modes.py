@@ -26,7 +26,8 @@ class Mode:
         NumPy type in which the host stores tensors of this format, if float32 layers can run in
         this mode; None if they cannot.
     lowers:
-        The type of layers that a precision may give this mode (`passes.choose_modes`), or None.
+        Type of the layers to which a precision can give this mode (`passes.choose_modes`); None if
+        a precision cannot give it.
     """
 
     name: str
@@ -40,7 +41,7 @@ class Mode:
 
     @property
     def floating(self) -> bool:
-        """Whether operands are floating-point numbers; sums are then fp32."""
+        """Whether operands are floating-point numbers, in which case sums are fp32."""
         return self.sums == "float32"
 
     @property
@@ -49,12 +50,12 @@ class Mode:
         return self.weight_bits == _NARROW_BITS
 
     def weight_tile_bytes(self, config: "Config") -> int:
-        """Return the bytes of a weight tile: one byte per cell, in all current modes."""
+        """Return the size of a weight tile in bytes, which is one byte per cell in every mode."""
         return config.tile_bytes
 
     @property
     def macs_of_two_cells(self) -> int:
-        """Multiply-accumulates per cycle of two cells in a column; integers only."""
+        """Multiply-accumulates per cycle of two cells in a column, if operands are integers."""
         if self.narrow:
             return 4
         return 1 if self.activation_bits == _WORD_BITS else 2
@@ -85,7 +86,7 @@ def _floating(name: str, dtype: str, bits: int, storage: str | None = None) -> M
     )
 
 
-#: Modes in the order of their numbers in the instruction set. NumPy has no bfloat16: its bit
+#: Modes; the index of each is its number in the instruction set. NumPy has no bfloat16, so its bit
 #: patterns are stored as uint16.
 _TABLE = (
     _integer(8, 8),
@@ -98,20 +99,23 @@ _TABLE = (
     _floating("fp8_e5m2", "float8_e5m2", 8),
 )
 
-#: Every mode, by its name.
+#: Modes by name.
 MODES = {item.name: item for item in _TABLE}
 
-#: The names, in the order of the modes' numbers.
+#: Names of the modes; the index of each is its number in the instruction set.
 MAC_MODES = tuple(MODES)
 
-#: Modes whose operands are floating-point numbers, and sums fp32.
+#: Names of the modes whose operands are floating-point numbers and whose sums are fp32.
 FLOAT_MODES = tuple(item.name for item in _TABLE if item.floating)
 
-#: Modes with two weights in a byte, whose EXEC updates two accumulator entries at a time.
+#: Names of the modes with two weights in a byte, whose EXEC updates two accumulator entries at a
+#: time.
 NARROW_MODES = tuple(item.name for item in _TABLE if item.narrow)
 
-#: The NumPy types of tensors that layers of fewer bits than float32 read and write, by mode.
+#: NumPy types in which the host stores the tensors of float32 layers that run in fewer bits, by
+#: name of the mode.
 STORAGE = {item.name: item.storage for item in _TABLE if item.storage is not None}
 
-#: Number of fp32 if POST's `pre_shift` names a format; other formats have their modes' numbers.
+#: Value of POST's `pre_shift` for scratchpad elements in fp32; for other formats it is the index of
+#: their mode.
 FP32_FORMAT = len(MAC_MODES)

@@ -1,7 +1,7 @@
-"""Number rules of the engine: every rounding, saturation and conversion, defined once.
+"""Arithmetic of the engine: each rounding, saturation and conversion is defined here once.
 
-They use operators only, so that the same function works on Python integers and on int64 arrays.
-Each returns the kind it is given, so the types below are open.
+The functions use operators only, so that they work on Python integers and on int64 arrays. Results
+have the type of the arguments, which is why both are annotated as Any.
 """
 
 import enum
@@ -14,17 +14,17 @@ class Rounding(enum.IntEnum):
 
     ``DOUBLE``
         gemmlowp's saturating rounding doubling high multiply, then a rounding divide by a power
-        of two: what TensorFlow Lite Micro's int8 kernels do.
+        of two, as in TensorFlow Lite Micro's int8 kernels.
     ``SINGLE``
-        One rounding, half up: LiteRT's reference int8 fully connected kernel; with a
-        `short_multiplier`, TensorFlow Lite Micro's int16 kernels with 64-bit sums.
+        One rounding, half up, as in LiteRT's reference int8 fully connected kernel; with a
+        `short_multiplier`, as in TensorFlow Lite Micro's int16 kernels with 64-bit sums.
     ``FLOAT32``
         Reserved: float32 product, half to even (XNNPACK, onnxruntime).
     ``AVERAGE``
-        Quotient rounded half away from zero, by an exact reciprocal: average pooling. The bias
-        contains half the count; the rest is truncated towards zero.
+        Quotient rounded half away from zero, by an exact reciprocal, for average pooling. The bias
+        contains half the count, so that the quotient is then truncated towards zero.
     ``FLOAT``
-        Nothing is rounded to an integer: values are floating-point numbers (`arch.floats`).
+        No rounding to an integer, because values are floating-point numbers (`arch.floats`).
     """
 
     DOUBLE = 0
@@ -46,30 +46,31 @@ def wrap32(x: Any) -> Any:
 #: Left shift of a byte that POST adds to an accumulator.
 ADDEND_SHIFT = 19
 
-#: Multiplier, shift and left shift with which DOUBLE is equivalent to that, as TensorFlow Lite
-#: scales the operand of ADD with the larger scale.
+#: Multiplier, shift and left shift with which DOUBLE is equivalent to a shift by `ADDEND_SHIFT`.
+#: TensorFlow Lite scales the operand of ADD with the larger scale this way.
 ADDEND_SCALE = (2**30, 0, ADDEND_SHIFT + 1)
 
 #: Left shift of a byte that POST subtracts from an accumulator before it squares the difference.
 SQUARE_SHIFT = 6
 
-#: Multiplier, shift and left shift with which DOUBLE is equivalent to that, as TensorFlow Lite
-#: scales the operand of SQUARED_DIFFERENCE with the larger scale.
+#: Multiplier, shift and left shift with which DOUBLE is equivalent to a shift by `SQUARE_SHIFT`.
+#: TensorFlow Lite scales the operand of SQUARED_DIFFERENCE with the larger scale this way.
 SQUARE_SCALE = (2**30, 0, SQUARE_SHIFT + 1)
 
 
 def squared_difference(total: Any, value: Any) -> Any:
-    """Return the square of a sum minus a shifted value; differences wrap to 16 bits, signed."""
+    """Return the square of ``total - (value << SQUARE_SHIFT)``; the difference wraps to int16."""
     difference = ((total - (value << SQUARE_SHIFT) + 2**15) & (2**16 - 1)) - 2**15
     return difference * difference
 
 
-#: Bits that a maximum of sums compares: one more than a word, so that sums may be negated.
+#: Number of low bits of sums that `larger` compares: one more than those of a word, so that negated
+#: words fit.
 LARGER_BITS = 17
 
 
 def larger(entry: Any, total: Any) -> Any:
-    """Return `total` if its `LARGER_BITS` lower bits are the larger signed number, else `entry`.
+    """Return `total` if its `LARGER_BITS` low bits are the larger signed number, else `entry`.
 
     That is the maximum if both lie in -65536 to 65535, as sums of a single tap of bytes or words
     do.
@@ -80,17 +81,17 @@ def larger(entry: Any, total: Any) -> Any:
 
 
 def low_nibble(byte: Any) -> Any:
-    """Return the 4-bit number in bits 0 to 3 of a byte, -8 to 7."""
+    """Return bits 0 to 3 of a byte as a signed number, -8 to 7."""
     return ((byte & 15) ^ 8) - 8
 
 
 def high_nibble(byte: Any) -> Any:
-    """Return the 4-bit number in bits 4 to 7 of a byte, -8 to 7."""
+    """Return bits 4 to 7 of a byte as a signed number, -8 to 7."""
     return low_nibble(byte >> 4)
 
 
 def pack_nibbles(low: Any, high: Any) -> Any:
-    """Return the byte, 0 to 255, that holds two numbers of 4 bits."""
+    """Return the byte, 0 to 255, whose low and high four bits are those of `low` and `high`."""
     return (low & 15) | (high & 15) << 4
 
 
@@ -98,25 +99,25 @@ def clamp(x: Any, low: Any, high: Any) -> Any:
     """Return `x` limited to ``low .. high``, using operators only.
 
     If `low` is above `high`, values above `high` become `high` and all others `low`, as in the
-    lanes.
+    requantising lanes.
     """
     return x + (high - x) * (x > high) + (low - x) * ((x < low) & (x <= high))
 
 
 def add_bias(x: Any, bias: Any, rounding: Rounding) -> Any:
-    """Return ``x + bias`` in 32 bits; under ``AVERAGE`` the bias points away from zero."""
+    """Return ``x + bias``, wrapped to 32 bits; under ``AVERAGE``, subtract it from negative `x`."""
     if rounding == Rounding.AVERAGE:
         return wrap32(x + bias * (1 - 2 * (x < 0)))
     return wrap32(x + bias)
 
 
-#: Parameters with which a lane extracts each limb of a sum: left shift, then power of two.
+#: Left shift and power of two with which a lane extracts each limb of a sum, lowest limb first.
 LIMBS = ((24, -23), (17, -24), (10, -24), (3, -24))
 
-#: Sums below this have exact limbs.
+#: Bound on the magnitude of sums whose limbs are exact.
 LARGEST_LIMBS = 2**28
 
-#: Range of shifts in the reference kernels; smaller ratios become zero.
+#: Range of shifts in the reference kernels; smaller scale ratios become zero.
 _LEAST_SHIFT, _MOST_SHIFT = -31, 30
 
 
@@ -130,7 +131,7 @@ def from_limbs(limbs: Any) -> Any:
 
 
 def to_limbs(total: Any) -> list[Any]:
-    """Return the four limbs of a sum below `LARGEST_LIMBS`: the inverse of `from_limbs`."""
+    """Return the four limbs of a sum below `LARGEST_LIMBS`, the inverse of `from_limbs`."""
     limbs = []
     for bits in (8, 7, 7):
         sign = 1 << (bits - 1)
@@ -200,9 +201,9 @@ def short_multiplier(multiplier: Any) -> Any:
 def requantize_wide(x: Any, multiplier: Any, shift: Any) -> Any:
     """Return 48-bit `x` times ``multiplier / 2**31 * 2**shift``, rounded once, to 32 bits.
 
-    The multiplier loses its lower 16 bits first. If ``x << shift`` fits 32 bits this is
-    `requantize` under ``SINGLE`` with ``short_multiplier(multiplier) << 16``: there, too, bits
-    below the rounding one are cut off and cannot carry. `shift` is -31 to 7.
+    The multiplier is first reduced to its upper 15 bits. If ``x << shift`` fits 32 bits, this
+    equals `requantize` under ``SINGLE`` with ``short_multiplier(multiplier) << 16``, which also
+    cuts off the bits below the rounding bit, because they cannot carry. `shift` is -31 to 7.
 
     Source: MultiplyByQuantizedMultiplier of TensorFlow Lite Micro for int64.
     """
@@ -213,8 +214,8 @@ def requantize_wide(x: Any, multiplier: Any, shift: Any) -> Any:
 def quantize_multiplier(real: float) -> tuple[int, int]:
     """Return ``(multiplier, shift)`` with ``real ~ multiplier / 2**31 * 2**shift``.
 
-    Source: QuantizeMultiplier of TensorFlow Lite (tensorflow/lite/kernels/internal/
-    quantization_util.cc): too small a number becomes zero.
+    A ratio below 2**-32 becomes zero; one of 2**30 or more raises ValueError. Source:
+    QuantizeMultiplier of TensorFlow Lite (tensorflow/lite/kernels/internal/quantization_util.cc).
     """
     if real == 0:
         return 0, 0

@@ -1,4 +1,4 @@
-"""Cycles of a POST in addition to its results and to the latency of an update of accumulators."""
+"""Latency of a POST, apart from that of an accumulator update."""
 
 from collections.abc import Mapping
 
@@ -7,22 +7,25 @@ from matloom.arch.curves import Curve
 from matloom.arch.isa import Addend, RowFunction, Source, Table
 from matloom.arch.numerics import Rounding
 
-#: Always; with a table; with sums of results; with SOFTMAX; with a curve; in floating point; and if
-#: it reads bytes.
+#: Cycles that always apply, and additional ones with a table, with sums of results, with SOFTMAX,
+#: with a curve, in floating point, and if POST reads bytes.
 _ALWAYS, _LOOK_UP, _SUM, _SOFTMAX, _CURVE, _FLOAT, _BYTES = 20, 1, 2, 3, 5, 3, 5
 
 
 def maxima_latency(config: Config) -> int:
-    """Return the cycles that a byte waits before it is compared with others of its block.
+    """Return the cycles that a byte waits before it is compared with others of its 2 x 2 block.
 
-    A register there ends the path through a table in block RAM. Without one, the comparison takes
-    no cycle.
+    A register there ends the path through a table in block RAM. Without such tables, there is no
+    wait.
     """
     return int(config.pooling and config.tables > 1)
 
 
 def post_latency(values: Mapping[str, int], config: Config) -> int:
-    """Return the cycles for the fields of a POST."""
+    """Return the cycles of a POST apart from its results and the latency of an accumulator update.
+
+    `values` holds the fields of the POST.
+    """
     get = values.get
     cycles = _ALWAYS + _LOOK_UP * (get("table", 0) == Table.LOOK_UP)
     cycles += _SUM * (get("addend", 0) == Addend.RESULT)

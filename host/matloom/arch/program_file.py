@@ -10,7 +10,7 @@ from matloom.arch.config import ADDED_FIELDS
 from matloom.arch.isa import Region
 from matloom.arch.modes import MAC_MODES
 
-#: The first bytes of a file.
+#: First bytes of a file.
 MAGIC = b"MLOOMPRG"
 #: Incremented by changes that readers of the previous version would misread.
 FORMAT_VERSION = 5
@@ -18,7 +18,7 @@ FORMAT_VERSION = 5
 ALIGNMENT = 64
 #: Alignment of the host's constants: enough for any element, and for vectors of small processors.
 CONSTANT_ALIGNMENT = 16
-#: Flag of a section that its reader must support.
+#: Flag of a section that a reader must not skip.
 REQUIRED = 1
 
 #: Maximum bytes of a file, of all regions together, of a tensor, and of all tensors of the host
@@ -29,15 +29,15 @@ TENSOR_LIMIT = 1 << 30
 TENSORS_LIMIT = 1 << 31
 
 _U32, _I32 = (1 << 32) - 1, (1 << 31) - 1
-#: Element types, by number.
+#: Element types; the index of each is its number in files.
 DTYPES = (
     *("bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64"),
     *("float16", "float32", "float64"),
 )
 STEP_KINDS = ("engine", "host")
-#: Places where a layer can run; none for a layer that costs nothing.
+#: Places where a layer can run; `none` if it costs nothing.
 PLACES = ("none", "engine", "host")
-#: Extents to which a program was compared with the operators' definitions.
+#: How thoroughly a program was compared with the operators' definitions.
 CHECKS = ("none", "sample", "full")
 
 
@@ -48,14 +48,14 @@ class RecordField:
     Members
     -------
     type:
-        ``u32``, ``i32``, ``u64`` or ``f64``, little-endian; ``text``, the number of an entry of
-        `texts`; ``range``, a first record and a number of records, each ``u32``.
+        ``u32``, ``i32``, ``u64`` or ``f64``, little-endian; ``text``, the index of an entry of
+        `texts`; ``range``, the index of a first record and a number of records, each ``u32``.
     low, high:
-        Least and greatest value; of a range, of its number of records.
+        Smallest and largest value, or number of records of a range; None for no limit.
     choices:
-        Names of the values from 0.
+        Names of the values from 0 up.
     of:
-        For a range, the section that it lies in; None if another field determines it.
+        Section in which a range lies; None if another field determines the section.
     """
 
     name: str
@@ -68,12 +68,12 @@ class RecordField:
 
     @property
     def bytes(self) -> int:
-        """Size in the record."""
+        """Size of the field in bytes."""
         return 8 if self.type in ("u64", "f64", "range") else 4
 
     @property
     def words(self) -> tuple[tuple[str, str], ...]:
-        """Names and types of its words."""
+        """Name and type of each word of the field: two words for a range, otherwise one."""
         if self.type == "range":
             return ((f"{self.name}_first", "u32"), (f"{self.name}_count", "u32"))
         return ((self.name, "u32" if self.type == "text" else self.type),)
@@ -113,16 +113,16 @@ _MOST_AXES = 16
 
 @dataclass(frozen=True, kw_only=True)
 class Section:
-    """One section: a table of records, or bytes if it has no `fields`.
+    """One section: a table of records, or plain bytes if it has no `fields`.
 
     Members
     -------
     least, most:
-        Limits of the number of records, or of bytes.
+        Limits on the number of records, or of bytes.
     optional:
-        Whether a file may omit it.
+        Whether a file may omit the section.
     ignorable:
-        Whether a reader may skip it.
+        Whether a reader that does not know the section may skip it.
     """
 
     tag: int
@@ -137,11 +137,11 @@ class Section:
 
     @property
     def record_bytes(self) -> int:
-        """Size of a record; 1 if the section is bytes."""
+        """Size of a record in bytes; 1 if the section is plain bytes."""
         return sum(field.bytes for field in self.fields) or 1
 
 
-#: The header of every file. The checksum is the CRC-32 of all bytes after it.
+#: Fields of the header of every file. The checksum is the CRC-32 of all bytes after it.
 HEADER = (
     RecordField(name="magic", type="u64", doc="the letters `MLOOMPRG`"),
     _u32("format", "version of this layout", FORMAT_VERSION, FORMAT_VERSION),
@@ -152,7 +152,7 @@ HEADER = (
     _u32("sections", "entries of the directory, which follows", high=256),
 )
 
-#: An entry of the directory.
+#: Fields of an entry of the directory.
 DIRECTORY = (
     _u32("tag", "what the section holds; ascending, each once", 1),
     _u32("flags", "1: a reader that does not know the tag must refuse the file", high=REQUIRED),
@@ -438,17 +438,17 @@ class Attribute:
     Members
     -------
     key:
-        Its number.
+        Identifier in files.
     name, field:
-        Name in the file, and in Python if it differs.
+        Name on the format's page, and in Python if it differs.
     kinds:
         Possible encodings.
     count:
         Number of values of a list; None for any.
     low, high:
-        Limits of each value.
+        Smallest and largest legal value, also of each item of a list; None for no limit.
     choices:
-        Names of the integers from 0.
+        Names of the integers from 0 up.
     """
 
     key: int
@@ -463,11 +463,11 @@ class Attribute:
 
     @property
     def python(self) -> str:
-        """Its name in Python."""
+        """Name of the attribute in Python."""
         return self.field or self.name
 
 
-#: Upper bound on strides, windows, paddings and lengths.
+#: Largest stride, window, padding and length.
 _MAX_SIZE = 1 << 20
 _NUMBER, _LIST = (Kind.INTEGER,), (Kind.INTEGERS,)
 
@@ -615,15 +615,17 @@ ATTRIBUTES = (
 )
 
 
-#: A loop whose number of iterations is known only at run time; its body is a program of its own.
+#: Operator of a loop whose number of iterations is known only at run time; its body is a program of
+#: its own.
 LOOP = "LOOP"
 
 
 @dataclass(frozen=True, kw_only=True)
 class HostOperator:
-    """An operator of the host: TensorFlow Lite's name and number, and its attributes in order.
+    """An operator that the host can run: its number, its name, and its attributes in order.
 
-    LOOKUP, LOOP, LSTM_CELL and FUNCTION are Matloom's own, with numbers beyond TensorFlow Lite's.
+    Number and name are those of TensorFlow Lite, except for Matloom's own operators LOOKUP, LOOP,
+    LSTM_CELL and FUNCTION, whose numbers are beyond TensorFlow Lite's.
     """
 
     number: int
@@ -691,7 +693,7 @@ OPERATORS = tuple(
     )
 )
 
-#: Fields of the configuration that are numbers, by key.
+#: Integer fields of the configuration, in the order of their keys.
 _NUMBERS = (
     *(
         "rows",
@@ -718,6 +720,6 @@ CONFIGURATION = (
     ),
 )
 
-#: Number of leading fields that every file has. Trailing fields with their value of `ADDED_FIELDS`
-#: are omitted.
+#: Number of leading fields of the configuration that every file has. Trailing fields that have
+#: their value in `ADDED_FIELDS` are omitted.
 CONFIGURATION_FIELDS = len(CONFIGURATION) - len(ADDED_FIELDS)

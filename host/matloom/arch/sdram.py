@@ -1,6 +1,6 @@
-"""SDRAM chips of boards: geometry, timing, and the cycles they take at a clock.
+"""SDRAM chips of boards: their geometry, and their timing at a clock.
 
-The data sheets of most parts were not available: `source` says what each figure comes from.
+The data sheets of most parts were not available, so `source` says where each figure comes from.
 """
 
 import dataclasses
@@ -10,26 +10,29 @@ from math import ceil
 
 from matloom.arch.sdram_timing import Delay, SdramTiming
 
-#: Cycles of MODE if the data sheet states none.
+#: Delay after MODE if the data sheet states none.
 _MODE_DELAY = Delay(cycles=2)
 
-#: Limits on rows and columns of parts; A10 of a column address requests a precharge.
+#: Fewest rows or columns and most columns of a part; A10 is no column bit because it requests a
+#: precharge.
 _LEAST_SIDE, _MOST_COLUMNS = 256, 1024
 
-#: SDRAM cycles per engine cycle if its clock is doubled.
+#: SDRAM cycles per controller cycle if the SDRAM runs at twice the controller's clock.
 _DOUBLED = 2
 
 
 class InvalidSdramError(ValueError):
-    """An SDRAM part, or a clock for it, that is impossible."""
+    """An SDRAM part, or a clock for it, that breaks a rule; the message names rule and value."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SdramPart:
     """A single-data-rate SDRAM, or several side by side that receive the same commands.
 
-    `source` says where the figures come from, and which are assumptions; `clock_hz` is the fastest
-    clock for each CAS latency. Raises InvalidSdramError with the rule and the value.
+    `source` says where the figures come from, and which are assumptions. The delays `rcd` to `mrd`
+    are as in `SdramTiming`. `refreshes` REFRESH commands are due every `refresh_ms` milliseconds.
+    `clock_hz` lists pairs of a CAS latency and its fastest clock. Raises InvalidSdramError with the
+    rule and the value.
     """
 
     name: str
@@ -71,21 +74,24 @@ class SdramPart:
 
     @property
     def bytes(self) -> int:
-        """Return the capacity in bytes."""
+        """Capacity in bytes."""
         return self.banks * self.rows * self.columns * self.data_bits // 8
 
     @property
     def row_bytes(self) -> int:
-        """Return the bytes of an open row."""
+        """Size of a row in bytes."""
         return self.columns * self.data_bits // 8
 
     def side_by_side(self, count: int) -> "SdramPart":
-        """Return several parts with common commands, as one part with that many times the bits."""
+        """Return `count` parts that share commands, as one part with `count` times the bits."""
         name = f"{count} x {self.name}"
         return dataclasses.replace(self, name=name, data_bits=count * self.data_bits)
 
     def timing(self, clock_hz: int, cas_latency: int | None = None) -> SdramTiming:
-        """Return the timing at a clock; the CAS latency is the lowest that the clock allows."""
+        """Return the timing at a clock; raise InvalidSdramError if the part is too slow for it.
+
+        By default, `cas_latency` is the lowest that the clock allows.
+        """
         allowed = [latency for latency, fastest in self.clock_hz if clock_hz <= fastest]
         if not allowed:
             fastest = max(fastest for _, fastest in self.clock_hz)
@@ -109,9 +115,9 @@ class SdramPart:
         )
 
     def timing_of_gear(self, clock_hz: int, gear: int) -> SdramTiming:
-        """Return the timing if the SDRAM's clock is `gear` times the controller's.
+        """Return the timing, in SDRAM cycles, at `gear` times the controller's clock `clock_hz`.
 
-        With a gear of 2 the CAS latency is 3, the one for fast clocks, since words come in pairs.
+        With a gear of 2 the CAS latency is 3, the one for fast clocks, because words come in pairs.
         """
         return self.timing(gear * clock_hz, 3 if gear == _DOUBLED else None)
 
@@ -243,7 +249,10 @@ SDRAMS = {part.name: part for part in _PARTS}
 
 
 def load_sdram(source: "str | SdramPart") -> SdramPart:
-    """Return the part that a text names, or a part unchanged; ``2 x NAME`` is two side by side."""
+    """Return the part that `source` names; an SdramPart is returned unchanged.
+
+    ``2 x NAME`` means two parts side by side. Raises InvalidSdramError for an unknown name.
+    """
     if isinstance(source, SdramPart):
         return source
     name = source.removeprefix("2 x ")

@@ -22,15 +22,19 @@ def sdram_memory(
     before: tuple[int, int] = (0, 0),
     gear: int = 1,
 ) -> Memory:
-    """Return an SDRAM and its controller as a Memory, in bus cycles, with figures of docs/sdram.md.
+    """Return the timing of an SDRAM and its controller as a Memory, in bus cycles.
 
-    It assumes full bursts of the engine and rows opened ahead. A write begins when all beats of its
-    burst have arrived.
+    The figures are those of docs/sdram.md. They assume that the engine's bursts are full and that
+    rows are opened ahead. A write begins when all beats of its burst have arrived.
 
     Parameters
     ----------
     clock_hz:
         Clock of the bus.
+    burst_beats:
+        Beats of the engine's longest bursts.
+    pin_cycles:
+        Cycles that registers in the pins add to a read.
     before:
         Cycles that units between engine and controller add to a read and to a write.
     gear:

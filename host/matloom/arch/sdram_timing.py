@@ -8,13 +8,13 @@ from math import ceil
 
 @dataclass(frozen=True)
 class Delay:
-    """Minimum delay between two commands: both a number of nanoseconds and a number of cycles."""
+    """Minimum delay between two commands, at least `ns` nanoseconds and `cycles` cycles."""
 
     ns: float = 0
     cycles: int = 1
 
     def at(self, clock_hz: int) -> int:
-        """Return the minimum number of cycles at a clock."""
+        """Return the minimum number of cycles at a clock of `clock_hz`."""
         return max(self.cycles, ceil(Fraction(str(self.ns)) * clock_hz / 10**9))
 
 
@@ -46,8 +46,8 @@ class SdramTiming:
     mrd: int
     #: Average interval of REFRESH commands, rounded down.
     refresh: int
-    #: A shorter interval: if each REFRESH is done before the next is due, no row ever waits longer
-    #: than the data sheet allows.
+    #: Interval that is shorter than `refresh`, so that no row waits longer than the data sheet
+    #: allows even if each REFRESH is delayed until just before the next is due.
     refresh_due: int
     #: Minimum wait before the first command.
     power_up: int
@@ -57,8 +57,8 @@ class SdramTiming:
     def for_gear(self, gear: int) -> "SdramTiming":
         """Return the timing for a controller that issues commands only in every `gear`-th cycle.
 
-        The result is in controller cycles. Words that arrive between two of them, and all minimum
-        delays, are rounded up; refresh intervals are rounded down.
+        The result is in controller cycles. The CAS latency and minimum delays are rounded up,
+        refresh intervals down.
         """
         most = ("refresh", "refresh_due", "initial_refreshes")
         waits = {
@@ -71,10 +71,10 @@ class SdramTiming:
 
     @property
     def read_precharge(self) -> int:
-        """Return the cycles from a READ's last column to PRECHARGE."""
+        """Cycles from a READ's last column to PRECHARGE."""
         return max(1, self.cas_latency - 1)
 
     @property
     def write_precharge(self) -> int:
-        """Return the cycles from a WRITE's last column to PRECHARGE."""
+        """Cycles from a WRITE's last column to PRECHARGE."""
         return self.wr

@@ -7,20 +7,20 @@ from matloom.arch.csr import Access, BitField, Register
 #: Value of register ID of the system: "MS", and the version of this map.
 SOC_IDENTITY = 0x4D53_0002
 
-#: Bus address of external memory, for the engine's registers; the processor uses the addresses of
-#: the regions below.
+#: Bus address of external memory, as the engine's registers need it; the processor uses the
+#: addresses of the regions below.
 MEMORY_BASE = 0x8000_0000
 
 #: Bytes in a line of the processor's caches.
 LINE_BYTES = 32
 
-#: Characters of the board's name.
+#: Maximum number of characters of the board's name.
 BOARD_BYTES = 16
 
 
 @dataclass(frozen=True, kw_only=True)
 class SocRegion:
-    """A region of the processor's addresses.
+    """A region of the processor's address space.
 
     Members
     -------
@@ -193,10 +193,10 @@ _REGIONS_BY_NAME = {item.name: item for item in REGIONS}
 
 
 def region(name: str) -> SocRegion:
-    """Return a region by its upper-case name."""
+    """Return the region with an upper-case name; raise `KeyError` if there is none."""
     return _REGIONS_BY_NAME[name]
 
 
 def soc_register(peripheral: str, name: str) -> Register:
-    """Return a register by the upper-case names of its peripheral and its own."""
+    """Return the register with an upper-case name of a peripheral, also in upper case."""
     return next(item for item in PERIPHERALS[peripheral] if item.name == name)

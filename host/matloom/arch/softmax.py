@@ -12,19 +12,21 @@ from matloom.arch.numerics import (
     wrap32,
 )
 
-#: Entries of the table, one for each difference; bits of an entry in Q0.31, and its bytes.
+#: Number of entries of the table, one for each difference; fraction bits of an entry (Q0.31); bytes
+#: of an entry.
 EXPONENTIALS, EXPONENTIAL_BITS, EXPONENTIAL_BYTES = 256, 31, 4
 
-#: Integer bits of the sum of exponentials, whose format is Q12.19.
+#: Integer bits of the sum of exponentials, which is in Q12.19.
 SUM_BITS = 12
 
-#: Number of rows per batch, whose reciprocals are computed one after another.
+#: Number of rows in a batch; the reciprocals of its rows are computed interleaved.
 BATCH = 16
 
-#: Bits of a result, whose scale is 1/256.
+#: Bits of a result; its scale is 1/256.
 RESULT_BITS = 8
 
-#: First estimate of 1/d, 48/17 - 32/17 d, in Q2.29, and the Newton-Raphson steps after it.
+#: Constants of the first estimate of 1/d, 48/17 - 32/17 d, in Q2.29, and the number of
+#: Newton-Raphson steps that refine it.
 FIRST_ESTIMATE, FIRST_SLOPE, NEWTON_STEPS = 1515870810, -1010580540, 3
 
 #: One in Q2.29.
@@ -34,16 +36,16 @@ _MASK = 2**EXPONENTIAL_BITS - 1
 
 
 def term(exponential: Any) -> Any:
-    """Return the contribution of an exponential, Q0.31, to the sum."""
+    """Return what an exponential in Q0.31 adds to the sum in Q12.19."""
     return (exponential + 2 ** (SUM_BITS - 1)) >> SUM_BITS
 
 
 def reciprocal(total: Any) -> tuple[Any, Any]:
-    """Return ``(r, e)`` so that 1/total is r in Q0.31 over 2**e, for a sum of `term`, Q12.19.
+    """Return ``(r, e)`` so that 1/total is r / 2**e, with r in Q0.31 and the total in Q12.19.
 
-    That is the integer arithmetic of gemmlowp's `one_over_one_plus_x_for_x_in_0_1` for sums of
-    2**19 and more, which every row has if the exponential of 0 is one. For smaller sums it is
-    defined, but not a reciprocal.
+    This is the integer arithmetic of gemmlowp's `one_over_one_plus_x_for_x_in_0_1` for totals of
+    2**19 and more, which every row has if the exponential of 0 is one. For smaller totals the
+    result is defined, but not a reciprocal.
     """
     zeros = total * 0
     for _ in range(SUM_BITS):
@@ -60,7 +62,10 @@ def reciprocal(total: Any) -> tuple[Any, Any]:
 
 
 def quotient(exponential: Any, scale: Any, exponent: Any) -> Any:
-    """Return an exponential times ``scale / 2**exponent``, as a signed byte."""
+    """Return an exponential times ``scale / 2**exponent``, as a byte with zero point -128.
+
+    `scale` (Q0.31) and `exponent` are those that `reciprocal` returns.
+    """
     right = exponent + EXPONENTIAL_BITS - RESULT_BITS
     # Larger shifts all give zero.
     kept = exponential * (right <= EXPONENTIAL_BITS)

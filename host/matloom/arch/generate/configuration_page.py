@@ -25,7 +25,7 @@ The rules of `float_rows` apply only if the configuration has a floating-point m
 
 
 def _field_docs() -> dict[str, str]:
-    """Read the Members section of Config: a line of names, then indented sentences."""
+    """Return the description of each field of Config, from the Members section of its docstring."""
     section = inspect.cleandoc(Config.__doc__ or "").split("-------\n", 1)[1]
     docs: dict[str, str] = {}
     names: list[str] = []
@@ -39,7 +39,10 @@ def _field_docs() -> dict[str, str]:
 
 
 def _rules() -> list[tuple[str, str]]:
-    """Collect the rules that Config checks for each field, on the defaults and on a float mode."""
+    """Return the pairs of a field and a rule that Config checks, in order.
+
+    They are collected from a default configuration with a floating-point mode.
+    """
     rules: list[tuple[str, str]] = []
 
     class Listener(Config):
@@ -51,7 +54,7 @@ def _rules() -> list[tuple[str, str]]:
 
 
 def _elements_per_column(mode: Mode) -> str:
-    """Return the reduction elements per column and cycle."""
+    """Return the reduction elements per column and cycle in a mode, as Markdown."""
     if mode.floating:
         return "`float_rows`"
     return {1: "`rows` / 2", 2: "`rows`", 4: "2 `rows`"}[mode.macs_of_two_cells]
@@ -63,7 +66,8 @@ Difference of single units with the field at 1 and at 0 (`counters`: 2 and 1; `t
 and 1, each synthesised on its own).
 """
 
-#: Tables, flip-flops and block RAMs that a field of 0 saves, by preset.
+#: Rows of a table: a field, a preset, the affected units, and the lookup tables, flip-flops and
+#: block RAMs that are saved if the field is 0.
 _UNITS = (
     ("`counters`", "nano", "control.counters", 444, 144, 0),
     ("`timestamps`", "nano", "control.timestamps", 414, 235, 1),

@@ -1,4 +1,4 @@
-"""Generated files, and the functions that generate them."""
+"""Generated files, and the functions that return their texts."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +11,7 @@ from matloom.arch.generate.header import header
 from matloom.arch.generate.pages import isa_page, registers_page
 from matloom.arch.generate.soc import soc_header, soc_page
 
-#: The repository.
+#: Root folder of the repository.
 ROOT = Path(__file__).resolve().parents[4]
 
 FILES: dict[str, Callable[[], str]] = {

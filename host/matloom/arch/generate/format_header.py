@@ -42,7 +42,7 @@ _U32, _I32 = (0, (1 << 32) - 1), (-(1 << 31), (1 << 31) - 1)
 
 
 def _offsets(name: str, fields: tuple[RecordField, ...]) -> list[str]:
-    """Return the lines with the byte offsets of the fields of a record."""
+    """Return the lines that define the byte offset of each field of a record, and its size."""
     lines, at = [], 0
     for field in fields:
         lines.append(
@@ -59,9 +59,11 @@ def _enum(name: str, doc: str, values: dict[str, int]) -> list[str]:
 
 
 def _limit_words(field: RecordField) -> tuple[int, int] | None:
-    """Return the two words of a field's limits, None if it has none.
+    """Return two words that describe a field's limits; None if it has none.
 
-    For ``f64``, they are the low and high half of the largest value; the smallest is zero.
+    They are the smallest and the largest value. For ``f64``, they are the low and the high half of
+    the largest value, and the smallest is 0. For ``text`` and ``u64``, both are 0, because readers
+    know the limits.
     """
     low, high = field.low, field.high
     if low is None or high is None:
@@ -81,7 +83,7 @@ def _limit_words(field: RecordField) -> tuple[int, int] | None:
 
 
 def _field_rows(section: Section) -> list[str]:
-    """Return the entries of a section's fields in the table of limits."""
+    """Return the rows of the table of limits for the fields of a section."""
     rows, at = [], 0
     for field in section.fields:
         words = _limit_words(field)
@@ -97,7 +99,7 @@ def _field_rows(section: Section) -> list[str]:
 
 
 def _table(name: str, doc: str, rows: list[str]) -> list[str]:
-    """Return a table as a macro that applies X to each row."""
+    """Return the lines of a macro that applies X to each row of a table."""
     body = [f"  {row} \\" for row in rows[:-1]] + [f"  {rows[-1]}"]
     return ["", f"/* {doc} */", f"#define MATLOOM_{name}(X) \\", *body]
 

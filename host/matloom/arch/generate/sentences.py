@@ -2,11 +2,11 @@
 
 import re
 
-#: Starts of lines that stay as they are: headings, tables, comments, code, drawings.
+#: Starts of lines that are left unchanged: headings, tables, comments, code, images.
 _FIXED_STARTS = ("#", "|", "<", "    ", "!")
 _FENCED = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
 _ITEM = re.compile(r"- |\d+\. ")
-#: The end of a sentence, but not an initial.
+#: Space after the end of a sentence, but not after an initial.
 _BREAK = re.compile(r"(?<![ (][A-Z]\.)(?<=[.!?]) (?=[A-Z`])")
 
 
@@ -33,6 +33,6 @@ def _paragraph(text: str) -> str:
 
 
 def _sentences(block: str) -> str:
-    """Return a paragraph or an item with a line for each sentence; items are indented."""
+    """Return a paragraph or a list item with one line per sentence, indented if it is an item."""
     item = _ITEM.match(block)
     return _BREAK.sub("\n" + " " * (item.end() if item else 0), block)
