@@ -12,7 +12,7 @@ from matloom.program import Binding, EngineStep
 
 
 def write_inputs(driver: Driver, step: EngineStep, values: Mapping[str, Array]) -> None:
-    """Write a step's inputs; variables in region ARENA are already there."""
+    """Write a step's inputs to external memory; variables in region ARENA are already there."""
     for binding in step.inputs:
         if binding.region is not Region.ARENA:
             data = np.ascontiguousarray(values[binding.name], binding.dtype).tobytes()

@@ -9,10 +9,10 @@ from matloom.arch.config import PRESETS
 from matloom.device.frames import Hello
 from matloom.device.transport import Transport
 
-#: Bytes of a block: more than a row of most memories, so that blocks cross rows.
+#: Bytes of a block. Blocks cross rows of the memory, because most memories have shorter rows.
 _BLOCK_BYTES = 4096
 
-#: Bytes of the first block that are written again in short pieces, which need byte masks.
+#: Bytes at the start of the memory that are written again in short pieces, which need byte masks.
 _PIECES_BYTES = 512
 
 
@@ -23,7 +23,7 @@ class MemoryCheck:
     Members
     -------
     tested:
-        Number of bytes tested; each was compared twice.
+        Number of bytes tested; each is compared twice, unless the first comparison finds a fault.
     seconds:
         Duration of the test.
     fault:
@@ -49,7 +49,7 @@ class MemoryCheck:
 
 
 def describe(hello: Hello) -> list[str]:
-    """Return what a board reports about itself, as lines."""
+    """Return lines of text on what a board reports about itself."""
     digest = hello.config_digest
     names = [name for name, config in PRESETS.items() if config.digest == digest]
     engine = names[0] if names else "none of the presets"
@@ -61,11 +61,12 @@ def describe(hello: Hello) -> list[str]:
 
 
 def check_memory(memory: Transport, tested: int, seed: int = 1) -> MemoryCheck:
-    """Write bytes to a memory, at least 4 KiB, and read them back; old contents are lost.
+    """Write about `tested` bytes, at least 4 KiB, to a memory and read them back.
 
-    Blocks lie at both ends, at each power of two, and in between, so that a broken address or bank
-    wire makes two blocks coincide. All are written before any is read: first with noise, then with
-    its complement. Short pieces at odd addresses follow, to test the byte masks.
+    The blocks that are written lose their contents. They lie at both ends of the memory, at powers
+    of two, and in between, so that a broken address or bank wire makes two blocks coincide; a small
+    test omits some of them. All blocks are written before any is read: first with noise, then with
+    its complement. Short pieces at arbitrary addresses follow, to test the byte masks.
     """
     began, noise = time.monotonic(), random.Random(seed)
     starts = _block_addresses(memory.memory_bytes, max(1, tested // _BLOCK_BYTES))
@@ -83,7 +84,11 @@ def check_memory(memory: Transport, tested: int, seed: int = 1) -> MemoryCheck:
 
 
 def _block_addresses(size: int, blocks: int) -> list[int]:
-    """Return the start addresses of blocks: both ends, powers of two, and evenly in between."""
+    """Return the start addresses of up to `blocks` blocks in a memory of `size` bytes, ascending.
+
+    They are both ends, powers of two from the largest down, and evenly spaced addresses, in this
+    order of preference.
+    """
     most = max(0, size - _BLOCK_BYTES)
     powers = [1 << bit for bit in range(12, size.bit_length()) if 1 << bit <= most]
     even = [most * index // blocks // _BLOCK_BYTES * _BLOCK_BYTES for index in range(blocks)]
@@ -93,7 +98,7 @@ def _block_addresses(size: int, blocks: int) -> list[int]:
 
 
 def _compare(memory: Transport, contents: dict[int, bytes]) -> str:
-    """Return the fault in blocks after writing, as a sentence; "" if there is none."""
+    """Read blocks back; return a sentence about the wrong bytes, "" if there are none."""
     wrong: list[tuple[int, int, int]] = []
     for start, data in contents.items():
         found = memory.read_block(memory.memory_base + start, len(data))
@@ -113,7 +118,7 @@ def _compare(memory: Transport, contents: dict[int, bytes]) -> str:
 
 
 def _bits(differences: Iterable[int]) -> str:
-    """Return the bits that differ in any byte, as text."""
+    """Return the indices of the bits that are 1 in any byte, as text."""
     differing = 0
     for each in differences:
         differing |= each
@@ -121,7 +126,7 @@ def _bits(differences: Iterable[int]) -> str:
 
 
 def _check_pieces(memory: Transport, noise: random.Random) -> str:
-    """Write one to seven bytes at a time over known ones; return the fault as a sentence."""
+    """Write pieces of one to seven bytes over known bytes; return the fault as `_compare` does."""
     expected = bytearray(noise.randbytes(_PIECES_BYTES))
     memory.write_block(memory.memory_base, bytes(expected))
     at = 1

@@ -1,4 +1,4 @@
-"""Host side of the boot loader: sends an image until it arrives intact, or raises an error."""
+"""Host side of the boot loader, which sends an image until it arrives intact."""
 
 import zlib
 
@@ -9,7 +9,8 @@ from matloom.device.link import Stream
 #: Number of attempts to send an image.
 _MAX_ATTEMPTS = 4
 
-#: Seconds allowed for the USB bridge, the operating system and the checksum.
+#: Seconds allowed for the USB bridge, the operating system and the checksum, in addition to the
+#: time on the line.
 _ANSWER_SECONDS = 0.5
 
 _BITS_PER_BYTE = 10
@@ -58,7 +59,7 @@ def send_image(stream: Stream, image: bytes, silence: float = _ANSWER_SECONDS) -
 
 
 def _answer(stream: Stream, seconds: float) -> BootStatus | None:
-    """Return the first answer to an image, or None after a timeout."""
+    """Return the boot loader's next status other than READY; None after `seconds`."""
     came, deadline = bytearray(), stream.now() + seconds
     statuses = {int(status): status for status in BootStatus if status is not BootStatus.READY}
     while stream.now() < deadline:

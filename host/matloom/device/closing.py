@@ -1,4 +1,4 @@
-"""Calls of a device shared by threads, and closing it during a call."""
+"""Devices that threads share, and that any thread can close during a call."""
 
 import atexit
 import functools
@@ -18,7 +18,10 @@ _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
 class _Stop:
-    """Flag that ends calls. Transports hold it: a bound method would keep the device alive."""
+    """Flag that ends running calls.
+
+    Transports hold the flag, because a bound method of `Closing` would keep the device alive.
+    """
 
     def __init__(self) -> None:
         self.closed = False
@@ -29,12 +32,12 @@ class _Stop:
 
 
 class Closing:
-    """Object whose methods one thread at a time may call, and any thread may close at any time.
+    """Object whose methods only one thread at a time can call, and that any thread can close.
 
-    Closing waits only until the running call notices it: `Stoppable` transports check several times
-    a second. The resource is closed once no call uses it, by the closing thread or by the thread
-    whose call ends. Anything still open when the interpreter exits is closed before daemon threads
-    are cut off.
+    Closing waits only until the running call notices it; `Stoppable` transports check several times
+    a second. The resource is closed as soon as no call uses it, by the closing thread or by the
+    thread whose call ends. Objects still open when the interpreter exits are closed before daemon
+    threads are cut off.
 
     Members
     -------
@@ -70,14 +73,17 @@ class Closing:
                 self.lock.release()
 
     def _finish(self) -> None:
-        """Close the resource, unless a running call uses it, which then closes it at its end."""
+        """Close the resource, unless a call still uses it; that call closes it when it ends."""
         close = getattr(self._resource, "close", None)
         if not self._depth and close is not None:
             close()
 
     @contextmanager
     def stoppable(self, stopped: Callable[[], bool]) -> Iterator[None]:
-        """Hold the lock; calls also end with `DeviceClosedError` once `stopped` returns True."""
+        """Within the context, hold the lock and end calls once `stopped` returns True.
+
+        Such calls end with `DeviceClosedError`, as if the device had been closed.
+        """
         with self.lock:
             before, self._stop.asked = self._stop.asked, stopped
             try:
@@ -104,7 +110,10 @@ class Closing:
 
 
 def exclusive(method: _Method) -> _Method:
-    """Decorate a method of `Closing`: one thread at a time, only while the device is open."""
+    """Decorate a method of `Closing` that only one thread at a time may run.
+
+    The method raises `DeviceClosedError` if the device is closed.
+    """
 
     @functools.wraps(method)
     def wrapper(self: Closing, *arguments: Any, **named: Any) -> Any:

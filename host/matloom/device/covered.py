@@ -1,4 +1,4 @@
-"""A simulated chip whose runs are recorded as functional coverage."""
+"""Simulated chips that record functional coverage of their runs."""
 
 import atexit
 import ctypes
@@ -16,19 +16,20 @@ from matloom.coverage.flight import Event
 from matloom.device.rtl import MemoryTiming, RtlTransport
 from matloom.device.simulator import Probe, build, load_probes
 
-#: Environment variable with a file for the coverage of all runs on simulated chips.
+#: Environment variable with the path of a file to which the coverage of all runs on simulated chips
+#: is added.
 COVERAGE_VARIABLE = "MATLOOM_COVERAGE"
 
 _CAUSES = {register(name.upper()).offset: name for name, _doc in EXEC_CAUSES}
 
 
 def chip_class() -> type[RtlTransport]:
-    """Return the class of simulated chips: one that records coverage if a variable names a file."""
+    """Return `CoveredTransport` if the variable `MATLOOM_COVERAGE` is set, else `RtlTransport`."""
     return CoveredTransport if os.environ.get(COVERAGE_VARIABLE) else RtlTransport
 
 
 def stall_kind(timing: MemoryTiming, bus_bytes: int) -> str:
-    """Return which of `coverage.model.STALLS` a memory timing belongs to."""
+    """Return the entry of `coverage.model.STALLS` that describes a memory timing."""
     if timing.stall_per_1024:
         return "withheld"
     slow = timing.memory.beat_cycles(bus_bytes) > 1 or timing.memory.row_miss_cycles > 0
@@ -36,10 +37,10 @@ def stall_kind(timing: MemoryTiming, bus_bytes: int) -> str:
 
 
 class CoveredTransport(RtlTransport):
-    """Like `RtlTransport`, but records the coverage of its runs.
+    """Transport like `RtlTransport` that also records the coverage of its runs.
 
-    Command buffers are read from external memory when they are started; probes in the simulation
-    report what was issued and completed, also in runs that fail.
+    Command buffers are read from external memory when they are started. Probes in the simulation
+    report which instructions were issued and completed, also in runs that fail.
 
     Members
     -------
@@ -47,7 +48,7 @@ class CoveredTransport(RtlTransport):
         Coverage since the chip was opened.
     """
 
-    #: Probes of its simulator, one of `simulator.PROBES`.
+    #: Probes of the simulator, one of `simulator.PROBES`.
     probed = "events"
 
     def __init__(self, config: Config, *arguments: Any, **options: Any) -> None:
@@ -74,7 +75,7 @@ class CoveredTransport(RtlTransport):
         super().set_timing(timing)
 
     def write32(self, address: int, value: int) -> None:
-        """Write a register."""
+        """Write a register, after recording the previous run."""
         self.count()
         self._registers[address] = value
         if address == register("CONTROL").offset and value & 1:
@@ -83,7 +84,7 @@ class CoveredTransport(RtlTransport):
         super().write32(address, value)
 
     def read32(self, address: int) -> int:
-        """Return a register."""
+        """Return the value of a register."""
         value = super().read32(address)
         if value and address in _CAUSES:
             self.coverage.add([f"cause {_CAUSES[address]}"])
@@ -95,7 +96,7 @@ class CoveredTransport(RtlTransport):
         super().reset()
 
     def close(self) -> None:
-        """End the simulation, and add the coverage to the file that a variable names."""
+        """End the simulation, and add its coverage to the file that `MATLOOM_COVERAGE` names."""
         atexit.unregister(self.close)
         if not self._simulation:
             return
@@ -109,7 +110,7 @@ class CoveredTransport(RtlTransport):
         return self._registers.get(register(name).offset, 0)
 
     def _instructions_to_run(self) -> list[Instruction]:
-        """Return the instructions about to start, as far as they can be decoded."""
+        """Return the instructions of the command buffer, up to END or to the first invalid one."""
         start = self._value("PROGRAM_BASE") + self._value("COMMAND_OFFSET") - self.memory_base
         commands = self.memory[max(start, 0) : max(start, 0) + self._value("COMMAND_BYTES")]
         data, offset = commands.tobytes(), 0
@@ -123,7 +124,7 @@ class CoveredTransport(RtlTransport):
         return found
 
     def _take_events(self) -> list[Event]:
-        """Return the issue and completion events since the last call."""
+        """Return the issue and completion events since the previous call."""
         probes = (Probe * self._library.matloom_events())()
         self._library.matloom_take_events(ctypes.addressof(probes))
         return [
@@ -132,7 +133,10 @@ class CoveredTransport(RtlTransport):
         ]
 
     def count(self) -> None:
-        """Record the last run, as far as it went; the next register write does so too."""
+        """Add the coverage of the last run, as far as it went, to `coverage`.
+
+        Each run is added once: the next register write, reset or close also calls this method.
+        """
         instructions, self._instructions = self._instructions, None
         if instructions is None:
             return
@@ -144,7 +148,7 @@ class CoveredTransport(RtlTransport):
 
 
 class LinesTransport(CoveredTransport):
-    """Like `CoveredTransport`, but Verilator also counts executed lines and signal toggles.
+    """Transport like `CoveredTransport` that also counts executed lines and signal toggles.
 
     Verilator counts per thread, so only one such simulation may be open at a time.
     """
@@ -152,12 +156,12 @@ class LinesTransport(CoveredTransport):
     probed = "lines"
 
     def write_lines(self, path: Path) -> None:
-        """Write Verilator's counts since opening, in the format of `matloom.coverage.lines`."""
+        """Write Verilator's counts since opening to a file that `matloom.coverage.lines` reads."""
         self._library.matloom_write_coverage(str(path).encode())
 
 
 def _merge_into(path: Path, coverage: Coverage) -> None:
-    """Merge coverage into a file, which may not exist yet."""
+    """Merge coverage into a file; create the file if it does not exist."""
     if path.is_file():
         before = Coverage.load(path)
         before.merge(coverage)

@@ -1,4 +1,4 @@
-"""The driver: loads a program image, runs command buffers, decodes faults, reads counters."""
+"""The driver, which runs command buffers on an engine and reads its faults and counters."""
 
 import time
 from collections.abc import Mapping
@@ -22,7 +22,10 @@ _BUSY, _DONE, _FAULT, _RESETTING = 1, 2, 4, 8
 
 @dataclass(frozen=True, kw_only=True)
 class Counters:
-    """Cost of a run: counters by name, and the completion cycle of each timestamp used."""
+    """Cost of a run: counters by name, and completion cycles by slot of the timestamp table.
+
+    `timestamps` has only the slots that the run wrote.
+    """
 
     values: dict[str, int]
     timestamps: dict[int, int]
@@ -34,7 +37,7 @@ class Counters:
 
 
 class Owner(Protocol):
-    """Owner of regions in external memory."""
+    """Owner of the regions in external memory."""
 
     def leave(self) -> None:
         """Save data from the regions, which are about to be overwritten."""
@@ -93,9 +96,9 @@ class Driver(Closing):
         self._bases: dict[Region, int] = {}
         #: Owner of the regions in external memory; None if nobody has claimed them.
         self.owner: Owner | None = None
-        #: Incremented by everything that may change the scratchpad: runs, resets, other regions.
+        #: Incremented by all that may change the scratchpad: runs, resets, and new regions.
         self.epoch = 0
-        #: Set while a run's end has not been seen: the engine may have a fault, or still run.
+        #: Whether a run was started and did not end without fault; the engine may still be running.
         self._unfinished = False
         identity = self.read("ID")
         if identity != IDENTITY:
@@ -115,9 +118,9 @@ class Driver(Closing):
 
     @exclusive
     def set_limit(self, cycles: int) -> None:
-        """Set the cycles that one instruction may take, like the parameter `limit`.
+        """Set the maximum number of cycles of one instruction, like the parameter `limit`.
 
-        Register LIMIT keeps its value through resets, and from user to user.
+        The register keeps its value through resets and for later users of the engine.
         """
         if not 0 <= cycles < 1 << 32:
             raise DeviceError(
@@ -134,17 +137,17 @@ class Driver(Closing):
 
     @exclusive
     def read(self, name: str) -> int:
-        """Return a register by name."""
+        """Return the value of the register with an upper-case name."""
         return self.transport.read32(register(name).offset)
 
     @exclusive
     def write(self, name: str, value: int) -> None:
-        """Write a register by name."""
+        """Write the register with an upper-case name."""
         self.transport.write32(register(name).offset, value)
 
     @exclusive
     def write_all(self, **values: int) -> None:
-        """Write several registers by name, in order."""
+        """Write several registers, given by their upper-case names, in order."""
         writes = [(register(name).offset, value) for name, value in values.items()]
         if isinstance(self.transport, Batching):
             self.transport.write_registers(writes)
@@ -168,13 +171,17 @@ class Driver(Closing):
         self._unfinished = False
 
     def _recover(self) -> None:
-        """Reset the engine if the last run did not finish: it might still write to memory."""
+        """Reset the engine if the last run did not finish, since it might still write to memory."""
         if self._unfinished:
             self.reset()
 
     @exclusive
     def allocate(self, region_bytes: Mapping[Region, int]) -> dict[Region, int]:
-        """Place the regions in external memory one after another; return their addresses."""
+        """Place regions of these sizes in external memory; return the bus address of each.
+
+        The owner of the previous regions saves its data first, and `owner` becomes None. Raises
+        DeviceError if the regions do not fit.
+        """
         self._recover()
         if self.owner is not None:
             self.owner.leave()
@@ -199,18 +206,21 @@ class Driver(Closing):
 
     @exclusive
     def write_region(self, region: Region, offset: int, data: bytes) -> None:
-        """Write bytes into a region."""
+        """Write bytes to a region, from a byte offset on."""
         self._recover()
         self.transport.write_block(self._bases[region] + offset, data)
 
     @exclusive
     def read_region(self, region: Region, offset: int, size: int) -> bytes:
-        """Return bytes of a region."""
+        """Return `size` bytes of a region, from a byte offset on."""
         return self.transport.read_block(self._bases[region] + offset, size)
 
     @exclusive
     def run(self, command_offset: int, command_bytes: int) -> Counters:
-        """Run a command buffer in region PROGRAM until it ends; return its cost."""
+        """Run a command buffer in region PROGRAM until END; return its cost.
+
+        Raises DeviceFaultError if the engine stops with a fault.
+        """
         self._recover()
         self.epoch += 1
         self._unfinished = True
@@ -228,7 +238,7 @@ class Driver(Closing):
         return self.counters()
 
     def _wait(self) -> int:
-        """Wait until the status is done or fault; return the status."""
+        """Wait until the run is done or at fault; return the value of register STATUS."""
         deadline = time.monotonic() + self.timeout
         cycles = 0
         while True:
@@ -247,7 +257,7 @@ class Driver(Closing):
 
     @exclusive
     def fault(self) -> DeviceFaultError:
-        """Return the fault record as an exception."""
+        """Return the engine's fault record as an exception, without raising it."""
         record = {item.name: item for item in register("FAULT").fields}
         value = self.read("FAULT")
 
@@ -272,7 +282,7 @@ class Driver(Closing):
         return Counters(values=dict(zip(names, values, strict=True)), timestamps=timestamps)
 
     def _read_from(self, address: int, count: int) -> list[int]:
-        """Return consecutive registers, starting at a byte offset."""
+        """Return the values of `count` consecutive registers, starting at a byte offset."""
         if isinstance(self.transport, Batching):
             return self.transport.read_registers(address, count) if count else []
         return [self.transport.read32(address + 4 * number) for number in range(count)]

@@ -4,12 +4,12 @@ from matloom.arch.bus_rules import broken_rule
 from matloom.arch.csr import Fault
 from matloom.errors import HintedError
 
-#: Names of the unit numbers in the fault record.
+#: Names of units; the index of each is its number in the fault record.
 UNIT_NAMES = ("dispatch", "LOAD", "EXEC", "POST", "STORE")
 
 
 class DeviceError(HintedError, OSError):
-    """A device that cannot be used; the message names thing, rule and value."""
+    """A device that cannot be used; the message names the thing, the rule and the value."""
 
 
 class DeviceClosedError(DeviceError):
@@ -23,12 +23,12 @@ class DeviceTimeoutError(DeviceError):
 
 
 class BusError(DeviceError):
-    """A bus rule broken by a simulated chip or its memory: a bug in either.
+    """A bus rule that a simulated chip or its memory broke, because of a defect in either.
 
     Members
     -------
     rule, channel, cycle:
-        Names as in `matloom.arch.bus_rules`, and the cycle of the simulation.
+        Names of the rule and the channel (`matloom.arch.bus_rules`), and cycle of the simulation.
     """
 
     hint = "please report it with the program; --waves shows the cycles before it"

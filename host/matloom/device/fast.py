@@ -1,4 +1,4 @@
-"""Device ``fast``: computes results with the operators' kernels, for large numbers of samples."""
+"""Device ``fast``, which computes results with the operators' kernels, for many samples."""
 
 from collections.abc import Mapping
 
@@ -17,16 +17,16 @@ from matloom.program import Binding, EngineStep, Program
 class FastTransport(ModelTransport):
     """Registers and external memory of the functional model, but without its engine.
 
-    Starting a session's command buffer runs the NumPy kernels of its operators instead of the
-    instructions. Everything else is as on the model: external memory, variables in it, several
-    programs, host steps, and command buffers that belong to no session. Kernels and instructions
-    give the same bytes, as checked at compile time (`Program.verdict`). Counters read as zero, so
-    reports show the predicted cycles.
+    Starting a session's command buffer runs the NumPy kernels of its operators instead of its
+    instructions. All else is as on the model: external memory, variables in it, several programs,
+    host steps, and command buffers that belong to no session. Kernels and instructions return the
+    same bytes, as checked at compile time (`Program.verdict`). Counters read as zero, so reports
+    show the predicted cycles.
 
     Raises
     ------
     DeviceError
-        The program was read from a file, which does not contain its operators.
+        `learn` was called with a program from a file, which does not contain its operators.
     """
 
     def __init__(self, config: Config, memory_bytes: int = 1 << 24) -> None:
@@ -36,7 +36,10 @@ class FastTransport(ModelTransport):
         self._numbers: Mapping[str, int] = {}
 
     def learn(self, program: Program) -> None:
-        """Run this program's command buffers, and no others, by the kernels of its operators."""
+        """Run the command buffers of this program, but of no other, with the operators' kernels.
+
+        Raises DeviceError if the program was read from a file.
+        """
         if program.origin is None:
             raise DeviceError(
                 f"device 'fast' cannot run the program {program.name!r}: a program file has "

@@ -24,7 +24,7 @@ _ATTEMPTS = 16
 
 @dataclass(frozen=True, kw_only=True)
 class Hello:
-    """Identity of the device; the members are those of `matloom.arch.link.HELLO`."""
+    """Identity of a device, with the fields of `matloom.arch.link.HELLO` as members."""
 
     identity: int
     clock_hz: int
@@ -36,7 +36,10 @@ class Hello:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "Hello":
-        """Return the answer to a hello; raise `ValueError` if it has the wrong size."""
+        """Return the identity that the answer to a hello holds.
+
+        Raises ValueError if the answer does not have `HELLO_BYTES` bytes.
+        """
         if len(data) != HELLO_BYTES:
             raise ValueError(f"the answer to HELLO has {len(data)} bytes, not {HELLO_BYTES}")
         values: dict[str, bytes] = {}
@@ -49,7 +52,7 @@ class Hello:
 
 @dataclass(frozen=True, kw_only=True)
 class Reply:
-    """A reply with a correct checksum; `attempt` is that of the request it answers."""
+    """A reply with a correct checksum; `attempt` is that of the request that it answers."""
 
     kind: int
     attempt: int
@@ -59,7 +62,10 @@ class Reply:
 
 
 def _stuff(data: bytes) -> bytes:
-    """Return bytes without zeros (COBS): each group begins with the position of its zero."""
+    """Return bytes encoded without zeros (COBS).
+
+    Each group begins with the distance to the zero that follows it.
+    """
     stuffed = bytearray()
     for run in data.split(_END):
         while len(run) >= _GROUP_BYTES:
@@ -74,7 +80,7 @@ def _stuff(data: bytes) -> bytes:
 def request_frame(
     kind: Request, sequence: int, length: int, address: int, data: bytes = b"", attempt: int = 0
 ) -> bytes:
-    """Return a request as sent on the line, between delimiters."""
+    """Return the bytes of a request on the line, including delimiters, stuffing and checksum."""
     body = bytes([kind | attempt % _ATTEMPTS << 4, sequence])
     body += length.to_bytes(2, "little") + address.to_bytes(4, "little") + data
     body += zlib.crc32(body).to_bytes(CRC_BYTES, "little")
@@ -82,7 +88,7 @@ def request_frame(
 
 
 class ReplyParser:
-    """Finds replies in a stream of bytes that may be lost, wrong or unrelated.
+    """Parser of replies in a stream of bytes, of which some may be lost, wrong or unrelated.
 
     Members
     -------
@@ -95,21 +101,24 @@ class ReplyParser:
         self._bytes = bytearray()
 
     def feed(self, data: bytes) -> None:
-        """Add bytes received from the line."""
+        """Append bytes that were received from the line."""
         self._bytes += data
 
     def clear(self) -> None:
-        """Discard the bytes of incomplete replies."""
+        """Discard all bytes that are not yet part of a reply."""
         self._bytes.clear()
 
     def skip(self) -> bool:
-        """Discard the incomplete reply; return whether there was one."""
+        """Discard the first byte of an incomplete reply; return whether there was one.
+
+        `next` then looks for a reply in the bytes after it.
+        """
         started = bool(self._bytes)
         del self._bytes[:1]
         return started
 
     def next(self) -> Reply | None:
-        """Return the next complete reply, or None."""
+        """Return and remove the next complete reply; None if there is none."""
         while True:
             start = self._bytes.find(SYNC)
             del self._bytes[: start if start >= 0 else len(self._bytes)]
@@ -127,7 +136,10 @@ class ReplyParser:
             del self._bytes[:1]
 
     def _check_reply(self, end: int) -> Reply | None:
-        """Return the reply whose checksum ends before byte `end`, or None."""
+        """Return the reply at the start of the buffer; None if its checksum or status is wrong.
+
+        `end` is the number of bytes before the checksum.
+        """
         frame = bytes(self._bytes[: end + CRC_BYTES])
         if zlib.crc32(frame[1:end]) != int.from_bytes(frame[end:], "little"):
             return None

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-#: Bits on the line for a byte: one to start, eight, one to stop.
+#: Bits on the line per byte: a start bit, eight data bits and a stop bit.
 _BITS = 10
 
 
@@ -19,8 +19,8 @@ class LineCost:
     requests, repeats:
         Requests answered, and requests sent again because they or their answers were lost.
     seconds:
-        Time from each request to its answer, by the host's clock, including the USB bridge, the
-        operating system, and the run of the engine.
+        Time of all exchanges, each from its first request to its last answer, by the host's clock,
+        including the USB bridge, the operating system, and the run of the engine.
     """
 
     baud: int
@@ -31,17 +31,17 @@ class LineCost:
     seconds: float = 0.0
 
     def plus(self, **more: float) -> "LineCost":
-        """Return the sum with the cost of other calls, member by member."""
+        """Return the cost with `more` added, member by member."""
         return replace(self, **{name: getattr(self, name) + each for name, each in more.items()})
 
     def since(self, before: "LineCost") -> "LineCost":
-        """Return the cost added since an earlier state."""
+        """Return the cost that was added since `before`."""
         names = ("sent", "received", "requests", "repeats", "seconds")
         return self.plus(**{name: -getattr(before, name) for name in names})
 
     @property
     def line_seconds(self) -> float:
-        """Minimum time that the line is busy; both directions work in parallel."""
+        """Minimum time in seconds that the line needs; both directions work in parallel."""
         return max(self.sent, self.received) * _BITS / self.baud
 
     def __str__(self) -> str:
@@ -54,5 +54,5 @@ class LineCost:
 
 
 def difference(after: LineCost | None, before: LineCost | None) -> LineCost | None:
-    """Return the cost between two moments; None for a device without a line."""
+    """Return the cost from `before` to `after`; None if the device has no line."""
     return None if after is None or before is None else after.since(before)

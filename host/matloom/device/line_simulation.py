@@ -22,21 +22,21 @@ from matloom.toolchain.cache import entry
 from matloom.toolchain.find_verilator import find_verilator
 from matloom.toolchain.verilator import build_arguments, compile_library
 
-#: Folder of the C++ that runs the simulations.
+#: Folder of the C++ sources of the simulations.
 HARNESS = Path(__file__).with_name("harness")
 
-#: Cycles per bit: the fewest that the link supports, for a fast simulation.
+#: Cycles per bit of a simulated line, the fewest that the link supports.
 DIVISOR = 2
 
 _LIBRARY = "liblinked.so"
 
-#: Baud rate reported to hosts: slow enough for timeouts to suit any simulation.
+#: Baud rate reported to hosts, low enough that their timeouts suit any simulation.
 _NAMED_BAUD = 115_200
 
 
 @dataclass(frozen=True, kw_only=True)
 class SimulatorSources:
-    """Sources and options to build a simulator from.
+    """Sources and options from which a simulator is built.
 
     Members
     -------
@@ -53,8 +53,8 @@ class SimulatorSources:
     options:
         Options for Verilator.
     initialised:
-        Whether registers start with the values in the Verilog; otherwise with arbitrary ones, which
-        needs an edited text.
+        Whether registers start with the values in the Verilog. If not, the text is edited so that
+        they start with arbitrary values.
     """
 
     top: str
@@ -68,7 +68,11 @@ class SimulatorSources:
 
 
 def build(source: SimulatorSources, optimise: bool, on_line: Callable[[str], None] | None) -> Path:
-    """Return the simulator library of these sources, cached or newly built."""
+    """Return the path of the simulator library of these sources, cached or newly built.
+
+    `optimise` compiles the library for speed; `on_line` is called with each line that the tools
+    print.
+    """
     text = source.verilog
     if not source.initialised:
         text = power_up.without_initial_values(simulated.for_simulation(text))
@@ -102,7 +106,7 @@ def build(source: SimulatorSources, optimise: bool, on_line: Callable[[str], Non
 
 
 def load(path: Path) -> Any:
-    """Load a simulator library and declare the types of its common functions."""
+    """Load a simulator library, and declare the types of the functions that all libraries have."""
     library = ctypes.CDLL(str(path))
     handle, size, word = ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint32
     for name, result, arguments in (
@@ -129,9 +133,9 @@ class LineSimulation:
     library:
         Path returned by `build`.
     memory_base, memory_bytes:
-        External memory next to the chip; 0 bytes if the chip has its own.
+        Bus address and size of a plain external memory; 0 bytes for none.
     sdram:
-        SDRAM of the chip instead, as `SdramShape` of the harness.
+        Parameters of an SDRAM model instead, as `SdramShape` of the harness.
     divisor:
         Cycles per bit.
     named_baud:
@@ -176,7 +180,7 @@ class LineSimulation:
 
     @property
     def cycles(self) -> int:
-        """Cycles simulated so far; still valid after the end."""
+        """Cycles simulated so far; after `close`, the final count."""
         with self._closing:
             if self._simulation is not None:
                 self._cycles = int(self._library.linked_cycles(self._simulation))
@@ -197,7 +201,7 @@ class LineSimulation:
             os.close(self._near)
 
     def _hang_up(self) -> None:
-        """Close the far end of the line, so that its user notices at once."""
+        """Close the simulation's end of the line, so that the host notices at once."""
         if self._far >= 0:
             os.close(self._far)
         self._far = -1

@@ -24,16 +24,17 @@ from matloom.device.window import LinkRequest, RequestWindow
 #: Seconds between checks of whether to stop waiting.
 _POLL_SECONDS = 0.1
 
-#: Number of attempts without any answer; each waits twice as long as the previous one.
+#: Number of attempts without any answer before giving up; each waits twice as long as the previous
+#: one.
 _MAX_ATTEMPTS = 6
 
-#: Number of attempts of a hello; fewer, because the port may be the wrong one.
+#: Number of attempts of a hello, fewer because the port may be the wrong one.
 _HELLO_ATTEMPTS = 4
 
 #: Factor for the number of attempts if something is received, but no answer: the line is bad.
 _NOISY_FACTOR = 6
 
-#: Number of replies without an answer after which they must belong to something else.
+#: Number of replies that answer no request after which the line must belong to something else.
 _FRUITLESS_REPLIES = 5000
 
 #: Seconds allowed for a bridge, an operating system and a busy machine to answer.
@@ -70,10 +71,10 @@ class Stream(Protocol):
         """Send bytes."""
 
     def read(self, timeout: float) -> bytes:
-        """Return the bytes received, after `timeout` seconds at the latest."""
+        """Return bytes as soon as some are received; b"" after `timeout` seconds."""
 
     def now(self) -> float:
-        """Return the time in seconds."""
+        """Return the current time in seconds, from an arbitrary start."""
 
     def close(self) -> None:
         """Release the line."""
@@ -83,23 +84,24 @@ class Link:
     """Requests and their answers over a stream.
 
     `stopped` (see `matloom.device.transport.Stoppable`) ends an exchange with `DeviceClosedError`.
-    After an error or interruption the next exchange starts with a hello, so that both ends agree on
-    the number of the next request; requests in flight were executed once or not at all.
+    After an error or interruption, the next exchange starts with a hello, so that both ends agree
+    on the sequence number of the next request; requests that were in flight were executed once or
+    not at all.
 
     Parameters
     ----------
     stream:
         The line.
     silence:
-        Seconds without an answer after which a request is sent again; None chooses a time that
-        suits the line.
+        Seconds without an answer after which a request is sent again; None for a time that suits
+        the line.
 
     Raises
     ------
     DeviceTimeoutError
         Nothing answers.
     DeviceClosedError
-        It was stopped.
+        `stopped` returned True.
     DeviceError
         A request was refused, or the device was restarted meanwhile.
     """
@@ -116,11 +118,11 @@ class Link:
         self._lock = threading.RLock()
         #: Whether anything was received while waiting for the last reply.
         self._heard = False
-        #: Cost of all answered requests.
+        #: Cost of all exchanges so far.
         self.cost = LineCost(baud=stream.baud)
 
     def hello(self) -> Hello:
-        """Start a session; return the identity of the device."""
+        """Start a session with the device; return its identity."""
         with self._lock:
             self._restarted = False
             self._session = False
@@ -141,7 +143,10 @@ class Link:
     def exchange(
         self, kind: Request, requests: Sequence[LinkRequest], seconds: float = 0.0
     ) -> list[bytes]:
-        """Return the data of the answers; the device itself may take `seconds` for each."""
+        """Send requests of one kind; return the data of their answers, in order.
+
+        The device may take `seconds` to execute a request. Raises DeviceError if a request fails.
+        """
         with self._lock:
             self._resume()
             self._session = False
@@ -160,7 +165,7 @@ class Link:
         return answers
 
     def _resume(self) -> None:
-        """Restart the session after an error, with the same device in the same state."""
+        """Start a session again after an error; raise DeviceError if the device was restarted."""
         if not self._session and not self._restarted:
             self._restarted = bool(self.hello().fresh)
         if self._restarted:
@@ -173,7 +178,11 @@ class Link:
         )
 
     def _run(self, window: RequestWindow, attempts: int, seconds: float = 0.0) -> list[bytes]:
-        """Send and receive until every request has been answered."""
+        """Send the requests of a window until all are answered; return the data of the answers.
+
+        After a request that fails, those that were not yet sent are dropped. `attempts` is the
+        number of consecutive silent attempts after which DeviceTimeoutError is raised.
+        """
         self._parser.lengths = window.lengths
         began = self.stream.now()
         silent = noisy = fruitless = 0
@@ -244,7 +253,10 @@ class Link:
                 return None
 
     def _read(self, timeout: float) -> bytes:
-        """Return received bytes, after `timeout` seconds or sooner."""
+        """Return bytes as soon as some are received; b"" after `timeout` seconds.
+
+        Raises DeviceClosedError if `stopped` returns True meanwhile.
+        """
         while timeout > _POLL_SECONDS:
             before = self.stream.now()
             data = self.stream.read(_POLL_SECONDS)

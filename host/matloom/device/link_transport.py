@@ -11,19 +11,19 @@ from matloom.device.window import LinkRequest
 
 
 class LinkTransport:
-    """Transport over a host link; waits for the interrupt on the device's side.
+    """Transport over a host link; the device itself waits for the interrupt.
 
     Members
     -------
     hello:
         Identity of the device.
     external_memory:
-        Its external memory, by the board's name; None for unknown boards.
+        External memory of the device, by the name of its board; None for unknown boards.
 
     Raises
     ------
     DeviceError
-        Something other than such a device answers, or it has another version of the link.
+        The device has another version of the link, reports an impossible clock, or does not answer.
     """
 
     def __init__(self, link: Link) -> None:
@@ -59,7 +59,7 @@ class LinkTransport:
         return self._link.cost
 
     def read32(self, address: int) -> int:
-        """Return the register at a byte offset."""
+        """Return the value of the register at a byte offset."""
         return self.read_registers(address, 1)[0]
 
     def write32(self, address: int, value: int) -> None:
@@ -67,13 +67,16 @@ class LinkTransport:
         self.write_registers([(address, value)])
 
     def read_registers(self, address: int, count: int) -> list[int]:
-        """Return up to 256 consecutive registers from a byte offset, with one request."""
+        """Return the values of up to 256 consecutive registers from a byte offset on.
+
+        A single request reads them all.
+        """
         requests = [LinkRequest(length=4 * count, address=address)]
         data = self._link.exchange(Request.READ_REGISTERS, requests)[0]
         return [int.from_bytes(data[at : at + 4], "little") for at in range(0, len(data), 4)]
 
     def write_registers(self, writes: Sequence[tuple[int, int]]) -> None:
-        """Write registers, given as byte offset and value, in order and without a pause."""
+        """Write registers, given as pairs of byte offset and value, in order."""
         requests = [
             LinkRequest(length=4, address=address, data=value.to_bytes(4, "little"))
             for address, value in writes
@@ -81,7 +84,7 @@ class LinkTransport:
         self._link.exchange(Request.WRITE_REGISTERS, requests)
 
     def read_block(self, address: int, size: int) -> bytes:
-        """Return bytes of external memory from a bus address."""
+        """Return `size` bytes of external memory from a bus address on."""
         self._require_inside(address, size)
         requests = [
             LinkRequest(length=min(MAX_DATA_BYTES, size - start), address=address + start)
@@ -90,7 +93,7 @@ class LinkTransport:
         return b"".join(self._link.exchange(Request.READ_MEMORY, requests))
 
     def write_block(self, address: int, data: bytes) -> None:
-        """Write bytes of external memory from a bus address."""
+        """Write bytes to external memory from a bus address on."""
         self._require_inside(address, len(data))
         requests = []
         for start in range(0, len(data), MAX_DATA_BYTES):

@@ -8,7 +8,8 @@ from matloom.device.line_simulation import DIVISOR, HARNESS, LineSimulation, Sim
 #: Bus address at which the external memory of the simulation begins.
 _MEMORY_BASE = 0x8000_0000
 
-#: Approximate speed of a simulation, so that timeouts of the host are realistic.
+#: Clock frequency that the simulation reports: about its real speed, so that timeouts of the host
+#: are realistic.
 _CLOCK_HZ = 1_000_000
 
 
@@ -38,9 +39,9 @@ class LinkedChip(LineSimulation):
     Parameters
     ----------
     config:
-        The engine.
+        Configuration of the engine.
     memory_bytes:
-        External memory.
+        Size of the external memory.
     optimise:
         Whether to compile the simulator for speed, which pays off from a few million cycles.
     on_line:

@@ -18,7 +18,7 @@ _SCHEME = "uio:"
 #: Default names of the devices.
 _REGISTERS, _MEMORY = "uio0", "udmabuf0"
 
-#: Longest sleep in seconds; then the driver checks its own limit.
+#: Maximum seconds of a sleep, after which the driver checks its own limit.
 _MAX_SLEEP_SECONDS = 0.5
 
 #: Alignment of regions, and therefore of memory.
@@ -29,7 +29,9 @@ _COUNT_BYTES = 4
 
 
 def parse_mapped(device: str) -> tuple[str, str]:
-    """Return the two device names in ``uio:[UIO[,DMABUF]]``; default uio0 and udmabuf0.
+    """Return the names of the UIO and the u-dma-buf device in ``uio:[UIO[,DMABUF]]``.
+
+    They default to uio0 and udmabuf0.
 
     Raises
     ------
@@ -53,10 +55,10 @@ class Interrupt:
         self._file = file
 
     def wait(self, seconds: float) -> bool:
-        """Enable the interrupt and sleep until it comes; return whether it came in time.
+        """Enable the interrupt and sleep until it occurs; return whether it did within `seconds`.
 
-        The kernel masks the line when it fires, and the level stays high: an interrupt that came
-        before the call ends the sleep at once.
+        The kernel masks the line when it fires, and the level stays high, so an interrupt that
+        occurred before the call ends the sleep at once.
         """
         os.write(self._file, (1).to_bytes(4, "little"))
         ready, _, _ = select.select([self._file], [], [], seconds)
@@ -140,7 +142,7 @@ class MappedTransport:
             ) from None
 
     def _map(self, name: str, size: int) -> mmap.mmap:
-        """Map the first bytes of a device, uncached by O_SYNC, and lock it against others."""
+        """Map the first `size` bytes of a device, uncached by O_SYNC, and lock the device."""
         path = self._root / "dev" / name
         try:
             self._files.append(os.open(path, os.O_RDWR | os.O_SYNC | os.O_CLOEXEC))
@@ -158,7 +160,7 @@ class MappedTransport:
         return self._maps[-1]
 
     def read32(self, address: int) -> int:
-        """Return the register at a byte offset."""
+        """Return the value of the register at a byte offset."""
         return self._words[self._index(address)]
 
     def write32(self, address: int, value: int) -> None:
@@ -171,12 +173,12 @@ class MappedTransport:
         return address // 4
 
     def read_block(self, address: int, size: int) -> bytes:
-        """Return bytes of external memory from a bus address."""
+        """Return `size` bytes of external memory from a bus address on."""
         start = self._offset_in_memory(address, size)
         return self._memory[start : start + size]
 
     def write_block(self, address: int, data: bytes) -> None:
-        """Write bytes of external memory from a bus address, and wait until they are there."""
+        """Write bytes to external memory from a bus address on, and wait until they are there."""
         start = self._offset_in_memory(address, len(data))
         self._memory[start : start + len(data)] = data
         if data:
@@ -184,7 +186,10 @@ class MappedTransport:
             self._memory[start + len(data) - 1]
 
     def _offset_in_memory(self, address: int, size: int) -> int:
-        """Return the offset of an address in the mapped memory; raise if bytes are outside."""
+        """Return the offset of a bus address in the mapped memory.
+
+        Raises DeviceError if any of the `size` bytes from there on are outside.
+        """
         start = address - self.memory_base
         if not 0 <= start <= self.memory_bytes - size:
             raise DeviceError(
@@ -195,13 +200,13 @@ class MappedTransport:
         return start
 
     def wait_interrupt(self, cycles: int) -> int:
-        """Wait for the interrupt, at most half a second; the cycles that passed are unknown."""
+        """Sleep until the interrupt, at most half a second; return 0, as cycles are not counted."""
         del cycles  # The engine's clock is unknown here.
         self._interrupt.wait(_MAX_SLEEP_SECONDS)
         return 0
 
     def close(self) -> None:
-        """Unmap and close; a second call does nothing. The engine must be idle."""
+        """Unmap and close the devices; a second call does nothing. The engine must be idle."""
         if hasattr(self, "_words"):
             self._words.release()
         for pages in self._maps:

@@ -1,4 +1,4 @@
-"""The chip as mapped by Yosys to ECP5 cells, the source of a bitstream, in Verilator."""
+"""The netlist of the chip, as Yosys maps it to ECP5 cells for a bitstream, in Verilator."""
 
 import ctypes
 import hashlib
@@ -15,12 +15,17 @@ from matloom.device.simulator import (
     source_digest,
 )
 
-#: Approximate minutes of a build of `nano`; larger engines take longer.
+#: Approximate minutes to build the simulator of `nano`; larger engines take longer.
 _MINUTES = 6.0
 
 
 def build(config: Config, trace: str = "", on_line: Callable[[str], None] | None = None) -> Path:
-    """Return the simulator library of a configuration's netlist, cached or newly built.
+    """Return the path of the simulator library of a configuration's netlist, cached or new.
+
+    Parameters
+    ----------
+    trace:
+        Format of waves to support, one of `matloom.device.waves.FORMATS`; empty for none.
 
     Raises
     ------
@@ -46,10 +51,11 @@ def _build(config: Config, trace: str, on_line: Callable[[str], None] | None) ->
 
 
 class NetlistTransport(RtlTransport):
-    """Like `RtlTransport`, on the netlist: the same results in the same cycles, if Yosys is right.
+    """Transport like `RtlTransport` that simulates the netlist of the chip.
 
-    The first build takes minutes; it simulates about 90,000 cycles per second. Registers and
-    memories start as in a bitstream; `state_seed` has no effect.
+    Results and cycles are the same if Yosys is right. The first build takes minutes; it simulates
+    about 90,000 cycles per second. Registers and memories start as in a bitstream; `state_seed` has
+    no effect.
     """
 
     def _load(

@@ -19,20 +19,26 @@ DEVICES = ("rtl", "netlist", "model", "fast", "soc", "uart:PORT[@BAUD]", "uio:[U
 #: Devices that are simulated cycle by cycle.
 SIMULATED = ("rtl", "netlist")
 
-#: Devices that compute results directly, without cycles.
+#: Devices that compute results in Python, without cycles.
 _IN_SOFTWARE = {"model": ModelTransport, "fast": FastTransport}
 
-#: Default size of a device's external memory.
+#: Default size of a device's external memory in bytes.
 _MEMORY_BYTES = 1 << 24
 
 
 def memory_size_for(size: int) -> int:
-    """Return external memory for regions of `size` bytes: a power of two, at least 16 MiB."""
+    """Return the external memory, in bytes, that a device needs for regions of `size` bytes.
+
+    It is a power of two, at least twice `size` and at least 16 MiB.
+    """
     return max(_MEMORY_BYTES, 1 << (2 * size - 1).bit_length())
 
 
 def _device_kind(name: str) -> str:
-    """Return the kind of a device: its name without the address after the colon."""
+    """Return the kind of a device, which is its name without a colon and what follows.
+
+    Raises DeviceError if there is no such kind.
+    """
     kind, colon, _ = str(name).partition(":")
     if kind not in (("uart", "uio") if colon else (*SIMULATED, *_IN_SOFTWARE, "soc")):
         raise unknown(
@@ -46,12 +52,12 @@ def _device_kind(name: str) -> str:
 
 
 def require_device(name: str) -> None:
-    """Raise `DeviceError` for an unknown device name; nothing is opened."""
+    """Raise `DeviceError` if a device name is unknown; nothing is opened."""
     _device_kind(name)
 
 
 def board_transport(name: str) -> Any:
-    """Return the transport of the board at ``uart:PORT[@BAUD]``, after its hello."""
+    """Open the board at ``uart:PORT[@BAUD]``; return its transport, after its hello."""
     from matloom.device.link import Link
     from matloom.device.link_transport import LinkTransport
     from matloom.device.serial_port import SerialStream, parse_address
@@ -115,7 +121,7 @@ def _open_mapped(name: str, config: Config, timeout: float) -> Driver:
 
 
 def _open_soc(config: Config, memory_bytes: int, timeout: float) -> Driver:
-    """Return the driver of a simulated system on chip, whose firmware implements the host link."""
+    """Return the driver of a simulated system on chip whose firmware implements the host link."""
     from matloom.device.soc import open_soc
 
     transport = open_soc(config, memory_bytes)
@@ -125,7 +131,7 @@ def _open_soc(config: Config, memory_bytes: int, timeout: float) -> Driver:
 def _open_simulated(
     name: str, config: Config, memory_bytes: int, timeout: float, **options: Any
 ) -> Driver:
-    """Return the driver of a chip or netlist in Verilator; `options` as for `open_device`."""
+    """Return the driver of a chip or netlist in Verilator; `options` are as in `open_device`."""
     from matloom.device.covered import chip_class
     from matloom.device.netlist import NetlistTransport
     from matloom.device.rtl import MemoryTiming
@@ -158,12 +164,12 @@ def open_device(
     Parameters
     ----------
     name:
-        ``"rtl"``, the generated chip in Verilator, ``"netlist"``, what Yosys makes of it for an
-        ECP5, slower and built in minutes, ``"model"``, the functional model, ``"fast"``, the
-        operators' kernels instead of a program's instructions, with the cycles that are predicted
-        (`matloom.device.fast`), ``"soc"``, the simulated system on chip, whose processor answers
-        as a board does, ``"uart:PORT[@BAUD]"``, a board on a serial port, such as
-        ``"uart:/dev/ttyUSB0"``, or ``"uio:[UIO[,DMABUF]]"``, an engine in the memory map of this
+        ``"rtl"``, the generated chip in Verilator; ``"netlist"``, its netlist as Yosys makes it for
+        an ECP5, which is slower and takes minutes to build; ``"model"``, the functional model;
+        ``"fast"``, the operators' kernels instead of a program's instructions, with predicted
+        cycles (`matloom.device.fast`); ``"soc"``, the simulated system on chip, whose processor
+        answers like a board; ``"uart:PORT[@BAUD]"``, a board on a serial port, such as
+        ``"uart:/dev/ttyUSB0"``; or ``"uio:[UIO[,DMABUF]]"``, an engine in the memory map of this
         Linux system.
     config:
         A preset, a JSON file or a Config.
@@ -188,8 +194,8 @@ def open_device(
         The device does not exist, its port cannot be used, nothing answers, or the board has
         another configuration.
     ValueError
-        Memory is 0, or waves, timing or checks are given for a device that is not simulated or has
-        no bus.
+        `memory_bytes` is less than 1, `memory` and `timing` are both given, or options for
+        simulations are given for another device.
     """
     config = load_config(config)
     if memory_bytes < 1:

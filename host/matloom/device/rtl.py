@@ -22,7 +22,7 @@ from matloom.device.waves import Waves
 #: Environment variable that sets the default of `check_bus`: 1 for yes.
 CHECK_VARIABLE = "MATLOOM_CHECK_BUS"
 
-#: Cycles simulated before the first check of whether to stop, and seconds between checks.
+#: Cycles to simulate before the first check of `stopped`; approximate seconds between checks.
 _SLICE, _LOOK = 1 << 12, 0.1
 
 #: Bus address at which the external memory of the simulation begins.
@@ -31,21 +31,21 @@ MEMORY_BASE = 0x8000_0000
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryTiming:
-    """The external memory of a simulation, and disturbances of it, in bus cycles.
+    """External memory of a simulation, and disturbances such as jitter and errors.
 
     Members
     -------
     memory:
         Speed and latencies.
     latency_jitter:
-        Maximum of additional random cycles.
+        Bound, itself excluded, on the random cycles that are added to each latency; 0 for none.
     stall_per_1024:
-        Random cycles in 1,024 that withhold each handshake.
+        Average number of cycles, of 1,024, in which a handshake is withheld at random.
     seed:
         Seed of the randomness.
     error_first, error_end:
-        Range of bus addresses that answer with an error; a write burst fails if its last beat lies
-        in it.
+        Bus addresses, the end exclusive, that answer with an error; a write burst fails if its last
+        beat lies there.
     error_code:
         Error response: 2 for SLVERR, 3 for DECERR.
     frozen:
@@ -65,16 +65,16 @@ class MemoryTiming:
 class RtlTransport:
     """Registers and external memory of a simulated chip.
 
-    Before the first reset, registers and memories hold random bits drawn from `state_seed`, on
-    which results do not depend. With `Config.parity` and a seed of 0 they are zero instead, as in a
-    bitstream, because random bits would have wrong parity until they are written.
+    Before the first reset, registers and memories hold random bits drawn from `state_seed`; results
+    must not depend on these bits. With `Config.parity` and a seed of 0, they hold zeros instead, as
+    after loading a bitstream, because random bits have wrong parity until they are overwritten.
 
     Members
     -------
     check_bus:
         Whether every cycle is checked against the bus rules (`matloom.arch.bus_rules`).
     external_memory:
-        The memory of the current timing.
+        External memory whose timing is simulated, as last set by `set_timing`.
     stopped:
         See `matloom.device.transport.Stoppable`.
 
@@ -98,7 +98,7 @@ class RtlTransport:
     ) -> None:
         self.memory_base, self.memory_bytes = MEMORY_BASE, memory_bytes
         self.stopped: Callable[[], bool] = never
-        #: Cycles since the last register write: the progress of a run.
+        #: Cycles simulated since the last register write: the progress of a run.
         self.waited = 0
         self._slice = _SLICE
         self._bus_bytes = config.bus_bytes
@@ -147,7 +147,7 @@ class RtlTransport:
         return int(self._simulation)
 
     def _require_order(self) -> None:
-        """Raise if a bus rule is broken, or if waveforms are lost."""
+        """Raise BusError if a bus rule was broken, or DeviceError if waveforms were lost."""
         self._require_waves(self._handle)
         breach = Breach()
         if self.check_bus and self._library.matloom_breach(self._handle, ctypes.byref(breach)):
@@ -160,7 +160,7 @@ class RtlTransport:
             )
 
     def _require_waves(self, handle: int) -> None:
-        """Raise, once, if waveforms could not be written, as when the disk is full."""
+        """Raise DeviceError, once, if waveforms could not be written, as when the disk is full."""
         waves = self._waves
         number = 0 if waves is None else self._library.matloom_trace_error(handle)
         if waves is not None and number:
@@ -193,7 +193,7 @@ class RtlTransport:
         self.external_memory = memory
 
     def read32(self, address: int) -> int:
-        """Return a register."""
+        """Return the value of the register at a byte offset."""
         response = ctypes.c_uint32()
         value = self._library.matloom_read32(self._handle, address, ctypes.byref(response))
         self._require_order()
@@ -202,7 +202,7 @@ class RtlTransport:
         return int(value)
 
     def write32(self, address: int, value: int) -> None:
-        """Write a register."""
+        """Write the register at a byte offset."""
         self.waited = 0
         response = ctypes.c_uint32()
         self._library.matloom_write32(self._handle, address, value, ctypes.byref(response))
@@ -220,12 +220,12 @@ class RtlTransport:
         return offset
 
     def read_block(self, address: int, size: int) -> bytes:
-        """Return bytes of external memory."""
+        """Return `size` bytes of external memory from a bus address on."""
         offset = self._offset(address, size)
         return self.memory[offset : offset + size].tobytes()
 
     def write_block(self, address: int, data: bytes) -> None:
-        """Write bytes of external memory."""
+        """Write bytes to external memory from a bus address on."""
         offset = self._offset(address, len(data))
         self.memory[offset : offset + len(data)] = np.frombuffer(data, np.uint8)
 
@@ -264,10 +264,10 @@ class RtlTransport:
 
     @property
     def digest(self) -> int:
-        """Digest, in 64 bits, of all that both ports have shown since `start_digest`.
+        """64-bit digest of the values at both ports since `start_digest`.
 
-        Handshakes and the interrupt count in every cycle, payloads where they are valid, data where
-        they are strobed.
+        It covers handshakes and the interrupt in every cycle, payloads when they are valid, and
+        data bytes when their strobes are set.
         """
         return int(self._library.matloom_digested(self._handle))
 
@@ -277,7 +277,7 @@ class RtlTransport:
         self._require_order()
 
     def close(self) -> None:
-        """End the simulation and its waveforms."""
+        """End the simulation and its waveforms; raise DeviceError if waveforms are lost."""
         handle, self._simulation = self._simulation, None
         try:
             if handle and self._waves is not None:
@@ -289,7 +289,7 @@ class RtlTransport:
 
 
 def _end(library: ctypes.CDLL, simulation: int, memory: NDArray[np.uint8]) -> None:
-    """End a simulation, which uses the memory until then."""
+    """End a simulation; `memory` is a parameter to stay alive until then, as the chip uses it."""
     library.matloom_trace_end(simulation)
     library.matloom_destroy(simulation)
     del memory

@@ -8,7 +8,7 @@ from matloom.arch.link import BAUD
 from matloom.device.errors import DeviceError
 from matloom.errors import MissingPackageError, UserError
 
-#: Seconds allowed for the operating system to accept bytes; after that, nothing is connected.
+#: Seconds in which the operating system must accept bytes; if it does not, nothing is connected.
 _WRITE_TIMEOUT = 30.0
 
 _SCHEME = "uart:"
@@ -41,7 +41,7 @@ def _pyserial() -> Any:
 
 
 class SerialStream:
-    """Bytes to and from a serial port, locked against other users.
+    """Byte stream to and from a serial port, which is locked against other users.
 
     Raises
     ------
@@ -62,7 +62,7 @@ class SerialStream:
         self._port.reset_input_buffer()
 
     def _open_error(self, error: Exception) -> DeviceError:
-        """Return the reason why the port could not be opened, with a remedy."""
+        """Return the error that explains why the port could not be opened, with a hint."""
         number = getattr(error, "errno", None)
         if number == errno.ENOENT:
             ports = [item.device for item in self._serial.tools.list_ports.comports()]
@@ -84,14 +84,14 @@ class SerialStream:
         )
 
     def write(self, data: bytes) -> None:
-        """Send bytes; returns when the operating system has them."""
+        """Send bytes; return as soon as the operating system has accepted them."""
         try:
             self._port.write(data)
         except OSError as error:
             raise self._disconnected_error(error) from None
 
     def read(self, timeout: float) -> bytes:
-        """Return the bytes received, after `timeout` seconds at the latest."""
+        """Return bytes as soon as some are received; b"" after `timeout` seconds."""
         try:
             self._port.timeout = timeout
             first = self._port.read(1)
@@ -106,7 +106,7 @@ class SerialStream:
         )
 
     def now(self) -> float:
-        """Return the time in seconds."""
+        """Return the time of a monotonic clock in seconds."""
         return time.monotonic()
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Simulates a whole board on a pseudo-terminal: all of its bitstream except the PLL."""
+"""A whole board, simulated on a pseudo-terminal with all of its bitstream except the PLL."""
 
 import ctypes
 import threading
@@ -14,7 +14,7 @@ _FOLDER = HARNESS / "board"
 
 
 def _divisor(cpu: str | None) -> int:
-    """Return the cycles per bit; firmware cannot keep up with the fastest line."""
+    """Return the cycles per bit of the line, more with a processor, whose firmware is slower."""
     return bit_cycles(cpu) if cpu else DIVISOR
 
 
@@ -55,7 +55,10 @@ def _source(name: str, config: str | None, cpu: str | None) -> SimulatorSources:
 
 
 def _sdram_shape(name: str, cpu: str | None, stricter: dict[str, int]) -> Any:
-    """Return the model parameters for a board's SDRAM at its clock; None if it has none."""
+    """Return the parameters of the model of a board's SDRAM; None if it has no SDRAM.
+
+    `stricter` replaces cycles of rules, by name.
+    """
     from matloom.arch.sdram import load_sdram
     from matloom_rtl.board.top import settings_for
     from matloom_rtl.sdram.testing import shape_of
@@ -83,14 +86,14 @@ class SimulatedBoard(LineSimulation):
     breach:
         The broken SDRAM rule, as a sentence; "" if none is broken.
     stopped:
-        Set once a rule is broken; the line is then gone.
+        Event that is set when an SDRAM rule is broken; the line is then closed.
 
     Parameters
     ----------
     name:
-        The board, or its file.
+        Name of the board, or path of its file.
     config:
-        Another engine than the board's.
+        Configuration of the engine, if it is not the board's.
     optimise, on_line:
         As in `matloom.device.linked.LinkedChip`.
     cpu:
@@ -146,7 +149,7 @@ class SimulatedBoard(LineSimulation):
         return function(ctypes.c_void_p(self._handle), *arguments)
 
     def restart_after(self, cycles: int) -> None:
-        """Restart the board after `cycles` cycles (1 or more), with a byte on the line.
+        """Restart the board after `cycles` more cycles (1 or more) in which a byte is on the line.
 
         The FPGA is configured again and its SDRAM loses its contents; bytes on the line survive, as
         with a USB bridge that has its own power.
@@ -160,11 +163,14 @@ class SimulatedBoard(LineSimulation):
 
     @property
     def written_bytes(self) -> int:
-        """Bytes written to the SDRAM by WRITE commands, without masked ones."""
+        """Number of bytes written to the SDRAM by WRITE commands, without masked ones."""
         return int(self._call("written", ctypes.c_uint64))
 
     def close(self) -> None:
-        """End the simulation; a second call does nothing. Raises DeviceError for a breach."""
+        """End the simulation; a second call does nothing.
+
+        The first call raises DeviceError if an SDRAM rule was broken.
+        """
         first = not self._stop.value
         super().close()
         if first and self.breach:

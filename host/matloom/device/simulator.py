@@ -1,4 +1,4 @@
-"""The simulator library of a configuration: builds it with Verilator, caches and loads it."""
+"""The simulator library of a configuration, built with Verilator and cached."""
 
 import ctypes
 import hashlib
@@ -24,8 +24,8 @@ _PROBES = _HARNESS.with_name("probes.cpp")
 
 _LIBRARY = "libmatloom.so"
 
-#: Reports of a simulator about the inside of the chip: none, issue and completion of instructions,
-#: or also executed lines and toggled signals.
+#: What a simulator reports about the inside of the chip: nothing, issue and completion of
+#: instructions, or also executed lines and toggled signals.
 PROBES = ("none", "events", "lines")
 
 
@@ -35,14 +35,14 @@ def build(
     on_line: Callable[[str], None] | None = None,
     probed: str = "none",
 ) -> Path:
-    """Return the simulator library of a configuration, cached or newly built.
+    """Return the path of the simulator library of a configuration, cached or newly built.
 
     `trace` is the format of waves to support, one of `matloom.device.waves.FORMATS`, or empty;
-    `probed` is one of `PROBES`.
+    `probed` is one of `PROBES`; `on_line` is called with each line that the tools print.
 
     The cache key covers the generated Verilog, the harness, the Verilator version and the flags, so
-    a library is never stale. Because generating the Verilog takes seconds, its digest is cached
-    under a digest of everything it is generated from.
+    a library is never stale. Because generating the Verilog takes seconds, the path is also cached
+    under a digest of everything from which the library is built.
     """
     digest = source_digest(config, trace, probed)
     return cached_or_built(digest, config, lambda: _build(config, trace, on_line, probed))
@@ -51,9 +51,10 @@ def build(
 def cached_or_built(
     digest: str, config: Config, make: Callable[[], Path], minutes: float | None = None
 ) -> Path:
-    """Return the cached result for sources with this digest, or make it now with a message.
+    """Return the cached library for sources with this digest; if there is none, call `make`.
 
-    `minutes` is the approximate build time; None estimates it from the size of the engine.
+    `make` builds the library and returns its path; a message appears meanwhile. `minutes` is the
+    approximate build time; None estimates it from the size of the engine.
     """
     name = f"simulators/known/{digest}"
     known = re.fullmatch(r"([\w.-]+)/(lib\w+\.so)", read_note(name))
@@ -67,7 +68,10 @@ def cached_or_built(
 
 
 def building(config: Config, minutes: float | None = None) -> AbstractContextManager[None]:
-    """Print at the start, and repeatedly, that a configuration's simulator is being built."""
+    """Within the context, show a message that a configuration's simulator is being built.
+
+    `minutes` is as in `cached_or_built`.
+    """
     if minutes is None:
         # Measured on two cores of 2020.
         minutes = 1 + config.rows * config.columns // 256
@@ -77,12 +81,12 @@ def building(config: Config, minutes: float | None = None) -> AbstractContextMan
     return progress(f"building the simulator of {name} ({time}, once)", after=0)
 
 
-#: Folders of the hardware's sources that no simulator depends on.
+#: Folders of `matloom_rtl` on which no simulator depends.
 UNSIMULATED_FOLDERS = ("formal", "integration")
 
 
 def source_digest(config: Config, trace: str, probed: str) -> str:
-    """Digest the sources, tools and parameters that determine a library."""
+    """Return a hexadecimal digest of the sources, tools and parameters that determine a library."""
     digest = hashlib.sha256(config.to_json().encode())
     roots = [Path(arch.__file__).parent]
     spec = importlib.util.find_spec("matloom_rtl")
@@ -104,18 +108,18 @@ def source_digest(config: Config, trace: str, probed: str) -> str:
 
 
 def _harness(probed: str) -> list[Path]:
-    """Return the sources of the harness."""
+    """Return the C++ sources of the harness."""
     return [_HARNESS] if probed == "none" else [_HARNESS, _PROBES]
 
 
 def _harness_text(probed: str) -> str:
-    """Return the harness with all that it includes."""
+    """Return the text of the harness and of all headers beside it."""
     files = (*_HARNESS.parent.glob("*.h"), *_harness(probed))
     return "".join(path.read_text() for path in sorted(files))
 
 
 def arguments(config: Config, trace: str, probed: str) -> list[str]:
-    """Return the parameters of the build besides its sources."""
+    """Return the arguments for Verilator that depend on a configuration, on waves and on probes."""
     flags = ["-CFLAGS", f"-DMATLOOM_BUS_BYTES={config.bus_bytes}"]
     if config.parity:
         flags += ["-CFLAGS", "-DMATLOOM_PARITY"]
@@ -146,9 +150,10 @@ def build_chip_simulator(
     on_line: Callable[[str], None] | None = None,
     beside: Mapping[str, str] | None = None,
 ) -> Path:
-    """Return the simulator library of a chip; `verilog` is its text, edited for simulation.
+    """Return the path of the simulator library of a chip, cached or newly built.
 
-    `beside` are texts to store next to it, by file name.
+    `verilog` is the chip's text, edited for simulation. `beside` has texts to store in the
+    library's folder, by file name.
     """
     top = chip.sidecar["top"]
     key = hashlib.sha256()
@@ -178,7 +183,10 @@ def build_chip_simulator(
 
 
 class Breach(ctypes.Structure):
-    """`Breach` of the harness: indices into the tables of rules and channels, and numbers."""
+    """A broken bus rule: indices in `RULES` and `CHANNELS`, the cycle, and two observed values.
+
+    The layout is that of `Breach` in the harness.
+    """
 
     _fields_ = (
         ("rule", ctypes.c_uint32),
@@ -191,7 +199,7 @@ class Breach(ctypes.Structure):
 
 _HANDLE, _U32, _U64 = ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint64
 
-#: Result type and argument types of a function.
+#: Result type and argument types of C functions, by name without the prefix ``matloom_``.
 _Signatures = dict[str, tuple[Any, Sequence[Any]]]
 
 _SIGNATURES: _Signatures = {
@@ -222,13 +230,16 @@ def load(path: Path) -> ctypes.CDLL:
 
 
 class Probe(ctypes.Structure):
-    """`Event` of the probes: one bit for each unit that was issued (0) or completed (1)."""
+    """Event of the probes: a cycle in which units were issued or completed an instruction.
+
+    `kind` is 0 for issue and 1 for completion; `units` has one bit for each unit.
+    """
 
     _fields_ = (("cycle", ctypes.c_uint64), ("kind", ctypes.c_uint32), ("units", ctypes.c_uint32))
 
 
 def load_probes(path: Path) -> ctypes.CDLL:
-    """Load a simulator library that was built with probes, like `load`."""
+    """Load a simulator library that was built with probes, and declare its functions' types."""
     library = load(path)
     signatures: _Signatures = {
         "events": (ctypes.c_uint64, []),

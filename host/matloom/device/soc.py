@@ -17,10 +17,11 @@ from matloom.device.link_transport import LinkTransport
 from matloom.errors import UserError, unknown
 from matloom.toolchain.soc_firmware import boot_rom, link_server
 
-#: Space for an image at the start of external memory (SOC_IMAGE_BYTES of firmware/soc/soc.h).
+#: Bytes reserved for an image at the start of external memory (SOC_IMAGE_BYTES of
+#: firmware/soc/soc.h).
 IMAGE_BYTES = 0x10000
 
-#: Approximate speed of a simulation.
+#: Clock frequency that simulated systems report, about the speed of a simulation.
 SOC_CLOCK_HZ = 1_000_000
 
 _MEMORY_BYTES = (1 << 24) + IMAGE_BYTES
@@ -28,14 +29,14 @@ _MEMORY_BYTES = (1 << 24) + IMAGE_BYTES
 #: Simulated seconds allowed for the boot loader's checksum.
 _CHECKSUM_SECONDS = 5.0
 
-#: Bytes read from the simulator at a time.
+#: Maximum number of bytes read from the simulator at a time.
 _CHUNK_BYTES = 4096
 
 
 def bit_cycles(cpu: str) -> int:
-    """Return the cycles per bit of a simulated line: the fewest that the firmware can handle.
+    """Return the cycles per bit of a simulated line, the fewest that the firmware can handle.
 
-    Raises ValueError if the processor does not exist.
+    Raises ValueError if there is no such processor.
     """
     from matloom_rtl.soc.cpu import CPUS
 
@@ -77,21 +78,21 @@ def _library(
 
 
 class SocChip:
-    """A simulated system on chip; it advances only in `run` and in reads of its stream.
+    """A simulated system on chip, which advances only in `run` and in reads of its stream.
 
     Members
     -------
     memory:
-        Bytes of external memory.
+        External memory, uint8 (`memory_bytes`,).
     stream:
-        Its serial line.
+        Serial line of the chip.
 
     Parameters
     ----------
     config:
-        The engine.
+        Configuration of the engine.
     memory_bytes:
-        External memory.
+        Size of the external memory.
     optimise, on_line:
         As in `matloom.device.linked.LinkedChip`.
     cpu:
@@ -141,19 +142,19 @@ class SocChip:
         return int(self._library.linked_cycles(self._handle))
 
     def load(self, image: bytes) -> None:
-        """Send an image to the boot ROM, which then starts it; raises like `send_image`."""
+        """Send an image to the boot ROM, which then starts it; raise the errors of `send_image`."""
         send_image(self.stream, image, _CHECKSUM_SECONDS)
 
     def send(self, data: bytes) -> None:
-        """Queue bytes on the line to the chip; they are sent while it runs."""
+        """Queue bytes for the chip; they are sent while it runs."""
         self._library.linked_put(self._handle, data, len(data))
 
     def run(self, cycles: int) -> None:
-        """Simulate up to `cycles` cycles, or until a byte has come from the chip."""
+        """Simulate until a byte comes from the chip, but at most `cycles` cycles."""
         self._library.linked_run(self._handle, cycles)
 
     def receive(self) -> bytes:
-        """Return the bytes received from the chip."""
+        """Return, without waiting, up to 4096 bytes that came from the chip."""
         data = ctypes.create_string_buffer(_CHUNK_BYTES)
         count = self._library.linked_take(self._handle, data, _CHUNK_BYTES)
         return data.raw[:count]
@@ -177,7 +178,7 @@ class SocChip:
 
 
 class SocStream:
-    """Line of a `SocChip` as a `matloom.device.link.Stream`; its time is that of the chip."""
+    """Line of a `SocChip` as a `matloom.device.link.Stream`, whose time is simulated time."""
 
     name = "the simulated system"
 
@@ -185,16 +186,16 @@ class SocStream:
         self._chip, self.baud = chip, baud
 
     def write(self, data: bytes) -> None:
-        """Send bytes."""
+        """Queue bytes for the chip."""
         self._chip.send(data)
 
     def read(self, timeout: float) -> bytes:
-        """Return the bytes received, after `timeout` seconds of the chip at the latest."""
+        """Simulate until bytes are received and return them; b"" after `timeout` seconds."""
         self._chip.run(round(timeout * SOC_CLOCK_HZ))
         return self._chip.receive()
 
     def now(self) -> float:
-        """Return the chip's time in seconds."""
+        """Return the simulated time in seconds."""
         return self._chip.cycles / SOC_CLOCK_HZ
 
     def close(self) -> None:
@@ -203,14 +204,14 @@ class SocStream:
 
 
 def open_soc(config: Config, memory_bytes: int) -> LinkTransport:
-    """Boot a simulated system; return its transport, whose firmware answers.
+    """Boot a simulated system with firmware that implements the host link; return its transport.
 
     Parameters
     ----------
     config:
-        The engine.
+        Configuration of the engine.
     memory_bytes:
-        External memory for the host, in addition to that of the firmware.
+        Bytes of external memory for the host, in addition to those of the firmware.
 
     Raises
     ------
@@ -229,7 +230,7 @@ def open_soc(config: Config, memory_bytes: int) -> LinkTransport:
 
 
 class SocTerminal(LineSimulation):
-    """A simulated system on chip with its line on a pseudo-terminal; it runs until `close`.
+    """A simulated system on chip with its line on a pseudo-terminal, running until `close`.
 
     Parameters
     ----------

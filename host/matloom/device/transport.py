@@ -1,11 +1,11 @@
-"""Interface of transports: the four calls that every device offers."""
+"""Interfaces of transports: four calls that every device offers, and optional ones."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol, runtime_checkable
 
 
 def never() -> bool:
-    """Return False: the default for `stopped`."""
+    """Return False; this is the default of `stopped`."""
     return False
 
 
@@ -20,16 +20,16 @@ class Transport(Protocol):
     memory_bytes: int
 
     def read32(self, address: int) -> int:
-        """Return the register at a byte offset."""
+        """Return the value of the register at a byte offset."""
 
     def write32(self, address: int, value: int) -> None:
         """Write the register at a byte offset."""
 
     def read_block(self, address: int, size: int) -> bytes:
-        """Return bytes of external memory from a bus address."""
+        """Return `size` bytes of external memory from a bus address on."""
 
     def write_block(self, address: int, data: bytes) -> None:
-        """Write bytes of external memory from a bus address."""
+        """Write bytes to external memory from a bus address on."""
 
 
 @runtime_checkable
@@ -37,15 +37,18 @@ class Interruptible(Protocol):
     """A transport that can sleep until the interrupt, instead of polling."""
 
     def wait_interrupt(self, cycles: int) -> int:
-        """Wait for the interrupt, at most `cycles` cycles; return the cycles that passed."""
+        """Wait for the interrupt, at most about `cycles` cycles; return the cycles that passed.
+
+        A transport that cannot count cycles returns 0 and may wait for less.
+        """
 
 
 @runtime_checkable
 class Stoppable(Protocol):
     """A transport whose long calls can be stopped from another thread.
 
-    They check `stopped` several times a second, and end soon after it returns True: by returning
-    early, or with `DeviceClosedError`.
+    Such calls check `stopped` several times a second, and end soon after it returns True, by
+    returning early or with `DeviceClosedError`.
     """
 
     stopped: Callable[[], bool]
@@ -53,10 +56,10 @@ class Stoppable(Protocol):
 
 @runtime_checkable
 class Batching(Protocol):
-    """A transport on which several register accesses cost little more than one, such as a link."""
+    """A transport, such as a link, on which several register accesses cost little more than one."""
 
     def read_registers(self, address: int, count: int) -> list[int]:
-        """Return up to 256 consecutive registers from a byte offset."""
+        """Return the values of up to 256 consecutive registers from a byte offset on."""
 
     def write_registers(self, writes: Sequence[tuple[int, int]]) -> None:
-        """Write registers, given as byte offset and value, in order."""
+        """Write registers, given as pairs of byte offset and value, in order."""

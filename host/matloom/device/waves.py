@@ -8,19 +8,16 @@ from pathlib import Path
 from matloom.errors import UserError
 from matloom.toolchain.process import ToolError, run
 
-#: Formats by the suffix of the file, as GTKWave and Surfer read them.
+#: Formats of waveform files, which are also their suffixes; GTKWave and Surfer read both.
 FORMATS = ("vcd", "fst")
 
-#: Headers that Verilator's FST writer includes, and the Debian packages with them.
+#: Headers that Verilator's FST writer includes, and the Debian packages that contain them.
 _HEADERS, _PACKAGES = ("lz4.h", "zlib.h"), "liblz4-dev zlib1g-dev"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Waves:
-    """Waveforms for a simulation to write.
-
-    A VCD of a whole network takes gigabytes. An FST is about twenty times smaller, and a window of
-    a few thousand cycles opens at once.
+    """Waveforms that a simulation is to write.
 
     Members
     -------
@@ -38,21 +35,21 @@ class Waves:
 
     @classmethod
     def of(cls, waves: "Waves | str | os.PathLike[str]") -> "Waves":
-        """Return waves for a path; waves are returned as they are."""
+        """Return waves of all cycles for a path; a Waves is returned unchanged."""
         return waves if isinstance(waves, Waves) else cls(path=Path(waves))
 
     @property
     def format(self) -> str:
-        """Return one of `FORMATS`."""
+        """Format of the file, one of `FORMATS`."""
         return "fst" if self.path.suffix.lower() == ".fst" else "vcd"
 
     @property
     def end(self) -> int:
-        """Return the first cycle after the window."""
+        """First cycle after those to record."""
         return (1 << 64) - 1 if self.cycles is None else self.first + self.cycles
 
     def require(self) -> None:
-        """Raise if they cannot be written; called before a simulator is built.
+        """Raise an error if waves cannot be written, before a simulator is built for them.
 
         Raises
         ------
@@ -81,7 +78,7 @@ class Waves:
 
 
 def _require_headers() -> None:
-    """Raise if Verilator's FST writer cannot be compiled."""
+    """Raise UserError if g++ lacks the headers of Verilator's FST writer."""
     if shutil.which("g++") is None:
         return
     includes = [word for header in _HEADERS for word in ("-include", header)]

@@ -1,4 +1,4 @@
-"""Window of requests in flight on the host link: what to send, what is lost, and the answers."""
+"""Window of requests in flight on the host link: frames to send, losses, and answers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +9,10 @@ from matloom.device.frames import Reply, request_frame
 
 @dataclass(frozen=True, kw_only=True)
 class LinkRequest:
-    """One request without its sequence number: size to read or write, address, data to write."""
+    """A request without kind and sequence number.
+
+    `length` is the number of bytes to read or write, `data` the bytes to write.
+    """
 
     length: int
     address: int
@@ -27,9 +30,9 @@ class RequestWindow:
     Members
     -------
     answers:
-        Data of each reply; None if it has not arrived.
+        Data of the reply to each request; None if it has not arrived.
     error:
-        The first request that failed, and its status.
+        First request that failed, and its status; None if none failed.
     """
 
     def __init__(self, kind: Request, requests: Sequence[LinkRequest], first: int) -> None:
@@ -39,7 +42,7 @@ class RequestWindow:
         self._attempts = [0] * len(requests)
         self._sent: dict[int, int] = {}
         self._clock, self._base, self._reached = 0, 0, 0
-        #: Number of requests that counted as lost.
+        #: Number of times that a request was treated as lost, to be sent again.
         self.repeats = 0
 
     @property
@@ -54,7 +57,7 @@ class RequestWindow:
         return frozenset({0, *(item.length for item in self._asked if reads)})
 
     def frames(self) -> bytes:
-        """Return the frames to send now: requests not sent yet, or lost."""
+        """Return the frames to send now, of requests not sent yet or lost; count them as sent."""
         frames = bytearray()
         for index in range(self._base, min(self._base + WINDOW_REQUESTS, len(self.answers))):
             if self.answers[index] is None and index not in self._sent:
@@ -70,7 +73,7 @@ class RequestWindow:
         return bytes(frames)
 
     def lose_all(self) -> None:
-        """Treat every unanswered request as lost, after a long silence."""
+        """Treat all unanswered requests as lost, so that `frames` returns them again."""
         self._lose(list(self._sent))
 
     def _lose(self, indices: Sequence[int]) -> None:
@@ -80,7 +83,10 @@ class RequestWindow:
             self._attempts[index] = (self._attempts[index] + 1) % 16
 
     def take(self, reply: Reply) -> bool:
-        """Accept a reply; return whether it answers a request."""
+        """Process a reply; return whether it answers a request.
+
+        Requests that it shows to be lost or refused are sent again.
+        """
         if reply.status == Status.BAD_FRAME:
             # The reply does not name a request; most likely it belongs to the oldest in flight.
             self._lose(sorted(self._sent, key=self._sent.__getitem__)[:1])

@@ -1,4 +1,4 @@
-"""The functional model: executes packed instructions; it is the living definition of the ISA."""
+"""The functional model, which executes packed instructions and defines what they mean."""
 
 from matloom.device.model.engine import Engine, EngineFaultError
 

@@ -1,4 +1,4 @@
-"""The engine's state, its checks, and the execution of instructions in order."""
+"""The functional model of the engine: its state, its checks, and execution in program order."""
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -34,10 +34,10 @@ from matloom.program.extent_table import beyond_memory
 from matloom.program.instruction_table import InstructionTable
 from matloom.program.prefilter import may_be_illegal
 
-#: Maximum number of cached command buffers, which are not checked again.
+#: Maximum number of cached command buffers, which are not checked again when they run again.
 _MAX_CACHED_BUFFERS = 16
 
-#: Minimum size of a command buffer that is decoded as arrays, which pay off only from there.
+#: Size in bytes from which decoding a command buffer as arrays is faster.
 _MIN_ARRAY_DECODE_BYTES = 1280
 
 _WAITS = tuple((unit, f"wait_{unit.name.lower()}") for unit in UNITS)
@@ -52,7 +52,7 @@ _RANGE_FAULTS = {
 
 
 class EngineFaultError(Exception):
-    """Fault of the model, with the fields of the chip's fault record."""
+    """Fault of the model, with the values of the chip's fault registers."""
 
     def __init__(self, cause: Fault, index: int, opcode: int, address: int = 0):
         super().__init__(f"{cause.name} at instruction {index}")
@@ -61,18 +61,20 @@ class EngineFaultError(Exception):
 
 @dataclass
 class Engine:
-    """Scratchpad, accumulators, table and regions; `run` executes a command buffer.
+    """State of the engine; `run` executes a command buffer on it.
 
-    Instructions run one after another in program order; in a hazard-free program every order that
-    obeys the waits gives the same result. Checks precede execution, in the order of the dispatcher:
-    opcode, fields, read-only region, waits, extents. Extents on chip are checked even if the
-    configuration does not check them.
+    The state is scratchpad, accumulators, tables and regions of external memory. Instructions run
+    one after another in program order; in a hazard-free program, every order that obeys the waits
+    gives the same result. Each instruction is checked before it is executed, in the order of the
+    dispatcher: opcode, fields, read-only region, waits, extents. Extents on chip are checked even
+    if the configuration does not check them. `executed` is the number of instructions of the last
+    run.
     """
 
     config: Config
     regions: dict[Region, NDArray[np.uint8]] = field(default_factory=dict)
     executed: int = 0
-    #: As in `matloom.device.transport.Stoppable`; checked before each instruction.
+    #: See `matloom.device.transport.Stoppable`; checked before each instruction.
     stopped: Callable[[], bool] = never
 
     def __post_init__(self) -> None:
@@ -81,11 +83,12 @@ class Engine:
             (self.config.acc_entries, self.config.columns), np.int32
         )
         self.tables = TableContents.of(self.config)
-        #: Instructions of command buffers that ran to END, by their bytes and the regions' sizes.
+        #: Instructions before END of command buffers that ran without fault, by the buffer's bytes
+        #: and the regions' sizes.
         self._passed: dict[tuple[bytes, _Sizes], list[Instruction]] = {}
 
     def run(self, commands: bytes) -> None:
-        """Execute until END; raise `EngineFaultError` if the chip would stop.
+        """Execute instructions until END; raise `EngineFaultError` if the chip would stop.
 
         Bytes after the last whole instruction word are ignored.
         """
@@ -103,7 +106,7 @@ class Engine:
         self._passed[commands, sizes] = passed
 
     def _run_checked(self, commands: bytes) -> list[Instruction]:
-        """Check and execute instructions one by one until END; return them."""
+        """Check and execute instructions one by one until END; return those before END."""
         passed: list[Instruction] = []
         issued = dict.fromkeys(UNITS, 0)
         self.executed = 0
@@ -119,7 +122,7 @@ class Engine:
         return passed
 
     def _decode_all(self, commands: bytes) -> Iterator[tuple[Instruction, bool]]:
-        """Yield the instructions, at least until END, and whether each is known to be legal.
+        """Yield the instructions, at least until END, each with True if it is known to be legal.
 
         Raises `EngineFaultError` at the first bytes that are not an instruction.
         """
@@ -182,7 +185,7 @@ class Engine:
         return 0 if region is None else region.size
 
     def run_one(self, instruction: Instruction) -> None:
-        """Execute a legal instruction, ignoring its waits."""
+        """Execute a legal instruction without checking it; its waits are ignored."""
         self._execute(instruction)
 
     def _execute(self, instruction: Instruction) -> None:
@@ -196,7 +199,7 @@ class Engine:
             self._transfer(instruction)
 
     def _transfer(self, instruction: Instruction) -> None:
-        """Copy planes of rows of bytes to or from external memory; on chip they may lie apart."""
+        """Execute a LOAD or STORE: copy, or fill, planes of rows of bytes."""
         fields = instruction.values
         region = self.regions.get(Region(fields["region"]))
         size, apart = fields["row_bytes"], 1 << fields["spread"]

@@ -1,4 +1,4 @@
-"""EXEC in NumPy: gathers all windows of an instruction, and multiplies once."""
+"""EXEC in NumPy, which gathers all windows of an instruction and multiplies them at once."""
 
 import functools
 from typing import Any
@@ -12,14 +12,14 @@ from matloom.arch.modes import FLOAT_MODES, MAC_MODES, NARROW_MODES
 from matloom.arch.numerics import high_nibble, larger, low_nibble
 from matloom.device.model.floating import sums_of_steps
 
-#: Products of int8 are at most 2**14, so this many sum exactly in float32 (24 bits of mantissa).
+#: Number of int8 products, at most 2**14 each, whose sum is exact in float32 (24 bits of mantissa).
 _EXACT_IN_FLOAT32 = 2**24 // 2**14
 
-#: Size up to which OpenBLAS multiplies in the calling thread. Waiting for other threads takes far
-#: longer than products of this size, on a busy machine a hundred times.
+#: Number of products up to which OpenBLAS multiplies in the calling thread. Waiting for other
+#: threads takes much longer, on a busy machine a hundred times.
 _SINGLE_THREAD_PRODUCTS = 2**18
 
-#: Approximate bytes that sliding windows gather at a time.
+#: Approximate number of bytes that sliding windows gather at a time.
 _GATHERED_BYTES = 2**20
 
 
@@ -27,10 +27,10 @@ _GATHERED_BYTES = 2**20
 def _walk(
     geometry: tuple[int, ...], rows: int, paired_bytes: int
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
-    """Return the input offsets (positions, steps x size), and which are inside the image.
+    """Return input offsets (positions, steps x size), and a mask of those outside the image.
 
-    A vector has `rows` bytes; a block of positions has `paired_bytes` instead, unless that is 0,
-    and lies inside or outside as a whole.
+    The mask is None if all are inside. A vector has `rows` bytes, or `paired_bytes` unless these
+    are 0; a paired block is outside if any of its bytes is.
     """
     size = paired_bytes or rows
     (
@@ -65,7 +65,7 @@ def execute(
     accumulators: NDArray[np.int32],
     config: Config,
 ) -> None:
-    """Run one EXEC on scratchpad bytes (n,) and accumulators (entries, columns)."""
+    """Run one EXEC on scratchpad bytes (n,) and, in place, on accumulators (entries, columns)."""
     fields = instruction.values
     if fields["window"]:
         _execute_sliding(fields, spad.view(np.int8), accumulators, config)
@@ -112,7 +112,7 @@ def _add(
     accumulators: NDArray[np.int32],
     fields: dict[str, int],
 ) -> None:
-    """Add (positions, columns) sums of products to accumulator entries, or overwrite them."""
+    """Write (positions, columns) sums of products to accumulator entries, or add them."""
     # Exact: no partial sum exceeds the mantissa.
     sums = _product(factors, weights)
     if sums.dtype == np.float64:
@@ -122,7 +122,7 @@ def _add(
 
 
 def _product(left: NDArray[Any], right: NDArray[Any]) -> NDArray[Any]:
-    """Return a matrix product, in pieces so small that BLAS does not use several threads."""
+    """Return a matrix product, computed in pieces that BLAS does not spread over threads."""
     rows = max(1, _SINGLE_THREAD_PRODUCTS // right.size)
     product: NDArray[Any] = np.empty((len(left), right.shape[1]), left.dtype)
     for first in range(0, len(left), rows):
@@ -137,7 +137,7 @@ def _inputs(
     rows: int,
     paired_bytes: int = 0,
 ) -> NDArray[Any]:
-    """Return the input (positions, steps x size) of an output block, padding included."""
+    """Return the input (positions, steps x size) of an output block, minus its zero point."""
     geometry = tuple(
         fields[name]
         for name in (
@@ -158,7 +158,7 @@ def _inputs(
 def _weights(
     fields: dict[str, int], block: int, steps: int, signed: NDArray[np.int8], config: Config
 ) -> NDArray[Any]:
-    """Return the weights (steps x rows, columns) of an output block."""
+    """Return the weights (steps x rows, columns) of an output block, minus their zero point."""
     fixed = fields["weights_fixed"]
     first, count = (0, 1) if fixed else (block * steps, steps)
     start = fields["weight_addr"] + first * config.tile_bytes
@@ -204,7 +204,7 @@ def _execute_sliding(
 def _accumulate(
     sums: NDArray[np.int32], target: NDArray[np.int32], fields: dict[str, int]
 ) -> NDArray[np.int32]:
-    """Return the accumulator entries (n, columns) for sums (blocks, steps, outputs, columns)."""
+    """Return new entries (n, columns) from old ones and sums (blocks, steps, outputs, columns)."""
     by_step = np.moveaxis(sums, 1, 0).reshape(sums.shape[1], -1, sums.shape[-1])
     if not fields["maximum"]:
         # int32 wraps like the accumulators.
@@ -233,7 +233,7 @@ def _line(fields: dict[str, int]) -> int:
 
 
 def _taps(fields: dict[str, int], config: Config) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the age of each window row's tap, in vectors, and its first byte."""
+    """Return the age, in vectors, of the tap of each window row, and its first byte in a vector."""
     if fields["paired"]:
         y, x = np.divmod(np.arange(WINDOW_TAPS * WINDOW_TAPS), WINDOW_TAPS)
         return (1 - y // 2) * _line(fields) + 1 - x // 2, (2 * (x % 2) + y % 2) * config.columns
@@ -254,7 +254,7 @@ def _windows(
     fields: dict[str, int],
     config: Config,
 ) -> NDArray[np.int32]:
-    """Return (blocks, steps, outputs, columns): the sum of each column in each step.
+    """Return the sum of each column in each step, as (blocks, steps, outputs, columns).
 
     Parameters
     ----------

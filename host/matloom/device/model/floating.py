@@ -1,4 +1,4 @@
-"""EXEC and POST of floating-point numbers in NumPy, operation by operation in the defined order."""
+"""EXEC and POST of floating-point numbers in NumPy, in the order that the ISA defines."""
 
 import functools
 from typing import Any
@@ -12,7 +12,7 @@ from matloom.arch.modes import FP32_FORMAT, MAC_MODES
 
 @functools.cache
 def _values(name: str) -> NDArray[np.float32]:
-    """Return the value of each bit pattern of a format."""
+    """Return the float32 value of each bit pattern of a format, indexed by pattern."""
     form = FLOAT_FORMATS[name]
     patterns: NDArray[np.int64] = np.asarray(widen(np.arange(1 << form.bits), form))
     values: NDArray[np.float32] = patterns.astype(np.uint32).view(np.float32)
@@ -20,7 +20,10 @@ def _values(name: str) -> NDArray[np.float32]:
 
 
 def _numbers(raw: NDArray[np.uint8], name: str) -> NDArray[np.float32]:
-    """Return the patterns stored in bytes, lowest byte first along the last axis."""
+    """Return the float32 values of numbers in a format, whose bytes are the last axis.
+
+    The lowest byte comes first.
+    """
     dtype = np.uint8 if FLOAT_FORMATS[name].bytes == 1 else np.dtype("<u2")
     numbers: NDArray[np.float32] = _values(name)[np.ascontiguousarray(raw).view(dtype)]
     return numbers
@@ -33,15 +36,17 @@ def sums_of_steps(
     elements: int,
     before: NDArray[np.int32] | None,
 ) -> NDArray[np.int32]:
-    """Return fp32 patterns (positions, columns): old sums plus one step after another.
+    """Return fp32 bit patterns (positions, columns) of sums over all steps, in order of steps.
 
     Parameters
     ----------
     operands, tiles:
-        Bytes, (positions, steps, rows) and (steps, rows, columns).
+        Bytes of the operands, (positions, steps, rows) and (steps, rows, columns).
+    name:
+        Name of the mode.
     elements:
-        `float_rows`: the number of products of a step that are added in a balanced tree, low
-        indices first.
+        Number of products of a step (`Config.float_rows`), which are added in a balanced tree of
+        neighbours.
     before:
         Patterns to add to; None to start with the first step's sum.
     """
@@ -68,7 +73,10 @@ def _format(number: int) -> FloatFormat:
 
 
 def elements_of(raw: NDArray[np.uint8], number: int) -> NDArray[np.int64]:
-    """Return elements as fp32 patterns; their bytes are the last axis, lowest first."""
+    """Return fp32 bit patterns of numbers whose bytes are the last axis, lowest first.
+
+    `number` is the format: the index of a mode in `MAC_MODES`, or `FP32_FORMAT`.
+    """
     form = _format(number)
     patterns = (raw.astype(np.int64) << 8 * np.arange(form.bytes)).sum(axis=-1)
     return patterns if form is FP32 else np.asarray(widen(patterns, form))
@@ -77,14 +85,20 @@ def elements_of(raw: NDArray[np.uint8], number: int) -> NDArray[np.int64]:
 def post_results(
     values: NDArray[np.int64], bias: NDArray[np.int64], low: int, high: int
 ) -> NDArray[np.int64]:
-    """Return fp32 patterns with a bias added, limited by fp8_e5m2 numbers."""
+    """Return fp32 bit patterns with a bias added, limited to `low` and `high`.
+
+    The limits are fp8_e5m2 bit patterns, as signed or unsigned bytes.
+    """
     limits = FLOAT_FORMATS["fp8_e5m2"]
     biased = add(values & 0xFFFFFFFF, bias & 0xFFFFFFFF)
     return np.asarray(limit(biased, widen(low & 255, limits), widen(high & 255, limits)))
 
 
 def written_bytes(patterns: NDArray[np.int64], number: int) -> NDArray[np.uint8]:
-    """Return the bytes of results in a format, in a last axis, lowest first."""
+    """Return the bytes of fp32 bit patterns in a format, along a new last axis, lowest first.
+
+    `number` is the format, as in `elements_of`.
+    """
     form = _format(number)
     if form is not FP32:
         patterns = np.asarray(narrow(patterns, form))

@@ -1,9 +1,9 @@
-"""Bias, multiplier and shift of a POST, by channel or for all."""
+"""Bias, multiplier and shift of a POST, per channel or for all channels."""
 
 import numpy as np
 from numpy.typing import NDArray
 
-#: A value per instruction, or per channel.
+#: One value for all channels, or an array with a value per channel.
 _Parameter = int | NDArray[np.int64]
 
 

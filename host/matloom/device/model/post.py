@@ -1,4 +1,4 @@
-"""POST in NumPy: computes all values of an instruction at once."""
+"""POST in NumPy, which computes all results of an instruction at once."""
 
 import functools
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ from matloom.device.model.parameters import parameters_of
 from matloom.device.model.softmax import softmax_rows
 from matloom.kernels.result_sums import sum_bytes
 
-#: Low bits of an accumulator that multiply a byte, and a word.
+#: Number of low bits of an accumulator that are multiplied by a byte, and by a word.
 FACTOR_BITS, WORD_FACTOR_BITS = 9, 16
 
 _SIGMOIDS = np.array(SIGMOIDS)
@@ -43,15 +43,15 @@ _SIGMOIDS = np.array(SIGMOIDS)
 
 @dataclass(frozen=True)
 class TableContents:
-    """The tables that POST fills.
+    """Contents of the tables that POST fills.
 
     Members
     -------
     bytes:
-        uint8 (tables, 256): entry n is the result for unsigned byte n. One table for all columns,
-        or with `Config.channel_tables` one for each.
+        uint8 (tables, 256): entry n is the result for unsigned byte n. There is one table for all
+        columns, or with `Config.has_channel_tables` one per column.
     exponentials:
-        uint8 (1024,): four bytes, lowest first, for each difference from the largest byte of a row.
+        uint8 (1024,): four bytes, lowest first, per difference from the largest byte of a row.
     """
 
     bytes: NDArray[np.uint8]
@@ -59,7 +59,7 @@ class TableContents:
 
     @classmethod
     def of(cls, config: Config) -> "TableContents":
-        """Return the tables of a configuration, all zero."""
+        """Return tables of a configuration, filled with zeros."""
         return cls(
             bytes=np.zeros((config.byte_tables, 256), np.uint8),
             exponentials=np.zeros(EXPONENTIALS * EXPONENTIAL_BYTES, np.uint8),
@@ -141,7 +141,7 @@ def post(
 
 
 def _entries(fields: dict[str, int], config: Config) -> NDArray[np.int64] | slice:
-    """Return the entry numbers of each block and position."""
+    """Return the indices of the accumulator entries that a POST uses, block by block."""
     positions, first = post_vectors(fields), fields["acc_addr"]
     count = fields["oc_blocks"] * positions
     if not fields["pairs"]:
@@ -155,9 +155,9 @@ def _entries(fields: dict[str, int], config: Config) -> NDArray[np.int64] | slic
 
 @functools.lru_cache(maxsize=4096)
 def _valid_elements(shape: tuple[int, ...], tail: int) -> NDArray[np.bool_]:
-    """Return which elements (blocks, height, width, columns) are valid: `tail` in the last block.
+    """Return a mask of valid elements (blocks, height, width, columns).
 
-    All are valid if the tail is a whole block.
+    In the last block, only the first `tail` columns are valid; in all others, all are.
     """
     channels = np.full((shape[0], 1, 1, 1), shape[-1])
     channels[-1] = tail
@@ -165,7 +165,10 @@ def _valid_elements(shape: tuple[int, ...], tail: int) -> NDArray[np.bool_]:
 
 
 def _pool_maximum(results: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Return the maximum of each block of 2 x 2 results (blocks, rows, positions, columns)."""
+    """Return the maximum, as of int8, of each 2 x 2 block of results.
+
+    Results are (blocks, rows, positions, columns); rows and positions are halved.
+    """
     blocks, rows, positions, columns = results.shape
     quarters = results.view(np.int8).reshape(blocks, rows // 2, 2, positions // 2, 2, columns)
     largest: NDArray[np.int8] = quarters.max(axis=(2, 4))
@@ -175,7 +178,7 @@ def _pool_maximum(results: NDArray[np.uint8]) -> NDArray[np.uint8]:
 def _read(
     fields: dict[str, int], spad: NDArray[np.uint8], shape: tuple[int, ...]
 ) -> NDArray[np.int64]:
-    """Return the source elements, bytes or words; invalid ones are arbitrary."""
+    """Return the source elements, bytes or words, as int64; invalid elements are arbitrary."""
     size = post_element_bytes(fields)
     first = _sources(fields, shape, size)
     values = spad.view(np.int8).take(first + (size - 1)).astype(np.int64)
@@ -183,7 +186,10 @@ def _read(
 
 
 def _sources(fields: dict[str, int], shape: tuple[int, ...], size: int) -> NDArray[np.int64]:
-    """Return the first byte of each source element; an invalid one gets that of a valid one."""
+    """Return the address of the first byte of each source element.
+
+    An invalid element has the address of a valid one, so that it can be read.
+    """
     walk = (fields["source_pitch"], fields["x_step"], shape, fields["tail"], size)
     return fields["source_addr"] + _grids(*walk)[0]
 
@@ -191,7 +197,7 @@ def _sources(fields: dict[str, int], shape: tuple[int, ...], size: int) -> NDArr
 def _destinations(
     fields: dict[str, int], shape: tuple[int, ...], size: int = 1
 ) -> NDArray[np.int64]:
-    """Return the first byte of each valid result (n,), in the order of `_valid_elements`."""
+    """Return the address of the first byte of each valid result (n,), in row-major order."""
     walk = (fields["dest_pitch"], fields["x_step"], shape, fields["tail"], size)
     return fields["dest_addr"] + _grids(*walk)[1]
 
@@ -200,9 +206,9 @@ def _destinations(
 def _grids(
     pitch: int, x_step: int, shape: tuple[int, ...], tail: int, size: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the offsets of all elements of `size` bytes, and of the valid elements (n,).
+    """Return the byte offsets of all elements of `size` bytes, and those of valid ones (n,).
 
-    An invalid element has the offset of the first of its block.
+    An invalid element has the offset of the first element of its block.
     """
     blocks, height, width, columns = shape
     grid: NDArray[np.int64] = (
@@ -216,7 +222,7 @@ def _grids(
 
 
 def _limits(fields: dict[str, int]) -> tuple[int, int]:
-    """Return the smallest and the largest result."""
+    """Return the smallest and the largest result of a POST."""
     low, high = fields["clamp_low"], fields["clamp_high"]
     if not fields.get("words"):
         return low, high
@@ -226,7 +232,7 @@ def _limits(fields: dict[str, int]) -> tuple[int, int]:
 def _write_words(
     fields: dict[str, int], spad: NDArray[np.uint8], results: NDArray[np.int64]
 ) -> None:
-    """Write the low 16 bits of results, little-endian."""
+    """Write the low 16 bits of the valid results to the scratchpad, little-endian."""
     addresses = _destinations(fields, results.shape, 2)
     written = results[_valid_elements(results.shape, fields["tail"])]
     spad[addresses] = written & 255
@@ -236,28 +242,28 @@ def _write_words(
 def _combine(
     sums: NDArray[np.int64], values: NDArray[np.int64], addend: Addend
 ) -> NDArray[np.int64]:
-    """Return sums plus bytes minus their zero point, or the squares of their differences."""
+    """Return sums plus shifted values without zero point, or the squares of their differences."""
     if addend is Addend.SQUARE:
         return np.asarray(squared_difference(sums, values))
     return np.asarray(wrap32(sums + (values << ADDEND_SHIFT)))
 
 
 def _low_bits(factors: NDArray[np.int64], bits: int) -> NDArray[np.int64]:
-    """Return the low bits as signed numbers."""
+    """Return the low `bits` bits of factors as signed numbers."""
     half = 1 << bits - 1
     low: NDArray[np.int64] = ((factors + half) & 2 * half - 1) - half
     return low
 
 
 def _tables_to_fill(fields: dict[str, int], tables: TableContents) -> NDArray[np.uint8]:
-    """Return a view of the tables that a POST fills (tables, bytes); rows get equal contents."""
+    """Return a view (tables, bytes) of the tables to fill, which all get the same contents."""
     if fields["softmax"]:
         return tables.exponentials.reshape(1, -1)
     return tables.bytes.reshape(1, -1) if fields["table"] == Table.FILL_EACH else tables.bytes
 
 
 def _fill_tables(tables: NDArray[np.uint8], vectors: NDArray[np.uint8], config: Config) -> None:
-    """Write the first bytes of vectors (n, columns) to tables, one row each; rows wrap."""
+    """Write the start of each vector (n, columns) to the next row of all tables; rows wrap."""
     size = config.table_row_bytes
     rows = tables.reshape(len(tables), -1, size)
     for number, vector in enumerate(vectors):
@@ -265,7 +271,7 @@ def _fill_tables(tables: NDArray[np.uint8], vectors: NDArray[np.uint8], config: 
 
 
 def _post_floats(fields: dict[str, int], spad: NDArray[np.uint8], sums: NDArray[np.int32]) -> None:
-    """Run one floating-point POST in place, on bytes and on the sums in its entries."""
+    """Run one floating-point POST on scratchpad bytes or, in place, on the sums of its entries."""
     number, size = fields["pre_shift"], post_element_bytes(fields)
     places, valid = np.arange(size), _valid_elements(sums.shape, fields["tail"])
     if fields["source"] == Source.ACC:

@@ -11,8 +11,8 @@ def softmax_rows(
 ) -> NDArray[np.uint8]:
     """Return the SOFTMAX of rows (blocks, rows, 1, columns) of signed bytes, in the same shape.
 
-    A row spans all blocks. Only `valid` elements count; the results of others are
-    arbitrary. `table` holds the exponentials (1024,) as bytes.
+    A row spans all blocks. Only `valid` elements are taken into account; the results of others are
+    arbitrary. `table` holds the bytes of the exponentials, (1024,).
     """
     exponentials = table.view("<u4").astype(np.int64) & (2**EXPONENTIAL_BITS - 1)
     along = (0, 3)

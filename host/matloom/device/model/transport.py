@@ -1,4 +1,4 @@
-"""Register map of the functional model, which the common driver works on."""
+"""Registers of the functional model, so that the common driver can use it."""
 
 import mmap
 from collections.abc import Callable
@@ -27,8 +27,8 @@ _DONE, _FAULT = 1, 2
 class ModelTransport:
     """Registers and external memory of the functional model.
 
-    Writing START runs the whole command buffer before it returns. The model has no clock: cycle
-    counters read as zero, and neither TIMEOUT nor LIMIT ever ends a run.
+    Writing START to CONTROL runs the whole command buffer before it returns. The model has no
+    clock: cycle counters read as zero, and neither TIMEOUT nor LIMIT ever ends a run.
     """
 
     def __init__(self, config: Config, memory_bytes: int = 1 << 24) -> None:
@@ -58,7 +58,7 @@ class ModelTransport:
         self._registers[register(name).offset] = value & 0xFFFFFFFF
 
     def read32(self, address: int) -> int:
-        """Return a register; raise OSError if it does not exist."""
+        """Return the value of the register at a byte offset; raise OSError if there is none."""
         if TIMESTAMPS_OFFSET <= address < TIMESTAMPS_OFFSET + 4 * self.config.timestamps:
             return 0
         if address not in self._registers:
@@ -66,7 +66,7 @@ class ModelTransport:
         return self._registers[address]
 
     def write32(self, address: int, value: int) -> None:
-        """Write a register; raise OSError if it is not writable."""
+        """Write the register at a byte offset; raise OSError if it is read-only or missing."""
         found = self._table.get(address)
         if found is None or found.access is Access.R or address >= WINDOW_BYTES:
             raise OSError(f"the register at {address:#x} is read-only")
@@ -101,11 +101,11 @@ class ModelTransport:
         self._set("INSTRUCTIONS", self.engine.executed)
 
     def _execute(self) -> None:
-        """Execute the command buffer; raise EngineFaultError if it faults."""
+        """Execute the command buffer; raise EngineFaultError if the chip would stop."""
         self.engine.run(self._commands())
 
     def _commands(self) -> bytes:
-        """Return the bytes to fetch: none if offset or size is not a multiple of a word."""
+        """Return the command buffer; b"" if its offset or size is no multiple of a word."""
         start, size = self._get("COMMAND_OFFSET"), self._get("COMMAND_BYTES")
         if (start | size) % INSTRUCTION_WORD_BYTES:
             return b""
@@ -119,12 +119,12 @@ class ModelTransport:
         self._set("FAULT_ADDRESS", fault.address)
 
     def read_block(self, address: int, size: int) -> bytes:
-        """Return bytes of external memory."""
+        """Return `size` bytes of external memory from an address on."""
         self._require(address, size)
         return self.memory[address : address + size].tobytes()
 
     def write_block(self, address: int, data: bytes) -> None:
-        """Write bytes of external memory."""
+        """Write bytes to external memory from an address on."""
         self._require(address, len(data))
         self.memory[address : address + len(data)] = np.frombuffer(data, np.uint8)
 
