@@ -1,4 +1,4 @@
-"""Memory accesses of an instruction: memories, addresses, lines."""
+"""Accesses of an instruction to memories: address ranges, and addresses within them."""
 
 from collections.abc import Iterator
 from typing import NamedTuple, TypeVar
@@ -13,14 +13,15 @@ from matloom.arch.isa import FORMATS, AddressSpace, Region
 
 _Entry = TypeVar("_Entry", bound=np.generic)
 
-#: A memory, and the region of external memory.
+#: A memory, and the region if it is external memory, else None.
 Space = tuple[AddressSpace, Region | None]
 
 
 class MemoryAccess(NamedTuple):
-    """Address range ``start .. end - 1`` that an instruction reads or writes at field `base`.
+    """Address range ``start .. end - 1`` that an instruction reads or writes.
 
-    `lines` are the addresses in the range that it touches; None for all.
+    `base` is the field that holds `start`. `lines` are the addresses within the range that the
+    instruction accesses; None if it may access all.
     """
 
     space: Space
@@ -37,7 +38,7 @@ class MemoryAccess(NamedTuple):
 
 
 def accesses(instruction: Instruction, config: Config) -> Iterator[MemoryAccess]:
-    """Yield the accesses of an instruction, including empty ones."""
+    """Yield the accesses of an instruction to all memories, including empty ones."""
     get = instruction.values.get
     for extent in FORMATS[instruction.opcode].extents:
         end = extent.end(get, config)
@@ -51,7 +52,10 @@ def accesses(instruction: Instruction, config: Config) -> Iterator[MemoryAccess]
 
 
 def strided_view(table: NDArray[_Entry], lines: StridedRange) -> NDArray[_Entry]:
-    """Return the entries of strided lines in a dense table (units, lines), units first."""
+    """Return a writable view of the strided lines of a dense table (units, lines).
+
+    The axes of the view are units, the strides of `lines`, and the lines of a run.
+    """
     assert lines.start >= 0
     assert lines.end <= table.shape[1], "the table must have the lines"
     unit, line = table.strides

@@ -1,4 +1,4 @@
-"""Contents of a program file: everything that a device and its host need to run a network."""
+"""Contents of a program file, which is all that a device and its host need to run a network."""
 
 import math
 from collections import Counter
@@ -38,11 +38,11 @@ class Contents:
     name:
         Name of the network.
     config:
-        The configuration it was compiled for.
+        Configuration for which it was compiled.
     image:
         Contents of region PROGRAM: constants and commands.
     region_bytes:
-        Size that each region needs.
+        Size of each region in bytes.
     inputs, outputs:
         Inputs and outputs of the network, in the model file's order.
     tensors:
@@ -52,9 +52,9 @@ class Contents:
     layers:
         Operators of the network, for reports.
     memory:
-        External memory for which its cycles are predicted.
+        External memory for which cycles are predicted.
     variables:
-        State kept between calls.
+        Variables that keep their values between calls.
     constants, host_data:
         Constants that host steps read, and the bytes of these constants and of initial values; the
         device has no copy.
@@ -82,7 +82,7 @@ class Contents:
 
     @property
     def macs(self) -> int:
-        """Multiply-accumulates of the network's operators, without the `uncounted` ones."""
+        """Multiply-accumulates of the network's operators, except for `uncounted` ones."""
         return sum(layer.macs for layer in self.layers)
 
     @property
@@ -98,7 +98,7 @@ class Contents:
 
     @property
     def state_bytes(self) -> int:
-        """Bytes of all variables."""
+        """Size of all variables in bytes."""
         return sum(array.nbytes for array in self.initial_state().values())
 
     def initial_state(self) -> dict[str, npt.NDArray[Any]]:
@@ -120,7 +120,7 @@ class Contents:
 
     @property
     def shared_slots(self) -> str:
-        """Sentence on operators that share a slot; empty if each has its own."""
+        """Sentence on operators that share a slot of the completion-time table; empty if none."""
         shared = self.shared_timestamps
         count = sum(layer.timestamp in shared for layer in self.layers)
         if not count:
@@ -133,12 +133,15 @@ class Contents:
         )
 
     def utilisation(self, cycles: int) -> float:
-        """Return the share of `cycles` that a full array would need; layers keep their modes."""
+        """Return the fraction of `cycles` that would suffice if the array were always fully used.
+
+        Each operator keeps its mode. The result is 0.0 if `cycles` is 0.
+        """
         ideal = sum(self.ideal_cycles(layer) for layer in self.layers if layer.where == "engine")
         return ideal / cycles if cycles else 0.0
 
     def ideal_cycles(self, layer: LayerInfo) -> float:
-        """Return the cycles of an operator if the array is fully used, in the fastest of its modes.
+        """Return the cycles of an operator on a fully used array, in the fastest of its modes.
 
         Operators without products have no mode and count as ``i8xi8``.
         """
@@ -146,12 +149,16 @@ class Contents:
         return self.macs_of(layer) / max(self.config.macs_per_cycle(mode) for mode in modes)
 
     def macs_of(self, layer: LayerInfo) -> int:
-        """Return the multiply-accumulates in the instructions of an operator."""
+        """Return the multiply-accumulates in an operator's instructions.
+
+        These include the ones of operators fused with it, and are 0 for an operator that is itself
+        fused.
+        """
         return 0 if layer.name in self.fused else layer.macs + self._carried[layer.name]
 
     @cached_property
     def _carried(self) -> Counter[str]:
-        """Multiply-accumulates of fused operators, by the operator that computes them."""
+        """Multiply-accumulates of fused operators, by name of the operator that computes them."""
         found = Counter[str]()
         for layer in self.layers:
             if layer.name in self.fused:
@@ -160,9 +167,10 @@ class Contents:
 
     @cached_property
     def fused(self) -> dict[str, str]:
-        """By the name of each fused operator, the operator whose instructions compute it.
+        """Names of fused operators, each mapped to the operator whose instructions compute it.
 
-        That is the next one that has a mode although it multiplies nothing itself: ADD.
+        That operator is the next one on the engine that has a mode although it multiplies nothing
+        itself, an ADD.
         """
         found: dict[str, str] = {}
         waiting: list[str] = []
@@ -176,21 +184,21 @@ class Contents:
 
     @property
     def predicted_cycles(self) -> int:
-        """Estimated cycles of all engine steps."""
+        """Predicted cycles of all engine steps together."""
         return sum(step.predicted_cycles for step in self.steps if isinstance(step, EngineStep))
 
     @property
     def repeat(self) -> Repeat | None:
-        """Commands for later calls, if there is a single engine step that has them."""
+        """Commands for later calls of the first engine step; None if it has none."""
         found = [step.repeat for step in self.steps if isinstance(step, EngineStep)]
         return found[0] if found else None
 
     def commands(self, buffer: EngineStep | Repeat) -> bytes:
-        """Return a command buffer of the image."""
+        """Return the bytes of a command buffer in the image."""
         return self.image[buffer.command_offset :][: buffer.command_bytes]
 
     def require(self, config: Config) -> None:
-        """Raise `ProgramError` unless the program was made for this configuration."""
+        """Raise `ProgramError` unless the program was compiled for this configuration."""
         if config.digest != self.config.digest:
             raise ProgramError(
                 f"the program is for configuration {describe_config(self.config)}, "

@@ -1,4 +1,4 @@
-"""Describes the state that a Program keeps between calls: size and location of its variables."""
+"""Description of the variables that a Program keeps between calls."""
 
 import math
 from collections.abc import Iterator
@@ -10,12 +10,15 @@ from matloom.program.records import Binding, HostStep, VariableInfo
 
 
 def variable_bytes(program: Program) -> dict[str, int]:
-    """Return the bytes of each variable by name."""
+    """Return the size in bytes of each variable, by name."""
     return {name: array.nbytes for name, array in program.initial_state().items()}
 
 
 def describe_state(program: Program) -> list[str]:
-    """Return a line with the number of variables, then a line for each; nothing if none."""
+    """Return lines on the variables of a program: a summary, then one line per variable.
+
+    The list is empty if there are no variables.
+    """
     if not program.variables:
         return []
     sizes = variable_bytes(program)
@@ -37,7 +40,7 @@ def _kind(program: Program, variable: VariableInfo) -> str:
 
 
 def _reason(program: Program, variable: VariableInfo) -> str:
-    """Return why a variable cannot stay in external memory."""
+    """Return a phrase that says why a variable cannot stay in external memory."""
     keys = {variable.before, variable.after}
     end_keys = {info.key for info in (*program.inputs, *program.outputs)}
     if keys & end_keys:

@@ -1,4 +1,4 @@
-"""Lists the instructions of a program or command buffer for people."""
+"""Listings of the instructions of a program or command buffer."""
 
 import enum
 
@@ -11,7 +11,7 @@ from matloom.program import EngineStep, Program
 from matloom.program.describe_state import describe_state
 from matloom.program.verdict import sentence
 
-#: Names of values whose legality depends on the configuration.
+#: Names of the values of fields whose legal values depend on the configuration.
 _NAMES: dict[str, dict[int, str]] = {
     "mode": dict(enumerate(MAC_MODES)),
     "rounding": {int(rule): rule.name for rule in (*SUPPORTED_ROUNDINGS, Rounding.FLOAT)},
@@ -19,11 +19,11 @@ _NAMES: dict[str, dict[int, str]] = {
 
 
 def disassemble(source: Program | bytes) -> str:
-    """Return one line per instruction: number, offset, opcode, waits, and nonzero fields.
+    """Return a text with one line per instruction: index, offset, opcode, waits, nonzero fields.
 
     For a program, the first lines say what was checked at compile time, for which memory cycles are
-    predicted, and which state it keeps. A timestamp is followed by the layer that it completes.
-    Raises `IsaError` for bytes that are not instructions.
+    predicted, and which state the program keeps. An instruction with a timestamp is followed by the
+    layer that it completes. Raises `IsaError` for bytes that are not instructions.
     """
     if isinstance(source, bytes):
         return "\n".join(_lines(source, {}))
@@ -81,7 +81,7 @@ def _text(instruction: Instruction, layers: dict[int, str]) -> str:
 
 
 def _value(field: Field, value: int) -> str:
-    """Return the name of a value, if it has one."""
+    """Return the name of a field's value, or the value as text if it has no name."""
     if field.name in _NAMES:
         return _NAMES[field.name].get(value, str(value))
     choices = field.choices if isinstance(field.choices, tuple) else ()

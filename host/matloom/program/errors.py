@@ -4,10 +4,10 @@ from matloom.errors import UserError
 
 
 class ProgramError(UserError):
-    """A Program that cannot be used; the message names thing, rule and value."""
+    """A Program that cannot be used; the message names the part, the rule and the value."""
 
     hint = "compile the network again: matloom compile NET -o FILE.mloom"
 
 
 class VerifyError(ValueError):
-    """A command buffer that must not run; the message names instructions, memory and rule."""
+    """A command buffer that must not run; the message names the instruction and the rule."""

@@ -1,4 +1,4 @@
-"""Computes the extents of many instructions at once: which memory, from where to where."""
+"""Extents of many instructions, computed at once as arrays."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -22,11 +22,12 @@ class ExtentColumn:
     Members
     -------
     numbers:
-        Numbers of the instructions.
+        Indices of the instructions in the table.
     starts, ends:
-        float64, which holds any legal address exactly, and larger ones without overflow.
+        First address and end of the extent of each instruction. float64 holds any legal address
+        exactly, and larger ones without overflow.
     regions:
-        Region of external memory; empty for opcodes that do not use it.
+        Region of external memory of each instruction; empty if the opcode has no region.
     """
 
     opcode: Opcode
@@ -38,7 +39,10 @@ class ExtentColumn:
 
 
 def extent_columns(table: InstructionTable, config: Config) -> Iterator[ExtentColumn]:
-    """Yield the extents of all instructions (`instruction.extent_end`), including empty ones."""
+    """Yield the extents of all instructions, including empty ones, one column per extent.
+
+    They are the same as those of `instruction.extent_end`.
+    """
     for opcode, numbers, columns in table.columns():
         everywhere = np.ones(len(numbers), bool)
         for extent in FORMATS[opcode].extents:
@@ -62,7 +66,10 @@ def extent_columns(table: InstructionTable, config: Config) -> Iterator[ExtentCo
 def _applies(
     extent: Extent, columns: Mapping[str, NDArray[np.int64]], everywhere: NDArray[np.bool_]
 ) -> NDArray[np.bool_]:
-    """Return to which instructions an extent applies."""
+    """Return a mask of the instructions to which an extent applies.
+
+    `everywhere` is a mask of all instructions.
+    """
     applies = everywhere
     for name, values in extent.only:
         column = columns[name]
@@ -74,7 +81,7 @@ def _applies(
 
 
 class _FieldColumns:
-    """Fields of some instructions as floating-point numbers."""
+    """Fields of the instructions to which an extent applies, as floating-point numbers."""
 
     def __init__(
         self, columns: Mapping[str, NDArray[np.int64]], applies: NDArray[np.bool_]
@@ -83,14 +90,14 @@ class _FieldColumns:
         self._applies = slice(None) if applies.all() else applies
 
     def get(self, name: str, _missing: int) -> NDArray[np.float64]:
-        """Return a field, which must be in the format."""
+        """Return the values of a field, which must be in the format."""
         return self._columns[name][self._applies].astype(np.float64)
 
 
 def beyond_memory(
     table: InstructionTable, config: Config, region_bytes: Mapping[Region, int]
 ) -> NDArray[np.int64]:
-    """Return the numbers of instructions with an extent beyond its memory, in order."""
+    """Return the indices of instructions with an extent beyond its memory, ascending."""
     sizes = np.zeros(max(Region) + 1)
     for region, size in region_bytes.items():
         sizes[region] = size

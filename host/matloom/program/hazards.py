@@ -1,4 +1,4 @@
-"""Checks that waits order all conflicting accesses, based on the last access of each unit."""
+"""Check that waits order all conflicting accesses, based on the last access of each unit."""
 
 from collections.abc import Sequence
 
@@ -12,42 +12,46 @@ from matloom.program.errors import VerifyError
 
 _WAITS = tuple(f"wait_{unit.name.lower()}" for unit in UNITS)
 
-#: Operands that are fetched before the instruction starts.
+#: Names of operands that are fetched before the instruction starts, by their address field.
 _FETCHED = {"weight_addr": "weights, ", "param_addr": "parameters, "}
 
 _PLACES = {unit: place for place, unit in enumerate(UNITS)}
 
-#: A time at which everything is complete.
+#: A count of completions that exceeds that of any command buffer: all is complete.
 _ALWAYS_COMPLETE = 1 << 31
 
-#: All axes of a table but the first, by its number of axes.
+#: All axes of an array but the first, by the array's number of axes.
 _AXES = tuple(tuple(range(1, axes)) for axes in range(5))
 
-#: Number of completions of each unit, in the order of UNITS, that are certain at some moment.
+#: Number of instructions of each unit, in the order of UNITS, that are certainly complete.
 _Clock = tuple[int, ...]
 
 
 class _LastAccesses:
-    """Last instruction of each unit on each piece of a memory; the unit's first is 1.
+    """For each piece of a memory, the last instruction of each unit that accessed it.
 
-    Pieces are cut at the ends of all accesses, so that a piece is accessed as a whole; if accesses
-    skip addresses, each address is a piece.
+    An instruction is given by its number among those of its unit, from 1; 0 means none. The memory
+    is cut into pieces at the ends of all accesses, so that each piece is accessed as a whole; if
+    accesses skip addresses, each address is a piece.
     """
 
     def __init__(self, accesses: Sequence[MemoryAccess]) -> None:
         edges = sorted({edge for access in accesses for edge in (access.start, access.end)})
         count = len(edges)
-        #: The piece that begins at each end of an access; None if each address is a piece.
+        #: Index of the piece that begins at each end of an access; None if each address is a piece.
         self._piece: dict[int, int] | None = None
         if any(access.lines is not None for access in accesses):
             count = edges[-1] + 1
         else:
             self._piece = {edge: number for number, edge in enumerate(edges)}
-        #: Writes of each unit, then its reads.
+        #: Last writes (rows by unit), then last reads, of each piece.
         self._last = np.zeros((2 * len(UNITS), count), np.int32)
 
     def last(self, access: MemoryAccess) -> NDArray[np.int32]:
-        """Return the table entries of an access: writes of each unit, then reads; writable."""
+        """Return a writable view of the last accesses to the pieces of an access.
+
+        Its first axis has the writes of each unit, then the reads.
+        """
         lines = access.lines
         if lines is not None:
             return strided_view(self._last, lines)
@@ -58,7 +62,10 @@ class _LastAccesses:
 
 
 class Hazards:
-    """Tracks what is certainly complete when each instruction starts: a vector clock per unit."""
+    """Tracker of which instructions are certainly complete when each instruction starts.
+
+    It keeps a vector clock for each unit.
+    """
 
     def __init__(self, accesses: Sequence[MemoryAccess]) -> None:
         by_space: dict[Space, list[MemoryAccess]] = {}
@@ -66,7 +73,8 @@ class Hazards:
             by_space.setdefault(access.space, []).append(access)
         self._past = {space: _LastAccesses(items) for space, items in by_space.items()}
         nothing = (0,) * len(UNITS)
-        #: Numbers of each unit's instructions, and the clocks at their completion.
+        #: Indices in the command buffer of each unit's instructions, and the clocks at their
+        #: completion.
         self._numbers: list[list[int]] = [[] for _unit in UNITS]
         self._completions: list[list[_Clock]] = [[nothing] for _unit in UNITS]
         self._starts = [nothing for _unit in UNITS]
@@ -75,7 +83,10 @@ class Hazards:
     def check(
         self, number: int, instruction: Instruction, accesses: Sequence[MemoryAccess]
     ) -> None:
-        """Check one instruction against all earlier ones, and record it."""
+        """Check the accesses of one instruction against all earlier ones, and record them.
+
+        `number` is the index of the instruction. Raises VerifyError if it misses a wait.
+        """
         unit = _PLACES[instruction.opcode]
         start = self._start(unit, instruction)
         # Its own unit works in order, except for operands that are fetched early.
@@ -96,7 +107,7 @@ class Hazards:
         self._starts[unit] = start
 
     def _start(self, unit: int, instruction: Instruction) -> _Clock:
-        """Return which instructions are complete when one starts; advance its prefetch clock."""
+        """Return the clock at an instruction's start; also advance its unit's clock of fetches."""
         # A POST begins when the previous one is complete; instructions of other units overlap.
         post = instruction.opcode is Opcode.POST
         start = self._completions[unit][-1] if post else self._starts[unit]
@@ -119,7 +130,7 @@ class Hazards:
         entries: NDArray[np.int32],
         completed: _Clock,
     ) -> None:
-        """Raise unless all earlier conflicting accesses are `completed` to be complete."""
+        """Raise VerifyError unless all conflicting `entries` are complete at clock `completed`."""
         # Reads need not be ordered.
         met = entries if access.write else entries[: len(UNITS)]
         latest = np.maximum.reduce(met, axis=_AXES[met.ndim], initial=0).tolist()

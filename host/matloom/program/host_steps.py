@@ -9,18 +9,18 @@ from matloom.program.errors import ProgramError
 from matloom.program.node import require_valid, step_graph
 from matloom.program.records import HostStep
 
-#: Leading inputs of a loop that counts: the maximum of iterations, and whether the first takes
-#: place.
+#: Number of leading inputs of a loop without a condition program: the maximum number of iterations,
+#: and whether the first takes place.
 COUNTS = 2
 
 
 def programs_of(step: HostStep) -> tuple[str, ...]:
-    """Return the constants that hold the programs of a loop: its body, then its condition."""
+    """Return the names of the constants that hold a loop's body and, if any, its condition."""
     return step.inputs[-2:] if step.attributes["conditional"] else step.inputs[-1:]
 
 
 def check_host_step(number: int, step: HostStep, tensors: Mapping[str, Tensor]) -> None:
-    """Check one step; only an interpreter can check the model that it runs.
+    """Check one host step; the model of a REFERENCE step is left to its interpreter.
 
     Raises
     ------
@@ -43,7 +43,7 @@ def check_host_step(number: int, step: HostStep, tensors: Mapping[str, Tensor]) 
 
 
 def _check_reference(name: str, step: HostStep, tensors: Mapping[str, Tensor]) -> None:
-    """Check the attributes for an interpreter."""
+    """Check the model file and the attributes of a step that an interpreter runs."""
     content = tensors[step.inputs[-1]] if step.inputs else None
     if content is None or content.data is None or content.dtype != "uint8":
         raise ProgramError(f"{name} must have a model file of uint8 as its last input")
@@ -59,7 +59,7 @@ def _check_reference(name: str, step: HostStep, tensors: Mapping[str, Tensor]) -
 
 
 def _check_loop(name: str, step: HostStep, tensors: Mapping[str, Tensor]) -> None:
-    """Check that a loop has its programs, its first values, and the places of its outputs."""
+    """Check that a loop has its programs, its initial values, and the places of its outputs."""
     if set(step.attributes) != {"carried", "conditional", "results"}:
         raise ProgramError(f"{name} must have its attributes, not {sorted(step.attributes)}")
     carried, results = step.attributes["carried"], step.attributes["results"]

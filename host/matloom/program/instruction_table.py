@@ -1,7 +1,7 @@
-"""Packs, unpacks and checks many instructions at once, in arrays with a row for each.
+"""Packs, unpacks and checks many instructions at once, as arrays with one row each.
 
 `matloom.arch.instruction` defines the rules for a single instruction and raises the errors; this
-module quickly finds the instructions that have none.
+module quickly finds the instructions that need its attention.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,7 +25,7 @@ from matloom.arch.numerics import Rounding
 
 _Rows = NDArray[np.int64]
 
-#: Bits of the words that instructions are assembled from.
+#: Bits of a word of an encoded instruction.
 _WORD = 64
 
 
@@ -47,7 +47,7 @@ class _Layout:
         self.of = itemgetter(*self.names)
 
     def row(self, instruction: Instruction) -> tuple[int, ...]:
-        """Return the values of all fields; raise `IsaError` for an unknown name."""
+        """Return the values of all fields but the opcode; raise `IsaError` for an unknown name."""
         values = {**self.zeros, **instruction.values}
         if len(values) > len(self.zeros):
             pack(instruction)
@@ -55,7 +55,7 @@ class _Layout:
         return found
 
     def encode(self, rows: _Rows) -> NDArray[np.uint64]:
-        """Return (instructions, words) for values that fit their bits."""
+        """Return the words (instructions, words) that encode values which fit their bits."""
         encoded_words = np.zeros((self.words, len(rows)), np.uint64)
         encoded_words[0] = self.opcode
         # Field by field, in arrays of one field: NumPy is slow along the few fields of a row.
@@ -68,7 +68,7 @@ class _Layout:
         return encoded_words.T
 
     def decode(self, words: NDArray[np.uint64]) -> _Rows:
-        """Return (instructions, fields) decoded from words; the values of a field are adjacent."""
+        """Return the values (instructions, fields) in words; those of a field are adjacent."""
         every = np.ascontiguousarray(words.T)
         rows = np.empty((len(self._bits), len(words)), np.int64)
         for values, (word, shift, bits), low in zip(rows, self._bits, self.low, strict=True):
@@ -82,7 +82,7 @@ class _Layout:
         return rows.T
 
     def has_reserved_bits(self, words: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        """Return which instructions have a reserved bit set."""
+        """Return a mask of the instructions with a reserved bit set."""
         used = (1 << FORMATS[self.opcode].used_bits) - 1
         masks = [~(used >> _WORD * word) & (2**_WORD - 1) for word in range(self.words)]
         return np.asarray((words & np.array(masks, np.uint64)).any(axis=1))
@@ -94,18 +94,18 @@ def _layout(opcode: Opcode) -> _Layout:
 
 
 class InstructionTable(Sequence[Instruction]):
-    """Instructions as arrays of field values, by opcode.
+    """Sequence of instructions, stored as arrays of field values by opcode.
 
-    A command buffer is decoded lazily: each `Instruction` is made when it is read.
+    A command buffer is decoded lazily: each `Instruction` is created when it is first read.
     """
 
     def __init__(self, instructions: Sequence[Instruction]) -> None:
         opcodes = np.array([int(item.opcode) for item in instructions], np.int64)
         self._instructions: list[Instruction | None] = list(instructions)
-        #: For each opcode, the numbers of its instructions and their values (instructions, fields).
+        #: For each opcode, the indices of its instructions and their values (instructions, fields).
         self._groups: dict[Opcode, tuple[NDArray[np.int64], _Rows]] = {}
         self._columns: list[tuple[Opcode, _Rows, dict[str, _Rows]]] = []
-        #: The opcode and the row of each instruction that is still to be decoded.
+        #: Opcode, and row in its group, of each instruction that was read from bytes.
         self._places: list[tuple[Opcode, int]] = []
         for opcode in Opcode:
             numbers = np.flatnonzero(opcodes == opcode)
@@ -116,7 +116,7 @@ class InstructionTable(Sequence[Instruction]):
 
     @classmethod
     def unpack(cls, commands: bytes) -> "InstructionTable":
-        """Return the instructions of a command buffer, END last; raise `IsaError`."""
+        """Return the instructions of a command buffer, END last; raise `IsaError` if invalid."""
         table = cls(())
         opcodes, offsets, end = _scan(commands)
         if not opcodes or opcodes[-1] != Opcode.END:
@@ -152,7 +152,7 @@ class InstructionTable(Sequence[Instruction]):
         return found
 
     def columns(self) -> list[tuple[Opcode, _Rows, dict[str, _Rows]]]:
-        """Return each opcode, the numbers of its instructions, and their fields by name."""
+        """Return each opcode, the indices of its instructions, and their field values by name."""
         if not self._columns:
             self._columns = [
                 (opcode, numbers, dict(zip(_layout(opcode).names, rows.T, strict=True)))
@@ -161,7 +161,7 @@ class InstructionTable(Sequence[Instruction]):
         return self._columns
 
     def column(self, name: str) -> list[int]:
-        """Return the values of a field of all instructions; 0 for those that do not have it."""
+        """Return the values of a field in all instructions; 0 in those without the field."""
         values = np.zeros(len(self), np.int64)
         for _opcode, numbers, columns in self.columns():
             values[numbers] = columns.get(name, 0)
@@ -169,7 +169,7 @@ class InstructionTable(Sequence[Instruction]):
         return found
 
     def pack(self) -> bytes:
-        """Return the bytes of all instructions; raise `IsaError` if one does not fit its format."""
+        """Return the bytes of all instructions; raise `IsaError` if a field overflows."""
         sizes = np.zeros(len(self), np.int64)
         for opcode, (numbers, rows) in self._groups.items():
             layout = _layout(opcode)
@@ -185,7 +185,7 @@ class InstructionTable(Sequence[Instruction]):
         return words.astype("<u8").tobytes()
 
     def may_be_illegal(self, config: Config) -> list[int]:
-        """Return the instructions that may have an illegal field, in order."""
+        """Return the indices of instructions that may have an illegal field, ascending."""
         found = []
         for opcode, numbers, columns in self.columns():
             wrong = _rules(opcode, config).breaks_rule(self._groups[opcode][1])
@@ -201,7 +201,7 @@ class InstructionTable(Sequence[Instruction]):
         return sorted(found)
 
     def illegal(self, config: Config) -> str | None:
-        """Return a sentence on the first illegal field of the first instruction with one."""
+        """Return a sentence on the first illegal field of all instructions, or None."""
         for number in self.may_be_illegal(config):
             problem = illegal_field(self[number], config)
             if problem is not None:
@@ -218,7 +218,7 @@ class _Rules:
         units = np.array([item.unit(config) for item in fields], np.int64)
         self._multiples = np.flatnonzero(units > 1)
         self._units = units[self._multiples]
-        #: The mode, and the fields that are 0 in every mode but the first.
+        #: Indices of the mode, and of fields that must be 0 in every mode but the first.
         self._plain = [at for at, item in enumerate(fields) if item.plain]
         self._mode = [at for at, item in enumerate(fields) if item.name == "mode"]
         self._choices: list[tuple[int, NDArray[np.int64]]] = []
@@ -233,7 +233,7 @@ class _Rules:
                 self._choices.append((at, np.array(choices, np.int64)))
 
     def breaks_rule(self, rows: _Rows) -> NDArray[np.bool_]:
-        """Return which instructions have a field outside its legal values."""
+        """Return a mask of the instructions with a field outside its legal values."""
         wrong = np.asarray(((rows < self._low) | (rows > self._high)).any(axis=1))
         if len(self._multiples):
             wrong |= (rows[:, self._multiples] % self._units != 0).any(axis=1)
@@ -250,7 +250,7 @@ def _rules(opcode: Opcode, config: Config) -> _Rules:
 
 
 def unpack_all(commands: bytes) -> Iterator[Instruction]:
-    """Yield the instructions of a command buffer, END last; raise `IsaError` as `unpack` does."""
+    """Yield the instructions of a command buffer up to END; raise `IsaError` if one is invalid."""
     opcodes, offsets, offset = _scan(commands)
     instructions: list[Instruction | None] = [None] * len(opcodes)
     for opcode, numbers, rows, bad in _decode_by_opcode(commands, opcodes, offsets):
@@ -267,7 +267,7 @@ def unpack_all(commands: bytes) -> Iterator[Instruction]:
 def _decode_by_opcode(
     commands: bytes, opcodes: list[int], offsets: list[int]
 ) -> Iterator[tuple[Opcode, NDArray[np.int64], _Rows, NDArray[np.bool_]]]:
-    """Yield each opcode, its instructions' numbers, fields, and whether reserved bits are set."""
+    """Yield each opcode with its instructions' indices, values, and mask of set reserved bits."""
     words = np.frombuffer(commands, "<u8", len(commands) // 8)
     kinds, starts = np.array(opcodes, np.int64), np.array(offsets, np.int64) // 8
     for opcode in Opcode:
@@ -279,7 +279,7 @@ def _decode_by_opcode(
 
 
 def _scan(commands: bytes) -> tuple[list[int], list[int], int]:
-    """Return opcodes and offsets of the instructions up to END, and where it or an error is."""
+    """Return opcodes and offsets up to END, and the offset after END or of invalid bytes."""
     opcodes: list[int] = []
     offsets: list[int] = []
     offset, end = 0, len(commands)

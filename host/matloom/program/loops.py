@@ -1,4 +1,4 @@
-"""Checks that the programs of a loop take its operands, and make the values that it carries."""
+"""Rules for the programs of a loop: their inputs and outputs must match the loop's operands."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -10,12 +10,14 @@ from matloom.program.records import HostConstant, HostStep, TensorInfo
 
 #: Shape and dtype.
 _Kind = tuple[tuple[int, ...], str]
-#: Shape and dtype of an iteration's number, and of the condition to continue.
+#: Shape and dtype of the index of an iteration, and of the condition to continue.
 _COUNTERS: list[_Kind] = [((), "int64"), ((), "bool")]
 
 
 def check_programs(step: HostStep, programs: Sequence[Contents], outside: Contents) -> None:
-    """Check the body of a loop, and its condition if it has one.
+    """Check the body of a loop, and its condition program if it has one.
+
+    `step` is the loop, and `outside` the program that contains it.
 
     Raises
     ------

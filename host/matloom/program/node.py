@@ -1,4 +1,4 @@
-"""Converts tensors, constants and host steps of a Program to parts of a graph."""
+"""Conversion of tensors, constants and host steps of a Program to parts of a graph."""
 
 import dataclasses
 import math
@@ -17,7 +17,7 @@ from matloom.program.records import HostConstant, HostStep, TensorInfo
 
 
 def tensors_by_name(program: Contents) -> dict[str, Tensor]:
-    """Return the tensors and constants of a program, constants with their data.
+    """Return the tensors and constants of a program by key or name, constants with their data.
 
     Raises
     ------
@@ -34,7 +34,7 @@ def tensors_by_name(program: Contents) -> dict[str, Tensor]:
 def step_graph(step: HostStep, tensors: Mapping[str, Tensor]) -> Graph:
     """Return a graph with the single node of a host step.
 
-    Tensors are numbered by first occurrence: inputs from 0, then outputs.
+    The number of a tensor is the position of its first occurrence among inputs and outputs.
 
     Raises
     ------
@@ -104,7 +104,7 @@ def _constant(constant: HostConstant, host_data: bytes) -> Tensor:
 
 
 def _attributes(operator: Op, values: Mapping[str, Any]) -> Attributes:
-    """Return an operator's attributes object from values by name."""
+    """Return an operator's attributes object; raise `ProgramError` if names do not match."""
     kind = OPERATORS[operator].attributes
     wanted = [item.name for item in dataclasses.fields(kind)]
     if set(values) != set(wanted):

@@ -1,7 +1,6 @@
-"""Prefilter of legality checks: quickly finds the few instructions that may be illegal.
+"""Quick search for the few instructions that may be illegal, on arrays of fields.
 
-It works on arrays of fields. `accesses` or `extent_table` check whether accesses stay within
-memory.
+Whether accesses stay within memory is checked by `accesses` or `extent_table`.
 """
 
 from collections.abc import Iterator
@@ -17,20 +16,20 @@ _Numbers = NDArray[np.int64]
 
 
 def may_be_illegal(table: InstructionTable, config: Config) -> set[int]:
-    """Return the numbers of instructions whose fields, region or waits need a closer check."""
+    """Return the indices of instructions whose fields, region or waits need a closer check."""
     found = [*_stores(table), *_waits(table)]
     return {*table.may_be_illegal(config), *(number for each in found for number in each.tolist())}
 
 
 def _stores(table: InstructionTable) -> Iterator[_Numbers]:
-    """Yield the STOREs to read-only regions."""
+    """Yield the indices of STOREs to read-only regions."""
     for opcode, numbers, columns in table.columns():
         if opcode is Opcode.STORE:
             yield numbers[~np.isin(columns["region"], WRITABLE_REGIONS)]
 
 
 def _waits(table: InstructionTable) -> Iterator[_Numbers]:
-    """Yield the instructions that wait for more instructions than were issued before them."""
+    """Yield the indices of instructions that wait for more instructions than precede them."""
     units = {opcode: numbers for opcode, numbers, _columns in table.columns()}
     for _opcode, numbers, columns in table.columns():
         for unit in UNITS:

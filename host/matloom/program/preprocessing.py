@@ -5,7 +5,7 @@ from matloom.program.errors import ProgramError
 
 
 def check_preprocessing(program: Contents) -> None:
-    """Raise `ProgramError` unless each preprocessing belongs to a different input."""
+    """Raise `ProgramError` unless each preprocessing belongs to an input of its own."""
     inputs = [info.key for info in program.inputs]
     for item in program.preprocessing:
         if item.tensor not in inputs:

@@ -1,4 +1,4 @@
-"""Programs: contents read from a file, or compiled from a network."""
+"""Programs that were compiled from a network or read from a file."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ from matloom.program.write import write
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Origin:
-    """The network of a program, kept after compilation but not stored in files.
+    """Network from which a program was compiled; files do not contain it.
 
     Members
     -------
@@ -30,11 +30,12 @@ class Origin:
     prepared:
         The network after all passes, whose tensors the steps read and write.
     numbers:
-        Tensor numbers by name in the program; they are the same in all graphs that have the tensor.
+        Tensor numbers by key in the program; they are the same in every graph with the tensor.
     with_outputs:
-        Compiles the network again, with more tensors of `source` as additional outputs.
+        Function that compiles the network again, with the given tensor numbers of `source` as
+        additional outputs.
     loops:
-        Programs of loops, by the number of the step, with their own networks.
+        Programs of loops, each with its own origin, by the index of the step.
     tuned:
         Sentence on the choices from `matloom tune`; empty if the program does not use any.
     """
@@ -55,19 +56,19 @@ class Program(Contents):
     Members
     -------
     origin:
-        The network it was compiled from; None if it was read from a file.
+        Network from which the program was compiled; None if it was read from a file.
     """
 
     origin: Origin | None = field(default=None, compare=False, repr=False)
 
     @cached_property
     def loops(self) -> "Mapping[int, tuple[Program, ...]]":
-        """The body of each loop, and its condition if it has one, by the number of its step.
+        """Programs of each loop, by the index of its step: the body, then the condition if any.
 
         Raises
         ------
         ProgramError
-            One of them is damaged or breaks a rule.
+            A program is damaged or breaks a rule.
         """
         if self.origin is not None:
             return self.origin.loops
@@ -85,12 +86,12 @@ class Program(Contents):
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes of external memory needed by the program, or by the largest of its loops."""
+        """Bytes of external memory that the program needs, or the largest program of its loops."""
         inside = [each.memory_bytes for programs in self.loops.values() for each in programs]
         return max(sum(self.region_bytes.values()), *inside, 0)
 
     def to_bytes(self) -> bytes:
-        """Return the contents of the file; equal programs give equal bytes.
+        """Return the contents of a program file; equal programs give equal bytes.
 
         Raises
         ------
@@ -101,7 +102,7 @@ class Program(Contents):
         return write(self)
 
     def save(self, path: str | Path) -> None:
-        """Write the file."""
+        """Write a program file; raises the errors of `to_bytes`."""
         Path(path).write_bytes(self.to_bytes())
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Converts between real numbers and the integers of a tensor, by scale and zero point."""
+"""Conversion between real numbers and the integers of a tensor, by scale and zero point."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ Array = npt.NDArray[Any]
 
 
 def quantise(info: TensorInfo, numbers: Array) -> Array:
-    """Return the integers of a tensor's dtype that are nearest to real numbers.
+    """Return the integers, in a tensor's dtype, that represent real numbers most closely.
 
     Halves are rounded away from zero and values beyond the type saturate, as in TensorFlow Lite's
     QUANTIZE (``AffineQuantize``). For a float tensor, numbers are only cast to its dtype.
@@ -45,7 +45,7 @@ def quantise(info: TensorInfo, numbers: Array) -> Array:
 def dequantise(info: TensorInfo, integers: Array) -> Array:
     """Return the real numbers, as float64, that a tensor's integers represent.
 
-    Floats, and integers without a scale, represent themselves.
+    Floats and integers without a scale represent themselves.
     """
     numbers: Array = integers.astype(np.float64)
     if info.quantised is None:

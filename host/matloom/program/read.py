@@ -1,4 +1,4 @@
-"""Reads a Program file: records of its sections become its contents."""
+"""Reader of a Program file, which converts the records of its sections to contents."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -45,7 +45,7 @@ _PADDING_EDGES = ("top", "bottom", "left", "right")
 
 
 def read(data: bytes, kind: type[_Kind]) -> _Kind:
-    """Return the contents of a file; `validate` checks whether its parts fit together.
+    """Return the contents of a file as a `kind`; `validate` checks whether the parts fit together.
 
     Raises
     ------
@@ -56,7 +56,7 @@ def read(data: bytes, kind: type[_Kind]) -> _Kind:
 
 
 class _Reader:
-    """The tables of a file, and their conversion to objects."""
+    """Tables of a file, and their conversion to objects."""
 
     def __init__(self, sections: Sections) -> None:
         self._bytes, self._digest = sections.bytes, sections.digest
@@ -78,7 +78,7 @@ class _Reader:
         self._bindings = [self._binding(row) for row in self._tables["bindings"]]
 
     def contents(self, kind: type[_Kind]) -> _Kind:
-        """Return the contents, as a `Contents` or a subclass."""
+        """Return the contents as an object of the class `kind`."""
         (network,) = self._tables["network"]
         config = self._config()
         verdicts = [self._verdict(row) for row in self._tables["verdict"]]
@@ -181,7 +181,7 @@ class _Reader:
         }
 
     def _value(self, subject: str, row: _Row, attribute: Attribute) -> Any:
-        """Return the value of an attribute."""
+        """Return the value of an attribute; raise `ProgramError` if its kind or value is bad."""
         kind = Kind(row["kind"])
         if kind not in attribute.kinds:
             names = ", ".join(item.name for item in attribute.kinds)
@@ -216,7 +216,7 @@ class _Reader:
         )
 
     def _read_end(self, row: _Row) -> None:
-        """Give an input or output its user-visible name, and keep its own."""
+        """Give the tensor of an input or output its user-visible name; its own stays the key."""
         info, name = self._info(row["tensor"]), self._texts[row["name"]]
         if name == info.key:
             raise ProgramError(f"the name of an input or output must not be its tensor's, {name!r}")
@@ -341,7 +341,7 @@ class _Reader:
 
 
 def _check_value(subject: str, value: Any, attribute: Attribute, kind: Kind) -> Any:
-    """Return an attribute value as a Python object; raise if it is outside its limits."""
+    """Return an attribute's value as a Python object; raise `ProgramError` if it is illegal."""
     if kind is Kind.BOOLEAN:
         if value not in (0, 1):
             raise ProgramError(f"{subject} must be 0 or 1, not {value}")

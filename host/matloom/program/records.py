@@ -1,4 +1,4 @@
-"""Parts of a program: tensors, bindings, constants, steps, layers, variables, verdict."""
+"""Parts of a program, such as tensors, bindings, constants, steps, layers and variables."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,7 +16,7 @@ class Quantised:
 
 @dataclass(frozen=True, kw_only=True)
 class Binding:
-    """A tensor in a region of external memory.
+    """Place of a tensor in a region of external memory.
 
     Members
     -------
@@ -37,15 +37,15 @@ class Binding:
 
 @dataclass(frozen=True, kw_only=True)
 class TensorInfo:
-    """A tensor on the host: inputs and outputs of the network, and tensors between host steps.
+    """Tensor of a program: an input or output of the network, or of a step.
 
     Members
     -------
     name:
-        User-visible name. Inputs and outputs have names from the model file, unique among inputs
-        and among outputs.
+        User-visible name. For inputs and outputs, it is from the model file, and is unique among
+        inputs and among outputs.
     unique:
-        The program's internal name, if another tensor has the same `name`; else empty.
+        Internal name in the program, if another tensor has the same `name`; else empty.
     """
 
     name: str
@@ -56,13 +56,13 @@ class TensorInfo:
 
     @property
     def key(self) -> str:
-        """Unique name by which steps, bindings and variables refer to it."""
+        """Unique name by which steps, bindings and variables refer to the tensor."""
         return self.unique or self.name
 
 
 @dataclass(frozen=True, kw_only=True)
 class PreprocessInfo:
-    """Preprocessing in front of an input: its tensor's key, and a text of `matloom.pre.dumps`."""
+    """Preprocessing of an input: the key of its tensor, and a text of `matloom.pre.dumps`."""
 
     tensor: str
     definition: str
@@ -77,8 +77,8 @@ class HostConstant:
     offset:
         Offset of its dense bytes in the program's host data.
     scales, zero_points, axis:
-        Quantisation by channel along `axis`; empty if integers represent themselves, and one of
-        each with `axis` None if it applies to all.
+        Quantisation per channel along `axis`. There are no scales and zero points if integers
+        represent themselves, and one of each, with `axis` None, if they apply to all channels.
     """
 
     name: str
@@ -92,10 +92,10 @@ class HostConstant:
 
 @dataclass(frozen=True, kw_only=True)
 class Repeat:
-    """Commands to repeat a step whose weights are still in the scratchpad.
+    """Commands to run a step again while its weights are still in the scratchpad.
 
-    They may run if nothing else has run since the step, and there was no reset or fault. `kept` are
-    the ranges of the scratchpad (half open) that they rely on.
+    They may run if nothing else has run since the step, and if there was no reset or fault. `kept`
+    are the byte ranges of the scratchpad, with exclusive ends, on which they rely.
     """
 
     command_offset: int
@@ -106,13 +106,12 @@ class Repeat:
 
 @dataclass(frozen=True, kw_only=True)
 class EngineStep:
-    """Engine step: write `inputs`, run commands, read `outputs`.
+    """Step on the engine: write `inputs`, run commands, read `outputs`.
 
-    Tensors in region ARENA are variables: they are already there, and stay there.
-
-    `command_offset` and `command_bytes` locate the commands in the program image;
-    `predicted_cycles` is the compiler's estimate from doorbell to done. `repeat` are shorter
-    commands for later calls, if weights stay on chip.
+    `command_offset` and `command_bytes` locate the commands in the program's image.
+    `predicted_cycles` is the compiler's estimate from doorbell to done. `repeat` has shorter
+    commands for later calls, if weights stay on chip. Tensors in region ARENA are variables, which
+    are neither written nor read by the host.
     """
 
     command_offset: int
@@ -126,10 +125,10 @@ class EngineStep:
 
 @dataclass(frozen=True, kw_only=True)
 class HostStep:
-    """Host step: run one operator on the host.
+    """Step on the host, which runs one operator.
 
     `inputs` and `outputs` are keys of tensors or names of constants; `attributes` are parameters of
-    the kernel by name; `reason` says why the engine does not run it.
+    the kernel by name; `reason` says why the engine does not run the operator.
     """
 
     operator: str
@@ -142,14 +141,14 @@ class HostStep:
 
 @dataclass(frozen=True, kw_only=True)
 class LayerInfo:
-    """An operator of the network, and how it runs.
+    """Report on an operator of the network, and on how it runs.
 
     `timestamp` is its slot in the completion-time table, 0 for none; `where` is ``"engine"``,
     ``"host"`` or, for operators that cost nothing, ``"none"``; `reason` says why the engine does
     not run it, or how exact results on the engine are; `tensor_bytes` is the size of all tensors
     that it reads and writes. `repeat_cycles` is the prediction for later calls, if weights stay on
-    chip. `mode` is the number format of its products on the engine, empty if there are none or if
-    another operator computes them.
+    chip. `mode` names the number formats of its products on the engine; it is empty if there are
+    none, or if another operator computes them.
     """
 
     name: str
@@ -165,13 +164,13 @@ class LayerInfo:
 
     @property
     def is_fused(self) -> bool:
-        """Whether the operator that reads its result computes it, in the same instructions."""
+        """Whether the operator that reads the result computes it, in its own instructions."""
         return self.where == "engine" and bool(self.macs) and not self.mode
 
 
 @dataclass(frozen=True, kw_only=True)
 class VariableInfo:
-    """Variable that a network keeps from one call to the next.
+    """Variable whose value a network keeps from one call to the next.
 
     Members
     -------
@@ -183,7 +182,7 @@ class VariableInfo:
     initial:
         Offset of its initial value in the program's host data.
     place:
-        Its place in region ARENA, as the binding of `before`; None if it stays on the host.
+        Place in region ARENA, as the binding of `before`; None if the host keeps the variable.
     """
 
     name: str
@@ -200,20 +199,20 @@ class Verdict:
     Members
     -------
     mode:
-        ``"full"``, ``"sample"`` or ``"none"``: how much was compared with the operators'
-        definitions.
+        How much was compared with the operators' definitions: ``"full"``, ``"sample"`` or
+        ``"none"``.
     seed:
-        Seed of the random inputs of those runs.
+        Seed of the random inputs of these comparisons.
     share:
-        Share of the network's multiply-accumulates whose results were compared, from 0 to 1.
+        Fraction, 0 to 1, of the network's multiply-accumulates whose results were compared.
     calls:
-        Number of runs of the program, first and repeated ones.
+        Number of runs of the program, including repeated calls.
     tiles:
         Number of single tiles run separately, on random inputs.
     stages:
-        Stages whose meaning was proved instruction by instruction, and all stages on the engine.
+        Number of stages that were proved instruction by instruction, and of all engine stages.
     fallback:
-        Why a simpler schedule was used; empty if the first one passed.
+        Reason for which a simpler schedule was used; empty if the first one passed.
     """
 
     mode: str

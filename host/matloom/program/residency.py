@@ -1,4 +1,4 @@
-"""Checks whether a step may be repeated with its weights still in the scratchpad."""
+"""Check that a step may be repeated while its weights are still in the scratchpad."""
 
 from collections.abc import Iterable, Iterator
 
@@ -12,18 +12,19 @@ from matloom.arch.isa import FILLS, AddressSpace, Opcode, Region
 from matloom.program import Repeat
 from matloom.program.accesses import MemoryAccess, accesses, strided_view
 
-#: Fields with addresses of data that does not change from call to call.
+#: Address fields of data that is the same in every call.
 _CONSTANTS = ("weight_addr", "param_addr")
 
 
 def repeat_problem(
     first: Iterable[Instruction], repeated: Iterable[Instruction], repeat: Repeat, config: Config
 ) -> str | None:
-    """Return the problem of a repetition; None if all it needs was left on chip by the step.
+    """Return a sentence on why a repetition is not safe; None if it is.
 
-    The last instruction of the step, `first`, that writes a kept byte must be a LOAD from the
-    constant region PROGRAM; the repetition, `repeated`, must not write any. Weights, parameters and
-    tables that it reads must be kept, or written earlier by itself, except for weights that are
+    It is safe if the step leaves on chip all that the repetition needs. The last instruction of the
+    step, `first`, that writes a kept byte must be a LOAD from the constant region PROGRAM; the
+    repetition, `repeated`, must not write kept bytes. Weights, parameters and tables that the
+    repetition reads must be kept, or written earlier by itself, except for weights that are
     computed. Both must be legal.
     """
     kept = np.zeros(config.spad_bytes, bool)
@@ -71,10 +72,10 @@ def _repeating_problem(
 
 
 def _is_constant(access: MemoryAccess, instruction: Instruction) -> bool:
-    """Return whether an access only touches data that is the same in every call.
+    """Return whether an access only reads data that is the same in every call.
 
-    Weights that wait for POST are computed in each call; rows of a tile that nothing writes are
-    multiplied by padding.
+    Weights that wait for POST are computed in each call. They may include rows of a tile that
+    nothing writes, which are multiplied by padding.
     """
     get = instruction.values.get
     if access.base == "weight_addr" and get("weights_wait_post") and not get("weights_fixed"):
@@ -92,6 +93,6 @@ def _on_chip(instruction: Instruction, config: Config) -> Iterator[MemoryAccess]
 
 
 def _entries_of(table: NDArray[np.bool_], access: MemoryAccess) -> NDArray[np.bool_]:
-    """Return the table entries of the bytes that an access touches; writable."""
+    """Return a writable view of the table entries of the bytes that an access covers."""
     lines = access.lines or StridedRange(access.start, access.end - access.start)
     return strided_view(table[np.newaxis], lines)

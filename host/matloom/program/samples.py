@@ -1,4 +1,4 @@
-"""Splits the inputs of a run into samples; every input must have the same number."""
+"""Split of the inputs of a run into samples, of which all inputs must have the same number."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -14,7 +14,7 @@ Array = npt.NDArray[Any]
 
 
 def require_inputs(program: Program, inputs: Mapping[str, Array]) -> int:
-    """Return the number of samples in the inputs of a run: one if the network has no input.
+    """Return the number of samples in the inputs of a run; 1 if the network has no input.
 
     Raises
     ------
@@ -39,7 +39,7 @@ def require_inputs(program: Program, inputs: Mapping[str, Array]) -> int:
 
 
 def require_single(program: Program, *, outputs: bool) -> None:
-    """Raise `ValueError` unless there is one input and, if it matters, one output."""
+    """Raise `ValueError` unless a network has one input and, if `outputs` is set, one output."""
     if len(program.inputs) != 1 or (outputs and len(program.outputs) != 1):
         names = ", ".join(info.name for info in program.inputs)
         ends = f"{len(program.inputs)} inputs and {len(program.outputs)} outputs"
@@ -50,7 +50,7 @@ def require_single(program: Program, *, outputs: bool) -> None:
 
 
 def _conversion(info: TensorInfo, array: Array) -> str:
-    """Return the hint for converting an array to the dtype of an input."""
+    """Return a hint on how to convert an array to the dtype of an input."""
     if info.quantised is not None and array.dtype.kind == "f":
         scale, zero = np.float32(info.quantised.scale), info.quantised.zero_point
         return f"quantise it: Session.quantise does, or round(x / {scale}) + {zero} as {info.dtype}"
@@ -60,7 +60,7 @@ def _conversion(info: TensorInfo, array: Array) -> str:
 
 
 def _samples(info: TensorInfo, array: Array) -> int:
-    """Return how many samples an array holds; raise if it does not fit the model."""
+    """Return the number of samples in an array; raise an error if its dtype or shape is wrong."""
     if array.dtype != np.dtype(info.dtype):
         raise UserTypeError(
             f"input {info.name!r} must be {info.dtype}, not {array.dtype}",
@@ -86,7 +86,7 @@ def _samples(info: TensorInfo, array: Array) -> int:
 
 
 def samples_of(program: Program, inputs: Mapping[str, Array]) -> Iterator[dict[str, Array]]:
-    """Yield the inputs of each sample by name; raises the same errors as `require_inputs`."""
+    """Yield the inputs of each sample, by name; raise the errors of `require_inputs`."""
     for index in range(require_inputs(program, inputs)):
         sample = {}
         for info in program.inputs:
@@ -97,9 +97,10 @@ def samples_of(program: Program, inputs: Mapping[str, Array]) -> Iterator[dict[s
 
 
 def concatenate_results(results: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
-    """Return results concatenated along their leading axis; for scalars, the last result.
+    """Return the results of samples, concatenated along their first axis; by name.
 
-    Raises `ValueError` for an output whose other axes differ from sample to sample.
+    A scalar output has the value of the last sample. Raises `ValueError` for an output whose other
+    axes differ from sample to sample.
     """
     return {name: _concatenate(name, [result[name] for result in results]) for name in results[0]}
 

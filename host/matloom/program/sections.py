@@ -1,4 +1,4 @@
-"""Reads header, directory and tables of a Program file, and checks values against the schema."""
+"""Reader of the header, directory and tables of a Program file, checked by the schema."""
 
 import zlib
 from collections.abc import Sequence
@@ -25,17 +25,17 @@ from matloom.program.tables import BY_TAG, array_type, packer
 
 _Array = npt.NDArray[Any]
 
-#: Lists whose every entry belongs to one record, so that no list is read twice.
+#: Sections whose every record must belong to exactly one range, so that none is read twice.
 _LISTS = ("integers", "floats", "bindings", "repeats", "spans", "attributes")
-#: Start of the header: magic bytes and version of the format.
+#: Offset after the magic bytes and the version of the format.
 _VERSION_END = len(MAGIC) + 4
-#: Maximum alignment of sections in bytes.
+#: Largest alignment of a section in bytes, which padding stays below.
 _MOST_PADDING = 64
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sections:
-    """The sections of a file by name, as record arrays or bytes, and the digest in the header."""
+    """Sections of a file by name: record arrays or bytes; and the digest in the header."""
 
     tables: dict[str, _Array]
     bytes: dict[str, bytes]
@@ -76,7 +76,7 @@ _DAMAGED_HINT = "the file is damaged: copy it again, or compile its network agai
 
 
 def _header(data: bytes) -> tuple[int, int]:
-    """Return the digest and the number of sections."""
+    """Return the digest and the number of sections; raise `ProgramError` if the header is bad."""
     size = packer(HEADER).size
     if data[:8] != MAGIC[: len(data)]:
         raise ProgramError(
@@ -115,7 +115,7 @@ def _header(data: bytes) -> tuple[int, int]:
 
 
 def _directory(data: bytes, count: int) -> list[tuple[Section, int, int]]:
-    """Return the known sections, with offsets and sizes."""
+    """Return the sections that the schema knows, with their offsets and sizes in bytes."""
     entry, at = packer(DIRECTORY), packer(HEADER).size
     end, last = at + count * entry.size, 0
     if end > len(data):
@@ -166,7 +166,10 @@ def _check_entry(section: Section, name: str, size: int, records: int, record: i
 def _check_field(
     section: Section, field: RecordField, tables: dict[str, _Array], used: dict[str, int]
 ) -> None:
-    """Check a field in all records of a section, and count the records its ranges use."""
+    """Check a field in all records of a section.
+
+    The number of records in its ranges is added to the entry of `used` for their section.
+    """
     table = tables[section.name]
     if table.size == 0:
         return
@@ -196,7 +199,7 @@ def _require(
     high: float | None,
     rule: str = "",
 ) -> None:
-    """Raise for the first value outside `low` to `high`; NaN is always outside."""
+    """Raise `ProgramError` for the first value outside `low` to `high`, as NaN always is."""
     good = (values >= low) & (values <= high)
     if not good.all():
         at = int(np.argmin(good))
@@ -207,7 +210,10 @@ def _require(
 
 
 def _check_values(tables: dict[str, _Array], used: dict[str, int]) -> None:
-    """Check the values of attributes, whose section depends on their kind."""
+    """Check the ranges of values of attributes, whose section depends on their kind.
+
+    The number of these values is added to the entries of `used`.
+    """
     pools: Sequence[str | None] = (
         *(None, "integers", "integers", "floats", "texts", "integers", "texts"),
     )

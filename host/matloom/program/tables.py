@@ -1,4 +1,4 @@
-"""Packs and unpacks records of a Program file by the schema, as tuples and as arrays."""
+"""Records of a Program file by the schema, as tuples and as NumPy arrays."""
 
 import struct
 from collections.abc import Iterable, Sequence
@@ -25,29 +25,29 @@ _ARRAYS = {"u32": "<u4", "i32": "<i4", "u64": "<u8", "f64": "<f8"}
 
 
 def _words(fields: Iterable[RecordField]) -> list[tuple[str, str]]:
-    """Return the names and types of a record's words."""
+    """Return the name and the type of each word of a record."""
     return [word for field in fields for word in field.words]
 
 
 @cache
 def names(section: Section) -> tuple[str, ...]:
-    """Return the names of the words of a record."""
+    """Return the names of the words of a section's records."""
     return tuple(name for name, _kind in _words(section.fields))
 
 
 @cache
 def packer(fields: tuple[RecordField, ...]) -> struct.Struct:
-    """Return the struct that packs a record."""
+    """Return the struct that packs and unpacks a record, little-endian."""
     return struct.Struct("<" + "".join(_LETTERS[kind] for _name, kind in _words(fields)))
 
 
 @cache
 def array_type(section: Section) -> np.dtype[np.void]:
-    """Return the NumPy dtype of an array of records."""
+    """Return the NumPy dtype of a section's records."""
     return np.dtype([(name, _ARRAYS[kind]) for name, kind in _words(section.fields)])
 
 
 def attributes_of(operator: HostOperator, attributes: Sequence[Attribute]) -> list[Attribute]:
-    """Return the schema of an operator's attributes, in order."""
+    """Return those of `attributes` that an operator has, in its order."""
     by_name = {item.name: item for item in attributes}
     return [by_name[name] for name in operator.attributes]

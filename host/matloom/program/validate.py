@@ -1,4 +1,4 @@
-"""Rules that hold between the parts of a Program."""
+"""Rules on how the parts of a Program fit together."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -40,7 +40,7 @@ def validate(program: Contents) -> None:
     Raises
     ------
     ProgramError
-        A rule is broken; the message names thing, rule and value.
+        A rule is broken; the message names the part, the rule and the value.
     """
     _check_names("tensor", (info.key for info in program.tensors))
     _check_names("constant", (constant.name for constant in program.constants))
@@ -71,7 +71,7 @@ def _check_names(subject: str, names: Iterable[str]) -> None:
 
 
 def _size(subject: str, item: TensorInfo | HostConstant) -> int:
-    """Return the bytes of a tensor or constant."""
+    """Return the size in bytes of a tensor or constant; raise `ProgramError` if it is illegal."""
     if item.dtype not in DTYPES:
         raise ProgramError(f"{subject} {item.name!r} must be of a known type, not {item.dtype!r}")
     if any(length < 0 for length in item.shape):
@@ -140,7 +140,7 @@ def _binding_end(binding: Binding, region: Region) -> int:
 
 
 def _tensors(program: Contents) -> dict[str, Tensor]:
-    """Return tensors and constants by name, after checking each."""
+    """Return tensors and constants by key or name, after checking each."""
     infos = {info.key: info for info in program.tensors}
     for constant in program.constants:
         info = infos.get(constant.name, constant)
@@ -153,7 +153,7 @@ def _tensors(program: Contents) -> dict[str, Tensor]:
 
 
 def _check_order(program: Contents) -> None:
-    """Check that the inputs of each step exist, and that no tensor is provided twice."""
+    """Check that all that is read or returned exists, and that nothing is provided twice."""
     infos = {info.key: info for info in program.tensors}
     for what, side in (("input", program.inputs), ("output", program.outputs)):
         _check_names(what, (info.name for info in side))
@@ -209,9 +209,9 @@ def _check_engine_step(number: int, step: EngineStep, program: Contents) -> None
 
 
 def _check_overlaps(name: str, side: Sequence[Binding]) -> None:
-    """Check that tensors overlap completely or not at all: a reshape shares its source's bytes.
+    """Check that tensors on one side of a step share all their bytes or none.
 
-    Variables are checked separately.
+    A tensor and its reshape share bytes. Variables are checked separately.
     """
     spans = sorted(
         (item.offset, _binding_end(item, item.region), item.name)

@@ -13,7 +13,7 @@ from matloom.program.records import Binding, EngineStep, TensorInfo, VariableInf
 
 
 def check_variables(program: Contents) -> None:
-    """Check the variables, and that steps bind nothing else in region ARENA.
+    """Check the variables, and that steps bind nothing but variables in region ARENA.
 
     Raises
     ------
@@ -57,7 +57,7 @@ def _check_variable(
 
 
 def _check_places(program: Contents) -> None:
-    """Check that variables in region ARENA do not overlap and are not used by the host."""
+    """Check that variables in region ARENA do not overlap and that the host does not use them."""
     spans = []
     size = program.region_bytes.get(Region.ARENA, 0)
     crossing = {info.key for info in (*program.inputs, *program.outputs)}
@@ -89,7 +89,11 @@ def _check_places(program: Contents) -> None:
 
 
 def _check_bindings(program: Contents) -> None:
-    """Check that steps read variables on the device in place, before they are replaced."""
+    """Check that engine steps bind variables in region ARENA where these are.
+
+    No step may read a variable's old value after its new one is written, or read the new value;
+    some step must write it.
+    """
     old = {item.before: item for item in program.variables if item.place is not None}
     new = {item.after: item for item in program.variables if item.place is not None}
     written: set[str] = set()
@@ -113,7 +117,7 @@ def _check_bindings(program: Contents) -> None:
 
 
 def _check_binding(step: str, binding: Binding, variable: VariableInfo | None) -> None:
-    """Check that a tensor is bound in region ARENA exactly if it is a variable kept there."""
+    """Check that a tensor is bound in region ARENA if, and only if, a variable is kept there."""
     place = None if variable is None else variable.place
     where = (binding.region, binding.offset)
     if place is None and binding.region is Region.ARENA:

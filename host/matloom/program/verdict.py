@@ -1,4 +1,4 @@
-"""Describes the verdict on a program in a sentence."""
+"""Sentences on the verdict of a program."""
 
 from matloom.program import Verdict
 
@@ -6,7 +6,7 @@ _PERCENT = 0.01
 
 
 def sentence(verdict: Verdict | None) -> str:
-    """Return a sentence on what was checked when a program was compiled."""
+    """Return a sentence that says what was checked when a program was compiled."""
     if verdict is None or (verdict.mode == "none" and not verdict.stages[1]):
         return "checked when compiled: nothing"
     if not verdict.stages[1]:
@@ -25,7 +25,7 @@ def sentence(verdict: Verdict | None) -> str:
 
 
 def _share(verdict: Verdict) -> str:
-    """Return the share that was run, and how."""
+    """Return a phrase on the share of MACs that was compared, and on the runs that did so."""
     runs = f"{verdict.calls} runs" if verdict.calls or not verdict.tiles else ""
     tiles = f"{verdict.tiles} single tiles" if verdict.tiles else ""
     share = f"{verdict.share:.0%}" if not 0 < verdict.share < _PERCENT else "less than 1%"
@@ -33,7 +33,7 @@ def _share(verdict: Verdict) -> str:
 
 
 def equality(verdict: Verdict | None) -> str:
-    """Return a sentence on why a program computes the same as the operators' kernels."""
+    """Return a sentence that says whether a program computes the same as the operators' kernels."""
     if verdict is None or (verdict.mode == "none" and not verdict.stages[1]):
         return "whether the program gives the same results was not checked when it was compiled"
     if not verdict.stages[1]:

@@ -1,4 +1,4 @@
-"""Proves that a command buffer is legal and free of hazards before it runs."""
+"""Proof that a command buffer is legal and free of hazards, before it runs."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from weakref import WeakValueDictionary
@@ -27,14 +27,15 @@ from matloom.program.residency import repeat_problem
 
 __all__ = ["VerifyError", "overlaps_itself", "verify_commands", "verify_program"]
 
-#: Programs that passed. They are immutable, and opening a device on one verifies it again.
+#: Programs that passed, by id. Programs are immutable, so one that is verified again, as for each
+#: device opened, need not be checked.
 _VERIFIED: WeakValueDictionary[int, Program] = WeakValueDictionary()
 
 _WAITS = tuple(f"wait_{unit.name.lower()}" for unit in UNITS)
 
 
 def verify_program(program: Program) -> None:
-    """Verify every command buffer of a program, once; raise `VerifyError`."""
+    """Verify all command buffers of a program, unless it has passed before; raise `VerifyError`."""
     if _VERIFIED.get(id(program)) is not program:
         with gc_paused():
             _verify_steps(program)
@@ -70,7 +71,7 @@ def _commands(program: Program, buffer: EngineStep | Repeat) -> bytes:
 def verify_commands(commands: bytes, config: Config, region_bytes: Mapping[Region, int]) -> None:
     """Verify one command buffer.
 
-    Legality is as checked by the dispatcher. Hazards: two accesses of different units to
+    Instructions must be legal, as the dispatcher checks. Two accesses of different units to
     overlapping addresses, one of them a write, must be ordered by waits, directly or transitively
     through units that complete in order. An access covers whole intervals, or the same channels of
     all positions, so a safe buffer may be refused, but a hazard is never missed. Weights of an EXEC
@@ -91,7 +92,7 @@ def verify_commands(commands: bytes, config: Config, region_bytes: Mapping[Regio
 
 
 def overlaps_itself(instruction: Instruction, config: Config) -> bool:
-    """Return whether scratchpad bytes written are also read, other than in place.
+    """Return whether an instruction reads scratchpad bytes that it writes, other than in place.
 
     An instruction reads ahead of its writes by the length of its pipeline, which is not specified.
     In place, each value is read before it is replaced, and not read again.
@@ -129,9 +130,9 @@ def _positions_are_separate(post: Instruction, config: Config) -> bool:
 def _legal_instructions(
     commands: bytes, config: Config, region_bytes: Mapping[Region, int]
 ) -> list[tuple[Instruction, list[MemoryAccess]]]:
-    """Return the instructions before END and what each touches.
+    """Return the instructions before END, each with its non-empty accesses.
 
-    Raises if the dispatcher would stop. Its bounds also apply to empty accesses.
+    Raises VerifyError if the dispatcher would stop; it also checks the bounds of empty accesses.
     """
     issued = dict.fromkeys(UNITS, 0)
     checked: list[tuple[Instruction, list[MemoryAccess]]] = []
@@ -148,7 +149,10 @@ def _legal_instructions(
 
 
 def _instructions(commands: bytes, config: Config) -> Iterable[tuple[Instruction, bool]]:
-    """Return the instructions up to END, and whether fields, region or waits may be illegal."""
+    """Return the instructions, at least up to END, and whether each may be illegal.
+
+    Fields, region and waits are considered.
+    """
     try:
         table = InstructionTable.unpack(commands)
     except IsaError:
@@ -159,7 +163,10 @@ def _instructions(commands: bytes, config: Config) -> Iterable[tuple[Instruction
 
 
 def _decode_one_by_one(commands: bytes) -> Iterator[tuple[Instruction, bool]]:
-    """Yield the instructions up to END; raise at the first bytes that are not one."""
+    """Yield instructions, all of which may be illegal, until the first invalid bytes.
+
+    Raises VerifyError there. END does not stop it.
+    """
     offset = number = 0
     while True:
         try:
@@ -217,7 +224,7 @@ def _check_bounds(
 
 
 def _check_tables(instructions: Sequence[Instruction], config: Config) -> None:
-    """Refuse a lookup in a table that was never filled; fills cover whole tables."""
+    """Raise VerifyError for a lookup before any fill, or a fill of less than whole tables."""
     filled = False
     for number, instruction in enumerate(instructions):
         bytes_made = instruction.opcode is Opcode.POST

@@ -1,4 +1,4 @@
-"""Writes a Program file."""
+"""Writer of a Program file."""
 
 import struct
 import zlib
@@ -44,7 +44,7 @@ _Row = tuple[int | float, ...]
 
 
 def write(program: Contents) -> bytes:
-    """Return the contents of a file for a program that `validate` accepts.
+    """Return the bytes of a program file; `validate` must accept the program.
 
     Raises
     ------
@@ -65,7 +65,7 @@ def write(program: Contents) -> bytes:
 
 
 def write_sections(sections: Mapping[int, tuple[int, int, bytes]], digest: int) -> bytes:
-    """Return a file of sections, given the flags, number of records and bytes of each by tag."""
+    """Return a file with these sections, given as flags, number of records and bytes, by tag."""
     head, entry = packer(HEADER), packer(DIRECTORY)
     known = {section.tag: section for section in SECTIONS}
     body = bytearray(head.size + len(sections) * entry.size)
@@ -83,7 +83,7 @@ def write_sections(sections: Mapping[int, tuple[int, int, bytes]], digest: int) 
 
 
 def with_checksum(data: bytes) -> bytes:
-    """Return a file with its checksum filled in."""
+    """Return a file's bytes with the checksum of the header filled in."""
     return data[:12] + struct.pack("<I", zlib.crc32(memoryview(data)[16:])) + data[16:]
 
 
@@ -96,7 +96,7 @@ def _pack(section: Section, rows: Sequence[_Row]) -> bytes:
 
 
 def _stored_fields(config: Config) -> list[Attribute]:
-    """Return the fields of a configuration that are stored in a file."""
+    """Return the fields of a configuration that a file stores."""
     fields = list(CONFIGURATION)
     while getattr(config, fields[-1].python) == ADDED_FIELDS.get(fields[-1].name):
         fields.pop()
@@ -104,7 +104,7 @@ def _stored_fields(config: Config) -> list[Attribute]:
 
 
 class _Writer:
-    """Rows of all sections, filled part by part."""
+    """Rows of all sections, added part by part."""
 
     def __init__(self, program: Contents) -> None:
         self.rows: dict[str, list[_Row]] = {name: [] for name in BY_NAME}
@@ -145,7 +145,7 @@ class _Writer:
         }
 
     def _text(self, value: str, *, once: bool = False) -> int:
-        """Return the number of a text; with `once`, of a copy that nothing else uses."""
+        """Return the index of a text in `texts`; with `once`, that of a copy for one use."""
         if once or value not in self._texts:
             try:
                 raw = value.encode()
@@ -238,7 +238,7 @@ class _Writer:
         )
 
     def _value(self, attribute: Attribute, value: Any) -> _Row:
-        """Return the record of an attribute's value."""
+        """Return the record of an attribute's value, after adding its values to their section."""
         if value is None:
             return attribute.key, Kind.NONE, 0, 0
         if attribute.name == "padding":
