@@ -673,9 +673,9 @@ class Config:
 
 @contextmanager
 def _default_hint(names: Collection[str], source: str) -> Iterator[None]:
-    """Within the context, extend a `ConfigError` whose cause is a field's default by a hint.
+    """Within the context, add a hint to a `ConfigError` about a field that keeps its default.
 
-    `names` lists the fields that `source` sets. Errors about these are raised unchanged.
+    `names` lists the fields that `source` sets; errors about these are raised unchanged.
     """
     try:
         yield

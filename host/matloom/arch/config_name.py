@@ -9,7 +9,7 @@ _MOST_CHANGES = 4
 
 
 def config_name(config: Config) -> str:
-    """Return the shortest text with which `load_config` returns a configuration.
+    """Return the text with the fewest changes that `load_config` reads as a configuration.
 
     It is the name of a preset, if necessary with changes: ``small+i8xi4+lanes=8``. It is empty if
     the configuration differs too much from every preset.

@@ -36,7 +36,7 @@ _WIDE = tuple(number for number in range(len(MAC_MODES)) if number not in NARROW
 
 
 class Opcode(enum.IntEnum):
-    """Operation of an instruction. All but END also name the unit that executes it."""
+    """Operation of an instruction; all except END are also names of the units that execute them."""
 
     END = 0
     LOAD = 1
@@ -162,7 +162,7 @@ class Field:
         return 0, (1 << bits) - 1
 
     def span_bits(self, config: Config) -> int:
-        """Return the number of low bits that may differ from 0 or the sign in a configuration."""
+        """Return the number of bits that suffice for useful values in a configuration."""
         return self.bits if self.span is None else min(self.bits, getattr(config, self.span))
 
     def limits(self, config: Config) -> tuple[int, int]:

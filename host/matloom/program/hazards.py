@@ -44,7 +44,7 @@ class _LastAccesses:
             count = edges[-1] + 1
         else:
             self._piece = {edge: number for number, edge in enumerate(edges)}
-        #: Last writes (rows by unit), then last reads, of each piece.
+        #: Rows: the last write of each unit, then the last read of each unit. Columns: pieces.
         self._last = np.zeros((2 * len(UNITS), count), np.int32)
 
     def last(self, access: MemoryAccess) -> NDArray[np.int32]:

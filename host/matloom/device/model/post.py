@@ -242,7 +242,7 @@ def _write_words(
 def _combine(
     sums: NDArray[np.int64], values: NDArray[np.int64], addend: Addend
 ) -> NDArray[np.int64]:
-    """Return sums plus shifted values without zero point, or the squares of their differences."""
+    """Return sums plus ``values << ADDEND_SHIFT``, or for SQUARE their squared differences."""
     if addend is Addend.SQUARE:
         return np.asarray(squared_difference(sums, values))
     return np.asarray(wrap32(sums + (values << ADDEND_SHIFT)))
