@@ -1,1 +1,1 @@
-"""Complete boards: clock, reset, pins, memory, link and engine, and how to build them."""
+"""Complete boards with clock, reset, pins, memory, link and engine, and the build of bitstreams."""

@@ -1,4 +1,4 @@
-"""Builds the bitstream of a plan: synthesis, placement and routing by seed, timing, packing."""
+"""Builds a board's bitstream: synthesis, placement and routing by seed, timing check, packing."""
 
 import time
 from collections.abc import Callable
@@ -18,12 +18,12 @@ from matloom_rtl.fpga.tools import find, run
 __all__ = ["Bitstream", "TimingError", "build_board"]
 
 
-#: Seal of the netlist: if present, a later call continues from it.
+#: Seal file of the netlist. If it matches the files, a later call skips synthesis.
 _SYNTHESISED = "synthesised.digests"
 
 
 class TimingError(FlowError):
-    """No seed reached the clock, so there is no bitstream; `report` has the results."""
+    """No seed reached the clock, so there is no bitstream; `report` is the report of the build."""
 
     def __init__(self, message: str, report: dict[str, Any], hint: str):
         super().__init__(message, hint=hint)
@@ -40,12 +40,18 @@ class Bitstream:
 
 @dataclass(frozen=True, kw_only=True)
 class BoardNetlist(Netlist):
-    """Netlist with all pins of a board; its routing is kept for the packer."""
+    """Netlist of a whole board, with pin `constraints`; nextpnr writes the routed design to a file.
+
+    The file is the input of the packer.
+    """
 
     constraints: str
 
     def command(self, seed: int, design: str, *options: str) -> list[str]:
-        """Return the nextpnr command; the report tells whether the clock is met."""
+        """Write the constraint file, and return the nextpnr command that reads a design.
+
+        nextpnr does not fail if the clock is missed; its report says so.
+        """
         (self.folder / self.device.pin_file).write_text(self.constraints)
         return [
             find(self.device.nextpnr).path,
@@ -57,13 +63,13 @@ class BoardNetlist(Netlist):
         ]
 
     def files(self, seed: int, step: str) -> list[Path]:
-        """Return all files of a step's result, for routing including the packer's input."""
+        """Return the files of a step as in `Netlist`; for `routed` also the input of the packer."""
         routed = [self.folder / routed_name(self.device, seed)] if step == "routed" else []
         return [*super().files(seed, step), *routed]
 
 
 def routed_name(device: Device, seed: int) -> str:
-    """Return the name of nextpnr's output file, the packer's input."""
+    """Return the name of the file that nextpnr writes for the packer."""
     return f"seed_{seed}{device.routed_suffix}"
 
 
@@ -78,7 +84,7 @@ def build_board(
 ) -> Bitstream:
     """Build the bitstream of a plan with the fastest of the seeds; return it with its report.
 
-    `minutes` in the report is None if the call continued from cached results.
+    `minutes` in the report is None if the netlist was already in the folder.
 
     Parameters
     ----------
@@ -88,9 +94,10 @@ def build_board(
     say
         Called with a message at the start of each phase.
     seeds, jobs
-        Placement seeds, and how many of them to run in parallel.
+        Placement seeds, and the number of them to run in parallel.
     first
-        Whether to try seeds one by one and stop at the first that reaches the clock.
+        Whether to try seeds one by one, ignoring `jobs`, and stop at the first that reaches the
+        clock.
     spread
         As for `place_and_route`.
 
@@ -143,7 +150,7 @@ def _until_clock_is_met(
     say: Callable[[str], None],
     spread: Spread | None,
 ) -> list[dict[str, Any]]:
-    """Place and route with one seed after another, until one reaches the clock."""
+    """Place and route seed by seed until one reaches the clock; return the results of the seeds."""
     runs: list[dict[str, Any]] = []
     for seed in seeds:
         runs += place_and_route(netlist, [seed], say, 1, spread)
@@ -153,7 +160,7 @@ def _until_clock_is_met(
 
 
 def _netlist_files(plan: Plan, folder: Path) -> list[Path]:
-    """Return the netlist file, and the Verilog file it was made from."""
+    """Return the paths of the Verilog file and of the netlist that is synthesised from it."""
     return [folder / "chip.v", folder / f"{plan.device.family}.json"]
 
 
@@ -164,7 +171,7 @@ def _is_synthesised(plan: Plan, folder: Path) -> bool:
 
 
 def _synthesise(plan: Plan, folder: Path, say: Callable[[str], None]) -> str:
-    """Return the name of the netlist, cached or newly made."""
+    """Synthesise a plan unless its netlist is in the folder; return the netlist's file name."""
     name = f"{plan.device.family}.json"
     if _is_synthesised(plan, folder):
         say(f"synthesised already, {folder}")
@@ -179,7 +186,7 @@ def _synthesise(plan: Plan, folder: Path, say: Callable[[str], None]) -> str:
 
 
 def _check_timing(plan: Plan, nextpnr: dict[str, Any], report: dict[str, Any]) -> None:
-    """Raise if a clock misses its constraint, or the PLL's clock had none."""
+    """Raise TimingError if a clock misses its constraint, FlowError if the PLL's clock has none."""
     clocks = nextpnr["fmax"]
     asked = plan.clock_mhz
     if not any(clock["constraint"] >= 0.999 * asked for clock in clocks.values()):

@@ -19,8 +19,8 @@ _RULES = {"ecp5": ECP5_RULES, "gowin": GW2A_RULES, "xilinx": XC7_RULES}
 def pll_for(family: str, input_hz: int, wanted_hz: int, gear: int = 1) -> Pll:
     """Return the settings of a family's PLL; raise ValueError if it cannot make the clock.
 
-    With a `gear` of two there is another output at twice the frequency, whose half cycle is a whole
-    number of VCO cycles.
+    With a `gear` of two the PLL can make a second clock at twice the frequency, whose half cycle is
+    a whole number of VCO cycles.
     """
     rules = _RULES[family]
     if gear == 2:
@@ -31,12 +31,15 @@ def pll_for(family: str, input_hz: int, wanted_hz: int, gear: int = 1) -> Pll:
     return choose(input_hz, wanted_hz, rules)
 
 
-#: Other outputs of an EHXPLLL than CLKOP, and their multiplexers.
+#: Outputs of an EHXPLLL other than CLKOP, each with the letter of its divider and multiplexer.
 _ECP5_OTHERS = (("CLKOS", "B"), ("CLKOS2", "C"), ("CLKOS3", "D"))
 
 
 def _ecp5_output(pin: str, place: str, divider: int, lead: int, hz, signal) -> dict[str, Any]:
-    """Return the settings of another output, `lead` VCO cycles early."""
+    """Return the parameters and ports of output `pin`, whose edges precede CLKOP's by `lead`.
+
+    `lead` is in VCO cycles; `place` is the letter of the output's multiplexer.
+    """
     return {
         f"p_{pin}_ENABLE": "ENABLED",
         f"p_{pin}_DIV": divider,
@@ -178,8 +181,9 @@ class Clocking(wiring.Component):
     clock: out
         Output of the PLL; undefined until `locked`.
     early: out
-        Clock of an SDRAM, if the board has one: up to an eighth of a cycle early, at least one
-        cycle of the VCO. With a gear of two, twice as fast and half a cycle early.
+        Clock for an SDRAM, driven if the parameter `early` is set. Its edges precede those of
+        `clock` by up to an eighth of a cycle, but by at least one VCO cycle. With a gear of two, it
+        is twice as fast as `clock` and offset by half of its own cycle.
     locked: out
         The PLL has locked; asynchronous.
     """
@@ -201,14 +205,14 @@ class Clocking(wiring.Component):
 class Reset(wiring.Component):
     """Hold the reset until the PLL has locked and for `LENGTH` cycles more.
 
-    If the lock is lost, the reset is asserted within four cycles of the clock, if it still runs.
+    If the PLL loses its lock while the clock still runs, the reset is asserted within four cycles.
 
     Members
     -------
     locked: in
-        Asynchronous.
+        The PLL has locked; may change asynchronously.
     reset: out
-        Synchronous to the clock, high from power-up.
+        Reset of the design: synchronous to the clock, high from power-up.
     """
 
     #: Length in cycles; the engine requires two.

@@ -19,7 +19,7 @@ BOARD_FOLDER = Path(__file__).with_name("boards")
 #: Ports of the top that every board has.
 PORTS = ("clk", "uart_rx", "uart_tx")
 
-#: Kinds of external memory, and the fields of each.
+#: Kinds of external memory, and the fields that a board file must give for each.
 MEMORIES = {"block": {"kind", "bytes"}, "sdram": {"kind", "part", "pins"}}
 
 #: Signals of an SDRAM that a board may tie off: clk_en high, cs and dqm low.
@@ -27,20 +27,20 @@ WIRED = ("clk_en", "cs", "dqm")
 
 
 class BoardError(UserError):
-    """A board that cannot be built; the message names file, thing, rule and value."""
+    """A board file is wrong, or a board cannot be built or programmed."""
 
     hint = "docs/boards.md lists the fields of a board's file and their values"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Memory:
-    """External memory: its `kind`, one of `MEMORIES`, and its size.
+    """External memory of a board: its `kind`, a key of `MEMORIES`, and its size in `bytes`.
 
     An SDRAM has a `part`, as in `matloom.arch.sdram`, and `pins`: its resource in the definition,
     or a table with the sites of each signal and the attributes of their buffers. Signals in
-    `wired`, a subset of `WIRED`, have no pins. With a `gear` of 2 the SDRAM's clock is twice the
-    engine's, and its pins carry two words per cycle of the latter. With `sliced` a `BusSlice`
-    precedes it, for devices on which engine and memory are far apart.
+    `wired`, a subset of `WIRED`, have no pins. With a `gear` of 2 the SDRAM's clock is twice as
+    fast as the engine's, and its pins carry two words per engine cycle. With `sliced` there is a
+    `BusSlice` between engine and memory, for devices on which these are far apart.
     """
 
     kind: str
@@ -61,27 +61,27 @@ class Board:
     name, title:
         Name used in commands, and title for people.
     device, package, speed:
-        One of `matloom_rtl.fpga.vivado`; package and speed grade as nextpnr names them, empty if
-        the device implies them.
+        Key of `matloom_rtl.fpga.vivado.BOARD_DEVICES`; package and speed grade as nextpnr names
+        them, empty if the device implies them.
     config:
-        The engine to build by default.
+        Configuration of the engine to build by default.
     input_hz, clock_hz:
-        Frequency of the oscillator, and the clock requested from the PLL.
+        Frequency of the oscillator, and frequency requested from the PLL.
     seed:
         First placement seed to try, one that has reached the clock.
     baud:
-        Bit rate of the line.
+        Bit rate of the serial line.
     memory:
         External memory.
     definition:
         Class of amaranth-boards, ``module.Class``, whose resources `pins` refers to; "" for none.
     pins:
-        For each port of the top a resource of the definition, ``"name"`` or ``"name.signal"``, or a
-        table with its `site` and the attributes of its buffer.
+        For each port of the top module, a resource of the definition, ``"name"`` or
+        ``"name.signal"``, or a table with its `site` and the attributes of its buffer.
     programmer:
-        Arguments for openFPGALoader, before the file.
+        Arguments for openFPGALoader, before the file; empty if the board has no programmer.
     soc:
-        `config`, `clock_hz` and `seed` of the system on chip, if they differ.
+        `config`, `clock_hz` and `seed` of the system on chip, as far as they differ.
     """
 
     name: str
@@ -101,7 +101,7 @@ class Board:
     soc: dict[str, Any] = field(default_factory=dict)
 
     def with_processor(self) -> "Board":
-        """Return the board as built for its system on chip."""
+        """Return the board with the settings of its system on chip, given in `soc`."""
         return replace(self, **self.soc)
 
 
@@ -220,7 +220,7 @@ def _is_part(name: Any) -> bool:
 
 
 def _sites(value: Any) -> bool:
-    """Return whether a value in a table of pins is a list of sites, rather than attributes."""
+    """Return whether a value in a table of pins is a list of sites, or a table of attributes."""
     return isinstance(value, dict) or (
         isinstance(value, list) and all(isinstance(site, str) for site in value)
     )

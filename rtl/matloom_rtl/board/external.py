@@ -19,12 +19,14 @@ from matloom_rtl.fpga.vivado import BOARD_DEVICES
 
 __all__ = ["board_memory"]
 
-#: Cycles that `BusSlice` adds to a read and to a write, and those of `Merge`.
+#: Cycles that `BusSlice` and `Merge` add to a read and to a write.
 _SLICE, _MERGE = (2, 2), (4, 5)
 
 
 def board_memory(board: Board, config: Config | None = None) -> Memory:
-    """Return a board's memory as an engine sees it, by default the engine of its file.
+    """Return the model of a board's memory, as seen by the engine that `config` describes.
+
+    The default is the configuration of the board's file.
 
     Raises
     ------

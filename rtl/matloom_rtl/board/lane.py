@@ -9,10 +9,10 @@ __all__ = ["MemoryLane"]
 
 
 class MemoryLane(wiring.Component):
-    """Memory of `words` of `bits` each, with registered inputs and outputs.
+    """Memory of `words` words of `bits` bits each, with registered inputs and outputs.
 
     The block RAMs of a large memory are spread over the device. So each lane registers its inputs
-    and outputs, and tools must not merge these registers across lanes.
+    and outputs, and an attribute keeps tools from merging the input registers of several lanes.
 
     Read latency: three cycles. A write in cycle t is visible to reads from cycle t + 1 on; a read
     in cycle t itself is undefined. Throughput: one read and one write per cycle, without
@@ -21,9 +21,11 @@ class MemoryLane(wiring.Component):
     Members
     -------
     read_word: in
+        Index of the word to read.
     found: out
+        The word, three cycles later.
     write_word, data, strobes: in
-        Only bytes with a strobe are written.
+        Index and contents of the word to write; only bytes with a strobe are written.
     """
 
     def __init__(self, *, words: int, bits: int):

@@ -12,10 +12,10 @@ from matloom_rtl.memory.credits import CreditQueue
 
 __all__ = ["BLOCK_WORDS", "BurstMemory", "words_of_bank"]
 
-#: Words per bank: a block RAM of an ECP5 or a Gowin device holds one bit of each.
+#: Maximum words per bank: a block RAM of an ECP5 or a Gowin device holds one bit of each of them.
 BLOCK_WORDS = 16384
 
-#: Words of the smallest bank: below this, there would be many banks with almost empty blocks.
+#: Minimum words per bank: smaller banks would be many, and leave most of their block RAMs empty.
 _LEAST_WORDS = 512
 
 #: AXI response codes.
@@ -23,12 +23,14 @@ _OKAY, _DECODE_ERROR = 0, 3
 
 
 def words_of_bank(size: int, bus_bits: int) -> int:
-    """Return the words of a memory bank: the largest divisor up to `BLOCK_WORDS`.
+    """Return the words per bank of a memory of `size` bytes.
+
+    This is the largest power of two, up to `BLOCK_WORDS`, that divides the memory.
 
     Raises
     ------
     ValueError
-        The size is not a multiple of the smallest bank.
+        The size is not a positive multiple of the smallest bank.
     """
     least, words = _LEAST_WORDS * bus_bits // 8, size // (bus_bits // 8)
     if size < least or size % least:
@@ -63,6 +65,7 @@ class BurstMemory(wiring.Component):
     Members
     -------
     axi_read, axi_write: AxiReadSignature, AxiWriteSignature, in
+        The bus.
     """
 
     def __init__(self, *, bus_bits: int, base: int, size: int, bank_words: int | None = None):
@@ -73,7 +76,7 @@ class BurstMemory(wiring.Component):
         self._bus_bits, self._words = bus_bits, bank_words
         #: Number of banks.
         self.banks = size // bank
-        #: Width of the address of a byte in a word, of a word in a bank, of a bank in memory.
+        #: Width in bits of the index of a byte in a word, a word in a bank, a bank in the memory.
         self._byte_bits = (bus_bits // 8 - 1).bit_length()
         self._word_bits = (bank_words - 1).bit_length()
         self._bank_bits = (self.banks - 1).bit_length()
@@ -106,10 +109,10 @@ class BurstMemory(wiring.Component):
         return m
 
     def _burst(self, m: Module, name: str, address, go):
-        """Track one burst of an address channel; return its address, id and error.
+        """Track a burst of an address channel; return the index of its current word, id and error.
 
-        `go` advances by a word. The channel must be taken when no burst is in progress, or with the
-        last word of one.
+        `go` advances to the next word. The caller may accept an address only if no burst is in
+        progress, or together with the last word of one.
         """
         place = Signal(self._word_bits + self._bank_bits, name=f"{name}_place", reset_less=True)
         id_ = Signal(name=f"{name}_id", reset_less=True)
@@ -128,7 +131,7 @@ class BurstMemory(wiring.Component):
         return place, id_, bad
 
     def _read(self, m: Module, banks):
-        """Read words from their lanes, through a common register and a queue."""
+        """Serve read bursts: words go from the lanes through a common register to a queue."""
         layout = ReadBeat(self._bus_bits)
         m.submodules.queue = queue = CreditQueue(layout, registered=("last",))
         ar = self.axi_read.ar
@@ -177,9 +180,9 @@ class BurstMemory(wiring.Component):
         connect(m, queue.o, flipped(self.axi_read.r))
 
     def _write(self, m: Module, banks):
-        """Write words through a register; respond when the last one is in it.
+        """Serve write bursts through a register; respond as soon as it contains the last word.
 
-        A read that follows the response reaches its lane later than that word.
+        A read that follows the response reaches its lane later than the last word does.
         """
         aw, w, b = self.axi_write.aw, self.axi_write.w, self.axi_write.b
         active = Signal()

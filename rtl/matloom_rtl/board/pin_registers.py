@@ -1,4 +1,4 @@
-"""Registers and buffers of a family's pins for an SDRAM, one per signal."""
+"""Registers and buffers at the pins of an SDRAM, for each FPGA family."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,20 +15,20 @@ LEAST_GEARED_HZ = 60_000_000
 
 @dataclass(frozen=True, kw_only=True)
 class PinRegisters:
-    """Pin drivers and receivers of a family, with one or several words per cycle.
+    """Functions that add pin drivers and receivers of a family, with one or two words per cycle.
 
     Members
     -------
     cycles:
-        Cycles of registers, outward plus inward.
+        Latency of the registers in cycles, outward plus inward.
     clock(m, clock, port):
         Drives an output with a clock, delayed like the pins' registers.
     output(m, name, words, port, begins):
-        Drives an output with a registered bit, or with the words of a cycle in turn; `begins` is
-        the initial value if there is one word.
+        Drives an output with a registered bit of `words`, or with the two bits of a cycle, one
+        after the other; `begins` is the initial value if there is one word per cycle.
     bidirectional(m, name, signals, port):
-        Drives a pin with the registered words `signals.o` while the registered `signals.oe` is 1,
-        and captures the pin in registers `signals.i`, the first word in the low bits.
+        Drives a pin with the registered bits `signals.o` while the registered `signals.oe` is 1,
+        and captures the pin in registers `signals.i`, the bit of the first word lowest.
     """
 
     cycles: int
@@ -67,11 +67,11 @@ def _ecp5_double_output(m: Module, name: str, words, port, *, begins: int):
 
 
 def _ecp5_double_bidirectional(m: Module, name: str, signals, port):
-    """Connect a pin with two words per cycle; the first of an incoming pair is the older.
+    """Connect a pin with two words per cycle; the earlier of two received words comes first.
 
     An ODDRX1F outputs its words in the third cycle after they are given, so the output enable is
     delayed by two registers too. An IDDRX1F pairs the sample of a falling edge with that of the
-    next rising edge: the first word waits for the second.
+    next rising edge, so a register delays the first word of a cycle until the second arrives.
     """
     o, t, i = (Signal(name=f"{name}_{what}") for what in "oti")
     off = [Signal(name=f"{name}_off_{stage}", init=1, reset_less=True) for stage in range(2)]
@@ -95,7 +95,7 @@ def _ecp5_double_register_out(words, q) -> Instance:
 
 
 def _ecp5_register_out(value, q, *, begins: int) -> Instance:
-    """Return an output pin register; BX starts with one, DX with zero."""
+    """Return an output pin register with the initial value `begins`, 0 or 1."""
     return _ecp5_register(*(("OFS1P3BX", "PD") if begins else ("OFS1P3DX", "CD")), value, q)
 
 
@@ -128,8 +128,8 @@ def _gowin_bidirectional(m: Module, name: str, signals, port):
     m.submodules[f"{name}_pin"] = Instance("IOBUF", i_I=o, i_OEN=off, o_O=pin, io_IO=port)
 
 
-#: By family and words per cycle. Gowin uses logic registers, which the tool may move into the pins.
-#: With two words it takes three cycles outward and two inward.
+#: Pin registers by family and words per cycle. Gowin uses logic registers, which the tool may move
+#: into the pins. With two words per cycle, it takes three cycles outward and two inward.
 PIN_REGISTERS = {
     ("ecp5", 1): PinRegisters(
         cycles=2, clock=_ecp5_clock, output=_ecp5_output, bidirectional=_ecp5_bidirectional

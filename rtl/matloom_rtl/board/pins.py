@@ -60,7 +60,7 @@ def _sdram(board: Board) -> dict[str, Place]:
 
 
 def _sdram_signal(board: Board, name: str) -> tuple[list[str], dict[str, str]]:
-    """Return sites and attributes of a signal of the SDRAM."""
+    """Return the pin sites and attributes of an SDRAM signal; no sites if it has none."""
     pins = board.memory.pins
     if isinstance(pins, str):
         return _signal(board, f"{pins}.{name}")
@@ -86,7 +86,10 @@ def _definition(board: Board) -> Any:
 
 
 def _signal(board: Board, name: str) -> tuple[list[str], dict[str, str]]:
-    """Return sites and attributes of a resource, ``name``, or of a signal, ``name.signal``."""
+    """Return the pin sites and attributes of a resource, ``name``, or signal, ``name.signal``.
+
+    There are no sites if the board's definition has no such resource or signal.
+    """
     resource_name, _, signal_name = name.partition(".")
     found = [
         item
@@ -116,7 +119,8 @@ def _named_place(board: Board, name: str) -> Place:
 def constraints(board: Board, family: str, margin: float = 1.0) -> str:
     """Return a family's constraint file: all pins, and the oscillator's frequency.
 
-    The frequency is multiplied by `margin`; the PLL's clocks follow from it.
+    The frequency is multiplied by `margin`, and the tools derive the PLL's clocks from it. Gowin's
+    file has no frequency.
     """
     lines = []
     for port, place in port_sites(board).items():

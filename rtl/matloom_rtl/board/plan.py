@@ -129,8 +129,8 @@ def make_plan(
 ) -> Plan:
     """Return the plan of a board, optionally with another engine or clock.
 
-    With `rom` it is a system on chip with these contents of the boot ROM and one of
-    `matloom_rtl.soc.cpu.CPUS`.
+    With `rom`, the contents of a boot ROM, it is the plan of a system on chip with the processor
+    `cpu`, a key of `matloom_rtl.soc.cpu.CPUS`.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Dividers of the PLLs of three families: finds the closest clock that their rules allow."""
+"""PLL dividers of three families: finds the allowed settings whose clock is closest to a target."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -62,7 +62,7 @@ class Pll:
 
     @classmethod
     def of(cls, multiple: int, settings: dict[str, int], rules: PllRules) -> "Pll | None":
-        """Return settings whose feedback is a multiple of the detector, or None."""
+        """Return settings with the feedback divider `multiple`, or None if they break a rule."""
         pll = cls(feedback_divider=multiple, **settings)
         return pll if obeys_rules(pll, rules) else None
 
@@ -73,7 +73,7 @@ class Pll:
 
     @staticmethod
     def multiple(target: Fraction, detector: Fraction, output_divider: int) -> Fraction:
-        """Return the feedback divider, possibly fractional, for exactly the wanted clock."""
+        """Return the `multiple` for `of`, possibly fractional, that gives exactly `target`."""
         return target / detector
 
     @property
@@ -96,7 +96,7 @@ class OscillatorPll(Pll):
 
     @staticmethod
     def multiple(target: Fraction, detector: Fraction, output_divider: int) -> Fraction:
-        """Return the feedback divider, possibly fractional, for exactly the wanted clock."""
+        """Return the `multiple` for `of`, possibly fractional, that gives exactly `target`."""
         return target * output_divider / detector
 
     @property
@@ -122,7 +122,10 @@ class OtherOutputPll(OscillatorPll):
 
     @classmethod
     def of(cls, multiple: int, settings: dict[str, int], rules: PllRules) -> Pll | None:
-        """Return settings whose oscillator is a multiple of the detector, or None."""
+        """Return settings whose VCO has `multiple` times the detector's frequency, or None.
+
+        None means that no such settings obey the rules.
+        """
         oscillator = Fraction(settings["input_hz"], settings["input_divider"]) * multiple
         if not _inside(oscillator, rules.oscillator_hz):
             return None
@@ -202,7 +205,10 @@ def obeys_rules(pll: Pll, rules: PllRules) -> bool:
 
 
 def _candidates(input_hz: int, target: Fraction, rules: PllRules, kind: type[Pll]) -> Iterator[Pll]:
-    """Yield, for each input divider, the multiples around the wanted clock."""
+    """Yield, for each input and output divider, the allowed settings whose clocks enclose `target`.
+
+    One clock is at most `target`, the other above; settings that break a rule are left out.
+    """
     for divider in rules.input_dividers:
         detector = Fraction(input_hz, divider)
         if not _inside(detector, rules.detector_hz):

@@ -15,7 +15,7 @@ _HOW = (
 
 
 def programmer_command(board: Board, bitstream: Path, flash: bool = False) -> list[str]:
-    """Return the command that writes a bitstream to a board: until power-off, or to flash.
+    """Return the command that loads a bitstream into a board until power-off, or into its flash.
 
     Raises
     ------

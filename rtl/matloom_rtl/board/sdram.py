@@ -1,13 +1,15 @@
 """SDRAM of a board on an AXI4 port: the controller, and a register at every pin.
 
 The SDRAM's clock is driven through a DDR register, from a PLL output that is up to an eighth of a
-cycle early. Command and data have the same delay from their registers as the clock, so they change
-after the SDRAM's edge by the lead of the clock (hold), and a word returns tAC after that edge, in
-the cycle in which its register captures it. The registers are in the pins instead of next to the
-controller, because nextpnr has no delays to pins: this way the delays of wires do not matter.
+cycle early. The delay from register to pin is the same for clock, commands and data. So commands
+and data change at the SDRAM after its clock edge, later by the lead of the clock, which is the hold
+time. A word from the SDRAM arrives tAC after the edge, in the cycle in which its register captures
+it. The registers are in the pins instead of next to the controller, because nextpnr does not know
+the delays of wires to pins; this way they do not matter.
 
-With a gear of two the pins have DDR registers, and the SDRAM's clock is twice as fast as everything
-else and half of its own cycle late, in the middle of each word; no logic runs that fast.
+With a gear of two the pins have DDR registers, and the SDRAM's clock is twice as fast as the logic.
+Its rising edges are in the middle of each word, half of its own cycle late. No logic runs that
+fast.
 """
 
 from collections.abc import Collection
@@ -32,9 +34,9 @@ _ACTIVE_LOW = ("cs", "ras", "cas", "we")
 
 
 def port_widths(part: str, wired: Collection[str] = ()) -> dict[str, int]:
-    """Return the number of pins of each SDRAM signal, named as in `SDRAMResource`.
+    """Return the number of pins of each SDRAM signal, by its name in `SDRAMResource`.
 
-    Signals in `wired` have none.
+    Signals in `wired` have no pins and are left out.
     """
     members = SdramPinsSignature(load_sdram(part)).members
     names = ("clk_en", "cs", "ras", "cas", "we", "ba", "a", "dqm")
@@ -45,7 +47,7 @@ def port_widths(part: str, wired: Collection[str] = ()) -> dict[str, int]:
 
 @dataclass(frozen=True, kw_only=True)
 class _DataPin:
-    """Signals of the controller for a data pin: output words, output enable, input words."""
+    """Controller signals of a data pin: `o` and `i` have one bit per word, `oe` enables output."""
 
     o: Any
     oe: Any
@@ -55,8 +57,8 @@ class _DataPin:
 class BoardSdram(wiring.Component):
     """SDRAM of a board on an AXI4 port, in the clock domain `sync`.
 
-    The ports named ``sdram_`` and a name of `port_widths` are ports of the top. A reset initialises
-    the SDRAM again, so its contents are lost.
+    The pins become ports of the top module, named ``sdram_`` and a name of `port_widths`. A reset
+    initialises the SDRAM again, so its contents are lost.
 
     Latency, throughput and stalls: those of `SdramController`, and of `Merge` if the masks are tied
     off.
@@ -76,8 +78,8 @@ class BoardSdram(wiring.Component):
     Members
     -------
     clock: in
-        As fast as `sync`, and slightly early; with a gear of two twice as fast, and half of its own
-        cycle late.
+        Clock of the SDRAM: as fast as `sync` and slightly early; with a gear of two, twice as fast
+        and half of its own cycle late.
     axi_read, axi_write: AxiReadSignature(bus_bits), AxiWriteSignature(bus_bits), in
         The bus.
     """
@@ -130,7 +132,7 @@ class BoardSdram(wiring.Component):
         return m
 
     def _bus(self, m: Module, controller: SdramController):
-        """Return the unit on the bus: the controller, or `Merge` if there are no masks."""
+        """Return the unit on the bus: the controller, or a `Merge` before it for lack of masks."""
         if self._merge is None:
             return controller
         merge = self._merge
@@ -155,5 +157,5 @@ class BoardSdram(wiring.Component):
             self._registers.bidirectional(m, f"dq_{bit}", signals, port[bit])
 
     def _words(self, value, bit: int):
-        """Return the bits of a pin in each word of a cycle."""
+        """Return the bits of a pin: bit `bit` of each word in `value`."""
         return value[bit :: len(value) // self._gear]

@@ -20,8 +20,8 @@ from matloom_rtl.netlist_digest import netlist_digest
 
 __all__ = ["COUNTED", "Project", "check", "make_project"]
 
-#: Resources by cell type in Yosys' netlist. Lookup tables have six inputs here, and a block RAM of
-#: 36 Kbit holds two of 18 Kbit.
+#: Amount of each resource that a cell of a type takes, by resource and Yosys' cell type. Lookup
+#: tables have six inputs here, and a block RAM of 36 Kbit can hold two of 18 Kbit.
 COUNTED = {
     "LUT4": {
         **{f"LUT{inputs}": 1.0 for inputs in range(1, 7)},
@@ -55,7 +55,7 @@ write_bitstream -force $here/{name}.bit
 
 @dataclass(frozen=True, kw_only=True)
 class Project:
-    """Vivado project of a board: its engine and clock, and the files."""
+    """Vivado project of a board: its engine and clock, and the text of its `files` by name."""
 
     board: Board
     device: VivadoDevice
@@ -71,12 +71,12 @@ class Project:
 
 
 def make_project(board: Board, config: str | None = None, clock_hz: int | None = None) -> Project:
-    """Return the project of a board whose device Vivado places, as files by name.
+    """Return the Vivado project of a board, optionally with another engine or clock.
 
     Raises
     ------
     KeyError
-        Its device is not supported by Vivado.
+        The board's device is not one of `VIVADO_DEVICES`.
     ValueError
         As in `matloom_rtl.board.plan.make_plan`.
     """
@@ -99,7 +99,7 @@ def make_project(board: Board, config: str | None = None, clock_hz: int | None =
 
 
 def check(project: Project, folder: Path, say: Callable[[str], None] = print) -> dict[str, Any]:
-    """Synthesise a project with Yosys in a folder; return a report of its area.
+    """Synthesise a project with Yosys in `folder`, and return a report of its area.
 
     Raises
     ------
