@@ -13,8 +13,8 @@ __all__ = ["absorb"]
 
 _INPUTS = "ABCD"
 
-#: Output registers of a block: for each port, the name of its outputs, its clock, and the parameter
-#: that enables the register, in the order in which they are used.
+#: Output registers of each type of block. For each port: the prefix of its outputs, its clock, and
+#: for each register, in the order of use, a parameter with its values without and with it.
 _OUTPUTS = {
     "DP16KD": (
         ("DOA", "CLKA", (("REGMODE_A", "NOREG", "OUTREG"),)),
@@ -29,17 +29,19 @@ _OUTPUTS = {
     ),
 }
 
-#: Words of a 36-bit memory use the outputs of both ports.
+#: Width of words that use the outputs of both ports, so that their registers are not merged.
 _WIDE_WORD_BITS = 36
 
 
 def absorb(cells: dict, ports: dict) -> None:
-    """Optimise the cells of a flat ECP5 netlist, in the form of Yosys' `write_json`.
+    """Merge cells of a flat ECP5 netlist, in place, into others that have room for them.
 
     Parameters
     ----------
+    cells
+        Cells by name, in the form of Yosys' `write_json`.
     ports
-        Ports of the module, whose wires must stay.
+        Ports of the module, whose wires are kept.
     """
     simplify_chain_ends(cells, ports)
     _absorb_tables(cells, ports)
@@ -61,10 +63,11 @@ def _absorb_tables(cells: dict, ports: dict) -> None:
 
 
 def _absorb_table(cell: dict, half: str, cells: dict, tables: dict) -> str | None:
-    """Merge a table into half of a carry cell; return its name, or None if none fits.
+    """Merge a table into half of a carry cell; return the table's name, or None if none fits.
 
-    The half adds the carry to its table's output. If that is zero, the carry out is given by the
-    lowest four bits of the table: a function of inputs A and B, with C and D zero.
+    `half` is "0" or "1". The half adds the carry in to the output of its own table. If that output
+    is zero, the carry out is given by the lowest four bits of the table, as a function of inputs A
+    and B.
     """
     if cell["parameters"][f"INJECT1_{half}"] != "NO":
         return None
@@ -89,7 +92,10 @@ def _absorb_table(cell: dict, half: str, cells: dict, tables: dict) -> str | Non
 
 
 def _join(added: Table, carry: Table, wire: int, inner: Table) -> tuple[tuple, int] | None:
-    """Return inputs and table of a half with `wire` replaced by its function `inner`, or None."""
+    """Return inputs and table of a half in which the function `inner` replaces `wire`.
+
+    Returns None if there would be more than four inputs, or if no order of them preserves `carry`.
+    """
     outer = (each for each in (*added.wires, *carry.wires) if each != wire)
     wires = list(dict.fromkeys((*outer, *inner.wires)))
     places = len(_INPUTS)
@@ -116,7 +122,7 @@ def _join(added: Table, carry: Table, wire: int, inner: Table) -> tuple[tuple, i
 
 
 def _absorb_registers(cells: dict, ports: dict) -> None:
-    """Merge the registers after blocks into the blocks."""
+    """Merge the registers that blocks drive into the blocks."""
     users = users_of(cells, ports)
     for cell in [each for each in cells.values() if each["type"] in _OUTPUTS]:
         if int(cell["parameters"].get("DATA_WIDTH_A", "0"), 2) == _WIDE_WORD_BITS:
@@ -128,7 +134,7 @@ def _absorb_registers(cells: dict, ports: dict) -> None:
 
 
 def _absorb_stage(cell: dict, port: tuple, parameter: tuple, cells: dict, users: dict) -> None:
-    """Merge the registers at a block's outputs, if each output feeds only one register."""
+    """Merge the registers at a block's outputs, if each output in use feeds one plain register."""
     prefix, clock = port
     connections = cell["connections"]
     outputs = [
@@ -150,7 +156,7 @@ def _absorb_stage(cell: dict, port: tuple, parameter: tuple, cells: dict, users:
 
 
 def _connect_clock(cell: dict, clock: list) -> None:
-    """Connect the clock of the merged registers to a multiplier that had none."""
+    """Connect a clock to a multiplier that had none, for the registers merged into it."""
     cell["connections"] |= {"CLK0": clock, "CE0": ["1"], "RST0": ["0"]}
     cell["port_directions"] |= dict.fromkeys(("CLK0", "CE0", "RST0"), "input")
     cell["parameters"] |= {"REG_OUTPUT_CE": "CE0", "REG_OUTPUT_RST": "RST0"}
@@ -160,7 +166,7 @@ def _connect_clock(cell: dict, clock: list) -> None:
 def _plain(cell: dict, clock: list | None) -> bool:
     """Return whether a cell is a register without enable and reset, initially zero.
 
-    If a clock is given, it must be the register's.
+    If `clock` is given, the register must have this clock.
     """
     return (
         cell["type"] == "TRELLIS_FF"

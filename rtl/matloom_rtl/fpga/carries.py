@@ -16,7 +16,7 @@ _UNCONNECTED = ["x"]
 
 
 def simplify_chain_ends(cells: dict, ports: dict) -> None:
-    """Change the ends of carry chains so that nextpnr adds nothing to them, if possible.
+    """Change the ends of carry chains, in place, so that nextpnr adds no cells where possible.
 
     Parameters
     ----------
@@ -34,12 +34,13 @@ def simplify_chain_ends(cells: dict, ports: dict) -> None:
 
 
 def _begin(cell: dict, needs_sum: bool) -> dict[str, dict[str, Any]]:
-    """Make a chain start without a carry-in; return the cells that this needs.
+    """Make a chain start without a carry-in, if possible; return the cells to add, by suffix.
 
     If the table of a half outputs zero, the carry out is given by the lowest four bits of the
     table, as a function of inputs A and B, whatever the carry in. So with C and D tied to one, and
-    zeros in the rest of the table, the half produces any carry of two wires. Its sum then needs a
-    table next to the chain.
+    zeros in the rest of the table, the carry out can be any function of two wires. The sum, if
+    needed, then comes from a table next to the chain. A carry out that depends on more than two
+    wires leaves the cell unchanged.
     """
     connections = cell["connections"]
     wires = [connections[f"{each}0"][0] for each in "ABCD"]

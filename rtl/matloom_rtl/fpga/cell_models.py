@@ -9,7 +9,7 @@ _ROWS, _WORDS, _WORD = 64, 16, 18
 
 
 def _bits(name: str, count: int) -> str:
-    """Return scalar ports, highest first, so that their concatenation is the number."""
+    """Return a list of scalar ports, `name` with indices below `count`, the highest bit first."""
     return ", ".join(f"{name}{bit}" for bit in reversed(range(count)))
 
 
@@ -202,5 +202,5 @@ module LUT4 #(parameter [15:0] INIT = 0) (input A, B, C, D, output Z);
 endmodule
 """
 
-#: Verilog of each black box by name, with the modules it needs; and of the table.
+#: Verilog of each black box and of the table, by name of the cell, with the modules that it needs.
 ECP5_BLOCKS = {"MULT18X18D": _MULTIPLIER, "DP16KD": _MEMORY, "EHXPLLL": PLL, "LUT4": _TABLE}

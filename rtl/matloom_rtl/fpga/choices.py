@@ -12,19 +12,19 @@ __all__ = ["join_choices"]
 #: Inputs of a table.
 _INPUTS = "ABCD"
 
-#: Maximum number of wires between tables that are considered together.
+#: Maximum number of wires in the cone of a cell (`_Design._cone`).
 _MAX_CONE_WIRES = 8
 
-#: Inputs of a PFUMX; the first is selected by 0.
+#: Data inputs of a PFUMX; the first is selected by 0, the second by 1.
 _SIDES = ("BLUT", "ALUT")
 
 
 def join_choices(cells: dict, ports: dict) -> None:
-    """Replace tables by fewer tables with multiplexers, if nothing else reads them.
+    """Replace tables, in place, by fewer tables with multiplexers, if nothing else reads them.
 
-    Three or more tables that compute one function become two and a PFUMX, if some wire selects
-    between two functions of at most four others. A table that selects between two PFUMX becomes an
-    L6MUX21.
+    Three or more tables that compute one function become two tables and a PFUMX, if a wire selects
+    between two functions of at most four other wires. A table that selects between two PFUMX
+    becomes an L6MUX21.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ class _Design:
         self._functions: dict[str, Table] = {}
 
     def upwards(self) -> list[str]:
-        """Return the names of all tables and PFUMX, each after those that it reads."""
+        """Return the names of all tables and PFUMX, each after those whose outputs it reads."""
         order: dict[str, None] = {}
         seen: set[str] = set()
         for name in self._drivers.values():
@@ -107,7 +107,11 @@ class _Design:
         return True
 
     def _cone(self, name: str) -> dict[int, Table]:
-        """Return the functions of wires read only by a cell, or only by others in its cone."""
+        """Return the functions of the wires in a cell's cone, by wire.
+
+        The cone has up to `_MAX_CONE_WIRES` wires that have one reader, the cell or another cell
+        that drives a wire of the cone.
+        """
         inner: dict[int, Table] = {}
         border = list(self._function(name).wires)
         while border and len(inner) < _MAX_CONE_WIRES:
@@ -118,12 +122,15 @@ class _Design:
         return inner
 
     def _shared_functions(self, table: Table, inner: dict[int, Table]) -> dict[int, Table]:
-        """Return the functions of wires in front of a cone that others read as well."""
+        """Return the functions of the wires that a cone reads, if a table or PFUMX drives them."""
         wires = {wire for each in (table, *inner.values()) for wire in each.wires} - inner.keys()
         return {wire: self._function(self._drivers[wire]) for wire in wires & self._drivers.keys()}
 
     def _replaced_cells(self, name: str, sides: list[tuple[Table, list[int]]]) -> list[str]:
-        """Return the cells that a choice replaces, which no remaining cell reads."""
+        """Return the cells that are no longer read if a choice between `sides` replaces a cell.
+
+        The first of them is the cell itself.
+        """
         # Functions that did not fit into both sides are still read.
         left = {wire for function, _wires in sides for wire in function.wires}
         taken = {wire for _function, wires in sides for wire in wires} - left
@@ -136,7 +143,7 @@ class _Design:
         return gone
 
     def _choose(self, name: str, select: int, functions: list[Table], cells: list[str]) -> None:
-        """Replace cells by a PFUMX of two functions, under the name of the last one."""
+        """Replace `cells` by a PFUMX called `name`, which selects between two functions."""
         made = self._output_wire(name)
         gone = [part for each in cells for part in dict.fromkeys((each, *self._tables(each)))]
         free = [wire for wire in map(self._output_wire, gone) if wire != made]
@@ -181,14 +188,14 @@ class _Design:
         ]
 
     def _tables(self, name: str) -> list[str]:
-        """Return the tables that make up a table or a PFUMX."""
+        """Return the names of the tables of a cell: a table itself, or the two of a PFUMX."""
         if self._cells[name]["type"] == "LUT4":
             return [name]
         connections = self._cells[name]["connections"]
         return [self._drivers[connections[port][0]] for port in _SIDES]
 
     def _function(self, name: str) -> Table:
-        """Return the function of a table or a PFUMX."""
+        """Return the function of a table, or of a PFUMX with its two tables."""
         if name not in self._functions:
             self._functions[name] = self._read(name)
         return self._functions[name]
@@ -207,9 +214,9 @@ class _Design:
         )
 
     def _is_read_once(self, wire: int, *types: str) -> bool:
-        """Return whether a wire is read once, and driven by a cell of one of these types.
+        """Return whether a wire has one reader, and is driven by a cell of one of `types`.
 
-        By default a LUT4 or a PFUMX.
+        By default, the types are LUT4 and PFUMX.
         """
         name = self._drivers.get(wire)
         if name is None or len(self._users[wire]) != 1:
@@ -242,7 +249,10 @@ class _Design:
 
 
 def _side(table: Table, fixed: dict[int, int], inner: dict[int, Table]) -> tuple[Table, list[int]]:
-    """Return a function with a wire fixed, and as many of `inner` as fit merged into it."""
+    """Return a function with some wires fixed and others merged, and the merged wires.
+
+    Functions of `inner` are merged into the result as long as it has at most four inputs.
+    """
     inner = {wire: _fix_wires(each, fixed) for wire, each in inner.items()}
     constants = {wire: each.bits[0] for wire, each in inner.items() if not each.wires}
     side, taken = _fix_wires(table, fixed | constants), list(constants)
@@ -258,7 +268,7 @@ def _side(table: Table, fixed: dict[int, int], inner: dict[int, Table]) -> tuple
 
 
 def _fix_wires(table: Table, fixed: dict[int, int]) -> Table:
-    """Return a function with some wires fixed."""
+    """Return a function in which each wire of `fixed` has the given value."""
     if fixed.keys().isdisjoint(table.wires):
         return table
     wires = tuple(wire for wire in table.wires if wire not in fixed)
@@ -267,7 +277,7 @@ def _fix_wires(table: Table, fixed: dict[int, int]) -> Table:
 
 
 def _substitute(side: Table, wire: int, inner: Table) -> Table | None:
-    """Return a function with a wire replaced by a function, or None if it has too many inputs."""
+    """Return `side` with `inner` instead of `wire`; None if the result has too many inputs."""
     others = [each for each in side.wires if each != wire]
     wires = tuple(dict.fromkeys((*others, *inner.wires)))
     # Each function depends on all of its wires; without a common wire, so does their composition.

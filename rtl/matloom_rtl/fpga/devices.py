@@ -1,4 +1,4 @@
-"""Devices that a chip can be placed on, and the tools' names for their parts."""
+"""Devices on which the open tools can place a chip, and the tools' names for their resources."""
 
 from dataclasses import dataclass, field, replace
 
@@ -18,24 +18,26 @@ FAMILIES = {
 
 @dataclass(frozen=True, kw_only=True)
 class Device:
-    """A device that `build_report` can fill.
+    """A device on which the open tools can place and route a chip.
 
     Members
     -------
     options:
         nextpnr options other than design, seed, pins and report.
     capacity, cells:
-        Resources counted in reports, their amounts, and how much of each a kind of cell takes, by
-        nextpnr's names.
+        Amount of each resource that reports count, and how much of it each type of cell takes, by
+        nextpnr's names for the cells.
     pins:
-        Locations of the wrapper's pins. On ECP5, nextpnr places the others itself, but may choose a
-        clock pin that cannot reach the clock tree. On Gowin, all must be given.
+        Locations of pins of the wrapper (`wrap`). On ECP5, only the clock is given, because nextpnr
+        may choose a pin that cannot reach the clock tree; it places the others itself. On Gowin,
+        all must be given.
     pin_line, pin_file, pin_options:
-        Form in which pin locations are passed to nextpnr.
+        Format of a line with a pin's location, name of the file of these lines, and nextpnr options
+        that read it.
     continues:
         Whether nextpnr can route a design that it placed in an earlier run.
     soft_multiplier:
-        Whether columns of the array can multiply in lookup tables if there are not enough blocks.
+        Whether columns of the array can multiply in lookup tables if there are too few multipliers.
     blocks:
         Sites of hard blocks, assigned before placement (`fpga.floorplan`); empty if nextpnr's own
         choice is good enough.
@@ -46,9 +48,9 @@ class Device:
         nextpnr settings, by its own names, that no option sets; they are stored in the netlist
         (`fpga.hints`).
     routed_option, routed_suffix:
-        Option and suffix with which nextpnr writes the packer's input.
+        Option with which nextpnr writes the packer's input, and suffix of that file.
     packer, pack_options, bitstream_suffix:
-        Tool that makes the bitstream, its options, and the suffix.
+        Tool that makes the bitstream, its options, and suffix of the bitstream's file.
     """
 
     name: str
@@ -74,23 +76,23 @@ class Device:
 
     @property
     def tools(self) -> tuple[Tool, ...]:
-        """Return all tools that a bitstream needs, in order of use."""
+        """All tools that a bitstream needs, in order of use."""
         return (YOSYS, self.nextpnr, self.packer)
 
     @property
     def clock_mhz(self) -> float:
-        """The clock requested from nextpnr by default."""
+        """Clock in MHz that `options` request from nextpnr."""
         return float(self.options[self.options.index("--freq") + 1])
 
     def with_options(self, values: dict[str, str]) -> "Device":
-        """Return this device with some existing options changed."""
+        """Return this device with new values of options that `options` contains already."""
         options = list(self.options)
         for name, value in values.items():
             options[options.index(name) + 1] = value
         return replace(self, options=tuple(options))
 
     def pack(self, routed: str, bitstream: str) -> list[str]:
-        """Return the packer's arguments."""
+        """Return the packer's arguments, given the file names of its input and output."""
         names = {"routed": routed, "bitstream": bitstream}
         return [option.format(**names) for option in self.pack_options]
 
@@ -100,9 +102,10 @@ class Device:
         return "".join(self.pin_line.format(pin=pin, site=site) + "\n" for pin, site in places)
 
 
-#: router2: the default router does not finish on large arrays. `static`: spreads cells that the
-#: default placer packs too tightly for the router (decision 0003). tmg-ripup: reroutes connections
-#: that took a detour and miss the requested clock; without it, they stay once they share no wire.
+#: Options for an ECP5. router2: the default router does not finish on large arrays. `static`:
+#: spreads cells that the default placer packs too tightly for the router (decision 0003).
+#: tmg-ripup: reroutes connections that miss the requested clock because of a detour; without it,
+#: they keep their detour once they share no wire.
 _ECP5_OPTIONS = (
     *("--package", "CABGA381", "--speed", "6", "--router", "router2", "--tmg-ripup"),
     *("--placer", "static", "--freq", "85"),
@@ -122,7 +125,7 @@ _ECP5_GROUPS = {
 
 
 def _ecp5_blocks(columns: tuple[int, ...], rows: dict[str, tuple[int, ...]]) -> Blocks:
-    """Return the sites of blocks that stand in groups, given first columns and rows."""
+    """Return the sites of hard blocks, which are in groups at `columns` and in `rows` by type."""
     return {
         kind: tuple(
             f"X{column + right}/Y{row}/{place}"

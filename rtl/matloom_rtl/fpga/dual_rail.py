@@ -43,10 +43,10 @@ class DualRail:
     Members
     -------
     verilog:
-        Verilog with the same ports, which calls `matloom_probe(cycle, number, 0)` when a meaningful
-        output is undefined for the first time.
+        Verilog with the same ports, which calls `matloom_probe(cycle, index, 0)` when a check fails
+        for the first time, because an output that matters is undefined.
     checks:
-        The checked outputs, by number.
+        The checks, by index: names of outputs, possibly with a byte.
     registers:
         Names of the registers, all of which start undefined.
     """
@@ -98,7 +98,7 @@ def dual_rail(verilog: str, top: str, say: Callable[[str], None] = print) -> Dua
 
 
 def _join_choices(module: dict[str, Any]) -> None:
-    """Combine all wires that select a mutant into one input."""
+    """Combine all wires of a module that select a mutant into one input, in place."""
     choices = [
         net["bits"]
         for name, net in module["netnames"].items()
@@ -114,7 +114,10 @@ def _join_choices(module: dict[str, Any]) -> None:
 
 
 def _cut_state(module: dict[str, Any]) -> tuple[list[RailMemory], list[Register]]:
-    """Remove memories and registers from a module, and make their values inputs."""
+    """Remove memories and registers from a module, in place; return descriptions of both.
+
+    Their outputs become inputs of the module, and their inputs become outputs.
+    """
     for net in module["netnames"].values():
         net["attributes"].pop("init", None)
     names = _names(module)
@@ -127,7 +130,7 @@ def _cut_state(module: dict[str, Any]) -> tuple[list[RailMemory], list[Register]
 
 
 def _names(module: dict[str, Any]) -> dict[int, str]:
-    """Return a name for each bit, the one with the fewest hierarchy levels."""
+    """Return a public name for each bit, the one with the fewest hierarchy levels."""
     names: dict[int, str] = {}
     public = (name for name, net in module["netnames"].items() if not net["hide_name"])
     for name in sorted(public, key=lambda name: (name.count("."), name)):
@@ -183,7 +186,7 @@ def _cut_register(module: dict[str, Any], name: str, place: int, names: dict[int
 
 
 def _add_port(module: dict[str, Any], name: str, direction: str, bits: list[Any]) -> None:
-    """Add a port for some bits; add nothing for no bits."""
+    """Add a port for some bits to a module, in place; without bits, add nothing."""
     if bits:
         module["ports"][name] = {"direction": direction, "bits": bits}
         module["netnames"][name] = {"hide_name": 0, "bits": bits, "attributes": {}}

@@ -1,8 +1,9 @@
 """Assigns sites to the hard blocks of a netlist, before nextpnr places the rest around them.
 
-nextpnr's placers move blocks like tables, by their current wires, and then to the nearest free
-site. But a device has few sites, in rows far from each other, and a block in the wrong row costs
-hundreds of long wires. Here all blocks are placed together, by the pull of the logic between them.
+nextpnr's placers place hard blocks like tables, by their wires, and then move each to the nearest
+free site. But a device has few sites, in rows far from each other, and a block in the wrong row
+costs hundreds of long wires. Here all blocks are placed together, by the pull of the logic between
+them.
 
 Model: each end of a wire is tied to the wire's centre by a spring, as in quadratic placement (G.
 Sigl, K. Doll, F. Johannes, "Analytical Placement: A Linear or a Quadratic Objective Function?", DAC
@@ -27,7 +28,7 @@ __all__ = ["Blocks", "assign_sites"]
 #: Sites of each cell type, by nextpnr's names: `X4/Y10/MULT18_0`.
 Blocks = Mapping[str, Sequence[str]]
 
-#: Wires with more ends (clocks, resets, states) go everywhere and say nothing about positions.
+#: Wires with more ends are ignored: clocks, resets and states reach cells all over the device.
 _MOST_ENDS = 60
 
 #: Annealing steps per block.
@@ -39,18 +40,19 @@ _ANNEALING_RUNS = 6
 #: Final temperature, as a fraction of the initial one.
 _FINAL_TEMPERATURE = 1e-4
 
-#: Holds cells that are not connected to any block; negligible next to a spring of 1.
+#: Stiffness of a spring that ties each cell to the centre, for cells without a connection to any
+#: block; negligible next to the stiffness of a wire, 1.
 _WEAK_SPRING = 1e-6
 
 
 def assign_sites(cells: dict, blocks: Blocks, seed: int = 1) -> int:
-    """Assign a site, as attribute BEL, to each cell of a type with sites; return how many.
+    """Set attribute BEL, a site, of each cell of a type in `blocks`; return the number of cells.
 
     Parameters
     ----------
     cells
-        Cells of a flat netlist, in the form of Yosys' `write_json`. Blocks that have a site keep
-        it.
+        Cells of a flat netlist, in the form of Yosys' `write_json`; changed in place. Blocks that
+        have a site keep it.
     seed
         Seed of the annealing; the same netlist and seed give the same result.
 
@@ -73,7 +75,7 @@ def assign_sites(cells: dict, blocks: Blocks, seed: int = 1) -> int:
 
 
 def _blocks_of(cells: dict, blocks: Blocks) -> tuple[list[str], dict[str, str]]:
-    """Return the blocks without a site, and the occupied sites; check that all fit."""
+    """Return the blocks without a site, and the sites of the others; check that all fit."""
     all_blocks = [name for name, cell in cells.items() if cell["type"] in blocks]
     for kind, sites in blocks.items():
         count = sum(cells[name]["type"] == kind for name in all_blocks)
@@ -90,9 +92,10 @@ def _blocks_of(cells: dict, blocks: Blocks) -> tuple[list[str], dict[str, str]]:
 
 
 def _spring_matrix(cells: dict, names: list[str]) -> np.ndarray:
-    """Return the matrix of springs between blocks, with the logic eliminated.
+    """Return the matrix A of springs between the blocks `names`, with the logic eliminated.
 
-    With positions x of the blocks, x'Ax is the energy of all springs at rest.
+    If x are the positions of the blocks and the logic has settled, x'Ax is the energy of all
+    springs.
     """
     # Imported here because it takes a second and only placement needs it.
     from scipy.sparse import coo_array, diags_array
@@ -117,7 +120,10 @@ def _spring_matrix(cells: dict, names: list[str]) -> np.ndarray:
 
 
 def _spring_ends(cells: dict, order: dict[str, int]) -> tuple[np.ndarray, np.ndarray]:
-    """Return both ends of each spring: blocks as in `order`, then other cells, then wires."""
+    """Return the index of the cell and of the wire at the ends of each spring.
+
+    The indices of blocks are those of `order`; other cells follow, and then the wires.
+    """
     ends: dict[int, list[int]] = defaultdict(list)
     numbers = dict(order)
     for name, cell in cells.items():
@@ -140,9 +146,9 @@ class _Sites:
     places:
         Coordinates x and y of each site, relative to the centre of all sites.
     of_block, block_at:
-        The site of a block, and the block at a site or -1.
+        Index of the site of each block, and of the block at each site, -1 if it is free.
     near:
-        For each site, the sites of the same type of cell, the nearest first.
+        For each site, the other sites for the same type of cell, the nearest first.
     """
 
     def __init__(
@@ -170,12 +176,12 @@ class _Sites:
                     self.put(block, number[fixed[name]] if name in fixed else free.pop())
 
     def put(self, block: int, site: int) -> None:
-        """Assign a block to a site."""
+        """Assign a block to a site; the caller updates the block's previous site."""
         self.of_block[block] = site
         self.block_at[site] = block
 
     def names(self) -> list[str]:
-        """Return the names of the blocks' sites."""
+        """Return the name of each block's site, in the order of the blocks."""
         return [self._names[site] for site in self.of_block]
 
 
@@ -192,11 +198,11 @@ def _nearest(places: np.ndarray, site: int, others: list[int]) -> list[int]:
 
 
 def _anneal(pulls: np.ndarray, sites: _Sites, movable: int, rng: random.Random) -> float:
-    """Move and swap the first `movable` blocks; return the remaining energy of the springs.
+    """Anneal `sites` by moving and swapping the first `movable` blocks; return the final energy.
 
-    The force on each block is kept, so that the cost of a step follows from four numbers, and only
-    an accepted step updates two rows of the matrix. Most are rejected, so single numbers are read
-    from lists, which are several times faster than arrays for that.
+    The force on each block is known, so the cost of a step needs few numbers, and only an accepted
+    step updates all forces, from two rows of the matrix. Most steps are rejected, so single numbers
+    are read from lists, which is several times faster than from arrays.
     """
     force = pulls @ sites.places[sites.of_block]
     at, rows, forces = sites.places.tolist(), pulls.tolist(), force.tolist()
@@ -234,7 +240,7 @@ def _energy(pulls: np.ndarray, sites: _Sites) -> float:
 
 
 def _cost(pulls: list, force: list, way: tuple[float, float], block: int, other: int) -> float:
-    """Return the change of energy if a block moves, and another moves back if there is one."""
+    """Return the change of energy if `block` moves by `way`, and `other`, unless -1, moves back."""
     x, y = way
     row, (right, up) = pulls[block], force[block]
     pull = row[block]

@@ -49,10 +49,10 @@ __all__ = [
 #: Otherwise all paths would be as fast as the slowest, at the cost of more tables.
 _FAST_TABLES = "techmap -map +/lattice/latches_map.v; abc9 -W 850 -D 9000"
 
-#: Seal of a cached netlist.
+#: Name of the file that seals a cached netlist.
 _SEAL = "synthesised.digests"
 
-#: Attempts with a lower clock if connections are too late for the requested one.
+#: Number of retries, each with a lower clock, if connections miss the requested one.
 _SLOWER_TRIES = 4
 
 
@@ -65,10 +65,11 @@ def synthesise(
     soft_columns: int = 0,
     abc9: bool = True,
 ) -> dict:
-    """Synthesise Verilog for a family; return the cells of the flattened netlist by type.
+    """Synthesise Verilog for a family in `folder`; return a description of the flattened netlist.
 
-    Also returns defects (signals with latches, wires with several drivers, combinational loops),
-    the path of the netlist, and the `mapper` that made the tables.
+    It has the number of `cells` by type, the path of the `netlist`, the `mapper` that made the
+    tables, and lists of defects: signals with `latches`, wires with several drivers (`conflicts`),
+    and combinational `loops`.
 
     Parameters
     ----------
@@ -117,7 +118,7 @@ def _ended_in_abc9(log: Path) -> bool:
 
 
 def _absorb(path: Path) -> dict[str, int]:
-    """Optimise a netlist file with `absorb`; return the cells by type."""
+    """Optimise a netlist file with `absorb` and `join_choices`; return its cell counts by type."""
     netlist = json.loads(path.read_text())
     (top,) = (each for each in netlist["modules"].values() if is_top(each))
     absorb(top["cells"], top["ports"])
@@ -127,10 +128,10 @@ def _absorb(path: Path) -> dict[str, int]:
 
 
 def _place_products(top: str, family: str, folder: Path, soft_columns: int) -> list[str]:
-    """Return Yosys' steps that read a chip and map its products.
+    """Write files for Yosys to `folder`; return its steps to read a chip and map its products.
 
-    Products in pattern and chip must have the widths of their operands, not of the result. Initial
-    values of the registers do not matter, but would hide them from the pattern.
+    The operands of products, in pattern and chip, must have their own widths, not that of the
+    result. Initial values of the registers do not matter, but would keep the pattern from matching.
     """
     for name, text in (
         ("soft_multiplier.v", SOFT_MULTIPLIER),
@@ -164,13 +165,14 @@ class Effort:
     seeds:
         Placement seeds; each gives a different clock, and some fail to route.
     jobs:
-        Processes at a time.
+        Number of seeds to run in parallel.
     folder:
         Folder that caches netlist, placements and routings, from which a later call continues; None
         for no cache.
     checkpoints:
-        Cache the placement too, and route from it. For routings that take hours: with nextpnr 0.11
-        an ECP5 routed this way reaches a lower clock, by a tenth for a small design.
+        Whether to cache the placement too, and route from it. Only worth it for routings that take
+        hours: with nextpnr 0.11 an ECP5 routed this way reaches a lower clock, by a tenth for a
+        small design.
     spread:
         As for `place_and_route`.
     """
@@ -190,13 +192,13 @@ def build_report(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Synthesise, place and route a chip in a few-pin wrapper; return two reports.
 
-    The first has area, clock and path after routing, the second (`unit_report`) the area of the
-    netlist by unit.
+    The first has area, clock and critical path after routing, the second (`unit_report`) the area
+    of the netlist by unit.
 
-    Clock: Fmax in MHz after routing, as reported by nextpnr for the device's speed grade: of the
-    fastest seed, the median, and of each seed; None if no routing finished. The result may be
-    faster than the clock that `device` requests, and is never much slower. Takes minutes per seed
-    for a small chip, and most of an hour for one that fills the device.
+    The clock is nextpnr's Fmax in MHz after routing, for the device's speed grade. The report has
+    that of the fastest seed, the median, and that of each seed; None if no routing finished. It may
+    exceed the clock that `device` requests, and is never much lower. Takes minutes per seed for a
+    small chip, and most of an hour for one that fills the device.
     """
     started = time.monotonic()
     columns = soft_columns(chip, device)
@@ -214,12 +216,12 @@ def build_report(
 
 
 def soft_columns(chip: Chip, device: Device) -> int:
-    """Return how many of a chip's columns must multiply in tables, if the device allows it."""
+    """Return the number of array columns that must multiply in tables; 0 if the device cannot."""
     return device.soft_multiplier and columns_in_tables(chip.config, device.capacity["DSP"])
 
 
 def unit_report(chip: Chip, device: Device, units: dict[str, dict[str, float]]) -> dict:
-    """Return a report of an area by unit, as given by `area_by_unit`."""
+    """Return a report of the area of `units`, as returned by `area_by_unit`, and of their total."""
     soft = {"columns_in_tables": soft_columns(chip, device)}
     return {**_identity(chip, device), **soft, "total": total(units), "units": units}
 
@@ -270,9 +272,9 @@ def _netlist(
     work: Path,
     soft_columns: int,
 ) -> dict[str, Any]:
-    """Return the netlist of `synthesise`, reusing an earlier one if possible.
+    """Synthesise as `synthesise` does and add hints, or reuse the netlist of an earlier call.
 
-    The folder's name is a digest of everything that the netlist depends on.
+    The folder in `work` is named by a digest of everything that the netlist depends on.
     """
     tools = [find(tool).__dict__ for tool in (YOSYS, device.nextpnr)]
     parts = (wrapped, FAMILIES[device.family], soft_columns, device.options, device.pins, tools)
@@ -291,5 +293,5 @@ def _netlist(
 
 
 def tool_versions(device: Device) -> dict[str, str]:
-    """Return the versions of the tools, by name."""
+    """Return the versions of Yosys and nextpnr for a device, by name of the tool."""
     return {found.name: found.version for found in map(find, (YOSYS, device.nextpnr))}

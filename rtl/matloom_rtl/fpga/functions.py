@@ -10,7 +10,7 @@ __all__ = ["Table", "choice", "lookup_table", "read", "tabulate", "users_of"]
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """A Boolean function of wires: bit n of an index into `bits` is the value of wire n."""
+    """A Boolean function of wires: bit n of an index into `bits` is the value of `wires[n]`."""
 
     wires: tuple[int, ...]
     bits: tuple[int, ...]
@@ -19,9 +19,10 @@ class Table:
         return self.bits[sum(values[wire] << place for place, wire in enumerate(self.wires))]
 
     def evaluate(self, cases: dict[int, int]) -> int:
-        """Return its values in many cases at once; bit n of every wire belongs to case n.
+        """Return the function's values in many cases at once: bit n of the result is for case n.
 
-        Constants are 0 and -1; bits beyond the cases are undefined.
+        Bit n of `cases[wire]` is the value of a wire in case n. Constants are 0 and -1; bits beyond
+        the cases are undefined.
         """
         values = [-bit for bit in self.bits]
         for wire in self.wires:
@@ -31,19 +32,19 @@ class Table:
         return values[0]
 
     def init(self, size: int) -> int:
-        """Return a table of `size` bits, whose first inputs are the wires."""
+        """Return the contents of a lookup table of `size` bits; its first inputs are the wires."""
         return sum(self.bits[place % len(self.bits)] << place for place in range(size))
 
 
 def choice(select: int, low: int, high: int) -> int:
-    """Return, in each case, `high` if `select` is 1, else `low`."""
+    """Return, for each bit, that of `high` if the bit of `select` is 1, else that of `low`."""
     return low ^ (low ^ high) & select
 
 
 def tabulate(wires: tuple[int, ...], function: Callable[[dict[int, int]], int]) -> Table:
-    """Return a function of wires, without those that it does not depend on.
+    """Return a function as a table of `wires`, without those that it does not depend on.
 
-    `function` takes and returns all cases at once, as in `Table.over`.
+    `function` takes and returns all cases at once, like `Table.evaluate`.
     """
     size = 1 << len(wires)
     values = function({wire: _low(at, size) << (1 << at) for at, wire in enumerate(wires)})
@@ -51,7 +52,10 @@ def tabulate(wires: tuple[int, ...], function: Callable[[dict[int, int]], int]) 
 
 
 def read(wires: list, init: int) -> Table:
-    """Return the function of a table; its inputs may be constants, or repeat a wire."""
+    """Return the function of a lookup table with contents `init`.
+
+    Its inputs may be constants, "0" or "1", or repeat a wire.
+    """
     found = tuple(dict.fromkeys(wire for wire in wires if isinstance(wire, int)))
     places = range(len(wires))
     table = Table(wires=tuple(places), bits=tuple(init >> at & 1 for at in range(1 << len(wires))))
@@ -64,12 +68,12 @@ def read(wires: list, init: int) -> Table:
 
 
 def _low(place: int, size: int) -> int:
-    """Return a mask of the indices in which bit `place` is 0."""
+    """Return a mask of those indices below `size` whose bit `place` is 0."""
     return ((1 << size) - 1) // ((1 << (1 << place)) + 1)
 
 
 def _drop_unused_wires(wires: tuple[int, ...], bits: tuple[int, ...]) -> Table:
-    """Return a function without the wires that it does not depend on."""
+    """Return a function as a table without the wires that it does not depend on."""
     kept: list[int] = []
     for wire in wires:
         # Earlier wires are the lower bits of the index.
@@ -86,7 +90,10 @@ def _drop_unused_wires(wires: tuple[int, ...], bits: tuple[int, ...]) -> Table:
 
 
 def users_of(cells: dict, ports: dict) -> dict[int, list]:
-    """Return the inputs that each wire drives; None stands for a port of the module."""
+    """Return the inputs that each wire drives, as pairs of cell and port, by wire.
+
+    None is in the list for each bit of a module's port.
+    """
     users: dict[int, list[tuple[str, str] | None]] = defaultdict(list)
     for name, cell in cells.items():
         for port, wires in cell["connections"].items():
@@ -100,7 +107,7 @@ def users_of(cells: dict, ports: dict) -> dict[int, list]:
 
 
 def lookup_table(function: Table, output: list) -> dict[str, Any]:
-    """Return a table cell for a function of at most four wires."""
+    """Return a LUT4 cell that drives `output` with a function of at most four wires."""
     inputs = dict(zip("ABCD", (*function.wires, *"0000"), strict=False))
     return {
         "hide_name": 0,

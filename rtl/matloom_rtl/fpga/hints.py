@@ -1,4 +1,4 @@
-"""Passes hints to nextpnr in the netlist that no option allows: block sites, router settings."""
+"""Hints for nextpnr that only a netlist can carry: sites of hard blocks, and router settings."""
 
 import json
 from collections.abc import Callable
@@ -19,7 +19,8 @@ def add_hints(netlist: Path, device: Device, say: Callable[[str], None] = print)
     netlist
         A flat netlist in the form of Yosys' `write_json`.
     device
-        Its `blocks` become attributes of the cells, its `settings` those of the top module.
+        The sites in its `blocks` become attributes of cells, its `settings` those of the top
+        module.
     say
         Called with the number of blocks, and again when their sites are found, which takes minutes
         for hundreds of blocks.

@@ -12,7 +12,7 @@ __all__ = [
 
 @dataclass(frozen=True, kw_only=True)
 class _Product:
-    """A product in the chip: bits and signs of the factors, bits of the result."""
+    """A product in the chip: widths of the factors, whether each is signed, width of the result."""
 
     bits: tuple[int, int]
     result: int
@@ -27,7 +27,7 @@ class _Product:
 
     @property
     def pattern(self) -> str:
-        """Return the module that Yosys' `extract` looks for."""
+        """Verilog module that Yosys' `extract` looks for."""
         (a, b), (a_sign, b_sign) = self.bits, self.signs
         left, right, result = ("signed" if sign else "" for sign in (a_sign, b_sign, a_sign))
         # An unsigned factor gets a leading zero if the other one is signed.
@@ -44,7 +44,7 @@ endmodule
 
     @property
     def ecp5_block(self) -> str:
-        """Return the module that `techmap` inserts on an ECP5."""
+        """Verilog module that Yosys' `techmap` inserts on an ECP5."""
         (a, b), (a_sign, b_sign) = self.bits, self.signs
         return f"""\
 module {self.name} (
@@ -68,7 +68,7 @@ endmodule
 
     @property
     def gowin_block(self) -> str:
-        """Return the module that `techmap` inserts on a Gowin; small ones use half a block."""
+        """Verilog module that `techmap` inserts on a Gowin; factors of 9 bits use half a block."""
         (a, b), (a_sign, b_sign) = self.bits, self.signs
         size = 9 if max(self.bits) <= 9 else 18
         return f"""\
@@ -87,19 +87,19 @@ endmodule
 
 
 def _extend(name: str, bits: int, size: int, sign: bool) -> str:
-    """Return a number extended to some bits, with its sign or zeros."""
+    """Return Verilog for `name` extended from `bits` to `size` bits, with its sign or zeros."""
     above = f"{name}[{bits - 1}]" if sign else "1'b0"
     return f"{{{{{size - bits}{{{above}}}}}, {name}}}" if size > bits else name
 
 
 def _factor(port: str, name: str, bits: int, sign: bool) -> str:
-    """Connect the ports of a block to a number, extended with its sign or zeros."""
+    """Return Verilog that connects 18 ports to `name`, extended with its sign or zeros."""
     above = f"{name}[{bits - 1}]" if sign else "1'b0"
     return ", ".join(f".{port}{i}({f'{name}[{i}]' if i < bits else above})" for i in range(18))
 
 
-#: Products of the array cells: a signed or unsigned byte by one or two weights, or differences of
-#: bytes. And those of lanes.
+#: Products of the array's cells, a signed or unsigned byte by one or two weights, or differences of
+#: bytes; and products of the lanes.
 _PRODUCTS = (
     *(
         _Product(bits=(operand, weight), result=result)
@@ -114,11 +114,11 @@ _PRODUCTS = (
     ),
 )
 
-#: A product and its registers, for Yosys' `extract`.
+#: Verilog of each product with its registers, the patterns for Yosys' `extract`.
 REGISTERED_PRODUCT = "".join(product.pattern for product in _PRODUCTS)
 
-#: The block that replaces it, for `techmap`, by family. Generic synthesis leaves the registers
-#: outside, far from the block, and uses one flip-flop for each of their bits.
+#: Verilog of the blocks that replace the products, for Yosys' `techmap`, by family. Generic
+#: synthesis leaves the registers outside, far from the block, and uses a flip-flop for each bit.
 REGISTERED_PRODUCT_BLOCKS = {
     "ecp5": "".join(product.ecp5_block for product in _PRODUCTS),
     "gowin": "".join(product.gowin_block for product in _PRODUCTS),

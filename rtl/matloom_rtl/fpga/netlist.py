@@ -24,7 +24,7 @@ __all__ = [
 #: Family to simulate: Yosys' library has models for nearly all of its cells.
 FAMILY = "ecp5"
 
-#: Yosys' cells that are not hardware.
+#: Yosys' cells that are not hardware and need no model.
 _NO_CELLS = ("$scopeinfo",)
 
 #: Unconnected outputs of carry cells, which nextpnr's input must mark as unknown.
@@ -55,7 +55,7 @@ def map_chip(chip: Chip, say: Callable[[str], None] = print) -> str:
 def map_verilog(
     verilog: str, top: str, say: Callable[[str], None] = print, soft_columns: int = 0
 ) -> str:
-    """Return any Verilog mapped to ECP5 cells; otherwise like `map_chip`.
+    """Return any Verilog as a netlist of ECP5 cells with models; otherwise like `map_chip`.
 
     `soft_columns` columns of the array multiply in tables, as in `synthesise`.
     """
@@ -72,7 +72,7 @@ def map_verilog(
 
 
 def cell_models(cells: list[str]) -> str:
-    """Return the models of cells and of the cells they contain: our own, or else Yosys'.
+    """Return Verilog models of cells and of the cells these contain: our own, or else Yosys'.
 
     Raises
     ------
@@ -91,12 +91,12 @@ def cell_models(cells: list[str]) -> str:
 
 
 def module_of_library(cell: str) -> str:
-    """Return Yosys' own model of a cell.
+    """Return the model of a cell from Yosys' library.
 
     Raises
     ------
     FlowError
-        It has none.
+        The library has no such model.
     """
     library = "\n".join(
         (_yosys_data() / FAMILY / name).read_text()

@@ -1,4 +1,4 @@
-"""Wraps a chip with hundreds of ports into a module of four pins, which fits any device."""
+"""Wraps a chip with hundreds of ports into a module with four pins, which fit any device."""
 
 import re
 
@@ -14,10 +14,10 @@ _LOADED = 16
 
 
 def wrap(verilog: str, top: str = TOP_NAME) -> str:
-    """Return Verilog of a top module wrapped to the pins `clk`, `rst`, `si`, `so`.
+    """Return Verilog of a module `WRAPPER_NAME` around `top`, with pins `clk`, `rst`, `si`, `so`.
 
-    Inputs come from a shift register and outputs are captured into another, so that every port
-    starts or ends at a register and nothing is optimised away.
+    A shift register drives the inputs of `top` and another captures the outputs, so that every port
+    is connected to a register and nothing is optimised away.
     """
     ports = [port for port in ports_of(verilog, top) if port["name"] not in ("clk", "rst")]
     inputs = [port for port in ports if port["direction"] == "input"]

@@ -1,4 +1,4 @@
-"""Places and routes a netlist with several seeds, and resumes earlier runs."""
+"""Places and routes a netlist with several seeds, reusing results of earlier runs."""
 
 import json
 import os
@@ -24,16 +24,16 @@ __all__ = ["SEED", "Netlist", "Spread", "cores", "place_and_route", "summary"]
 #: Default placement seed.
 SEED = 4
 
-#: Factor for the next requested clock after one that was too fast.
+#: Factor from a requested clock that was missed to the one requested next.
 _SLOWER_FACTOR = 0.95
 
 
 @dataclass(frozen=True, kw_only=True)
 class Netlist:
-    """Netlist from Yosys for a device: a file in the work folder.
+    """Netlist from Yosys for a device: the file `name` in `folder`, where results are cached too.
 
-    With `checkpoints` the placement is cached and routed from the cache, if nextpnr can. If
-    connections miss the requested clock, `slower` is the number of retries, each with a clock 5 %
+    With `checkpoints` the placement is cached and routed from the cache, if nextpnr can. `slower`
+    is the maximum number of retries if connections miss the requested clock, each with a clock 5 %
     slower.
     """
 
@@ -44,7 +44,7 @@ class Netlist:
     slower: int = 0
 
     def command(self, seed: int, design: str, *options: str) -> list[str]:
-        """Return the nextpnr command that reads a design in the folder."""
+        """Write the pin file, and return the nextpnr command that reads a design in the folder."""
         (self.folder / self.device.pin_file).write_text(self.device.constraints())
         return [
             find(self.device.nextpnr).path,
@@ -57,11 +57,11 @@ class Netlist:
         ]
 
     def result_path(self, seed: int, step: str) -> Path:
-        """Return the path of a step's result."""
+        """Return the path of the result of a step, `placed` or `routed`."""
         return self.folder / f"seed_{seed}_{step}.json"
 
     def files(self, seed: int, step: str) -> list[Path]:
-        """Return all files of a step: its netlist, result and log."""
+        """Return all files of a step: the netlist, its result and its log."""
         kept = self.result_path(seed, step)
         return [self.folder / self.name, kept, kept.with_suffix(".log")]
 
@@ -70,7 +70,7 @@ class Netlist:
         return intact(_seal_of(self.result_path(seed, step)), self.files(seed, step))
 
     def keep(self, seed: int, step: str) -> None:
-        """Seal the files written by a step."""
+        """Seal the files of a finished step, so that `is_kept` recognises them."""
         seal(_seal_of(self.result_path(seed, step)), self.files(seed, step))
 
 
@@ -79,21 +79,21 @@ def _seal_of(checkpoint: Path) -> Path:
 
 
 def cores() -> int:
-    """Return how many cores this process may use."""
+    """Return the number of cores that this process may use."""
     affinity = getattr(os, "sched_getaffinity", None)
     return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
 @dataclass(frozen=True, kw_only=True)
 class SeedTask:
-    """A seed with its netlist, for a worker that shares no folder with this process."""
+    """A seed to run on a worker that shares no folder; `design` is the compressed netlist file."""
 
     netlist: Netlist
     design: bytes
     seed: int
 
 
-#: Outcome of a seed, and its files by name.
+#: Outcome of a seed as in `place_and_route`, and the contents of its files by name.
 SeedRun: TypeAlias = tuple[dict[str, Any], dict[str, bytes]]
 
 #: Runs a function on tasks elsewhere, and yields the results in the order of the tasks, as
@@ -108,17 +108,16 @@ def place_and_route(
     jobs: int,
     spread: Spread | None = None,
 ) -> list[dict[str, Any]]:
-    """Place and route with each seed, `jobs` at a time; return the outcome of each.
+    """Place and route with each seed, `jobs` at a time; return the outcome of each, in order.
 
-    Each run has its `seed`, `estimated_mhz` after placement, the number of routing `rounds`, the
-    `shared_wires` and `late_connections` left after the last, and `routed_for_mhz`, `fmax_mhz` and
-    nextpnr's `report`, which are None if routing was abandoned or nextpnr reported no clock. Cached
-    results in the folder are reused.
+    An outcome has its `seed`, `estimated_mhz` after placement, the number of routing `rounds`, and
+    the `shared_wires` and `late_connections` left after the last. `routed_for_mhz`, `fmax_mhz` and
+    nextpnr's `report` are None if routing was abandoned. Cached results in the folder are reused.
 
     Parameters
     ----------
     spread:
-        Runs the seeds elsewhere, with the same outcomes and files; None for threads here.
+        Function that runs the seeds on workers, with the same outcomes and files; None for threads.
     """
     if spread is not None:
         return list(_on_workers(netlist, seeds, say, spread))
@@ -134,7 +133,7 @@ def place_and_route(
 def _on_workers(
     netlist: Netlist, seeds: list[int], say: Callable[[str], None], spread: Spread
 ) -> Iterator[dict[str, Any]]:
-    """Yield the outcome of each seed; workers make the files of those that are not routed yet."""
+    """Yield the outcome of each seed in order; workers run those without a cached routing."""
     left = [seed for seed in seeds if not netlist.is_kept(seed, "routed")]
     design = zlib.compress((netlist.folder / netlist.name).read_bytes()) if left else b""
     made = spread(run_task, (SeedTask(netlist=netlist, design=design, seed=seed) for seed in left))
@@ -150,7 +149,7 @@ def _on_workers(
 
 
 def run_task(task: SeedTask) -> SeedRun:
-    """Place and route a task's seed in a folder of its own."""
+    """Place and route a task's seed in a temporary folder; return its outcome and its files."""
     with tempfile.TemporaryDirectory(prefix="matloom-fpga-") as name:
         folder = Path(name)
         netlist = replace(task.netlist, folder=folder)
@@ -194,7 +193,7 @@ def _log(netlist: Netlist, seed: int, step: str) -> str:
 
 
 def _route_slower(netlist: Netlist, seed: int, say: Callable[[str], None]) -> bool:
-    """Place and route, retrying with a slower clock if it fails; return whether it succeeded."""
+    """Place and route, retrying with slower clocks if connections are late; return the success."""
     fastest = netlist.device.clock_mhz
     for step in range(netlist.slower + 1):
         asked = {"--freq": f"{fastest * _SLOWER_FACTOR**step:.4g}"} if step else {}
@@ -210,7 +209,7 @@ def _route_slower(netlist: Netlist, seed: int, say: Callable[[str], None]) -> bo
 
 
 def _route(netlist: Netlist, seed: int, say: Callable[[str], None]) -> None:
-    """Place and route at once, or from a checkpoint, which is made if missing."""
+    """Place and route in one run, or route from a checkpoint of the placement, made if missing."""
     placed, routed = netlist.result_path(seed, "placed"), netlist.result_path(seed, "routed")
     design, options = netlist.name, []
     if netlist.checkpoints and netlist.device.continues:
@@ -239,9 +238,9 @@ def _requested_mhz(report: dict[str, Any]) -> float | None:
 
 
 def _slowest_clock(report: dict[str, Any]) -> float | None:
-    """Return the slowest clock in MHz; None if nextpnr reports none.
+    """Return the slowest requested clock in MHz, scaled by the least fraction that a clock reaches.
 
-    Clocks are compared by the fraction of their constraint that they reach.
+    Returns None if nextpnr reports no clock.
     """
     clocks = report["fmax"].values()
     least = min((clock["constraint"] for clock in clocks), default=0)
@@ -250,9 +249,9 @@ def _slowest_clock(report: dict[str, Any]) -> float | None:
 
 
 def summary(runs: list[dict[str, Any]], device: Device) -> dict[str, Any]:
-    """Return area, clock and path of the fastest run, the median clock, and all runs in short.
+    """Return area, clock and critical path of the fastest run, the median clock, and all `runs`.
 
-    If no run was routed, clock and path are None, and the area is missing.
+    The runs are without nextpnr's reports. If none was routed, all entries but `runs` are None.
     """
     routed = [item for item in runs if item["fmax_mhz"]]
     clocks = [item["fmax_mhz"] for item in routed]
@@ -281,7 +280,10 @@ def _area(report: dict[str, Any], device: Device) -> dict[str, dict[str, int]]:
 
 
 def _critical_path(report: dict[str, Any]) -> dict[str, Any]:
-    """Return the slowest path between registers: its ends, and the parts of its delay."""
+    """Return the slowest path within a clock domain: its ends, and its delay in logic and routing.
+
+    Returns an empty dict if there is no such path.
+    """
     paths = [path for path in report["critical_paths"] if path["from"] == path["to"]]
     if not paths:
         return {}

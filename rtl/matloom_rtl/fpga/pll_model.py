@@ -6,7 +6,7 @@ _OUTPUTS = ("OP", "OS", "OS2", "OS3")
 
 
 def _for_each_output(text: str, separator: str = "\n") -> str:
-    """Return a text for each output, with its name and number filled in."""
+    """Return `text` for each output, joined, with its name for `@` and its index for `#N`."""
     return separator.join(
         text.replace("@", name).replace("#N", str(number)) for number, name in enumerate(_OUTPUTS)
     )

@@ -1,4 +1,4 @@
-"""Follows the output of Yosys and nextpnr: phases, and rounds of routing."""
+"""Follows the output of Yosys and nextpnr: reports phases and rounds of routing, and their end."""
 
 import re
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from matloom.errors import HintedError
 
 __all__ = ["FlowError", "Progress", "UnroutedError", "rounds_of"]
 
-#: Phase that begins with a line, by the text of the line.
+#: Phase that begins with a line that matches the pattern.
 _PHASES = {
     re.compile(r"Executing SYNTH_\w+ pass"): "synthesis",
     re.compile(r"Executing MEMORY_LIBMAP pass"): "synthesis: memories",
@@ -23,8 +23,9 @@ _PHASES = {
 #: that miss the clock, if it reroutes those.
 _ROUTING_ROUND = re.compile(r"iter=(\d+) wires=\d+ overused=(\d+)(?:.* tmgfail=(\d+))?")
 
-#: Rounds without a new minimum of conflicts after which a routing is abandoned. Routings that
-#: finished, in 20 to 250 rounds, reached a new minimum at least every 90.
+#: Number of rounds without a new minimum of shared wires and late connections after which routing
+#: is abandoned. Routings that finished, in 20 to 250 rounds, reached a new minimum at least every
+#: 90.
 _MAX_STALLS = 100
 
 #: Rounds between two progress messages.
@@ -32,13 +33,13 @@ _ROUNDS_PER_MESSAGE = 10
 
 
 class FlowError(HintedError, RuntimeError):
-    """A tool of the flow is missing or failed; the message contains its error."""
+    """A tool of the flow is missing or fails, or its input or output is not supported."""
 
     hint = "please report it with the configuration, and with the logs of the tools"
 
 
 class UnroutedError(FlowError):
-    """Raised when routing does not finish; `late` says that a slower clock would help."""
+    """Routing does not finish; `late` says that a slower clock may help."""
 
     def __init__(self, message: str, *, late: bool):
         slower = ", or a slower clock (--freq)" if late else ""
@@ -47,16 +48,16 @@ class UnroutedError(FlowError):
 
 
 class Progress:
-    """Reports the start of each phase, and every tenth round of routing."""
+    """Reads the output of a tool, and calls `say` for each new phase and every tenth round."""
 
     def __init__(self, say: Callable[[str], None]):
         self._say = say
         self._phase = ""
-        #: Fewest shared wires and late connections so far, and the round that had them.
+        #: Least sum of shared wires and late connections so far, and the round that had it.
         self._fewest, self._best_round = float("inf"), 0
 
     def read(self, line: str) -> None:
-        """Process a line; raise `UnroutedError` if it shows that routing will not finish."""
+        """Process a line; raise `UnroutedError` if routing has made no progress for many rounds."""
         phase = next((name for found, name in _PHASES.items() if found.search(line)), self._phase)
         if phase != self._phase:
             self._phase = phase
@@ -79,5 +80,5 @@ class Progress:
 
 
 def rounds_of(log: str) -> list[tuple[int, int]]:
-    """Return the shared wires after each routing round, and the number of late connections."""
+    """Return, for each routing round, the number of shared wires and that of late connections."""
     return [(int(shared), int(late or 0)) for _number, shared, late in _ROUTING_ROUND.findall(log)]

@@ -1,4 +1,7 @@
-"""Two-rail registers and memories, and checks of outputs, around two-rail logic."""
+"""Verilog of registers, memories and checks of outputs around the logic of a dual-rail design.
+
+Each bit has two rails: `d` is its value, and `x` is 1 if it is undefined.
+"""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -36,7 +39,7 @@ _PROBE = """\
 
 @dataclass(frozen=True, kw_only=True)
 class Register:
-    """A register whose logic has ports `<prefix>_next` and `<prefix>_now`."""
+    """A register: the logic has the ports `<prefix>_now`, its output, and `<prefix>_next`."""
 
     prefix: str
     name: str
@@ -45,12 +48,12 @@ class Register:
 
 @dataclass(frozen=True, kw_only=True)
 class WritePort:
-    """Write enables of each bit of a memory word: equal if driven by the same condition."""
+    """Write port of a memory, with the wire that enables it for each bit of a word."""
 
     enables: tuple[Any, ...]
 
     def lanes(self) -> Iterator[tuple[int, int]]:
-        """Yield first and last bit of each run of bits with a common enable."""
+        """Yield the first and the last bit of each run of bits with the same enable."""
         for _enable, bits in groupby(range(len(self.enables)), lambda bit: self.enables[bit]):
             places = list(bits)
             yield places[0], places[-1]
@@ -58,12 +61,12 @@ class WritePort:
 
 @dataclass(frozen=True, kw_only=True)
 class RailMemory:
-    """A memory with asynchronous reads, whose logic has ports `<prefix>_rd_addr`, and so on.
+    """A memory with asynchronous reads: the logic has ports `<prefix>_rd_addr` and so on.
 
     Members
     -------
     table:
-        Words of a read-only memory: digits 0, 1 and x, the highest bit first.
+        Words of a read-only memory, in digits 0, 1 and x, the highest bit first; else empty.
     """
 
     prefix: str
@@ -82,10 +85,10 @@ def write_module(
     memories: Sequence[RailMemory],
     registers: Sequence[Register],
 ) -> tuple[str, tuple[str, ...]]:
-    """Return a module `top` around `<top>_logic`, and the names of its checks.
+    """Return Verilog of a module `top` around `<top>_logic`, and the names of its checks.
 
-    `ports` are the direction and width of the module's ports; it has a clock `clk` and a reset
-    `rst`.
+    `ports` gives direction and width of the module's ports by name; `clk` and `rst` must be among
+    them.
     """
     checks = _undefined_outputs(ports)
     text = [f"module {top} ({', '.join(ports)});\n"]
@@ -104,7 +107,7 @@ def write_module(
 
 
 def _undefined_outputs(ports: Mapping[str, tuple[str, int]]) -> dict[str, str]:
-    """Return, for each output, the Verilog condition under which it matters but is undefined."""
+    """Return, for each check by name, the condition that an output matters and is undefined."""
     checks: dict[str, str] = {}
     for name, (direction, width) in ports.items():
         if direction != "output":
@@ -171,18 +174,18 @@ def _first_contents(memory: RailMemory) -> str:
 
 
 def _loop(memory: RailMemory) -> str:
-    """Return the head of a loop over all words."""
+    """Return the head of a Verilog loop over all words of a memory."""
     place = f"{memory.prefix}_i"
     return f"for ({place} = 0; {place} < {memory.words}; {place} = {place} + 1)"
 
 
 def _port_slice(wire: str, place: int, width: int) -> str:
-    """Return a port's slice of a wire shared by all ports."""
+    """Return the slice of port `place`, of `width` bits, in a wire shared by all ports."""
     return f"{wire}[{width * place + width - 1}:{width * place}]"
 
 
 def _beyond(memory: RailMemory, port: str, place: int) -> str:
-    """Return when a defined address is beyond the memory."""
+    """Return the Verilog condition that the address of a port is beyond the memory."""
     if memory.words == 1 << memory.address_bits:
         return "1'b0"
     address = _port_slice(f"{memory.prefix}_{port}_addr_d", place, memory.address_bits)
@@ -190,7 +193,7 @@ def _beyond(memory: RailMemory, port: str, place: int) -> str:
 
 
 def _read(memory: RailMemory, place: int) -> str:
-    """Return a read port whose data are undefined if its address is."""
+    """Return a read port, whose data are undefined if its address is, or is beyond the memory."""
     name, bits = memory.prefix, memory.address_bits
     address = _port_slice(f"{name}_rd_addr_d", place, bits)
     lost = f"(|{_port_slice(f'{name}_rd_addr_x', place, bits)} | {_beyond(memory, 'rd', place)})"
@@ -202,7 +205,7 @@ def _read(memory: RailMemory, place: int) -> str:
 
 
 def _write(memory: RailMemory, place: int) -> str:
-    """Return a write port; an undefined address makes all words undefined."""
+    """Return a write port; writing to an undefined address makes all words undefined."""
     name, bits, width = memory.prefix, memory.address_bits, memory.width
     address, unknown = (_port_slice(f"{name}_wr_addr_{rail}", place, bits) for rail in "dx")
     lines = []
@@ -226,7 +229,7 @@ def _write(memory: RailMemory, place: int) -> str:
 
 
 def _undefined_bits(name: str, width: int) -> str:
-    """Return which bits of an input are undefined: payloads that are not valid."""
+    """Return Verilog for rail `x` of an input: all ones for a payload that is not valid."""
     channel = _CHANNEL.fullmatch(name)
     if not channel or channel["name"] in _HANDSHAKES:
         return f"{width}'b0"

@@ -19,13 +19,13 @@ from matloom_rtl.generate import Chip, generate
 
 __all__ = ["growth", "measure"]
 
-#: Folder of the stored reports, and the tolerance for growth.
+#: Folder of the stored reports, and fraction by which a total may exceed the stored one.
 REPORTS = Path(__file__).resolve().parents[3] / "bitstreams" / "reports"
 TOLERANCE = 0.02
 
 
 def measure(chip: Chip, device: Device) -> dict:
-    """Synthesise a chip like `build_report`; return its area by unit (`unit_report`)."""
+    """Synthesise a chip like `build_report`, without placing it; return its `unit_report`."""
     columns = soft_columns(chip, device)
     with tempfile.TemporaryDirectory(prefix="matloom-size-") as name:
         text = wrap(chip.verilog)
@@ -46,7 +46,7 @@ def growth(stored: dict, measured: dict) -> list[str]:
 
 
 def main() -> int:
-    """Check presets, or store their reports."""
+    """Check presets, or store their reports; return 1 if one has grown too much, else 0."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("presets", nargs="+")
     parser.add_argument("--device", default="ecp5-85k", choices=DEVICES)

@@ -30,18 +30,19 @@ __all__ = [
 
 @dataclass(frozen=True, kw_only=True)
 class Tool:
-    """A tool, with its possible names.
+    """A tool of the flow, as a native program or in a Python package.
 
     Members
     -------
     natives:
-        Names of programs for this machine.
+        Possible names of the native program.
     package:
-        The WebAssembly build, named like its program; installed by the extra `fpga`.
+        Name of the program, and of the Python package that contains it, usually a WebAssembly
+        build; installed by the extra `fpga`.
     oldest:
-        Oldest version that supports the flow's options.
+        Oldest native version that supports the flow's options.
     distribution:
-        The package that contains the program, if its name differs.
+        Name of the Python package if it differs from `package`.
     """
 
     natives: tuple[str, ...]
@@ -68,7 +69,7 @@ GOWIN_PACK = Tool(natives=(), package="gowin_pack", oldest=(0, 0), distribution=
 
 @dataclass(frozen=True, kw_only=True)
 class InstalledTool:
-    """An installed tool: its path, and name and version for a report."""
+    """An installed tool: path of the program, and name and version for reports."""
 
     path: str
     name: str
@@ -77,14 +78,14 @@ class InstalledTool:
 
 @functools.cache
 def find(tool: Tool) -> InstalledTool:
-    """Return the native tool, which is faster, or its WebAssembly build.
+    """Return the native program of a tool, which is faster, or else its WebAssembly build.
 
     A program on PATH is skipped if its version is too old, and used if it prints no version.
 
     Raises
     ------
     FlowError
-        There is neither.
+        Neither is installed.
     """
     for name in tool.natives:
         path = shutil.which(name)
@@ -105,17 +106,17 @@ def find(tool: Tool) -> InstalledTool:
 
 
 def _version(path: str) -> str:
-    """Return the version that a program prints: ``Yosys 0.50``, ``(Version nextpnr-0.8)``."""
+    """Return the version that a program prints, as in ``Yosys 0.50``; empty if there is none."""
     told = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
     match = re.search(r"(?:Yosys |Version nextpnr-)(\d+\.\d+\S*?)[)\s]", told.stdout + told.stderr)
     return match[1] if match else ""
 
 
 def run(command: list[str], folder: Path, log_name: str, say: Callable[[str], None]) -> str:
-    """Run a tool in a folder, with a log file there; return its output.
+    """Run a tool in a folder at low priority, with a log file there; return its output.
 
-    It runs with low priority. File names are relative, because WebAssembly tools cannot access the
-    whole file system.
+    File names in `command` must be relative to the folder, because WebAssembly tools cannot access
+    the whole file system.
 
     Raises
     ------

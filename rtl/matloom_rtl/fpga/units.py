@@ -7,9 +7,10 @@ from pathlib import Path
 
 __all__ = ["COUNTED", "area_by_unit", "is_top", "read_cells", "total"]
 
-#: Columns of the breakdown, and the count of each cell type in them. COMB is nextpnr's
-#: TRELLIS_COMB: one for a table, two for a carry cell, four for a distributed RAM of 16 x 4 bits.
-#: On a Gowin a carry cell is one, and a block multiplies 18 bits once or 9 bits twice.
+#: Amount of each resource, a column of the breakdown, that a cell takes, by type of the cell. COMB
+#: is nextpnr's TRELLIS_COMB: one for a table, two for a carry cell, four for a distributed RAM of
+#: 16 x 4 bits. On a Gowin a carry cell counts as one, and a block multiplies 18 bits once or 9 bits
+#: twice.
 COUNTED: dict[str, dict[str, float]] = {
     "LUT4": {"COMB": 1},
     "CCU2C": {"COMB": 2},
@@ -24,7 +25,7 @@ COUNTED: dict[str, dict[str, float]] = {
     **{memory: {"BRAM": 1} for memory in ("SDPB", "SDPX9B", "DPB", "DPX9B", "SP", "SPX9")},
 }
 
-#: Logic cells, whose names do not say their unit: they belong to the cells that they drive.
+#: Types of logic cells, whose names do not tell their unit: they count for the cells they drive.
 _LOGIC = (
     *("LUT4", "CCU2C", "PFUMX", "L6MUX21"),
     *("LUT1", "LUT2", "LUT3", "ALU", "MUX2_LUT5", "MUX2_LUT6", "MUX2_LUT7", "MUX2_LUT8"),
@@ -50,7 +51,7 @@ def is_top(module: dict) -> bool:
 
 
 def unit_of(name: str) -> str:
-    """Return the unit of a register, memory or multiplier: at most two levels below the core.
+    """Return the unit of a register, memory or multiplier, at most `_DEPTH` levels below the core.
 
     Names of flattened cells start with the path of their module; Yosys appends ``$`` and a number
     to duplicate names.
@@ -65,9 +66,8 @@ def area_by_unit(cells: dict) -> dict[str, dict[str, float]]:
     """Return the tables, flip-flops, multipliers and block RAMs of each unit.
 
     Registers, memories and multipliers keep their unit's path through synthesis; logic cells do
-    not. So a logic cell is attributed to the units of the registers that it drives, directly or
-    through other logic, in equal shares per pin. Totals are exact; cells used by several units are
-    split.
+    not. So the area of a logic cell is divided among the units of the cells that it drives,
+    directly or through other logic, in equal shares per pin. Totals are exact, apart from rounding.
     """
     area: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
     shares = _shares(cells)
@@ -81,7 +81,7 @@ def area_by_unit(cells: dict) -> dict[str, dict[str, float]]:
 
 
 def total(area: dict[str, dict[str, float]]) -> dict[str, int]:
-    """Return the sum over all units."""
+    """Return the sum of each column over all units, as integers."""
     sums: Counter[str] = Counter()
     for row in area.values():
         sums.update(row)
@@ -89,7 +89,7 @@ def total(area: dict[str, dict[str, float]]) -> dict[str, int]:
 
 
 def _bits(cell: dict, direction: str) -> list[int]:
-    """Return the wires at a cell's inputs or outputs, once per pin, without constants."""
+    """Return the wires at a cell's pins of a direction, once per pin, without constants."""
     return [
         bit
         for port, bits in cell["connections"].items()
@@ -100,7 +100,7 @@ def _bits(cell: dict, direction: str) -> list[int]:
 
 
 def _shares(cells: dict) -> dict[str, dict[str, float]]:
-    """Return which share of every cell belongs to which unit."""
+    """Return, for each cell, the share of its area that belongs to each unit."""
     users = defaultdict(list)
     for name, cell in cells.items():
         for bit in _bits(cell, "input"):

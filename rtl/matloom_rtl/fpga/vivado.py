@@ -16,7 +16,7 @@ class VivadoDevice:
     part:
         Vivado's part name, with package and speed grade.
     capacity:
-        As in `Device`; block RAMs are those of 36 Kbit.
+        As in `Device`, but in block RAMs of 36 Kbit and lookup tables of six inputs.
     soft_multiplier, bitstream_suffix:
         As in `Device`.
     """

@@ -1,1 +1,1 @@
-"""SDRAM controller with an AXI port: bursts become chunks, chunks become commands at the pins."""
+"""SDRAM controller: cuts AXI bursts into chunks, and serves chunks by commands at the pins."""

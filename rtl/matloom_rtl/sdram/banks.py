@@ -13,9 +13,9 @@ __all__ = ["Banks"]
 class Banks(wiring.Component):
     """Track the open row and the timing waits of every bank.
 
-    A bank has two waits: `settling` after ACTIVATE (tRCD) or PRECHARGE (tRP) until it is open or
-    closed, and `held` open until it may be closed (tRAS, tRC, tWR, and the end of a READ). A row is
-    held for at least tRC - tRP, so that tRC needs no wait of its own.
+    A bank has two waits. `settling` lasts from ACTIVATE (tRCD) or PRECHARGE (tRP) until the bank is
+    open or closed; `held` lasts until the bank may be closed (tRAS, tRC, tWR, and the end of a
+    READ). A row is held for at least tRC - tRP, so that tRC needs no wait of its own.
 
     Latency: a command in cycle t is visible in t + 1.
 
@@ -24,17 +24,17 @@ class Banks(wiring.Component):
     activate, precharge, precharge_all, read, write: in
         The command issued in this cycle, at most one.
     row_bank, row: in
-        Bank of ACTIVATE and PRECHARGE, row of ACTIVATE.
+        Bank for ACTIVATE and PRECHARGE, row for ACTIVATE; also looked up for the outputs below.
     column_bank: in
         Bank of READ and WRITE.
     open: out
-        `row_bank` is open.
+        A row of `row_bank` is open, or is being opened.
     same: out
-        The open row of `row_bank` is `row`.
+        The row that was last activated in `row_bank` is `row`.
     row_settled: out
-        `row_bank` may be activated, once it is closed.
+        `row_bank` is not settling: if closed, it may be activated.
     column_settled: out
-        `column_bank` may be read or written, once it is open.
+        `column_bank` is not settling: if open, it may be read or written.
     row_free: out
         `row_bank` may be closed.
     all_free: out
@@ -105,7 +105,7 @@ class Banks(wiring.Component):
 
 
 def _wait(m: Module, name: str, over, waits):
-    """Drive `over` when all waits are over; each starts with its event and lasts some cycles."""
+    """Drive `over` while no wait is in progress; `waits` lists pairs of start event and cycles."""
     count = Signal(range(max(cycles for _, cycles in waits)), name=name)
     less = Mux(over, 0, count - 1)
     m.d.comb += over.eq(count == 0)

@@ -20,7 +20,7 @@ class Columns(wiring.Component):
     i: stream of chunks, in
         Chunks whose rows are being opened.
     settled: in
-        The bank is open: from Banks.
+        From Banks: the wait for the row of `bank` to open is over.
     hold: in
         Another command uses the pins in this cycle.
     want: out
@@ -32,9 +32,9 @@ class Columns(wiring.Component):
     bank: out
         Bank of the chunk.
     beat: out
-        Index of its current beat in the row.
+        Index in the row of the chunk's current beat.
     final, id: out
-        The command is for a burst's last beat, and the burst's id.
+        The current beat is the last of its burst; id of the burst.
     """
 
     def __init__(self, plan: ControllerPlan):

@@ -50,10 +50,11 @@ class SdramController(wiring.Component):
     bus_bits:
         Width of the bus: 32, 64 or 128, and at least that of the SDRAM.
     burst_beats:
-        Longest run of beats at the pins, preferably the engine's `burst_beats`.
+        Maximum number of beats in a chunk, preferably the engine's `burst_beats`.
     pin_cycles:
-        Registers that the board adds at the pins, outward plus inward, and whole cycles of skew of
-        the SDRAM's clock: 0 if the SDRAM uses the first edge after a command's.
+        Cycles of the registers that the board adds at the pins, outward plus inward, plus the whole
+        cycles by which the SDRAM's clock is late: 0 without such registers, if the SDRAM takes a
+        command at the next edge.
     timing:
         Timing in SDRAM cycles, instead of that of `part` at `clock_hz`.
     gear:
@@ -118,7 +119,7 @@ class SdramController(wiring.Component):
         return m
 
     def _rows(self, m: Module, opener, columns, banks, sequence):
-        """Grant this cycle's command to a row or to columns, and inform the banks."""
+        """Choose between a row and a column command in each cycle, and connect the banks."""
         wants_row = opener.want_activate | opener.want_precharge
         if self.plan.burst == 1:
             # Column commands may come in every cycle, so row commands must interrupt them.

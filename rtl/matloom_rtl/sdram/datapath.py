@@ -10,7 +10,7 @@ __all__ = ["DataPath"]
 
 
 class DataPath(wiring.Component):
-    """Send a beat with each WRITE, word by word; assemble a beat for each READ.
+    """Send a beat word by word for each WRITE, and assemble a beat from words for each READ.
 
     `dq_o`, `oe` and `dqm` are registers: for a command issued in cycle t, command and first word
     are at the pins in t + 1. `dq_i` is captured in a register.
@@ -18,20 +18,19 @@ class DataPath(wiring.Component):
     Members
     -------
     write, write_data: in
-        WRITE is issued, with these bytes and strobes.
+        WRITE is issued in this cycle, with these bytes and strobes.
     read: in
-        READ is issued.
-    final: in
-        It is for the last beat of a burst.
-    id: in
-        Id of the burst.
+        READ is issued in this cycle.
+    final, id: in
+        The READ is for the last beat of its burst; id of the burst.
     ready: in
         While 0, all bytes are masked.
     dq_i: in
+        Data pins.
     dq_o, oe, dqm: out
-        To the pins.
+        Data for the pins, output enable, and byte masks.
     give, read_data: out
-        A beat, `latency` cycles after its READ.
+        A beat that was read, `latency` cycles after its READ; valid with `give`.
     """
 
     def __init__(self, plan: ControllerPlan):

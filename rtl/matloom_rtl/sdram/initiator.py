@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 
 __all__ = ["Initiator", "random_bursts"]
 
-#: Upper bound on the cycles from a response to its last word in the SDRAM.
+#: Upper bound on the cycles from a write response until the SDRAM has the burst's last word.
 _AFTER = 16
 
 
 @dataclass
 class _Burst:
-    """A burst in flight: its range, and the data that a read must return."""
+    """A burst in flight: `expected` is what a read must return, `data` the beats received."""
 
     id: int
     address: int
@@ -24,24 +24,29 @@ class _Burst:
 class Initiator:
     """Read and write through both AXI ports at once, checking every beat.
 
-    Bursts avoid the addresses of bursts in flight in the other direction, whose order is undefined.
+    A burst waits while one in flight in the other direction overlaps with it, because the order of
+    the two is undefined.
 
     Parameters
     ----------
     dut:
         Component with `axi_read` and `axi_write`.
     contents:
-        Expected memory contents from address 0 on; writes change them.
+        Expected memory contents from address 0 on; writes change this object.
     reads, writes:
         Iterables of (address, beats), issued in order.
     stall:
-        Probability that each channel idles in a cycle.
+        Probability that each channel idles in a cycle; 0 by default.
     outstanding:
-        Maximum number of bursts in flight in each direction.
+        Maximum number of bursts in flight in each direction; 8 by default.
     withheld:
-        Initial cycles in which a channel, `r` or `b`, is not ready.
+        For channel `r` or `b`, the number of initial cycles in which it is not ready.
     after:
-        Cycles from the last response to the end.
+        Cycles to wait after the last write response.
+    full:
+        Whether all write beats have all strobes set; otherwise about half of them do.
+    seed:
+        Seed of the random choices.
     """
 
     def __init__(self, dut, contents: bytearray, *, reads=(), writes=(), **options):
@@ -57,7 +62,7 @@ class Initiator:
         self._under_way = {"read": deque(), "write": deque()}
         self._beats = deque()
         self.cycle = 0
-        #: Cycle of the first and last beat, or response.
+        #: Cycles of the first and the last beat or response received; None before.
         self.first = self.last = None
         self.benches = [self.ask_reads, self.ask_writes, self.send, self.receive, self.respond]
 
@@ -117,7 +122,7 @@ class Initiator:
         self._beats.append(None)
 
     def _beat(self, burst, index):
-        """Draw data and strobes, and write them to `contents`."""
+        """Return a write beat with random data and strobes, and write it to `contents`."""
         width = self._width
         value = self._random.getrandbits(8 * width)
         strobes = (1 << width) - 1
@@ -194,9 +199,10 @@ class Initiator:
 
 
 def random_bursts(rng: random.Random, count: int, width: int, span: int):
-    """Return random bursts within `span` bytes, many of them short, none across 4 KiB.
+    """Return `count` random bursts within `span` bytes, many of them short.
 
-    Each is a start address and a number of beats of `width` bytes, as `Initiator` takes them.
+    Each is a pair of start address and number of beats of `width` bytes, as `Initiator` takes it.
+    None crosses a 4 KiB boundary.
     """
     bursts = []
     for _ in range(count):

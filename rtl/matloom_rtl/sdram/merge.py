@@ -1,4 +1,4 @@
-"""Partial writes to an SDRAM without byte masks: read, merged, and written whole."""
+"""Partial writes to an SDRAM without byte masks: completes beats with data read from memory."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, wiring
@@ -12,45 +12,45 @@ from matloom_rtl.sdram.unanswered import PLACE_BITS, Unanswered
 
 __all__ = ["BURSTS", "Merge"]
 
-#: Write bursts in flight.
+#: Maximum number of write bursts in flight.
 BURSTS = 8
 
 #: Write beats in the queue: enough to cover the latency of a read without stalling.
 _BEATS = 64
 
-#: Reads of this unit in flight.
+#: Maximum number of reads in flight that this unit issued itself.
 _READS = 8
 
-#: Read bursts in flight to memory, including those of this unit.
+#: Maximum number of read bursts in flight to memory, including those of this unit.
 _ASKED = 16
 
-#: Beats of the longest burst, and room for two of them.
+#: Beats of the longest burst, and size of the read queue, which holds two such bursts.
 _LONGEST = 256
 _ROOM = 2 * _LONGEST
 
 
 class Merge(wiring.Component):
-    """Complete partial writes with data from memory; pass all other bursts on.
+    """Complete partial write beats with data from memory; pass all other beats and bursts on.
 
-    For controllers whose board does not connect the SDRAM's byte masks. A beat with all strobes set
-    passes unchanged. For any other, the beat is read from memory as soon as it arrives (`_enter`),
-    while it waits in a queue; at the head of the queue the bytes without strobes are replaced by
-    those read (`_leave`). So several reads can be in flight, and only the first of a sequence of
-    rows costs the latency of a read. All strobes are set in beats sent to memory.
+    For boards that do not connect the SDRAM's byte masks. A write beat with all strobes set passes
+    unchanged. Any other beat is partial: it enters a queue, and the same address is read from
+    memory at once (`_enter`). At the head of the queue, data from memory replaces the bytes without
+    strobes (`_leave`). So several reads can be in flight, and only the first of a sequence of rows
+    costs the latency of a read. All strobes are set in beats sent to memory.
 
-    **Ordering.** The read of a beat must see earlier writes to it and must not see later ones.
-    Later ones are behind it in the queue. For an earlier one, the read is held until the burst has
-    its response if it contains the beat (`Unanswered`): two rows that share a beat take turns,
-    others do not wait for each other. Bytes without strobes are written back unchanged, so
+    **Ordering.** The read for a partial beat must see earlier writes to the same beat, and must not
+    see later ones. Later ones are behind the beat in the queue. If an older burst without a
+    response contains the beat (`Unanswered`), the read waits for that response. So a row waits for
+    another one only if both share a beat. Bytes without strobes are written back unchanged, so
     concurrent reads of them are not affected. Responses are passed on as they come, so a read that
     is issued after a response sees the write, if this holds for memory. Memory must return reads in
-    address order, and respond to writes in order, as our controller does.
+    address order, and respond to writes in order, as `SdramController` does.
 
-    **Freedom from deadlock.** This unit accepts every beat and response of memory immediately:
-    reads, its own or the initiator's, are sent to memory only when all their beats have a place
-    here, and a write burst only when its response has one. So the read of a beat returns whatever
-    the initiator does with its own reads and responses, and older writes are answered. Reads of
-    both alternate if both are pending, so neither is starved.
+    **Freedom from deadlock.** This unit accepts every beat and response from memory immediately. It
+    sends a read to memory, its own or the initiator's, only when it has room for all beats of the
+    read, and a write burst only when it has room for the response. So the read for a partial beat
+    and older writes complete even if the initiator accepts no read data and no responses. If the
+    unit and the initiator both have reads pending, their reads alternate, so that neither starves.
 
     Latency: to memory 1 cycle for a read address, 2 for a write address, 4 for a beat; from memory
     3 for a beat, 1 for a response. Throughput: one beat per cycle in both directions, and at most
@@ -123,7 +123,7 @@ class Merge(wiring.Component):
         return under_way != BURSTS
 
     def _enter(self, m: Module, unanswered, queue, signals):
-        """Accept addresses and beats; request the missing bytes of a beat before more come."""
+        """Accept write addresses and beats; after a partial beat, wait until its read is sent."""
         may_begin, wanted, place, granted = signals
         aw, w, out = self.axi_write.aw, self.axi_write.w, self.memory_write.aw
         waits = Signal()
@@ -168,9 +168,10 @@ class Merge(wiring.Component):
             m.d.sync += [wanted.eq(1), place.eq(current)]
 
     def _ask(self, m: Module, unanswered, wanted, place, merged):
-        """Send the initiator's bursts and requests for missing bytes to memory; return the latter.
+        """Send read addresses to memory: the initiator's, and those of partial beats.
 
-        The owners of all reads are queued in order, for `_receive`.
+        Returns whether the address of a partial beat is accepted in this cycle. A queue keeps the
+        owner of each read, in order, for `_receive`.
         """
         ar, r = self.axi_read.ar, self.axi_read.r
         m.submodules.asked = asked = SyncFIFO(width=1, depth=_ASKED)
@@ -212,7 +213,7 @@ class Merge(wiring.Component):
         return taken
 
     def _receive(self, m: Module, found):
-        """Distribute data from memory to the initiator, or to the queue `found`."""
+        """Pass data from memory to the owner of the read: the initiator, or the queue `found`."""
         come, asked = self.memory_read.r, m.submodules.asked
         m.submodules.beats = beats = SyncFIFOBuffered(width=ReadBeat(self._bits).size, depth=_ROOM)
         # Block RAM output is slow: a register separates it from the rest.
@@ -231,7 +232,7 @@ class Merge(wiring.Component):
         ]
 
     def _leave(self, m: Module, queue, found):
-        """Fill in missing bytes of beats; return whether a beat was taken from `found`."""
+        """Complete partial beats with data from `found`; return whether one is completed now."""
         layout = WriteBeat(self._bits)
         m.submodules.head = head = StreamRegister(layout)
         m.submodules.whole = whole = StreamRegister(

@@ -10,11 +10,11 @@ __all__ = ["Opener"]
 
 
 class Opener(wiring.Component):
-    """Close and open the bank of a chunk if it has another row, then pass the chunk on.
+    """Open the row of each chunk, if necessary after closing the bank, then pass the chunk on.
 
-    The bank that the chunk before is using (`busy`) is left alone. While `run` is 0 no command is
-    requested and no chunk is passed on; afterwards banks are examined again, because a refresh
-    closes them.
+    A bank is not closed while the previous chunk is using it (`busy`). While `run` is 0 no command
+    is requested and no chunk is passed on; afterwards the bank is examined again, because a refresh
+    closes it.
 
     Latency: 3 cycles if the row is open. Throughput: one chunk in 3 cycles. Successive ACTIVATEs
     are at least `plan.activate_distance` cycles apart, which satisfies tRRD.
@@ -26,11 +26,11 @@ class Opener(wiring.Component):
     run: in
         Chunks may be processed.
     bank, row: out
-        Bank and row of the chunk: to Banks.
+        Bank and row of the chunk, looked up by `Banks`.
     open, same, settled, free: in
-        From Banks.
+        Result from `Banks`: its `open`, `same`, `row_settled` and `row_free`.
     busy: in
-        The chunk before is using this bank.
+        The previous chunk is using this bank.
     want_activate, want_precharge: out
         The command that is requested and allowed.
     grant: in

@@ -48,12 +48,17 @@ class SdramPinsSignature(wiring.Signature):
 
 @dataclass(frozen=True, kw_only=True)
 class ControllerPlan:
-    """Parameters of a controller and values derived from them; raises InvalidSdramError.
+    """Parameters of a controller and values derived from them.
 
-    `chunk_beats` is the longest run of bus beats without arbitration: AXI bursts are cut at its
-    multiples. `pin_cycles` are the board's registers between controller and pins, outward plus
+    `chunk_beats` is the maximum number of beats in a chunk: AXI bursts are cut at its multiples.
+    `pin_cycles` is the latency of the board's registers between controller and pins, outward plus
     inward. `timing` counts SDRAM cycles, `gear` of them per controller cycle; everything else
     counts controller cycles.
+
+    Raises
+    ------
+    InvalidSdramError
+        A parameter is not allowed, or a chunk takes too long for refreshes to be in time.
     """
 
     part: SdramPart
@@ -90,12 +95,12 @@ class ControllerPlan:
 
     @property
     def activate_distance(self) -> int:
-        """Minimum cycles between the opener's ACTIVATEs: it passes, takes and examines a chunk."""
+        """Minimum cycles between ACTIVATEs, for `Opener` to pass, take and examine a chunk."""
         return 4
 
     @property
     def longest_wait(self) -> int:
-        """Longest wait of a refresh: for a chunk, and rows to open and close."""
+        """Upper bound on the cycles that a refresh takes, with the chunk and rows it waits for."""
         waits = self.waits
         rows = waits.rcd + waits.ras + waits.rp + waits.wr + waits.cas_latency
         return self.chunk_beats * self.burst + rows + 2 * waits.rfc + 8
@@ -117,27 +122,27 @@ class ControllerPlan:
 
     @property
     def burst(self) -> int:
-        """Cycles of a bus beat."""
+        """Cycles that a bus beat takes at the data pins."""
         return self.bus_bits // self.word_bits
 
     @property
     def read_held(self) -> int:
-        """Cycles from READ to PRECHARGE of its bank."""
+        """Minimum cycles from READ to PRECHARGE of its bank."""
         return -(-(self.columns - 1 + self.timing.read_precharge) // self.gear)
 
     @property
     def write_held(self) -> int:
-        """Cycles from WRITE to PRECHARGE of its bank."""
+        """Minimum cycles from WRITE to PRECHARGE of its bank."""
         return -(-(self.columns - 1 + self.timing.write_precharge) // self.gear)
 
     @property
     def bank_bits(self) -> int:
-        """Width of a bank number."""
+        """Width of the index of a bank."""
         return (self.part.banks - 1).bit_length()
 
     @property
     def row_bits(self) -> int:
-        """Width of a row number."""
+        """Width of the index of a row in its bank."""
         return (self.part.rows - 1).bit_length()
 
     @property
@@ -152,12 +157,12 @@ class ControllerPlan:
 
     @property
     def count_bits(self) -> int:
-        """Width of a chunk's number of beats minus one."""
+        """Width of a chunk's `count`, its number of beats minus one."""
         return (self.chunk_beats - 1).bit_length()
 
     @property
     def row_layout(self) -> data.StructLayout:
-        """Layout of a chunk's location, in the order of the bus address."""
+        """Layout of a chunk's first address, lowest bits first, without the byte's index."""
         return data.StructLayout(
             {"beat": self.beat_bits, "bank": self.bank_bits, "row": self.row_bits}
         )

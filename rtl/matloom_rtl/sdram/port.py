@@ -1,4 +1,4 @@
-"""AXI side of the controller: buffers data, so that a started chunk never waits for the bus."""
+"""AXI side of the controller: buffers data so that a chunk at the pins never waits for the bus."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
@@ -12,10 +12,12 @@ from matloom_rtl.sdram.pins import ControllerPlan
 
 __all__ = ["Port"]
 
-#: Chunks of data buffered in each direction: one at the pins, one after it, one on the bus.
+#: Chunks of data that fit into the buffer of each direction. More than three are needed, because
+#: one is at the pins, one follows it, and one is on the bus.
 _CHUNKS = 4
 
-#: Columns for which one direction may keep the pins, unless a chunk is longer.
+#: Cycles of data for which a direction may keep the pins while the other waits, unless a chunk is
+#: longer.
 _RUN = 128
 
 #: Responses that may wait for the bus.
@@ -26,11 +28,11 @@ class Port(wiring.Component):
     """Arbitrate between reads and writes, and buffer their data.
 
     A read chunk is issued when the queue to the bus has room for all its beats, a write chunk when
-    all its beats have arrived and its response has a place. So the pins never wait for the bus,
-    reads never wait for a slow writer, nor writes for a slow reader. If both are possible, reads
-    and writes take turns of `_RUN` columns, or one chunk if that is longer. Chunks are served in
-    the order in which they are issued, so a read whose address follows the response of a write sees
-    that write.
+    all its beats have arrived and there is room for its response. So the pins never wait for the
+    bus, reads never wait for a slow writer, nor writes for a slow reader. If both are possible, the
+    direction changes after `_RUN` cycles of data, or after one chunk if that is longer. Chunks are
+    served in the order in which they are issued, so a read whose address follows the response of a
+    write sees that write.
 
     Latency: 3 cycles to `chunks`, 3 from `read_data`. Throughput: one beat per cycle in each
     direction, one chunk in three cycles.
@@ -40,12 +42,13 @@ class Port(wiring.Component):
     axi_read, axi_write: in
         The bus; `w.last` is ignored.
     chunks: stream of chunks, out
+        Chunks to serve, in this order.
     write_data, take: beat of data and strobes out, in
-        The next beat of the chunks in progress, in order; removed by `take`.
+        The next beat of the write chunks, in order; removed by `take`.
     read_data, give: beat of data, id and last, in
-        A beat, valid with `give`.
+        A beat of the read chunks, in order; valid with `give`.
     written, written_id: in
-        The last beat of a burst has been taken.
+        The last beat of a write burst is taken; id of the burst.
     """
 
     def __init__(self, plan: ControllerPlan):
@@ -108,7 +111,7 @@ class Port(wiring.Component):
             ]
 
     def _taken_chunk(self, m: Module, *, write: int):
-        """Return whether a chunk of this direction was taken a cycle ago, and its beats."""
+        """Return whether a chunk of this direction was taken a cycle ago, and its beats or 0."""
         chunk = self.chunks
         new = Signal()
         beats = Signal(range(self._plan.chunk_beats + 1))
@@ -149,7 +152,7 @@ class Port(wiring.Component):
         return room
 
     def _write(self, m: Module, chunk):
-        """Buffer data to write; return whether the next chunk is complete."""
+        """Buffer write data and responses; return whether the next chunk may be issued."""
         depth = _CHUNKS * self._plan.chunk_beats
         w, b = self.axi_write.w, self.axi_write.b
         m.submodules.write_queue = queue = SyncFIFOBuffered(

@@ -8,15 +8,15 @@ from matloom_rtl.sdram.pins import ControllerPlan
 
 __all__ = ["Sequence"]
 
-#: Cycles from the end of a pause to the first ACTIVATE: `run`, and a look at the bank.
+#: Cycles from the end of a pause to the first ACTIVATE: one to set `run`, one to examine the bank.
 _RESTART = 2
 
 
 class Sequence(wiring.Component):
     """Initialise the SDRAM (wait, close all banks, refresh, set the mode), then refresh it in time.
 
-    A refresh is due every `timing.refresh_due` cycles and is completed before the next is due:
-    `run` falls, the current chunk ends, and the banks are closed as soon as allowed.
+    A refresh is due every `timing.refresh_due` cycles and is completed before the next is due. For
+    a refresh, `run` falls, the current chunk ends, and all banks are closed as soon as allowed.
 
     Members
     -------
@@ -90,7 +90,7 @@ class Sequence(wiring.Component):
         return m
 
     def _due(self, m: Module):
-        """Return a pulse for each refresh that becomes due, and whether one is owed."""
+        """Return a pulse when a refresh becomes due, and a register: one is due and not issued."""
         cycles = self._timing.refresh_due
         timer = Signal(range(cycles))
         due = Signal()

@@ -37,7 +37,7 @@ class _Shape(ctypes.Structure):
 
 
 def shape_of(part: SdramPart, timing: SdramTiming, **options: bool):
-    """Return the `SdramShape` of sdram.h; options are as in `Sdram`."""
+    """Return the `SdramShape` of sdram.h for a part; `options` are as in `Sdram`."""
     shape = _Shape(data_bytes=part.data_bits // 8, **options)
     for name in ("banks", "rows", "columns"):
         setattr(shape, name, getattr(part, name))
@@ -47,7 +47,7 @@ def shape_of(part: SdramPart, timing: SdramTiming, **options: bool):
 
 
 class SdramPins(ctypes.Structure):
-    """The pins at an edge, as in sdram.h."""
+    """Values at the pins at a clock edge, as in sdram.h; `drive` is set if `dq` is driven."""
 
     _fields_ = tuple(
         (name, _WORD)
@@ -57,7 +57,7 @@ class SdramPins(ctypes.Structure):
 
 @functools.cache
 def _library():
-    """Compile the model, once per process."""
+    """Compile the model, once per process, and return it as a library."""
     folder = tempfile.mkdtemp(prefix="matloom-sdram-")
     path = Path(folder) / "sdram.so"
     source = str(HARNESS / "sdram.cpp")
@@ -73,12 +73,14 @@ def _library():
 
 
 class Sdram:
-    """Model of an SDRAM (`host/matloom/device/harness/sdram.h`), at pins or edge by edge.
+    """Model of an SDRAM (`host/matloom/device/harness/sdram.h`) that checks its timing rules.
+
+    `attach` connects it to the pins of a simulated controller; `step` simulates a single edge.
 
     Parameters
     ----------
     part, timing:
-        The SDRAM, and the timing it demands.
+        The SDRAM, and the timing to check, in SDRAM cycles.
     refuse_unwritten:
         Reading a byte that was never written breaks a rule; otherwise it returns noise.
     maskless:
@@ -94,7 +96,7 @@ class Sdram:
         self._library.sdram_destroy(self._model)
 
     def step(self, pins: SdramPins) -> int:
-        """Simulate one clock edge; return the data pins until the next."""
+        """Simulate one clock edge; return the value of the data pins until the next edge."""
         return self._library.sdram_step(self._model, ctypes.byref(pins))
 
     def allow_auto_precharge(self) -> None:
@@ -102,16 +104,16 @@ class Sdram:
         self._library.sdram_allow_auto_precharge(self._model)
 
     def power_up(self) -> None:
-        """Cycle the power: contents, state and breach are lost."""
+        """Cycle the power: contents, state and the recorded breach are lost."""
         self._library.sdram_power_up(self._model)
 
     def write(self, address: int, contents: bytes) -> None:
-        """Store bytes, in the order row, bank, column."""
+        """Store bytes from a byte address on: row, bank and column, from the highest bit down."""
         size = ctypes.c_uint64(len(contents))
         self._library.sdram_write(self._model, ctypes.c_uint64(address), contents, size)
 
     def read(self, address: int, size: int) -> bytes:
-        """Return bytes, in the order row, bank, column."""
+        """Return `size` bytes from a byte address on, which is composed as in `write`."""
         found = ctypes.create_string_buffer(size)
         self._library.sdram_read(
             self._model, ctypes.c_uint64(address), found, ctypes.c_uint64(size)
@@ -120,22 +122,22 @@ class Sdram:
 
     @property
     def breach(self) -> str:
-        """Return the first rule that was broken."""
+        """Name of the first rule that was broken, one of `RULES`; "none" if all were kept."""
         return RULES[self._library.sdram_breach(self._model)]
 
     @property
     def breach_edge(self) -> int:
-        """Return the clock edge at which the first rule was broken."""
+        """Index of the clock edge at which the first rule was broken; 0 if all were kept."""
         return self._library.sdram_breach_edge(self._model)
 
     @property
     def counts(self) -> dict[str, int]:
-        """Return the numbers of refreshes since the mode was set, columns and activations."""
+        """Numbers of refreshes since the mode was set, of columns accessed, and of activations."""
         names = ("refreshes", "columns", "activations")
         return {name: getattr(self._library, f"sdram_{name}")(self._model) for name in names}
 
     def _cycle(self, values: list[int], gear: int, bits: int) -> int:
-        """Simulate the edges of a controller cycle; return the words, the first in the low bits."""
+        """Simulate the `gear` edges of a controller cycle; return their words, the first lowest."""
         clk_en, *command, dqm, drive, dq = values
         found = 0
         for index in range(gear):
@@ -148,8 +150,9 @@ class Sdram:
     def attach(self, pins, *, outward: int = 0, inward: int = 0):
         """Return a background bench that connects the SDRAM to pins.
 
-        Outputs pass `outward` registers on their way, read data pass `inward`. With a gear of two,
-        the bench simulates two edges per cycle, and gives the command at the first.
+        The controller's outputs pass through `outward` registers, and the data read through
+        `inward`. With a gear of two, the bench simulates two edges per cycle, and gives the command
+        at the first of them.
         """
         names = ("clk_en", "cs", "ras", "cas", "we", "ba", "a", "dqm")
         signals = [*(getattr(pins, name) for name in names), pins.dq.oe, pins.dq.o]

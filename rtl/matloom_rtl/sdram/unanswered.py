@@ -1,4 +1,4 @@
-"""Tracks write bursts that await their response, and whether one contains a beat."""
+"""Tracks write bursts until their responses, and finds out whether one of them contains a beat."""
 
 from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import wiring
@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 __all__ = ["PLACE_BITS", "Unanswered"]
 
-#: Bits of a beat's number that are compared; beats further apart are taken for the same.
+#: Low bits of a beat's index that are compared; beats that differ only above these are confused.
 PLACE_BITS = 12
 
 
@@ -14,22 +14,23 @@ class Unanswered(wiring.Component):
     """Track up to `places` write bursts until their responses, which come in order.
 
     Beats of the newest burst are looked up in the older ones; within a burst no beat occurs twice.
-    Only the lowest `PLACE_BITS` of a beat's number are compared, so a beat may be found in a burst
-    that does not contain it, which costs time; a beat that it contains is always found.
+    The index of a beat is its bus address divided by the bytes of a beat. Only its lowest
+    `PLACE_BITS` are compared. So a beat that an older burst contains is always found, and a beat
+    that none contains may be found too, which only costs time.
 
     Latency: none from `place` to `held`; one cycle for new bursts and responses.
 
     Members
     -------
     begin, start, len: in
-        A burst of `len` + 1 beats begins at beat number `start`, and is the newest. Only with a
-        free place.
+        A burst of `len` + 1 beats begins at the beat with index `start`, and becomes the newest.
+        Allowed only while fewer than `places` bursts are tracked.
     answered: in
         The oldest burst receives its response.
     place: in
-        Number of a beat of the newest burst.
+        Index of a beat of the newest burst.
     held: out
-        An older burst without a response contains that beat.
+        An older burst without a response contains the beat `place`.
     """
 
     def __init__(self, places: int):
