@@ -1,4 +1,4 @@
-"""Formal proofs about the units of a chip, with SymbiYosys: properties of every cycle of every run.
+"""Formal proofs about the units of a chip, with SymbiYosys: claims that hold in every run.
 
 Use `run`, or `python -m matloom_rtl.formal nano` on the command line.
 """

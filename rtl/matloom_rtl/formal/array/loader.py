@@ -1,4 +1,4 @@
-"""EXEC's weights: which rows are read, in which order, and where they go."""
+"""Proof of EXEC's weights: which rows are read, in which order, and where they go."""
 
 from amaranth.hdl import Assert, Assume, Cat, Const, Cover, Module, Mux, Signal
 
@@ -15,28 +15,27 @@ __all__ = ["loader", "loader_proofs"]
 
 
 class _Rows:
-    """Rows of weights as specified: the rows of a command are consecutive, tile by tile.
+    """Reference for the rows to read: the rows of a command are consecutive, tile by tile.
 
     Members
     -------
     working:
-        There is a command.
+        There is a current command.
     address:
-        Address of its next row.
+        Address of the current command's next row.
     row:
-        Index of that row in its tile.
+        Index of the next row in its tile.
     waiting:
-        Another command waits.
+        Another command waits for the current one to end.
     following:
-        Address of its first row.
+        Address of the first row of the waiting command.
     whole:
-        All rows of a tile have been read, and it has not been released.
-    modes:
-        Number formats of both commands, if there are several formats.
-    transposed:
-        Whether their tiles are transposed, if they can be.
-    zeros:
-        Zero points of their weights, if they can have one.
+        All rows of a tile have been read, and the tile has not been released.
+    reads, end:
+        A row is read in this cycle; the last tile of the current command is released.
+    modes, transposed, zeros:
+        Number format, whether tiles are transposed, and zero point of the weights, each of the
+        current and of the waiting command. Missing if the configuration has no such field.
     """
 
     def __init__(self, m: Module, unit: Loader):
@@ -83,7 +82,7 @@ class _Rows:
 
 
 def _follow(m: Module, unit: Loader, begins, name: str, value) -> tuple[Signal, Signal]:
-    """Return a field of the present command, and of the one that waits."""
+    """Return a field of the current and of the waiting command; `value` is that of `unit.i`."""
     now, following = (
         Signal.like(value, name=each, reset_less=True) for each in (name, f"following_{name}")
     )
@@ -95,7 +94,7 @@ def _follow(m: Module, unit: Loader, begins, name: str, value) -> tuple[Signal, 
 
 
 def _flags(unit: Loader) -> dict:
-    """Return the flags that accompany rows of weights, by name."""
+    """Return the loader's outputs for the number format of a row of weights, by name."""
     config, flags = unit._config, {}
     if config.has_narrow:
         flags["narrow"] = unit.weight_narrow
@@ -105,9 +104,9 @@ def _flags(unit: Loader) -> dict:
 
 
 def loader(unit: Loader) -> Claim:
-    """Claim that rows of tiles are read in order, from a command's first, and none in excess.
+    """Claim that exactly the rows of each command's tiles are read, in order.
 
-    Assumes that other units release a tile only when it is complete, and mark the last one of a
+    Assumes that other units release a tile only when it is complete, and mark the last tile of a
     command.
     """
     m = Module()
@@ -162,7 +161,7 @@ def _claim_delivery(m: Module, unit: Loader, rows: _Rows) -> None:
 
 
 def _less_zero_points(m: Module, unit: Loader, rows: _Rows, found) -> None:
-    """Claim that rows are less the zero point of their command's weights, and blocks unchanged."""
+    """Claim that the zero point of weights is subtracted from rows, but not from blocks."""
     config = unit._config
     block = unit.taken if config.has_paired_windows else Const(0)
     there, zero = rows.reads, rows.zeros[0]
@@ -185,7 +184,7 @@ def _less_zero_points(m: Module, unit: Loader, rows: _Rows, found) -> None:
 
 
 def _format_claim(m: Module, unit: Loader, rows: _Rows) -> None:
-    """Claim that a row reaches the array with its command's format, and blocks with none."""
+    """Claim that rows reach the array with their command's number format; blocks are not narrow."""
     config, there, mode = unit._config, rows.reads, rows.modes[0]
     block = unit.taken if config.has_paired_windows else Const(0)
     for cycle in range(SPAD_READ_LATENCY + 1):
@@ -208,7 +207,7 @@ def _format_claim(m: Module, unit: Loader, rows: _Rows) -> None:
 
 
 def _transposed_claim(m: Module, unit: Loader, rows: _Rows) -> None:
-    """Claim that a row reaches the array as a column if its command's tiles are transposed."""
+    """Claim that a row reaches the array with the flag that its command's tiles are transposed."""
     there, transposed = rows.reads, rows.transposed[0]
     for cycle in range(SPAD_READ_LATENCY + 1):
         row_then = Signal(name=f"any_row_{cycle}")
@@ -222,7 +221,7 @@ def _transposed_claim(m: Module, unit: Loader, rows: _Rows) -> None:
 
 
 def _flag_lemmas(m: Module, whitebox: Whitebox, rows: _Rows) -> None:
-    """Claim that flags wait with their command, and accompany the requested rows."""
+    """Lemmas: the flags of the current and the waiting command, and of requested rows."""
     unit, requests = whitebox.unit, whitebox.child("requests")
     shown, full = requests.unit.o.valid, ~requests.unit.i.ready
     at, _free = requests.addresses("storage")
@@ -248,7 +247,7 @@ def _flag_lemmas(m: Module, whitebox: Whitebox, rows: _Rows) -> None:
 
 
 def _lemmas(m: Module, whitebox: Whitebox, rows: _Rows) -> None:
-    """Claim the state of rows that were requested and wait for the arbiter."""
+    """Lemmas: the loader's registers, and the requested rows that wait for the arbiter."""
     config, requests = whitebox.unit._config, whitebox.child("requests")
     unit, step = requests.unit, config.weight_bytes
     shown, full = unit.o.valid, ~unit.i.ready

@@ -1,4 +1,4 @@
-"""EXEC's outputs: which vectors are outputs, and their accumulator entries."""
+"""Proof of EXEC's outputs: which vectors are outputs, and their accumulator entries."""
 
 from typing import Any
 
@@ -11,15 +11,22 @@ from matloom_rtl.formal.proof import Claim, Proof
 
 __all__ = ["output_proofs", "outputs"]
 
-#: Stages of the pipeline.
+#: Number of stages of the pipeline in `Outputs`.
 _STAGES = 3
 
 
 class _Grids:
-    """Vectors in each stage from 1, and the last one that left it.
+    """Grid attributes of the vectors in the stages of the pipeline, listed by stage.
 
     Assumes that the sender advances vectors in every cycle, begins an instruction with its first
-    vector, and keeps its fields constant within a step.
+    vector, and keeps the fields of vectors constant within a step.
+
+    Members
+    -------
+    valid, at:
+        Whether there is a vector in the stage, and its attributes.
+    some, before:
+        Whether a vector has left the stage, and the attributes of the last one that did.
     """
 
     def __init__(self, m: Module, unit: Outputs):
@@ -52,7 +59,7 @@ class _Grids:
             ]
 
     def _same(self, stage: int):
-        """Return whether a vector continues the step of the one before."""
+        """Return whether the vector in a stage has the same fields as the previous one."""
         now, before = self.at[stage], self.before[stage]
         return Cat(now[name] == before[name] for name in self._names).all()
 
@@ -70,13 +77,16 @@ class _Grids:
         ]
 
     def _whole(self, grid):
-        """Return whether a line has at least three vectors, as many as its field can represent."""
+        """Return whether a line has at least three vectors, and its length fits the field."""
         line = grid.penultimate + 2
         return (line > 2) & (line < 1 << len(grid.penultimate))
 
 
 class _Count:
-    """Count of earlier items within a range: for the vector in a stage, and for the next one."""
+    """A count of earlier vectors in a stage: `now` for the current vector, `next` for the next one.
+
+    The count starts again at 0 for a vector with `restart`.
+    """
 
     def __init__(self, m: Module, name: str, bits: int, there, restart):
         self.next = Signal(bits, name=f"{name}_next")
@@ -85,12 +95,12 @@ class _Count:
         self._m, self._there = m, there
 
     def then(self, value) -> None:
-        """Set the count for the next vector."""
+        """Set the count for the next vector, if there is a vector in the stage."""
         with self._m.If(self._there):
             self._m.d.sync += self.next.eq(value)
 
     def more(self):
-        """Return the count plus one, saturating."""
+        """Return the count for the current vector plus one, saturating."""
         return Mux(self.now.all(), self.now, self.now + 1)
 
 
@@ -112,7 +122,10 @@ def outputs(unit: Outputs) -> Claim:
 
 
 def _lines(m: Module, whitebox: Whitebox, grids: _Grids):
-    """Count the vectors of a step by line; return whether stage 2 has reached the first output."""
+    """Count vectors in a step and in a line; claim the position in the line.
+
+    Returns whether the vector in stage 2 is the first output of its step or a later vector.
+    """
     unit, there, grid, before = whitebox.unit, grids.valid[1], grids.at[1], grids.before[1]
     bits = len(grid.first_output) + 1
     number = _Count(m, "number", bits, there, grid.first)
@@ -150,7 +163,7 @@ def _lines(m: Module, whitebox: Whitebox, grids: _Grids):
 
 
 def _grid(m: Module, whitebox: Whitebox, grids: _Grids, counted):
-    """Count outputs per line and lines with outputs; return whether stage 2 has an output."""
+    """Count outputs in a line, and lines with outputs; return whether stage 2 has an output."""
     unit, there, grid, before = whitebox.unit, grids.valid[2], grids.at[2], grids.before[2]
     # The last vector in stage 2 was not before the first output.
     begun = Signal()
@@ -193,7 +206,7 @@ def _fields(name: str) -> tuple[str, str]:
 
 
 def _axis(m: Module, whitebox: Whitebox, name: str, counts, grids: _Grids, begun) -> None:
-    """Lemmas: state of an axis for the next vector, unless that restarts the count."""
+    """Lemmas: registers of axis `name`, x or y, for the next vector, unless it restarts counts."""
     (found, skipped), before = counts, grids.before[2]
     size, skip = (getattr(before, f"out_{each}") for each in _fields(name))
     skips, left, some_left = (

@@ -1,4 +1,4 @@
-"""EXEC's walk, compared step by step with the six loops of the instruction set."""
+"""Proof of EXEC's walk, compared vector by vector with the six loops of the instruction set."""
 
 from amaranth.hdl import Assert, Cat, Const, Cover, Module, Mux, Signal
 from amaranth.lib import data
@@ -16,11 +16,11 @@ __all__ = ["walk", "walk_proofs"]
 
 
 def walk(unit: Walk) -> Claim:
-    """Claim that vectors follow the six loops, each once, with their bytes and flags.
+    """Claim that vectors follow the six loops, each once, with their addresses and flags.
 
     Assumes that the sender keeps instructions until they are taken, and that they have no empty
-    loop and no row longer than the scratchpad. `Outputs` may answer anything, but must get the
-    right inputs.
+    loop and no row longer than the scratchpad. `Outputs` is removed: its results are arbitrary, and
+    its inputs are claimed.
     """
     m = Module()
     whitebox = Whitebox(unit)
@@ -52,7 +52,7 @@ def walk(unit: Walk) -> Claim:
 
 
 def _wants(unit: Walk):
-    """Return whether any part of the vector is read: an element, or a block."""
+    """Return whether any part of the arriving vector is read: an element, or a block."""
     vector, some = unit.vector, unit.vector.low < unit.vector.high
     if unit._config.has_paired_windows:
         some = some | vector.paired
@@ -60,7 +60,7 @@ def _wants(unit: Walk):
 
 
 def same_flags(m: Module, found, vector, there, config) -> None:
-    """Claim that the flags of a vector arrive unchanged."""
+    """Claim that `found`, a vector within the unit, has the flags of the reference `vector`."""
     fields = vector.fields
     m.d.comb += [
         *(
@@ -84,7 +84,7 @@ def same_flags(m: Module, found, vector, there, config) -> None:
 
 
 def elements(m: Module, found, vector, there, config) -> None:
-    """Claim which elements come from the scratchpad: those within their row; in blocks, none."""
+    """Claim which elements come from the scratchpad: those within their row; none of blocks."""
     byte, size = vector.byte, vector.fields.input_row_bytes
     for index in range(config.rows):
         whitebox = (byte + index >= 0) & (byte + index < size) & ~_is_paired(vector, config)
@@ -97,7 +97,7 @@ def _row_there(vector):
 
 
 def row_valid(vector, config):
-    """Return whether the row lies in the input; for a block, whether it does so completely."""
+    """Return whether the vector's row lies in the input; for a block, also all of its bytes."""
     byte, fields, there = vector.byte, vector.fields, _row_there(vector)
     if config.has_paired_windows:
         whole = (byte >= 0) & (byte + config.paired_bytes <= fields.input_row_bytes)
@@ -110,7 +110,7 @@ def _is_paired(vector, config):
 
 
 def _product(m: Module, whitebox: Whitebox) -> Signal:
-    """Return the product of row and pitch, two cycles after both were available."""
+    """Claim the product of row and pitch; return it two cycles after both were available."""
     row, pitch = whitebox.register(name="row_bits"), whitebox.register(name="pitch2")
     product = whitebox.register(name="product3")
     expected, arrived = (
@@ -122,7 +122,7 @@ def _product(m: Module, whitebox: Whitebox) -> Signal:
 
 
 def _stages(m: Module, whitebox: Whitebox, nest: WalkNest) -> None:
-    """Lemmas: which vectors are in the stages of the pipeline."""
+    """Lemmas: the registers of the pipeline's stages, by the vectors in them."""
     config, (first, second, third) = nest.config, nest.vector[1:4]
     fields, there = second.fields, nest.there
     known = whitebox.register(name="known")

@@ -12,7 +12,7 @@ from matloom_rtl.formal.parts.whitebox import Whitebox
 
 __all__ = ["ROW_BITS", "is_at", "lemmas"]
 
-#: Row positions are exact below two to this power.
+#: Width of a row position within the unit; larger ones are only known to be beyond the input.
 ROW_BITS = 13
 
 #: Cycles after which the start of the next step has been computed.
@@ -20,7 +20,7 @@ _SETTLED = 2
 
 
 def lemmas(m: Module, whitebox: Whitebox, walk: WalkNest) -> None:
-    """Lemmas: contents of the walk's registers while an instruction is in progress."""
+    """Claim all lemmas: the walk's registers while an instruction is in progress."""
     _commands(m, whitebox, walk)
     _counters(m, whitebox, walk)
     settled = _timing(m, whitebox, walk)
@@ -30,7 +30,7 @@ def lemmas(m: Module, whitebox: Whitebox, walk: WalkNest) -> None:
 
 
 def _commands(m: Module, whitebox: Whitebox, walk: WalkNest) -> None:
-    """Claim that `i` is stable until the loops start, and which registers take its fields."""
+    """Lemmas: `i` is stable until its loops have begun, and registers hold its fields."""
     unit, fields, running = whitebox.unit, walk.fields, walk.running
     waiting, begun = whitebox.register(name="waiting"), whitebox.register(name="begun")
     loops = data.View(loops_layout(walk.config), whitebox.register(name="command"))
@@ -53,7 +53,7 @@ def _commands(m: Module, whitebox: Whitebox, walk: WalkNest) -> None:
 
 
 def _counters(m: Module, whitebox: Whitebox, walk: WalkNest) -> None:
-    """Lemmas: how the loop counters follow from the numbers of iterations."""
+    """Lemmas: the loop counters and their flags, by the index of each loop's iteration."""
     nest, running = walk.nest, walk.running
     for name, loop in nest.loops.items():
         left, rest, last, nearly, single, double = (
@@ -82,10 +82,10 @@ def _counters(m: Module, whitebox: Whitebox, walk: WalkNest) -> None:
 
 
 def _timing(m: Module, whitebox: Whitebox, walk: WalkNest) -> Signal:
-    """Claim that a step takes as long as an accumulator update; return its cycles so far.
+    """Claim that a step takes at least as long as an accumulator update.
 
-    An accumulating instruction starts at least that long after the one before. Only cycles with
-    room count.
+    An accumulating instruction starts at least that long after the previous one. Only cycles with
+    room count. Returns the cycles since the current step began, saturating above `_SETTLED`.
     """
     unit, running = whitebox.unit, walk.running
     latency = walk.config.acc_update_latency
@@ -121,7 +121,10 @@ def _timing(m: Module, whitebox: Whitebox, walk: WalkNest) -> Signal:
 
 
 def _places(m: Module, walk: WalkNest) -> None:
-    """Lemmas: which loops advance which places; `walk_reach` proves that none wraps around."""
+    """Lemmas: a loop without a step for a place has the place of the loop outside it.
+
+    Assumes that no place wraps around, which `walk_reach` proves.
+    """
     m.d.comb += walk.nest.lemmas()
     for place, values in walk.nest.at.items():
         for outer, name in pairwise(LOOPS):
@@ -134,14 +137,17 @@ def _places(m: Module, walk: WalkNest) -> None:
 
 
 def is_at(position, place, bits: int):
-    """Return whether a position of the walk is at a place, or beyond the whole input."""
+    """Return whether a position, as the walk stores it, is that of `place`.
+
+    Places from two to the power of `bits` on are only marked as beyond the input.
+    """
     at = data.View(position_layout(bits), position)
     beyond = place >= 1 << bits
     return (at.beyond == beyond) & (beyond | (at.at == place))
 
 
 def _positions(m: Module, whitebox: Whitebox, walk: WalkNest) -> None:
-    """Lemmas: where the iterations of loops began, according to the walk's registers."""
+    """Lemmas: the walk's registers of the positions at which iterations of the loops began."""
     at, running, bits = walk.nest.at, walk.running, walk.config.spad_addr_bits
     bytes_at = {"x": "width", "block": "blocks", "col": "kernel_cols", "oc": "oc_blocks"}
     rows_at = {"row": "width", "row_kernel": "kernel_rows"}
@@ -153,7 +159,7 @@ def _positions(m: Module, whitebox: Whitebox, walk: WalkNest) -> None:
 
 
 def _following(m: Module, whitebox: Whitebox, walk: WalkNest, settled: Signal) -> None:
-    """Lemmas: where the next step begins, one and two cycles after this one began."""
+    """Lemmas: registers of the next step's position, one and two cycles after this step began."""
     nest, running, config = walk.nest, walk.running, walk.config
     at, last, fields, bits = nest.at, nest.last, walk.fields, config.spad_addr_bits
     oc, col, block, kernel, byte, row = (

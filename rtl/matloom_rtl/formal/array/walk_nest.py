@@ -1,4 +1,4 @@
-"""The loops of an EXEC, and the vectors that they start."""
+"""Reference for EXEC's walk: the loops of an instruction, and the vectors that they start."""
 
 from amaranth.hdl import Assume, Cat, Const, Module, Signal, signed
 from amaranth.lib import data
@@ -11,7 +11,8 @@ from matloom_rtl.ports import body_layout
 
 __all__ = ["LOOPS", "PLACE_BITS", "STAGES", "STEP", "WalkNest", "fits"]
 
-#: Loops by the fields that count them, outermost first, with the steps in bytes and rows of each.
+#: Loops, outermost first, by the field with their number of iterations. For each, the field with
+#: the step that an iteration adds to a place, in bytes or rows; `rows` is that of the array.
 LOOPS: dict[str, dict[str, str]] = {
     "oc_blocks": {"byte": "oc_step"},
     "kernel_rows": {"row": "kernel_row_step"},
@@ -21,32 +22,32 @@ LOOPS: dict[str, dict[str, str]] = {
     "width": {"byte": "x_step"},
 }
 
-#: The loops within a step, which has one tile of weights.
+#: The loops within a step, during which the weights are one tile.
 STEP = ("height", "width")
 
-#: Cycles from a vector's start until it arrives.
+#: Cycles from the start of a vector until it leaves `Walk`.
 STAGES = 4
 
-#: Width of a place: the first one plus, for each loop, as many steps as iterations.
+#: Width of each place, a position in the input: enough for all steps of all loops.
 PLACE_BITS = {"byte": 34, "row": 24}
 
 
 def fits(place):
-    """Return whether a place is near enough that another step does not wrap around."""
+    """Return whether a place is so far from the limits of its width that a step cannot wrap."""
     return (place[-2] == place[-1]) & (place >= -(1 << 22))
 
 
 class WalkNest:
-    """The current instruction, its loops, and the vectors that began and have not arrived.
+    """The current instruction, its loops, and the vectors that began and have not left `Walk`.
 
-    It uses the walk's registers only to see when an instruction or a vector begins.
+    Of the walk's registers, only those are used that tell when an instruction or a vector begins.
 
     Members
     -------
     fields:
         Fields of the current instruction.
     nest:
-        Its loops, with the places `byte` and `row` of the input.
+        The instruction's loops, with the places `byte` and `row` in the input.
     running:
         Whether the loops are running.
     begins:
@@ -54,8 +55,8 @@ class WalkNest:
     moves:
         A vector begins.
     vector, there, paused:
-        For each number of cycles up to `STAGES`: the vector that began that long ago, whether one
-        did, and whether a pause did.
+        Listed by cycles, from 0 to `STAGES`: the vector that began that many cycles ago, whether a
+        vector began, and whether the walk paused.
     """
 
     def __init__(self, m: Module, unit: Walk, whitebox: Whitebox):
@@ -94,11 +95,11 @@ class WalkNest:
         }
 
     def zero(self, *names: str):
-        """Return whether the loops are in their first iterations."""
+        """Return whether the loops `names` are all in their first iterations."""
         return Cat(self.nest.index[name] == 0 for name in names).all()
 
     def marks(self) -> dict:
-        """Return the attributes of the current vector by the instruction set, without its place."""
+        """Return the flags that the instruction set defines for the current vector, by name."""
         tile_last = Cat(self.nest.last[name] for name in LOOPS if name not in STEP).all()
         first, first_step = self.zero(*STEP), self.zero("kernel_rows", "kernel_cols", "blocks")
         start = first & first_step & self.zero("oc_blocks")
@@ -114,7 +115,7 @@ class WalkNest:
         }
 
     def _follow(self, m: Module, pauses) -> None:
-        """Follow vectors through the stages."""
+        """Follow vectors, and the `pauses` of the walk, through the stages."""
         marks = self.marks()
         layout = data.StructLayout(
             {

@@ -1,4 +1,4 @@
-"""Bounds on the loops of an EXEC: no position exceeds the bits that hold it."""
+"""Proof of bounds on the loops of an EXEC: no position exceeds the width of `PLACE_BITS`."""
 
 from itertools import pairwise
 
@@ -17,7 +17,7 @@ __all__ = ["reach", "reach_proofs"]
 
 
 def reach(config: Config) -> Claim:
-    """Claim the bound on each position that the proof of `Walk` assumes."""
+    """Claim that all positions of the loops fit, as the proof of `Walk` assumes."""
     m = Module()
     layout = body_layout(Opcode.EXEC, config)
     begin = Signal()
@@ -49,7 +49,7 @@ def reach(config: Config) -> Claim:
 
 
 def _claim_bound(m: Module, nest: Nest, place: str, first, steps: dict) -> None:
-    """Claim that a place is at most its loops' indices times the largest steps."""
+    """Claim that a place is at most its first value plus the loops' indices times largest steps."""
     values, most = nest.at[place], first
     m.d.comb += nest.lemmas()
     for outer, name in pairwise((None, *LOOPS)):

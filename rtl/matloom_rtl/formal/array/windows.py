@@ -1,4 +1,4 @@
-"""Sliding windows: the operand of every row, by the lines and positions of the window's taps."""
+"""Proof of sliding windows: each row's operand, by the line and position of its tap."""
 
 from itertools import accumulate
 
@@ -12,7 +12,7 @@ from matloom_rtl.formal.proof import Claim, Proof
 
 __all__ = ["is_of_bytes", "windows", "windows_proofs"]
 
-#: Minimum number of vectors of a line: its memory is read this soon after it was written.
+#: Minimum number of vectors in a line: its memory is read this many vectors after it was written.
 _SHORTEST = 3
 
 #: Depth of the induction: a line memory is read two cycles before the operands are seen.
@@ -20,31 +20,31 @@ _DEPTH = 4
 
 
 class _Step:
-    """The step whose vectors slide, as guaranteed by users of the unit; never 2 x 2 blocks.
+    """A step of sliding windows, other than 2 x 2 blocks, and what users of the unit guarantee.
 
     Members
     -------
     slides:
         A vector of such a step is presented.
     first:
-        It is the step's first vector.
+        The presented vector is the first of its step.
     number:
-        Index of the shape of its window.
+        Index of the window shape of the presented vector.
     here:
-        It stands at the chosen position of its line.
+        The presented vector is at the chosen position of its line.
     under_way:
         A step has begun.
     shape:
-        Shape of the step's windows.
+        Index of the window shape of the step.
     recalls:
-        The next vector is of a later line than the first.
+        The next vector is not in the first line of the step.
     seen:
-        An earlier vector of the step stood at the chosen position.
+        An earlier vector of the step was at the chosen position.
     bytes:
-        For each column, its byte in the latest of these vectors, in the one before, and in the one
-        before that; padding if there were fewer.
+        For each column, its bytes in the last three vectors at the chosen position, the latest
+        first; padding if there were fewer.
     length:
-        Vectors of a line, drawn with each step. An input of the claim.
+        Number of vectors in a line, an input of the claim, used from a step's first vector on.
     """
 
     def __init__(self, m: Module, unit: Windows, chosen: Arbitrary):
@@ -68,7 +68,7 @@ class _Step:
         self._remember(m)
 
     def _flags(self, m: Module) -> None:
-        """Read the flags of a vector, of which a dense one has none."""
+        """Decode the flags of a vector; assume that a dense vector has none."""
         unit, slide = self._unit, self._unit.slide
         paired = slide.paired if unit._paired else 0
         shapes = Cat(slide.shapes) if unit._wide else slide.window
@@ -88,7 +88,7 @@ class _Step:
             ]
 
     def _follow(self, m: Module) -> None:
-        """Follow the positions of a step, whose shape and padding stay."""
+        """Follow the positions of a step; assume that its shape and padding are constant."""
         unit, slide = self._unit, self._unit.slide
         pad = Signal(8)
         before = Signal(LINE_BITS, reset_less=True)
@@ -117,7 +117,7 @@ class _Step:
             ]
 
     def _remember(self, m: Module) -> None:
-        """Remember the bytes of each column that stood at the chosen position."""
+        """Store the bytes of each column at the chosen position."""
         unit, slide, place = self._unit, self._unit.slide, self._chosen.number
         again = self.seen & slide.shift
         with m.If(self.first):
@@ -136,7 +136,7 @@ class _Step:
 
 
 def is_of_bytes(vector, bits: int):
-    """Return whether each operand of a vector is a byte, which may be extended to more bits."""
+    """Return whether each operand of a vector, `bits` wide, is a sign-extended byte."""
     operands = (vector.word_select(row, bits) for row in range(len(vector) // bits))
     return Cat(each.as_signed() == each[:8].as_signed() for each in operands).all()
 
@@ -144,10 +144,11 @@ def is_of_bytes(vector, bits: int):
 def windows(unit: Windows) -> Claim:
     """Claim the operands in the cycle after a vector, dense or sliding.
 
-    By the definition of decisions 0002 and 0031 a tap some lines and positions back shows the byte
-    of as many vectors ago, or padding where its step has no such vector. In other words: the last
-    row of each line shows the byte from as many lines ago, and every other row the byte that was to
-    its right one vector ago. The position at which lines are compared is an arbitrary one.
+    By decisions 0002 and 0031, the tap of a row is some lines and positions back, and the row shows
+    the byte of the vector there, or padding if its step has no such vector. This is claimed in two
+    parts: the last row of each line shows the byte at the same position of an earlier line, and
+    every other row shows the byte that the row to its right showed one vector ago. Lines are
+    compared at an arbitrary position.
     """
     m = Module()
     config, whitebox = unit._config, Whitebox(unit)
@@ -186,7 +187,7 @@ def windows(unit: Windows) -> Claim:
 
 
 def _memory(m: Module, whitebox: Whitebox, chosen: Arbitrary, step: _Step, slid, here) -> None:
-    """Lemmas: contents of the line memories at the chosen position, once it is stored."""
+    """Lemmas: contents of the line memories at the chosen position, once they are stored."""
     unit, config = whitebox.unit, whitebox.unit._config
     older = config.window_lines - 1
     held = whitebox.peek("lines", chosen.number)
@@ -205,7 +206,7 @@ def _memory(m: Module, whitebox: Whitebox, chosen: Arbitrary, step: _Step, slid,
 
 
 def windows_proofs(units: list) -> list[Proof]:
-    """Return a proof for each group of columns of a chip that slides windows."""
+    """Return a proof for each group of a chip's columns that has sliding windows."""
     return [
         Proof(
             kind="addresses",

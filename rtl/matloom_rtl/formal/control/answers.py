@@ -1,4 +1,4 @@
-"""The dispatcher's checks: a refused instruction is never issued, and the fault names the cause."""
+"""Proof of the dispatcher's checks: a refused instruction is never issued, and faults are right."""
 
 from amaranth.hdl import Assert, Assume, Cat, Cover, Module, Mux, Signal
 
@@ -15,27 +15,30 @@ from matloom_rtl.formal.proof import Claim, Proof
 
 __all__ = ["answer_proofs", "answer_timing", "answers"]
 
-#: Duration of a check of extents: maximum cycles, and cycles without a verdict.
+#: Maximum cycles of a check of extents, and initial cycles in which it has no answer.
 _LONGEST, _SILENT = max(CYCLES.values()), 3
 
 _RANGES = (Fault.SPAD_RANGE, Fault.ACC_RANGE, Fault.DRAM_RANGE)
 
-#: States in which no check of extents is in progress, nor has found a fault.
+#: States of the dispatcher in which no check of extents is in progress or has found a fault.
 _QUIET = ("Assemble", "Unknown", "Cut-Short", "Cut-Within", "Look", "Issue", "Settle")
 
 
 class _Answers:
-    """Results of both checks on the current instruction, at the time they are due.
+    """The check of fields and the check of extents, removed, with arbitrary results in time.
 
     Members
     -------
-    illegal, read_only, held:
-        Verdict on its fields, and the cycles for which it has been shown, up to 2, when the verdict
-        is valid.
+    illegal, read_only:
+        Verdict on the fields of the current instruction, an arbitrary one.
+    same, held:
+        As in `Shown`; the unit gives the verdict when `held` is 2.
     busy:
         A check of extents is in progress.
     since:
-        Cycles of the check so far.
+        Cycles of the check of extents so far.
+    ports:
+        Inputs of the claim.
     """
 
     def __init__(self, m: Module, whitebox: Whitebox):
@@ -83,24 +86,24 @@ class _Answers:
 
 
 class _Instruction:
-    """The current instruction, given by the words taken so far.
+    """The current instruction, by the words taken so far.
 
     Members
     -------
     whole:
         All words of the instruction were taken.
     known:
-        Its opcode exists.
+        The opcode exists.
     early:
-        It waits for an instruction that was never issued.
+        It waits for an instruction that was not issued.
     short:
-        Some of its words are missing.
+        One bit per opcode: the instruction has it, and not all of its words were taken.
     taken:
-        Number of its words so far.
+        Number of its words taken so far.
     age:
-        Cycles since it was complete.
+        Cycles since all words were taken, saturating.
     number:
-        Number of instructions issued before.
+        Number of instructions issued before it.
     """
 
     def __init__(self, m: Module, unit: Dispatch, flow: InstructionFlow):
@@ -128,7 +131,7 @@ class _Instruction:
 
 
 def _cause(checks: _Answers, flow: InstructionFlow, now: _Instruction):
-    """Return the cause of the first check that fails, with extents last."""
+    """Return the cause of the first check that fails; 0 if none does. Extents are checked last."""
     cause = checks.bounds.fault
     for applies, each in (
         (now.early, Fault.DEPENDENCY),
@@ -143,10 +146,10 @@ def _cause(checks: _Answers, flow: InstructionFlow, now: _Instruction):
 
 
 def answers(unit: Dispatch) -> Claim:
-    """Claim that a refused instruction is not issued, and the fault names its cause in time.
+    """Claim that a refused instruction is not issued, and that the fault is right and in time.
 
-    The first check that fails decides: opcode, fields, region, dependencies, extents. Assumes that
-    the checks answer as they promise, for any instruction.
+    The first check that fails gives the cause: opcode, fields, region, dependencies, extents.
+    Assumes that the checks of fields and extents give any results, at the times proven for them.
     """
     m = Module()
     whitebox = Whitebox(unit)
@@ -181,7 +184,7 @@ def answers(unit: Dispatch) -> Claim:
 def _in_time(m: Module, unit: Dispatch, checks: _Answers, instruction) -> None:
     """Claim that an instruction is issued or refused in the cycle after its checks are done.
 
-    The exceptions: its queue does not have it yet, or the unit is halted.
+    Nothing is claimed while its queue does not have it yet, or while `halt` is set.
     """
     followed, now = instruction
     waits = now.whole & ~followed.ended & (unit.fault == 0) & followed.opcodes.any()
@@ -192,7 +195,7 @@ def _in_time(m: Module, unit: Dispatch, checks: _Answers, instruction) -> None:
 
 
 def _lemmas(m: Module, whitebox: Whitebox, followed) -> None:
-    """Claim what is known about the instruction and its extent check in each state."""
+    """Lemmas: the current instruction and its check of extents, by the dispatcher's state."""
     checks, words, now = followed
     unit, states, bounds = whitebox.unit, whitebox.in_states, checks.bounds
     place = whitebox.register(name="place")
@@ -230,9 +233,10 @@ def _lemmas(m: Module, whitebox: Whitebox, followed) -> None:
 
 
 def answer_timing(unit: Bounds) -> Claim:
-    """Claim when a check answers, and that its answer stays; `bounds` proves the answer itself.
+    """Claim when a check of extents answers, and that its answer stays until the next check.
 
-    Assumes one check at a time, which `answers` claims of the dispatcher.
+    Assumes one check at a time, which `answers` claims of the dispatcher. `bounds` claims the
+    answer itself.
     """
     m = Module()
     whitebox = Whitebox(unit)

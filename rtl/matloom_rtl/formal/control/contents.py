@@ -1,4 +1,4 @@
-"""Contents of registers: the last bytes written, wherever a register is visible."""
+"""Proof of the registers' contents: the last bytes written, wherever a register is visible."""
 
 from amaranth.hdl import Assert, Cat, Cover, Module, Mux, Signal
 
@@ -13,12 +13,12 @@ from matloom_rtl.formal.proof import Claim, Proof
 
 __all__ = ["contents", "contents_proofs"]
 
-#: Cycles without a change until the base of a region is shown.
+#: Cycles without a change after which the base of a requested region is shown.
 _SETTLED = 3
 
 
 class _ArbitraryRegister(Arbitrary):
-    """One arbitrary writable register, constant during a run."""
+    """One arbitrary writable register, constant during a run, with its properties as signals."""
 
     def __init__(self, m: Module, unit: Registers):
         self.items = [item for item in unit._table if item.access is Access.RW]
@@ -29,19 +29,22 @@ class _ArbitraryRegister(Arbitrary):
         self.place = self.of(lambda item: place_of(item.offset) if item in STORED else 0)
 
     def of(self, property_):
-        """Return a property of the chosen register; `property_` gives it for each as an integer."""
+        """Return the value of a property for the chosen register.
+
+        `property_` maps a register to the property, an integer or bool.
+        """
         return self.choose([int(property_(item)) for item in self.items])
 
     def is_(self, name: str):
-        """Return whether it is the register with this name."""
+        """Return whether the chosen register is the one called `name`."""
         return self.number == self.items.index(register(name))
 
 
 def contents(unit: Registers) -> Claim:
     """Claim that an arbitrary register shows the bytes written to it, at its port and in reads.
 
-    Writes are observed on the bus: a word takes effect, under its strobes, when address and word
-    have both come, in either order, unless the register is locked by a run.
+    Writes are observed on the bus. The bytes of a word with strobes are written when its address
+    and the word have both come, in either order, unless the register is locked by a run.
     """
     m = Module()
     whitebox = Whitebox(unit)
@@ -68,7 +71,7 @@ def contents(unit: Registers) -> Claim:
 
 
 def _changes(m: Module, whitebox: Whitebox, chosen: _ArbitraryRegister, value) -> tuple:
-    """Follow writes on the bus; return whether the value changes in this cycle, and to what."""
+    """Follow writes on the bus; return whether the register is written now, and its next value."""
     unit = whitebox.unit
     bus = unit.bus
     address = Signal(12)
@@ -100,7 +103,7 @@ def _changes(m: Module, whitebox: Whitebox, chosen: _ArbitraryRegister, value) -
 
 
 def _ports(unit: Registers, chosen: _ArbitraryRegister, value) -> list:
-    """Claim that each register's port shows it."""
+    """Return claims that the port of the chosen register shows its value."""
     return [
         implies(chosen.number == number, getattr(unit, item.name.lower()) == value)
         for number, item in enumerate(chosen.items)
@@ -108,7 +111,10 @@ def _ports(unit: Registers, chosen: _ArbitraryRegister, value) -> list:
 
 
 def _storage_lemmas(m: Module, whitebox: Whitebox, chosen: _ArbitraryRegister, before, now) -> None:
-    """Lemmas: contents of the register memory, and of writes in progress."""
+    """Lemmas: the register memory, and a write to it in progress.
+
+    `before` and `now` describe the register before and after that write.
+    """
     (pending, old, was), (value, shadow, written) = before, now
     known = whitebox.register(name="known").bit_select(chosen.place, 1)
     store = whitebox.register(name="$signature__en")
@@ -130,7 +136,7 @@ def _storage_lemmas(m: Module, whitebox: Whitebox, chosen: _ArbitraryRegister, b
 
 
 def _reads(m: Module, whitebox: Whitebox, chosen: _ArbitraryRegister, value, takes) -> None:
-    """Claim that a read without a write meanwhile returns the value."""
+    """Claim that a read returns the value, if the register is not written meanwhile."""
     bus = whitebox.unit.bus
     mine = Signal()
     quiet = Signal()
@@ -152,7 +158,7 @@ def _reads(m: Module, whitebox: Whitebox, chosen: _ArbitraryRegister, value, tak
 
 
 def _regions(m: Module, unit: Registers, chosen: _ArbitraryRegister, value, changes) -> None:
-    """Claim the region values shown to the units that look them up."""
+    """Claim that look-ups of a region's base and size return the value of their register."""
     for region in Region:
         asked = chosen.is_(f"{region.name}_BYTES") & (unit.region == region)
         m.d.comb += implies(asked & ~changes, unit.region_bytes == value)

@@ -1,4 +1,4 @@
-"""The dispatcher's part in ordering: the queue of each instruction, and its waits."""
+"""Claim about the dispatcher: each instruction enters its queue with its own waits."""
 
 from amaranth.hdl import Assert, Cat, Cover, Module, Mux, Signal
 
@@ -11,10 +11,10 @@ from matloom_rtl.formal.proof import Claim
 
 __all__ = ["InstructionFlow", "dispatch_lemmas", "dispatches"]
 
-#: Instruction words of each unit's instruction.
+#: Number of words of each unit's instruction.
 _WORDS = [FORMATS[unit].instruction_words for unit in UNITS]
 
-#: First bit of `wait_load` in every instruction, and the width of each wait.
+#: First bit of the waits in every instruction, and the width of a wait.
 _FIRST_WAIT, _WAIT_BITS = 12, 6
 
 #: States of the dispatcher in which an instruction is complete.
@@ -34,25 +34,25 @@ class InstructionFlow:
     head:
         First 36 bits of the current instruction.
     waits:
-        Waits of the current instruction.
+        Waits of the current instruction, by unit.
     opcodes:
-        For each unit, whether the instruction is for it.
+        One bit per unit: the current instruction is for it.
     takes:
-        A word is taken.
+        A word is taken in this cycle.
     gives:
-        For each unit, whether the instruction enters its queue.
+        One bit per unit: an instruction enters its queue in this cycle.
     unissued:
-        For each unit, whether its last instruction is not issued yet.
+        One bit per unit: the last instruction in its queue is not issued yet.
     ended:
         There was a fault, or END.
     apart:
-        Cycles since the previous issue.
+        Cycles since the previous issue, saturating.
     count:
-        Instructions issued to each unit, as the dispatcher counts them.
+        Number of instructions issued to each unit, as wide as the dispatcher's count.
     many:
-        The same number, saturating at 127.
+        Number of instructions issued to each unit, saturating at 127.
     taken:
-        Words that were taken since an instruction was issued.
+        Number of words taken since the previous issue.
     """
 
     def __init__(self, m: Module, unit: Dispatch):
@@ -90,11 +90,12 @@ class InstructionFlow:
 
 
 def dispatches(unit: Dispatch) -> Claim:
-    """Claim that an instruction is recorded with its own waits, and issued once, after its checks.
+    """Claim that an instruction enters its queue with its own waits, and is issued once.
 
-    A wait of k on a unit covers its instructions up to the k-th last; 0 means no wait. Only issued
-    instructions are waited for. None is issued from the cycle after `halt` on. At an issue, exactly
-    the words of that instruction have been taken since the previous issue.
+    A wait of k on a unit means that the k-th last instruction issued to the unit must have
+    completed; 0 means no wait. An instruction is issued only if those it waits for were issued, and
+    none is issued in the cycle after `halt`. At an issue, exactly the words of that instruction
+    have been taken since the previous issue. The checks are removed and may give any verdict.
     """
     m = Module()
     whitebox = Whitebox(unit)
@@ -126,7 +127,7 @@ def dispatches(unit: Dispatch) -> Claim:
 
 
 def _waits(m: Module, unit: Dispatch, flow: InstructionFlow) -> None:
-    """Claim the notes of an instruction: for each unit, whether it waits, and its target."""
+    """Claim the notes of an instruction: for each unit, whether it waits, and for which count."""
     queues = [getattr(unit, each.name.lower()) for each in UNITS]
     is_end = flow.head[:4] == Opcode.END.value
     for number, opcode in enumerate(UNITS):
@@ -147,7 +148,7 @@ def _waits(m: Module, unit: Dispatch, flow: InstructionFlow) -> None:
 
 
 def dispatch_lemmas(m: Module, whitebox: Whitebox, flow: InstructionFlow) -> None:
-    """Lemmas: contents of the dispatcher's registers, by state."""
+    """Lemmas: contents of the dispatcher's registers, by its state and the current instruction."""
     unit = whitebox.unit
     first, head, opcodes, apart = flow.first, flow.head, flow.opcodes, flow.apart
     word = whitebox.register(name="word")

@@ -1,7 +1,7 @@
-"""The bounds check against the extents of the instruction set, written a second time.
+"""Proof of the check of extents, against the extents of the instruction set, written again here.
 
-Only the positions of fields come from the table behind the hardware: two things generated from one
-table cannot check each other.
+Only the positions of fields come from the table that generates the hardware, because two things
+generated from one table cannot check each other.
 """
 
 from collections.abc import Mapping
@@ -19,18 +19,18 @@ from matloom_rtl.formal.proof import Claim, Proof
 
 __all__ = ["CYCLES", "bounds", "bounds_proofs"]
 
-#: Maximum cycles of a check.
+#: Maximum cycles of a check of extents, by opcode.
 CYCLES = {Opcode.LOAD: 30, Opcode.STORE: 30, Opcode.EXEC: 42, Opcode.POST: 52}
 
-#: Factors are below this, to keep products tractable for the solver; terms only added are
-#: unlimited.
+#: Upper limit of fields that are multiplied, exclusive, to keep products tractable for the solver.
+#: Fields that are only added are not limited.
 _FACTOR_LIMIT = 4
 
 _TOTAL_BITS = 40
 
 
 class _Fields:
-    """Fields of a legal instruction; fields that are multiplied are small."""
+    """Fields of a legal instruction, by name; `assumed` collects the assumptions about them."""
 
     def __init__(self, word, opcode: Opcode, config: Config):
         self._there = {item.name: item for item in FORMATS[opcode].fields}
@@ -38,7 +38,7 @@ class _Fields:
         self.config, self.assumed = config, []
 
     def __call__(self, name: str):
-        """Return a field, 0 if the configuration has none."""
+        """Return a field; 0 if the configuration does not have it."""
         item = self._there[name]
         if not item.exists(self._config):
             return Const(0)
@@ -48,13 +48,13 @@ class _Fields:
         return value
 
     def count(self, name: str):
-        """Return a factor that is at least 1."""
+        """Return a field that is a factor, assumed to be at least 1 and below `_FACTOR_LIMIT`."""
         value = self(name)
         self.assumed += [value != 0, value < _FACTOR_LIMIT]
         return value
 
     def step(self, name: str):
-        """Return a factor."""
+        """Return a field that is a factor, assumed to be below `_FACTOR_LIMIT`."""
         value = self(name)
         self.assumed.append(value < _FACTOR_LIMIT)
         return value
@@ -156,7 +156,7 @@ _EXTENTS = {
 
 
 def _with_fixed_fields(word, opcode: Opcode, values: Mapping[str, int]):
-    """Return an instruction with some fields replaced by constants."""
+    """Return the word of an instruction with the fields in `values` replaced by constants."""
     for name, value in values.items():
         first, beyond = field_place(opcode, name)
         word = Cat(word[:first], Const(value, beyond - first), word[beyond:])
@@ -164,10 +164,10 @@ def _with_fixed_fields(word, opcode: Opcode, values: Mapping[str, int]):
 
 
 def bounds(opcode: Opcode, unit: Bounds, values: Mapping[str, int] | None = None) -> Claim:
-    """Claim that a check ends in time, with the first extent beyond its memory.
+    """Claim that a check ends in time and finds the first extent that exceeds its memory.
 
-    From a reset on, one check; the instruction is any legal one with small factors, and with these
-    values of fields.
+    There is one check, which starts with the run. The instruction is any legal one with small
+    factors, whose fields in `values` have these values.
     """
     m = Module()
     m.submodules.unit = unit
@@ -214,9 +214,10 @@ def bounds(opcode: Opcode, unit: Bounds, values: Mapping[str, int] | None = None
 
 
 def _cases(opcode: Opcode, config: Config) -> dict[str, dict[str, int]]:
-    """Return cases to prove separately, by name, with their fixed fields; together they cover all.
+    """Return the cases of an opcode to prove separately: by name, the values of fixed fields.
 
-    With sums, a single claim about POST takes the solver too long.
+    Together they cover all instructions. A single claim about POST with addends would take the
+    solver too long.
     """
     if opcode is not Opcode.POST or not config.has_addends:
         return {opcode.name: {}}
@@ -231,7 +232,7 @@ def _cases(opcode: Opcode, config: Config) -> dict[str, dict[str, int]]:
 
 
 def bounds_proofs(units: list) -> list[Proof]:
-    """Return the proofs for each opcode of the bounds check among the units of a chip."""
+    """Return the proofs of the check of extents of a chip, one or more for each opcode."""
     return [
         Proof(
             kind="bounds",

@@ -1,4 +1,4 @@
-"""The gate of each unit: no instruction starts before everything it waits for has completed."""
+"""Proof of each unit's queue: an instruction starts only after all that it waits for completed."""
 
 from amaranth.hdl import Array, Assert, Assume, Cat, Cover, Module, Mux, Signal, signed
 
@@ -11,16 +11,17 @@ from matloom_rtl.formal.proof import Claim, Proof
 
 __all__ = ["gate", "gate_proofs"]
 
-#: Bound on a unit's incomplete instructions: those in its queue plus those within the unit.
+#: Maximum number of incomplete instructions of a unit, in its queue and within the unit.
 _OUTSTANDING = 63
 
 
 class _MarkedInstruction:
     """One arbitrary instruction of the queue's unit, and its wait on each unit.
 
-    `need[u]`: completions of unit u that are missing until it may start; 0 or less: none. Numbers
-    here never wrap: they start with the outstanding completions when the instruction arrives and
-    count down, until the issued head needs none (`reached`).
+    `need[u]` is the number of completions of unit u that are missing until the instruction may
+    start; it may start at 0 or less. The number never wraps: it is set when the instruction
+    arrives, and counts down until the instruction is the issued head and needs no more completions
+    of the unit (`reached[u]`).
     """
 
     def __init__(self, m: Module, unit: UnitQueue, issue, done):
@@ -31,12 +32,13 @@ class _MarkedInstruction:
         self.targets = Array(Signal(bits - 2, name=f"target_{number}") for number in range(count))
         self.outstanding = Array(Signal(7, name=f"under_way_{number}") for number in range(count))
         self.mark = Signal()
-        #: Its position in the queue, from 1 on, or 0 if it is not in it. Whether it is the head.
+        #: Position of the instruction in the queue, from 1 on; 0 if it is not there. `is_head`:
+        #: it has left the queue and is the head, the one to be shown.
         self.place = Signal(8)
         self.is_head = Signal()
         self.issued = Signal()
         self.reached = Array(Signal(name=f"reached_{number}") for number in range(count))
-        #: Instructions issued until it is read, including itself.
+        #: Number of instructions issued since it arrived, including itself, until it is the head.
         self.since = Signal(8)
         for number in range(count):
             m.d.sync += self.outstanding[number].eq(
@@ -45,12 +47,12 @@ class _MarkedInstruction:
 
 
 def gate(unit: UnitQueue) -> Claim:
-    """Claim that the marked instruction is shown exactly when it is issued and its waits are met.
+    """Claim that the marked instruction is shown only once it is issued and its waits are met.
 
-    Assumes of the dispatcher that an instruction arrives only after the one before is issued.
-    Assumes of the instruction memory that it returns the requested words with their notes, and
-    stores at most as many words after an unread one as it has other places. The dispatcher takes at
-    least two of these for each instruction it issues.
+    It is shown at most two cycles later. Assumes that an instruction arrives only after the
+    dispatcher has issued the previous one. Assumes that the instruction memory returns requested
+    words with their notes, and that it stores after an unread word at most as many words as it has
+    other places, of which the dispatcher takes at least two per instruction that it issues.
     """
     m = Module()
     whitebox = Whitebox(unit)
@@ -86,7 +88,7 @@ def gate(unit: UnitQueue) -> Claim:
 
 
 def _lemmas(m: Module, whitebox: Whitebox, item: _MarkedInstruction, present, unissued) -> None:
-    """Lemmas: where the marked instruction is, and which instruction is not issued yet."""
+    """Lemmas: position of the marked instruction, and whether the queue's last one is issued."""
     unit, level, head = whitebox.unit, whitebox.child("fifo").unit.level, item.is_head
     lives, last = head | (item.place != 0), item.place == level
     m.d.comb += [
@@ -108,7 +110,10 @@ def _value(port):
 def _assume_dispatch(
     m: Module, unit: UnitQueue, item: _MarkedInstruction, issue, done, number: int
 ) -> Signal:
-    """Assume the behaviour of dispatcher and units; return whether the last is unissued."""
+    """Assume the behaviour of dispatcher and units.
+
+    Returns whether the last instruction that arrived is not issued yet.
+    """
     unissued = Signal()
     completed = [
         Signal(len(each), name=f"completed_{number}") for number, each in enumerate(_counts(unit))
@@ -140,7 +145,7 @@ def _counts(unit: UnitQueue) -> list:
 
 
 def _assume_word_order(m: Module, unit: UnitQueue) -> None:
-    """Assume that words arrive from the last to the first, when requested."""
+    """Assume that the words of a requested instruction come without a gap, the last word first."""
     first = FORMATS[unit._opcode].instruction_words - 1
     before = Signal()
     index = Signal.like(unit.index)
@@ -206,10 +211,10 @@ def _claim_notes(m: Module, whitebox: Whitebox, item: _MarkedInstruction) -> Non
 
 
 def _claim_bounds(m: Module, unit: UnitQueue, item: _MarkedInstruction, issue) -> None:
-    """Claim that numbers stay close enough together for their order to be known.
+    """Claim that `need` stays within limits, so that comparisons of wrapping counts are right.
 
-    All words of instructions issued after an unread one are in the instruction memory. The waits of
-    the head are evaluated in every cycle, and stay met.
+    All words of instructions issued after an unread one are in the instruction memory, so there are
+    few. The waits of the head are evaluated in every cycle, and stay met.
     """
     words = FORMATS[unit._opcode].instruction_words
     most = max_issued_before_read(unit._config, words)
@@ -235,12 +240,12 @@ def _claim_bounds(m: Module, unit: UnitQueue, item: _MarkedInstruction, issue) -
 
 
 def unit_places(unit: UnitQueue) -> int:
-    """Return the maximum number of instructions ahead of a new one: a full queue and a head."""
+    """Return the number of places in the memory of a unit's queue."""
     return queue_places(unit._config)
 
 
 def _cycles(m: Module, condition) -> Signal:
-    """Return the cycles, including this one, for which a condition has held: at most seven."""
+    """Return the cycles before this one for which a condition has held, saturating at seven."""
     count = Signal(3)
     m.d.sync += count.eq(Mux(condition, count + ~count.all(), 0))
     return count

@@ -1,4 +1,4 @@
-"""The instruction memory: words stay where they were stored until they are read."""
+"""Proofs of instruction memory and dispatcher: stored words stay unchanged until they are read."""
 
 from amaranth.hdl import Cover, Module, Mux, Signal
 
@@ -12,17 +12,15 @@ from matloom_rtl.formal.proof import Claim, Proof
 
 __all__ = ["instruction_memory", "instruction_proofs"]
 
-#: Instruction words of each unit's instruction.
+#: Number of words of each unit's instruction.
 _WORDS = [FORMATS[unit].instruction_words for unit in UNITS]
 
 
 def instruction_memory(unit: InstructionMemory) -> Claim:
-    """Claim that a word is kept until it is read, and is read unchanged.
+    """Claim that a word and its notes are kept until they are read, and are read unchanged.
 
-    Until it is read, at most as many words are stored after it as there are other places. The proof
-    of `UnitQueue` relies on this.
-
-    Assumes that the queues request complete instructions, by their last words.
+    Until a word is read, at most as many words are stored after it as there are other places. The
+    proof of `UnitQueue` relies on this.
     """
     m = Module()
     whitebox = Whitebox(unit)
@@ -66,7 +64,10 @@ def instruction_memory(unit: InstructionMemory) -> Claim:
 
 
 def _in_order(m: Module, unit: InstructionMemory, at) -> None:
-    """Claim that requests are served in order, with words from the last to the first."""
+    """Claim that requests are served without a gap, the last word of an instruction first.
+
+    If several units request an instruction, the first of them in `UNITS` is served.
+    """
     reads = unit.brings.any()
     before = Signal.like(unit.brings)
     index = Signal.like(unit.index)
@@ -96,7 +97,7 @@ def _in_order(m: Module, unit: InstructionMemory, at) -> None:
         ]
 
 
-#: For each unit its claim, its statement, and the depths of induction and covers.
+#: Claim, depth of the induction, and depth of the covers, by class of the unit.
 _TABLE = {
     InstructionMemory: (instruction_memory, 2, 20),
     Dispatch: (dispatches, 3, 45),
@@ -112,7 +113,7 @@ _STATEMENTS = {
 
 
 def instruction_proofs(units: list) -> list[Proof]:
-    """Return the proofs of the memory of instructions and of the dispatcher of a chip."""
+    """Return the proofs of the instruction memory and of the dispatcher of a chip."""
     return [
         Proof(
             kind="dependencies",

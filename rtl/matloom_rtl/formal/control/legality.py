@@ -1,4 +1,4 @@
-"""The verdict on an instruction's fields: exactly the rules of the instruction set."""
+"""Proof of the verdict on an instruction's fields: exactly the rules of the instruction set."""
 
 from amaranth.hdl import Cat, Cover, Module, Mux, Signal
 
@@ -29,14 +29,15 @@ __all__ = ["Shown", "legality", "legality_proofs"]
 
 
 class Shown:
-    """Time for which an instruction has been shown to `Legality`.
+    """Time for which the current instruction has been shown to `Legality`.
 
     Members
     -------
     same:
-        Whether it is the instruction of the previous cycle.
+        Whether the same instruction was shown in the previous cycle.
     held:
-        Number of earlier cycles in which it was shown, at most 2; then the verdict is its own.
+        Number of consecutive earlier cycles in which it was shown, saturating at 2. At 2, the
+        verdict is that on this instruction.
     """
 
     def __init__(self, m: Module, unit: Legality):
@@ -54,7 +55,7 @@ class Shown:
 
 
 class _Fields:
-    """Fields of an instruction by name; zero without their bits."""
+    """Fields of the instruction shown to `Legality`, by name."""
 
     def __init__(self, unit: Legality, opcode: Opcode):
         self._word, self._opcode = unit.word, opcode
@@ -63,12 +64,12 @@ class _Fields:
         return slice_field(self._word, self._opcode, name)
 
     def zero(self, *names: str):
-        """Return whether all of some fields are 0."""
+        """Return whether the fields `names` are all 0."""
         return ~Cat(self[name].any() for name in names).any()
 
 
 def legality(unit: Legality) -> Claim:
-    """Claim that a settled verdict is that of the rules, and stays.
+    """Claim that the verdict on an instruction shown for three cycles follows the rules, and stays.
 
     The rules are those of `matloom.arch.instruction.illegal_field`, and that reserved bits are 0.
     """
@@ -100,7 +101,7 @@ def legality(unit: Legality) -> Claim:
 
 
 def _rules(unit: Legality, opcode: Opcode, config: Config) -> list:
-    """Return whether an instruction obeys each rule."""
+    """Return a list of conditions, one per rule: the instruction obeys the rule."""
     fields, layout = _Fields(unit, opcode), FORMATS[opcode]
     end = layout.instruction_words * GRANULE_BITS
     rules = [~unit.word[layout.used_bits : end].any()]
@@ -117,7 +118,7 @@ def _rules(unit: Legality, opcode: Opcode, config: Config) -> list:
 
 
 def _of_field(item: Field, value, mode, config: Config) -> list:
-    """Return the rules for the values of a single field."""
+    """Return the rules for the value of a single field; `mode` is used by fields of EXEC."""
     (low, high), choices = item.limits(config), item.allowed_values(config)
     rules = [value >= low, value <= high]
     if choices is not None:

@@ -1,4 +1,4 @@
-"""The register port: every request is answered once, in time, and waiting answers stay."""
+"""Proof of the register port: every request is answered once, in time, and answers stay."""
 
 from amaranth.hdl import Array, Assert, Cat, Cover, Module, Mux, Signal
 
@@ -12,16 +12,16 @@ from matloom_rtl.formal.proof import Claim, Proof
 
 __all__ = ["register_proofs", "registers"]
 
-#: Cycles to the response, from the later of address and word, and from the address of a read. A
+#: Maximum cycles for which a write with address and word, and a read, wait for their response. A
 #: read also waits for a write, and for a counter to be shown.
 _WRITE_CYCLES, _READ_CYCLES = 1, 2
 
 
 def registers(unit: Registers) -> Claim:
-    """Claim `valid_stays`, `payload_stays`, `answer_owed` and `response_code` of both answers.
+    """Claim rules `valid_stays`, `payload_stays`, `answer_owed`, `response_code` of B and R.
 
-    At most one request of each kind is in progress. The response time is bounded unless a counter
-    is read.
+    At most one read and one write are in progress. The response time is bounded, not counting
+    cycles in which a read waits for a write or for a counter.
     """
     m = Module()
     whitebox = Whitebox(unit)
@@ -93,7 +93,7 @@ def _bases_stay(m: Module, unit: Registers, whitebox: Whitebox) -> None:
 
 
 def _inside(m: Module, request, answer) -> Signal:
-    """Return whether a request was taken but not answered yet."""
+    """Return whether a request was taken and its answer was not, given both channels."""
     there = Signal()
     with m.If(request.valid & request.ready):
         m.d.sync += there.eq(1)
@@ -103,7 +103,7 @@ def _inside(m: Module, request, answer) -> Signal:
 
 
 def _waiting_cycles(m: Module, waits) -> Signal:
-    """Return the cycles for which something has waited: at most seven."""
+    """Return the number of consecutive earlier cycles with `waits`, saturating at seven."""
     count = Signal(3)
     m.d.sync += count.eq(0)
     with m.If(waits):

@@ -1,4 +1,4 @@
-"""The scoreboard: completions of each unit; and where the words of instructions go."""
+"""Proofs of `Control`: the scoreboard counts completions, and all instruction words are stored."""
 
 from amaranth.hdl import Assert, Assume, Cat, Cover, Module, Signal
 
@@ -10,14 +10,15 @@ from matloom_rtl.formal.proof import Claim, Proof
 
 __all__ = ["scoreboard", "scoreboard_proofs", "stores"]
 
-#: Width of the reference count, above that of the hardware.
+#: Width of the reference count, more than that of the hardware's.
 _BITS = RECORD_BITS + 8
 
 
 def scoreboard(unit: Control) -> Claim:
-    """Claim that a unit's number is that of its completions since a program began.
+    """Claim that the count of a unit is the number of its completions since a program began.
 
-    For an arbitrary unit, selected by the free input `which`; the reference count wraps later.
+    The unit is an arbitrary one, selected by the free input `which`. Counts are compared in the
+    width of the hardware's, which wraps.
     """
     m = Module()
     whitebox = Whitebox(unit).child("scoreboard")
@@ -42,7 +43,7 @@ def scoreboard(unit: Control) -> Claim:
 def stores(unit: Control) -> Claim:
     """Claim that the instruction memory stores exactly the words that the dispatcher takes.
 
-    So the words of both are the same, which the proof of `UnitQueue` assumes.
+    The proof of `UnitQueue` assumes this.
     """
     m = Module()
     whitebox = Whitebox(unit)

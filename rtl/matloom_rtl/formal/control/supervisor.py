@@ -1,4 +1,4 @@
-"""The run state: a run without progress ends with a fault, and the first fault is kept."""
+"""Proof of the run state: a run without progress ends with a fault, and the first fault is kept."""
 
 from amaranth.hdl import Assert, Cat, Cover, Module, Mux, Signal
 
@@ -12,10 +12,10 @@ __all__ = ["supervisor", "supervisor_proofs"]
 
 
 def supervisor(unit: Supervisor) -> Claim:
-    """Claim when the watchdog fires, what is recorded, and for how long.
+    """Claim when the watchdog fires, what is recorded about a fault, and how long the record stays.
 
-    Idle cycles of a run are counted up here, to the limit that applied when they began; without a
-    limit they are not counted.
+    The reference counts the cycles of a run without progress, up to the limit that applied before
+    they began; without a limit it does not count.
     """
     m = Module()
     whitebox = Whitebox(unit)
@@ -51,7 +51,7 @@ def supervisor(unit: Supervisor) -> Claim:
 
 
 def _follow(m: Module, unit: Supervisor, failed, bites, wanted) -> None:
-    """Track the record: the faults of a run cycle by cycle, then the first fault."""
+    """Drive `wanted`, the expected record: that of this cycle's fault until a run has failed."""
     faulty = unit.fault_cause != 0
     units = Mux(faulty, unit.fault_unit, unit.busy_unit)
     opcode = Mux(faulty, unit.fault_opcode, unit.busy_unit)

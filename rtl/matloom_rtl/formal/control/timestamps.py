@@ -1,4 +1,4 @@
-"""The completion-time table: entries of marked instructions, and how the table is cleared."""
+"""Proof of the completion-time table: entries of marked instructions, and clearing the table."""
 
 from amaranth.hdl import Assert, Assume, Cat, Cover, Module, Mux, Signal
 
@@ -10,7 +10,7 @@ from matloom_rtl.formal.proof import Claim, Proof
 
 __all__ = ["timestamps", "timestamps_proofs"]
 
-#: Minimum cycles between two reads, and between two marked completions of a unit.
+#: Minimum cycles from a read to the next, and from a marked completion of a unit to the next.
 _READS, _MARKS = 4, 16
 
 #: Maximum cycles for which a completion waits while the table is not being cleared, by unit.
@@ -25,15 +25,18 @@ class _Times:
     begun:
         Whether a program has begun.
     elapsed:
-        Cycles since then, saturating.
+        Cycles since the program began, saturating.
     rest:
-        Cycles until a read may come.
+        Cycles until the next read may come.
     clearing:
         Whether the table is being cleared.
     progress:
-        Number of slots cleared so far, plus two that are cleared twice.
+        Number of steps of clearing so far: one for each slot, and two more.
+    marked:
+        For each unit, whether it completes a marked instruction in this cycle.
     waits:
-        For each unit, cycles since its last marked completion while nothing is being cleared.
+        For each unit, cycles since its last marked completion, not counting those in which the
+        table is being cleared, saturating.
     """
 
     def __init__(self, m: Module, unit: Timestamps, most: int):
@@ -68,7 +71,7 @@ class _Times:
         self._cycle(m, unit)
 
     def _cycle(self, m: Module, unit: Timestamps) -> None:
-        """Assume how the cycle counter behaves, and that nothing completes before it starts."""
+        """Assume how the cycle counter counts, and that nothing completes before a program runs."""
         before = Signal(32)
         counts = Signal()
         m.d.sync += [before.eq(unit.cycle), counts.eq(~unit.start)]
@@ -81,18 +84,20 @@ class _Times:
 
 
 class _Completion:
-    """The completion of an arbitrary slot, selected by a constant free input.
+    """The marked completion for an arbitrary slot of the table, and its way to the table.
 
     Members
     -------
+    slot:
+        The slot, a free input that is constant.
     came:
         The completion has occurred.
     written:
-        It is in the table.
+        It has been written to the table.
     value, owner, while_clearing:
-        Its cycle, its unit, and whether the table was being cleared.
+        The cycle of the completion, its unit, and whether the table was being cleared then.
     pending:
-        For each unit, whether a completion waits.
+        One bit per unit: a completion of it waits to be written.
     """
 
     def __init__(self, m: Module, whitebox: Whitebox, times: _Times):
@@ -129,16 +134,16 @@ class _Completion:
 
 
 def _first(flags):
-    """Return the number of the first unit whose flag is set, else the last one."""
+    """Return the index of the first unit whose flag is set; the last index if none is set."""
     return Mux(flags[0], 0, Mux(flags[1], 1, Mux(flags[2], 2, 3)))
 
 
 def timestamps(unit: Timestamps) -> Claim:
-    """Claim that an arbitrary slot holds the cycle of its completion, and 0 without one.
+    """Claim that an arbitrary slot holds the cycle of its completion, or 0 before it.
 
-    Assumes that cycles count as documented, reads come at most in every fourth cycle, marked
-    completions of a unit at most in every sixteenth and none while the last one waits, and that
-    marks are unique.
+    Assumes that the cycle counter counts as documented; that reads come at most in every fourth
+    cycle, and marked completions of a unit at most in every sixteenth and not while its last one
+    waits; and that no two instructions of a program have the same mark.
     """
     m = Module()
     whitebox = Whitebox(unit)
@@ -168,7 +173,7 @@ def timestamps(unit: Timestamps) -> Claim:
 
 
 def _lemmas(m: Module, whitebox: Whitebox, times: _Times, completion: _Completion) -> None:
-    """Claim the contents of registers and table, and how long ago a cycle was."""
+    """Lemmas: contents of registers and table, and bounds on the age of a waiting completion."""
     slot, value, owner = completion.slot, completion.value, completion.owner
     came, written, while_clearing = completion.came, completion.written, completion.while_clearing
     unit, slots, pending = whitebox.unit, whitebox.unit._timestamps, completion.pending

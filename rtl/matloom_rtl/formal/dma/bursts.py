@@ -1,4 +1,4 @@
-"""Bursts of a row: its bytes in order, each once, and no burst that the bus forbids."""
+"""Proof of the bursts of a row: its bytes in order, each once, and no burst that AXI forbids."""
 
 from amaranth.hdl import Assert, Assume, Cover, Module, Mux, Signal
 from amaranth.lib import data
@@ -14,7 +14,10 @@ _PAGE_BITS = 12
 
 
 def cut_row(unit: Bursts) -> Claim:
-    """Claim how a row is cut, if it has at least one byte and ends within 32-bit addresses."""
+    """Claim that the bursts of a row are its beats in order, each once, and obey the bus rules.
+
+    Assumes that a row has at least one byte and ends within 32-bit addresses.
+    """
     m = Module()
     whitebox = Whitebox(unit)
     m.submodules.unit = whitebox.fragment
@@ -89,7 +92,7 @@ def cut_row(unit: Bursts) -> Claim:
 
 
 def _next_row(m: Module, unit: Bursts, ended) -> None:
-    """Claim that another row is taken exactly when the current one has no burst left."""
+    """Claim that another row is accepted exactly when the current one has no burst left."""
     within = Signal()
     with m.If(unit.i.valid & unit.i.ready):
         m.d.sync += within.eq(1)

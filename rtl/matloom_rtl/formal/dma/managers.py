@@ -1,4 +1,4 @@
-"""Managers of the memory bus: their requests, and room for all answers."""
+"""Proofs of the managers of the memory bus: their requests, and room for all responses."""
 
 from amaranth.hdl import Array, Assert, Assume, Cover, Module, Mux, Signal
 
@@ -17,8 +17,8 @@ __all__ = ["dma_proofs", "fetch", "load", "read_port", "store"]
 def _addresses(m: Module, channel, bursts, burst_beats: int, *, shows=1) -> None:
     """Claim that an address channel shows bursts unchanged, and that they obey the bus rules.
 
-    The properties proved for `Bursts` are assumed for the inner one, so that `burst_aligned`,
-    `burst_length` and `burst_page` hold for the channel.
+    These are the rules `burst_aligned`, `burst_length` and `burst_page`. For the unit's `bursts`
+    they are assumed, because they are proven for `Bursts`. Only bursts with `shows` are claimed.
     """
     burst, address = bursts.o.payload, channel.payload
     index_bits = len(burst.first)
@@ -39,7 +39,7 @@ def _addresses(m: Module, channel, bursts, burst_beats: int, *, shows=1) -> None
 
 
 def store(unit: Store) -> Claim:
-    """Claim that STORE's addresses and beats wait unchanged, and every read has room."""
+    """Claim that STORE's addresses and beats wait unchanged, and that data it reads has room."""
     m = Module()
     whitebox = Whitebox(unit)
     m.submodules.unit = whitebox.fragment
@@ -75,9 +75,9 @@ def store(unit: Store) -> Claim:
 
 
 def _last_beats(m: Module, whitebox: Whitebox) -> None:
-    """Claim that the beat marked as last is the last of its burst, and no other.
+    """Claim that the last beat of each burst is marked as last, and no other (rule `write_last`).
 
-    Claimed at the input of the queues, which are proved to keep the order (rule `write_last`).
+    This is claimed at the input of the queues, which are proven to keep the order.
     """
     queue, ask = whitebox.child("queue").unit, whitebox.child("requests").unit.i
     number = Signal(8)
@@ -96,7 +96,7 @@ def _last_beats(m: Module, whitebox: Whitebox) -> None:
 
 
 def load(unit: Load) -> Claim:
-    """Claim that LOAD's addresses wait unchanged, and every burst has room."""
+    """Claim that LOAD's addresses wait unchanged, and that each burst has room in its queue."""
     m = Module()
     whitebox = Whitebox(unit)
     m.submodules.unit = whitebox.fragment
@@ -221,7 +221,7 @@ def fetch(unit: Fetch) -> Claim:
     return Claim(module=m, ports=inputs_of(unit))
 
 
-#: For each unit its claim and the depth of its induction.
+#: Claim and depth of the induction, by class of the unit.
 _TABLE = {
     Store: (store, SPAD_READ_LATENCY + 2),
     Load: (load, 2),

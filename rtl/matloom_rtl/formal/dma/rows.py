@@ -1,4 +1,4 @@
-"""Rows of LOAD and STORE, compared step by step with the loops of the instruction set."""
+"""Proof of LOAD's and STORE's rows, compared one by one with the loops of the instruction set."""
 
 from amaranth.hdl import Assert, Assume, Cat, Const, Cover, Module, Mux, Signal
 
@@ -13,10 +13,10 @@ __all__ = ["row_proofs", "rows"]
 
 
 def rows(unit: Rows) -> Claim:
-    """Claim that the rows are those of two loops, planes outermost, in order, each once.
+    """Claim that the rows are those of two loops, over planes and over rows, in order, each once.
 
-    Assumes that the sender keeps instructions, with at least one row and plane, and the base of
-    their region until they are taken.
+    Assumes that instructions have at least one row and one plane, and that the sender keeps an
+    instruction, and the base of its region, until the instruction is taken.
     """
     m = Module()
     whitebox = Whitebox(unit)
@@ -123,7 +123,7 @@ def _lemmas(m: Module, whitebox: Whitebox, nest: Nest, fill) -> None:
 
 
 def _remember(m: Module, nest: Nest, name: str, stored, there, counts=1) -> None:
-    """Lemmas: the memory holds the address of a plane's first row, and of another row."""
+    """Lemmas: the memory holds place `name` of the plane's first row, and of the row shown last."""
     (of_first, of_row), row = stored, nest.index["rows"]
     at, first = (nest.at[name][loop][: len(of_row)] for loop in ("rows", "planes"))
     m.d.comb += [
@@ -134,7 +134,7 @@ def _remember(m: Module, nest: Nest, name: str, stored, there, counts=1) -> None
 
 
 def _follow(m: Module, nest: Nest, stored, comes) -> None:
-    """Lemmas: the next address is that of the previous row, or of its plane, plus a step."""
+    """Lemmas: the next address is that of the previous row, or of a plane's first, plus a step."""
     (of_first, of_row), at = stored, nest.place("address")
     row, plane = nest.index["rows"], nest.index["planes"]
     by_row, by_plane = (nest.loops[loop].steps["address"] for loop in ("rows", "planes"))

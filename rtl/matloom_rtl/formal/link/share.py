@@ -1,4 +1,4 @@
-"""The port shared by engine and link: each gets its own bursts and answers, and none is lost."""
+"""Proofs of the memory port shared by engine and link: each gets its own bursts and responses."""
 
 from amaranth.hdl import Assert, Assume, Cover, Module, Mux, Signal, signed
 
@@ -9,17 +9,17 @@ from matloom_rtl.link.share import Share
 
 __all__ = ["share_proofs", "share_reads", "share_writes"]
 
-#: Maximum bursts of data ahead of their addresses; the unit can count more.
+#: Maximum number of bursts whose data precede their address; the unit can count more.
 _AHEAD = 64
 
 
 class _Offered:
-    """A channel to memory, which passes on what one of the two currently offers.
+    """Claims about a channel to memory, which passes on an item of the engine or of the link.
 
     Members
     -------
     engine, link:
-        Whether an item of the engine, or of the link, is taken.
+        Whether an item of the engine, or of the link, is taken in this cycle.
     """
 
     def __init__(self, m: Module, engine, link, out):
@@ -37,7 +37,13 @@ class _Offered:
 
 
 class _Answered:
-    """A response channel, whose items go to the engine or to the link in the same cycle."""
+    """Claims about a response channel: items go to the link if `of_link`, else to the engine.
+
+    Members
+    -------
+    engine, link:
+        Whether the engine, or the link, takes an item in this cycle.
+    """
 
     def __init__(self, m: Module, engine, link, out, of_link):
         self.engine, self.link = engine.valid & engine.ready, link.valid & link.ready
@@ -53,10 +59,10 @@ class _Answered:
 
 
 def share_reads(unit: Share) -> Claim:
-    """Claim that read bursts go out once, and the beats of each return only to its sender.
+    """Claim that read bursts are issued once, and that their beats return only to their sender.
 
-    Assumes that memory returns what was requested, that the engine has no more bursts than allowed,
-    and that the link requests one beat at a time.
+    Assumes that memory returns only requested beats, that the engine has no more bursts in flight
+    than allowed, and that the link requests one beat at a time.
     """
     m = Module()
     whitebox = Whitebox(unit)
@@ -93,7 +99,12 @@ def share_reads(unit: Share) -> Claim:
 
 
 def share_writes(unit: Share) -> Claim:
-    """Claim the same for writes, whose addresses and data come in any order, and responses."""
+    """Claim that write bursts are issued once, and that responses return only to their sender.
+
+    Addresses and data may come in any order. Assumes that memory responds only to complete bursts,
+    that the engine has no more bursts in flight than allowed, and that the link writes one beat at
+    a time.
+    """
     m = Module()
     whitebox = Whitebox(unit)
     m.submodules.unit = whitebox.fragment
@@ -147,7 +158,7 @@ def share_writes(unit: Share) -> Claim:
 
 
 def share_proofs(units: list) -> list[Proof]:
-    """Return the proofs for a port shared by engine and link."""
+    """Return the proofs for the ports shared by engine and link among `units`."""
     claims = {"reads": share_reads, "writes": share_writes}
     return [
         Proof(

@@ -1,4 +1,4 @@
-"""Reads of the scratchpad: each byte comes from the right bank and address."""
+"""Proof of scratchpad reads: each byte comes from the right bank and address."""
 
 from amaranth.hdl import Array, Assume, Cat, Cover, Module, Signal
 
@@ -9,12 +9,15 @@ from matloom_rtl.memory.gather import LATENCY, Gather
 
 __all__ = ["gather", "gather_proofs"]
 
-#: Widest read whose proof belongs to the quick set, in bytes.
+#: Maximum width in bytes of a read whose proof belongs to the quick set.
 _QUICK_BYTES = 16
 
 
 def gather(unit: Gather) -> Claim:
-    """Claim that read data is valid six cycles after the grant, and stays until the next read."""
+    """Claim that the data of a read are valid `LATENCY` cycles after it, and until the next read's.
+
+    Assumes that reads begin at a multiple of the unit's boundary.
+    """
     m = Module()
     m.submodules.unit = Whitebox(unit).fragment
     valid, request = unit.valid, unit.request.as_value()
@@ -44,10 +47,10 @@ def _later(m: Module, value, name: str) -> Signal:
 
 
 def _bytes(unit: Gather, request):
-    """Return the bytes of a read in order, from the current outputs of the banks.
+    """Return the bytes of a read in order, taken from the current outputs of the banks.
 
-    Byte k lies k bytes after the first: in the same bank up to the end of the line, then at the
-    beginning of a line of the other bank.
+    Byte k is in the line of the first byte, k bytes after it; beyond the end of the line, it is in
+    the line of the request's other bank.
     """
     found = []
     for k in range(unit._width):

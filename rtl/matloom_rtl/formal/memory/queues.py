@@ -1,4 +1,4 @@
-"""Queues, registers and buffers of streams: nothing lost, duplicated, changed or reordered."""
+"""Proofs of queues and stream registers: no item is lost, duplicated, changed or reordered."""
 
 from amaranth.hdl import Assert, Assume, Module, Mux, Signal
 from amaranth.lib import data
@@ -14,8 +14,7 @@ from matloom_rtl.memory.unchecked_fifo import UncheckedFIFO
 
 __all__ = ["queue_proofs"]
 
-#: Data independence: queues do not inspect items, so claims for items of this width hold for all.
-#: One field is registered, one is stored.
+#: Width of the items in claims. Queues do not look at items, so claims hold for all widths.
 _BITS = 2
 _HAND = {"hand": 1}
 _STORED = {"stored": 1}
@@ -33,13 +32,13 @@ def _implies(condition, claim) -> Assert:
 
 
 def _wrap_index(first, steps, places: int):
-    """Return the index some steps after another in a ring."""
+    """Return the index `steps` after `first` in a ring of `places`; `steps` must not exceed it."""
     total = first + steps
     return Mux(total >= places, total - places, total)
 
 
 def unchecked_fifo(depth: int, unit=None) -> Claim:
-    """Claim the order of an UncheckedFIFO whose users check for room and items."""
+    """Claim the order of an UncheckedFIFO; assumes that its users check for room and items."""
     m = Module()
     fifo = unit or UncheckedFIFO(width=_BITS, depth=depth)
     whitebox = Whitebox(fifo)
@@ -84,7 +83,7 @@ def _fields(registered: bool, stored: bool) -> data.StructLayout:
 
 
 def skid_buffer(registered: bool, stored: bool, unit=None) -> Claim:
-    """Claim the order of a SkidBuffer with registered fields, stored ones, or both."""
+    """Claim the order of a SkidBuffer with registered fields, stored fields, or both."""
     m = Module()
     layout = _fields(registered, stored)
     buffer = unit or SkidBuffer(layout, registered=("hand",) if registered else ())
@@ -120,7 +119,7 @@ def skid_buffer(registered: bool, stored: bool, unit=None) -> Claim:
 
 
 def credit_queue(registered: bool, stored: bool, unit=None) -> Claim:
-    """Claim the order of a CreditQueue, and that items accepted with `room` have a place."""
+    """Claim the order of a CreditQueue, and that items that start while `room` is set have one."""
     m = Module()
     layout = _fields(registered, stored)
     queue = unit or CreditQueue(layout, registered=("hand",) if registered else ())
@@ -217,7 +216,11 @@ def _fifo_order(m: Module, fifo, depth: int) -> Order:
 
 
 def _ring(m: Module, whitebox: Whitebox, order: Order, ring):
-    """Lemmas: where in a ring the marked item is, and how far apart its ends are."""
+    """Lemmas: the place of the marked item in the memory, a ring, and the distance of its ends.
+
+    `ring` has the number of places and of items, and, if the last is set, the steps from the oldest
+    item to the marked one.
+    """
     places, level, steps, stored = ring
     consume, produce = whitebox.addresses("storage")
     if places == 1:
@@ -239,7 +242,7 @@ def _fifo_claim(m: Module, fifo, order: Order) -> Claim:
 
 
 def _both(layout, registered) -> tuple[bool, bool]:
-    """Return whether a layout has both registered and other fields."""
+    """Return whether a layout has registered fields, and whether it has others."""
     return bool(registered), any(name not in registered for name, _field in layout)
 
 
@@ -248,7 +251,7 @@ def _parts(registered: bool, stored: bool) -> str:
 
 
 def _name_and_claim(unit) -> tuple[str, object] | None:
-    """Return name and claim of a queue; None for any other unit."""
+    """Return the name of a queue and a function that builds its claim; None for any other unit."""
     match unit:
         case UncheckedFIFO(_depth=depth):
             return f"UncheckedFIFO, {depth} places", lambda: unchecked_fifo(depth)

@@ -1,4 +1,4 @@
-"""One arbitrary number out of several: a claim about it holds for all of them."""
+"""An arbitrary index: a claim about the item with this index holds for all items."""
 
 from functools import reduce
 from operator import or_
@@ -9,12 +9,12 @@ __all__ = ["Arbitrary"]
 
 
 class Arbitrary:
-    """An arbitrary number below a count, constant during a run.
+    """An arbitrary index below `count`, constant during a run.
 
     Members
     -------
     number:
-        The number, an input of the claim.
+        The index, which must be an input of the claim.
     """
 
     def __init__(self, m: Module, count: int):
@@ -28,6 +28,6 @@ class Arbitrary:
         ]
 
     def choose(self, values: list):
-        """Return the value, or integer, at the chosen index."""
+        """Return the item of `values`, which may be integers, at the chosen index."""
         found = (Mux(self.number == number, value, 0) for number, value in enumerate(values))
         return reduce(or_, found)

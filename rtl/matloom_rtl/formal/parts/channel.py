@@ -1,4 +1,4 @@
-"""Bus rules of a channel, as assertions."""
+"""Rules of valid/ready channels, as assertions and assumptions."""
 
 from amaranth.hdl import Assert, Assume, Module, Signal, Value
 
@@ -6,12 +6,12 @@ __all__ = ["assume_stays", "implies", "stays"]
 
 
 def implies(condition, claim) -> Assert:
-    """Claim that one condition implies another."""
+    """Return an assertion that `claim` holds whenever `condition` does; both are single bits."""
     return Assert(~condition | claim, src_loc_at=1)
 
 
 def _waiting_item(m: Module, stream):
-    """Return whether an item waited in the previous cycle, and the item."""
+    """Return whether an item waited in the previous cycle, and whether it is still shown."""
     payload = Value.cast(stream.payload)
     waits = Signal()
     before = Signal.like(payload, reset_less=True, name="payload_before")
@@ -20,12 +20,12 @@ def _waiting_item(m: Module, stream):
 
 
 def stays(m: Module, stream) -> None:
-    """Claim that a waiting item stays, with every bit (`valid_stays`, `payload_stays`)."""
+    """Claim that an item stays unchanged until it is taken (`valid_stays`, `payload_stays`)."""
     waits, same = _waiting_item(m, stream)
     m.d.comb += implies(waits, same)
 
 
 def assume_stays(m: Module, stream) -> None:
-    """Assume that an item waiting in an input stream stays."""
+    """Assume that an item of an input stream stays unchanged until it is taken."""
     waits, same = _waiting_item(m, stream)
     m.d.comb += Assume(~waits | same)

@@ -9,14 +9,17 @@ __all__ = ["FreedQueue"]
 
 
 class FreedQueue:
-    """A queue removed from its unit, of which only the queue contract is known.
+    """A queue of a unit whose outputs are free, except for the contract of queues.
+
+    The caller removes it from the unit with `Whitebox.free`. `flags` maps an item to bits whose
+    counts are consistent with the items that come and leave.
 
     Members
     -------
     unit, level:
         The queue, and the number of items in it.
     counts, newest:
-        Number of items with each of some flags, and the flags of the newest item.
+        For each flag, the number of items with the flag, and whether the newest item has it.
     """
 
     def __init__(self, m: Module, whitebox: Whitebox, name: str, depth: int, flags=lambda item: ()):
@@ -49,11 +52,11 @@ class FreedQueue:
             self.newest.append(newest)
 
     def shows_at_once(self, m: Module) -> None:
-        """Assume that an item is visible from the cycle after it came."""
+        """Assume that an item is shown from the cycle after it came, if it is the oldest."""
         m.d.comb += Assume(self.unit.r_rdy == (self.level != 0))
 
     def shows_soon(self, m: Module) -> None:
-        """Assume that an item is hidden for at most one cycle."""
+        """Assume that the oldest item is hidden for at most one cycle."""
         hidden = Signal(name=f"hidden_{self.level.name}")
         m.d.sync += hidden.eq((self.level != 0) & ~self.unit.r_rdy)
         m.d.comb += Assume(~hidden | self.unit.r_rdy)

@@ -1,4 +1,4 @@
-"""A loop nest as specified by the instruction set: the reference for address generators."""
+"""A nest of loops, as the instruction set defines it: the reference for address generators."""
 
 from itertools import pairwise
 
@@ -10,26 +10,27 @@ __all__ = ["Loop", "Nest"]
 
 
 class Loop:
-    """One loop: its number of iterations (at least 1), and what each adds to every place."""
+    """One loop: its number of iterations, at least 1, and the step that each adds to a place."""
 
     def __init__(self, count, **steps):
         self.count, self.steps = count, steps
 
 
 class Nest:
-    """Runs nested loops, outermost first, with one innermost iteration per `move`.
+    """Runs nested loops; each `move` starts the next iteration of the innermost loop.
 
-    It is written like a program: every loop has an index and, for each place (an address, a row),
-    the value at the start of its current iteration. A new iteration adds the loop's step to that
-    value, and the inner loops restart there with index 0. There is no look-ahead, and nothing is
-    shared with the hardware.
+    It is written like a program. A place is a quantity such as an address or a row. Every loop has
+    an index and, for each place, the value at the start of its current iteration. A new iteration
+    adds the loop's step to that value, and the inner loops restart there with index 0. There is no
+    look-ahead, and nothing is shared with the hardware.
 
     Members
     -------
     loops:
         The loops by name, outermost first.
     running:
-        Whether the nest is running: from the cycle after `begin` until its last iteration moves.
+        Whether the nest is running: from the cycle after `begin` to the `move` of its last
+        iteration.
     index, last:
         Index of each loop, by name, and whether it is in its last iteration.
     at:
@@ -40,7 +41,7 @@ class Nest:
     """
 
     def __init__(self, m: Module, loops: dict, places: dict, *, begin, move):
-        """Build the nest; `places` gives the shape and initial value of each place."""
+        """Build the nest; `places` gives the shape and the initial value of each place."""
         self.loops, self._names = loops, list(loops)
         self.running = Signal()
         self.index = {
@@ -73,16 +74,16 @@ class Nest:
                     m.d.sync += [values[other].eq(moved) for other in (name, *whitebox)]
 
     def inside_ends(self, name: str):
-        """Return whether all loops inside a loop are in their last iterations."""
+        """Return whether all loops inside loop `name` are in their last iterations."""
         whitebox = self._names[self._names.index(name) + 1 :]
         return Cat(self.last[other] for other in whitebox).all()
 
     def place(self, name: str):
-        """Return a place in the current iteration."""
+        """Return the value of place `name` in the current iteration of the innermost loop."""
         return self.at[name][self._names[-1]]
 
     def lemmas(self) -> list:
-        """Return claims about the nest itself, which inductions over it need."""
+        """Return assertions about the nest itself, which inductions need as lemmas."""
         below = Cat(self.index[name] < loop.count for name, loop in self.loops.items()).all()
         claims = [implies(self.running, below)]
         for outer, inner in pairwise(self._names):

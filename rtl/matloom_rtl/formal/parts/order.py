@@ -4,21 +4,33 @@ from amaranth.hdl import Assert, Cover, Module, Signal
 
 __all__ = ["Order"]
 
-#: This many items at once show that a queue is in use; filling the longest takes too long to find.
+#: Maximum number of items that a cover puts into a queue; filling the longest takes too long.
 _MANY = 18
 
 
 class Order:
-    """Follows one arbitrary item through a queue, and claims what happens to it.
-
-    The free input `mark` chooses the item, so claims about it hold for all. `count` items are
-    inside; the marked one is the `ahead`-th to leave, 0 while there is none; `value` is its value
-    on entry. Everything is observed at the ports: `push` and `pop` say that an item goes in or
-    out in this cycle, `shown` that one is there to be taken.
+    """Follows one arbitrary item through a queue, and claims that items keep their order.
 
     Claims: no more items leave than entered, no more than `places` are inside, an item is shown
-    only if there is one, and the marked item is shown in its turn with its value, for as long as it
-    waits.
+    only if there is one, and the marked item is shown with its value once it is the oldest.
+
+    Parameters
+    ----------
+    came:
+        Whether an item enters in this cycle, and the item.
+    left:
+        Whether an item is shown, whether it leaves in this cycle, and the item.
+
+    Members
+    -------
+    mark:
+        Free input that selects the marked item when it enters, so that claims hold for all items.
+    count:
+        Number of items inside.
+    ahead:
+        Position of the marked item, 1 for the next to leave; 0 if none is inside.
+    value:
+        The marked item.
     """
 
     def __init__(self, m: Module, *, places: int, came, left):

@@ -1,4 +1,4 @@
-"""Claims about pipelines of fixed latency: each output is a function of an earlier input."""
+"""Claims about pipelines with a fixed latency: each output is a function of an earlier input."""
 
 from amaranth.hdl import Assert, Assume, Cover, Module, Signal
 
@@ -6,11 +6,11 @@ __all__ = ["Pipeline"]
 
 
 class Pipeline:
-    """Relates outputs to inputs a fixed number of cycles earlier.
+    """Relates the outputs of a pipeline to its inputs `latency` cycles earlier.
 
-    A pipeline starts with unknown contents, and a reset does not clear all of it, so nothing is
-    claimed until `latency` cycles have passed without a reset. By then everything inside has
-    entered, and the induction needs no lemmas: it is as deep as the pipeline.
+    A pipeline starts with unknown contents, and a reset does not clear all of it. So nothing is
+    claimed until `latency` cycles have passed without a reset. From then on all contents are from
+    known inputs, and an induction as deep as the pipeline needs no lemmas.
     """
 
     def __init__(self, m: Module, latency: int):
@@ -28,7 +28,7 @@ class Pipeline:
         return self._latency + 2
 
     def before(self, value, cycles: int | None = None):
-        """Return a value from some cycles earlier, by default from the whole latency earlier."""
+        """Return the value of a signal `cycles` earlier, by default the latency."""
         for _cycle in range(self._latency if cycles is None else cycles):
             self._delays += 1
             later = Signal.like(value, name=f"before_{self._delays}", reset_less=True)
@@ -37,16 +37,16 @@ class Pipeline:
         return value
 
     def constant(self, *values) -> None:
-        """Assume that values are constant since the last reset."""
+        """Assume that values have been constant since the last reset."""
         started = Signal()
         self._m.d.sync += started.eq(1)
         for value in values:
             self._m.d.comb += Assume(~started | (value == self.before(value, 1)))
 
     def claim(self, condition) -> None:
-        """Claim a condition for everything that has entered since a reset."""
+        """Claim a condition in all cycles at least the latency after a reset."""
         self._m.d.comb += Assert(~self._settled | condition)
 
     def reach(self, condition) -> None:
-        """Cover a condition: some run must show it."""
+        """Add a cover: a run must reach a condition, at least the latency after a reset."""
         self._m.d.comb += Cover(self._settled & condition)

@@ -1,4 +1,4 @@
-"""Opens a unit for lemmas about its registers and memories."""
+"""Access to the registers, memories and submodules of a unit, for lemmas about them."""
 
 from contextlib import suppress
 
@@ -10,10 +10,10 @@ __all__ = ["Whitebox", "inputs_of", "owners"]
 
 
 class Whitebox:
-    """A unit elaborated once, with access to its registers by name and to its memories.
+    """An elaborated unit whose registers, memories and submodules are found by name.
 
-    Lemmas refer to registers that are not ports. The unit itself is unchanged, except for the read
-    ports that `peek` adds. `fragment` is the submodule for the proof.
+    `fragment` is the elaborated unit, to be added to the module of a claim. It is unchanged, except
+    for the read ports that `peek` adds and the submodules that `free` removes.
     """
 
     def __init__(self, unit):
@@ -27,11 +27,11 @@ class Whitebox:
         return self.fragment.origins[-2]
 
     def child(self, name: str) -> "Whitebox":
-        """Return a submodule of this unit."""
+        """Return the submodule with this name."""
         return Whitebox(self.fragment.find_subfragment(name))
 
     def free(self, name: str, *outputs: str) -> tuple:
-        """Remove a submodule, and return its outputs as free inputs of the proof.
+        """Remove a submodule, and return its outputs, to be free inputs of the claim.
 
         For a unit without a signature, such as Amaranth's queues, the outputs must be named.
         """
@@ -44,7 +44,7 @@ class Whitebox:
         return tuple(Value.cast(value) for _path, member, value in ports if member.flow is Out)
 
     def register(self, *, name: str) -> Signal:
-        """Return the only register with that name; KeyError if there is none, or several."""
+        """Return the register with this name; raise KeyError if there is none, or several."""
         found = {}
         for statement in self.fragment.statements["sync"]:
             # Amaranth has no public way to look into an elaborated unit.
@@ -56,7 +56,13 @@ class Whitebox:
         return next(iter(found.values()))
 
     def source(self, name: str) -> Signal:
-        """Return the only signal of a name that the unit's registers read; else KeyError."""
+        """Return the signal with this name that registers of the unit depend on.
+
+        Raises
+        ------
+        KeyError
+            There is no such signal, or several.
+        """
         found = {}
         for statement in self.fragment.statements["sync"]:
             found |= {id(each): each for each in statement._rhs_signals() if each.name == name}
@@ -65,7 +71,7 @@ class Whitebox:
         return next(iter(found.values()))
 
     def in_states(self, *names: str):
-        """Return whether the unit's only state machine is in one of these states."""
+        """Return whether the unit's only state machine is in one of the states `names`."""
         state = self.register(name="fsm_state")
         # The decoder names states "Name/3", and fails for numbers without a state.
         found = []
@@ -76,12 +82,12 @@ class Whitebox:
         return Cat(found).any()
 
     def addresses(self, name: str) -> tuple:
-        """Return the first read address and the write address of a named memory."""
+        """Return the addresses of the first read port and the first write port of a memory."""
         memory = self.fragment.find_subfragment(name)
         return memory._read_ports[0]._addr, memory._write_ports[0]._addr
 
     def peek(self, name: str, address) -> Signal:
-        """Return what a named memory holds at an address, in the same cycle."""
+        """Add a read port to a memory; return the word at an address, in the same cycle."""
         memory = self.fragment.find_subfragment(name)
         self._peeks += 1
         place = Signal(len(memory._read_ports[0]._addr), name=f"peek_{self._peeks}_place")
@@ -92,13 +98,13 @@ class Whitebox:
 
 
 def inputs_of(component: Component) -> tuple:
-    """Return all inputs of a component, which a proof leaves free."""
+    """Return all inputs of a component as values, to be free inputs of a claim."""
     ports = component.signature.flatten(component)
     return tuple(Value.cast(value) for _path, member, value in ports if member.flow is In)
 
 
 def owners(fragment: Fragment):
-    """Yield every component of an elaborated design, top down."""
+    """Yield every component of an elaborated design, parents before their submodules."""
     for origin in fragment.origins or ():
         if not isinstance(origin, Fragment | Memory):
             yield origin

@@ -1,4 +1,4 @@
-"""Bytes of another tensor that POST adds to results: the oldest ones that wait."""
+"""Claims about the bytes of another tensor that POST adds to results: the oldest that wait."""
 
 from amaranth.hdl import Assert, Module
 
@@ -11,7 +11,7 @@ __all__ = ["claim_added_bytes"]
 
 
 def claim_added_bytes(m: Module, unit: Lanes, beats, parts: dict) -> None:
-    """Claim that the oldest waiting bytes are added to the results that leave, and then taken."""
+    """Claim that the oldest waiting bytes are added to results that leave, and are then removed."""
     adds, tables, waiting = unit.command.addend == Addend.RESULT, parts["tables"], parts["waiting"]
     m.d.comb += [
         Assert((waiting.arrives == unit.bytes_arrive) & (waiting.arriving == unit.bytes)),

@@ -1,4 +1,4 @@
-"""Lanes that SOFTMAX borrows: what they and it are connected to, and what it shows."""
+"""Claims about the lanes that multiply for SOFTMAX: their connections, and SOFTMAX's results."""
 
 from amaranth.hdl import Assert, Assume, Cat, Module, Mux, Signal
 
@@ -11,7 +11,7 @@ __all__ = ["claim_borrowed_lanes"]
 
 
 def claim_borrowed_lanes(m: Module, whitebox: Whitebox, beats, parts: dict) -> None:
-    """Claim what SOFTMAX is connected to, what lanes do for it, and that it shows its results."""
+    """Claim the inputs of SOFTMAX and of the lanes it uses, and that its results are shown."""
     unit, softmax = whitebox.unit, parts["softmax"]
     vectors, active, rows, config = unit.vectors, beats.active, unit.rows, unit._config
     payload = vectors.payload

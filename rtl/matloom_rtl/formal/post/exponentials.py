@@ -1,4 +1,4 @@
-"""SOFTMAX's table: rows fill it in order, and each index finds its entry."""
+"""Proof of SOFTMAX's table: rows fill it in order, and each index finds its entry."""
 
 from amaranth.hdl import Assert, Cover, Module, Signal
 
@@ -15,9 +15,10 @@ _BITS = 8 * EXPONENTIAL_BYTES
 
 
 def exponentials(unit: Exponentials) -> Claim:
-    """Claim what one arbitrary entry holds once it was filled, and when reads show it.
+    """Claim what an arbitrary entry holds once it was filled, and that reads of it return that.
 
-    Word n of a row becomes an entry n + 1 cycles after the row, following the last since `start`.
+    Entries are filled in order from `start` on, by one word per cycle: word n of a row is written
+    in the cycle n + 1 after the row was taken.
     """
     m = Module()
     whitebox = Whitebox(unit)

@@ -1,4 +1,4 @@
-"""Conversions between fp32 and the narrow formats, for every number of every format."""
+"""Proofs of conversions between fp32 and narrow formats, for every number of every format."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 
@@ -12,7 +12,7 @@ __all__ = ["float_proofs", "narrows", "widen_exactly", "widens"]
 
 
 def widens(formats: tuple[str, ...], unit: Widen | None = None) -> Claim:
-    """Claim that widening any number of any format to fp32 keeps its value, NaN or infinity."""
+    """Claim that widening to fp32 preserves any number of any of the formats, infinity and NaN."""
     m = Module()
     m.submodules.unit = unit = unit or Widen(formats)
     pipe = Pipeline(m, Widen.LATENCY)
@@ -28,7 +28,7 @@ def widens(formats: tuple[str, ...], unit: Widen | None = None) -> Claim:
 
 
 def widen_exactly(bits, form: FloatFormat):
-    """Return a number as fp32, bit by bit."""
+    """Return the fp32 bits of a number of a narrow format, from the format's definition."""
     fraction = bits[: form.fraction_bits]
     exponent = bits[form.fraction_bits : form.bits - 1]
     sign, rest = bits[form.bits - 1], FP32.fraction_bits - form.fraction_bits
@@ -54,7 +54,7 @@ def widen_exactly(bits, form: FloatFormat):
 
 
 def narrows(formats: tuple[str, ...], unit: Narrow | None = None) -> Claim:
-    """Claim that any fp32 number becomes the nearest number of any format, ties to even."""
+    """Claim that any fp32 number is rounded to the nearest of each format, ties to even."""
     m = Module()
     m.submodules.unit = unit = unit or Narrow(formats)
     pipe = Pipeline(m, Narrow.LATENCY)
@@ -68,7 +68,7 @@ def narrows(formats: tuple[str, ...], unit: Narrow | None = None) -> Claim:
 
 
 def _reference_narrow(m: Module, number, form: FloatFormat):
-    """Return the nearest number of a format, comparing the dropped bits with half a unit."""
+    """Return the bits of the nearest number of a format, by comparing dropped bits with a half."""
     fraction, exponent, sign = number[:23], number[23:31], number[31]
     dropped, below = FP32.fraction_bits - form.fraction_bits, FP32.bias - form.bias
     # Number of dropped bits; beyond a certain number the value is below a half.

@@ -1,4 +1,4 @@
-"""POST's lanes: the column of each lane at each beat, and room for every vector."""
+"""Proof of POST's lanes: the column of each lane at each beat, and room for every vector."""
 
 from amaranth.hdl import Assert, Assume, Cat, Const, Cover, Module, Mux, Signal
 
@@ -20,22 +20,19 @@ __all__ = ["lanes", "lanes_proofs"]
 
 
 class _Beats:
-    """Beats from the cycle in which they enter to that of their results.
+    """Reference for the beats of vectors, from their entry into the lanes to their results.
 
     Members
     -------
     count, level:
-        Vectors that entered and are not written yet, and those of them that came out completely.
+        Number of vectors that entered and are not written yet, and of those with all results shown.
     beat, fed:
-        The next beat to enter, and whether it enters now.
+        Index of the next beat to enter, and whether it enters in this cycle.
     there, number:
-        For each number of cycles, whether a beat entered that long ago, and which.
-    active:
-        The command is SOFTMAX.
-    began:
-        A vector begins whose results will follow.
-    owed:
-        Beats of such vectors that are not shown yet.
+        Listed by cycles, whether a beat entered that many cycles ago, and its index.
+    active, began, owed:
+        With SOFTMAX: the command is SOFTMAX, a vector with results begins, and the number of beats
+        of such vectors whose results are not shown yet.
     """
 
     def __init__(self, m: Module, unit: Lanes, longest: int, softmax: Softmax | None):
@@ -81,17 +78,17 @@ class _Beats:
             self.number.append(number)
 
     def beat_in_vector(self, number):
-        """Return a beat number modulo the beats of a vector."""
+        """Return the index of a beat, modulo the beats of a vector."""
         return number % self.beats
 
 
 def lanes(unit: Lanes) -> Claim:
-    """Claim where each column goes, when its result is shown, and that there is room for it.
+    """Claim the lane of each column, when its result is shown, and that there is room for it.
 
     The lanes themselves, the tables, the bytes that wait and SOFTMAX are removed. Assumes that a
     shown vector stays, that command and numbers stay while anything is inside, that only complete
-    vectors are written, and that SOFTMAX takes vectors, and begins and shows results, as it is
-    proven to.
+    vectors are written, and what is proven of SOFTMAX about the vectors that it takes and the
+    results that it shows.
     """
     m = Module()
     whitebox = Whitebox(unit)
@@ -132,7 +129,7 @@ def lanes(unit: Lanes) -> Claim:
 
 
 def _parts(whitebox: Whitebox) -> tuple[dict, list]:
-    """Remove lanes and tables; return them by name, and their outputs."""
+    """Remove lanes and other submodules; return them, or a list, by name, and their outputs."""
     config, parts, free = whitebox.unit._config, {}, []
     for name in ("lane", *(("float_lane",) if config.has_float else ())):
         names = [f"{name}_{number}" for number in range(config.lanes)]
@@ -149,13 +146,13 @@ def _parts(whitebox: Whitebox) -> tuple[dict, list]:
 
 
 def _assume_whole_vectors(m: Module, unit: Lanes) -> None:
-    """Assume that only vectors that came out completely are kept, where maxima are built."""
+    """Assume, if there are maxima, that a vector is kept only with its last beat."""
     if unit._config.pooling:
         m.d.comb += Assume(~unit.kept | unit.emerges[-1])
 
 
 def _assume_stable(m: Module, unit: Lanes, busy) -> None:
-    """Assume that command and numbers stay while anything is inside."""
+    """Assume that command and numbers do not change after a cycle with `busy`."""
     held = Cat(unit.command, unit.numbers)
     before = Signal.like(held, name="held_before", reset_less=True)
     was_busy = Signal()
@@ -164,7 +161,7 @@ def _assume_stable(m: Module, unit: Lanes, busy) -> None:
 
 
 def _claim_inputs(m: Module, unit: Lanes, beats: _Beats, parts: dict) -> None:
-    """Claim what enters each lane: value and parameters of its column, and the command's rule."""
+    """Claim the inputs of each lane: value and parameters of its column, and the rounding rule."""
     command, parameters, vectors = unit.command, unit.parameters, unit.vectors
     lanes, ways = parts["lane"], unit._config.softmax
     limited = command.curve == Curve.NONE if unit._config.has_curves else Const(1)
@@ -196,7 +193,7 @@ def _claim_inputs(m: Module, unit: Lanes, beats: _Beats, parts: dict) -> None:
 
 
 def _claim_results(m: Module, unit: Lanes, beats: _Beats, asked, parts: dict) -> None:
-    """Claim when a beat's results are shown, with which beat number, and whose they are."""
+    """Claim when the results of a beat are shown, with its index, and from which unit they come."""
     config, (kinds, to_spad) = unit._config, asked
     kinds = [(cycles, kind & ~beats.active) for cycles, kind in kinds]
     for cycles, kind in kinds:
@@ -246,7 +243,7 @@ def _claim_results(m: Module, unit: Lanes, beats: _Beats, asked, parts: dict) ->
 
 
 def _lemmas(m: Module, whitebox: Whitebox, beats: _Beats, kinds) -> None:
-    """Claim the unit's counters, and that beats in the pipeline are consecutive."""
+    """Lemmas: the unit's counters, and that the beats in the pipeline are consecutive."""
     lanes, several = whitebox.unit._config.lanes, beats.beats > 1
     m.d.comb += [
         Assert((beats.beat < beats.beats) & (beats.emerged < beats.beats)),

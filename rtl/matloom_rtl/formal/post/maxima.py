@@ -1,4 +1,4 @@
-"""POST's maxima: each result that leaves is the largest of four, column by column."""
+"""Proof of POST's maxima: each result that leaves is the largest of four, column by column."""
 
 from amaranth.hdl import Assert, Assume, Cover, Module, Mux, Signal
 
@@ -11,17 +11,19 @@ from matloom_rtl.post.maxima import Maxima
 
 
 class _Groups:
-    """The beats of groups of four as they enter, and as they are compared.
+    """The beats of groups of four vectors, as they enter and as they are compared.
 
     Members
     -------
     number:
-        Vectors of the group that have entered.
+        Number of vectors of the current group that have entered completely.
     beat:
-        Beats of the next vector that have entered.
+        Number of beats of the next vector that have entered.
+    whole:
+        The last beat of a vector enters in this cycle.
     compared, of_number, of_beat, bytes:
-        The beat that is compared in this cycle, one-hot; `number` and `beat` when it entered; and
-        its bytes.
+        The beat that is compared in this cycle, one-hot and 0 for none; `number` and `beat` when it
+        entered; and its bytes, by lane.
     """
 
     def __init__(self, m: Module, unit: Maxima):
@@ -48,7 +50,7 @@ class _Groups:
 
 
 def maxima(unit: Maxima) -> Claim:
-    """Claim which results leave, and their bytes, for the last three results of every column.
+    """Claim which results leave, and that each is the largest of its column in a group of four.
 
     Assumes that the beats of a vector come in order, and that `pools` stays within a group of four
     and until its maximum has left.
@@ -93,7 +95,7 @@ def maxima(unit: Maxima) -> Claim:
 
 
 def _registers(m: Module, whitebox: Whitebox, groups: _Groups) -> None:
-    """Claim what the registers in front of the comparison contain."""
+    """Lemmas: the registers in front of the comparison."""
     entered, number = groups.compared.any(), groups.of_number
     m.d.comb += [
         Assert(whitebox.register(name="emerged") == groups.compared),

@@ -1,4 +1,4 @@
-"""Number formats in a POST command, against the specification of the instruction set."""
+"""Proof of the decoder of POST's number formats, against the instruction set's specification."""
 
 from amaranth.hdl import Assert, Module, Mux
 
@@ -33,7 +33,7 @@ def numbers(unit: Numbers) -> Claim:
 
 
 def _limits(m: Module, unit: Numbers, pipe: Pipeline) -> None:
-    """Claim the limits as integers: bytes, or words whose lower byte is a separate field."""
+    """Claim the integer limits: bytes, or 16-bit words whose lower byte is a separate field."""
     words = unit.command.words if unit._config.has_words else None
     for side in ("low", "high"):
         limit = unit.command[f"clamp_{side}"]
@@ -44,7 +44,7 @@ def _limits(m: Module, unit: Numbers, pipe: Pipeline) -> None:
 
 
 def _sizes(unit: Numbers, pipe: Pipeline) -> None:
-    """Claim the bytes of an element: those of its format under FLOAT, else one or two."""
+    """Claim the bytes of an element: its format's under FLOAT, else two with `words`, or one."""
     config, size = unit._config, 1 << unit.o.size
     rule, form = (pipe.before(unit.command[name], 1) for name in ("rounding", "pre_shift"))
     words = pipe.before(unit.command.words, 1) if config.has_words else 0
@@ -56,7 +56,7 @@ def _sizes(unit: Numbers, pipe: Pipeline) -> None:
 
 
 def _floats(unit: Numbers, pipe: Pipeline) -> None:
-    """Claim the rule, the index of the format among those built, and the limits as fp32."""
+    """Claim whether the rule is FLOAT, the format's index in `float_modes`, and fp32 limits."""
     command, o = unit.command, unit.o
     rule, form = (pipe.before(command[name], 1) for name in ("rounding", "pre_shift"))
     pipe.claim(o.floating == (rule == Rounding.FLOAT))

@@ -1,4 +1,4 @@
-"""POST's parameter cache: lanes see the words that were read for their block."""
+"""Proof of POST's parameter cache: lanes see the words that were read for their block."""
 
 from amaranth.hdl import Assume, Cover, Module, Mux, Signal
 
@@ -14,20 +14,21 @@ from matloom_rtl.post.parameters import Parameters
 
 __all__ = ["parameter_cache", "parameter_cache_proofs"]
 
-#: Reads of a block: four of biases, four of multipliers, one of shifts, in this order.
+#: Index of the first read of biases, of multipliers and of shifts in a block: a block has four
+#: reads of biases, four of multipliers and one of shifts, in this order.
 _FIRST_BIAS, _FIRST_MULTIPLIER, _SHIFTS = 0, 4, 8
 
 
 class Column(Arbitrary):
-    """One arbitrary column of a block, and where its parameters lie.
+    """One arbitrary column of a block, and the position of its parameters in reads.
 
     Members
     -------
     beat:
-        Beat at which it enters its lane.
+        Index of the beat at which the column enters its lane.
     read, word, byte:
-        Index of the read of biases, or multipliers, that contains its word; that word; and its byte
-        in the read of shifts.
+        Index of the read of biases, or multipliers, that has the column's word; in data that
+        arrive, the column's word, and its byte of shifts.
     """
 
     def __init__(self, m: Module, unit: Parameters):
@@ -40,13 +41,13 @@ class Column(Arbitrary):
         self.byte = self.choose([data.word_select(n, 8) for n in range(columns)])
 
     def of_lane(self, unit: Parameters, values):
-        """Return the part of a per-lane value that belongs to the column's lane."""
+        """Return the item of `values`, one per lane, that belongs to the column's lane."""
         lanes = (values[n % unit._lanes] for n in range(unit._columns))
         return self.choose([lane.as_unsigned() for lane in lanes])
 
 
 class Values:
-    """A block's parameters for the column."""
+    """The column's parameters in a block."""
 
     def __init__(self, unit: Parameters, name: str):
         o = unit.o
@@ -61,23 +62,27 @@ class Values:
 
 
 class Blocks:
-    """Blocks as they are announced, read and shown: lanes see them in that order.
+    """Reference for blocks, which are read, and shown to the lanes, in the order of instructions.
 
     Members
     -------
+    task:
+        The current instruction.
     pending:
-        Number of blocks announced but not shown yet.
+        Number of blocks of instructions taken so far that are not shown yet.
     old:
-        Whether the oldest of them belongs to an earlier instruction.
+        Whether the oldest pending block belongs to the previous instruction.
     came, place:
-        Reads of the block that have arrived, and which one is next.
-    rises, present, shown, since:
-        Whether a block is shown from the next cycle on, is shown now, or was shown; cycles since
-        then.
+        Number of reads of the oldest pending block that have arrived; index of the next one, if
+        reads of biases are numbered from 0 and those of multipliers from 4 on.
+    rises, present, shown:
+        Whether a block is shown from the next cycle on, is shown in this cycle, or was ever shown.
+    since:
+        Cycles since the block shown last was first shown, saturating.
     following, here:
-        Parameters of the oldest pending block, and of the one shown last.
+        The column's parameters in the oldest pending block, and in the block shown last.
     hits:
-        Whether data of the read with the bias, multiplier or shift arrive in this cycle.
+        Whether data with the column's bias, multiplier, or shift arrive in this cycle.
     """
 
     def __init__(self, m: Module, unit: Parameters, column: Column, reads: Reads):
@@ -113,7 +118,7 @@ class Blocks:
         ]
 
     def _follow(self, m: Module, unit: Parameters, column: Column, first) -> None:
-        """Record what is read, or given by the instruction, for the pending block."""
+        """Record the column's parameters, read or from the instruction, of the pending block."""
         # The first block of an instruction is the oldest.
         begins, source = first | (self.rises & self.old), unit.i.payload
         self.hits, following = [], self.following
@@ -137,12 +142,12 @@ class Blocks:
 
 
 class Entered:
-    """A beat that contains the column, and entered a known number of cycles ago.
+    """A beat with the column that entered its lane a fixed number of cycles ago, if one did.
 
     Members
     -------
     there, multiplier, block:
-        Whether it entered, its multiplier, and the number of its block within the unit.
+        Whether a beat entered then, the column's multiplier, and the unit's index of the block.
     """
 
     def __init__(self, m: Module, there, multiplier, block):
@@ -150,7 +155,7 @@ class Entered:
         self._m = m
 
     def later(self, cycle: int) -> "Entered":
-        """Return it one cycle later."""
+        """Return the same beat one cycle later; `cycle` names its signals."""
         after = []
         for name in ("there", "multiplier", "block"):
             before = getattr(self, name)
@@ -160,9 +165,9 @@ class Entered:
 
 
 def _assume_latency(m: Module, unit: Parameters, reads: Reads) -> list:
-    """Assume a minimum memory latency; return the recent grants.
+    """Assume a minimum memory latency; return whether reads were granted in recent cycles.
 
-    The grants are listed by the cycles since them, from one; their data cannot have arrived.
+    The list begins with the previous cycle. The data of these reads cannot have arrived.
     """
     grants, before = [], reads.granted
     for cycle in range(1, SPAD_READ_LATENCY - 1):
@@ -175,12 +180,12 @@ def _assume_latency(m: Module, unit: Parameters, reads: Reads) -> list:
 
 
 def parameter_cache(unit: Parameters) -> Claim:
-    """Claim that lanes see their column's parameters, or the instruction's common ones.
+    """Claim that a lane sees its column's parameters, or those that the instruction gives for all.
 
-    Bias and shift appear in the cycle of the column's beat, the multiplier later as lanes need it,
-    even if the block is released meanwhile. Assumes that data come in the order of reads with a
-    minimum latency, that a block is released only while it is shown, and that its first vector's
-    beats are in order.
+    Bias and shift appear in the cycle of the column's beat, the multiplier
+    `Lane.MULTIPLIER_DELAY` cycles later, even if the block is released meanwhile. Assumes that data
+    come in the order of reads with a minimum latency, that a block is released only while it is
+    shown, and that the beats of a block's first vector are in order.
     """
     m = Module()
     whitebox = Whitebox(unit)

@@ -1,4 +1,4 @@
-"""Lemmas on the registers and memories of POST's parameter cache, for its proof."""
+"""Lemmas about the registers and memories of POST's parameter cache, for its proof."""
 
 from amaranth.hdl import Assert, Cat, Module, Mux, Signal
 from amaranth.lib import data
@@ -9,22 +9,25 @@ from matloom_rtl.post.parameters import Parameters
 
 __all__ = ["lemmas"]
 
-#: Cycles from the first of a block to its steps: to `Fetch`, to the block in place, to its turn,
-#: and until lanes see it. So are those between the turns of two blocks.
+#: Minimum cycles from the first cycle of a block to state `Fetch`, to register `full`, to register
+#: `swap`, and until lanes see the block; also from when the previous block was shown.
 _FETCH, _FULL, _TURN, _SEEN = 1, 2, 3, 4
 
 
 class _Writes:
-    """Writes of the unit in this cycle, to the block with that number.
+    """Writes of the unit to its memories in this cycle.
 
     Members
     -------
     held:
-        The unit's register of the number.
+        The unit's register that describes the write.
     repeated, read:
-        Whether words of the instruction, or of a read, are written, for biases and multipliers.
-    row, group:
-        Whether it is the column's row, and its group of the memory.
+        Whether the instruction's word, or words of a read, are written; each for biases and for
+        multipliers.
+    row:
+        Row of the column's word in its memory.
+    mine:
+        Whether the write includes the column's word.
     """
 
     def __init__(self, m: Module, whitebox: Whitebox, column):
@@ -48,7 +51,7 @@ class _Writes:
 
 
 class _State:
-    """Registers of the unit, and values derived from them."""
+    """Registers of the unit by name, and values derived from them."""
 
     def __init__(self, m: Module, whitebox: Whitebox, column):
         names = ("full", "swap", "repeating", "step", "missing")
@@ -67,7 +70,7 @@ class _State:
 
 
 def lemmas(m: Module, whitebox: Whitebox, followed, beats) -> None:
-    """Claim what is written when, and where parameters are kept."""
+    """Claim all lemmas: when parameters are written, and where they are stored."""
     column, blocks, reads = followed
     state = _State(m, whitebox, column)
     _claim_stages(m, whitebox, state, blocks)
@@ -80,7 +83,7 @@ def lemmas(m: Module, whitebox: Whitebox, followed, beats) -> None:
 
 
 def _claim_stages(m: Module, whitebox: Whitebox, state: _State, blocks) -> None:
-    """Claim the stage of each block, and the minimum cycles between two blocks."""
+    """Lemmas: the unit's state by the pending blocks, and the minimum cycles between two blocks."""
     kept = blocks.task.shape()(whitebox.register(name="task"))
     unfetched = state.in_("Wait", "Load", "Fetch")
     left = Mux(unfetched, kept.blocks, 0) + (state.in_("Fetch") | state.full)
@@ -106,7 +109,7 @@ def _claim_stages(m: Module, whitebox: Whitebox, state: _State, blocks) -> None:
 
 
 def _claim_repeats(m: Module, unit: Parameters, state: _State, blocks) -> None:
-    """Claim how far the instruction's words have been written by the time of their block."""
+    """Lemmas: how many rows the instruction's words have been written to, by the unit's state."""
     rows, step, writes = unit._rows, state.step, state.writes
     bias, scale = blocks.task.channel_bias, blocks.task.channel_scale
     first, last = Mux(bias, rows, 0), Mux(scale, rows, 2 * rows) - 1
@@ -133,7 +136,7 @@ def _claim_repeats(m: Module, unit: Parameters, state: _State, blocks) -> None:
 
 
 def _claim_arrivals(m: Module, unit: Parameters, state: _State, followed, grants) -> None:
-    """Claim which read comes next, and that it comes while no words are repeated."""
+    """Lemmas: which read arrives next, and that none arrives while a word is repeated."""
     blocks, reads = followed
     task, writes, step = blocks.task, state.writes, state.step
     fetch, first = state.in_("Fetch"), Mux(task.channel_bias, unit._rows, 0)
@@ -164,9 +167,10 @@ def _claim_arrivals(m: Module, unit: Parameters, state: _State, followed, grants
 
 
 def _missing_words(unit: Parameters, state: _State, column, blocks) -> list:
-    """Return whether bias and multiplier are missing in memory: for any block, and for a new one.
+    """Return two conditions for bias and for multiplier: the column's word is not in memory yet.
 
-    A missing one has not arrived yet, or is being written.
+    The first is for the block shown last, to which only words of the instruction may be missing;
+    the second is for the block that is being fetched, whose word may not have arrived yet.
     """
     found = []
     own = (blocks.task.channel_bias, blocks.task.channel_scale)
@@ -181,7 +185,7 @@ def _missing_words(unit: Parameters, state: _State, column, blocks) -> list:
 
 
 def _claim_common_values(m: Module, whitebox: Whitebox, state: _State, blocks) -> None:
-    """Claim that blocks use the instruction's common values while they matter."""
+    """Lemmas: blocks without parameters of their own have the values of the instruction."""
     task, kept = blocks.task, blocks.task.shape()(whitebox.register(name="task"))
     names = ("bias", "multiplier", "shift")
     for name in names:
@@ -196,7 +200,7 @@ def _claim_common_values(m: Module, whitebox: Whitebox, state: _State, blocks) -
 
 
 def _claim_contents(m: Module, whitebox: Whitebox, state: _State, followed, due) -> None:
-    """Claim what memories and registers hold for the block shown last, and for the next one."""
+    """Lemmas: the column's parameters, as stored for the block shown last and for the next one."""
     column, blocks = followed
     following, here = blocks.following, blocks.here
     after = (state.block + 1)[:2]
@@ -218,14 +222,14 @@ def _claim_contents(m: Module, whitebox: Whitebox, state: _State, followed, due)
 
 
 def _shift(whitebox: Whitebox, column, name: str):
-    """Return the column's shift from a register of all shifts."""
+    """Return the column's shift from the register `name` of all shifts."""
     unit, shifts = whitebox.unit, whitebox.register(name=name)
     bits = len(unit.o.shifts[0])
     return column.choose([shifts.word_select(n, bits) for n in range(unit._columns)])
 
 
 def _peek(whitebox: Whitebox, state: _State, column, name: str, block):
-    """Return what the memories hold for the column in a block."""
+    """Return the column's word in the memories called `name`, for a block by the unit's index."""
     unit = whitebox.unit
     place = Cat(state.writes.row, block)
     slots = [whitebox.peek(f"{name}_{slot}", place) for slot in range(unit._slots)]
@@ -235,7 +239,7 @@ def _peek(whitebox: Whitebox, state: _State, column, name: str, block):
 def _claim_multiplier_place(
     m: Module, whitebox: Whitebox, state: _State, followed, entered
 ) -> None:
-    """Claim where the multiplier of a beat in the pipeline lies: in this block, or the previous."""
+    """Lemmas: the place of the multiplier of each beat that entered before this cycle."""
     column, blocks = followed
     unit, before = whitebox.unit, (state.block - 1)[:2]
     old = _peek(whitebox, state, column, "multipliers", before)

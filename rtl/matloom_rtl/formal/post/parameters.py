@@ -1,4 +1,4 @@
-"""POST's parameters: the bytes that are read for each block of channels, in order."""
+"""Proof of POST's parameters: the bytes that are read for each block of channels, in order."""
 
 from types import SimpleNamespace
 
@@ -12,25 +12,25 @@ from matloom_rtl.post.parameters import Parameters
 
 __all__ = ["Reads", "parameters", "parameters_proofs", "reads_lemmas"]
 
-#: Bytes of a channel's bias, and of its multiplier and shift, which are reads of a block.
+#: Bytes of a channel's bias, and of its multiplier and shift: a block has one read for each byte.
 _BIAS_BYTES, _SCALE_BYTES = 4, 5
 
 
 class Reads:
-    """Reads of an instruction as specified: block by block, consecutive bytes.
+    """Reference for the reads of an instruction: block by block, at consecutive addresses.
 
     Members
     -------
     task, begun:
-        The current instruction, once there is one.
+        The last instruction taken, and whether there is one.
     wanted, address:
-        Number of reads of a block, and address of the next one.
+        Number of reads of each block, and address of the next read.
     block, index:
-        Block of the next read, and its index in the block.
+        Index of the next read's block, and of the read in its block.
     granted:
-        Whether a read is granted.
+        Whether a read is granted in this cycle.
     asked:
-        Number of granted reads that have not arrived.
+        Number of granted reads whose data have not arrived.
     """
 
     def __init__(self, m: Module, unit: Parameters):
@@ -69,8 +69,8 @@ class Reads:
 def parameters(unit: Parameters) -> Claim:
     """Claim that an instruction's blocks are read in order, each byte once, and nothing else.
 
-    So reads lie within the checked extent, blocks times bytes of a block. Assumes that data arrive
-    only for granted reads.
+    So all reads are in the extent that the dispatcher checks. Assumes that data arrive only for
+    granted reads.
     """
     m = Module()
     whitebox = Whitebox(unit)
@@ -95,7 +95,7 @@ def parameters(unit: Parameters) -> Claim:
 
 
 def reads_lemmas(m: Module, whitebox: Whitebox, walk: Reads) -> None:
-    """Claim what is left of the current block, by the state of the unit."""
+    """Lemmas: the remaining blocks and reads, by the state of the unit."""
     unit, states = whitebox.unit, whitebox.in_states
     read, task, wanted = unit.read, walk.task, walk.wanted
     arrived, left, load = (whitebox.register(name=name) for name in ("arrived", "wanted", "load"))

@@ -1,4 +1,4 @@
-"""POST's walk over blocks of 2 x 2 sums, compared with the loops of the instruction set."""
+"""Proof of POST's walk over blocks of 2 x 2 sums, compared with the instruction set's loops."""
 
 from amaranth.hdl import Assume, Const, Cover, Module, Mux, Signal
 
@@ -11,9 +11,9 @@ from matloom_rtl.post.positions import Positions
 
 
 def pooled_blocks(unit: Positions) -> Claim:
-    """Claim that each place comes four times, with the entries of a block of 2 x 2 sums.
+    """Claim that each address comes four times, with the entries of a block of 2 x 2 sums.
 
-    Makes the assumptions of `positions`, and assumes bytes and no pairs.
+    Makes the assumptions of `positions`, and assumes elements of one byte and no pairs.
     """
     m = Module()
     whitebox = Whitebox(unit)
@@ -41,7 +41,7 @@ def pooled_blocks(unit: Positions) -> Claim:
         m.d.comb += Assume(unit.size == 0)
     assume_stable(m, unit, nest)
     shown, address, last = nest.running, nest.place("address"), nest.last
-    #: The first entry of two rows of sums, and whether these are the last of a block.
+    #: First entry of the current two rows of sums; `row_end`: whether this is their last sum.
     of_rows = Signal.like(unit.entry)
     row_end = last["column"] & last["quarter"]
     with m.If(unit.start):

@@ -1,4 +1,4 @@
-"""POST's walks, compared step by step with the loops of the instruction set."""
+"""Proof of POST's walks, compared position by position with the loops of the instruction set."""
 
 from amaranth.hdl import Assume, Cat, Const, Cover, Module, Mux, Signal
 
@@ -19,15 +19,16 @@ __all__ = [
     "whole_rows",
 ]
 
-#: Loops, outermost first, each with the input that holds its count.
+#: Loops, outermost first, each with the input that holds its number of iterations.
 LOOPS = {"block": "blocks", "row": "height", "column": "width"}
 
 
 def positions(unit: Positions) -> Claim:
-    """Claim that the places are those of three loops: output block, row, column.
+    """Claim that the positions are those of three loops: output block, row, column.
 
-    Assumes that the geometry stays until the last place, and that a walk advances only while it
-    runs, and not in a cycle in which it restarts. `whole_rows` and `pooled` have their own claims.
+    Assumes that the geometry stays until the last position, and that a walk advances only while it
+    runs, and not in a cycle in which it restarts. Walks over whole rows (`whole_rows`) and over
+    blocks of sums (`pooled_blocks`) have their own claims.
     """
     m = Module()
     whitebox = Whitebox(unit)
@@ -81,9 +82,9 @@ def positions(unit: Positions) -> Claim:
 
 
 def whole_rows(unit: Positions) -> Claim:
-    """Claim that the places of whole rows are those of four loops: batch, pass, row, block.
+    """Claim that the positions of whole rows are those of four loops: batch, pass, row, block.
 
-    Makes the assumptions of `positions`, and assumes elements of one byte.
+    Makes the assumptions of `positions`. Elements have one byte.
     """
     m = Module()
     whitebox = Whitebox(unit)
@@ -155,7 +156,7 @@ def assume_advances(m: Module, unit: Positions, nest: Nest) -> None:
 
 
 def assume_stable(m: Module, unit: Positions, nest: Nest) -> None:
-    """Assume that the geometry stays; pairs and first places are taken at the start."""
+    """Assume that the geometry stays while the walk runs: sizes, pitches, and the element size."""
     names = ("blocks", "height", "width", "pitch", "x_step")
     held = Cat(getattr(unit, name) for name in (*names, *(("size",) if unit._has_sizes else ())))
     before = Signal.like(held, name="geometry_before")
@@ -164,7 +165,7 @@ def assume_stable(m: Module, unit: Positions, nest: Nest) -> None:
 
 
 def touched_banks(address, columns: int, config):
-    """Return, for each bank, whether it holds the first or the last byte of a range."""
+    """Return one bit per bank: it has the first or last of `columns` bytes from `address` on."""
     last = (address + columns - 1)[: len(address)]
     bits = (config.bank_bytes - 1).bit_length()
     ends = [each[bits:] for each in (address, last)]
@@ -172,9 +173,10 @@ def touched_banks(address, columns: int, config):
 
 
 def _entries(m: Module, whitebox: Whitebox, nest: Nest, block_end) -> None:
-    """Claim that entries are consecutive, and that in pairs two blocks use the same ones.
+    """Claim that entries are consecutive, or that with pairs, two blocks share pairs of entries.
 
-    The first block uses the first entries of the pairs, the second block the second ones.
+    With pairs, the first of two blocks uses the first entry of each pair, the second block the
+    second one.
     """
     unit = whitebox.unit
     entry = Signal.like(unit.entry)

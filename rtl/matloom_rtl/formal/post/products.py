@@ -1,4 +1,4 @@
-"""POST's products: each element minus its zero point combined with the oldest unused sum."""
+"""Proof of POST's products: each element, minus its zero point, times the oldest unused sum."""
 
 from amaranth.hdl import Assert, Assume, Cat, Module, Mux
 
@@ -9,7 +9,7 @@ from matloom_rtl.post.products import Products
 
 __all__ = ["products", "products_proofs"]
 
-#: Bits of a sum that are used, including its sign; bits of a column.
+#: Bits of a sum that a product of bytes uses, including its sign; bits of a column.
 _SUM_BITS, _COLUMN_BITS = 9, 32
 
 #: Left shifts of a byte that is added, and of one that is subtracted before squaring; bits of the
@@ -23,7 +23,8 @@ _WORD_BITS = 16
 def products(unit: Products) -> Claim:
     """Claim each column's product, or its sum, two cycles after its byte.
 
-    The queue of sums is removed, since it is proved separately: it shows the oldest sum.
+    The queue of sums is removed, because it is proven separately: its output is taken as the oldest
+    sum.
     """
     m = Module()
     whitebox = Whitebox(unit)
@@ -76,7 +77,10 @@ def products(unit: Products) -> Claim:
 
 
 def _factors(unit: Products, byte, whole):
-    """Return both factors of a column, signed: byte and sum, or the same difference twice."""
+    """Return both signed factors of a column: byte and sum, or for squares their difference twice.
+
+    `byte` is the element minus its zero point, `whole` the sum.
+    """
     given = byte[:_SUM_BITS].as_signed(), whole[:_SUM_BITS].as_signed()
     if unit._words:
         words = byte, whole[:_WORD_BITS].as_signed()

@@ -1,4 +1,4 @@
-"""POST's reads ahead of its lanes: each request, its room, and its data."""
+"""Proof of POST's reads ahead of its lanes: each request, room for its data, and the data."""
 
 from amaranth.hdl import Assert, Assume, Cat, Const, Cover, Module, Mux, Signal
 
@@ -15,14 +15,16 @@ __all__ = ["reader", "reader_proofs"]
 
 
 class _Parts:
-    """Queue, requests and products, removed: each is proved separately and obeys its contract.
+    """Queue, requests and products, removed: each is proven separately, and obeys its contract.
 
     Members
     -------
     level, unasked:
-        Vectors in the queue, and those whose last read is still a request.
+        Number of vectors in the queue, and of those whose last read waits to be granted.
     asked, granted:
-        Whether the last read of a vector is requested, or granted.
+        Whether the last read of a vector is requested, or granted, in this cycle.
+    ports:
+        The outputs of the removed units, inputs of the claim.
     """
 
     def __init__(self, m: Module, whitebox: Whitebox):
@@ -47,7 +49,7 @@ class _Parts:
             Assume(self.queue.r_rdy == (self.level != 0)),
             Assume(~(o.valid & o.payload.of_vector & _completes(o)) | (self.unasked != 0)),
         ]
-        #: Products in progress, by number of cycles, from 1 on.
+        #: Whether a product was begun one cycle ago, two cycles ago, and so on.
         self.multiplied = [Const(0)]
         if self.products is not None:
             self.ports += whitebox.free("products")
@@ -56,7 +58,7 @@ class _Parts:
 
 
 def _completes(stream):
-    """Return whether a read is the last of its vector."""
+    """Return whether the read shown by a stream is the last of its vector."""
     payload = stream.payload
     return payload.completes if "completes" in payload.shape().members else Const(1)
 
@@ -72,7 +74,7 @@ def _earlier_bits(m: Module, value, cycles: int) -> list:
 
 
 def reader(unit: Reader) -> Claim:
-    """Claim that each request is read once, has room, and arrives with its data.
+    """Claim that each position is requested and read once, that its data has room, and arrives.
 
     Assumes that a command stays while any of its vectors are in flight.
     """
@@ -95,7 +97,7 @@ def reader(unit: Reader) -> Claim:
 
 
 def _combines(unit: Reader):
-    """Return whether each byte goes with a sum: as a product, or added to it."""
+    """Return whether the command combines each element with a sum, by a product or an addition."""
     command, config = unit.command, unit._config
     if not config.products:
         return Const(0)
@@ -158,7 +160,7 @@ def _assume_constant(m: Module, whitebox: Whitebox, begun) -> None:
 
 
 def _claim_arrivals(m: Module, whitebox: Whitebox, parts: _Parts, on_way, multiplies) -> None:
-    """Claim that each granted read arrives once, as the memory returns it, with its block's end."""
+    """Claim that the data of each granted read arrives once, unchanged, with its block's end."""
     unit, queue, o = whitebox.unit, parts.queue, parts.requests.o
     (summed, read), spad = (each[-1] for each in on_way), unit.spad
     acc_end = _earlier_bits(m, unit.position.block_end, ACC_READ_LATENCY)[-1]
@@ -208,7 +210,7 @@ def _claim_arrivals(m: Module, whitebox: Whitebox, parts: _Parts, on_way, multip
 
 
 def _sums_stay(unit: Reader, products, read) -> list:
-    """Return claims that sums stay as they are while their bytes leave for the lanes."""
+    """Return claims that, with addend RESULT, sums are kept and their bytes go to the lanes."""
     keeps = unit.command.addend == Addend.RESULT
     return [
         implies(products.bytes_arrived, products.keeps == keeps),
@@ -218,7 +220,10 @@ def _sums_stay(unit: Reader, products, read) -> list:
 
 
 def _elements(m: Module, whitebox: Whitebox, arrives: list):
-    """Return the values of a vector, from earlier reads and from the last bytes that now arrive."""
+    """Return the 32-bit values of a vector whose last read arrives now, and claim earlier reads.
+
+    `arrives` has whether a read of a vector was granted one cycle ago, two cycles ago, and so on.
+    """
     unit, config, columns = whitebox.unit, whitebox.unit._config, whitebox.unit._config.columns
     reads = [unit.spad.data]
     for number in range(1, 1 << config.element_size_bits):
@@ -241,7 +246,7 @@ def _elements(m: Module, whitebox: Whitebox, arrives: list):
 
 
 def _claim_room(m: Module, whitebox: Whitebox, parts: _Parts, on_way, kinds) -> None:
-    """Claim that no more is in flight than there is room for, and sums wait for their bytes."""
+    """Claim that everything in flight has room, and that bytes never precede their sums."""
     (summed, read), (from_bytes, multiplies) = on_way, kinds
     room, depth = whitebox.register(name="room"), parts.depth
     alone = sum((each & ~multiplies for each in summed), Const(0))

@@ -1,4 +1,4 @@
-"""SOFTMAX's reciprocals: the products of one arbitrary row, in the order of the arithmetic."""
+"""Proof of SOFTMAX's reciprocals: the products of an arbitrary row, in the arithmetic's order."""
 
 from amaranth.hdl import Assert, Assume, Cover, Module, Mux, Signal, signed
 
@@ -24,28 +24,29 @@ __all__ = ["reciprocals", "reciprocals_proofs"]
 _ROUNDS = 2 + 2 * NEWTON_STEPS
 _ALL = _ROUNDS * BATCH
 
-#: Cycles between the last sum and `done`, for a batch of one row.
+#: Cycles from the last sum of a batch to `done`, for a batch of one row.
 _ENDS = _ALL - 2 * Lane.MULTIPLIER_DELAY
 
-#: The exponent of results is a right shift by their 23 bits of fraction and by up to twelve more.
+#: Right shift of results for a sum without leading zeros; it is less by the number of these.
 _RIGHT = 31 - 8 + SUM_BITS
 
 
 class _Row:
-    """The row's sum and reciprocal, as a program would compute them.
+    """Reference for an arbitrary row: its sum and reciprocal, as a program would compute them.
 
     Members
     -------
     word:
-        Its sum, then half of its normalised sum.
+        The row's sum; from the end of the first round on, half of its normalised sum.
     zeros:
-        Leading zeros of the sum.
+        Leading zeros of the sum, twelve at most.
     made, estimate:
-        What the last product made, and the last estimate of the reciprocal.
+        Value computed from the last product, and last estimate of the reciprocal.
     age, since:
-        Cycles since the sums of its batch were complete, saturating, and since its own turn.
+        Cycles since the sums of the batch were complete, saturating, and since the row's first
+        round began, negative before.
     enters, phase, number:
-        Whether the row is in a round, the cycle in it, and its number.
+        Whether the row is in its rounds, the cycle within the round, and the index of the round.
     ready:
         The reciprocal is complete.
     """
@@ -76,7 +77,7 @@ class _Row:
             m.d.sync += [self.age.eq(0), self.ready.eq(0)]
 
     def _round(self, m: Module, unit: Reciprocals) -> None:
-        """Take the product of a round, and make what it is for."""
+        """Take the product of a round, and compute the sum, error or estimate that it is for."""
         product, odd = self.product, self.number[0]
         base = Mux(self.number == 1, FIRST_ESTIMATE, self.estimate)
         change = Mux(self.number == 1, product, product << 2)
@@ -96,22 +97,23 @@ class _Row:
                 m.d.sync += self.ready.eq(self.enters & (self.number == _ROUNDS - 1))
 
     def operand(self):
-        """Return the lane's input in this round."""
+        """Return the operand of the lane in the current round."""
         # An even number of 32 bits, whose half is exact.
         even = Mux(self.word[31], self.word & ~1, self.word)
         return Mux(self.number == 0, even, Mux(self.number == 1, FIRST_SLOPE, self.made))
 
     def multiplier(self):
-        """Return the lane's multiplier in this round."""
+        """Return the multiplier of the lane in the current round."""
         by_estimate = self.number[0] & (self.number != 1)
         half = self.word[:EXPONENTIAL_BITS]
         return Mux(self.number == 0, 1 << 30, Mux(by_estimate, self.estimate, half))
 
 
 def reciprocals(unit: Reciprocals) -> Claim:
-    """Claim the products of one arbitrary row, when it makes them, and its reciprocal.
+    """Claim the operands of an arbitrary row's products, their cycles, and the row's reciprocal.
 
-    Products are free. Assumes that nothing is added before the last reciprocal is complete.
+    The results of products are arbitrary. Assumes that nothing is added to sums before the last
+    reciprocal of a batch is complete.
     """
     m = Module()
     whitebox = Whitebox(unit)
@@ -144,7 +146,7 @@ def reciprocals(unit: Reciprocals) -> Claim:
 
 
 def _zeros(word):
-    """Return the leading zeros of a sum, twelve at most."""
+    """Return the number of leading zeros of a 32-bit sum, at most `SUM_BITS`."""
     found = SUM_BITS
     for zeros in reversed(range(SUM_BITS)):
         found = Mux(word[31 - zeros], zeros, found)
@@ -152,7 +154,11 @@ def _zeros(word):
 
 
 def _sums(m: Module, unit: Reciprocals, n):
-    """Return the arbitrary row's sum as it is written: all terms of the row so far."""
+    """Return what is written to the sums, and the total that was written before.
+
+    The former is a tuple: whether a sum is written, whether it is that of row `n`, all terms of the
+    row so far, whether the sums of the batch are complete, and the row's index.
+    """
     cycles = 1 + reduction_latency(unit._ways)
     part = 0
     for way in range(unit._ways):
@@ -180,7 +186,7 @@ def _sums(m: Module, unit: Reciprocals, n):
 
 
 def _results(m: Module, unit: Reciprocals, ref: _Row, n) -> None:
-    """Claim shift and multiplier of the row's results, from the last reciprocal on."""
+    """Claim shift and multiplier of the row's results, once its reciprocal is complete."""
     mine, later = [unit.row == n], [~unit.busy]
     for _cycle in range(Lane.MULTIPLIER_DELAY):
         for chain in (mine, later):
@@ -198,7 +204,7 @@ def _results(m: Module, unit: Reciprocals, ref: _Row, n) -> None:
 
 
 def _lemmas(m: Module, whitebox: Whitebox, ref: _Row, peeks: dict, numbers) -> None:
-    """Claim that registers and memories equal those of the reference."""
+    """Lemmas: registers and memories, by the state of the reference."""
     last_row, before = numbers
     phase, turn, made = ref.phase, ref.enters, ref.made
     m.d.comb += [

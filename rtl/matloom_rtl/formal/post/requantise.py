@@ -1,4 +1,4 @@
-"""Requantising lanes: every shift, rounding and clamp, for any products of the multipliers."""
+"""Proofs of requantising lanes: every shift, rounding and clamp, for any products."""
 
 from amaranth.hdl import Array, Const, Fragment, Module, Mux, Signal, signed
 
@@ -10,17 +10,18 @@ from matloom_rtl.post.quotient import Quotient
 
 __all__ = ["clamps", "products", "quotient", "requantise_proofs", "shifts"]
 
-#: Cycles from value, bias and shift to the multiplier, and from the products to the quotient.
+#: Cycles from value, bias and shift to the multiplier's input, from partial products to their sum,
+#: and from the quotient to the result.
 _BIASED, _SUMMED, _CLAMPED = 4, 2, 3
 
 _HALF_WORD = 16
 
-#: Settings of a lane from the quotient on.
+#: Inputs of a lane that are used after the quotient.
 _LIMITS = ("limits", "low", "high", "zero")
 
 
 def quotient(unit: Quotient | None = None) -> Claim:
-    """Claim each rounding rule of docs/numerics.md, for any 63-bit product."""
+    """Claim the quotient under each rounding rule of docs/numerics.md, for any 63-bit product."""
     m = Module()
     m.submodules.unit = unit = unit or Quotient()
     pipe = Pipeline(m, Quotient.LATENCY)
@@ -37,7 +38,7 @@ def quotient(unit: Quotient | None = None) -> Claim:
 
 
 def _quotients(m: Module, product, right) -> dict:
-    """Return the quotient by 2**(31 + `right`) under each rule, from its definition."""
+    """Return `product` divided by 2**(31 + `right`), by rounding rule, from its definition."""
     half = Signal(63)
     m.d.comb += half.eq(Const(1 << 30, 63) << right)
     doubled = Signal(signed(34))
@@ -65,9 +66,10 @@ class _Cut(Lane):
     Members
     -------
     shifted: out
-        The multiplicand.
+        The multiplier's input.
     total, below: inputs of the proof
-        The sum of the products.
+        The multiplier's output: the product without its lowest 16 bits, and whether any of these is
+        a one.
     """
 
     def __init__(self, bits: int = 8):
@@ -104,12 +106,12 @@ def shifts() -> Claim:
 
 
 class _Parts(Lane):
-    """A lane whose four partial products are free inputs of the proof, in order."""
+    """A lane whose four partial products, `parts`, are free inputs of the proof."""
 
     def __init__(self):
         super().__init__()
         self.parts = []
-        #: The sum of the products without its lowest bits, and whether any of these is a one.
+        #: Sum of the products without its lowest 16 bits, and whether any of these is a one.
         self.total = Signal(signed(47))
         self.below = Signal()
 
@@ -125,9 +127,10 @@ class _Parts(Lane):
 
 
 def products() -> Claim:
-    """Claim that any four partial products are added as for a product in parts of 16 bits.
+    """Claim that any four partial products are added up with the weights of 16-bit halves.
 
-    They may be those of any product of 32 by 31 bits, so their sum fits 63 bits.
+    Nothing is claimed of the upper bits if the sum exceeds 63 bits, as no product of 32 by 31 bits
+    does.
     """
     m = Module()
     unit = _Parts()
@@ -146,7 +149,7 @@ def products() -> Claim:
 
 
 class _Rounded(Lane):
-    """Stages of a lane after the quotient, which is free: `floor` and `up`."""
+    """A lane after its quotient, whose outputs, `floor` and `up`, are free inputs of the proof."""
 
     def __init__(self, bits: int):
         super().__init__(bits)
@@ -161,9 +164,10 @@ class _Rounded(Lane):
 
 
 def clamps(bits: int) -> Claim:
-    """Claim that a limited result is the quotient plus the zero point, within the limits.
+    """Claim that a limited result of `bits` is the quotient plus the zero point, clamped.
 
-    An unlimited result is their 32-bit sum. If the limits cross, `high` wins.
+    An unlimited result is the 32-bit sum of both. If `low` exceeds `high`, sums above `high` become
+    `high`, and all others `low`.
     """
     m = Module()
     m.submodules.unit = unit = _Rounded(bits)

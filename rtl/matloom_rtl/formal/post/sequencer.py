@@ -1,4 +1,4 @@
-"""POST's command, which stays from its start until all of its results are visible."""
+"""Proof of POST's sequencer: a command stays from its start until all its results are visible."""
 
 from amaranth.hdl import Assert, Assume, Cover, Module, Mux, Signal
 
@@ -13,8 +13,8 @@ __all__ = ["sequencer", "sequencer_proofs"]
 def sequencer(unit: Sequencer) -> Claim:
     """Claim that a command is taken, stays, streams and completes once, at the right time.
 
-    Assumes that the last position is requested after the first cycle of streaming, and that the
-    last result leaves later.
+    Assumes that the last position is requested after the first cycle of a command, and that the
+    last result leaves after that.
     """
     m = Module()
     whitebox = Whitebox(unit)

@@ -1,4 +1,4 @@
-"""SOFTMAX of rows: the order of elements, largest bytes, and what goes to its parts and lanes."""
+"""Proof of SOFTMAX of rows: the order of elements, the largest bytes, and connections of parts."""
 
 from itertools import pairwise
 
@@ -15,16 +15,16 @@ from matloom_rtl.post.softmax import Softmax
 
 __all__ = ["softmax", "softmax_proofs"]
 
-#: Cycles from `done` to the earliest exponential of another sum.
+#: Minimum cycles from `done` of the reciprocals to the first exponential of another batch's sums.
 _APART = 6
 
 
 def softmax(unit: Softmax) -> Claim:
     """Claim when elements enter, with which flags, and where they go.
 
-    The table and the reciprocals are removed. Assumes that a vector stays until it is taken, that
-    a command stays while it has begun, and that reciprocals are done once, later than their sums.
-    A pass ends with the last vector of a row.
+    The table and the reciprocals are removed. Assumes that a vector stays until it is taken, that a
+    command stays from its start until its rows are complete, that reciprocals are done once, later
+    than their sums, and that a pass ends with the last vector of a row.
     """
     m = Module()
     whitebox = Whitebox(unit)
@@ -85,7 +85,10 @@ def softmax(unit: Softmax) -> Claim:
 
 
 def _assume_rules(m: Module, unit: Softmax, order: RowOrder, flags: list, done):
-    """Assume the rules for vectors, commands, reciprocals; return whether a command has begun."""
+    """Assume the rules for vectors, commands and reciprocals.
+
+    Returns whether a command has begun and has not changed since.
+    """
     held = Cat(unit.command, unit.active)
     before = Signal.like(held, reset_less=True)
     waited = Signal()
@@ -114,7 +117,7 @@ def _assume_rules(m: Module, unit: Softmax, order: RowOrder, flags: list, done):
 
 
 def _largest(m: Module, whitebox: Whitebox, flags: list, given: list, parts) -> None:
-    """Claim that elements of later passes are subtracted from the largest byte of their row."""
+    """Claim the indices of the second and third pass: the row's largest byte minus the element."""
     n, memory, exponentials, within = parts
     unit = whitebox.unit
     ways, pause = unit._ways, unit.compare_pause(unit._ways)
@@ -161,7 +164,7 @@ def _largest(m: Module, whitebox: Whitebox, flags: list, given: list, parts) -> 
 
 
 def _results(m: Module, whitebox: Whitebox, flags: list) -> None:
-    """Claim beats of bytes: as many as were begun, each of consecutive elements."""
+    """Claim that results are collected to beats of `lanes` bytes, and that each is shown once."""
     unit = whitebox.unit
     lanes, ways = len(unit.results), unit._ways
     arrives = flags[unit.LATENCY].results
@@ -189,14 +192,14 @@ def _has_elements(flags):
 
 
 def _defined_flags(flags):
-    """Return the flags, with zero for those that are undefined without elements."""
+    """Return the flags as a value, with zeros for those that are undefined without elements."""
     rest = Cat(flags.first, flags.row, flags.counts)
     passes = Cat(flags.largest, flags.sums, flags.results, flags.ends)
     return Cat(passes, Mux(_has_elements(flags), rest, 0))
 
 
 def _lemmas(m: Module, whitebox: Whitebox, order: RowOrder, flags: list, given: list) -> None:
-    """Claim that registers equal those of the reference."""
+    """Lemmas: the registers, by the state of the reference."""
     unit, register = whitebox.unit, whitebox.register
     ways, pause = unit._ways, unit.compare_pause(unit._ways)
     if len(unit.bytes) > ways:

@@ -1,4 +1,4 @@
-"""The order of SOFTMAX's elements: passes over batches of rows, vectors, and their parts."""
+"""Reference for the order of SOFTMAX's elements: passes over batches of rows, vector by vector."""
 
 from amaranth.hdl import Array, Cat, Module, Mux, Signal
 
@@ -9,16 +9,23 @@ __all__ = ["RowOrder"]
 
 
 class RowOrder:
-    """Elements by passes over batches, written as a program.
+    """The order of elements in three passes over each batch of rows, written as a program.
 
     Members
     -------
     index, vector, row, number:
-        The next elements of a vector, its vector in a row, its row in a batch, and the pass.
+        Index of the next group of elements in its vector, of the vector in its row, of the row in
+        its batch, and of the pass.
     waits:
-        Nothing enters, because the largest bytes or the reciprocals are not available yet.
+        No vector enters, because the largest bytes or the reciprocals are not available yet.
+    left:
+        Remaining cycles until the largest bytes are available; 0 if they are.
     since:
-        Cycles since the last reciprocals, saturating.
+        Cycles since reciprocals were done, saturating.
+    enters, taken:
+        Whether a group of elements enters, and whether it is the last of its vector.
+    row_end, ends:
+        Whether the vector is the last of its row; whether a pass ends in this cycle.
     now, given:
         Flags of the elements that enter, and their bytes.
     """

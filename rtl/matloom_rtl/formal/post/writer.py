@@ -1,4 +1,4 @@
-"""POST's writes: each result once, at its address, with its own bytes and no others."""
+"""Proof of POST's writes: each result once, at its address, with exactly its own bytes."""
 
 from amaranth.hdl import Assert, Assume, Cat, Const, Cover, Module, Mux, Signal, Value
 
@@ -14,20 +14,23 @@ __all__ = ["writer", "writer_proofs"]
 
 
 class _Results:
-    """Vectors from first beat to write; one arbitrary vector is followed with its values.
+    """Vectors of results, from their first beat to their write; one arbitrary vector is marked.
 
     Assumes that beats come in order, and that a vector begins only if there is room.
 
     Members
     -------
+    mark:
+        Free input that selects the marked vector in the cycle of its last beat.
     count, beat:
-        Complete vectors not written yet, and beats of the vector that is arriving.
+        Number of complete vectors that are not written yet, and of beats of the arriving vector
+        that have come.
     ahead:
-        Position of the marked vector in the order of writes; 0 if there is none.
+        Position of the marked vector in the order of writes, from 1 on; 0 if there is none.
     value:
         Values of the marked vector.
     mine:
-        Whether the vector written now is the marked one.
+        Whether the next vector to write is the marked one.
     """
 
     def __init__(self, m: Module, whitebox: Whitebox, leaves):
@@ -60,7 +63,7 @@ class _Results:
         self._lemmas(m, whitebox, (leaves, gathered))
 
     def _lemmas(self, m: Module, whitebox: Whitebox, state) -> None:
-        """Claim the unit's counters, and where its memories hold the values."""
+        """Lemmas: the unit's counters, and the places of the values in its memories."""
         leaves, gathered = state
         unit, config = whitebox.unit, whitebox.unit._config
         at = whitebox.register(name="write_at")
@@ -91,8 +94,8 @@ def writer(unit: Writer) -> Claim:
     """Claim that each result is written once, at its position, with the bytes of its columns.
 
     Assumes that position, command and numbers stay while there are results, and that a position
-    changes after its result has left. The queue of partial requests is removed, since it is proved
-    separately.
+    changes only after its result has left. The queue of write requests is removed, because it is
+    proven separately.
     """
     m = Module()
     whitebox = Whitebox(unit)
@@ -143,7 +146,7 @@ def writer(unit: Writer) -> Claim:
 
 
 def _stays(m: Module, unit: Writer, results: _Results, waits) -> None:
-    """Assume that the description of results is stable while any are pending."""
+    """Assume that command and numbers, and a result's position, stay while results are pending."""
     held = Cat(unit.command, unit.numbers)
     position = Value.cast(unit.position)
     before = Signal.like(held, name="held_before")
@@ -164,7 +167,7 @@ def _stays(m: Module, unit: Writer, results: _Results, waits) -> None:
 
 
 def _mask(unit: Writer):
-    """Return which columns a vector has: in the last block, those below `tail`."""
+    """Return one bit per column that a vector has: in the last block, those below `tail`."""
     whole = ~unit.position.last_block
     return Cat(whole | (unit.command.tail > column) for column in range(unit._config.columns))
 
@@ -177,7 +180,7 @@ def _later(m: Module, name: str, value, bits: int = 1):
 
 
 def _entries(m: Module, unit: Writer, results: _Results, to_acc) -> None:
-    """Claim the writes to the accumulators."""
+    """Claim the requests to the accumulators, and the data that follow a cycle later."""
     acc, wide = unit.acc, len(unit.acc.data)
     taken = _later(m, "entry_taken", acc.valid & acc.ready & results.mine)
     value = _later(m, "entry_value", results.value, wide)
@@ -193,12 +196,12 @@ def _entries(m: Module, unit: Writer, results: _Results, to_acc) -> None:
 
 
 def _low_bytes(values, port):
-    """Return the low byte of each value, for as many as a port has."""
+    """Return the low byte of each 32-bit value, for as many bytes as the port's payload has."""
     return Cat(values.word_select(index, 32)[:8] for index in range(len(port.payload) // 8))
 
 
 def _rows(m: Module, unit: Writer, results: _Results, to_spad):
-    """Claim the scratchpad writes of byte elements; return whether it accepts a vector."""
+    """Claim the scratchpad writes of byte elements; return whether a vector's write is accepted."""
     spad, columns = unit.spad, unit._config.columns
     taken = spad.valid & spad.ready
     bytes_ = Cat(results.value.word_select(index, 32)[:8] for index in range(columns))
@@ -215,7 +218,7 @@ def _rows(m: Module, unit: Writer, results: _Results, to_spad):
 
 
 def _parts(m: Module, whitebox: Whitebox, parts, results: _Results, to_spad):
-    """Claim the parts in which elements go to the scratchpad; return whether the last is taken."""
+    """Claim the parts in which vectors go to the scratchpad; return whether the last is taken."""
     unit, i, o = whitebox.unit, parts.i, parts.o
     config, spad, position, size = unit._config, unit.spad, unit.position, unit.numbers.size
     columns, most = config.columns, 1 << config.element_size_bits

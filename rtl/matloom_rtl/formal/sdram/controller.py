@@ -1,4 +1,4 @@
-"""Proofs of the SDRAM controller: its pins obey the rules, and each beat goes out once."""
+"""Proofs of the SDRAM controller: its pins obey the rules, and each beat is accessed once."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -30,10 +30,10 @@ _STATEMENT = (
 
 
 def sdram(unit: SdramController, *, reach: bool = True) -> Claim:
-    """Claim the rules of the pins for any chunks, and that each chunk's beats go out once.
+    """Claim the rules of the pins, for any chunks, and a READ or WRITE for each beat of a chunk.
 
-    The port is removed; it is assumed to keep a chunk that it shows. The covers in `reach` need an
-    SDRAM that is initialised within a few cycles.
+    The port is removed; it is assumed to keep a chunk that it shows until the chunk is taken. With
+    `reach`, covers are added, which need an SDRAM that is initialised within a few cycles.
     """
     m = Module()
     whitebox = Whitebox(unit)
@@ -51,7 +51,10 @@ def sdram(unit: SdramController, *, reach: bool = True) -> Claim:
 
 
 def _chunks(m: Module, port, parts: Parts, rules: Rules) -> None:
-    """Claim that chunks pass in order, unchanged, and each beat appears once at the pins."""
+    """Claim that each beat of a chunk has one command at the pins, with its bank and column.
+
+    Chunks pass in order and unchanged.
+    """
     plan, given, pins, columns = rules.plan, rules.given, rules.pins, parts.columns
     layout = plan.chunk_layout
     taken = port.chunks.valid & port.chunks.ready
@@ -105,7 +108,7 @@ def _chunks(m: Module, port, parts: Parts, rules: Rules) -> None:
 
 
 def short(part: SdramPart, *, clock_hz: int, bus_bits: int, gear: int = 1) -> SdramController:
-    """Return a small controller for reachable covers: two-beat chunks, short initialisation."""
+    """Return a controller whose covers are soon reached: short chunks and initialisation."""
     timing = part.timing_of_gear(clock_hz, gear)
     plan = ControllerPlan(part=part, timing=timing, bus_bits=bus_bits, chunk_beats=2, gear=gear)
     due = gear * (plan.longest_wait + 1)
@@ -121,7 +124,7 @@ def short(part: SdramPart, *, clock_hz: int, bus_bits: int, gear: int = 1) -> Sd
 
 
 def _boards() -> dict[str, Callable[[], SdramController]]:
-    """Return constructors of boards' controllers, with the engine's bus, by description."""
+    """Return functions that build the controllers of boards with an SDRAM, by description."""
     found = {}
     for board in map(load_board, board_names()):
         memory, config = board.memory, load_config(board.config)
@@ -140,10 +143,11 @@ def _boards() -> dict[str, Callable[[], SdramController]]:
 
 
 def sdram_proofs(units: list) -> list[Proof]:
-    """Return the proofs of SDRAM controllers: those of boards, and a short one.
+    """Return the proofs of SDRAM controllers: those of boards, and one with short waits (`short`).
 
-    Reaching anything from power-up takes too many cycles on a board; the covers of the short one,
-    which has the same claim, show that the claim is not vacuous.
+    Returns an empty list if `units` has no controller. On a board, covers would take too many
+    cycles from power-up; those of the short one, which has the same claim, show that the claim is
+    not vacuous.
     """
     if not any(isinstance(unit, SdramController) for unit in units):
         return []

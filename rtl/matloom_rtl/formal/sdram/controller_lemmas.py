@@ -1,4 +1,4 @@
-"""Lemmas of the SDRAM controller: its registers in terms of the commands at the pins."""
+"""Lemmas about the SDRAM controller: its registers, by the commands at the pins."""
 
 from amaranth.hdl import Assert, Cat, Const, Module, Mux, Signal
 
@@ -10,7 +10,7 @@ __all__ = ["Parts", "lemmas"]
 
 
 class Parts:
-    """Registers of the controller's units."""
+    """Registers of the controller's units, by name."""
 
     def __init__(self, whitebox: Whitebox):
         names = ("opener", "columns", "banks", "sequence", "datapath")
@@ -48,7 +48,7 @@ class Parts:
 
 
 def _of(bank, values: list):
-    """Return the value that belongs to a bank."""
+    """Return the item of `values`, one per bank, that belongs to a bank."""
     found = values[0]
     for number, value in enumerate(values[1:], start=1):
         found = Mux(bank == number, value, found)
@@ -64,7 +64,7 @@ def lemmas(m: Module, parts: Parts, rules: Rules) -> None:
 
 
 def _rows(m: Module, parts: Parts, rules: Rules) -> None:
-    """Lemmas: which rows are open, and for which chunk."""
+    """Lemmas: whether the bank is open, with which row, and which chunk uses it."""
     is_open = Mux(rules.opens, 1, rules.is_open & ~rules.closes)
     row = Mux(rules.opens, rules.pins.a[: len(rules.row)], rules.row)
     next_, chunk, which = parts.next.place, parts.chunk.place, rules.which
@@ -85,7 +85,7 @@ def _rows(m: Module, parts: Parts, rules: Rules) -> None:
 
 
 def _waits(m: Module, parts: Parts, rules: Rules) -> None:
-    """Lemmas: the remaining waits, and how long ago their causes were."""
+    """Lemmas: a remaining wait and the cycles since its cause add up to at least the whole wait."""
     plan, timing, which = rules.plan, rules.waits, rules.which
     burst = plan.burst
     since = {name: each.now for name, each in rules.since.items()}
@@ -162,7 +162,7 @@ def _sequence(m: Module, parts: Parts, rules: Rules) -> None:
 
 
 def _deadline(m: Module, parts: Parts, rules: Rules) -> None:
-    """Lemmas: the maximum wait of a due refresh, from the state of everything."""
+    """Lemmas: bounds on the cycles since a refresh was due, by the state of the controller."""
     timing, plan, clock, at = rules.waits, rules.plan, rules.clock, parts.sequence_in
     burst, chunk, ready = plan.burst, parts.chunk, parts.ready
     tail = 1 + max(plan.read_held, plan.write_held)
@@ -200,7 +200,7 @@ def _deadline(m: Module, parts: Parts, rules: Rules) -> None:
 
 
 def _most(first, *others):
-    """Return the maximum."""
+    """Return the maximum of some signals."""
     for each in others:
         first = Mux(first > each, first, each)
     return first

@@ -1,4 +1,4 @@
-"""Words at an SDRAM's data pins: which word of a beat is driven when, and which is captured."""
+"""Proof of the words at an SDRAM's data pins: when each is driven, and when it is captured."""
 
 from amaranth.hdl import Assert, Assume, Cat, Cover, Module, Mux, Signal
 
@@ -12,9 +12,10 @@ __all__ = ["datapath", "datapath_proofs"]
 
 
 def datapath(unit: DataPath) -> Claim:
-    """Claim when the words of a beat are at the pins, their masks, and whose words return.
+    """Claim when the words of a WRITE and their masks are at the pins, and the words of a READ.
 
-    Assumes that the controller cuts no burst short by a WRITE, and writes none before it is ready.
+    Assumes that no WRITE comes during the words of another WRITE, or before the controller is
+    ready.
     """
     m = Module()
     m.submodules.unit = unit
@@ -36,7 +37,7 @@ def datapath(unit: DataPath) -> Claim:
 
 
 def _sends(m: Module, unit: DataPath, burst: int) -> None:
-    """Claim the words from the cycle after a WRITE, and that nothing else is driven."""
+    """Claim the words driven from the cycle after a WRITE on, and that nothing else is driven."""
     width, data = unit._plan.word_bits, unit.write_data
     beat = Signal.like(data.as_value())
     ago = Signal(range(burst + 1), init=burst)

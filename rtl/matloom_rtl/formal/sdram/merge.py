@@ -1,4 +1,4 @@
-"""Writes without byte masks: requests to memory, their owners, and room for all of them."""
+"""Proof of `Merge`: its requests to memory, their owners, and room for all responses."""
 
 from amaranth.hdl import Assert, Assume, Cat, Cover, Module, Mux, Signal
 
@@ -9,18 +9,20 @@ from matloom_rtl.sdram.merge import _ASKED, _READS, _ROOM, BURSTS, Merge
 
 __all__ = ["merge", "merge_proofs"]
 
-#: Queues of Amaranth within the unit, with their outputs; its own have signatures.
+#: Amaranth's queues within the unit, and its other submodules, which have a signature.
 _QUEUES = ("queue", "responses", "asked", "beats")
 _OWN = ("unanswered", "found", "head", "whole", "addresses", "shown")
 
 
 class _Parts:
-    """Queues and stream registers, removed; each is proved separately.
+    """The submodules of `Merge`, removed; each is proven separately.
 
     Members
     -------
+    ports:
+        The outputs of the removed submodules, inputs of the claim.
     level:
-        Number of items in a queue, by name, saturating; including the one shown.
+        Number of items in a queue, by its name, including the one shown.
     """
 
     def __init__(self, m: Module, whitebox: Whitebox):
@@ -53,8 +55,8 @@ class _Parts:
 def merge(unit: Merge) -> Claim:
     """Claim that partial beats are read once at their address, and completed in order.
 
-    Assumes that memory answers every request, and that the initiator marks the last beat of a
-    burst. `Unanswered` decides whether an older burst holds a beat.
+    Assumes that memory returns only requested beats and responses, in order. `Unanswered` is
+    removed, and may say anything about whether an older burst contains a beat.
     """
     m = Module()
     whitebox = Whitebox(unit)
@@ -69,7 +71,7 @@ def merge(unit: Merge) -> Claim:
 
 
 def _responses(m: Module, whitebox: Whitebox, parts: _Parts) -> None:
-    """Claim that each response is passed on once, and has room."""
+    """Claim that each response from memory is passed on once, and has room."""
     unit, queue, level = whitebox.unit, parts.responses, parts.level["responses"]
     come, b = unit.memory_write.b, unit.axi_write.b
     open_ = Signal(range(BURSTS + 2))
@@ -87,9 +89,10 @@ def _responses(m: Module, whitebox: Whitebox, parts: _Parts) -> None:
 
 
 def _claim_inputs(m: Module, whitebox: Whitebox, parts: _Parts):
-    """Claim that bursts and beats enter unchanged; return a beat that lacks strobes.
+    """Claim that write bursts and beats enter unchanged.
 
-    Returns whether there is one that was not requested, and its position.
+    Returns whether there is a partial beat whose read was not sent yet, and the beat's index: its
+    address divided by the bytes of a beat.
     """
     unit, begins, queue = whitebox.unit, parts.unanswered.begin, parts.queue
     aw, w, out = unit.axi_write.aw, unit.axi_write.w, unit.memory_write.aw
@@ -142,7 +145,7 @@ def _claim_inputs(m: Module, whitebox: Whitebox, parts: _Parts):
 
 
 def _claim_requests(m: Module, whitebox: Whitebox, parts: _Parts, wanted) -> None:
-    """Claim what is requested from memory, for whom it returns, and that there is room for it."""
+    """Claim which reads are sent to memory, who gets their data, and that the data have room."""
     unit, (lacking, place) = whitebox.unit, wanted
     ar, come, low = unit.axi_read.ar, unit.memory_read.r, unit._index_bits
     asked, found, beats, i = parts.asked, parts.found, parts.beats, parts.addresses.i
@@ -191,7 +194,7 @@ def _claim_requests(m: Module, whitebox: Whitebox, parts: _Parts, wanted) -> Non
 
 
 def _claim_outputs(m: Module, unit: Merge, parts: _Parts) -> None:
-    """Claim that each beat leaves once, in order, with missing bytes filled by those read."""
+    """Claim that each beat leaves once, in order, with bytes without strobes from memory."""
     head, whole, found, queue = parts.head, parts.whole, parts.found, parts.queue
     beat, out, w = head.o.payload, whole.i.payload, unit.memory_write.w
     lacks = ~beat.strb.all()
@@ -215,7 +218,7 @@ def _claim_outputs(m: Module, unit: Merge, parts: _Parts) -> None:
 
 
 def merge_proofs(units: list) -> list[Proof]:
-    """Return the proof for writes of whole beats to an SDRAM without masks."""
+    """Return a proof for each `Merge` among the units."""
     return [
         Proof(
             kind="memory",

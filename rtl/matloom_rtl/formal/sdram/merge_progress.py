@@ -1,4 +1,4 @@
-"""Writes without byte masks never wait forever, as long as memory makes progress."""
+"""Proof that `Merge` never waits forever, as long as memory makes progress."""
 
 from amaranth.hdl import Assert, Assume, Cover, Module, Mux, Signal
 
@@ -11,15 +11,19 @@ from matloom_rtl.sdram.merge import _ASKED, _BEATS, _LONGEST, _READS, _ROOM, BUR
 
 __all__ = ["progress", "progress_proofs"]
 
-#: Maximum cycles without progress while the unit waits for nobody.
+#: Maximum cycles without progress while the unit waits neither for memory nor for the initiator.
 _PAUSE = 5
 
-#: Ranks of a beat that waits to be read, above those of one that is: places among the reads.
+#: Least ranks (`_ranks`) of a partial beat whose read may be sent, and of one whose read must wait
+#: for responses. Both exceed the ranks of a read that was sent, its position among all reads.
 _MAY, _MUST_WAIT = _ASKED + 1, _ASKED + 3
 
 
 class _Parts:
-    """The unit's queues, and the traffic between it, memory and the initiator."""
+    """The submodules of `Merge`; its queues and `Unanswered` are removed.
+
+    `ports` are the outputs of the removed ones, inputs of the claim.
+    """
 
     def __init__(self, m: Module, whitebox: Whitebox):
         self.unit = unit = whitebox.unit
@@ -55,20 +59,24 @@ class _Parts:
 
 
 class _PendingWork:
-    """Work in progress, and the parties that it waits for.
+    """Work in progress, and whom it waits for.
 
     Members
     -------
     open_, sent:
-        Write bursts without a response, and those of them that memory has received completely.
+        Number of write bursts without a response, and of those whose data memory has received
+        completely.
     left, beats:
-        Beats of the current burst still to come, and beats of the initiator's reads still to come.
+        Number of beats still to come: of the current write burst, and of the initiator's reads.
     lacking:
-        Whether a beat must be read.
+        Whether there is a partial beat whose read was not sent yet.
     own:
-        Reads in flight for such beats.
+        Number of reads in flight for partial beats.
+    taken, passed, mine:
+        A write beat is taken in this cycle; a read of the initiator, or of the unit itself, is
+        accepted for memory.
     memory, initiator:
-        Whether it waits for memory, or for the initiator.
+        Whether the unit waits for memory, or for the initiator.
     """
 
     def __init__(self, m: Module, unit: Merge, parts: _Parts):
@@ -120,8 +128,8 @@ class _PendingWork:
 def progress(unit: Merge) -> Claim:
     """Claim that beats leave while memory makes progress, whatever the initiator does.
 
-    Assumes that `Unanswered` holds a beat only for a burst older than the newest, and only until
-    that burst is answered.
+    Assumes that `Unanswered` reports a beat only if there is a burst older than the newest one, and
+    that a beat that is not reported in a cycle is not reported later.
     """
     m = Module()
     whitebox = Whitebox(unit)
@@ -161,7 +169,7 @@ def progress(unit: Merge) -> Claim:
 
 
 def _lemmas(m: Module, whitebox: Whitebox, parts: _Parts, pending: _PendingWork) -> None:
-    """Claim where each beat, burst and read in flight is."""
+    """Lemmas: the number of beats, bursts and reads in each queue and in flight."""
     unit, queue, head, whole = parts.unit, parts.queue, parts.head.o, parts.whole.o
     (lacks, lasts), (newest_lacks, newest_last) = queue.counts, queue.newest
     head_lacks, active = head.valid & ~head.payload.strb.all(), pending.left != 0
@@ -197,10 +205,12 @@ def _lemmas(m: Module, whitebox: Whitebox, parts: _Parts, pending: _PendingWork)
 
 
 def _ranks(m: Module, whitebox: Whitebox, parts: _Parts, pending: _PendingWork):
-    """Claim that memory's every step brings an arbitrary beat that must be read closer.
+    """Claim that every step of memory brings an arbitrary partial beat closer to its data.
 
-    First each response does, until no older burst contains the beat; then each address sent, of
-    which at most one of the initiator's precedes its own; then each burst read.
+    The claim is that a rank never grows, and falls with each step. At first, a step is a response,
+    until no older burst contains the beat. Then it is an address sent, of which at most one is the
+    initiator's before the beat's own. At last, it is a burst read. Returns the free input that
+    selects the beat.
     """
     unit, asked = parts.unit, parts.asked
     mark = Signal(name="mark")

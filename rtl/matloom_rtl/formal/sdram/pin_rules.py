@@ -1,4 +1,4 @@
-"""Timing rules of an SDRAM's pins, as assertions about one arbitrary bank."""
+"""Rules of an SDRAM's pins, as assertions about an arbitrary bank."""
 
 from amaranth.hdl import Assert, Assume, Cat, Cover, Module, Mux, Signal
 
@@ -7,17 +7,17 @@ from matloom_rtl.sdram.controller import SdramController
 
 __all__ = ["Commands", "Elapsed", "Rules"]
 
-#: The address bit that means all banks.
+#: Address bit that makes PRECHARGE apply to all banks.
 _ALL_BANKS_BIT = 10
 
 
 class Elapsed:
-    """Saturating count of cycles since an event, with a given initial value.
+    """Count of cycles since an event, which starts at its maximum `most` and saturates there.
 
     Members
     -------
     before, now:
-        Cycles since the last event before this cycle, and since the last event including this
+        Cycles since the last event before this cycle; the same, but 0 if there is an event in this
         cycle.
     """
 
@@ -56,19 +56,25 @@ class Commands:
 class Rules:
     """Checks every command against the rules: times, order, open rows, refreshes, data pins.
 
-    The constant free input `which` selects the bank, so claims hold for every bank. Times are in
-    SDRAM cycles; a controller cycle has `plan.gear` of these, with the command in the first.
+    `timing` is in SDRAM cycles; a controller cycle has `plan.gear` of these, with the command in
+    the first. `waits` is in controller cycles.
 
     Members
     -------
+    which:
+        Index of the bank, a free input that is constant, so that claims hold for every bank.
+    given:
+        The command at the pins.
     is_open:
         Whether a row of the bank is open.
     row:
         The open row.
     mine:
-        Whether a command addresses the bank.
+        Whether the bank address at the pins is that of the bank.
+    opens, closes:
+        Whether the command opens or closes the bank.
     since:
-        `Elapsed` by event: for the bank, for any bank (`any_`), and for the device.
+        `Elapsed` by the name of an event: at the bank, at any bank (`any_`), or of the device.
     """
 
     def __init__(self, m: Module, unit: SdramController):
@@ -113,7 +119,7 @@ class Rules:
         return {name: Elapsed(m, name, *event) for name, event in events.items()}
 
     def _times(self, m: Module) -> None:
-        """Claim the minimum times between commands."""
+        """Claim the minimum cycles between commands."""
         timing, columns, gear = self.timing, self.plan.columns, self.plan.gear
         since = {name: gear * each.before for name, each in self.since.items()}
         column = self.given.column & self.mine
@@ -135,7 +141,7 @@ class Rules:
         ]
 
     def _order(self, m: Module) -> None:
-        """Claim which rows must be open or closed, and the initialisation."""
+        """Claim the commands that need an open or a closed row, and the initialisation."""
         given, timing = self.given, self.waits
         self.up = Signal(range(timing.power_up + 1))
         self.refreshed = Signal(range(16))
@@ -176,7 +182,7 @@ class Rules:
         m.d.comb += implies(self.wraps & unit.ready, ~self.owed)
 
     def _data(self, m: Module) -> None:
-        """Claim when words are driven, and that no others are at the pins."""
+        """Claim when words are driven, and that words of a READ have left the pins by then."""
         since, burst, gear = self.since, self.plan.burst, self.plan.gear
         least = self.timing.cas_latency + self.plan.columns
         read, written = since["any_read"].now, since["any_write"].now
@@ -187,7 +193,7 @@ class Rules:
         ]
 
     def reach(self) -> list:
-        """Return the events that some run must show: a WRITE, two READs, a refresh."""
+        """Return covers: a WRITE to the bank, two READs without a gap, a refresh after the mode."""
         given = self.given
         return [
             Cover(given.write & self.mine & (self.row != 0)),

@@ -1,4 +1,4 @@
-"""Units between the engine and an SDRAM: chunks of bursts, room for reads, and older beats."""
+"""Proofs of units before an SDRAM: chunks of bursts, room for read data, and unanswered writes."""
 
 from amaranth.hdl import Assert, Assume, Cat, Cover, Fragment, Module, Mux, Signal
 
@@ -16,12 +16,12 @@ from matloom_rtl.sdram.unanswered import PLACE_BITS, Unanswered
 
 __all__ = ["chunks", "memory_proofs", "memory_units", "older_beats", "read_room"]
 
-#: An SDRAM of 16 data bits, which all widths of the bus can have, and a clock that it can have.
+#: An SDRAM with 16 data bits, which suits all widths of the bus, and a clock that it allows.
 _PART, _CLOCK_HZ = "IS42S16160", 54_000_000
 
 
 def memory_units(config: Config) -> list:
-    """Return the units of an SDRAM controller, a shared port and others that boards have."""
+    """Return an SDRAM controller, a `Share` and a `Merge`, each with all units that it contains."""
     controller = SdramController(
         load_sdram(_PART),
         clock_hz=_CLOCK_HZ,
@@ -33,7 +33,7 @@ def memory_units(config: Config) -> list:
 
 
 def chunks(unit: Chunks) -> Claim:
-    """Claim that the chunks of a burst are its beats in order, each once, none across a cut."""
+    """Claim that the chunks of a burst are its beats in order, each once, cut only where needed."""
     m = Module()
     whitebox = Whitebox(unit)
     m.submodules.unit = whitebox.fragment
@@ -72,7 +72,7 @@ def chunks(unit: Chunks) -> Claim:
 
 
 def read_room(unit: Port) -> Claim:
-    """Claim that read data always have room, because a chunk starts only with room.
+    """Claim that data read from the SDRAM always have room in the queue to the bus.
 
     Assumes that the data path returns no beat before its chunk was taken.
     """
@@ -115,9 +115,10 @@ def read_room(unit: Port) -> Claim:
 
 
 def older_beats(unit: Unanswered) -> Claim:
-    """Claim that a beat of an older unanswered burst is found, for any bursts.
+    """Claim that a beat of an older burst without a response is found, for any bursts.
 
-    One arbitrary burst, chosen by `mark`, is followed from its address to its answer.
+    An arbitrary burst, chosen by the free input `mark`, is followed from its address to its
+    response. A beat that is not found is not found later either, until a burst begins.
     """
     m = Module()
     whitebox = Whitebox(unit)
@@ -158,7 +159,7 @@ def older_beats(unit: Unanswered) -> Claim:
 
 
 def _older_lemmas(m: Module, whitebox: Whitebox, marked, burst) -> None:
-    """Claim that the entries form a ring from the oldest burst, and where the marked one is."""
+    """Lemmas: the entries form a ring from the oldest burst on; the place of the marked burst."""
     count, ahead, slot, newer = marked
     places = whitebox.unit._places
     newest, following, oldest = (
@@ -183,7 +184,7 @@ def _older_lemmas(m: Module, whitebox: Whitebox, marked, burst) -> None:
             m.d.comb += implies(here, whitebox.register(name=f"{name}_{index}") == value)
 
 
-#: For each unit its claim, the depths of induction and covers, and its statement.
+#: Claim, depth of the induction, and depth of the covers, by class of the unit.
 _TABLE = {
     Chunks: (chunks, 2, 20),
     Port: (read_room, 3, 40),
