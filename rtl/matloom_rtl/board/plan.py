@@ -66,7 +66,7 @@ class Plan:
 
     @property
     def clock_mhz(self) -> float:
-        """Clock that the design must reach."""
+        """Frequency in MHz that the design must reach."""
         return float(self.pll.output_hz) / 1e6
 
     def digest(self) -> str:

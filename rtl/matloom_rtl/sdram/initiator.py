@@ -70,7 +70,7 @@ class Initiator:
         return self._random.random() < self._stall
 
     def _takes(self, channel):
-        """Draw whether a channel is ready in this cycle."""
+        """Return whether a channel is ready in this cycle: at random, unless it is withheld."""
         return self.cycle >= self._withheld.get(channel, 0) and not self._idle()
 
     def _does_not_overlap(self, direction, address, beats):
@@ -82,7 +82,7 @@ class Initiator:
         )
 
     async def _next(self, ctx, direction):
-        """Return the next burst once it may be issued; None after the last."""
+        """Wait until the next burst of a direction may be issued; return it, or None at the end."""
         bursts, under_way = self._lists[direction], self._under_way[direction]
         if not bursts:
             return None

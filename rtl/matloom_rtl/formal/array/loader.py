@@ -276,7 +276,7 @@ def _lemmas(m: Module, whitebox: Whitebox, rows: _Rows) -> None:
 
 
 def loader_proofs(units: list) -> list[Proof]:
-    """Return a proof for each distinct weight loader among a chip's units."""
+    """Return a proof for each weight loader among a chip's units."""
     return [
         Proof(
             kind="addresses",

@@ -105,7 +105,7 @@ class _Count:
 
 
 def outputs(unit: Outputs) -> Claim:
-    """Claim that outputs, their entries, and positions in lines are as specified."""
+    """Claim which vectors are outputs, their accumulator entries, and their positions in lines."""
     m = Module()
     whitebox = Whitebox(unit)
     m.submodules.unit = whitebox.fragment
@@ -249,7 +249,7 @@ def _entries(m: Module, whitebox: Whitebox, grids: _Grids, is_output) -> None:
 
 
 def output_proofs(units: list) -> list[Proof]:
-    """Return a proof for each distinct `Outputs` among a chip's units."""
+    """Return a proof for each `Outputs` among a chip's units."""
     return [
         Proof(
             kind="addresses",

@@ -186,7 +186,7 @@ def _outputs(m: Module, unit: Walk, outputs, nest: WalkNest) -> None:
 
 
 def walk_proofs(units: list) -> list[Proof]:
-    """Return a proof for each distinct walk among a chip's units."""
+    """Return a proof for each walk among a chip's units."""
     return [
         Proof(
             kind="addresses",

@@ -1,4 +1,4 @@
-"""Lemmas on the registers of EXEC's walk, for its proof."""
+"""Lemmas about the registers of EXEC's walk, for its proof."""
 
 from itertools import pairwise
 

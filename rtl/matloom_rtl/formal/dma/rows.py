@@ -146,7 +146,7 @@ def _follow(m: Module, nest: Nest, stored, comes) -> None:
 
 
 def row_proofs(units: list) -> list[Proof]:
-    """Return a proof for each distinct row generator among a chip's units."""
+    """Return a proof for each row generator among a chip's units."""
     return [
         Proof(
             kind="addresses",

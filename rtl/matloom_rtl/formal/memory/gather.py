@@ -40,7 +40,7 @@ def gather(unit: Gather) -> Claim:
 
 
 def _later(m: Module, value, name: str) -> Signal:
-    """Return a value one cycle later."""
+    """Return a register with a value of the previous cycle."""
     later = Signal(len(value), name=name)
     m.d.sync += later.eq(value)
     return later

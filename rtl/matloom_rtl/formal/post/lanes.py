@@ -277,7 +277,7 @@ def _lemmas(m: Module, whitebox: Whitebox, beats: _Beats, kinds) -> None:
 
 
 def lanes_proofs(units: list) -> list[Proof]:
-    """Return a proof for each distinct set of lanes among a chip's units."""
+    """Return a proof for each set of lanes among a chip's units."""
     return [
         Proof(
             kind="places",

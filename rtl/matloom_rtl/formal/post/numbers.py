@@ -70,7 +70,7 @@ def _floats(unit: Numbers, pipe: Pipeline) -> None:
 
 
 def numbers_proofs(units: list) -> list[Proof]:
-    """Return a proof for each distinct decoder of POST's number formats."""
+    """Return a proof for each decoder of POST's number formats."""
     return [
         Proof(
             kind="requantising",

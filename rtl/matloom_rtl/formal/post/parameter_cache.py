@@ -213,7 +213,7 @@ def parameter_cache(unit: Parameters) -> Claim:
 
 
 def parameter_cache_proofs(units: list) -> list[Proof]:
-    """Return a proof for each distinct parameter cache of a chip."""
+    """Return a proof for each parameter cache of a chip."""
     return [
         Proof(
             kind="places",

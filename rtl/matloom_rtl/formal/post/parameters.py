@@ -126,7 +126,7 @@ def reads_lemmas(m: Module, whitebox: Whitebox, walk: Reads) -> None:
 
 
 def parameters_proofs(units: list) -> list[Proof]:
-    """Return a proof for each distinct parameter reader of a chip."""
+    """Return a proof for each parameter reader of a chip."""
     return [
         Proof(
             kind="addresses",

@@ -92,7 +92,7 @@ def _factors(unit: Products, byte, whole):
 
 
 def products_proofs(units: list) -> list[Proof]:
-    """Return a proof for each distinct unit of products in a chip."""
+    """Return a proof for each unit of products in a chip."""
     return [
         Proof(
             kind="requantising",

@@ -64,7 +64,10 @@ def _completes(stream):
 
 
 def _earlier_bits(m: Module, value, cycles: int) -> list:
-    """Return a bit one cycle ago, two cycles ago, and so on; 0 before a reset."""
+    """Return the values of a bit one cycle ago, two cycles ago, and so on, as a list.
+
+    Values are 0 for cycles before a reset.
+    """
     values = [value]
     for _cycle in range(cycles):
         later = Signal(name=f"ago_{len(values)}")
@@ -275,7 +278,7 @@ def _claim_room(m: Module, whitebox: Whitebox, parts: _Parts, on_way, kinds) -> 
 
 
 def reader_proofs(units: list) -> list[Proof]:
-    """Return a proof for each distinct reader of POST among a chip's units."""
+    """Return a proof for each reader of POST among a chip's units."""
     return [
         Proof(
             kind="places",

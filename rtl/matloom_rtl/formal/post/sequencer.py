@@ -76,7 +76,7 @@ def _lemmas(m: Module, whitebox: Whitebox, state) -> None:
 
 
 def sequencer_proofs(units: list) -> list[Proof]:
-    """Return a proof for each distinct sequencer of POST among a chip's units."""
+    """Return a proof for each sequencer of POST among a chip's units."""
     return [
         Proof(
             kind="places",

@@ -173,7 +173,7 @@ def _mask(unit: Writer):
 
 
 def _later(m: Module, name: str, value, bits: int = 1):
-    """Return a value one cycle later; a single bit is 0 after a reset."""
+    """Return a register with a value of the previous cycle; a single bit is 0 after a reset."""
     later = Signal(bits, name=name, reset_less=bits > 1)
     m.d.sync += later.eq(value)
     return later
@@ -259,7 +259,7 @@ def _parts(m: Module, whitebox: Whitebox, parts, results: _Results, to_spad):
 
 
 def writer_proofs(units: list) -> list[Proof]:
-    """Return a proof for each distinct writer of POST among a chip's units."""
+    """Return a proof for each writer of POST among a chip's units."""
     return [
         Proof(
             kind="places",

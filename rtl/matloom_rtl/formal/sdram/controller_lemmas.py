@@ -56,7 +56,7 @@ def _of(bank, values: list):
 
 
 def lemmas(m: Module, parts: Parts, rules: Rules) -> None:
-    """Claim all lemmas."""
+    """Claim all lemmas about the controller's registers."""
     _rows(m, parts, rules)
     _waits(m, parts, rules)
     _sequence(m, parts, rules)

@@ -29,7 +29,10 @@ class Elapsed:
 
 
 class Commands:
-    """The command at the pins, decoded by the truth table of a data sheet."""
+    """The command at the pins, decoded by the truth table of a data sheet.
+
+    Claims that a selected SDRAM gets one of these commands, and that its clock is enabled.
+    """
 
     def __init__(self, m: Module, pins):
         given = []
