@@ -49,7 +49,7 @@ class Accumulators(wiring.Component):
         `ready`. Announced a cycle early so that the arbiter is driven from registers.
         `sum_maximum` is ignored without `Config.maximum`.
     sums: in
-        Sums for the update announced in the previous cycle.
+        Sums for the update announced in the previous cycle, 32 bits per column.
     sum_narrow, seconds: in
         The update is for a pair of entries (timed like `sum_entry`), and the sums of its second
         entry (timed like `sums`). Only with narrow modes.
@@ -173,7 +173,10 @@ class Accumulators(wiring.Component):
         return m
 
     def _halves(self, m: Module, index: int, request, operands, values, mask):
-        """Send a request to one half of a bank, or to both; return the word read."""
+        """Send a request to one half of a bank, or to both; return the word read.
+
+        The word is that of the half that the address selects, two cycles after the request.
+        """
         bits = request.address.shape().width - 1
         both, second = request.sum & self._narrow, request.address[bits]
         words = []
@@ -249,11 +252,11 @@ class Accumulators(wiring.Component):
         return word
 
     def _compare(self, m: Module, arriving):
-        """Find, for each column, whether a maximum keeps the stored number and writes nothing.
+        """Drive `arriving.kept`: the columns whose stored number is not less than the new one.
 
-        Otherwise the operand is stored, and the word it is added to is zero in both cases. The
-        comparison, defined by `numerics.larger`, has registers of its own. Only one bank at a time
-        processes a sum.
+        A maximum writes nothing to these columns. In the others, the new number is added to zero.
+        The comparison, defined by `numerics.larger`, has registers of its own, shared by the banks,
+        because only one bank at a time processes a sum.
         """
         (_first, in_first), (second, in_second) = arriving.found
         for column in range(self._columns):
@@ -263,7 +266,7 @@ class Accumulators(wiring.Component):
             m.d.comb += arriving.kept[column].eq(new.as_signed() <= old.as_signed())
 
     def _answer(self, m: Module, read_bank, words):
-        """Select the read word between the banks two cycles after the request."""
+        """Drive `read.data` with the word of the bank that was read two cycles ago."""
         bank = delay(m, delay(m, read_bank))
         m.d.comb += self.read.data.eq(Mux(bank, words[1], words[0]))
 

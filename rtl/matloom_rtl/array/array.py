@@ -13,7 +13,7 @@ __all__ = ["Array"]
 
 
 class Array(wiring.Component):
-    """Weight-stationary systolic array: multiplies each vector by the active weights, adds columns.
+    """Weight-stationary systolic array: multiplies each vector by the matrix of active weights.
 
     Accepts a vector of `rows` bytes in any cycle. Its `columns` sums leave exactly `latency`
     cycles later, with its tag. There is no backpressure and nothing ever stalls.
@@ -33,11 +33,11 @@ class Array(wiring.Component):
     so that the latency is the same in all modes.
 
     A vector is either dense, with each byte broadcast to all columns, or slides through the
-    windows of decision 0002. `Windows` replace the operand registers of their rows, for both
-    kinds of vectors and with the same timing.
+    windows of decision 0002. `Windows` replaces the operand registers of its rows, for both kinds
+    of vectors and with the same timing.
 
-    With paired windows, each of their vectors presents a block of `paired_bytes` on
-    `weight_data`, while `weight_writes` and `weight_narrow` are 0.
+    Each vector of a paired window comes with a block of `paired_bytes` on `weight_data`, while
+    `weight_writes` and `weight_narrow` are 0.
 
     Only `o_valid` and the controls of weight movement are reset: vectors and tiles presented
     before a reset are lost.
@@ -62,12 +62,13 @@ class Array(wiring.Component):
         Weights for the group of `weight_rows` rows whose bit is set (at most one), row by row,
         column 0 lowest.
     weight_transposed: in
-        They are for that group of columns instead, column by column, row 0 lowest. Only with
-        `Config.transposed_weights`.
+        The weights are for a group of `weight_rows` columns instead, column by column, row 0
+        lowest. Only with `Config.transposed_weights`.
     weight_narrow: in
         Each byte holds two weights. Only with narrow modes.
     weight_format: in
-        Format of floating-point weights. Only if several formats are built.
+        Format of floating-point weights, an index into `Config.float_modes`. Only with
+        floating-point modes.
     o_valid, o_tag, o_sums: out
         Sums, signed, column 0 lowest; fp32 patterns in a floating-point mode.
     o_seconds: out
@@ -186,9 +187,9 @@ class Array(wiring.Component):
         return beyond or bool(config.transposed_weights)
 
     def _windows(self, m: Module, group: int, valid, vector, slide, position, weights):
-        """Return the operands of the window rows, for each column of a group.
+        """Add the windows of a group; return the operands of the window rows, a list per column.
 
-        The bytes of a block arrive on the weight path.
+        The lists are empty without windows. The bytes of a block arrive on the weight path.
         """
         config = self._config
         rows = config.window_rows
@@ -217,7 +218,11 @@ class Array(wiring.Component):
         ]
 
     def _weights(self, m: Module, column: int, writes, weights, switch):
-        """Return the active weights of a column; `writes` are for rows, or columns if flagged."""
+        """Return the active weights of a column.
+
+        `writes` is a pair: a list of write enables, one per group, and the flag that the groups are
+        of columns instead of rows, or None if they are always of rows.
+        """
         config, bits = self._config, self._cells.weight_bits
         (writes, transposed), actives = writes, []
         for row in range(config.rows):
@@ -237,7 +242,7 @@ class Array(wiring.Component):
         return actives
 
     def _floats(self, m: Module):
-        """Return the sums of a floating-point mode, and whether the result uses them."""
+        """Return the fp32 sum of each column, and for each column whether its result is that."""
         config = self._config
         m.submodules.floats = floats = FloatColumns(config)
         names = ("valid", "vector", "switch", "weight_writes", "weight_data")
@@ -254,7 +259,7 @@ class Array(wiring.Component):
         return [each.as_signed() for each in sums], floating
 
     def _last_flags(self, m: Module):
-        """Return the flags of the vectors at each stage that combines their sums."""
+        """Return the mode flags of the vector in each stage of `Cells.sums`."""
         if not flags_layout(self._config).size:
             return []
         stages = [self.flags]
@@ -263,7 +268,7 @@ class Array(wiring.Component):
         return stages[-self._cells.last_stages :]
 
     def _follow(self, m: Module):
-        """Delay valid and tag in step with the vector."""
+        """Drive `o_valid`, `o_tag` and `next_tag`: delay `valid` and `tag` by the latency."""
         valid, tag = self.valid, self.tag
         for _cycle in range(self.latency - 1):
             valid, tag = delay(m, valid, reset=True), delay(m, tag)

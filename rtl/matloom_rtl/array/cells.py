@@ -15,7 +15,7 @@ __all__ = [
     "replicate",
 ]
 
-#: Distance in bits between the two products of a narrow mode.
+#: Distance in bits between the two products that share a multiplier in a narrow mode.
 _APART = 12
 
 
@@ -42,7 +42,7 @@ def flags_layout(config: Config) -> data.StructLayout:
 
 
 def decode_flags(mode: Value, config: Config) -> dict[str, Value]:
-    """Return the flags of a mode, given its number."""
+    """Return the flags of `flags_layout`, by name, of a mode: an index into `MAC_MODES`."""
     modes = {
         "narrow": ("i8xi4", "i4xi4"),
         "nibbles": ("i4xi4",),
@@ -102,7 +102,10 @@ class Cells:
 
     @property
     def _product_bits(self) -> int:
-        """Width at which a product of two operands cannot overflow: no difference is -256."""
+        """Width at which a product of two operands cannot overflow.
+
+        With zero points that is 17 bits, because a byte less a zero point is at least -255.
+        """
         return 17 if self._config.zero_points else 16
 
     @property
@@ -112,7 +115,7 @@ class Cells:
 
     @property
     def tree_levels(self) -> int:
-        """Levels of the adder tree of a column."""
+        """Number of levels of the adder tree of a column."""
         return (self._config.rows - 1).bit_length()
 
     @property
@@ -186,9 +189,9 @@ class Cells:
         return (low, *_tree_with_carries(m, f"upper_{name}", upper, signs))
 
     def sums(self, m: Module, column: int, totals, flags):
-        """Return the sum of a column, or two sums with narrow modes.
+        """Return a list of the sum of a column, or of two sums with narrow modes.
 
-        `flags` are the flags of the vector with these totals, for each stage here.
+        `flags` holds, for each stage of this function, the mode flags of the vector in that stage.
         """
         if not self._words:
             return self._put_together(m, f"{column}", totals, flags)
@@ -208,7 +211,10 @@ class Cells:
         return made
 
     def _put_together(self, m: Module, name: str, totals, flags):
-        """Return whole products or pairs; adds a register with narrow modes."""
+        """Return the total of whole products, or the two totals of a narrow mode.
+
+        With narrow modes there is a register, so that totals of both kinds come a cycle later.
+        """
         if not self._narrow:
             return totals
         (low, upper, sign), narrow = totals, flags[0].narrow
@@ -228,10 +234,10 @@ def delay(m: Module, value, *, reset=False, name="delayed"):
 
 
 def replicate(m: Module, flag, places: int, *, name: str, reset=False):
-    """Return a flag one cycle later, in several registers, one for each group of columns.
+    """Return a list of `places` registers that all hold a flag one cycle later.
 
-    A single register driving all columns would be the longest path of a chip with floating-point
-    adders, which are far apart.
+    Each drives some columns. A single register driving all columns would be the longest path of a
+    chip with floating-point adders, which are far apart.
     """
     copies = [
         Signal(name=f"{name}_{place}", reset_less=not reset, attrs={"keep": 1})
@@ -252,7 +258,10 @@ def _tree(m: Module, name: str, terms):
 
 
 def _tree_with_carries(m: Module, name: str, terms, carries):
-    """Return the sum of terms and carries except for the last carry, and that carry, delayed."""
+    """Return the sum of terms and carries without the last carry, and the last carry, delayed.
+
+    There is one carry per term, or none; without carries, only the sum is returned.
+    """
     level, carries = 0, list(carries)
     while len(terms) > 1:
         level += 1

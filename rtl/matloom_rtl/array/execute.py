@@ -27,7 +27,7 @@ __all__ = ["Execute", "known_layout"]
 _CAUSES = [name for name, _doc in EXEC_CAUSES]
 
 
-#: Fields of the tag taken from the mode flags.
+#: Fields of the tag that are mode flags.
 _MODE_TAGS = ("narrow", "floating")
 
 
@@ -52,7 +52,7 @@ def known_layout(config: Config) -> data.StructLayout:
 
 
 def _request_layout(config: Config) -> data.StructLayout:
-    """Return the layout of the request stream: a vector, or a pause."""
+    """Return the layout of a request: of a vector if `valid`, or a pause if `paused`."""
     return data.StructLayout(
         {
             "valid": 1,
@@ -84,8 +84,8 @@ class Execute(wiring.Component):
     unit: CommandSignature(EXEC), in
         `command` is the head of the queue, valid whether or not it may start.
     met: in
-        For each unit of `isa.UNITS`: the head's wait on it is satisfied. Stays set until the
-        head is taken.
+        For each unit of `isa.UNITS`: the command at the head need no longer wait for it. A bit that
+        is set stays set until the head is taken.
     constants: in
         LOAD is fetching constants.
     cause: out
@@ -94,9 +94,10 @@ class Execute(wiring.Component):
     sum_valid, sum_entry, sum_add, sum_maximum: out
         Accumulator update, announced a cycle ahead and never refused.
     sums: out
-        The announced sums, 32 bits per column.
+        The sums announced in the previous cycle, 32 bits per column.
     sum_narrow, seconds: out
-        The update has second sums, and those sums. Only with narrow modes.
+        The update has second sums (announced like `sum_entry`), and those sums (timed like `sums`).
+        Only with narrow modes.
     sum_floating: out
         The sums are fp32 numbers. Only with floating-point modes.
     """
@@ -217,9 +218,10 @@ class Execute(wiring.Component):
         return fire
 
     def _share_weight_read(self, m: Module, loader, taken, address, bank_select):
-        """Give blocks of paired windows priority over rows of the next tile.
+        """Share the port `weight_read`: blocks of paired windows come before rows of the next tile.
 
-        Blocks that hold the port never wait for a tile, so the tile is always loaded in the end.
+        Blocks never wait for a tile while they hold the port, so the tile is always loaded in the
+        end.
         """
         port, rows = self.weight_read, loader.read
         m.d.comb += [
@@ -232,7 +234,7 @@ class Execute(wiring.Component):
         ]
 
     def _name_cause(self, m: Module, shown, allowed, fire, begun):
-        """Register the cause of this cycle: the counters are far away."""
+        """Drive `cause` for this cycle, from a register because the counters are far away."""
         spent = Signal(len(EXEC_CAUSES))
         m.d.sync += self.cause.eq(spent)
         cause = {name: spent[index] for index, name in enumerate(_CAUSES)}
@@ -266,8 +268,9 @@ class Execute(wiring.Component):
     def _stored_attributes(self, m: Module, walk, fire):
         """Return the stored attributes of the vector whose bytes arrive, and whether there is one.
 
-        They are stored in a memory when the walk issues the vector. A vector that reuses the place
-        is issued at least two cycles after the grant of the old one and written four cycles later.
+        The attributes are stored in a memory when the walk issues the vector. A vector that reuses
+        the place of another is issued at least two cycles after the grant of the other, and stored
+        four cycles later.
         """
         layout = known_layout(self._config)
         m.submodules.known = queue = UncheckedFIFO(width=layout.size, depth=CREDITS)
@@ -285,10 +288,10 @@ class Execute(wiring.Component):
         return known, granted[-1]
 
     def _pad(self, m: Module, walk, fire, array, loader):
-        """Insert the padding of a vector when its bytes arrive.
+        """Send a vector to the array when its bytes arrive, with padding inserted.
 
-        The loader receives the bytes of blocks and pads them itself. Returns whether the vector
-        that enters the array in this cycle is an output.
+        The loader receives the bytes of blocks and pads them itself. Return whether the vector that
+        enters the array in this cycle is an output.
         """
         known, valid = self._stored_attributes(m, walk, fire)
         from_spad = self.input_read.data
@@ -346,7 +349,7 @@ class Execute(wiring.Component):
         return output
 
     def _less_pad(self, byte, known):
-        """Return a byte of a vector less its zero point, if there are zero points."""
+        """Return a byte of a vector, less its zero point if the engine has zero points."""
         if not self._config.zero_points:
             return byte
         return byte.as_signed() - Mux(known.zero_points, known.pad, 0).as_signed()
@@ -354,7 +357,7 @@ class Execute(wiring.Component):
     def _finish(self, m: Module, array, output):
         """Send sums on, and report an instruction when its last sum is visible.
 
-        The last vector reports it, whether or not it is an output.
+        The last vector determines the time, whether or not it is an output.
         """
         columns = self._config.columns
         # Delayed like the array's own `valid`, so that no gate precedes the accumulators.
@@ -392,7 +395,10 @@ class Execute(wiring.Component):
         self._stamp(m, places, taken)
 
     def _stamp(self, m: Module, places: int, taken):
-        """Queue the timestamps of instructions in flight, and show the oldest."""
+        """Queue the timestamps of instructions in flight, and show the oldest as `done_mark`.
+
+        `taken` is set when an instruction is taken; `places` is the capacity, a power of two.
+        """
         stamps = Memory(shape=mark_bits(self._config), depth=places, init=[])
         m.submodules.stamps = stamps
         store, fetch = stamps.write_port(), stamps.read_port(domain="comb")
@@ -407,5 +413,5 @@ class Execute(wiring.Component):
 
 
 def _extend(value):
-    """Return a signed value extended to 32 bits."""
+    """Return a value sign-extended to 32 bits."""
     return Cat(value, value[-1].replicate(32 - len(value)))

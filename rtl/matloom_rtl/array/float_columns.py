@@ -15,16 +15,17 @@ __all__ = ["FloatColumns"]
 
 
 class FloatColumns(wiring.Component):
-    """Multiply the first `float_rows` numbers of a vector by the active weights and add them.
+    """Multiply the first `float_rows` numbers of a vector by the weights of each column, and add.
 
     Products are rounded to fp32 (`floats.multiply`) and added in a balanced binary tree of
     `FloatAdd`, low indices first: with four, ``(p0 + p1) + (p2 + p3)``.
 
-    Latency: `latency` cycles from a vector to its sums. Throughput: one vector per cycle.
+    Latency: `latency_of` the configuration, from a vector to its sums. Throughput: one vector per
+    cycle.
 
     Numbers are packed in the vector, lowest byte first. The weight of element k is in rows 2k and
-    2k + 1, or in row 2k alone if it has one byte. Weights, switch and groups of columns keep the
-    order of `Array`, `Unpack.LATENCY` cycles later.
+    2k + 1, or in row 2k alone if it has one byte. Weights, `switch` and groups of columns are timed
+    as in `Array`, but `Unpack.LATENCY` cycles later.
 
     Members
     -------
@@ -102,7 +103,7 @@ class FloatColumns(wiring.Component):
         return m
 
     def _element(self, element: int):
-        """Return the bytes of an element of the vector."""
+        """Return the bytes of an element of the vector, whose size depends on `format`."""
         single, double = (self.vector.word_select(element, 8 * size) for size in (1, 2))
         singles = [index for index, size in enumerate(self._sizes) if size == 1]
         if not singles:
@@ -117,7 +118,10 @@ class FloatColumns(wiring.Component):
         return unpack.o
 
     def _incoming(self, m: Module):
-        """Return the rows of elements being written, and the unpacked weights of each column."""
+        """Return the write enables of groups of rows, and the unpacked weights of each column.
+
+        Only groups that hold elements are returned. Both are delayed by `Unpack.LATENCY` cycles.
+        """
         config = self._config
         pairs = config.weight_rows // 2
         writes = list(self.weight_writes[: -(-config.float_rows // pairs)])

@@ -15,7 +15,7 @@ __all__ = ["Loader"]
 
 
 class Loader(wiring.Component):
-    """Read the weight tiles of one EXEC after another, in the order of its steps.
+    """Read the weight tiles of one EXEC after another, in the order of their steps.
 
     The shadow registers hold one tile. `full` rises in the cycle after the last row of a tile is
     granted and falls with `release`. Rows of the next tile are requested from the cycle of
@@ -135,7 +135,10 @@ class Loader(wiring.Component):
         )
 
     def _ask(self, m: Module, requests, end):
-        """Request row after row until the `end` of a command; return whether a request begins."""
+        """Request row after row until the `end` of a command.
+
+        Return whether the next command begins, if one is waiting.
+        """
         config = self._config
         working = Signal()
         waiting = Signal()
@@ -165,7 +168,7 @@ class Loader(wiring.Component):
         return begin
 
     def _zero_point(self, m: Module, begin, requests):
-        """Return the zero point of the rows that arrive; None if there are none."""
+        """Return the zero point of the rows that arrive; None if the engine has no zero points."""
         if not self._config.zero_points:
             return None
         command, zero = self.i.payload, Signal(8, name="arriving_zero")
@@ -176,7 +179,10 @@ class Loader(wiring.Component):
     def _follow(
         self, m: Module, begin, requests, name: str, value, port, cycles=SPAD_READ_LATENCY + 1
     ):
-        """Delay a value of a command in step with its rows, by default like `_deliver`."""
+        """Drive `port` with a value of a command when rows of that command arrive.
+
+        `cycles` is the delay from the grant of a row, by default that of `_deliver`.
+        """
         following = Signal.like(port, name=f"following_{name}", reset_less=True)
         flag = Signal.like(port, name=name, reset_less=True)
         with m.If(self.i.ready):
@@ -192,7 +198,7 @@ class Loader(wiring.Component):
         m.d.comb += port.eq(delivered)
 
     def _count_groups(self, m: Module, when):
-        """Count the row groups of a tile; return the current one, and whether it is the last."""
+        """Count the row groups of a tile; return the current index, and whether it is the last."""
         cycles = self._config.tile_load_cycles
         group = Signal(range(cycles))
         last = Signal(init=cycles == 1)
@@ -203,7 +209,7 @@ class Loader(wiring.Component):
         return group, last
 
     def _deliver(self, m: Module, fire, group, zero):
-        """Deliver rows to the array, less their zero point if there is one."""
+        """Deliver rows to the array, less their zero point unless `zero` is None."""
         valid, row = fire, group
         for _stage in range(SPAD_READ_LATENCY):
             valid_next = Signal()

@@ -15,10 +15,11 @@ _FIELDS = ("first_output", "out_width", "out_height", "out_x_skip", "out_y_skip"
 
 
 def grid_layout(config: Config) -> data.StructLayout:
-    """Return the layout of the flags that outputs need in addition to the instruction's fields.
+    """Return the layout of what `Outputs` must know about a vector: flags, and fields of its EXEC.
 
-    `first`: the vector begins a step. `resume`: that step adds to entries of the step before.
-    `start`: the vector begins an instruction.
+    `window`: the vector slides through a window. `first`: it begins a step. `resume`: that step
+    adds to the entries of the step before. `start`: the vector begins an instruction.
+    `penultimate`: last position but one of a line.
     """
     body = body_layout(Opcode.EXEC, config)
     return data.StructLayout(
@@ -31,7 +32,7 @@ def grid_layout(config: Config) -> data.StructLayout:
 
 
 def penultimate(line):
-    """Return the second-last position of a line; lines have at least three vectors."""
+    """Return the last position but one of a line of `line` vectors, or 1 if `line` is below 3."""
     return Mux(line < 3, 1, (line - 2)[:LINE_BITS])
 
 
@@ -39,8 +40,8 @@ class Outputs(wiring.Component):
     """Find which vectors are outputs, and their accumulator entries, in three pipeline stages.
 
     Stage 1 counts the vectors of a line and those before the first output. Stage 2 walks the grid
-    of outputs, in lines of the same length that start there. Stage 3 counts entries. Each stage
-    holds the state for the next vector of the same step; a flag restarts it with a new step.
+    of outputs, in lines of the same length that start at the first output. Stage 3 counts entries.
+    Each stage holds the state for the next vector of the same step, and restarts at a new step.
     Dense vectors are all outputs; without windows the first two stages are not built.
 
     Latency: one cycle per stage. Throughput: one vector per cycle.
@@ -48,7 +49,7 @@ class Outputs(wiring.Component):
     Members
     -------
     valid: in
-        One bit per stage: it holds a vector.
+        One bit per stage: the stage holds a vector.
     grid: in
         Flags of the vector in stage 1 (`grid_layout`).
     position, first_line: out
@@ -92,7 +93,10 @@ class Outputs(wiring.Component):
         return m
 
     def _lines(self, m: Module, counted):
-        """Count to the end of each line and to the first output."""
+        """Count the vectors to the end of each line, and to the first output.
+
+        `counted` is set, for stage 2, from the first output of a step on.
+        """
         grid, enable = self.grid, self.valid[0]
         position, end = _count(m, "line", enable, grid.first, grid.penultimate)
         m.d.comb += self.position.eq(position)
@@ -123,7 +127,7 @@ class Outputs(wiring.Component):
         m.d.comb += self.output.eq(~grid.window | (counted & x_open & y_open))
 
     def _entries(self, m: Module, grid, output):
-        """Count entries; each step returns to the first entry of the output block."""
+        """Drive `entry`: count outputs, and return to the block's first entry at each `resume`."""
         following = Signal.like(self.entry)
         block = Signal.like(self.entry)
         with m.If(grid.start):
@@ -139,7 +143,10 @@ class Outputs(wiring.Component):
 
 
 def _count(m: Module, name: str, enable, restart, penultimate):
-    """Return the current vector's position in its line, and whether it is the last of the line."""
+    """Return the current vector's position in its line, and whether it is the last of the line.
+
+    `restart`: the vector begins a line. `enable`: there is a vector.
+    """
     following = Signal(LINE_BITS, name=f"{name}_following")
     at_end = Signal(name=f"{name}_at_end")
     position = Signal(LINE_BITS, name=f"{name}_position")
@@ -152,9 +159,10 @@ def _count(m: Module, name: str, enable, restart, penultimate):
 
 
 def _axis(m: Module, name: str, enable, move, restart, outputs, skip):
-    """Return whether the current position has outputs; `move` advances to the next position.
+    """Return whether the current position along an axis has outputs.
 
-    The state applies to a vector that does not restart: positions to skip, outputs left.
+    `move` advances to the next position. `restart`: the current position is the first. From there
+    on, every ``skip + 1``-th position has outputs, until there were `outputs` of them.
     """
     skips = Signal.like(skip, name=f"{name}_skips")
     left = Signal.like(outputs, name=f"{name}_left")

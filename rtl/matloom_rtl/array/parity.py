@@ -9,7 +9,7 @@ __all__ = ["SUM_BITS", "check", "with_parity", "without_parity"]
 #: Width of a sum with its parity bit.
 SUM_BITS = 33
 
-#: Inputs of one level of logic.
+#: Number of bits whose parity takes one level of logic: the inputs of a lookup table.
 _LEVEL = 4
 
 
@@ -23,12 +23,14 @@ def with_parity(sums: Value) -> Value:
 
 
 def without_parity(stored: Value) -> Value:
-    """Return the sums without their parity bits."""
+    """Return stored sums of `SUM_BITS` bits without their parity bits."""
     return Cat(each[:-1] for each in _parts(stored, SUM_BITS))
 
 
 def check(m: Module, index: str, fetch, store, fetched) -> Signal:
-    """Return parity errors found by the array and by post-processing, three cycles later.
+    """Return two flags: a parity error in an entry used by the array, and by post-processing.
+
+    They are valid three cycles after the request, two after `fetched`.
 
     Parameters
     ----------
@@ -37,7 +39,7 @@ def check(m: Module, index: str, fetch, store, fetched) -> Signal:
     fetch, store:
         Read and write port of the bank's memory.
     fetched:
-        The request whose data `fetch` shows.
+        The request whose stored sums `fetch` shows in the same cycle.
     """
     meets = delay(m, store.en.any() & (store.addr == fetch.addr), name=f"meets_{index}")
     used = (fetched.read | ~fetched.replace | fetched.maximum) & ~meets

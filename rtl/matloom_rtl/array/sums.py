@@ -9,14 +9,15 @@ __all__ = ["ArrivingSums", "column_sums"]
 
 
 class ArrivingSums:
-    """Operands from the array, delayed until their memory words have been read.
+    """Sums from the array, delayed until the memory words to be updated have been read.
 
     Members
     -------
     late:
         32 bits per column, valid when the word read is in its register.
     found:
-        For each bank: whether a maximum is requested, and the word read, one cycle earlier.
+        For each bank, a pair of what is valid one cycle before `late`: whether a maximum is
+        requested, and the word read.
     kept:
         For each column: the maximum is the stored value, so nothing is written.
     """
@@ -29,9 +30,11 @@ class ArrivingSums:
 def column_sums(m: Module, index: str, word, operand, floating):
     """Return the column-wise sums of two words of 32-bit columns.
 
-    Latency: one cycle for integers alone. If `floating` is given, which tells whether the current
-    words hold fp32 numbers, `FloatAdd.LATENCY` cycles for both kinds. `index` is the bank's
-    index, for names.
+    `floating` tells whether the current words hold fp32 numbers; it is None in an engine without
+    floating-point modes. `index` identifies the bank, for the names of signals.
+
+    Latency: one cycle if `floating` is None, otherwise `FloatAdd.LATENCY` cycles, also for
+    integers.
     """
     columns = len(word) // 32
     pairs = [(word.word_select(each, 32), operand.word_select(each, 32)) for each in range(columns)]

@@ -20,15 +20,16 @@ _ROW_BITS = 13
 
 
 def position_layout(inside: int) -> data.StructLayout:
-    """Return the layout of a position along an axis: a number, or `beyond` its range.
+    """Return the layout of a position along an axis: a signed number `at`, and a flag `beyond`.
 
-    Steps are never negative, so a position beyond the end stays there.
+    `beyond` is set once the position has reached ``2**inside``. It remains set, because steps are
+    never negative.
     """
     return data.StructLayout({"beyond": 1, "at": signed(inside + 2)})
 
 
 def _first(value):
-    """Return the position of a number that is at least ``-2**inside``."""
+    """Return a number as a position within the range; it must be at least ``-2**inside``."""
     return Cat(Const(0, 1), value).as_signed()
 
 
@@ -39,9 +40,9 @@ def _advance(position, step):
 
 
 def _elements_before_border(distance, rows: int):
-    """Return how many of `rows` elements precede a border `distance` after the first.
+    """Return how many of `rows` elements precede a border, `distance` after the first element.
 
-    None if it is negative, all if it is further away; the comparison leaves out the lower bits.
+    That is `distance`, limited to 0 to `rows`. The comparison leaves out the lower bits.
     """
     bits = (rows - 1).bit_length()
     near = distance[:bits]
@@ -53,14 +54,14 @@ def _elements_before_border(distance, rows: int):
 def vector_layout(config: Config) -> data.StructLayout:
     """Return the layout of a vector's attributes when its read is requested.
 
-    Elements ``low .. high - 1`` come from the scratchpad; the others are `pad`, and all of them
-    if `row_valid` is 0. `first`: it begins a step. `position`, `first_line` (valid with
-    `window`): its place in the lines. `switch`: it is the first to use its weights. `last_tile`
-    (valid with `switch`): its instruction has no further tiles. `output`: its sums are kept,
-    which is the case for all dense vectors. `flags`: its mode flags, if several modes are built.
-    `paired`: the vector is a block; `row_valid` applies to all of it, and its elements are `pad`.
-    `window_shape`: shape of its window, 0 for a block. `zero_points`: `pad` is subtracted from
-    its elements.
+    Elements ``low .. high - 1`` come from the scratchpad and the others are `pad`; if `row_valid`
+    is 0, all are `pad`. `first`: the vector begins a step. `last`: it is the last of its
+    instruction. `position`, `first_line` (valid with `window`): its position in its line, and
+    whether that is the first line. `switch`: it is the first to use its weights. `last_tile` (valid
+    with `switch`): its instruction has no further tiles. `output`: its sums are kept, which is the
+    case for all dense vectors. `flags`: its mode flags, if several modes are built. `paired`: the
+    vector is a block; `row_valid` applies to all of it, and its elements are `pad`. `window_shape`:
+    shape of its window, 0 for a block. `zero_points`: `pad` is subtracted from its elements.
     """
     window = {"window": 1, "first_line": 1, "position": LINE_BITS} if config.has_windows else {}
     shape = {"window_shape": 2} if config.has_wide_windows else {}
@@ -104,7 +105,7 @@ _STAGE_FIELDS = (
 
 
 def _stage_fields(config: Config) -> tuple[str, ...]:
-    """Return the fields that exist in a configuration."""
+    """Return the names of the fields for the later stages that exist in a configuration."""
     paired = ("paired",) if config.has_paired_windows else ()
     shape = ("window_shape",) if config.has_wide_windows else ()
     knobs = tuple(name for name in ("maximum", "zero_points") if getattr(config, name))
@@ -112,25 +113,28 @@ def _stage_fields(config: Config) -> tuple[str, ...]:
 
 
 def _part_of(fields, config: Config) -> data.StructLayout:
-    """Return the part of a command's layout with these fields."""
+    """Return the layout of some fields of an EXEC, given their names."""
     whole = body_layout(Opcode.EXEC, config)
     return data.StructLayout({name: whole[name].shape for name in fields})
 
 
 def loops_layout(config: Config) -> data.StructLayout:
-    """Return the command fields that the loops keep."""
+    """Return the layout of the command fields that the loops keep."""
     return _part_of(_LOOP_FIELDS, config)
 
 
 def stages_layout(config: Config) -> data.StructLayout:
-    """Return the command fields kept for the stages after the loops; `penultimate` is computed."""
+    """Return the layout of the command fields kept for the stages after the loops.
+
+    `penultimate` is computed from the field `line` (`outputs.penultimate`).
+    """
     kept = _part_of(_stage_fields(config), config).members
     return data.StructLayout({**kept, "penultimate": LINE_BITS})
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Loops:
-    """Flags of the loops, and of the vector that they have reached.
+    """Flags of the loops, and of the current vector.
 
     Members
     -------
@@ -141,15 +145,15 @@ class _Loops:
     moving:
         The loops move to the next vector in this cycle.
     begin:
-        That vector is the first of a command.
+        The loops move to the first vector of a command in this cycle.
     reload:
         The next move begins a command.
     at_last:
-        For each loop: this is its last pass.
+        For each loop, by name: the current pass is its last.
     step_end:
-        This is the last vector of its step.
+        The vector is the last of its step.
     final:
-        This is the last vector of its command.
+        The vector is the last of its command.
     """
 
     issue: Value
@@ -166,17 +170,16 @@ class Walk(wiring.Component):
     """Walk the six loops of an EXEC, one vector per cycle.
 
     Loops, outermost first: output block, kernel row, kernel column, block, output row, output
-    column. The next command must stay valid at `i` until it is taken. It begins with the move
-    from the last vector, so that instructions follow each other without a gap, and is taken one
-    move later. `entry` is the instruction's first entry until the later stages (`Outputs`)
-    count entries.
+    column. The next command must stay valid at `i` until it is taken. It begins with the move away
+    from the last vector of the current one, so that instructions follow each other without a gap,
+    and is taken one move later.
 
     Latency: six cycles from the command to its first vector.
     Throughput: one vector per cycle. A step (one weight tile) takes at least
     `acc_update_latency` cycles, and a command with `accumulate` starts that much later: an entry
     must be written before it is read again.
-    Stalls: without `room` nothing begins. Everything that has begun, a vector or a pause between
-    updates of the same entry, arrives four cycles later and in order (`CreditQueue`).
+    Stalls: without `room` nothing begins. A vector that has begun, or a pause between updates of
+    the same entry, arrives four cycles later and in order (`CreditQueue`).
 
     Members
     -------
@@ -243,7 +246,7 @@ class Walk(wiring.Component):
         return m
 
     def _loops(self, m: Module, incoming, waiting, advance, walking) -> _Loops:
-        """Count the loops.
+        """Count the passes of the loops, and return their flags.
 
         Hundreds of registers depend on whether the vector is held back and on whether a command
         begins after it, so both are computed one move ahead.
@@ -350,11 +353,11 @@ class Walk(wiring.Component):
         )
 
     def _ends(self, names, incoming, single, nearly, at_last, reload) -> dict:
-        """Return, for some loops, whether the next vector ends them and all inner loops.
+        """Return, by loop, whether the next vector ends the loop and all loops inside it.
 
-        It does if it is the only vector. It also does if the current vector is one before the end
-        of some loop, all loops inside that one have a single pass, and all loops outside are at
-        their end.
+        The loops are ``oc_blocks`` and ``height``. The next vector ends them if it is the only one.
+        It also does if the current vector is in the last pass but one of some loop, all loops
+        inside that one have a single pass, and all loops outside are in their last.
         """
         only = {name: incoming[name] == 1 for name in names}
         ends = {}
@@ -426,10 +429,10 @@ class Walk(wiring.Component):
         self._bounds(m, busy, s1, s1_valid, s1_byte, s1_row, fixed, outputs)
 
     def _positions(self, m: Module, command, incoming, step):
-        """Keep the byte in the row, and the row, of the current vector.
+        """Return the positions of the current vector: its first byte in its row, and its row.
 
-        The start of the next step is computed while this one streams, in two registers in series:
-        no step is shorter than `acc_update_latency` cycles.
+        The start of the next step is computed while the current one streams, through two registers
+        in series, because no step is shorter than `acc_update_latency` cycles.
         """
         last = step.at_last
         along_row = position_layout(self._config.spad_addr_bits)
@@ -483,7 +486,10 @@ class Walk(wiring.Component):
         return byte, row
 
     def _starts(self, m: Module, step):
-        """Track whether the vector is in a block's first step, or begins a step or instruction."""
+        """Return three flags of the current vector.
+
+        It is in the first step of its output block; it begins a step; it begins a command.
+        """
         last, step_end = step.at_last, step.step_end
         first_step = Signal()
         step_start = Signal()
@@ -496,7 +502,7 @@ class Walk(wiring.Component):
         return first_step, step_start, start
 
     def _bounds(self, m: Module, busy, s1, s1_valid, s1_byte, s1_row, fixed, outputs):
-        """Multiply the row, add the base, and clip the vector to the row, in three stages."""
+        """Compute the address of a vector and clip it to its row, in three stages."""
         rows = self._config.rows
         layout = vector_layout(self._config)
         s2, s3, s4 = (Signal(layout, name=f"s{stage}", reset_less=True) for stage in (2, 3, 4))

@@ -16,7 +16,7 @@ __all__ = ["LINE_BITS", "Windows", "slide_layout"]
 #: Bits of a vector's position in its line.
 LINE_BITS = next(item.bits for item in FORMATS[Opcode.EXEC].fields if item.name == "line")
 
-#: Number of the wide shape that uses all line memories; all shapes share its last line.
+#: Index in `Config.window_shapes` of the wide shape that uses all line memories.
 _THREE_LINES = 2
 
 #: Bytes per column of a block: (x, y) = (0, 0), (0, 1), (1, 0), (1, 1).
@@ -41,8 +41,8 @@ class Windows(wiring.Component):
 
     A dense vector loads its byte of each row into every column. A sliding vector loads the byte
     of the *column* into the last row, the output of the line memories into the last row of each
-    older line, and every other row takes the operand to its right: the registers themselves form
-    the windows. A multiplier always reads a register, loaded in the cycle after the vector is
+    older line, and every other row takes the operand to its right, so that the registers themselves
+    form the windows. A multiplier always reads a register, loaded in the cycle after the vector is
     presented.
 
     The line memories store the operands including padding, so a value that reaches the oldest
@@ -56,9 +56,9 @@ class Windows(wiring.Component):
     the newest byte; in all other rows the window moves. The memories store the last row of every
     line except the oldest. A window of one line uses no memory. Rows beyond the window are dense.
 
-    A block is four bytes for each column, and slides by two positions. Bytes that the next window
-    needs and that are no operand of this one wait in extra registers, and so do the bytes needed
-    only by the line memory.
+    A block is four bytes for each column, and slides by two positions. Extra registers hold the
+    bytes that are no operands of the current window, but are needed by the next window or by the
+    line memory.
 
     Only write enables are reset. Dense and sliding vectors may alternate, except within a step
     that slides.
@@ -75,8 +75,8 @@ class Windows(wiring.Component):
     position: in
         Position of the vector in its line, one cycle before the vector.
     valid, vector, slide: in
-        Activations, row 0 lowest; those of windows are bytes. `shift`, `recall` and `paired` are 0
-        if `window` is 0.
+        Activations, row 0 lowest, and how they enter (`slide_layout`). Activations of windows are
+        bytes. `shift`, `recall` and `paired` must be 0 if `window` is 0.
     block: in
         Bytes of the group's columns, one position of the block after another. Only with paired
         windows.
@@ -144,7 +144,7 @@ class Windows(wiring.Component):
         return m
 
     def _operand(self, byte):
-        """Return a byte of a window as an operand, which may be wider."""
+        """Return a byte of a window, sign-extended to the width of an operand."""
         return byte.as_signed() if self._bits > 8 else byte
 
     def _slides(self, row: int):
@@ -188,17 +188,17 @@ class Windows(wiring.Component):
         return following
 
     def _last_rows(self, number: int) -> list[int]:
-        """Return the row that ends each line of a shape, the oldest first."""
+        """Return the row that ends each line of the shape of index `number`, oldest line first."""
         return [rows - 1 for rows in accumulate(self._config.window_shapes[number])]
 
     def _any(self, flag, numbers):
-        """Return whether a flag is set and the window has one of these shapes."""
+        """Return whether a flag is set and the window has one of the shapes of index `numbers`."""
         if len(numbers) == len(self._config.window_shapes):
             return flag
         return flag & Cat(self.slide.shapes[number] for number in numbers).any()
 
     def _byte(self, column: int, index: int):
-        """Return one of the four block bytes of a column."""
+        """Return the block byte of a column at position `index`, 0 to 3."""
         return self.block.word_select(index * self._config.broadcast_group + column, 8)
 
     def _blocks(self, m: Module):
@@ -218,10 +218,11 @@ class Windows(wiring.Component):
         return blocks
 
     def _move_block(self, m: Module, registers, block, remembered):
-        """Return the value that each register of a column takes from its right.
+        """Return a list of the values that the registers of a column take when the window moves.
 
-        A window of blocks moves by two taps: the first comes from the last, the second from its
-        neighbour at odd x, whose upper two lines come from memory.
+        A window of blocks moves by two taps. In each line, the first tap takes the value of the
+        third, the even position of the previous block; the second takes the odd position of that
+        block, which comes from the line memory for all lines but the newest.
         """
         slide, to_left = self.slide, list(registers[1:])
         odd_lines = [
@@ -238,7 +239,7 @@ class Windows(wiring.Component):
         return to_left
 
     def _memory(self, m: Module, cells, blocks):
-        """Return the bytes of each column one or more lines ago, oldest line first.
+        """Add the line memory; return the bytes of each column in older lines, oldest line first.
 
         For blocks, return the four bytes of the block above, in the same read registers.
         """

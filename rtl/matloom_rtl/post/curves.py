@@ -1,4 +1,4 @@
-"""LOGISTIC and TANH of words: an entry of a fixed table, and a straight line to the next one."""
+"""LOGISTIC and TANH with results of 16 bits, interpolated linearly in a fixed table."""
 
 from itertools import pairwise
 
@@ -12,14 +12,15 @@ from matloom_rtl.arith.stages import delay, register
 
 __all__ = ["Curves"]
 
-#: Differences of neighbouring entries; the last entry has no neighbour.
+#: Differences between each entry and the next; the last entry has none.
 _RISES = tuple(after - before for before, after in pairwise(SIGMOIDS))
 _RISE_BITS = max(_RISES).bit_length()
 
-#: Bits of an entry without the highest, which is one: sigmoids of positive numbers are above half.
+#: Bits of an entry that are stored. The bit above these is always one, because the sigmoid of a
+#: number that is not negative is at least one half.
 _ENTRY_BITS = 15
 
-#: Bits of an entry's number, and of a magnitude below the end of the table.
+#: Bits of the index of an entry, and of a magnitude within the table.
 _PLACE_BITS = (len(SIGMOIDS) - 1).bit_length()
 _MAGNITUDE_BITS = _PLACE_BITS + FRACTION_BITS
 
@@ -27,7 +28,7 @@ _MAGNITUDE_BITS = _PLACE_BITS + FRACTION_BITS
 class Curves(wiring.Component):
     """Compute `arch.curves.apply_curve`, with a table and a small multiplier for each lane.
 
-    A block RAM for each lane holds entries and their differences; it is never written.
+    A block RAM for each lane holds entries and their differences, and is never written.
 
     Latency: `LATENCY` cycles from `values` to `results`. Throughput: a value for each lane and
     cycle. Never stalls; reset clears nothing.
@@ -41,7 +42,7 @@ class Curves(wiring.Component):
     tanh: in
         TANH instead of LOGISTIC. Constant while values are in the pipeline.
     values, results: in, out
-        32 bits for each lane, and words.
+        A signed 32-bit value for each lane, and its 16-bit result.
     """
 
     #: Cycles from a value to its result: magnitude, entry, product, sum, sign.
@@ -94,7 +95,10 @@ class Curves(wiring.Component):
         return m
 
     def _magnitude(self, m: Module, lane: int, value):
-        """Return the magnitude, at most that of the last entry, and the sign, a cycle later."""
+        """Return a value's magnitude and whether it is negative, both one cycle later.
+
+        TANH doubles the magnitude. Magnitudes beyond the table become the largest within it.
+        """
         negative = value[-1]
         flipped = (value ^ negative.replicate(32))[:_MAGNITUDE_BITS]
         beyond = (value[_MAGNITUDE_BITS:] ^ negative.replicate(32 - _MAGNITUDE_BITS)).any()

@@ -1,4 +1,4 @@
-"""Tables of the exponentials that SOFTMAX adds and scales."""
+"""Table of the exponentials that SOFTMAX adds and scales."""
 
 from amaranth.hdl import Module, Signal
 from amaranth.lib import data, wiring
@@ -13,12 +13,13 @@ __all__ = ["Exponentials"]
 
 
 class Exponentials(wiring.Component):
-    """256 exponentials, filled by rows of bytes: four each, the lowest first.
+    """Table of 256 exponentials, filled by rows of bytes: four bytes per entry, lowest byte first.
 
-    There is a block RAM for each element of a cycle, with the same contents.
+    Each of the `config.softmax` look-ups per cycle has a block RAM of its own, with the same
+    contents.
 
     Latency: one cycle from `index` to `value`. A row of n entries takes n + 1 cycles, after which
-    its entries are visible. Contents survive a reset; row numbers wrap. Stalls: only `rows.ready`.
+    its entries are visible. Contents survive a reset; row indices wrap. Stalls: only `rows.ready`.
     Reset aborts a row in progress.
 
     Members
@@ -27,8 +28,8 @@ class Exponentials(wiring.Component):
         The next row is row 0.
     rows: stream of byte rows, in
     index, value: in, out
-        Differences, and their exponentials in Q0.31 one cycle later; undefined while a row is
-        written.
+        For each look-up a difference from the largest byte, and one cycle later its exponential in
+        Q0.31, undefined while a row is written.
     """
 
     def __init__(self, config: Config):

@@ -16,8 +16,8 @@ __all__ = ["FloatLane"]
 class FloatLane(wiring.Component):
     """Compute ``floats.limit(floats.add(value, bias), low, high)`` as fp32 and in a format.
 
-    Latency: fifteen cycles (`LATENCY`). Throughput: one value per cycle. Never stalls. Everything
-    except value and bias must be constant while values are in the pipeline.
+    Latency: fifteen cycles (`LATENCY`). Throughput: one value per cycle. Never stalls. All inputs
+    except `value` and `bias` must be constant while values are in the pipeline.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ class FloatLane(wiring.Component):
     value: in
         An fp32 number, or with `narrow` a number of the format in the low bits.
     narrow: in
-        Values are of the format.
+        Values are numbers of the format, not fp32.
     format: in
         Index of the format in `formats`.
     bias: in

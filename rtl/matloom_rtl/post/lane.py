@@ -35,11 +35,13 @@ class Lane(wiring.Component):
     Members
     -------
     value, bias: in
+        32 bits, signed; their sum is requantised.
     multiplier: in
         0 to 2**31 - 1.
     shift: in
         -31 to 30. If `pre_shift` plus a positive shift exceeds 31, the value becomes zero.
     rounding, pre_shift: in
+        DOUBLE, SINGLE or AVERAGE, and a left shift before the multiplication.
     limits, zero, low, high: in
         With `limits`, a result becomes ``clamp(result + zero, low, high)``, of `bits` bits.
     result: out
@@ -87,9 +89,9 @@ class Lane(wiring.Component):
         return m
 
     def _settle(self, m: Module) -> dict:
-        """Return the settings in registers close to the lane, and the rounding rule they select.
+        """Return the settings by name, in registers close to the lane; `zero` is 0 unless `limits`.
 
-        `keep`: otherwise they would be merged with the equal registers of other lanes.
+        The attribute `keep` prevents a merger with the equal registers of other lanes.
         """
         settings = {
             name: Signal.like(getattr(self, name), name=name, reset_less=True, attrs={"keep": 1})
@@ -103,9 +105,10 @@ class Lane(wiring.Component):
         return settings
 
     def _bias(self, m: Module):
-        """Stages 1 and 2: add the bias, for averages away from zero; split the shift.
+        """Stages 1 and 2: add the bias; return the biased value, left shift and right shift.
 
-        The inputs are registered first, because they come from far away.
+        For AVERAGE, the bias is subtracted from negative values. The inputs are registered first,
+        because they come from far away.
         """
         value, bias = register(m, self.value, "value_1"), register(m, self.bias, "bias_1")
         shift = register(m, self.shift, "shift_1")
@@ -134,9 +137,9 @@ class Lane(wiring.Component):
         return coarse
 
     def _multiply(self, m: Module, value, multiplier):
-        """Stages 5 to 8: four products, two sums.
+        """Stages 5 to 8: multiply, as the sum of four products.
 
-        Returns the product without its lowest 16 bits, and whether any of those is set.
+        Return the product without its lowest 16 bits, and whether any of those is set.
         """
         value_low, value_high = value[:16], value[16:].as_signed()
         low, high = multiplier[:16], multiplier[16:]
@@ -152,14 +155,14 @@ class Lane(wiring.Component):
     def _product(self, m: Module, value, multiplier, name: str):
         """Return a product two cycles later.
 
-        `fpga.multipliers` finds the registers to merge into multiplier blocks by these names.
+        `fpga.multipliers` finds the registers to merge into multiplier blocks by their names.
         """
         value = register(m, value, f"product_value_{name}")
         multiplier = register(m, multiplier, f"product_multiplier_{name}")
         return register(m, value * multiplier, f"product_{name}")
 
     def _finish(self, m: Module, floor, up):
-        """Stages 11 to 13: round and add the zero point; compare; clamp."""
+        """Stages 11 to 13: round and add the zero point; compare with the limits; clamp."""
         bits, settings = self._bits, self._settings
         result = Signal(signed(33), reset_less=True)
         # A single adder, with the carry below its lowest bit.

@@ -1,4 +1,4 @@
-"""Connects the lanes' tables, and the bytes that wait for their results."""
+"""Functions that connect look-up tables, and a queue of bytes to be added, to the lanes."""
 
 from amaranth.hdl import Module
 
@@ -11,7 +11,7 @@ __all__ = ["add_tables", "add_waiting"]
 
 
 def add_tables(m: Module, unit, lanes, softmax: Softmax | None) -> Tables:
-    """Add tables to `unit`, which look up the bytes of its lanes; return them."""
+    """Add `Tables` to `unit`, to look up the result byte of each lane; return them."""
     m.submodules.tables = tables = Tables(unit._config)
     m.d.comb += [
         tables.start.eq(unit.start),
@@ -29,7 +29,10 @@ def add_tables(m: Module, unit, lanes, softmax: Softmax | None) -> Tables:
 
 
 def add_waiting(m: Module, unit, tables: Tables, takes) -> None:
-    """Let tables add the bytes that wait to results; `takes`: results leave the lanes."""
+    """Add a queue of bytes to `unit`, and let `tables` add them to results.
+
+    `takes` is set in each cycle in which the results of a vector leave the lanes.
+    """
     m.submodules.waiting = waiting = WaitingBytes(unit._config)
     m.d.comb += [
         waiting.arrives.eq(unit.bytes_arrive),

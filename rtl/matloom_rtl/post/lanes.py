@@ -20,15 +20,16 @@ from matloom_rtl.post.tables import Tables
 
 __all__ = ["PLACES", "Lanes"]
 
-#: Vectors in the lanes and behind them: covers the path from the lanes to the memories at full
-#: rate, including a table look-up. It equals the depth of a memory made of lookup tables.
+#: Maximum number of vectors in the lanes and in the result queue: enough for full rate on the path
+#: from the lanes to the memories, including a table look-up. It equals the depth of a memory made
+#: of lookup tables.
 PLACES = 16
 
 
 class Lanes(wiring.Component):
     """Pass vectors through the lanes in ``columns / lanes`` beats each.
 
-    A vector that has entered is never stalled. It enters when one of `PLACES` is free for its
+    A vector that has entered is never stalled. It enters when one of the `PLACES` is free for its
     result and the parameters of its block are available.
 
     Latency: that of a lane from a beat to its results, plus one cycle with a table look-up, two
@@ -36,15 +37,15 @@ class Lanes(wiring.Component):
     Throughput: one beat per cycle. Stalls: before the first beat only, for `parameters.ready` and a
     free place. Reset discards all vectors inside.
 
-    With `config.softmax`, `Softmax` takes the vectors of such commands, which have no parameters,
-    and borrows as many lanes.
+    With `config.softmax`, `Softmax` takes the vectors of SOFTMAX commands, which have no
+    parameters, and borrows `config.softmax` lanes.
 
     Members
     -------
     command, numbers: in
         Constant while a vector is inside.
     start: in
-        The next row written to the table is row 0.
+        First cycle of a command; the next row written to a table is row 0.
     rows: stream of byte rows for a table, in
         Only with `config.fills_tables`.
     vectors: stream of `vector_layout`, in
@@ -55,14 +56,15 @@ class Lanes(wiring.Component):
         Bytes to add to the results of a vector that comes at least three cycles later. Only with
         `config.has_result_sums`.
     written: in
-        A result has left, and its place is free.
+        A result leaves the queue and frees its place.
     kept: in
-        A result takes no place: it waits for others in `Maxima`. Only with `config.pooling`.
+        A result frees its place because it only enters the maximum in `Maxima`. Only with
+        `config.pooling`.
     emerges, results: out
         One-hot: the beat of a vector whose results are valid in this cycle; 32 bits per lane, bytes
         and words in the low bits.
     last_beat: out
-        The last beat of a vector has entered.
+        The last beat of a vector, or of SOFTMAX its last elements, enters in this cycle.
     """
 
     def __init__(self, config: Config):
@@ -135,7 +137,7 @@ class Lanes(wiring.Component):
         return softmax
 
     def _lend(self, m: Module, lanes: list, softmax: Softmax):
-        """Let `softmax` use lanes while it is active."""
+        """Connect the first lanes to `softmax` while it is active."""
         for way in range(self._config.softmax):
             lane = lanes[way]
             m.d.comb += softmax.products[way].eq(lane.result)
@@ -189,7 +191,7 @@ class Lanes(wiring.Component):
         return feed, beat
 
     def _lane_beat(self, m: Module, index: int, feed, beat):
-        """Return the beat number, counted next to each lane to keep wires short."""
+        """Return the index of the beat, counted next to the lane to keep wires short."""
         if self._beats == 1:
             return beat
         mine = Signal.like(beat, name=f"beat_{index}", attrs={"keep": 1})
@@ -198,7 +200,7 @@ class Lanes(wiring.Component):
         return mine
 
     def _connect(self, m: Module, index: int, lane: Lane):
-        """Connect a lane to the value and parameters of its column at a beat."""
+        """Connect a lane to the value of its column in the current beat, and to its parameters."""
         parameters, command = self.parameters, self.command
         columns = range(index, self._config.columns, self._config.lanes)
         values = Array(self.vectors.payload.values.word_select(each, 32) for each in columns)
@@ -283,12 +285,12 @@ class Lanes(wiring.Component):
         m.d.comb += [each.eq(result) for each, result in zip(self.results, results, strict=True)]
 
     def _limit_no_curves(self, m: Module, lanes):
-        """Let results of lanes that become a curve keep all bits."""
+        """Do not clamp the results of lanes while the command applies a curve to them."""
         with m.If(self.command.curve != Curve.NONE):
             m.d.comb += [lane.limits.eq(0) for lane in lanes]
 
     def _curves(self, m: Module, lanes):
-        """Return each lane's result as LOGISTIC or TANH."""
+        """Add `Curves`; return the LOGISTIC or TANH of each lane's result, a word."""
         m.submodules.curves = curves = Curves(len(lanes))
         m.d.comb += [
             curves.tanh.eq(self.command.curve == Curve.TANH),

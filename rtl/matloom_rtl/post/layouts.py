@@ -10,10 +10,11 @@ __all__ = ["ParametersSignature", "position_layout", "table_row_signature", "vec
 
 
 def position_layout(config: Config) -> data.StructLayout:
-    """Return the layout of a vector's scratchpad address and accumulator entry.
+    """Return the layout of a vector's position: scratchpad address, accumulator entry, and flags.
 
-    `bank_select`: banks that its first `columns` bytes touch. `block_end`: it is the last vector of
-    its block of channels. `last_block`: it is in the last block. `end`: both.
+    `bank_select` has a bit for each bank that the first `columns` bytes of the vector touch.
+    `block_end`: the vector is the last of its block of channels. `last_block`: it is in the last
+    block. `end`: both.
     """
     return data.StructLayout(
         {
@@ -29,28 +30,31 @@ def position_layout(config: Config) -> data.StructLayout:
 
 
 def vector_layout(config: Config) -> data.StructLayout:
-    """Return the layout of a vector for the lanes: 32 bits per column, and `ends_block`."""
+    """Return the layout of a vector for the lanes: 32 bits per column, and `ends_block`.
+
+    `ends_block` marks the last vector of a block of channels.
+    """
     return data.StructLayout({"values": 32 * config.columns, "ends_block": 1})
 
 
 def table_row_signature(config: Config) -> wiring.Signature:
-    """Return the signature of a stream of byte rows that fill the table."""
+    """Return the signature of a stream of rows of `Config.table_row_bytes` bytes for a table."""
     return stream.Signature(8 * config.table_row_bytes)
 
 
 class ParametersSignature(wiring.Signature):
-    """Bias, multiplier and shift for each lane, of the current block.
+    """Bias, multiplier and shift for each lane, from the current block of channels.
 
     Members
     -------
     ready: in
-        The parameters of a block can be read, from the next cycle on.
+        The parameters of a block can be read from the next cycle on.
     release: out
-        The current block is done; its last multipliers remain readable until they are due.
+        The current block is done. Its last multipliers remain readable until the lanes need them.
     beats: out
-        The beat that enters each lane in this cycle, in order for the first vector of a block.
+        For each lane, the index of the beat that enters it in this cycle.
     biases, shifts: in
-        Biases and shifts of that beat.
+        Bias and shift of each lane for that beat.
     multipliers: in
         Multipliers of the beat that entered `Lane.MULTIPLIER_DELAY` cycles earlier.
     """

@@ -1,4 +1,4 @@
-"""Maxima of four results each, between the lanes and the writer."""
+"""Maximum of four consecutive results, between the lanes and the writer."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, wiring
@@ -16,19 +16,19 @@ class Maxima(wiring.Component):
     makes a multiple of four vectors.
 
     Latency: `maxima_latency` cycles while `pools`, else none. If it is one cycle, a register of
-    each lane's byte separates the table in block RAM from the comparison. Running maxima are kept
-    for the first three results of a group. Throughput: one beat per cycle. Never stalls: a
-    registered beat moves on in the next cycle, whether or not another follows. Reset discards all
-    results inside.
+    each lane's byte separates the table in block RAM from the comparison. Throughput: one beat per
+    cycle. Never stalls: a registered beat moves on in the next cycle, whether or not another
+    follows. Reset discards all results inside.
 
     Members
     -------
     pools: in
         Constant from the first result of a command to the last that leaves.
     emerges, results: in
-        One-hot: the beat of a vector whose results are valid; 32 bits per lane.
+        The beat of a vector whose results are valid, one-hot, and the results, 32 bits per lane.
     kept: out
-        The last beat of a vector arrives that is only kept, not shown, so it needs no queue place.
+        The last beat of one of the first three vectors of a group arrives: its results only update
+        the maxima, so that they need no place in the writer's queue.
     maxima_emerge, maxima: out
         Like `emerges` and `results`, for the maxima. While `pools`, only their bytes are defined.
     """
@@ -73,7 +73,10 @@ class Maxima(wiring.Component):
         return m
 
     def _register(self, m: Module, first, last):
-        """Return flags of the registered bytes: beat, first of a group, and the beat if shown."""
+        """Return the beat of the registered bytes, whether it starts a maximum, and what leaves.
+
+        What leaves is a beat, one-hot: of registered bytes, or of those that arrive unless `pools`.
+        """
         emerged = Signal.like(self.emerges)
         # Beats of a command that does not pool have been shown already.
         m.d.sync += emerged.eq(Mux(self.pools, self.emerges, 0))
@@ -82,9 +85,9 @@ class Maxima(wiring.Component):
         return emerged, first, Mux(self.pools, maxima, self.emerges)
 
     def _larger(self, m: Module, lane: int, byte, of_group):
-        """Keep and return the larger of a lane's byte and the maximum of its column so far.
+        """Store and return the larger of a lane's byte and the maximum of its column so far.
 
-        `of_group` is the beat, and whether it belongs to the first vector of a group.
+        `of_group` is the beat, one-hot, and whether it belongs to the first vector of a group.
         """
         emerges, first = of_group
         held = [

@@ -26,13 +26,14 @@ def numbers_layout(config: Config) -> data.StructLayout:
     size:
         Binary logarithm of the element size in bytes. Only with multi-byte elements.
     floating:
-        The rule is FLOAT. This and the following exist only with floating-point modes.
+        The rounding rule is FLOAT. This field and the following exist only with floating-point
+        modes.
     fp32:
-        Results are fp32 entries.
+        Elements in the scratchpad are fp32.
     format:
-        Index of the format in `Config.float_modes`.
+        Index in `Config.float_modes` of the format of elements that are not fp32.
     float_low, float_high:
-        Limits as fp32.
+        Smallest and largest result as fp32.
     """
     limit = signed(16 if config.has_words else 8)
     fields: dict = {"low": limit, "high": limit}
@@ -45,7 +46,7 @@ def numbers_layout(config: Config) -> data.StructLayout:
 
 
 class Numbers(wiring.Component):
-    """Decode a command's formats and limits, once for reader, lanes and writer.
+    """Decode the formats and limits of a command, once for the reader, the lanes and the writer.
 
     Latency: none for `low` and `high`, `Widen.LATENCY` cycles for `float_low` and `float_high`, one
     cycle for everything else. Throughput: one command per cycle. Never stalls. Reset clears
@@ -77,7 +78,7 @@ class Numbers(wiring.Component):
         return m
 
     def _limit(self, side: str):
-        """Return the smallest or largest result: a byte, or a word if there are word elements."""
+        """Return the smallest or largest result, as `side` is ``low`` or ``high``."""
         command = self.command
         limit = command[f"clamp_{side}"]
         if not self._config.has_words:
@@ -116,7 +117,10 @@ class Numbers(wiring.Component):
 
 
 def count_parts(m: Module, size, taken, name: str):
-    """Count a vector's 2**`size` reads or writes; return the current, and whether it is last."""
+    """Count the 2**`size` reads or writes of a vector, whenever `taken` is set.
+
+    Return the index of the current one, and whether it is the last.
+    """
     part = Signal(len(size), name=f"part_{name}")
     last = Signal(name=f"last_part_{name}")
     m.d.comb += last.eq(part == (1 << size) - 1)

@@ -17,11 +17,12 @@ from matloom_rtl.post.layouts import ParametersSignature
 
 __all__ = ["Parameters", "task_layout"]
 
-#: Reads of `columns` bytes per block: a channel has four bytes of bias, four of multiplier, one of
-#: shift.
+#: Reads of `columns` bytes per block: those of biases, four bytes per channel, and those of
+#: multipliers and shifts, four bytes and one per channel.
 _BIAS_READS, _SCALE_READS = 4, 5
 
-#: Blocks in the memories: the current, the next, and those whose last multipliers are still read.
+#: Blocks in the memories: the current one, the next, and those whose last multipliers are still
+#: being read.
 _BLOCKS = 4
 
 
@@ -42,15 +43,16 @@ class Parameters(wiring.Component):
     for each word of a read, whichever are more: with n memories, channel c is in memory c mod n,
     row c div n. Shifts are in registers.
 
-    Latency: 4 cycles from `i` to `o.ready`, plus the time from the first read's request to the last
-    one's data, if there are reads. Throughput: the next block is available immediately after
+    Latency from `i` to `o.ready`: 5 cycles without reads; otherwise 6 cycles plus the time from the
+    first read's request to the last one's data. Throughput: the next block is available right after
     `o.release` if it has been fetched by then. Stalls: `read` holds until granted. Reset discards
     blocks and reads in progress.
 
     Members
     -------
     i: stream of `task_layout`, in
-        Taken when all blocks of the task before are fetched or being fetched.
+        Parameters of an instruction. Taken once all blocks of the previous instruction are fetched
+        and its own values are repeated.
     o: ParametersSignature, in
         Parameters for the lanes.
     read: SpadReadSignature, out
@@ -152,7 +154,7 @@ class Parameters(wiring.Component):
         return fetched
 
     def _keep_shifts(self, m: Module, task, swap, writes):
-        """Hold the shifts of two blocks in registers; show each lane the shift of its beat."""
+        """Hold the shifts of the current and the next block; show each lane that of its beat."""
         bits = len(self.o.shifts[0])
         following = Signal(data.ArrayLayout(bits, self._columns), reset_less=True)
         here = Signal.like(following)
@@ -169,7 +171,12 @@ class Parameters(wiring.Component):
             )
 
     def _write(self, m: Module, task, begin, repeating):
-        """Return the data written a cycle later: an arriving read, or a row of repeated values."""
+        """Return the control signals of the memories' writes, from registers.
+
+        `repeats`: the data is a row of the instruction's own values, not an arriving read.
+        `biases`, `multipliers`, `shifts`: what is written. `row`, `groups`, `block`: where; each
+        bit of `groups` enables the memories of one read's words.
+        """
         writes = Signal(
             data.StructLayout(
                 {
@@ -216,7 +223,10 @@ class Parameters(wiring.Component):
         return writes
 
     def _keep_words(self, m: Module, task, swap, writes):
-        """Hold biases and multipliers in memories; show each lane those of its beat."""
+        """Hold biases and multipliers in memories; show each lane those of its beat.
+
+        Multipliers are shown `Lane.MULTIPLIER_DELAY` cycles after the beat.
+        """
         repeated = Signal(32)
         words = []
         m.d.comb += repeated.eq(Mux(writes.biases, task.bias, task.multiplier))
@@ -237,7 +247,7 @@ class Parameters(wiring.Component):
                 m.d.comb += getattr(self.o, name)[lane].eq(Array(found)[chosen])
 
     def _place(self, m: Module, lane: int, swap):
-        """Return the row, memory and block of a lane's beat."""
+        """Return the row of a lane's beat, the index of its memory in the lane, and its block."""
         beats = range(self._columns // self._lanes)
         memories = self._slots // self._lanes
         # One register per lane, to keep wires short: otherwise they would be merged.
@@ -254,7 +264,7 @@ class Parameters(wiring.Component):
         return row, part, block
 
     def _memory(self, m: Module, name: str, slot: int, words, writes, at):
-        """Return the contents of a memory at a row of a block."""
+        """Add the memory of index `slot`; return its word at address `at`, a row and a block."""
         bits = len(getattr(self.o, name)[0])
         memory = Memory(shape=bits, depth=1 << len(at), init=[])
         m.submodules[f"{name}_{slot}"] = memory

@@ -1,4 +1,4 @@
-"""Address generator of a POST: scratchpad addresses, accumulator entries, ends of blocks."""
+"""Generator of the positions of a POST: scratchpad addresses, accumulator entries, block ends."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import wiring
@@ -17,8 +17,9 @@ __all__ = ["Positions"]
 class Positions(wiring.Component):
     """Generate the positions of a POST's vectors: by output block, then row, then column.
 
-    With `whole_rows`, for which `width` must be 1: by row, then block; the last block of a row is
-    the last. Each batch of `BATCH` rows comes `passes` times, and ends a block each time.
+    With `whole_rows`, the order is by row, then block, and `last_block` is set for the last block
+    of each row. Each batch of `BATCH` rows comes `passes` times; `block_end` is set for its last
+    vector each time.
 
     `start` loads the geometry and shows the first position in the next cycle; `advance` moves to
     the next. Latency: one cycle from either. Throughput: one vector per cycle. Never stalls. Output
@@ -34,15 +35,16 @@ class Positions(wiring.Component):
     Members
     -------
     pairs: in
-        Entries are numbers of pairs, of which blocks alternately use the first and the second
-        entry. Loaded at `start`; only with narrow modes.
+        `entry` counts pairs of accumulator entries, `Config.pair_distance` apart: one block uses
+        the first entry of each pair, the next block the second. Loaded at `start`. Only with narrow
+        modes.
     start, advance: in
     address, entry, pitch, x_step, width, height, blocks: in
         Geometry, loaded at `start`.
     pooled: in
-        A position is a block of 2 x 2 entries, each in turn, of rows of ``2 * width`` entries; only
-        the last of a block may be the last of anything. Constant like `whole_rows`. Only with
-        `pools`.
+        Each position stands for 2 x 2 accumulator entries, in rows of ``2 * width`` entries, and is
+        shown four times, once with each of them. `block_end` and `end` are set only with the
+        fourth. Constant like `whole_rows`. Only with `pools`.
     whole_rows: in
         Constant from `start` until the last position. Only with `config.softmax`.
     size: in
@@ -142,7 +144,10 @@ class Positions(wiring.Component):
         return m
 
     def _step_in_block(self, m: Module, row_end):
-        """Return whether an entry is the last of its position, and the step to the next entry."""
+        """Return whether an entry is the last of its position, and the step to the next entry.
+
+        Without `pooled`, each position has one entry.
+        """
         quarter = Signal(2)
         # From the second entry of a row of blocks to the first of the row below.
         below = Signal(len(self.width) + 1)
@@ -161,7 +166,10 @@ class Positions(wiring.Component):
         return last | ~self.pooled, step
 
     def _nest(self):
-        """Return positions in a row, blocks, and the step within a row."""
+        """Return the number of positions in a row, that of blocks, and the step within a row.
+
+        With `whole_rows`, a row consists of the blocks, and there is one block in all.
+        """
         if not self._config.softmax:
             return self.width, self.blocks, self.x_step
         whole = self.whole_rows
@@ -178,7 +186,10 @@ class Positions(wiring.Component):
         return Mux(self.whole_rows, batch_end, block_end) if self._config.softmax else block_end
 
     def _batches(self, m: Module, row_end, row: dict):
-        """Return whether a row repeats later, ends its batch, and precedes its first row."""
+        """Return whether a row comes again, whether it ends its batch, and whether both hold.
+
+        If both hold, the first row of the same batch follows.
+        """
         if not self._config.softmax:
             return Const(0), Const(0), Const(0)
         of_batch = Signal(range(BATCH))
@@ -199,7 +210,10 @@ class Positions(wiring.Component):
         return bank_select_of(address, self._columns, self._config)
 
     def _take_turns(self, m: Module, entry, block_end):
-        """Repeat the entries of a block for its second half, and select within pairs."""
+        """Drive the entry of `position`; with `pairs`, it is an entry of a pair.
+
+        Two blocks use the same pairs: the first entries, then the second.
+        """
         paired = Signal()
         second = Signal()
         first_entry = Signal.like(entry)
@@ -218,9 +232,9 @@ class Positions(wiring.Component):
         return {"left": Signal(bits, name=f"{name}_left"), "last": Signal(name=f"{name}_last")}
 
     def _count(self, m: Module, counter: dict, total, moves, when=1):
-        """Count down at moves with `when`; reload at the start and after the last.
+        """Count down from `total` when `moves` and `when` are set; reload at the start and the end.
 
-        A single subtractor for both: the selection of its operand goes into its carry cells.
+        A single subtractor does both: the selection of its operand goes into its carry cells.
         """
         before, left = Mux(self.start | counter["last"], total, counter["left"]), counter["left"]
         following = Signal.like(left, name=f"following_{left.name}")

@@ -30,39 +30,40 @@ class Post(wiring.Component):
     """Post-processing unit: executes POST, one vector of `columns` values after another.
 
     A vector passes through the lanes in ``columns / lanes`` beats. Reads run up to ten vectors
-    ahead of the lanes. The lanes never stall, because a stall signal would have to reach every
-    register in them: a vector enters when one of sixteen places is free for its result. Two
-    `Positions` generate the addresses of sources and destinations, and advance as the requests of
-    `Reader` and `Writer` are granted.
+    ahead of the lanes, twelve with `config.products`. The lanes never stall, because a stall signal
+    would have to reach every register in them; instead, a vector enters only when one of sixteen
+    places is free for its result. Two `Positions` generate the addresses of sources and
+    destinations, and advance as the requests of `Reader` and `Writer` are granted.
 
     With `Rounding.FLOAT`, values use floating-point lanes (`FloatLane`) in parallel to the others.
-    A vector of two- or four-byte elements, floating-point or int16 (`words`), takes as many reads
-    and as many writes.
+    A vector of two- or four-byte elements, floating-point or int16 (`words`), takes two or four
+    reads, and as many writes.
 
     Parameters of the next block are fetched while the current one streams, those of the next
     instruction as soon as `fetch` allows.
 
-    Latency: the sum of parameters (4 to 19 cycles, if not prefetched), source (4 or 8), products
+    Latency: the sum of parameters (5 to 20 cycles, if not prefetched), source (4 or 9), products
     (2), lanes (13), tables (1 or 2), curves (5), maxima (`maxima_latency`), and splitting results
     (1). `done` comes when the last write is visible.
     Throughput: one vector per ``columns / lanes`` cycles, with one idle cycle between blocks, or
     more if a block is shorter than the fetch of the next one's parameters. Instructions do not
     overlap, except for their parameters.
 
-    With `config.tables` bytes may be replaced by table entries, or written to the table instead of
-    to memory. With `config.products` bytes may first be multiplied by accumulators; both are read
-    in the same cycle. With `config.has_result_sums` the bytes wait instead until results leave the
-    lanes, and the tables add them. With `config.has_curves`, words may be LOGISTIC or TANH of
-    results (`Curves`). With `config.pooling`, a result may be the maximum of four vectors in a row
-    (`Maxima`). With `config.softmax`, rows of bytes pass through `Softmax` instead of the lanes,
-    and come three times.
+    With `config.tables`, result bytes may be replaced by table entries, or written to the table
+    instead of to memory. With `config.products`, bytes may first be multiplied by accumulators;
+    both are requested in the same cycle. With `config.has_result_sums`, bytes may instead wait
+    until results leave the lanes, where the tables add them. With `config.has_curves`, results may
+    be words that are LOGISTIC or TANH of the lanes' results (`Curves`). With `config.pooling`, a
+    result may be the maximum of four consecutive vectors (`Maxima`). With `config.softmax`, rows of
+    bytes may be read three times and processed by `Softmax`, which borrows lanes.
 
     Members
     -------
     unit: CommandSignature(POST), in
         `command` is the head of the queue, valid when it may start.
     fetch: in
-        The head of the queue is present, and its wait on LOAD is met.
+        There is an instruction at the head of the queue, and it need not wait for LOAD any more, so
+        that its parameters may be fetched.
     spad_read, spad_write: SpadReadSignature, SpadWriteSignature, out
         `columns` bytes.
     acc_read, acc_update: AccReadSignature, AccUpdateSignature, out
@@ -179,7 +180,7 @@ class Post(wiring.Component):
     def _fetch(self, m: Module, parameters):
         """Fetch parameters for the head of the queue; return whether that has begun.
 
-        Whole rows have none.
+        SOFTMAX has no parameters, so that for it the fetch counts as begun after one cycle.
         """
         head, task = self.unit.command, parameters.i
         begun = Signal()

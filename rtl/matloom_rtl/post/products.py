@@ -16,7 +16,7 @@ _FACTOR_BITS = 9
 #: Width of a difference that is squared.
 _DIFFERENCE_BITS = 16
 
-#: Width of a word, of a word minus its zero point, and of an accumulator that multiplies it.
+#: Width of a word and of its accumulator factor; and of a word minus its zero point.
 _WORD_BITS = 16
 _CENTRED_BITS = 17
 
@@ -25,12 +25,14 @@ class Products(wiring.Component):
     """Multiply each byte, minus `zero`, by the low 9 bits (signed) of an earlier sum.
 
     If `adds` is set (only with addends), the byte minus `zero` is shifted left by `ADDEND_SHIFT`
-    and added to all 32 bits of the sum, modulo 2**32, or with `keeps` the sum stays as it is. If
-    `squares` is set (only with squares), it is shifted left by `SQUARE_SHIFT` and subtracted from
-    the sum, and the low 16 bits (signed) of the difference are squared by the same multiplier. If
-    `words` is set (only with word products), elements have 16 bits instead of 8, and are multiplied
-    by the low 16 bits (signed) of the sum. Sums are requested together with the bytes and arrive
-    earlier: up to `depth` wait here, with 9 bits each, or 32 with addends.
+    and added to all 32 bits of the sum, modulo 2**32; with `keeps`, the sum is unchanged. If
+    `squares` is set (only with squares), the byte minus `zero` is shifted left by `SQUARE_SHIFT`
+    and subtracted from the sum, and the low 16 bits (signed) of the difference are squared by the
+    same multiplier. If `words` is set (only with word products), elements have 16 bits instead of
+    8, and are multiplied by the low 16 bits (signed) of the sum.
+
+    Sums are requested together with the bytes but arrive earlier. Up to `depth` vectors of sums
+    wait here, with 9 bits per column, or 32 with addends.
 
     Latency: two cycles from bytes to results. Throughput: one vector per cycle. Never stalls. Reset
     discards everything inside.
@@ -38,26 +40,27 @@ class Products(wiring.Component):
     Members
     -------
     zero: in
-        Zero point of the bytes. Constant from the first byte until its results are out.
+        Zero point of the elements. Constant from the first element until the last result is out.
     adds: in
         Add instead of multiplying; constant like `zero`. Only with addends.
     keeps: in
-        Do not change sums; only with `adds`, and constant like it. Only with sums of results.
+        Pass sums on unchanged; set only with `adds`, and constant like it. Only with sums of
+        results.
     squares: in
         Square the difference instead; constant like `zero`, and not with `adds`. Only with squares.
     words: in
         Multiply words; constant like `zero`, and not with `adds` or `squares`. Only with word
         products.
     sums_arrived, sums: in
-        32 bits per column.
+        A vector of sums arrives: 32 bits per column.
     bytes_arrived, bytes, ends: in
-        8 bits per column, or 16 with word products, sign-extended if they are bytes; `ends` travels
-        with them.
+        A vector of elements arrives: 8 bits per column, or 16 with word products, to which bytes
+        are sign-extended. `ends` is delayed with the vector.
     valid, values, ended: out
-        32 bits per column, signed; `ended` is the delayed `ends`.
+        A vector of results: 32 bits per column, signed; `ended` is the delayed `ends`.
     """
 
-    #: Cycles from bytes to products.
+    #: Cycles from elements to results.
     LATENCY = 2
 
     def __init__(self, config: Config, depth: int):
@@ -113,7 +116,10 @@ class Products(wiring.Component):
         return m
 
     def _product(self, m: Module, index: int, total):
-        """Return a column's centred element after one cycle, and its product after two."""
+        """Return a column's first factor, one cycle late, and its product, two cycles late.
+
+        The factor is the element minus `zero`, or with `squares` the difference to be squared.
+        """
         width = _DIFFERENCE_BITS if self._squares else _FACTOR_BITS
         wide = _CENTRED_BITS if self._words else width
         byte, factor, product = (
@@ -140,7 +146,11 @@ class Products(wiring.Component):
         return byte, product
 
     def _add(self, m: Module, index: int, total, byte):
-        """Return the sum of a column and its byte, two cycles after both arrived."""
+        """Return a column's accumulator plus its element shifted left by `ADDEND_SHIFT`.
+
+        The result is two cycles later than `total` and one later than `byte`. With `keeps`, it is
+        the accumulator unchanged.
+        """
         waited = Signal(32, name=f"total_{index}", reset_less=True)
         added = Signal(32, name=f"added_{index}", reset_less=True)
         shifted = Mux(self.keeps, 0, byte) if self._keeps else byte

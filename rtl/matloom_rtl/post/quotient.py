@@ -11,16 +11,16 @@ __all__ = ["Quotient"]
 
 
 class Quotient(wiring.Component):
-    """Divide a 63-bit product by ``2**(31 + right)``: returns the floor and a rounding increment.
+    """Divide a 63-bit product by ``2**(31 + right)`` into a floor and a rounding increment.
 
     The product is not rounded before it is shifted. The increment depends on the highest bit below
     the floor (`first`), and on whether any (`some`) or all (`every`) bits below that are ones:
 
-    - SINGLE: `first`, rounding halves up; DOUBLE with `right` = 0 does the same.
-    - DOUBLE: rounds halves away from zero, after a first rounding at 2**30. That carries through
-      ones only: a half is reached if `first` or all bits below it are ones; it is exceeded if
-      `first` and any bit below it are ones.
-    - AVERAGE: truncates towards zero: one for negative products, if any bit is lost.
+    - SINGLE rounds halves up: the increment is `first`. DOUBLE with `right` = 0 does the same.
+    - DOUBLE rounds halves away from zero, after a first rounding at 2**30, whose carry passes
+      through ones only. The rounded fraction is at least one half if `first` or all bits below it
+      are ones, and more than one half if `first` and any bit below it are ones.
+    - AVERAGE truncates towards zero: the increment is one for negative products that lose any bit.
 
     Latency: two cycles; `floor` and `up` are combinational after the last register. Throughput: one
     product per cycle. Never stalls; reset clears nothing.
@@ -36,7 +36,7 @@ class Quotient(wiring.Component):
     right: in
         Additional right shift.
     floor, up: out
-        The quotient is their sum.
+        Floor and increment; the quotient is their sum.
     """
 
     #: Cycles from a product to its quotient.

@@ -22,12 +22,16 @@ from matloom_rtl.post.products import Products
 
 __all__ = ["Reader"]
 
-#: Vectors read and not yet taken by the lanes: covers the longest read latency at full rate.
+#: Maximum number of vectors requested but not yet taken by the lanes: enough for full rate with the
+#: longest read latency.
 _READ_AHEAD = 10
 
 
 def _request_layout(config: Config) -> data.StructLayout:
-    """Return the layout of a scratchpad read: for a vector, or for parameters."""
+    """Return the layout of a scratchpad read, for a vector (`of_vector`) or for parameters.
+
+    `completes`: it is the last read of its vector.
+    """
     return data.StructLayout(
         {
             "of_vector": 1,
@@ -42,7 +46,7 @@ def _request_layout(config: Config) -> data.StructLayout:
 class Reader(wiring.Component):
     """Read the vectors of a command into a queue, ahead of the lanes, and their parameters.
 
-    Parameters have priority over vectors at the byte port.
+    Parameters have priority over vectors at the scratchpad port.
 
     Latency: from `streaming` to the first request, one cycle for sums and two for bytes; from its
     grant to the vector in `vectors`, that of the memory plus one, and two more for products and for
@@ -55,20 +59,20 @@ class Reader(wiring.Component):
     command, numbers: in
         Constant from the first cycle of `streaming` until the last vector is taken.
     streaming: in
-        Request `position` in the next cycle, if there is room.
+        Request `position` in the next cycle, if the queue has room.
     position: in
-        The vector to request (`position_layout`).
+        Position of the vector to request (`position_layout`).
     advance: out
-        The position was requested; show the next one.
+        The vector at `position` is requested in this cycle; show the next position.
     parameters: SpadReadSignature, in
         Reads of parameters.
     parameters_arriving: out
-        The data of the oldest of these reads is valid in the next cycle.
+        The data of the oldest read of parameters is valid in the next cycle.
     vectors: stream of `vector_layout`, out
     bytes_arrive, bytes: out
-        Bytes to add to the result of a vector that comes later. Only with sums of results.
+        Bytes arrive that will be added to the result of their vector. Only with sums of results.
     acc, spad: AccReadSignature, SpadReadSignature, out
-        Reads of an entry, and of `columns` bytes.
+        Reads of an accumulator entry, and of `columns` bytes.
     """
 
     def __init__(self, config: Config):
@@ -112,7 +116,10 @@ class Reader(wiring.Component):
         return m
 
     def _ask(self, m: Module, read_ahead: int, taken):
-        """Return whether to read the position, which requires room in the queue."""
+        """Return whether to request the current position, for which the queue has room.
+
+        `taken` is set when a vector leaves the queue.
+        """
         room = Signal(range(read_ahead + 1), init=read_ahead)
         asking = Signal()
         room_next = Signal.like(room)
@@ -121,11 +128,11 @@ class Reader(wiring.Component):
         return asking
 
     def _request(self, m: Module, asking):
-        """Request sums, and parameters or else bytes; return the payload of the latter.
+        """Request sums, and parameters or bytes; return the read that the scratchpad port shows.
 
-        Requests for bytes wait for their grant in a register, requests for sums at their position.
-        For products and added bytes, both are requested in the same cycle, that of the last
-        bytes of a vector.
+        Requests for parameters and bytes wait for their grant in a buffer; a request for sums holds
+        the position until it is granted. For products and added bytes, sums are requested in the
+        cycle in which the buffer accepts the last bytes of their vector.
         """
         acc, spad, wanted, position = self.acc, self.spad, self.parameters, self.position
         m.submodules.byte_requests = requests = SkidBuffer(
@@ -175,7 +182,10 @@ class Reader(wiring.Component):
         return shown.payload
 
     def _arrive(self, m: Module, from_bytes, read_ahead: int):
-        """Return whether a vector arrives, and the vector."""
+        """Return whether a vector arrives, and the vector (`vector_layout`).
+
+        `from_bytes` is the read that the scratchpad port shows.
+        """
         config, acc, spad = self._config, self.acc, self.spad
         of_vector = from_bytes.of_vector
         read_spad = spad.valid & spad.ready
@@ -204,7 +214,10 @@ class Reader(wiring.Component):
         return arrived, vector
 
     def _assemble(self, m: Module, values, arrived):
-        """Return the values of a vector whose last bytes arrive, 32 bits each."""
+        """Return the values of a vector, 32 bits each, in the cycle in which its last bytes arrive.
+
+        `values` are the arriving bytes, extended to 32 bits: the result for elements of one byte.
+        """
         columns, sizes = self._config.columns, self._config.element_size_bits
         bits, size = 8 * columns, self.numbers.size
         before = Signal(((1 << sizes) - 1) * bits, reset_less=True)
@@ -217,13 +230,16 @@ class Reader(wiring.Component):
         return Mux(size[1], everything, values) if sizes > 1 else values
 
     def _elements(self, values):
-        """Return the elements of a vector for products: bytes, or 16 bits of values."""
+        """Return the elements of a vector for products: its bytes, or the low 16 bits of values."""
         if not self._config.has_word_products:
             return self.spad.data
         return Cat(values.word_select(index, 32)[:16] for index in range(self._config.columns))
 
     def _multiply(self, m: Module, arrived, elements, spad_end, depth: int) -> Products:
-        """Multiply elements and sums as they arrive; `arrived` is of sums and of elements."""
+        """Add `Products` of `elements` and the arriving sums, and return it.
+
+        `arrived` is a pair: whether sums arrive, and whether elements do.
+        """
         acc_arrived, spad_arrived = arrived
         m.submodules.products = products = Products(self._config, depth)
         multiplies = self._multiplies()
@@ -252,7 +268,7 @@ class Reader(wiring.Component):
         return products
 
     def _multiplies(self):
-        """Return whether the command's values are products, or sums with bytes."""
+        """Return whether the command combines accumulators and elements, in `Products`."""
         command = self.command
         both = command.product
         if self._config.has_addends:
@@ -261,7 +277,7 @@ class Reader(wiring.Component):
 
 
 def _delayed(m: Module, value, cycles: int, name: str):
-    """Return a bit some cycles later."""
+    """Return a bit delayed by a number of cycles; reset clears it on its way."""
     for stage in range(cycles):
         later = Signal(name=f"{name}_{stage}")
         m.d.sync += later.eq(value)
@@ -270,5 +286,5 @@ def _delayed(m: Module, value, cycles: int, name: str):
 
 
 def _extend(number):
-    """Return a signed number extended to 32 bits."""
+    """Return a number sign-extended to 32 bits."""
     return Cat(number, number[-1].replicate(32 - len(number)))

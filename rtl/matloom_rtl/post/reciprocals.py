@@ -1,4 +1,4 @@
-"""Sums of rows' exponentials, and their reciprocals by Newton and Raphson."""
+"""Sums of the exponentials of rows, and their reciprocals by the Newton-Raphson method."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import data, wiring
@@ -26,33 +26,37 @@ from matloom_rtl.post.lane import Lane
 
 __all__ = ["Reciprocals"]
 
-#: Rounds of a batch: its sums are normalised, estimated, and improved by two products each time.
+#: Rounds of a batch: one normalises the sums, one makes a first estimate of their reciprocals, and
+#: each Newton-Raphson step takes two.
 _ROUNDS = 2 + 2 * NEWTON_STEPS
 
-#: Bits of a row's number; a cycle's number is that of its round, then that of its row.
+#: Bits of the index of a row. The count of cycles is the index of a round, followed by that of a
+#: row in the low bits.
 _ROW_BITS = BATCH.bit_length() - 1
 
-#: Cycles from an operand to its registered product, and to what is made of that.
+#: Cycles from an operand to its registered product, and to the operand computed from that product.
 _TO_PRODUCT = Lane.LATENCY + 1
 _TO_OPERAND = _TO_PRODUCT + 1
 
-#: The last cycle's number: nothing is in progress.
+#: Value at which the count of cycles stops, with all bits set: nothing is in progress.
 _IDLE = 2 * _ROUNDS * BATCH - 1
 
-#: The shift of results where the sum needs none: by the bits of its integers and of a fraction.
+#: Shift of the results of a row whose sum has no leading zeros; each leading zero adds one.
 _SHIFT = RESULT_BITS - EXPONENTIAL_BITS - SUM_BITS
 
 
 class Reciprocals(wiring.Component):
-    """Add exponentials; compute reciprocals of the sums as `arch.softmax.reciprocal`, by a lane.
+    """Sum the exponentials of each row, and compute the reciprocals of the sums.
 
-    The rows of a batch take turns, because each product waits for the one before: in each of eight
-    rounds of `BATCH` cycles, row n enters the lane in cycle n. The first round normalises: the lane
-    shifts sums to the left, and halves them.
+    The reciprocals are those of `arch.softmax.reciprocal`. A requantising lane outside this
+    component computes their products. Each product of a row depends on the previous one, so the
+    rows of a batch are interleaved: in each of eight rounds of `BATCH` cycles, the operand of row n
+    enters the lane in cycle n. In the first round, the lane normalises each sum: it shifts the sum
+    left and halves it.
 
     Latency: `cycles` from the last exponential of a batch to `done`. Throughput: `ways`
-    exponentials per cycle; one batch at a time, during which nothing may be added. Never stalls.
-    Reset aborts a batch; sums and reciprocals survive it.
+    exponentials per cycle; one batch at a time: nothing may be added while its reciprocals are
+    computed. Never stalls. Reset aborts a batch; sums and reciprocals survive it.
 
     Parameters
     ----------
@@ -61,32 +65,35 @@ class Reciprocals(wiring.Component):
 
     Members
     -------
-    exponentials, row: in
-        Exponentials of a row of the batch.
+    exponentials: in
+        Exponentials of `row`.
+    row: in
+        Row of `exponentials`; while not `busy`, also the row to which `shift`, `vanishes` and
+        `multiplier` apply.
     sums: in
-        The exponentials belong to a sum.
+        Add the exponentials to the sum of their row.
     adds: in
-        Which exponentials count.
+        Mask of the exponentials that count.
     first: in
-        They are the first of their row.
+        The exponentials are the first of their row.
     last: in
-        They are the last of their batch.
+        The exponentials are the last of the batch.
     done: out
-        Results of the batch may enter, `READY` cycles later.
+        The reciprocals are nearly complete: exponentials may enter the lane `READY` cycles later.
     busy, operand: out
-        The lane is to multiply `operand`.
+        While `busy`, the lane must multiply `operand`.
     shift: out
-        Shift of the operand; or of the exponentials of `row`, from the bits of a fraction and the
-        exponent of the reciprocal.
+        While `busy`, the shift of `operand`; otherwise, the shift that scales the exponentials of
+        `row` to results.
     vanishes: out
-        Results of `row` are zero: their shift is too large for a lane.
+        The results of `row` are zero, because their shift exceeds the range of a lane.
     multiplier: out
-        For what entered the lane `Lane.MULTIPLIER_DELAY` cycles earlier.
+        Multiplier of the value that entered the lane `Lane.MULTIPLIER_DELAY` cycles earlier.
     product: in
-        The lane's result, `Lane.LATENCY` cycles after its operand.
+        Product of the lane, `Lane.LATENCY` cycles after its operand.
     """
 
-    #: Cycles from `done` to the earliest result in the lane.
+    #: Cycles from `done` until the first exponential may enter the lane, to be scaled to a result.
     READY = 4
 
     def __init__(self, ways: int = 1):
@@ -111,7 +118,7 @@ class Reciprocals(wiring.Component):
 
     @staticmethod
     def cycles(rows: int, ways: int) -> int:
-        """Return the cycles from the last exponential of a batch to `done`."""
+        """Return the cycles from the last exponential of a batch of `rows` rows to `done`."""
         # The last reciprocal must be there with the multiplier of the earliest result.
         early = Reciprocals.READY + Lane.MULTIPLIER_DELAY - 1
         last = (_ROUNDS - 1) * BATCH + rows - 1 + _TO_OPERAND - early
@@ -119,7 +126,7 @@ class Reciprocals(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        #: Cycles since the reciprocals of a batch began.
+        #: Cycles since the first operand of a batch entered the lane.
         count = Signal(range(_IDLE + 1), init=_IDLE)
         last_row = Signal(_ROW_BITS, reset_less=True)
         ended = (_ROUNDS - 1) * BATCH + _TO_OPERAND - self.READY - Lane.MULTIPLIER_DELAY + 1
@@ -157,7 +164,10 @@ class Reciprocals(wiring.Component):
         return m
 
     def _add(self, m: Module):
-        """Add exponentials; return when to write a sum, its row, the sum, and if it is the last."""
+        """Add exponentials; return whether to write a sum, its row, the sum, and `last`.
+
+        A sum is written after each addition. `last` comes with the complete sum of the last row.
+        """
         terms = []
         for way in range(self._ways):
             term = Signal(EXPONENTIAL_BITS - SUM_BITS + 1, name=f"term_{way}", reset_less=True)
@@ -182,19 +192,22 @@ class Reciprocals(wiring.Component):
         return adds, row, following, last
 
     def _earlier(self, m: Module, count, cycles: int):
-        """Return the round and row some cycles earlier."""
+        """Return the round and the row whose operand entered the lane `cycles` cycles ago."""
         earlier = Signal(data.StructLayout({"row": _ROW_BITS, "round": len(count) - _ROW_BITS}))
         m.d.comb += earlier.eq(count - cycles)
         return earlier
 
     def _memory(self, m: Module, name: str, bits: int):
-        """Return the ports of a memory with a word for each row."""
+        """Add a memory with a word of `bits` bits for each row; return its ports."""
         memory = Memory(shape=bits, depth=BATCH, init=[])
         m.submodules[name] = memory
         return _Ports(memory)
 
     def _normalise(self, m: Module, total, begins, count):
-        """Shift sums to the left, and keep by how much for the results."""
+        """Store the leading zeros of each sum; drive `shift` and `vanishes`.
+
+        `begins` is set in the first round, in which `total` is the sum of row `count`.
+        """
         zeros = self._memory(m, "zeros", range(SUM_BITS + 1))
         found = leading_zeros(Cat(Const(1, 1), total[-SUM_BITS:]))
         m.d.comb += [
@@ -207,7 +220,11 @@ class Reciprocals(wiring.Component):
         ]
 
     def _improve(self, m: Module, product, of_product, count):
-        """Compute the next operand of a row: its estimate, or the error of it. Store estimates."""
+        """Return the next operand of a row, and the ports of the memory of estimates.
+
+        After odd rounds the operand is the improved estimate, which is also stored; after even
+        rounds it is the error of the estimate.
+        """
         estimates = self._memory(m, "estimates", EXPONENTIAL_BITS)
         before = estimates.memory.read_port(domain="comb")
         following = Signal(signed(32), reset_less=True)
@@ -225,7 +242,11 @@ class Reciprocals(wiring.Component):
         return delay(m, following, BATCH - _TO_OPERAND, "operand"), estimates
 
     def _choose_multiplier(self, m: Module, of_multiplier, half, estimates):
-        """Select the multiplier: half the sum or the estimate; for results, the reciprocal."""
+        """Drive `multiplier`.
+
+        That is one half in the first round, then half the normalised sum or the estimate, and for
+        results the reciprocal.
+        """
         busy = delay(m, self.busy, Lane.MULTIPLIER_DELAY, "busy")
         row = delay(m, self.row, Lane.MULTIPLIER_DELAY, "row_of_multiplier")
         estimate = estimates.read.data
@@ -243,7 +264,7 @@ class Reciprocals(wiring.Component):
 
 
 class _Ports:
-    """The write port of a memory, and a read port without a register."""
+    """A memory, with a write port and a combinational read port."""
 
     def __init__(self, memory: Memory):
         self.memory = memory

@@ -1,4 +1,4 @@
-"""Selects the command that post-processing executes, and reports its completion."""
+"""Sequencer of post-processing: starts commands, and reports their completion."""
 
 from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
@@ -15,7 +15,8 @@ class Sequencer(wiring.Component):
     """Take a command, stream its vectors, and report it when its results are visible.
 
     Latency: `command`, `start` and `streaming` follow one cycle after a command is taken; `done`
-    follows the last grant by `Config.acc_update_latency` cycles. Throughput: one command at a time.
+    comes ``Config.acc_update_latency + 1`` cycles after the last write is granted. Throughput: one
+    command at a time.
     Stalls: none of its own. Reset discards the command.
 
     Members
@@ -25,7 +26,7 @@ class Sequencer(wiring.Component):
     fetched: in
         Parameters of the command at the head are being fetched, so it may be taken.
     command: out
-        The current command, from `start` until `done`.
+        The current command; constant from `start` until `done`.
     start: out
         First cycle of a command.
     streaming: out
@@ -33,7 +34,7 @@ class Sequencer(wiring.Component):
     asked_all: in
         The last vector is requested in this cycle.
     finished: in
-        The last result has left the queue.
+        The last result leaves the queue in this cycle.
     waiting: in
         A request to write a result is not yet granted.
     """

@@ -1,4 +1,4 @@
-"""SOFTMAX of rows of bytes, some elements in each cycle, by the lanes' multipliers."""
+"""SOFTMAX of rows of bytes, `config.softmax` elements per cycle, by the multipliers of lanes."""
 
 from amaranth.hdl import Array, Cat, Module, Mux, Signal, signed
 from amaranth.lib import data, wiring
@@ -17,7 +17,7 @@ from matloom_rtl.post.reciprocals import Reciprocals
 
 __all__ = ["Softmax"]
 
-#: Passes over a batch: for largest bytes, for sums of exponentials, for results.
+#: Passes over a batch: find the largest bytes, sum the exponentials, compute the results.
 _LARGEST, _SUM, _RESULTS = range(3)
 
 
@@ -26,14 +26,15 @@ class Softmax(wiring.Component):
 
     The vectors of a batch of up to `BATCH` rows come three times. In each cycle `config.softmax`
     elements of a vector enter, whether they count or not. The first pass finds the largest byte of
-    each row, the second adds the exponentials of differences from it, the third multiplies them by
-    the reciprocals of their sums. As many lanes, which are otherwise idle, multiply.
+    each row, the second adds the exponentials of the differences from it, and the third multiplies
+    the exponentials by the reciprocals of their sums. `config.softmax` lanes, which are otherwise
+    idle, do the multiplications.
 
-    Latency: from elements of the third pass to their results, `LATENCY` cycles. Throughput:
-    `config.softmax` elements per cycle, but for pauses after the first pass (`compare_pause`) and
-    the second (`pause`); the next batch follows without a gap. Stalls: elements wait for their
-    vector, and the first of a vector for `place`. Reset discards a batch in progress; the table
-    survives it.
+    Latency: from the last elements of a beat in the third pass to `emerging`, `LATENCY` cycles.
+    Throughput: `config.softmax` elements per cycle, but for pauses after the first pass
+    (`compare_pause`) and the second (`pause`); the next batch follows without a gap. Stalls:
+    elements wait for their vector, and the first of a vector for `place`. Reset discards a batch in
+    progress; the table survives it.
 
     Members
     -------
@@ -44,24 +45,25 @@ class Softmax(wiring.Component):
     active: in
         Vectors are those of a SOFTMAX.
     valid, bytes, ends, taken: in, in, in, out
-        The next vector, whether it ends a pass over its batch, and that it is taken.
+        The next vector, whether it ends a pass over its batch, and whether it is taken.
     place: in
         There is room for the results of a vector.
     begins: out
-        The first elements of a vector enter whose results are to come.
+        The first elements of a vector of the third pass enter, so that its results take a place.
     values, multiplier, shift: out
-        What each lane multiplies; the multiplier is due `Lane.MULTIPLIER_DELAY` cycles later.
+        Value of each lane, with their common shift and multiplier. The multiplier is that of the
+        values `Lane.MULTIPLIER_DELAY` cycles earlier.
     products: in
-        The lanes' results, `Lane.LATENCY` cycles later.
+        The lanes' results, `Lane.LATENCY` cycles after the values.
     emerging, results: out
-        In the next cycle `results` are those of a beat, one byte for each lane.
+        In the cycle after `emerging`, `results` holds a beat: one byte for each lane.
     rows: stream of byte rows for the table of exponentials, in
     """
 
     #: How often the vectors of a batch come.
     PASSES = 3
 
-    #: Cycles from an element to the lane, and to the cycle before its result.
+    #: Cycles from an element to the input of its lane, and to `emerging`.
     TO_LANE = 3
     LATENCY = TO_LANE + Lane.LATENCY
 
@@ -90,12 +92,12 @@ class Softmax(wiring.Component):
 
     @staticmethod
     def compare_pause(ways: int) -> int:
-        """Return the cycles between the first pass over a batch and the second."""
+        """Return the number of idle cycles between the first pass over a batch and the second."""
         return reduction_latency(ways)
 
     @staticmethod
     def pause(rows: int, ways: int) -> int:
-        """Return the cycles between the second pass over a batch of rows and the third."""
+        """Return the number of idle cycles between the second pass over a batch and the third."""
         return Softmax.TO_LANE + Reciprocals.cycles(rows, ways)
 
     def elaborate(self, platform):
@@ -126,7 +128,10 @@ class Softmax(wiring.Component):
         return m
 
     def _walk(self, m: Module, done):
-        """Let elements enter; return the last ones, and the flags of now and of earlier cycles."""
+        """Let elements enter; return the elements, one cycle late, and a list of their flags.
+
+        Item n of the list is the flags of the elements that entered n cycles ago.
+        """
         config, command, ways = self._config, self.command, self._ways
         steps = config.columns // ways
         index = Signal(range(max(2, steps)))
@@ -186,14 +191,18 @@ class Softmax(wiring.Component):
         return given, flags
 
     def _flags_layout(self) -> data.StructLayout:
-        """Return the layout of elements' flags: their pass, place and row, and which are valid."""
+        """Return the layout of the flags that accompany elements through the pipeline.
+
+        One of `largest`, `sums` and `results` names their pass, or none if no elements entered.
+        `counts` is a mask of the elements that are not beyond the end of the row.
+        """
         names = ("largest", "sums", "results", "first", "ends")
         return data.StructLayout(
             {**dict.fromkeys(names, 1), "row": range(BATCH), "counts": self._ways}
         )
 
     def _below(self, m: Module, given, flags: list) -> list:
-        """Store the largest byte of each row; return each byte's distance below it, registered."""
+        """Store the largest byte of each row; return how far each byte is below it, registered."""
         counting = [
             Mux(flags[1].counts[way], given[way], -128).as_signed() for way in range(self._ways)
         ]
@@ -221,7 +230,7 @@ class Softmax(wiring.Component):
         return below
 
     def _gather(self, m: Module, arrives):
-        """Convert the lanes' results to bytes, and collect these into beats."""
+        """Convert the lanes' results to signed bytes, and collect these into beats."""
         beats = self._config.lanes // self._ways
         count = Signal(range(max(2, beats)))
         last = count == beats - 1

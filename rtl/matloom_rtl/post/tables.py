@@ -12,12 +12,11 @@ __all__ = ["Tables"]
 
 
 class Tables(wiring.Component):
-    """Byte look-up tables: one look-up per lane and cycle.
+    """Tables of 256 bytes that serve one look-up per lane and cycle.
 
-    Rows are written to all tables at once, or with `config.has_channel_tables` to one after
-    another. A row is `config.table_row_bytes` entries: 16 if the array has as many columns, so that
-    the memory is 16 deep, like one made of lookup tables. Contents survive a reset; row numbers
-    wrap.
+    Rows are written to all tables at once, or with `each` to one table after another. A row has
+    `config.table_row_bytes` entries: 16 if the array has at least 16 columns, so that the memory is
+    16 deep, like one made of lookup tables. Contents survive a reset; row indices wrap.
 
     With `config.tables` = 1 the tables are in lookup tables, and a row takes one cycle to write.
     With 2 they are in block RAM shared by two lanes each, and a row takes one cycle per byte,
@@ -39,15 +38,16 @@ class Tables(wiring.Component):
     ready: out
         No row is being written.
     each: in
-        A row is for the table of one lane, and the next lane's table follows after the last row.
-        Constant from `start` on. Only with `config.has_channel_tables`.
+        A row is written to the table of one lane; after its last row, the next lane's table
+        follows. Constant from `start` on. Only with `config.has_channel_tables`.
     index, value: in, out
-        A byte, and its entry.
+        A byte of each lane, and its entry.
     adds: in
-        Entries are sums: `value` is undefined. Constant from the first byte to the last entry. Only
-        with `config.has_result_sums`, like the following.
+        Compute `total`; `value` is then undefined. Constant from the first byte to the last sum.
+        Only with `config.has_result_sums`, like `other` and `total`.
     other, total: in, out
-        Another byte, in the cycle of `index`, and the sum of both; undefined unless `adds`.
+        A second byte of each lane, in the same cycle as `index`, and the sum of both bytes;
+        undefined unless `adds`.
     """
 
     #: Cycles from a byte to its entry, and to a sum.
@@ -100,10 +100,10 @@ class Tables(wiring.Component):
             m.d.sync += self.value[lane].eq(row.word_select(place, 8))
 
     def _row_of(self, m: Module, lane: int, fill, at):
-        """Return the row of a lane's table that has its entry; write rows at `at`.
+        """Return the row of a lane's table that contains its entry; write rows at `at`.
 
-        Combinational reads: the entry selected from the row is registered instead, which is
-        narrower.
+        The row is read combinationally. Registering the entry selected from it takes fewer
+        flip-flops than registering the row.
         """
         high = self.index[lane][(self._row_bytes - 1).bit_length() :]
         if not self._has_sums:
@@ -125,7 +125,7 @@ class Tables(wiring.Component):
         return Cat(words)
 
     def _read_rows(self, m: Module, name: str, fill, at, row, address):
-        """Return a row of a memory of rows, and write a row at `at` when `fill` is set."""
+        """Add a memory of rows; return the row at `address`, and write `row` at `at` if `fill`."""
         memory = Memory(shape=len(row), depth=256 // self._row_bytes, init=[])
         m.submodules[name] = memory
         write, read = memory.write_port(), memory.read_port(domain="comb")
@@ -138,7 +138,7 @@ class Tables(wiring.Component):
         return read.data
 
     def _add(self, m: Module, lane: int, words):
-        """Add the words of a sum in two stages; limit what is above the fraction to int8."""
+        """Add the words of a sum in two stages; limit the bits above the fraction to int8."""
         halves = []
         for first in range(0, WORDS, 2):
             half = Signal(32, name=f"half_{lane}_{first}", reset_less=True)
@@ -151,7 +151,7 @@ class Tables(wiring.Component):
         m.d.sync += self.total[lane].eq(Mux(fits, total[:8], limit))
 
     def _written_lanes(self, m: Module, last_row):
-        """Return the lanes whose tables take the next row."""
+        """Return a bit for each lane, set if the next row is written to its table."""
         lane = Signal(self._lanes, init=1)
         with m.If(self.start):
             m.d.sync += lane.eq(1)

@@ -1,4 +1,4 @@
-"""Bytes that wait until the results to which they are added leave the lanes."""
+"""Queue of bytes that wait for the results to which they are added."""
 
 from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
@@ -19,14 +19,14 @@ class WaitingBytes(wiring.Component):
     Members
     -------
     arrives, arriving: in
-        A vector, 8 bits per column.
+        A vector arrives, and its 8 bits per column.
     takes: in
-        The oldest vector is used in this cycle.
+        The oldest vector is used in this cycle; the next one is shown in the next cycle.
     oldest: out
         The oldest vector.
     """
 
-    #: More than the vectors that wait for the lanes, are in the lanes, and have just arrived.
+    #: Capacity in vectors: more than those that wait for the lanes, are in them, or just arrived.
     PLACES = 32
 
     def __init__(self, config: Config):

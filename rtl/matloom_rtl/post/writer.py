@@ -29,14 +29,14 @@ _GROUP = 4
 class Writer(wiring.Component):
     """Queue results until the memories accept them.
 
-    Results are never refused: the sender knows that one of the `PLACES` is free. Beats are written
-    next to each other into a memory, from which the oldest vector goes directly to the destination,
-    at the address of the current position.
+    Results are never refused, because the lanes accept a vector only if one of the `PLACES` is
+    free. The beats of a vector are collected in a memory, from which the oldest vector goes to its
+    destination, the current position.
 
-    Latency: one cycle from the last beat to the request, two for bytes of multi-byte elements; the
-    data follows its request by one cycle. Throughput: one result per cycle, or one write per cycle
-    for multi-byte elements. Stalls: requests hold until granted. Reset discards results and
-    requests.
+    Latency: one cycle from the last beat to the request, or two at the scratchpad of an engine with
+    multi-byte elements; the data follows the grant by one cycle. Throughput: one result per cycle,
+    or one write per cycle for multi-byte elements. Stalls: requests hold until granted. Reset
+    discards results and requests.
 
     Members
     -------
@@ -47,13 +47,13 @@ class Writer(wiring.Component):
     position: in
         Destination of the oldest result (`position_layout`).
     advance: out
-        A result has left; show the next position.
+        A result leaves the queue in this cycle; show the next position.
     finished: out
-        That result was the last of the command.
+        The result that leaves is the last of the command.
     waiting: out
         There are results whose writes are not yet granted.
     rows: stream of byte rows for a table, out
-        Used instead of memory. Only with `config.fills_tables`.
+        Results that fill a table. Only with `config.fills_tables`.
     acc, spad: AccUpdateSignature, SpadWriteSignature, out
     """
 
@@ -134,9 +134,10 @@ class Writer(wiring.Component):
         return fills | (command.softmax == RowFunction.FILL) if config.softmax else fills
 
     def _keep(self, m: Module, arrives, leaves):
-        """Write beats into memories, one per column; return the oldest vector.
+        """Write beats into memories, one per column; return the values of the oldest vector.
 
-        The cycle after the oldest `leaves`, the next one is shown.
+        In the cycle after `leaves`, the values are those of the next vector. `arrives` is set with
+        the last beat of a vector.
         """
         write_at = Signal(range(PLACES))
         m.d.sync += write_at.eq(write_at + arrives)
@@ -160,9 +161,11 @@ class Writer(wiring.Component):
         return oldest
 
     def _write_bytes(self, m: Module, writes, values, mask):
-        """Offer bytes to the scratchpad; return whether it takes them, and whether some wait.
+        """Write results to the scratchpad while `writes` is set.
 
-        `values` are the offered bytes and the leaving bytes.
+        Return whether the oldest vector leaves, if `writes` is set, and whether a request waits
+        for its grant. `values` is a pair: the vector to write, and the vector whose write was
+        granted in the previous cycle.
         """
         config, spad, (values, leaving) = self._config, self.spad, values
         address, columns = self.position.address, config.columns
