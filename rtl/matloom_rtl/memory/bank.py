@@ -1,4 +1,4 @@
-"""One scratchpad bank: an even and an odd memory, a word of each wide."""
+"""Scratchpad bank: a memory of even words and a memory of odd words."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
@@ -7,16 +7,16 @@ from amaranth.lib.wiring import In, Out
 
 __all__ = ["Bank"]
 
-#: Cycles from a read to its `wrong`.
+#: Cycles from a read to the `wrong` that reports its parity error.
 PARITY_LATENCY = 5
 
 
 class Bank(wiring.Component):
     """Scratchpad bank: accesses an even and an odd word, of one line or of adjacent lines.
 
-    Words alternate: even, odd, even. An access that starts in the even word finds both words in
-    its line; one that starts in the odd word (`carry`) continues in the even word of the next
-    line, where the first line follows the last.
+    A line is an even word followed by an odd word. An access that starts in the even word uses both
+    words of its line; one that starts in the odd word (`carry`) continues in the even word of the
+    next line. The first line follows the last.
 
     Read latency: three cycles; the words stay until the next read. A write in cycle t is visible
     to reads from cycle t + 1 on; a read in cycle t itself returns undefined data for that line.
@@ -30,7 +30,7 @@ class Bank(wiring.Component):
     Parameters
     ----------
     word_bytes, lines:
-        Size of a word, and number of lines of two words.
+        Bytes of a word, and number of lines of two words.
     parity:
         Add parity bits.
 
@@ -130,7 +130,7 @@ class Bank(wiring.Component):
         return Cat(Cat(each, each.xor()) for each in self._parts(data, 8))
 
     def _check(self, m: Module, fetch, store, held, name: str):
-        """Return the bytes with wrong parity, registered one cycle after the word."""
+        """Return a bit for each byte with wrong parity, one cycle after the word read is shown."""
         checked = fetch.en & ~(store.en.any() & (store.addr == fetch.addr))
         for cycle in range(2):
             later = Signal(name=f"{name}_checked_{cycle}")

@@ -1,4 +1,4 @@
-"""Selects the scratchpad banks of an access, computed before its request is shown."""
+"""Scratchpad banks that an access touches, computed before its request is shown."""
 
 from amaranth.hdl import C, Cat, Value
 
@@ -16,7 +16,8 @@ def align_down(address: Value, boundary: int) -> Value:
 def crosses_bank(address: Value, width: int, config: Config) -> Value:
     """Return whether `width` bytes at an address continue in the next bank.
 
-    Tests the bits within a bank alone, because the last bytes of a bank are a power of two.
+    The test splits the address within a bank into high bits, which must all be set, and low bits,
+    because `width` rounded up to a power of two divides the size of a bank.
     """
     bank_bits = (config.bank_bytes - 1).bit_length()
     span_bits = (width - 1).bit_length()
@@ -25,9 +26,10 @@ def crosses_bank(address: Value, width: int, config: Config) -> Value:
 
 
 def bank_select_of(address: Value, width: int, config: Config) -> Value:
-    """Return one bit for each bank that `width` bytes at an address touch, bank 0 lowest.
+    """Return a bit for each bank, bank 0 lowest, set if `width` bytes at an address touch it.
 
-    Bank numbers wrap at 2**24, as do negative addresses; an access outside all banks selects none.
+    Addresses wrap at the width of `address`, so that negative ones are far beyond the end. An
+    access outside all banks selects none.
     """
     bank_bits = (config.bank_bytes - 1).bit_length()
     bank = address[bank_bits:]

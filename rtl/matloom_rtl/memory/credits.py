@@ -1,4 +1,4 @@
-"""Queue behind a pipeline that never stalls: each item reserves its place when it starts."""
+"""Queue behind a pipeline that never stalls: each item reserves a place when it starts."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
@@ -7,15 +7,16 @@ from amaranth.lib.wiring import In, Out
 
 __all__ = ["CREDITS", "CreditQueue"]
 
-#: Depth of a memory built from logic cells.
+#: Number of places: the depth of a memory built from logic cells.
 CREDITS = 16
 
 
 class CreditQueue(wiring.Component):
     """Queue the items of a pipeline in order, each in a place reserved when the item starts.
 
-    A refused item therefore stalls no pipeline register; only the logic that starts items looks
-    at `room`, a register. An item counts from `start` until it is taken.
+    An item that is not taken therefore stalls no pipeline register: only the logic that starts
+    items looks at `room`, which is a register. An item occupies its place from `start` until it is
+    taken.
 
     Latency: an item appears at `o` one cycle after it was written; its place is free two cycles
     after it was taken. Throughput: one item per cycle, while pipeline and queue hold at most
@@ -26,8 +27,9 @@ class CreditQueue(wiring.Component):
     payload:
         Layout of an item.
     registered:
-        Fields that `o` shows from registers, for use by an arbiter. While `o` is not valid they
-        hold those of a `w_data` without `w_en`, which may encode that there is no item.
+        Names of the fields that `o` shows from registers, for use by an arbiter. While `o` is not
+        valid, they show the fields of `w_data` one cycle late, so that `w_data` can encode there
+        that there is no item.
 
     Members
     -------
@@ -93,7 +95,10 @@ class CreditQueue(wiring.Component):
         return m
 
     def _count(self, m: Module):
-        """Count the items; a taken item is counted a cycle later: receivers are far."""
+        """Count the items and drive `room`.
+
+        An item that is taken leaves the count one cycle later, because receivers are far away.
+        """
         taken = Signal()
         used = Signal(range(CREDITS + 1))
         after = Signal.like(used)

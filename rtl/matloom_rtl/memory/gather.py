@@ -1,4 +1,4 @@
-"""Collects the bytes of a read from the banks and puts them in order."""
+"""Collector of the bytes of a read, which come from one or two banks."""
 
 from amaranth.hdl import Array, Module, Mux, Signal
 from amaranth.lib import data, wiring
@@ -8,7 +8,7 @@ from matloom_rtl.memory.rotate import rotate_right
 
 __all__ = ["LATENCY", "Gather"]
 
-#: Bytes whose bank is selected by one register.
+#: Maximum number of bytes whose bank is selected by the same register.
 _NEAR = 16
 
 #: Cycles from a grant to the data.
@@ -18,7 +18,7 @@ LATENCY = 6
 class Gather(wiring.Component):
     """Assemble the data of a read from the bytes that the banks return, first byte lowest.
 
-    The bytes of a read granted in cycle t arrive in t + `found`, each at the position of its
+    The bytes of a read granted in cycle t arrive in t + `bank_latency`, each at the position of its
     address modulo `span`, and are selected from their banks in that cycle. They are rotated into
     order in t + 5.
 
@@ -29,17 +29,19 @@ class Gather(wiring.Component):
     ----------
     width, span:
         Bytes of a read, and bytes returned by each bank.
+    banks:
+        Number of banks.
     boundary:
         Alignment of the first byte, a power of two.
-    found:
+    bank_latency:
         Cycles from the grant to the bytes from the banks, at most 4.
 
     Members
     -------
     valid, request: in
-        A read is granted: its first address modulo `span` (`turn`), the bank of the first byte
-        (`odd_bank`), and the bank of the bytes beyond the last line of that bank (`even_bank`),
-        which is the same bank if the read does not cross.
+        A read is granted, and what is known of it: its first address modulo `span` (`turn`), the
+        bank of its first byte (`odd_bank`), and the bank of its last byte (`even_bank`), which is
+        the next one if the read crosses the end of a bank.
     banks: in
         Bytes from each bank.
     data: out
@@ -95,10 +97,10 @@ class Gather(wiring.Component):
         return m
 
     def _pick(self, m: Module, request):
-        """Return each byte, selected from its bank.
+        """Return the bytes of a read, each selected from its bank, one cycle later.
 
-        Bytes of a read that crosses into the next bank have positions below that of the first byte.
-        Bytes with equal positions modulo `boundary` cross together.
+        The bytes of a read that are in the next bank have positions below that of its first byte.
+        Bytes that share a multiple of `boundary` are always in the same bank.
         """
         picked = Signal(8 * self._span, reset_less=True)
         step = min(self._boundary, _NEAR)

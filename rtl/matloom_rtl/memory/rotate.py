@@ -4,8 +4,9 @@ from amaranth.hdl import Module, Mux, Signal
 
 __all__ = ["rotate_left", "rotate_right"]
 
-#: From this step on each step has a signal: a step uses its input more than once, and unnamed
-#: expressions are repeated at every use, which triples the Verilog with each step.
+#: Rotations with at least this many steps have a signal for each step: a step uses its input more
+#: than once, and expressions without a signal are repeated at every use, which triples the Verilog
+#: with each step.
 _NAMED_STEPS = 6
 
 

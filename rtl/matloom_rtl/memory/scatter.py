@@ -1,4 +1,4 @@
-"""Aligns the bytes of a write with a line of the scratchpad."""
+"""Alignment of the bytes of a write with a line of the scratchpad."""
 
 from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
@@ -12,20 +12,26 @@ __all__ = ["Scatter"]
 class Scatter(wiring.Component):
     """Rotate data and mask of a write into the byte lanes of a line.
 
-    Within a window of `span` bytes (`width`, rounded up to a power of two) each address modulo
-    `span` occurs once. So the data is rotated within `span` bytes and repeated along the line;
-    the mask selects the repetition to write.
+    The data is rotated within a span of `width` bytes, rounded up to a power of two, and repeated
+    along the line. The mask is rotated within the whole line, and so selects which bytes of the
+    repetitions are written.
 
     Latency: two cycles from `offset` and `mask`, one from `data`. Throughput: one write per
     cycle. Works in every cycle, also without a granted write, so that no enable has to reach
     every byte.
 
+    Parameters
+    ----------
+    width, word_bytes:
+        Bytes of a write, and of a word; a line is two words.
+
     Members
     -------
     offset, data, mask: in
-        Position of the first byte in the line, and the mask; the data one cycle later.
+        Position of the first byte in the line, the bytes, and the mask of those to write. `data`
+        comes one cycle after `offset` and `mask`.
     o_data, o_mask: out
-        Bytes and mask of an even and an odd word.
+        Bytes and mask of the even word, then of the odd word.
     """
 
     def __init__(self, *, width: int, word_bytes: int):

@@ -1,4 +1,4 @@
-"""Scratchpad: banks, arbiters, and the units' ports."""
+"""Scratchpad: its banks, their arbiters, and the ports of the units."""
 
 from dataclasses import dataclass
 from enum import IntEnum
@@ -36,35 +36,35 @@ class Scratchpad(wiring.Component):
 
     A port's index is its priority, 0 the highest. A request selects the bank of its first byte and,
     if it continues there, the next bank. It is granted in a cycle in which no valid request of
-    higher priority selects either bank. Read ports that share an alignment unit also exclude each
-    other. Apart from that, a request that selects no bank is always granted. `ready` depends on the
-    request's banks and on the other requests, never on its own `valid`.
+    higher priority selects one of its banks. Read ports that share an alignment unit also exclude
+    each other. Apart from that, a request that selects no bank is always granted. `ready` depends
+    on the request's banks and on the other requests, never on its own `valid`.
 
     Read data is valid `SPAD_READ_LATENCY` cycles after the grant and stays until the next data of
     the port, or of the ports that share its unit. A write is visible to reads granted
     `SPAD_WRITE_LATENCY` or more cycles later; otherwise reads and writes are independent.
     Reset discards accesses in progress and keeps the contents.
 
-    With `Config.parity` all bytes of the lines that a read accesses are checked. `wrong` is valid
+    With `Config.parity`, both words that a read accesses in a bank are checked. `wrong` is valid
     six cycles after the grant and stalls nothing.
 
     Parameters
     ----------
     read_widths, write_widths:
-        Width of each port in bytes, at most `word_bytes`, or that plus the boundary.
+        Width of each port in bytes: at most `word_bytes`, or for an aligned read port at most
+        `word_bytes` plus its boundary and at most a line.
     read_boundaries:
-        Alignment of each read port, a power of two; 1 for any byte. Aligned ports may be wider than
-        the others.
+        Alignment of each read port, a power of two; 1 for any byte. By default, all are 1.
     read_groups:
-        Read ports with the same number share an alignment unit. By default none is shared. Ports
-        that share have no boundary.
+        For each read port, an identifier of its alignment unit; ports with the same one share it,
+        and must not be aligned. By default none is shared.
 
     Members
     -------
     read_0, ...: SpadReadSignature, in
     write_0, ...: SpadWriteSignature, in
     wrong: out
-        A bit for each read port: parity error in a line it read. Only with `Config.parity`.
+        A bit for each read port: parity error in a word that it read. Only with `Config.parity`.
     """
 
     def __init__(
@@ -234,16 +234,15 @@ class Scratchpad(wiring.Component):
 class _Place:
     """Position of an access in banks, lines and words.
 
-    An access that starts in the odd word of a line (`carry`) has its even word in the next line;
-    from the last line of a bank it `crosses` into the next bank.
-
     Members
     -------
     bank, line, carry, offset:
         Of the first byte: its bank, its line in the bank, whether it is in the odd word, and its
-        position in the line.
+        position in the line. With `carry`, the even word of the access is in the next line.
+    crosses:
+        The access continues in the next bank.
     even, odd:
-        One-hot: the bank that holds the even word, and the odd word.
+        The bank that holds the even word, and that of the odd word, both one-hot.
     """
 
     bank: Value
@@ -256,7 +255,7 @@ class _Place:
 
 
 def _locate(m: Module, address, width: int, config: Config) -> _Place:
-    """Return the position of `width` bytes; bank numbers wrap at 2**24 like the addresses."""
+    """Return the position of `width` bytes at an address; bank indices wrap with the addresses."""
     offset_bits = (config.line_bytes - 1).bit_length()
     bank_bits = (config.bank_bytes - 1).bit_length()
     bank = address[bank_bits:]
@@ -281,7 +280,10 @@ def _locate(m: Module, address, width: int, config: Config) -> _Place:
 
 
 def _arbitrate(m: Module, ports, groups):
-    """Set `ready` of the ports, one grant per group; return the grant of each port."""
+    """Drive `ready` of the ports, the first with the highest priority; return their grants.
+
+    `groups` holds an identifier for each port: ports with the same one exclude each other.
+    """
     for index, port in enumerate(ports):
         blocked = Cat(
             other.valid & (group == groups[index] or (other.bank_select & port.bank_select).any())
@@ -292,7 +294,7 @@ def _arbitrate(m: Module, ports, groups):
 
 
 def _follow(m: Module, value, cycles=2, *, reset=False):
-    """Return the value some cycles later; the default of two matches `Scatter`."""
+    """Return the value `cycles` cycles later; the default is the latency of `Scatter`."""
     for _cycle in range(cycles):
         later = Signal(len(value), name="followed", reset_less=not reset)
         m.d.sync += later.eq(value)

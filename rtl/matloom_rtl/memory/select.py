@@ -1,4 +1,4 @@
-"""Selects the bytes of a read from a line, next to its bank."""
+"""Selector of the bytes of a read, next to a scratchpad bank."""
 
 from amaranth.hdl import Array, Module, Mux, Signal
 from amaranth.lib import wiring
@@ -8,7 +8,7 @@ __all__ = ["Select", "span_of"]
 
 
 def span_of(width: int) -> int:
-    """Return the window size in bytes for a reader of `width` bytes."""
+    """Return the size in bytes of the window for reads of `width` bytes: a power of two."""
     return 1 << (width - 1).bit_length()
 
 
@@ -16,24 +16,26 @@ class Select(wiring.Component):
     """Select the bytes of a read from an even and an odd word, ordered by address modulo `span`.
 
     A window of `span` bytes, a power of two, contains each address modulo `span` once: byte j of
-    `o` is the byte of the window with remainder j. A window that starts in the odd word may
-    continue in the even one. A bank serves one reader per cycle, so all readers of up to `span`
-    bytes share this unit, and only the selected bytes travel from the banks to the readers.
+    `o` is the byte of the window whose address has remainder j. A window that starts in the odd
+    word may continue in the even one. A bank serves one reader per cycle, so all readers of up to
+    `span` bytes share this unit, and only the selected bytes travel from the banks to the readers.
 
-    Latency: a request in cycle t takes its words in t + 3; `o` is valid in t + 4.
+    Latency: `o` is valid four cycles after `offset`, and one cycle after `even` and `odd`.
     Throughput: one request per cycle.
 
     Parameters
     ----------
     span:
-        Window size, at most `word_bytes`.
+        Window size in bytes, at most `word_bytes`.
+    word_bytes:
+        Size of a word; a line is two words.
 
     Members
     -------
     offset: in
         Position of the first byte in the line.
     even, odd: in
-        The words.
+        The words read, three cycles after `offset`.
     o: out
         The selected bytes.
     """

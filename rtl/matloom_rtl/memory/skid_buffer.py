@@ -23,7 +23,8 @@ class SkidBuffer(wiring.Component):
     payload:
         Layout of an item.
     registered:
-        Fields that `o` shows from registers, for use by an arbiter; or all fields.
+        Names of the fields that `o` shows from registers, for use by an arbiter; the others come
+        from a small memory.
 
     Members
     -------
@@ -55,7 +56,7 @@ class SkidBuffer(wiring.Component):
         return m
 
     def _store(self, m: Module):
-        """Store the fields that are not in the output register, alternating between two places."""
+        """Store the fields that are not `registered`, alternating between two places."""
         fields = {
             name: field.shape for name, field in self._payload if name not in self._registered
         }

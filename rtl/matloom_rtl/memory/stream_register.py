@@ -1,4 +1,4 @@
-"""Stream register, for a consumer close by."""
+"""Stream register, for a consumer that is close by."""
 
 from amaranth.hdl import Module, Signal
 from amaranth.lib import stream, wiring

@@ -1,4 +1,4 @@
-"""FIFO without overflow or underflow checks, for users that already know its state."""
+"""FIFO without overflow and underflow checks, for users that know whether there is room."""
 
 from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
@@ -9,10 +9,10 @@ __all__ = ["UncheckedFIFO"]
 
 
 class UncheckedFIFO(wiring.Component):
-    """FIFO without overflow protection.
+    """FIFO without overflow and underflow protection.
 
-    The writer must know that there is room, and the reader that there is an item: no gate
-    precedes the memory, and there is no fill level. Latency: an item can be taken in the cycle
+    The writer must know that there is room. No gate precedes the memory, and the fill level is not
+    shown. Latency: an item can be taken in the cycle
     after it was written. Throughput: one write and one read per cycle. Reset discards the items.
 
     Parameters
@@ -27,7 +27,7 @@ class UncheckedFIFO(wiring.Component):
     w_en, w_data: in
         Write an item; only if there is room.
     r_rdy, r_data: out
-        There is an item, and the oldest item.
+        Whether there is an item, and the oldest item.
     r_en: in
         Take the oldest item; only with `r_rdy`.
     """
