@@ -1,4 +1,4 @@
-"""Checks, with one multiplier, that an instruction stays within each memory it touches."""
+"""Bounds check, with one multiplier: an instruction stays within each memory it touches."""
 
 import itertools
 from dataclasses import dataclass
@@ -16,7 +16,8 @@ from matloom_rtl.control.layouts import GRANULE_BITS, LONGEST, field_place, slic
 
 __all__ = ["Bounds"]
 
-#: The widest factor of a term comes first; the others are narrower, which halves the multiplier.
+#: Maximum width of the first factor of a term, the widest, and of the others. The limit on the
+#: others halves the multiplier.
 _FIRST_BITS, _FACTOR_BITS = 32, 16
 
 #: Sources of factors per group in the first stage of the look-up.
@@ -40,7 +41,7 @@ class _Step:
     """One factor of a term of an extent: a field, a field minus one, or a constant.
 
     The base of an extent is a term of one factor. It is placed after the first factor of another
-    term, whose second factor would otherwise wait for a cycle.
+    term if that has a second factor, which would otherwise wait for a cycle.
     """
 
     opcode: Opcode
@@ -48,9 +49,10 @@ class _Step:
     factor: str | int
     first_factor: bool
     last_factor: bool
-    #: The partial product is not ready yet.
+    #: Whether the step waits for a cycle, because the partial product is not ready yet.
     waits: bool
-    #: First steps of the remaining extents of the opcode, in the last step of an extent; else None.
+    #: In the last step of an extent, the indices of the first steps of the remaining extents of the
+    #: opcode; otherwise None.
     next: tuple[int, ...] | None
 
     @property
@@ -60,7 +62,7 @@ class _Step:
 
 
 def _split(factor: str) -> tuple[str, str]:
-    """Return the field of a factor, and the change applied to it."""
+    """Return the name of a factor's field, and its suffix: ``-1``, ``/2``, ``%2`` or nothing."""
     suffix = factor[-2:] if factor[-2:] in ("-1", "/2", "%2") else ""
     return factor.removesuffix(suffix), suffix
 
@@ -86,7 +88,7 @@ def _factors(term: tuple[str, ...], opcode: Opcode, config: Config) -> list[str 
 
 
 def _terms(extent: Extent, opcode: Opcode, config: Config) -> list[dict]:
-    """Return a description of each factor of an extent, in the order of its steps."""
+    """Return the attributes of `_Step` for each factor of an extent, in the order of its steps."""
     known = []
     for term in extent.terms:
         factors = _factors(term, opcode, config)
@@ -114,7 +116,10 @@ def _extents(opcode: Opcode, config: Config) -> tuple[Extent, ...]:
 
 
 def _program(config: Config) -> tuple[list[_Step], dict[Opcode, tuple[int, ...]]]:
-    """Return the steps of all opcodes in sequence, and the first steps of each."""
+    """Return the steps of all opcodes in sequence, and by opcode the first step of each extent.
+
+    Extents are in the order of the instruction set's table; steps are given by their index.
+    """
     steps, entries = [], {}
     for opcode in FORMATS:
         extents = _extents(opcode, config)
@@ -136,7 +141,7 @@ def _program(config: Config) -> tuple[list[_Step], dict[Opcode, tuple[int, ...]]
 
 
 def _source(step: _Step, config: Config) -> tuple[int, int] | int:
-    """Return the instruction bits that hold a factor, or its constant."""
+    """Return the constant of a factor, or the half-open range of instruction bits that hold it."""
     if isinstance(step.factor, int):
         return step.factor
     name, suffix = _split(step.factor)
@@ -158,7 +163,10 @@ def _sources(steps: list[_Step], config: Config) -> list[tuple[int, int] | int]:
 
 
 def _early_fields(turns: int) -> dict:
-    """Return the fields that decide which step follows the end of an extent."""
+    """Return the fields of a step that decide which step follows.
+
+    `turn` is an index into `Bounds._turns`, which has `turns` items.
+    """
     return {"waits": 1, "turn": max(4, (turns - 1).bit_length())}
 
 
@@ -193,7 +201,7 @@ class Bounds(wiring.Component):
     opcode: in
         A legal opcode other than END.
     region, region_bytes: out, in
-        A region of the instruction, and its size in the same cycle.
+        The region of the instruction, and its size in the same cycle.
     done: out
         High for one cycle: `fault` and `address` are valid.
     fault, address: out
@@ -278,7 +286,7 @@ class Bounds(wiring.Component):
         return m
 
     def _walk(self, m: Module, begin):
-        """Step through the applicable extents; return whether there are none at the start.
+        """Step through the extents that apply; return whether a check starts to which none applies.
 
         The control fields of the current and of the next step are in registers, and those of the
         step after are being looked up: a table between the step number and the decision to go on
@@ -359,18 +367,18 @@ class Bounds(wiring.Component):
         return Cat(conditions).all()
 
     def _turn(self, index: int):
-        """Return the control fields of a step."""
+        """Return the fields `waits` and `turn` of the step at an index."""
         each = self._program[index]
         return self._early.const({"waits": each.waits, "turn": self._turns.index(each.next)})
 
     def _attribute_memory(self) -> Memory:
-        """Return a memory of the attributes that are not in registers: step n at address n + 1."""
+        """Return a memory of `_LATE_FIELDS`, those of step n at address n + 1."""
         facts = [self._facts(place - 1) for place in range(len(self._program) + 1)]
         # A block RAM: logic tables would take ten for each bit.
         return Memory(shape=self._late, depth=len(facts), init=facts, attrs={"ram_style": "block"})
 
     def _facts(self, index: int):
-        """Return the other attributes of a step."""
+        """Return the `_LATE_FIELDS` of the step at an index."""
         each = self._program[index]
         source = self._sources.index(_source(each, self._config))
         return self._late.const(
@@ -385,7 +393,7 @@ class Bounds(wiring.Component):
         )
 
     def _look_up(self, m: Module, begin, later) -> Value:
-        """Return the source of a step's factor; `later` shows it two cycles after `begin`.
+        """Return the source of a step's factor, two cycles after `begin`, when `later` shows it.
 
         First every group selects one of its sources, close to the instruction's bits and controlled
         by its own register; then one group is selected. A single table, or a single register, with
@@ -410,7 +418,10 @@ class Bounds(wiring.Component):
         return choose(chosen, later.group)
 
     def _judge(self, m: Module, add, judge, total, beyond):
-        """Compare a finished sum, unless an earlier extent failed."""
+        """Compare a finished sum with the capacity of its memory; drive `fault` and `address`.
+
+        The first extent that fails sets them.
+        """
         # LOAD and STORE have the same fields.
         m.d.comb += self.region.eq(slice_field(self.word, Opcode.LOAD, "region"))
         capacity = Signal(_SUM_BITS)

@@ -8,9 +8,10 @@ __all__ = ["choose"]
 
 
 def choose(values: Sequence[ValueLike], number: Value) -> Value:
-    """Return the value selected by a number, bit by bit; undefined if the number is out of range.
+    """Return the item of `values` at index `number`; undefined if the index is out of range.
 
-    An `Array` becomes a multiplexer with a one-hot select, which has twice the inputs.
+    Each bit of the index controls a level of two-way multiplexers. An `Array` would become a
+    multiplexer with a one-hot select, which has twice the inputs.
     """
     if len(values) == 1:
         return Value.cast(values[0])

@@ -1,4 +1,4 @@
-"""Control: connects registers, dispatch, queues, scoreboard, counters and the run state."""
+"""Control unit: connects registers, dispatch, queues, scoreboard, counters and the run state."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, ResetInserter, Signal, signed
 from amaranth.lib import data, stream, wiring
@@ -39,14 +39,14 @@ class Control(wiring.Component):
     load, exec, post, store: CommandSignature, out
         Commands for the units; `exec.command` is not gated by its waits.
     post_fetch: out
-        The head of the POST queue is present, and its wait on LOAD is met.
+        There is an instruction at the head of the POST queue, and its wait on LOAD is met.
     exec_met, exec_cause: out, in
         As `Execute.met` and `Execute.cause`.
     fetch_fault, load_fault, store_fault: FaultSignature, in
     load_fault_ahead: in
         As `Load.fault_ahead`.
     read_burst, read_beat, write_burst, write_beat: in
-        Bus events, for the counters.
+        Bursts requested and beats transferred on the bus, for the counters.
     base_regions, bases: in, out
         One region each for LOAD and STORE, and their bus addresses. The address is valid at most
         two cycles later, before the instruction that names the region begins.
@@ -125,9 +125,9 @@ class Control(wiring.Component):
         return {unit: getattr(self, unit.name.lower()) for unit in UNITS}
 
     def _queues(self, m: Module, fresh, dispatch, supervisor):
-        """Put the queues in front of the units, and count completions.
+        """Connect the queues to the dispatcher and the units; return the completions of each unit.
 
-        Those of LOAD and STORE are counted as far as a fault record shows their numbers.
+        Completions are counted modulo ``2**RECORD_BITS``, as in a fault record.
         """
         board, bits = Module(), count_bits(self._config)
         completed = Signal(data.ArrayLayout(RECORD_BITS, len(UNITS)))

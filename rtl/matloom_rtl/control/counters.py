@@ -1,4 +1,4 @@
-"""Performance counters: attribute each cycle of a run to a cause, and count events."""
+"""Performance counters of a run: cycles, cycles by what EXEC did in them, and events."""
 
 from amaranth.hdl import Array, Module, Mux, Signal
 from amaranth.lib import wiring
@@ -14,7 +14,7 @@ _NAMES = [name for name, _doc in COUNTERS]
 _CAUSES = [name for name, _doc in EXEC_CAUSES]
 assert _NAMES[0] == "cycles"
 
-#: Width of a counter's number.
+#: Width of a counter's index in `COUNTERS`.
 SLOT_BITS = (len(_NAMES) - 1).bit_length()
 
 #: Width of a counter's address in its memory.
@@ -27,9 +27,9 @@ class Counters(wiring.Component):
     Events are counted one cycle later, so that the last cycle of a run is included.
 
     `cycles` is a register; all other counters are in two memories with an adder each. Causes, at
-    most one per cycle, are counted directly in memory. For each of the others a register collects
-    events; the counters are visited in turn, one per cycle, and the collected events are added to
-    the total.
+    most one per cycle, are counted directly in memory. For each other counter, a register collects
+    events; one counter after another is visited, one per cycle, and the collected events are added
+    to its total in memory.
 
     Latency: `value` is valid in a cycle with `shown`, at most 11 cycles after `slot` changes. It
     may lack the events of the last few cycles; four cycles after the end of a run it is exact.
@@ -39,6 +39,7 @@ class Counters(wiring.Component):
     Members
     -------
     start, running: in
+        Clear the counters, and count.
     exec_cause: in
         One bit for each of `EXEC_CAUSES`.
     dispatched, load_busy, post_busy, store_busy: in
@@ -47,7 +48,7 @@ class Counters(wiring.Component):
     cycles: out
         The first counter, always valid.
     slot: in
-        Number in `COUNTERS` of another counter to be read.
+        Index in `COUNTERS` of another counter to be read.
     value, shown: out
         Value of that counter, valid with `shown`.
     """
@@ -92,7 +93,7 @@ class Counters(wiring.Component):
             m.d.sync += self.cycles.eq(self.cycles + 1)
 
     def _events(self):
-        """Return the event signal of every counter that is updated in turn, by name."""
+        """Return the event signals, by the name of the counter; causes and cycles are left out."""
         return {
             "instructions": self.dispatched,
             "load_busy": self.load_busy,
@@ -105,7 +106,10 @@ class Counters(wiring.Component):
         }
 
     def _count_events(self, m: Module):
-        """Return the requested counter: a cause by its number, any other when its turn comes."""
+        """Count causes and events; drive `value` and `shown` for the counter that `slot` requests.
+
+        A cause is shown at once, any other counter when it is visited.
+        """
         asked = Signal(_PLACE_BITS)
         is_cause = Signal()
         with m.Switch(self.slot):
@@ -131,7 +135,7 @@ class Counters(wiring.Component):
         ]
 
     def _count_causes(self, m: Module, asked):
-        """Increment the counter of each cycle's cause; return the requested count."""
+        """Increment the counter of each cycle's cause; return the count at the index `asked`."""
         m.submodules.causes = causes = Memory(shape=32, depth=1 << _PLACE_BITS, init=[])
         write = causes.write_port()
         read, look = causes.read_port(domain="comb"), causes.read_port(domain="comb")
@@ -163,7 +167,7 @@ class Counters(wiring.Component):
         return Mux(known.bit_select(asked, 1), look.data, 0)
 
     def _count_visits(self, m: Module):
-        """Update the counters in turn; return one total, and its index in `_events`."""
+        """Update one event counter per cycle; return its new total, and its index in `_events`."""
         events = list(self._events().values())
         turn = len(events)
         m.submodules.totals = totals = Memory(shape=32, depth=1 << _PLACE_BITS, init=[])

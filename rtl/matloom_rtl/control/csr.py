@@ -24,7 +24,7 @@ from matloom_rtl.control.places import PLACE_BITS, STORED, place_of
 
 __all__ = ["ASKERS", "Registers"]
 
-#: Units that look up the bases of regions at the same time: LOAD and STORE.
+#: Number of units that look up the bases of regions at the same time: LOAD and STORE.
 ASKERS = 2
 
 _OKAY, _SLAVE_ERROR = 0, 2
@@ -41,12 +41,12 @@ _SET_BY_HARDWARE = [
     if item.access is Access.R and item.width == 32 and item.name not in (*_CONSTANTS, *_COUNTERS)
 ]
 
-#: Parts of a write that are held until both channels have delivered, and their widths.
+#: Name and width of each part of a write that is held until both channels have delivered.
 _WRITE = (("address", 12), ("word", 32), ("mask", 32))
 
 
 def _members(config: Config) -> dict:
-    """Return a port for each register that logic outside the block sets or uses."""
+    """Return the ports for registers that logic outside the block sets or uses, by name."""
     members = {}
     for item in registers_of(config):
         name = item.name.lower()
@@ -77,10 +77,10 @@ class Registers(wiring.Component):
     mark_reading, mark_slot, mark_cycle: out, out, in
         Read port of the completion-time table; the cycle is valid one cycle after its slot.
     region, region_bytes: in, out
-        The size of any region, in the same cycle.
+        A region, and its size in the same cycle.
     base_regions, bases: in, out
-        The bus address of any region for each of `ASKERS`, which take turns: valid at most two
-        cycles later.
+        For each of `ASKERS` units, a region and its bus address, which is valid at most two cycles
+        later because the units share a read port.
     counter, counter_value, counter_shown: out, in, in
         As `Counters.slot`, `value` and `shown`.
     (register names in lower case):
@@ -139,10 +139,11 @@ class Registers(wiring.Component):
         return m
 
     def _find(self, m: Module, at, fetch, store):
-        """Return the register at an address, except for 32-bit registers that hardware changes.
+        """Return the value of the register at an address, and which stored registers were written.
 
-        A stored register has its reset value until it is written. Also return, for each place,
-        whether it was written.
+        The value is 0 if there is no register, or one that hardware sets (`_SET_BY_HARDWARE`). A
+        stored register has its reset value until it is written. The second result has a bit for
+        each place in memory.
         """
         known = Signal(1 << PLACE_BITS)
         stored = Signal()
@@ -169,7 +170,10 @@ class Registers(wiring.Component):
         return Mux(known.bit_select(place, 1), fetch.data, 0)
 
     def _write(self, m: Module, address, word, mask, writing, store):
-        """Accept address and word, and perform the write in the cycle of `writing`."""
+        """Accept an address and a word, and perform the write in the cycle of `writing`.
+
+        `store` is set in that cycle if the word goes to the memory of stored registers.
+        """
         bus = self.bus
         for item in self._table:
             if item.access is Access.W1C:
@@ -229,7 +233,7 @@ class Registers(wiring.Component):
                 m.d.comb += store.eq(1)
 
     def _read(self, m: Module, address, writing, found):
-        """Locate a register in one cycle, and select it in the next."""
+        """Answer reads: locate a register in one cycle, and select its value in the next."""
         bus = self.bus
         looking = Signal()
         looked = Signal()
@@ -261,7 +265,10 @@ class Registers(wiring.Component):
             ]
 
     def _locate(self, m: Module, address, source, names):
-        """Register the source of a read address; return whether the register exists."""
+        """Return whether there is a register at an address.
+
+        One cycle later, `source` is the index in `names` of what holds its value.
+        """
         there = Signal()
         place = Signal.like(source)
         timestamps_end = TIMESTAMPS_OFFSET + 4 * self._config.timestamps

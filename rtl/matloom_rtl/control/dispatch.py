@@ -47,7 +47,7 @@ class Dispatch(wiring.Component):
     region, region_bytes: out, in
         A region, and its size in the same cycle.
     completed: in
-        Completions of each unit, `count_bits` each.
+        Number of completions of each unit, `count_bits` each.
     halt: in
         Issue nothing from the next cycle on.
     load, exec, post, store: streams of `notes_layout`, out
@@ -55,9 +55,9 @@ class Dispatch(wiring.Component):
     issue: out
         One bit for each unit: the instruction it received last has passed all checks.
     issued: out
-        Instructions issued to each unit, `count_bits` each.
+        Number of instructions issued to each unit, `count_bits` each.
     index: out
-        Number of the current instruction.
+        Index of the current instruction in the command buffer.
     dispatched: out
         An instruction was issued, or END was accepted, in this cycle.
     finished: out
@@ -211,7 +211,7 @@ class Dispatch(wiring.Component):
                 m.next = "Cut-Short"
 
     def _waits_before_start(self, m: Module, targets):
-        """Register whether a wait refers to a time before the first instruction."""
+        """Return, one cycle late, whether a wait refers to a time before the first instruction."""
         unissued = Signal()
         early = []
         for number, unit in enumerate(UNITS):
@@ -230,7 +230,8 @@ class Dispatch(wiring.Component):
     def _queues(self, m: Module, word, whole, issue):
         """Give a whole instruction to its queue, and issue it in the cycle after `issue`.
 
-        Returns whether the queue has it, whether one is being issued, and its waits.
+        Return whether the queue has it, whether an instruction is issued in this cycle, and for
+        each unit the completions that its wait requires the unit to exceed.
         """
         mine = Signal(len(UNITS))
         given = Signal()

@@ -1,4 +1,4 @@
-"""Fault priority: selects which of several simultaneous faults is recorded."""
+"""Priority of faults: selects which of several simultaneous faults is recorded."""
 
 from amaranth.hdl import Module, Mux, Signal
 
@@ -13,15 +13,15 @@ _NAMES = ("cause", "address", "unit", "opcode", "index")
 
 
 def parity_faults(completed, memories):
-    """Return the arguments of `offer_fault` for parity faults, by memory and unit.
+    """Return the parity faults by memory and unit, in the form that `offer_fault` takes as `late`.
 
-    The index is that of the unit's oldest instruction. If the unit reads ahead, a later
-    instruction may have caused the fault.
+    The address is the index of the memory. The index is that of the unit's oldest instruction; if
+    the unit reads ahead, a later instruction may have caused the fault.
 
     Parameters
     ----------
     completed:
-        Instructions that each unit has completed, in the order of `UNITS`.
+        Number of instructions that each unit has completed, in the order of `UNITS`.
     memories:
         Parity errors: in the scratchpad, and in the accumulators, each found by EXEC and by POST;
         and in the scratchpad, found by STORE.
@@ -36,7 +36,9 @@ def parity_faults(completed, memories):
 
 
 def offer_fault(m: Module, supervisor, dispatch, completed, ports, late):
-    """Report one fault by priority: bad instructions, then fetch, LOAD and STORE on the bus.
+    """Report one fault to the supervisor, if there is any.
+
+    Priority: a faulty instruction, bus faults of fetch, LOAD and STORE, then `late`.
 
     Parameters
     ----------
@@ -45,7 +47,8 @@ def offer_fault(m: Module, supervisor, dispatch, completed, ports, late):
     ports:
         `fetch_fault`, `load_fault`, `store_fault` and `load_fault_ahead` of `Control`.
     late:
-        Faults of lowest priority: signal, cause, address, unit, opcode and index of each.
+        Faults of lowest priority; the last that is valid wins. Each is a tuple: valid, cause,
+        address, unit, opcode and index.
     """
     fetch, load, store, ahead = ports
     # Completions lag a LOAD's last beat by some cycles, and a STORE's response not at all.

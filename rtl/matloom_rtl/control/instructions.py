@@ -1,4 +1,4 @@
-"""Instruction memory: stores each instruction once, until its unit has read it."""
+"""Instruction memory, shared by the queues of all units."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
@@ -13,16 +13,16 @@ __all__ = ["InstructionMemory"]
 
 
 class InstructionMemory(wiring.Component):
-    """Hold instruction words from the dispatcher's first look until the unit's queue has read them.
+    """Hold instruction words from their arrival until the queue of their unit has read them.
 
     Words are stored in order of arrival in a ring. A place is free again once its word has been
     read; instructions may be read in any order. An instruction is identified by the place of its
     last word, next to which its notes are stored.
 
-    Latency: a reader that asks in cycle t receives its words from t + 1 on, one per cycle, the
-    last word first. Throughput: one word stored and one read per cycle, with one idle cycle
-    between readers; units earlier in `UNITS` have priority. Stalls: `i` waits for a free place,
-    and one cycle longer. Reset empties the memory.
+    Latency: a unit that asks in cycle t receives its words from t + 1 on, one per cycle, the last
+    word first, unless another unit is reading. Throughput: one word stored and one read per cycle,
+    with one idle cycle between instructions; units earlier in `UNITS` have priority. Stalls: `i`
+    waits for a free place, and one cycle longer. Reset empties the memory.
 
     Members
     -------
@@ -37,7 +37,7 @@ class InstructionMemory(wiring.Component):
     word, word_notes: out
         The word being read; the notes are valid with an instruction's last word.
     brings, index: out
-        For each unit, whether the word is for it; and the index of the word in its instruction.
+        For each unit, whether `word` is for it; and the index of `word` in its instruction.
     """
 
     def __init__(self, config: Config):
@@ -93,7 +93,10 @@ class InstructionMemory(wiring.Component):
         return m
 
     def _read(self, m: Module, place):
-        """Select a unit, and read its instruction from the last word to the first."""
+        """Select a unit, and read its instruction from the last word to the first.
+
+        Return whether the word at `place` is being read.
+        """
         reading = self.brings.any()
         m.d.sync += [place.eq(place - 1), self.index.eq(self.index - 1)]
         with m.If(self.index == 0):

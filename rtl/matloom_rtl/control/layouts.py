@@ -1,4 +1,4 @@
-"""Layouts of instruction fields in words, and of queues."""
+"""Positions of instruction fields in words, and sizes of the queues."""
 
 from amaranth.hdl import Cat, Value
 from amaranth.lib import data
@@ -24,31 +24,31 @@ __all__ = [
 
 GRANULE_BITS = 8 * INSTRUCTION_WORD_BYTES
 
-#: Instruction words of the longest instruction.
+#: Number of instruction words of the longest instruction.
 LONGEST = max(layout.instruction_words for layout in FORMATS.values())
 
-#: Instruction words of the shortest instruction of a unit.
+#: Number of instruction words of the shortest instruction of a unit.
 SHORTEST = min(FORMATS[unit].instruction_words for unit in UNITS)
 
 #: Longest wait; exceeds the number of instructions a unit may have in flight.
 LONGEST_WAIT = 63
 
-#: Width of a unit's instruction number in the fault record.
+#: Width of an instruction's index within its unit, as in the fault record.
 RECORD_BITS = 24
 
 
 def queue_places(config: Config) -> int:
-    """Return the number of places in a queue's memory; the oldest instruction is not in it."""
+    """Return the number of places in a queue's FIFO; the oldest instruction is outside of it."""
     return max(2, config.queue_depth - 1)
 
 
 def count_bits(config: Config) -> int:
-    """Return the width of a unit's instruction numbers, enough to tell their order.
+    """Return the width of a count of instructions, enough to compare a target with completions.
 
     Once an instruction has been read, its targets are compared with the completions in every
     cycle. Until then its words are in the instruction memory, which has room for at most
-    `max_issued_before_read` further ones. So a target is never further behind the completions than
-    the sum of this and the longest wait.
+    `max_issued_before_read` further instructions. So a target is never further behind the
+    completions than the sum of that number and the longest wait.
     """
     return 1 + (LONGEST_WAIT + max_issued_before_read(config, SHORTEST)).bit_length()
 
@@ -56,13 +56,16 @@ def count_bits(config: Config) -> int:
 def max_issued_before_read(config: Config, words: int) -> int:
     """Return how many instructions may be issued after one of `words` words, before it is read.
 
-    Until then, the words of all of them share the instruction memory.
+    Until it is read, its words and those of the later instructions share the instruction memory.
     """
     return ((1 << place_bits(config)) - words) // SHORTEST
 
 
 def field_place(opcode: Opcode, name: str) -> tuple[int, int]:
-    """Return the first bit of a field in its instruction, and the bit after its last."""
+    """Return the first bit of a field in its instruction, and the bit after its last.
+
+    Raise `KeyError` if the opcode has no such field.
+    """
     position = 0
     for item in FORMATS[opcode].all_fields:
         if item.name == name:
@@ -85,10 +88,11 @@ def slice_field(word: Value, opcode: Opcode, name: str, config: Config | None = 
 
 
 def reserved_bits(word: Value, opcode: Opcode, config: Config) -> Value:
-    """Return the bits that must be zero; for signed fields, those that differ from the sign.
+    """Return bits that must all be zero in a legal instruction.
 
-    These are the bits of no field, of fields that do not exist, and above the span of a field.
-    Neighbours are one slice, so that a field which does not exist leaves no trace in Verilog.
+    These are the bits of no field, of fields that do not exist, and above the span of a field; in
+    signed fields, the latter are compared with the sign. Adjacent bits are one slice, so that a
+    field that does not exist leaves no trace in Verilog.
     """
     signs: list[Value] = []
     ranges: list[tuple[int, int]] = []
@@ -113,15 +117,16 @@ def reserved_bits(word: Value, opcode: Opcode, config: Config) -> Value:
 
 
 def view_body(word: Value, opcode: Opcode, config: Config) -> Value:
-    """Return the bits of `body_layout` in order: the timestamp, then everything after the head."""
+    """Return the fields of an instruction in the order of `ports.body_layout`, as one value."""
     names = ("timestamp", *(item.name for item in fields_of(opcode, config)))
     return Cat(slice_field(word, opcode, name, config) for name in names)
 
 
 def notes_layout(config: Config) -> data.StructLayout:
-    """Return the layout of an instruction's waits: for each unit, whether it waits, and its target.
+    """Return the layout of an instruction's waits: for each unit, whether it waits, and a target.
 
-    The wait is met when the unit's completions exceed the target, compared modulo `count_bits`.
+    The wait is met when the number of the unit's completions exceeds the target, compared modulo
+    ``2**count_bits(config)``.
     """
     return data.StructLayout(
         {"waits": len(UNITS), "targets": data.ArrayLayout(count_bits(config), len(UNITS))}
@@ -131,6 +136,7 @@ def notes_layout(config: Config) -> data.StructLayout:
 def place_bits(config: Config) -> int:
     """Return the width of a word's index in the instruction memory.
 
-    The memory has room for as many instructions as the queues hold, at their average length.
+    The memory has as many words as the longest instructions in full queues, rounded down to a power
+    of two.
     """
     return (len(UNITS) * queue_places(config) * LONGEST).bit_length() - 1

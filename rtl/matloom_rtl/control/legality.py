@@ -29,7 +29,7 @@ from matloom_rtl.control.layouts import GRANULE_BITS, LONGEST, reserved_bits, sl
 
 __all__ = ["Legality"]
 
-#: Faults combined in one register, and reserved bits combined into one fault.
+#: Number of faults combined in one register, and of reserved bits combined into one fault.
 _FAULTS, _BITS = 2, 16
 
 
@@ -43,7 +43,7 @@ class Legality(wiring.Component):
     illegal_field: out
         A reserved bit is set, or a field has an illegal value.
     read_only: out
-        A STORE to a read-only region.
+        The instruction is a STORE to a read-only region.
     """
 
     def __init__(self, config: Config):
@@ -70,7 +70,10 @@ class Legality(wiring.Component):
         return m
 
     def _register_faults(self, m: Module, opcode: Opcode) -> Signal:
-        """Return registered groups of a few faults each, because words are long and far apart."""
+        """Return a register with a bit for each group of `_FAULTS` faults of an opcode.
+
+        The register shortens paths, because the bits of an instruction are far apart.
+        """
         faults = self._faults(opcode)
         groups = [faults[first : first + _FAULTS] for first in range(0, len(faults), _FAULTS)]
         found = Signal(len(groups), name=f"faults_{opcode.name.lower()}")
@@ -111,7 +114,10 @@ class Legality(wiring.Component):
         return faults
 
     def _blocks_faults(self, opcode: Opcode) -> list[Value]:
-        """Return, for each field of a paired window, whether it breaks the alignment of blocks."""
+        """Return, for each field that must suit the blocks of a paired window, whether it does not.
+
+        Steps must be multiples of `weight_boundary`, and ``blocks`` must be 1.
+        """
         paired = Cat(slice_field(self.word, opcode, name) for name in ("window", "paired")).all()
         bits = (self._config.weight_boundary - 1).bit_length()
         steps = [slice_field(self.word, opcode, name)[:bits].any() for name in BLOCK_STEPS]
@@ -125,7 +131,7 @@ class Legality(wiring.Component):
         return words.any() & Cat(floats, *others).any()
 
     def _softmax_faults(self, opcode: Opcode) -> list[Value]:
-        """Return, for each field whose value SOFTMAX fixes, whether it differs."""
+        """Return, for each field whose value is fixed by SOFTMAX, whether it has another value."""
         softmax = slice_field(self.word, opcode, "softmax")
         makes_rows = softmax == RowFunction.SOFTMAX
         return [
@@ -134,7 +140,10 @@ class Legality(wiring.Component):
         ]
 
     def _fixed_faults(self, opcode: Opcode, used, rule: dict[str, int]) -> list[Value]:
-        """Return, for each field whose value a used one fixes, whether it differs."""
+        """Return, for each existing field of `rule`, whether `used` is set and its value differs.
+
+        `rule` maps names of fields to the value that they must have when a feature is `used`.
+        """
         names = {item.name for item in fields_of(opcode, self._config)}
         return [
             used & (slice_field(self.word, opcode, name) != value)
@@ -143,7 +152,7 @@ class Legality(wiring.Component):
         ]
 
     def _set_of(self, opcode: Opcode, names: tuple[str, ...]) -> list[Value]:
-        """Return, for each of the fields that exist, whether it is set."""
+        """Return, for each of the named fields that exists, whether it is not zero."""
         return [
             slice_field(self.word, opcode, item.name).any()
             for item in fields_of(opcode, self._config)

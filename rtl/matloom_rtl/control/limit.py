@@ -14,14 +14,14 @@ __all__ = ["Limit", "late_fault"]
 class Limit(wiring.Component):
     """Report a unit whose oldest instruction takes more than `limit` cycles of a run.
 
-    An instruction's time starts when its waits are met or when the one before it in its unit
+    An instruction's time starts when its waits are met or when the previous instruction of its unit
     completes, whichever is later. It includes stalls of bus and memories, but no waits on other
     units.
 
-    One counter for all units marks periods of `limit` + 1 cycles, and each unit has one bit: its
-    oldest instruction has seen a mark. At a second mark the instruction is late. So `late` comes
-    between cycle ``limit + 2`` and cycle ``2 * limit + 2`` of an instruction; a counter and a
-    comparator for each unit would be exact, but larger.
+    One counter for all units ends a period every `limit` + 1 cycles, and each unit has one bit: a
+    period has ended during its oldest instruction. At the end of a second period the instruction is
+    late. So `late` comes between cycle ``limit + 2`` and cycle ``2 * limit + 2`` of an instruction;
+    a counter and a comparator for each unit would be exact, but larger.
 
     Members
     -------
@@ -34,13 +34,14 @@ class Limit(wiring.Component):
     done: in
         For each unit: an instruction completes, as in `CommandSignature`.
     completed: in
-        Instructions that each unit has completed, excluding the last cycle.
+        Number of instructions that each unit has completed before this cycle.
     late: out
         For one cycle: an instruction has exceeded its time.
     unit: out
-        Number of its unit as in register FAULT; the first, if several are late.
+        Code of its unit as in register FAULT; of the first such unit in `UNITS`, if several are
+        late.
     index: out
-        Number of the instruction within its unit.
+        Index of the instruction within its unit.
     """
 
     limit: In(32)
@@ -77,12 +78,12 @@ class Limit(wiring.Component):
 
 
 def late_fault(m: Module, limit: Limit, registers, supervisor, units, exec_met):
-    """Connect the limit to the units; return a fault: valid, cause, address, unit, opcode, index.
+    """Connect the limit to the units; return a fault in the form that `offer_fault` takes.
 
     Parameters
     ----------
     units:
-        Their commands by opcode, in the order of `UNITS`.
+        Command port of each unit, by opcode, in the order of `UNITS`.
     exec_met:
         The waits of the head of EXEC's queue are met. Needed because its command is not gated.
     """

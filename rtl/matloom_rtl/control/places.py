@@ -15,12 +15,12 @@ PLACE_BITS = 4
 
 
 def place_of(address):
-    """Return the index of a stored register; those of regions are in the upper half.
+    """Return the index of a stored register in memory; registers of regions are in the upper half.
 
     Parameters
     ----------
     address
-        Its offset, as a number or as a hardware value.
+        Offset of the register, as an int or as an Amaranth value; the result is of the same kind.
     """
     if isinstance(address, int):
         upper = address >> 6 & 1

@@ -25,11 +25,12 @@ class UnitQueue(wiring.Component):
     """Queue up to `queue_depth` instructions of a unit, in order (at least three).
 
     Instructions arrive before the dispatcher has checked them. The latest one is shown only once
-    it is `issued`. The head is read from `InstructionMemory` into a register, from which its unit
-    works. `met` shows which dependencies of the head have completed: the completions of a unit
-    exceed the target, compared modulo `count_bits`. From the time the head is read this is
-    evaluated in every cycle, and a dependency once met stays met, so any number of instructions
-    may complete in other units while the head waits. With `gated`, `o` is valid only when all
+    it is `issued`. The head is read from `InstructionMemory` into a register, which feeds `o`.
+
+    `met` shows which dependencies of the head are met: the completions of the unit exceed the
+    target, compared modulo ``2**count_bits(config)``. From the time the head is read this is
+    evaluated in every cycle, and a dependency once met stays met, so any number of instructions may
+    complete in other units while the head waits. With `gated`, `o` is valid only when all
     dependencies are met. EXEC is not gated, because it fetches weights earlier.
 
     Latency: two cycles from `issued` to `o`, if the instruction has already been read; one cycle
@@ -49,11 +50,11 @@ class UnitQueue(wiring.Component):
         Response: a word and its index in the instruction, the last word first; the notes are valid
         with the first word to arrive.
     completed: in
-        Completions of each unit.
+        Number of completions of each unit, `count_bits` each.
     o: stream of `body_layout`, out
         The head.
     met: out
-        One bit for each unit.
+        One bit for each unit: the dependency of the head on it is met, or there is none.
     """
 
     def __init__(self, config: Config, opcode: Opcode, *, gated: bool = True):

@@ -17,22 +17,23 @@ __all__ = ["Queues"]
 class Queues(wiring.Component):
     """Hold instructions from their first word until their units take them.
 
-    Latency and stalls as in `InstructionMemory` and `UnitQueue`. Reset empties all queues.
+    Latency and stalls are those of `InstructionMemory` and `UnitQueue`. Reset empties all queues.
 
     Members
     -------
     i: stream of instruction words, in
-        Stored on arrival.
+        Words in order, stored on arrival.
     load, exec, post, store: streams of `notes_layout`, in
-        Put the instruction whose last word arrived most recently into this queue.
+        Put the instruction whose last word arrived most recently into the queue of this unit, with
+        its waits.
     issue: in
         One bit for each unit: the latest instruction in its queue has passed all checks.
     completed: in
-        Completions of each unit.
+        Number of completions of each unit.
     o_load, o_exec, o_post, o_store: streams of `body_layout`, out
-        Instructions whose dependencies are met; for EXEC the head, in any case.
+        Head of each queue, valid when its dependencies are met; that of EXEC is always valid.
     met: array of bits for each unit, out
-        Dependencies of each unit's head that are met.
+        For each queue, a bit for each unit: the dependency of the head on it is met.
     """
 
     def __init__(self, config: Config):

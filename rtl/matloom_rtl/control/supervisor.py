@@ -1,4 +1,4 @@
-"""Run state: start, end, faults, watchdog, software reset, interrupt."""
+"""State of a run: start, end, faults, watchdog, software reset, interrupt."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
@@ -18,15 +18,16 @@ class Supervisor(wiring.Component):
     them, waits until the bus is quiet, and resets every unit. It is accepted at any time and is
     the only way to leave the fault state.
 
-    The watchdog counts the cycles of a run without progress; `timeout` of them are a fault.
-    While the bus owes responses the reset is pending and `resetting` stays set.
+    The watchdog counts consecutive cycles of a run without progress; `timeout` of them are a fault,
+    unless `timeout` is 0. While the bus owes responses, the reset is pending and its bit of
+    `status` stays set.
 
     Members
     -------
     start, reset: in
-        Requests from the registers, one cycle.
+        Requests from the registers, for one cycle.
     timeout: in
-        Watchdog limit in cycles.
+        Watchdog limit in cycles; 0 for no limit.
     finished: in
         The command buffer has ended.
     progress: in
@@ -37,12 +38,13 @@ class Supervisor(wiring.Component):
         A fault in this cycle, if the cause is not 0; ignored in the two cycles after `begin`.
         Without a fault, index and address go into the watchdog's record.
     busy_unit: in
-        The first busy unit, for the watchdog's record.
+        Code of the first busy unit as in register FAULT, 0 if none is, for the watchdog's record.
     begin: out
-        A run starts: all state of the last run is cleared. One cycle.
+        For one cycle: a run starts, and all state of the last run is cleared.
     running: out
+        A run is in progress.
     halt: out
-        Takes effect in the units one cycle later.
+        Nothing more may begin; takes effect in the units one cycle later.
     core_reset, core_reset_next: out
         Every unit is reset in this cycle, or in the next. The latter is for local copies of the
         register, close to each unit.
@@ -123,7 +125,7 @@ class Supervisor(wiring.Component):
         return m
 
     def _keep(self, m: Module, kept):
-        """Record a fault of this cycle, if any, unless the record must stay."""
+        """Record a fault of this cycle, if there is one and `kept` is not set."""
         faulty, late = self.fault_cause != 0, self._watch(m)
         record = self.fault_cause | self.fault_unit << 4 | self.fault_opcode << 8
         timeout = Fault.TIMEOUT | self.busy_unit << 4 | self.busy_unit << 8
@@ -138,7 +140,7 @@ class Supervisor(wiring.Component):
             m.d.sync += [self.record.eq(0), self.record_index.eq(0), self.record_address.eq(0)]
 
     def _watch(self, m: Module):
-        """Count down idle cycles of a run; return whether the limit was reached before this one."""
+        """Count cycles without progress; return whether the previous cycle reached the limit."""
         left = Signal(32)
         more = Signal()
         late = Signal()

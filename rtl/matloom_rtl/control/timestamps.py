@@ -1,4 +1,4 @@
-"""Completion-time table: the cycle in which each marked instruction completed."""
+"""Table of completion times: the cycle in which each marked instruction completed."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
@@ -24,11 +24,12 @@ class Timestamps(wiring.Component):
     Members
     -------
     start: in
+        Clear the table.
     cycle: in
         The cycle counter. It increments in every cycle or stands still, and is zero at the latest
         in the second cycle after `start`.
     done, done_mark: in
-        Completions, by unit.
+        For each unit: an instruction completes, and its timestamp: the slot to write, or 0.
     reading, slot, stored: in, in, out
         Read port: the cycle is valid one cycle after its slot. Reads suspend writes, and come at
         most in every fourth cycle.
