@@ -1,4 +1,4 @@
-"""Splits rows of bytes into aligned AXI bursts."""
+"""Splitter of rows of bytes into aligned AXI bursts."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
@@ -19,7 +19,7 @@ def beat_address_bits(config: Config) -> int:
 
 
 def _companion(config: Config) -> dict:
-    """Fields of an instruction that both sides of a transfer need."""
+    """Return the fields, with widths, that a row or burst carries along from its instruction."""
     return {
         "last": 1,
         "timestamp": mark_bits(config),
@@ -36,6 +36,8 @@ def row_layout(config: Config, byte_bits: int | None = None) -> data.StructLayou
     `bytes` (at least 1) from byte `address` of external memory correspond to scratchpad bytes from
     `spad` on, 1 << `spread` apart. `last` marks an instruction's last row. `timestamp`, `fill`,
     `fill_value` and `spread` are the instruction's. `constant`: the instruction reads constants.
+
+    `byte_bits` is the width of `bytes`, by default `Config.spad_size_bits`.
     """
     return data.StructLayout(
         {
@@ -50,9 +52,9 @@ def row_layout(config: Config, byte_bits: int | None = None) -> data.StructLayou
 def burst_layout(config: Config) -> data.StructLayout:
     """Return the layout of one burst of `len` + 1 beats.
 
-    Beat k corresponds to scratchpad bytes from ``spad + k * bus_bytes`` on. With a `spread`, this
-    holds only for the first beat of a row's first burst (`begin`), and the row's other beats
-    follow it. Bytes below `first` in the first beat, and above `final` in the last beat, are not
+    Beat k corresponds to scratchpad bytes from ``spad + k * bus_bytes`` on. With a `spread`, `spad`
+    is valid only in the first burst of a row (`begin`), for its first beat; the bytes of the other
+    beats follow. Bytes below `first` in the first beat, and above `final` in the last beat, are not
     part of the row. `last` marks the last burst of an instruction.
     """
     index_bits = config.bus_bytes.bit_length() - 1
@@ -79,7 +81,8 @@ class Bursts(wiring.Component):
     Latency: one cycle from a row to its first burst.
     Throughput: one burst per cycle within a row, with one idle cycle between rows: at least one
     burst in two cycles, which memory latency hides. There is no path from `o.ready` to `i.ready`.
-    Stalls: `o` holds its burst until taken; `i` is accepted when the row before has no burst left.
+    Stalls: `o` holds its burst until taken; `i` is accepted when the previous row has no burst
+    left.
 
     Members
     -------
@@ -91,9 +94,9 @@ class Bursts(wiring.Component):
     Parameters
     ----------
     burst_beats:
-        Longest burst, if it differs from the configuration's.
+        Longest burst in beats, a power of two; by default that of the configuration.
     byte_bits:
-        Width of a row's size, if it differs from that of LOAD and STORE.
+        Width of a row's size; by default that of LOAD and STORE.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Prefetches a command buffer for the dispatcher."""
+"""Prefetch of a command buffer for the dispatcher."""
 
 from amaranth.hdl import C, Cat, Module, Mux, ResetInserter, Signal
 from amaranth.lib import stream, wiring
@@ -13,7 +13,8 @@ from matloom_rtl.ports import FaultSignature
 
 __all__ = ["Fetch"]
 
-#: Bytes to prefetch. The longest burst is half of it, so that one is read while one is used.
+#: Number of bytes to prefetch. The longest burst has half of them, so that one burst is read while
+#: another is used.
 _AHEAD_BYTES = 32 * INSTRUCTION_WORD_BYTES
 _BURST_BYTES = _AHEAD_BYTES // 2
 
@@ -21,8 +22,8 @@ _BURST_BYTES = _AHEAD_BYTES // 2
 class Fetch(wiring.Component):
     """Read a sequence of instruction words in order, up to 32 ahead.
 
-    A start discards whatever an earlier one left: its output is withdrawn at once, and beats still
-    in flight are awaited and dropped first.
+    A start discards what is left of an earlier one: `o` is withdrawn at once, and beats that are
+    still in flight are awaited and dropped before anything is read.
 
     Latency: `ar` follows `start` by 3 cycles if no beats are in flight; a word follows its last
     beat by at most 3.
@@ -33,9 +34,9 @@ class Fetch(wiring.Component):
     Members
     -------
     start: in
-        Begin, one cycle.
+        Begin; high for one cycle.
     address, bytes: in
-        Bus address of the first word, and total size; multiples of 16, taken with `start`.
+        Bus address of the first word, and total size in bytes; multiples of 16, taken with `start`.
     o: stream of 128 bits, out
         Instruction words.
     exhausted: out
@@ -101,10 +102,11 @@ class Fetch(wiring.Component):
         return m
 
     def _ask(self, m: Module, beats, waiting, begin):
-        """Request a burst when there is room for the longest; return the number of beats requested.
+        """Request bursts when there is room; return the number of beats requested in this cycle.
 
-        Bursts end at multiples of the longest. There is one address at a time, because `reserved`
-        must include each before the next.
+        There must be room for the longest burst, and bursts end at multiples of its length. Only
+        one address is shown at a time, because `reserved` must include its beats before the next.
+        `begin` is a pair: the start address, and the number of instruction words to read.
         """
         ar, cut_bits = self.axi.ar, self._cut_bits
         beat = Signal(32 - self._index_bits, reset_less=True)
@@ -161,7 +163,7 @@ class Fetch(wiring.Component):
         return asked
 
     def _beats_of(self, address, left):
-        """Return the number of beats that hold `left` instruction words from an address."""
+        """Return the number of beats that hold the `left` instruction words at an address."""
         parts = INSTRUCTION_WORD_BYTES // self._width
         if parts:
             return left * parts
@@ -169,7 +171,7 @@ class Fetch(wiring.Component):
         return (left + address[4 : self._index_bits] + words - 1) >> (words - 1).bit_length()
 
     def _receive(self, m: Module, beats, waiting, burst_address):
-        """Store the beats that are wanted; return whether one came."""
+        """Store beats, and drop those that are not wanted; return whether a beat came."""
         r = self.axi.r
         came = Signal()
         wanted = Signal()
@@ -205,7 +207,7 @@ class Fetch(wiring.Component):
         return came
 
     def _deliver(self, m: Module, beats, waiting, address):
-        """Assemble instruction words from beats in one register: several, one, or half of one."""
+        """Assemble instruction words in a register, from several beats, one, or a part of one."""
         parts = INSTRUCTION_WORD_BYTES // self._width
         o = self.o
         shown = Signal()

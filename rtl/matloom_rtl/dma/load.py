@@ -1,4 +1,4 @@
-"""Executes LOAD: external memory, or a constant byte, to the scratchpad."""
+"""LOAD unit: copies external memory, or a constant byte, to the scratchpad."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
@@ -25,8 +25,8 @@ from matloom_rtl.ports import (
 
 __all__ = ["Load"]
 
-#: Bursts that the pipeline holds in addition to those in flight: row, burst, pieces, two writes,
-#: and the latency of a write.
+#: Maximum number of bursts in the pipeline besides those in flight: a row, a burst, pieces, two
+#: writes, and the latency of a write.
 _STAGES = 5 + SPAD_WRITE_LATENCY
 
 
@@ -35,8 +35,8 @@ class Load(wiring.Component):
 
     Addresses run ahead of data, across rows, planes and instructions; a queue of `outstanding`
     bursts records the destination of their beats. Beat k of a row whose first byte is byte m of a
-    beat is written to row address - m + k * bus_bytes under a mask of the row's bytes, so nothing
-    is shifted. A fill is a burst that generates its own beats. Only beats of spread rows go
+    beat is written to ``row address - m + k * bus_bytes`` under a mask of the row's bytes, so
+    nothing is shifted. A fill is a burst that generates its own beats. Only beats of spread rows go
     through `Spread`.
 
     Latency: `ar` follows an instruction by 4 cycles; a write follows its beat by 1, or 2 in a
@@ -50,20 +50,20 @@ class Load(wiring.Component):
     Members
     -------
     unit: CommandSignature(LOAD), in
-        Instructions and their completion. `busy` from the cycle in which one is shown until it is
-        done.
+        Instructions and their completion. `busy` is set from the cycle in which an instruction is
+        shown until it is done.
     region, region_base: out, in
         As in `Rows`.
     axi: AxiReadSignature, out
-        Id 0; a read port sets its own.
+        The id is 0; `SharedReadPort` replaces it.
     spad_write: SpadWriteSignature, out
-        Writes of a beat. A halt withdraws a refused one.
+        Writes as wide as a beat. A halt withdraws a refused one.
     halt: in
         Issue no new address and drop incoming data, until reset.
     quiet: out
         No address is pending and no burst is in flight.
     constants: out
-        The awaited beats come from region PROGRAM; without any, those of the awaited instruction.
+        The current burst reads constants, or if nothing is in progress, the instruction shown does.
     fault: FaultSignature, out
         AXI_READ and the burst's address for each beat with an error, one cycle after the beat.
     fault_ahead: out
@@ -140,7 +140,10 @@ class Load(wiring.Component):
             ]
 
     def _data(self, m: Module, head):
-        """Convert beats into writes; return the grant of the last, and its timestamp."""
+        """Convert beats into writes.
+
+        Return whether the last write of an instruction is granted, and its timestamp.
+        """
         beats, write = self.axi.r, self.spad_write
         config, piece = self._config, piece_layout(self._config)
         # The scratchpad's arbiter is far away.
@@ -181,7 +184,7 @@ class Load(wiring.Component):
     def _beat(self, m: Module, head, i):
         """Offer a write for each beat, or for its pieces.
 
-        Returns whether a beat is taken, and whether it is an instruction's last.
+        Return whether a beat is taken, and whether it is an instruction's last.
         """
         beats, burst, width = self.axi.r, head.payload, self._config.bus_bytes
         number = Signal(8)
@@ -223,10 +226,9 @@ class Load(wiring.Component):
         return take, take & beat.last
 
     def _pieces(self, m: Module, burst, i, shown, begins, final):
-        """Split spread beats into pieces; return the beat, whether it is taken, and connections.
+        """Add `Spread`; return the beat to drive, whether there is room for it, and connections.
 
-        `shown` says that there is a beat; `begins` and `final`, that it is the first or the last of
-        its burst.
+        `shown`: there is a beat. `begins` and `final`: it is the first, or the last, of its burst.
         """
         m.submodules.spread = spread = Spread(self._config)
         beat, piece = spread.i.payload, spread.o.payload
@@ -251,7 +253,10 @@ class Load(wiring.Component):
         )
 
     def _complete(self, m: Module, granted_last):
-        """Report completion when the last write is visible; return whether one is pending."""
+        """Report completions when the last write is visible; return whether any are pending.
+
+        `granted_last` is a pair: the grant of an instruction's last write, and its timestamp.
+        """
         done, timestamp = granted_last
         for _stage in range(SPAD_WRITE_LATENCY):
             done_next = Signal()
@@ -271,10 +276,7 @@ class Load(wiring.Component):
         return under_way != 0
 
     def _tell_source(self, m: Module, head, holds):
-        """Drive `constants`: whether constants are awaited. It keeps its value between bursts.
-
-        Bursts are in progress while `holds` is set or rows are left.
-        """
+        """Drive `constants`, which keeps its value between bursts while `holds` is set."""
         command = self.unit.command.payload
         with m.If(head.valid):
             m.d.sync += self.constants.eq(head.payload.constant)

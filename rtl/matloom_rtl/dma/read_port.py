@@ -1,4 +1,4 @@
-"""Shares one AXI read port between Fetch and Load."""
+"""Arbiter that shares one AXI read port between Fetch and Load."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
@@ -30,7 +30,7 @@ class SharedReadPort(wiring.Component):
     axi: AxiReadSignature, out
         External memory.
     burst, beat: out
-        An address, or a beat, was transferred; for the counters.
+        An address, or a beat, is transferred in this cycle; for the counters.
     """
 
     def __init__(self, config: Config):

@@ -1,4 +1,4 @@
-"""Splits LOAD and STORE instructions into planes and rows."""
+"""Splitter of LOAD and STORE instructions into planes and rows."""
 
 from amaranth.hdl import C, Cat, Module, Mux, Signal
 from amaranth.lib import stream, wiring
@@ -14,12 +14,12 @@ __all__ = ["Rows", "reads_constants"]
 
 
 def reads_constants(command):
-    """Return whether a LOAD reads region PROGRAM."""
+    """Return whether a LOAD reads constants: it is no fill, and its region is PROGRAM."""
     return (command.region == Region.PROGRAM) & ~command.fill
 
 
 class Rows(wiring.Component):
-    """Split instructions into rows, planes outermost, with both addresses of each.
+    """Split instructions into rows, planes outermost, and compute both addresses of each row.
 
     A row takes many cycles to transfer, so a single adder computes its addresses: first the one in
     the scratchpad, while the region's base is looked up, then the one in external memory. A small
@@ -30,7 +30,7 @@ class Rows(wiring.Component):
 
     Instructions are not copied: `i` must show one until its last row is taken, and is then taken.
 
-    Latency: two cycles from an instruction to its first row, if the one before has no row left.
+    Latency: two cycles from an instruction to its first row, if the previous one has no row left.
     Throughput: one row in two cycles, with one idle cycle between instructions; each row starts the
     computation of the next. Stalls: `o` holds its row until taken.
 
@@ -90,10 +90,11 @@ class Rows(wiring.Component):
         return m
 
     def _count(self, m: Module, done, end) -> dict:
-        """Count rows and planes when one is done; return the kind of the next one.
+        """Count rows and planes when a row is `done`; return flags of the next row, by name.
 
-        Kinds: the first of an instruction (`begins`), the first of another plane (`turns`), any
-        other (`goes_on`). `from_first`: its addresses are relative to the first row of a plane.
+        The row is the first of an instruction (`begins`), the first of another plane (`turns`), or
+        any other (`goes_on`). `from_first`: its addresses are relative to those of the first row of
+        a plane.
         """
         command = self.i.payload
         kinds = ("begins", "turns", "goes_on", "from_first")
@@ -123,7 +124,8 @@ class Rows(wiring.Component):
     def _add(self, m: Module, working, external, kind: dict, fill):
         """Compute an address: that of the instruction, or that of an earlier row plus a step.
 
-        It is registered in the row and stored from there in the next cycle, before it is next read.
+        The address is registered in the row, and stored in memory in the next cycle, before it is
+        needed there.
         """
         m.submodules.before = before = Memory(shape=32, depth=4, init=[])
         store, fetch = before.write_port(), before.read_port(domain="comb")
@@ -155,7 +157,7 @@ class Rows(wiring.Component):
             m.d.sync += spad.eq(result)
 
     def _step(self, external, kind: dict):
-        """Return the number to add: base, plane step or row step, in external memory or on chip."""
+        """Return the summand that the kind of the row selects: an address, or a step."""
         command = self.i.payload
         return _choose(
             (kind["begins"] & external, command.dram_offset),
@@ -168,7 +170,7 @@ class Rows(wiring.Component):
 
 
 def _choose(*found):
-    """Return the value whose bit is set; at most one bit is set."""
+    """Return the value of the pair (bit, value) whose bit is set, or 0; at most one is set."""
     result = C(0)
     for chosen, value in found:
         result |= Mux(chosen, value, 0)

@@ -1,4 +1,4 @@
-"""Splits the beats of a spread row into writes with gaps between bytes."""
+"""Splitter of the beats of a spread row into writes with gaps between bytes."""
 
 from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import data, stream, wiring
@@ -28,8 +28,8 @@ def beat_layout(config: Config) -> data.StructLayout:
     """Return the layout of a beat: a write, and how to spread it.
 
     Bytes are written 1 << `spread` apart; `spread` is at least 1. Bytes above byte `top` are not
-    part of the row; `mask` selects among the others. `address` is that of the beat's byte 0, and
-    counts only at the beginning of a row (`begin`).
+    part of the row; `mask` selects among the others. `address` is that of the beat's byte 0, and is
+    used only for the first beat of a row (`begin`).
     """
     return data.StructLayout(
         {
@@ -48,8 +48,8 @@ class Spread(wiring.Component):
     contiguous, and the last beat of a row has none beyond the row's last byte.
 
     Latency: one cycle from a beat to its first write. Throughput: one write per cycle, so 1 <<
-    spread cycles for a full beat. Stalls: a beat is accepted when the last write of the one before
-    is taken.
+    spread cycles for a full beat. Stalls: a beat is accepted when the last write of the previous
+    beat is taken.
 
     Members
     -------

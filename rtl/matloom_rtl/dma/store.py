@@ -1,4 +1,4 @@
-"""Executes STORE: scratchpad to external memory."""
+"""STORE unit: copies the scratchpad to external memory."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
@@ -24,10 +24,12 @@ from matloom_rtl.ports import (
 
 __all__ = ["Store"]
 
-#: Beats between the grant of their read and the bus: more than the latency, for one per cycle.
+#: Maximum number of beats from the grant of their read until the bus takes them. It exceeds the
+#: latency, to allow one beat per cycle.
 _BEATS = 12
 
-#: Instructions beyond those of bursts in flight: one as rows, one as bursts, one being reported.
+#: Maximum number of instructions in progress besides those of bursts in flight: one in `Rows`, one
+#: in `Bursts`, and one being reported.
 _STAGES = 3
 
 
@@ -38,8 +40,8 @@ def _response_layout(config: Config) -> data.StructLayout:
 class Store(wiring.Component):
     """DMA writer: reads the scratchpad, sends write bursts, waits for the responses.
 
-    Beat k of a row whose first byte is byte m of a beat is read from row address - m + k *
-    bus_bytes and sent with strobes for the row's bytes, so nothing is shifted. Strobes wait in a
+    Beat k of a row whose first byte is byte m of a beat is read from ``row address - m + k *
+    bus_bytes`` and sent with strobes for the row's bytes, so nothing is shifted. Strobes wait in a
     queue of `_BEATS` from the grant of a read until the bus takes the beat: a read is requested
     only if this queue has room, so its data always has a place.
 
@@ -52,14 +54,14 @@ class Store(wiring.Component):
     Members
     -------
     unit: CommandSignature(STORE), in
-        Instructions and their completion. `busy` from the cycle in which one is shown until it is
-        done.
+        Instructions and their completion. `busy` is set from the cycle in which an instruction is
+        shown until it is done.
     region, region_base: out, in
         As in `Rows`.
     axi: AxiWriteSignature, out
-        Id 0. Beats may precede their address, unless `Config.address_first` is set.
+        The id is 0. Beats may precede their address, unless `Config.address_first` is set.
     spad_read: SpadReadSignature, out
-        Reads of a beat. A halt withdraws a refused one.
+        Reads as wide as a beat. A halt withdraws a refused one.
     halt: in
         Issue no new address; beats still owed are sent without strobes and without reads; until
         reset.
@@ -140,7 +142,10 @@ class Store(wiring.Component):
             ]
 
     def _read(self, m: Module, burst, queue):
-        """Request beats while there is room for them; return the grant of one."""
+        """Read beats from the scratchpad while there is room; return whether a read is granted.
+
+        After a halt, reads count as granted without being performed, and beats have no strobes.
+        """
         read, width = self.spad_read, self._config.bus_bytes
         m.submodules.strobes = strobes = UncheckedFIFO(width=width + 1, depth=_BEATS)
         number = Signal(8)
@@ -204,7 +209,7 @@ class Store(wiring.Component):
         return issued
 
     def _send(self, m: Module, issued):
-        """Capture the data `SPAD_READ_LATENCY` after the grant, and send it to the bus."""
+        """Capture the data `SPAD_READ_LATENCY` cycles after the grant, and send it to the bus."""
         w = self.axi.w
         m.submodules.beats = beats = UncheckedFIFO(width=self._config.bus_bits, depth=_BEATS)
         arrived = arriving = issued
@@ -226,7 +231,10 @@ class Store(wiring.Component):
         )
 
     def _may_send(self, m: Module):
-        """Return whether the next burst may send beats: its address may have to go first."""
+        """Return whether the next burst may send beats.
+
+        With `Config.address_first`, the bus must have taken its address.
+        """
         if not self._config.address_first:
             return 1
         addressed = Signal(range(self._config.outstanding + 1))
@@ -235,7 +243,7 @@ class Store(wiring.Component):
         return addressed != 0
 
     def _complete(self, m: Module, response, responses):
-        """Count responses; report errors, completion, and whether any are pending."""
+        """Take responses; report errors and completed instructions, and drive `unit.busy`."""
         b, unit = self.axi.b, self.unit
         fire = b.valid & b.ready
         m.d.comb += [b.ready.eq(responses.r_rdy), responses.r_en.eq(fire)]

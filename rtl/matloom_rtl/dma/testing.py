@@ -12,7 +12,7 @@ __all__ = ["CommandDriver", "SpadPort", "with_bases"]
 
 
 def with_bases(unit, bases: Sequence[int]) -> Module:
-    """Return a module with the unit and a lookup of its region's bus address."""
+    """Return a module of a unit and a look-up of its `region_base`: ``bases[unit.region]``."""
     m = Module()
     m.submodules.unit = unit
     m.d.comb += unit.region_base.eq(Array(bases)[unit.region])
@@ -20,16 +20,16 @@ def with_bases(unit, bases: Sequence[int]) -> Module:
 
 
 class SpadPort:
-    """Grant reads or writes of one port, refusing some; run `read` or `write` in the background.
+    """Model of the scratchpad at one port; run `read` or `write` in the background.
 
     Parameters
     ----------
     port:
         The initiator's port.
     contents:
-        Bytes from address 0 on; writes change them.
-    stall:
-        Probability of a refusal in a cycle.
+        Bytes from address 0 on, changed in place by writes.
+    stall, seed:
+        Probability that a request is refused in a cycle, and seed of the random numbers.
     """
 
     def __init__(self, port, contents, *, stall=0.0, seed=0):
@@ -41,7 +41,7 @@ class SpadPort:
         self._random = random.Random(seed)
 
     async def write(self, ctx):
-        """Serve writes forever; `grants` holds the cycle of each."""
+        """Serve writes forever, and append the cycle of each grant to `grants`."""
         port = self._port
         while True:
             ready = self._random.random() >= self._stall
@@ -60,7 +60,10 @@ class SpadPort:
             self.cycle += 1
 
     async def read(self, ctx):
-        """Serve reads forever; data is random except in the one cycle in which it is valid."""
+        """Serve reads forever, and append the cycle of each grant to `grants`.
+
+        Data is random except in the one cycle in which it is valid.
+        """
         port, bits = self._port, 8 * self._width
         pipeline = deque([None] * (SPAD_READ_LATENCY - 1))
         while True:
@@ -82,7 +85,10 @@ class SpadPort:
 
 
 class CommandDriver:
-    """Drive a unit's instructions; `issue` returns when all are done.
+    """Driver of instructions for a unit.
+
+    `taken` lists the cycle in which the unit took each instruction; `done` lists the cycle in which
+    each was done, and its timestamp.
 
     Parameters
     ----------
@@ -90,8 +96,9 @@ class CommandDriver:
         The unit's CommandSignature port.
     bodies:
         Field values of each instruction.
-    stall:
-        Probability that no instruction is offered in a cycle.
+    stall, seed:
+        Probability that a cycle without an offered instruction offers none, and seed of the random
+        numbers.
     """
 
     def __init__(self, unit, bodies, *, stall=0.0, seed=0):
@@ -102,7 +109,10 @@ class CommandDriver:
         self._random = random.Random(seed)
 
     async def issue(self, ctx):
-        """Offer the instructions in order, wait for the last, and record when each is done."""
+        """Offer the instructions in order, and return when all are done; fill `taken` and `done`.
+
+        Assert in every cycle that the unit's `busy` is right.
+        """
         unit, waiting, offered = self._unit, deque(self._bodies), False
         while len(self.done) < len(self._bodies):
             if waiting and not offered and self._random.random() >= self._stall:
