@@ -1,4 +1,4 @@
-"""Converts hardware to text: Verilog for tools, RTLIL for proofs."""
+"""Conversion of hardware to text: Verilog for tools, RTLIL for proofs."""
 
 import re
 from typing import Any
@@ -19,9 +19,10 @@ _WITHOUT_BITS = re.compile(r"^ +(?:wire|reg) \[-1:0\] .*;\n", re.MULTILINE)
 
 
 def to_verilog(hardware: Component, name: str) -> tuple[str, dict[str, type]]:
-    """Return a component's Verilog without source lines, and the class of each module in it.
+    """Return a component's Verilog, and the class of each module in it, by the module's name.
 
-    `name` is the name of the top module; signals whose names are keywords are renamed.
+    `name` is the name of the top module. Signals and modules whose names are keywords are renamed.
+    The Verilog does not refer to lines of source.
     """
     with gc_paused(), writable_tool_cache():
         fragment = Fragment.get(hardware, None)
@@ -42,7 +43,7 @@ def _ports(hardware: Component) -> dict[str, tuple]:
 
 
 def units_of(fragment: Fragment, name: str):
-    """Yield the name and class of each component of an elaborated design, top down."""
+    """Yield the module name and the class of each component of an elaborated design, top down."""
     found = [type(each) for each in fragment.origins or () if isinstance(each, Component)]
     if found:
         yield name, found[0]
@@ -51,7 +52,7 @@ def units_of(fragment: Fragment, name: str):
 
 
 def to_rtlil(hardware: Any, name: str, ports: Any = None) -> str:
-    """Return a component or fragment in Yosys' RTLIL, without source lines.
+    """Return a component or fragment in Yosys' RTLIL, without references to lines of source.
 
     `ports` are the ports of a fragment; a component has its own.
     """

@@ -1,4 +1,4 @@
-"""Core: control, DMA, scratchpad, array and post-processing, connected."""
+"""Core of the engine: connects control, DMA, scratchpad, array and post-processing."""
 
 from amaranth.hdl import Cat, Module, ResetInserter, Signal
 from amaranth.lib import wiring
@@ -26,8 +26,9 @@ class Core(wiring.Component):
 
     A software reset, performed once the bus is quiet, resets everything except control.
 
-    A reset driven from a single place would be the slowest path of the chip: instead of a reset of
-    the clock domain, each unit has its own register, which follows `reset` by one cycle.
+    A reset driven from a single place would be the slowest path of the chip. Instead of a reset of
+    the clock domain, each unit except control has a reset register of its own, which follows
+    `reset` by one cycle.
 
     Members
     -------
@@ -97,7 +98,7 @@ class Core(wiring.Component):
         return m
 
     def _scratchpad(self) -> Scratchpad:
-        """Create the scratchpad. Ports are in order of priority: the array first, the bus last.
+        """Return the scratchpad, with ports in order of priority: the array first, the bus last.
 
         STORE shares an alignment unit with POST if POST leaves it at least half of the cycles, that
         is, reads a vector of bytes at most every other cycle.

@@ -1,4 +1,4 @@
-"""External memory port of a top level with flat AXI4 names; no logic."""
+"""External memory port of a top level, with flat AXI4 names and without logic."""
 
 from amaranth.hdl import Const, Module
 from amaranth.lib.wiring import In, Out
@@ -7,14 +7,15 @@ from matloom.arch.config import Config
 
 __all__ = ["connect_memory", "memory_ports"]
 
-#: INCR bursts of normal, non-cacheable, bufferable memory; unprivileged secure data.
+#: Constant attributes: INCR bursts of normal, non-cacheable, bufferable memory; unprivileged secure
+#: data.
 _BURST_INCR = 1
 _CACHE = 0b0011
 _PROT = 0
 
 
 def memory_ports(config: Config) -> dict:
-    """Return the ports of an AXI4 manager for `wiring.Component`."""
+    """Return the ports of an AXI4 manager by name, for `wiring.Component`."""
     return {**_address_ports("ar"), **_address_ports("aw"), **_data_ports(config)}
 
 
@@ -55,7 +56,10 @@ def _data_ports(config: Config) -> dict:
 
 
 def connect_memory(m: Module, top, config: Config, read, write):
-    """Connect the ports of a top level to the two halves of an initiator's bus."""
+    """Connect the ports of a top level to the two halves of an initiator's bus.
+
+    `read` and `write` are of `AxiReadSignature` and `AxiWriteSignature`.
+    """
     _connect_address(m, top, config, "ar", read.ar)
     _connect_address(m, top, config, "aw", write.aw)
     m.d.comb += [

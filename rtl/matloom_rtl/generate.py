@@ -1,4 +1,4 @@
-"""Generates the chip of a configuration: Verilog, and a JSON file that describes it."""
+"""Generation of the chip of a configuration: Verilog, and a JSON file that describes it."""
 
 import importlib.metadata
 import json
@@ -36,14 +36,17 @@ LINKED_NAME = "matloom_linked"
 
 @dataclass(frozen=True, kw_only=True)
 class Chip:
-    """A generated chip: Verilog text, and a description of it for tools."""
+    """Generated chip: its Verilog text, and a description for tools (`sidecar`, a JSON object)."""
 
     config: Config
     verilog: str
     sidecar: dict
 
     def write(self, folder: Path) -> list[Path]:
-        """Write Verilog and JSON, named like the top, into a folder; return the paths."""
+        """Write Verilog and JSON, named like the top, into a folder; return the paths.
+
+        The folder is created if necessary.
+        """
         folder.mkdir(parents=True, exist_ok=True)
         top = self.sidecar["top"]
         source, description = folder / f"{top}.v", folder / f"{top}.json"
@@ -60,7 +63,10 @@ def _version(package: str) -> str:
 
 
 def ports_of(text: str, top: str = TOP_NAME) -> list[dict]:
-    """Read the ports of a top module back from its Verilog, as tools see them."""
+    """Return the ports of a top module, read back from its Verilog `text` as tools see them.
+
+    Each port is a dict of its ``name``, ``direction`` (``input`` or ``output``) and ``width``.
+    """
     body = text[re.search(rf"^module {top}\(", text, re.MULTILINE).start() :]
     body = body[: body.index("endmodule")]
     found = re.findall(r"^  (input|output) (?:wire |reg )?(?:\[(\d+):0\] )?(\w+);$", body, re.M)

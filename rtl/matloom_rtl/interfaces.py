@@ -1,4 +1,4 @@
-"""Interfaces of a top module: groups of ports."""
+"""Interfaces of a top module, which are groups of ports."""
 
 import enum
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ __all__ = ["Interface", "Kind", "interfaces_of"]
 
 
 class Kind(enum.StrEnum):
-    """Kind of an interface; the values are those of the sidecar."""
+    """Kind of an interface; the values appear in the JSON file of a chip."""
 
     CLOCK = "clock"
     RESET = "reset"
@@ -17,7 +17,8 @@ class Kind(enum.StrEnum):
     INTERRUPT = "interrupt"
 
 
-#: Buses are named by the prefix of their ports, single signals by their port.
+#: Name, kind and description of each interface. A bus is named by the prefix of its ports, a single
+#: signal by its port.
 _INTERFACES = (
     ("clk", Kind.CLOCK, "clock of everything, rising edge"),
     ("rst", Kind.RESET, "reset, synchronous, active high, for two cycles at least"),
@@ -34,7 +35,7 @@ class Interface:
     Members
     -------
     name, kind, doc:
-        Its name, such as ``s_axil``, its kind, and a phrase for readers.
+        Name of the interface, such as ``s_axil``, its kind, and a phrase that describes it.
     signals:
         Ports (name, direction, width) by their lower-case name in the standard, such as ``awaddr``.
         The port of a clock, reset or interrupt has the name of the interface.
@@ -47,12 +48,14 @@ class Interface:
 
     @property
     def is_bus(self) -> bool:
-        """Whether it has more than one signal."""
+        """Whether the interface is a bus, not a single signal."""
         return self.kind in (Kind.REGISTERS, Kind.MEMORY)
 
 
 def interfaces_of(ports: Sequence[dict]) -> list[Interface]:
-    """Return the interfaces formed by a top's ports, without those of a UART or pins.
+    """Return the interfaces of `_INTERFACES` that a top's ports form.
+
+    Other ports, such as those of a UART, belong to none.
 
     `ports` are those of `generate.ports_of`.
     """

@@ -1,4 +1,4 @@
-"""Digest that ties reports of area and clock to the netlist they are about."""
+"""Digest that links reports of area and clock to the netlist for which they were made."""
 
 import hashlib
 import re
@@ -10,6 +10,9 @@ _UNBUILT = re.compile(r"//[^\n]*|/\*.*?\*/|\(\* .*? \*\)", re.DOTALL)
 
 
 def netlist_digest(verilog: str) -> str:
-    """Return 16 hexadecimal digits that identify Verilog, ignoring comments."""
+    """Return 16 hexadecimal digits that identify the logic of a Verilog text.
+
+    Comments, attributes and white space do not affect them.
+    """
     built = _UNBUILT.sub(" ", verilog)
     return hashlib.sha256(" ".join(built.split()).encode()).hexdigest()[:16]

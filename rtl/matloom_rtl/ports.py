@@ -35,7 +35,8 @@ SPAD_READ_LATENCY = 6
 #: Reads granted at least this many cycles after the grant of a write see it.
 SPAD_WRITE_LATENCY = 3
 
-#: LOADs that may have received all beats and not be done: pieces, two writes, latency of a write.
+#: Maximum number of LOADs that have received all their beats and are not done: in pieces, in two
+#: writes, and in the latency of a write.
 LOADS_AHEAD = 3 + SPAD_WRITE_LATENCY
 
 #: Cycles from the grant of an accumulator read to its data.
@@ -117,9 +118,9 @@ class AccUpdateSignature(wiring.Signature):
 
     `data` follows the grant by one cycle.
 
-    With `add` = 0 the entry is replaced. Sums wrap at 32 bits. `floating`, only with floating-point
-    modes: they are fp32 numbers. Reads and updates granted at least `Config.acc_update_latency`
-    cycles after the grant of an update see it.
+    With `add` = 0 the entry is replaced. Sums wrap at 32 bits, or are fp32 numbers if `floating` is
+    set (only with floating-point modes). Reads and updates granted at least
+    `Config.acc_update_latency` cycles after the grant of an update see it.
     """
 
     def __init__(self, config: Config):
@@ -137,7 +138,7 @@ class AccUpdateSignature(wiring.Signature):
 
 
 def access_bits(config: Config) -> int:
-    """Return the width of a signed access address, which may start below the first byte."""
+    """Return the width of the signed scratchpad address of an access, which may be negative."""
     return 1 + config.spad_addr_bits
 
 
@@ -164,7 +165,8 @@ class CommandSignature(wiring.Signature):
     Members
     -------
     command:
-        Instruction bodies whose dependencies are met (`body_layout`); taken when started.
+        Instruction bodies (`body_layout`) in order. Their dependencies are met, except those of
+        EXEC, which waits for them itself. LOAD and STORE take an instruction with its last row.
     busy:
         The unit is executing.
     done:

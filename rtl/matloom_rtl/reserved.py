@@ -37,7 +37,10 @@ RESERVED = frozenset(_WORDS.split())
 
 
 def rename_reserved(fragment: Fragment) -> None:
-    """Append `_` to the names of signals and modules that are reserved words."""
+    """Append `_` to the names of signals and modules of a design that are reserved words.
+
+    The fragment is changed in place.
+    """
     # Amaranth has no public interface for the contents of an elaborated unit.
     for statements in fragment.statements.values():
         for statement in statements:

@@ -1,4 +1,4 @@
-"""Local reset registers, close to the logic that they reset."""
+"""Reset registers close to the logic that they reset."""
 
 from amaranth.hdl import Module, Signal
 
@@ -6,10 +6,10 @@ __all__ = ["near_reset"]
 
 
 def near_reset(m: Module, reset, name: str) -> Signal:
-    """Return a unit's own reset register: one cycle after `reset`, high from power-up.
+    """Return a unit's own reset register, which follows `reset` by one cycle.
 
-    A reset driven from a single place would be the slowest path of the chip. `keep`: equal
-    registers would be merged.
+    It is high at power-up. A reset driven from a single place would be the slowest path of the
+    chip; the attribute `keep` prevents a merger of the equal registers.
     """
     near = Signal(name=f"{name}_reset", init=1, attrs={"keep": 1})
     m.d.sync += near.eq(reset)

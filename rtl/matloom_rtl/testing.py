@@ -1,4 +1,4 @@
-"""Runs a unit under amaranth.sim with testbenches and a cycle limit, once or repeatedly."""
+"""Simulation of a unit with testbenches and a cycle limit, once or repeatedly."""
 
 import functools
 import os
@@ -24,15 +24,15 @@ _RESET = "_matloom_reset"
 
 @functools.lru_cache(maxsize=8)
 def cached_unit(unit, *arguments, **options):
-    """Return `unit(*arguments, **options)`, cached by its arguments.
+    """Return `unit(*arguments, **options)`, cached by class and arguments.
 
-    For tests that run one unit many times. Only the last few are kept, to save memory.
+    This is for tests that run one unit many times. Only the last few are kept, to save memory.
     """
     return unit(*arguments, **options)
 
 
 def with_reset(dut):
-    """Return `dut` with a reset, and the reset signal; cached."""
+    """Return `dut` with a reset, and the reset signal: the same pair in each call."""
     if _RESET not in vars(dut):
         reset = Signal()
         vars(dut)[_RESET] = ResetInserter(reset)(dut), reset
@@ -75,7 +75,10 @@ class _UnitSimulator:
 
 
 def _cached_simulator(dut, *shape) -> _UnitSimulator:
-    """Return the unit's cached simulator for these numbers of benches and clocks."""
+    """Return the unit's cached simulator for `shape`, the arguments of `_UnitSimulator`.
+
+    It is created if there is none, or if the waveform is to be written.
+    """
     kept = vars(dut).setdefault(_KEPT, {})
     # A waveform file needs a simulator of its own.
     if repr(shape) not in kept or os.environ.get("WAVES") == "1":
@@ -84,7 +87,7 @@ def _cached_simulator(dut, *shape) -> _UnitSimulator:
 
 
 def simulate(dut, *benches, cycles: int, background=(), clocks=None) -> int:
-    """Run async testbenches against `dut` until all have returned; return the cycles.
+    """Run async testbenches against `dut` until all have returned; return the elapsed cycles.
 
     Each call starts from power-up. Further calls with the same `dut`, number of benches and clocks
     are much faster: see `cached_unit`.
@@ -99,7 +102,7 @@ def simulate(dut, *benches, cycles: int, background=(), clocks=None) -> int:
     benches:
         Functions ``async def bench(ctx)``.
     cycles:
-        Limit. An AssertionError then names the benches that were still waiting, and where.
+        Limit, after which an AssertionError names the benches that are still waiting, and where.
     background:
         Benches that nobody waits for, such as monitors in an endless loop.
     clocks:

@@ -8,15 +8,16 @@ from pathlib import Path
 
 __all__ = ["writable_tool_cache"]
 
-#: The variables that name the folder of all caches of a user, and that of Matloom's.
+#: Environment variables that name the folder of all caches of a user, and that of Matloom.
 _OF_USER, _OF_MATLOOM = "XDG_CACHE_HOME", "MATLOOM_CACHE"
 
 
 @contextmanager
 def writable_tool_cache() -> Iterator[None]:
-    """Give tools that start in the block another cache if the user's cannot be written.
+    """Give tools that are started in the block another cache if the user's is not writable.
 
-    It is Matloom's, if the environment names that, else a temporary one.
+    The environment variable XDG_CACHE_HOME then names the folder in MATLOOM_CACHE if that is
+    writable, or else a temporary one.
     """
     before = os.environ.get(_OF_USER)
     if _writable(before or "~/.cache"):
@@ -35,7 +36,7 @@ def writable_tool_cache() -> Iterator[None]:
 
 
 def _writable(name: str) -> Path | None:
-    """Return a folder that can be written, creating it if necessary; else None."""
+    """Return the folder of a name, created if necessary; None if it is not writable."""
     try:
         folder = Path(name).expanduser().absolute()
         folder.mkdir(parents=True, exist_ok=True)

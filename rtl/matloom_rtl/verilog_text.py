@@ -1,4 +1,4 @@
-"""Adds header, comments and lint waivers to the generated Verilog."""
+"""Header, comments and lint waivers of the generated Verilog."""
 
 import inspect
 import re
@@ -13,7 +13,7 @@ __all__ = ["dress"]
 
 
 def dress(text: str, top: str, config: Config, ports: list[dict], units: dict[str, type]) -> str:
-    """Return the Verilog with a header, grouped ports, and waivers for Verilator."""
+    """Return Verilog `text` with a header, grouped ports, comments and waivers for Verilator."""
     waivers = "".join(
         f"// {kind}: {reason}.\n/* verilator lint_off {kind} */\n"
         for kind, reason in lint.WAIVERS.items()
@@ -49,7 +49,7 @@ def _header(top: str, config: Config, ports: list[dict]) -> list[str]:
 
 
 def _group_ports(text: str, top: str, ports: list[dict]) -> str:
-    """Write the ports of the top by interface, each with its attributes for Vivado.
+    """Return the Verilog with the top's ports by interface, each with its attributes for Vivado.
 
     Yosys lists inputs before outputs, and declares them among the wires.
     """
@@ -91,7 +91,10 @@ def _groups(ports: list[dict]):
 
 
 def _describe(text: str, units: dict[str, type]) -> str:
-    """Put the first sentence of its class before each module."""
+    """Return the Verilog with a comment before each module: the first line of its class docstring.
+
+    Modules that are not in `units`, a class by module name, have none.
+    """
 
     def describe_match(match: re.Match) -> str:
         unit = units.get(match[1])

@@ -1,4 +1,4 @@
-"""Vivado's names of interfaces: for attributes in the Verilog and for IP-XACT."""
+"""Vivado's names of interfaces, for attributes in the Verilog and for IP-XACT."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -7,7 +7,7 @@ from matloom_rtl.interfaces import Interface, Kind
 
 __all__ = ["VivadoInterface", "vivado_interface"]
 
-#: Library and name of the bus, and the engine's side of it.
+#: For each kind of interface, library and name of Vivado's bus, and the engine's side of it.
 _BUSES = {
     Kind.CLOCK: ("signal", "clock", "slave"),
     Kind.RESET: ("signal", "reset", "slave"),
@@ -16,7 +16,7 @@ _BUSES = {
     Kind.INTERRUPT: ("signal", "interrupt", "master"),
 }
 
-#: Names of signals that are not part of a bus.
+#: Vivado's names of signals that are not part of an AXI bus.
 _SIGNALS = {Kind.CLOCK: "CLK", Kind.RESET: "RST", Kind.INTERRUPT: "INTERRUPT"}
 
 _PARAMETERS = {
@@ -27,7 +27,10 @@ _PARAMETERS = {
 
 @dataclass(frozen=True, kw_only=True)
 class VivadoInterface:
-    """An interface as Vivado describes it: logical names of ports, and parameters."""
+    """Interface as Vivado describes it: `logical` names of ports, and parameters.
+
+    `library` and `bus` name the kind of bus; `role` is ``master`` or ``slave``.
+    """
 
     library: str
     bus: str
@@ -37,7 +40,11 @@ class VivadoInterface:
 
 
 def vivado_interface(interface: Interface, others: Sequence[Interface]) -> VivadoInterface:
-    """Return Vivado's description of an interface; `logical` maps our port names to Vivado's."""
+    """Return Vivado's description of an interface.
+
+    `logical` maps the chip's port names to Vivado's. `others` are all interfaces of the chip: a
+    clock names the buses and the reset that belong to it.
+    """
     library, bus, role = _BUSES[interface.kind]
     parameters = _PARAMETERS.get(interface.kind, {})
     if interface.kind is Kind.CLOCK:

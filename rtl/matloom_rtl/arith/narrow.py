@@ -1,4 +1,4 @@
-"""Converts fp32 numbers to one of the narrow formats, with rounding."""
+"""Conversion of fp32 numbers to one of the narrow formats, with rounding."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import wiring
@@ -18,7 +18,7 @@ class Narrow(wiring.Component):
 
     Latency: four cycles. Throughput: one number per cycle. Never stalls.
 
-    About 420 LUT4 and 110 flip-flops on ECP5 with all formats, 127 MHz alone, grade 6.
+    About 420 LUT4 and 110 flip-flops on ECP5 with all formats; on its own 127 MHz in speed grade 6.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ class Narrow(wiring.Component):
         The number in the low bits, zeros above.
     """
 
-    #: Latency in cycles.
+    #: Cycles from an fp32 number to the narrow one.
     LATENCY = 4
 
     def __init__(self, formats: tuple[str, ...]):
@@ -69,7 +69,7 @@ class Narrow(wiring.Component):
     def _shift(self, m: Module, chosen):
         """Stages 1 and 2: align the format's last bit; bits shifted out set a sticky bit.
 
-        Returns the shifted significand, the exponent field minus one, and whether that overflows.
+        Return the shifted significand, the exponent field minus one, and whether that overflows.
         """
         exponent = Signal(8)
         offset = Signal(8)

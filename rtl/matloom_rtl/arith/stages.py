@@ -1,4 +1,4 @@
-"""Building blocks of arithmetic units: register chains, shifters, leading-zero counters."""
+"""Building blocks of arithmetic units: registers, shifters, leading-zero counters."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data
@@ -19,21 +19,24 @@ FP32_LAYOUT = data.StructLayout({"fraction": 23, "exponent": 8, "sign": 1})
 
 
 def register(m: Module, value, name: str):
-    """Return a value one cycle later."""
+    """Return a register, without reset, that holds a value of the previous cycle."""
     later = Signal.like(value, name=name, reset_less=True)
     m.d.sync += later.eq(value)
     return later
 
 
 def delay(m: Module, value, cycles: int, name: str):
-    """Return a value some cycles later."""
+    """Return a value `cycles` cycles later, delayed by registers without reset."""
     for cycle in range(cycles):
         value = register(m, value, f"{name}_{cycle}")
     return value
 
 
 def reduce_in_pairs(m: Module, values: list, join, name: str):
-    """Return `join` of all values, in pairs, a register after each: `reduction_latency` cycles."""
+    """Return all values combined by the associative `join` of two, as a tree.
+
+    There is a register after each level, so that the latency is `reduction_latency`.
+    """
     for stage in range(reduction_latency(len(values))):
         pairs = [values[index : index + 2] for index in range(0, len(values), 2)]
         values = [
@@ -49,9 +52,9 @@ def reduction_latency(count: int) -> int:
 
 
 def leading_zeros(value):
-    """Return the number of leading zeros of a nonzero value.
+    """Return the number of leading zeros of a value that is not zero.
 
-    Built as a tree of pairs, so its depth is logarithmic in the width.
+    The logic is a tree of pairs, so its depth is logarithmic in the width.
     """
     below = (1 << (len(value) - 1).bit_length()) - len(value)
     _any, count = _count(Cat(Const((1 << below) - 1, below), value))
@@ -59,7 +62,7 @@ def leading_zeros(value):
 
 
 def _count(bits):
-    """Return whether 2**n bits contain a one, and the number of zeros above the highest."""
+    """Return whether 2**n bits contain a one, and the number of zeros above the highest one."""
     if len(bits) == 2:
         return bits.any(), ~bits[1]
     half = len(bits) // 2
@@ -69,12 +72,18 @@ def _count(bits):
 
 
 def shift_left(value, count):
-    """Return a value shifted left within its width, by two bits of the count at a time."""
+    """Return a value shifted left by `count` within its width.
+
+    Each level of multiplexers handles two bits of the count.
+    """
     return _shift(value, count, lambda each, places: (each << places)[: len(each)])
 
 
 def shift_right(value, count, unit=1):
-    """Return a value shifted right by `count` units; its lowest bit is sticky."""
+    """Return a value shifted right by ``count * unit`` bits.
+
+    The lowest bit of the result is sticky: it is also set if any bit that was shifted out was.
+    """
     return _shift(
         value,
         count,

@@ -1,4 +1,4 @@
-"""Unpacks and normalises an operand of any format for multiplication."""
+"""Unpacking and normalisation of operands for multiplication."""
 
 from amaranth.hdl import Cat, Const, Module, Signal, signed
 from amaranth.lib import data, wiring
@@ -9,8 +9,8 @@ from matloom_rtl.arith.stages import leading_zeros, shift_left
 
 __all__ = ["OPERAND", "Unpack"]
 
-#: A normalised number: 1.`fraction` times two to the power of `exponent` minus fp32's bias. `zero`
-#: or `infinite` overrides it; both together mean NaN.
+#: Layout of a normalised number: 1.`fraction` times two to the power of `exponent` minus fp32's
+#: bias. If `zero` or `infinite` is set, the number is that instead; both together mean NaN.
 OPERAND = data.StructLayout(
     {"fraction": 10, "exponent": signed(9), "sign": 1, "zero": 1, "infinite": 1}
 )
@@ -22,7 +22,7 @@ class Unpack(wiring.Component):
     Latency: two cycles. Throughput: one number per cycle. Never stalls. Placed where numbers enter
     the array, so that the cells need not do it.
 
-    About 160 LUT4 and 45 flip-flops on ECP5 with all formats, 155 MHz alone, grade 6.
+    About 160 LUT4 and 45 flip-flops on ECP5 with all formats; on its own 155 MHz in speed grade 6.
 
     Parameters
     ----------

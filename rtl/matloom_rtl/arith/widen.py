@@ -1,4 +1,4 @@
-"""Converts numbers of the narrow formats to fp32, exactly."""
+"""Exact conversion of numbers of the narrow formats to fp32."""
 
 from amaranth.hdl import Cat, Const, Module, Mux
 from amaranth.lib import wiring

@@ -12,7 +12,7 @@ __all__ = ["Address", "AxiReadSignature", "AxiWriteSignature", "ReadBeat", "Resp
 
 
 class Address(data.Struct):
-    """A burst of `len` + 1 beats from byte address `addr` on, aligned to the bus width."""
+    """Address of a burst of `len` + 1 beats from byte `addr` on, aligned to the bus width."""
 
     id: unsigned(1)
     addr: unsigned(32)

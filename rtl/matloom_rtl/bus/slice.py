@@ -48,7 +48,7 @@ class BusSlice(wiring.Component):
         return m
 
     def _pass(self, m: Module, name: str, source, target):
-        """Put a buffer between a channel and its destination."""
+        """Put a `SkidBuffer` between the two ends of a channel."""
         layout = data.Layout.cast(source.payload.shape())
         m.submodules[name] = buffer = SkidBuffer(layout)
         connect(m, flipped(source), buffer.i)

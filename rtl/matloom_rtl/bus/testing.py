@@ -1,4 +1,4 @@
-"""Behavioural AXI memory for simulations that checks the protocol of its initiator."""
+"""AXI memory model for simulations, which checks the protocol of its initiator."""
 
 import random
 from collections import deque
@@ -9,7 +9,10 @@ __all__ = ["AxiMemory"]
 
 @dataclass
 class _Burst:
-    """A burst in flight; `due` is the first cycle in which a beat or response may come."""
+    """Burst in flight; `due` is the first cycle in which its first beat or response may come.
+
+    `sent` counts the beats transferred so far.
+    """
 
     id: int
     address: int
@@ -20,7 +23,7 @@ class _Burst:
 
 
 class _Steady:
-    """Checks that a valid payload is stable until it is taken."""
+    """Check that a valid payload is stable until it is taken; call `check` in every cycle."""
 
     def __init__(self, name):
         self._name = name
@@ -34,24 +37,35 @@ class _Steady:
 
 
 class AxiMemory:
-    """Serve read and write bursts; run `read` and `write` as background benches.
+    """Memory that serves read or write bursts; run `read` or `write` as a background bench.
 
     Parameters
     ----------
     bus:
         The initiator's port, AxiReadSignature or AxiWriteSignature.
     contents:
-        Bytes from address `base` on; writes change them.
+        Bytes from address `base` on, changed in place by writes.
+    burst_beats:
+        Longest burst allowed, in beats.
     latency:
         Cycles from an address, or from the last beat of a write, to the first beat or response.
         Latencies overlap.
-    stall:
-        Probability that each channel idles in a cycle; also varies the latency, and mixes the beats
-        of different ids.
+    stall, seed:
+        Probability that each channel idles in a cycle, and seed of the random numbers. A stall
+        above 0 also varies the latency, and mixes the beats of different ids.
     broken:
-        Bus addresses of bursts that answer with SLVERR.
+        Bus addresses of the bursts that are answered with SLVERR.
     broken_beats:
-        The same for single beats of reads.
+        Bus addresses of single beats of reads that are.
+
+    Members
+    -------
+    bursts:
+        Id, address and number of beats of each burst so far.
+    outstanding, most_outstanding:
+        Number of bursts in flight, now and at most.
+    cycle:
+        Number of cycles so far.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Packages a chip for other flows: LiteX, FuseSoC, Platform Designer, Vivado; one file each."""
+"""Packages of a chip for other flows: LiteX, FuseSoC, Platform Designer and Vivado."""
 
 from pathlib import Path
 
@@ -7,14 +7,14 @@ from matloom_rtl.integration import fusesoc, platform_designer, smoke
 
 __all__ = ["write"]
 
-#: Copied unchanged: it reads the chip's sidecar.
+#: Module for LiteX, copied unchanged: it reads the chip's JSON file.
 _LITEX = Path(__file__).with_name("matloom_litex.py")
 
 
 def write(chip: Chip, folder: Path) -> list[Path]:
     """Write the files for LiteX, FuseSoC and Platform Designer next to the chip's Verilog.
 
-    The folder must exist. Vivado has a folder of its own: `ipxact.package`.
+    Return their paths. The folder must exist. `ipxact.package` writes a folder for Vivado.
     """
     top = chip.sidecar["top"]
     texts = {

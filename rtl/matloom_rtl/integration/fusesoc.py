@@ -1,4 +1,4 @@
-"""The chip as a FuseSoC core: a CAPI2 file."""
+"""Description of a chip as a FuseSoC core: a CAPI2 file."""
 
 import json
 
@@ -44,7 +44,7 @@ targets:
 
 
 def core(chip: Chip) -> str:
-    """Return the core file of a chip: targets `default` for other cores, `lint` and `sim`."""
+    """Return the core file of a chip, with the targets `default` for other cores, `lint`, `sim`."""
     description = f"Matloom matrix engine, configuration {chip.sidecar['config_digest']}"
     return _CORE.format(
         top=chip.sidecar["top"], version=INTERFACE_VERSION, description=json.dumps(description)

@@ -1,4 +1,4 @@
-"""Packages a chip for Xilinx tools: an IP-XACT component, a constraint, Tcl for two processors."""
+"""Package of a chip for Xilinx tools: an IP-XACT component, a constraint, and two Tcl scripts."""
 
 import xml.etree.ElementTree as tree
 from pathlib import Path
@@ -17,7 +17,7 @@ _SPIRIT = "http://www.spiritconsortium.org/XMLSchema/SPIRIT/1685-2009"
 def _add(
     parent: tree.Element, name: str, text: object = None, /, **attributes: str
 ) -> tree.Element:
-    """Add an element in the standard's namespace, and return it."""
+    """Add an element in the namespace of IP-XACT to `parent`, and return it."""
     found = {f"{{{_SPIRIT}}}{key}": value for key, value in attributes.items()}
     child = tree.SubElement(parent, f"{{{_SPIRIT}}}{name}", found)
     child.text = None if text is None else str(text)
@@ -29,7 +29,7 @@ def _identifier(name: str, library: str) -> dict[str, str]:
 
 
 def _bus(parent: tree.Element, item: Interface, vivado: VivadoInterface) -> None:
-    """Add an interface."""
+    """Add a bus interface to `parent`, with its port map and parameters."""
     interface = _add(parent, "busInterface")
     _add(interface, "name", item.name)
     _add(interface, "busType", **_identifier(vivado.bus, vivado.library))
@@ -112,7 +112,7 @@ def _files(root: tree.Element, chip: Chip) -> None:
 
 
 def component(chip: Chip) -> str:
-    """Return the description of a chip: IP-XACT, IEEE 1685-2009."""
+    """Return the description of a chip as XML: IP-XACT, IEEE 1685-2009."""
     tree.register_namespace("spirit", _SPIRIT)
     root = tree.Element(f"{{{_SPIRIT}}}component")
     for name, value in (
@@ -209,9 +209,10 @@ save_bd_design
 
 
 def package(chip: Chip, folder: Path, mhz: float = 100.0) -> list[Path]:
-    """Write a folder for Vivado's list of IP repositories; return its files.
+    """Write a folder for Vivado's list of IP repositories; return the paths of its files.
 
-    `mhz` is the clock of the example designs, and of the constraint for out-of-context synthesis.
+    The folder is created if necessary. `mhz` is the clock of the example designs, and of the
+    constraint for out-of-context synthesis, in MHz.
     """
     top = chip.sidecar["top"]
     texts = {

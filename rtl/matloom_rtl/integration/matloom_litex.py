@@ -24,7 +24,7 @@ __all__ = ["Matloom", "add_matloom"]
 
 
 class Matloom(LiteXModule):
-    """The engine in the clock domain ``sys``.
+    """Matloom engine in the clock domain ``sys``.
 
     Members
     -------
@@ -39,9 +39,9 @@ class Matloom(LiteXModule):
     Parameters
     ----------
     platform:
-        Where the Verilog is added.
+        LiteX platform, to which the Verilog is added.
     folder: pathlib.Path
-        What `matloom generate` wrote; by default where this file is.
+        Folder that `matloom generate` wrote; by default the folder of this file.
     """
 
     def __init__(self, platform, folder=None):
@@ -83,7 +83,10 @@ class Matloom(LiteXModule):
         return reset
 
     def _connect(self, bus, signals):
-        """Return the connections of a bus: its signals, cut to the width of the engine's ports."""
+        """Return the connections of a bus, by the engine's port, as arguments of `Instance`.
+
+        LiteX' signals are cut to the width of the engine's ports.
+        """
         found = {}
         for name, port in signals.items():
             channel, signal = re.fullmatch(r"(aw|ar|w|b|r)(\w+)", name).groups()
@@ -94,7 +97,7 @@ class Matloom(LiteXModule):
 
 
 def add_matloom(soc, name="matloom", origin=None, folder=None):
-    """Add an engine to a SoC, and return it: registers, interrupt, and access to memory.
+    """Add an engine to a SoC, with its registers, interrupt and access to memory; return it.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Describes the chip as a component of Intel's Platform Designer: a `_hw.tcl` file."""
+"""Description of a chip as a component of Intel's Platform Designer: a `_hw.tcl` file."""
 
 from collections.abc import Iterator
 
@@ -30,7 +30,7 @@ set_fileset_property simulation TOP_LEVEL {top}
 add_fileset_file {top}.v VERILOG PATH {top}.v
 """
 
-#: Platform Designer's name of an interface, and the engine's end of it.
+#: Platform Designer's name of each kind of interface, and the engine's end of it.
 _TYPES = {
     Kind.CLOCK: "clock end",
     Kind.RESET: "reset end",
@@ -39,12 +39,12 @@ _TYPES = {
     Kind.INTERRUPT: "interrupt end",
 }
 
-#: Its role names for single signals; those of buses have the standard's names.
+#: Platform Designer's role names for single signals; signals of buses have the names of AXI.
 _ROLES = {Kind.CLOCK: "clk", Kind.RESET: "reset", Kind.INTERRUPT: "irq"}
 
 
 def component(chip: Chip) -> str:
-    """Return the description of a chip: five interfaces and the Verilog file."""
+    """Return the text of the `_hw.tcl` file of a chip: its interfaces, and its Verilog file."""
     found = interfaces_of(chip.sidecar["ports"])
     head = _HEAD.format(
         top=chip.sidecar["top"], version=INTERFACE_VERSION, digest=chip.sidecar["config_digest"]
@@ -56,7 +56,7 @@ def component(chip: Chip) -> str:
 
 
 def _interface(interface: Interface, named: dict[Kind, str], outstanding: int) -> Iterator[str]:
-    """Yield the Tcl commands of an interface; `named` has all interface names by kind."""
+    """Yield the lines of Tcl for an interface; `named` has the names of all interfaces by kind."""
     yield f"# {interface.doc}"
     yield f"add_interface {interface.name} {_TYPES[interface.kind]}"
     for name, value in _properties(interface.kind, named, outstanding).items():

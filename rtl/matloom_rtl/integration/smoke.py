@@ -1,4 +1,4 @@
-"""A Verilog smoke test: checks that a chip is wired up by reading its identity."""
+"""Smoke test in Verilog: checks that a chip is wired up by reading its identity."""
 
 from matloom.arch.csr import IDENTITY, register
 from matloom_rtl.generate import Chip
@@ -58,7 +58,7 @@ endmodule
 
 
 def testbench(chip: Chip) -> str:
-    """Return the testbench of a chip, for any simulator of Verilog."""
+    """Return the testbench of a chip in Verilog, for any simulator."""
     top = chip.sidecar["top"]
     interfaces = {item.kind: item for item in interfaces_of(chip.sidecar["ports"])}
     address = interfaces[Kind.REGISTERS].signals["araddr"]
@@ -76,7 +76,10 @@ def testbench(chip: Chip) -> str:
 
 
 def _declaration(port: dict) -> str:
-    """Return a wire for an output; for an input, a register, 0 except for the reset."""
+    """Return the declaration of a wire for an output, or of a register for an input.
+
+    A register is 0 at the start, except for the reset, which is 1.
+    """
     vector = f"[{port['width'] - 1}:0] " if port["width"] > 1 else ""
     if port["direction"] == "output":
         return f"  wire {vector}{port['name']};"

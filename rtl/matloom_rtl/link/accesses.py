@@ -26,7 +26,7 @@ class Accesses(wiring.Component):
     Members
     -------
     start: in
-        Begin an access; only with `idle`. The next five are taken with it.
+        Begin an access; only with `idle`. The inputs listed next are taken in the same cycle.
     write, memory, address, data, strobe: in
         Write instead of read, memory instead of registers, byte address (the low two bits are
         ignored), and for a write the word and its byte enables.
@@ -38,7 +38,7 @@ class Accesses(wiring.Component):
         For one cycle: the access has ended with an error, also for a register address outside the
         window.
     value: out
-        For one cycle: the word read.
+        With `done`: the word read.
     axi_lite: AxiLiteSignature, out
     axi_read, axi_write: AxiReadSignature, AxiWriteSignature, out
     """
@@ -120,7 +120,7 @@ class Accesses(wiring.Component):
         ]
 
     def _accepts(self, memory):
-        """Return whether a read address, a write address and a write word are accepted now."""
+        """Return whether a read address, a write address and a write word would be accepted now."""
         lite, read, write = self.axi_lite, self.axi_read, self.axi_write
         return [
             Mux(memory, wide.ready, narrow.ready)

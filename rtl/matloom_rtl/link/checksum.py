@@ -30,7 +30,7 @@ class Checksum(wiring.Component):
     value: out
         The CRC register; its complement is the checksum.
     good: out
-        The bytes so far ended with the checksum of those before.
+        The last four bytes are the checksum of all bytes before them since `clear`.
     """
 
     def __init__(self):

@@ -1,4 +1,4 @@
-"""Decodes requests from the bytes of the line: unstuffs, checks and stores them."""
+"""Decoder of requests from the bytes of the line: unstuffs, checks and stores them."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal, unsigned
 from amaranth.lib import data, memory, stream, wiring

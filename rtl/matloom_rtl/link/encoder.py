@@ -1,4 +1,4 @@
-"""Encodes replies for the line: adds the synchronising byte and the checksum."""
+"""Encoder of replies for the line: adds the synchronising byte and the checksum."""
 
 from amaranth.hdl import Module, Signal
 from amaranth.lib import stream, wiring

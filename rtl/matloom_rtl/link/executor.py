@@ -1,4 +1,4 @@
-"""Executes each request once, and replies to it."""
+"""Executor of requests: executes each request once, and replies to it."""
 
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, unsigned
 from amaranth.lib import data, memory, stream, wiring
@@ -16,12 +16,12 @@ _HEADER_BYTES = 8
 
 _STATUS_BITS = 3
 
-#: Index of the word in a hello reply that says whether the hello is the first.
+#: Index of the word in a hello reply that says whether the hello has begun the session.
 _FRESH_WORD = 5
 
 
 class RequestHeader(data.Struct):
-    """The header of a request, in the order of `matloom.arch.link.REQUEST_HEADER`."""
+    """Header of a request, in the order of `matloom.arch.link.REQUEST_HEADER`."""
 
     kind: unsigned(4)
     attempt: unsigned(4)
@@ -33,8 +33,8 @@ class RequestHeader(data.Struct):
 class Executor(wiring.Component):
     """Execute requests in sequence: access registers and memory, and generate replies.
 
-    Sequence numbers and status codes: docs/link.md. The status of a write is stored by the low bits
-    of its number, and repeated with the write.
+    See docs/link.md for sequence numbers and status codes. The status of a write is stored under
+    the low bits of its sequence number, and is sent again if the write is repeated.
 
     Latency: the header of a reply is shown two cycles after the last byte of its request.
     Throughput: one byte per cycle, plus 3 cycles and the access time for each word written, 5 for
@@ -49,14 +49,14 @@ class Executor(wiring.Component):
     o: stream of FrameByte, out
         Replies, without synchronising byte and checksum.
     irq: in
-        Interrupt that a WAIT waits for.
+        Interrupt for which the request WAIT waits.
     start, write, memory, address, data, strobe: out; idle, done, failed, value: in
         As in `Accesses`.
 
     Parameters
     ----------
     hello:
-        Words of the reply to a hello; the sixth is replaced.
+        Words of the reply to a hello; the sixth is replaced (`_FRESH_WORD`).
     """
 
     def __init__(self, hello: list[int]):
@@ -75,8 +75,8 @@ class Executor(wiring.Component):
             }
         )
         self._header = Signal(RequestHeader)
-        #: A word whose bytes are shifted in or out, its bytes to be written, and the next byte's
-        #: position.
+        #: The current word, whose bytes are shifted in or out; then its byte enables, and the
+        #: position of the next byte in it.
         self._word = Signal(32)
         self._strobe = Signal(4)
         self._lane = Signal(2)
@@ -84,7 +84,7 @@ class Executor(wiring.Component):
         self._count = Signal(range(_HEADER_BYTES))
         self._timer = Signal(range(TIMEOUT_CYCLES))
         self._index = Signal(range(16))
-        #: The request is executed now, and for the first time.
+        #: Whether the request is executed for the first time, not repeated.
         self._first = Signal()
         self._fresh = Signal()
 
@@ -111,7 +111,10 @@ class Executor(wiring.Component):
         return m
 
     def _keep(self, m: Module):
-        """Return the status stored under the low bits of the request's number."""
+        """Store the status of each first execution; return the one stored for the request.
+
+        Only the low bits of sequence numbers select where a status is stored.
+        """
         m.submodules.kept = kept = memory.Memory(shape=_STATUS_BITS, depth=WINDOW_REQUESTS, init=[])
         read, write = kept.read_port(domain="comb"), kept.write_port()
         m.d.comb += [
@@ -200,7 +203,7 @@ class Executor(wiring.Component):
                 m.next = "Ask"
 
     def _access(self, m: Module):
-        """Access a word, unless an earlier one failed."""
+        """Access a word, unless an earlier one of the request failed."""
         okay, late = self._status == Status.OKAY, self._timer == TIMEOUT_CYCLES - 1
         with m.State("Ask"):
             m.d.sync += self._timer.eq(self._timer + 1)
@@ -254,7 +257,7 @@ class Executor(wiring.Component):
                 m.next = "Reply"
 
     def _reply(self, m: Module):
-        """Send the first four bytes of the header, which rotate back into place, and the end."""
+        """Send the start and the end of a reply: four bytes of the header, and the status."""
         header, taken = self._header.as_value()[:32], self.o.ready
         with m.State("Reply"):
             m.d.comb += [self.o.valid.eq(1), self.o.payload.data.eq(header[:8])]

@@ -1,4 +1,4 @@
-"""Host link: from the pins of a serial line to registers and memory."""
+"""Host link between the pins of a serial line and registers and memory."""
 
 from amaranth.hdl import Module
 from amaranth.lib import wiring
@@ -24,7 +24,7 @@ class Link(wiring.Component):
 
     Latency: about 30 cycles, plus the time of its accesses, from the last stop bit of a request to
     the first start bit of its reply. Throughput: that of the line in both directions, if memory
-    delivers a 32-bit word within 40 bits. Reset ends the session and discards whatever is in
+    delivers a 32-bit word within 40 bit lengths. Reset ends the session and discards whatever is in
     progress.
 
     Members

@@ -7,10 +7,10 @@ from matloom.errors import UserError
 
 __all__ = ["LinkSettings"]
 
-#: Minimum cycles of a bit: a byte must take longer on the line than in the checksum.
+#: Minimum length of a bit in cycles: a byte must take longer on the line than in the checksum.
 _SHORTEST_BIT = 2
 
-#: Tolerance of a bit's length: leaves a sampling margin of a tenth of a bit after ten bits.
+#: Relative tolerance of the bit rate: leaves a sampling margin of a tenth of a bit after ten bits.
 _TOLERANCE = 0.02
 
 
@@ -21,18 +21,18 @@ class LinkSettings:
     Members
     -------
     clock_hz:
-        Clock of the link and the engine.
+        Frequency of the clock of the link and the engine.
     board:
         Name of the board, up to 16 ASCII characters.
     memory_base, memory_bytes:
-        External memory on the bus.
+        Bus address and size of external memory.
     baud:
         Bit rate in bits per second.
 
     Raises
     ------
     ValueError
-        The clock has no divisor for the rate within 2 %, or the name is too long.
+        The clock has no divisor for the rate within 2 %, or the name is too long or not ASCII.
     """
 
     clock_hz: int
@@ -56,5 +56,5 @@ class LinkSettings:
 
     @property
     def divisor(self) -> int:
-        """Cycles per bit."""
+        """Length of a bit in cycles."""
         return max(1, round(self.clock_hz / self.baud))

@@ -1,4 +1,4 @@
-"""Shares one port of external memory between the engine and the host link."""
+"""Arbiter that shares one port of external memory between the engine and the host link."""
 
 from amaranth.hdl import Module, Mux, Signal, signed
 from amaranth.lib import wiring
@@ -52,7 +52,10 @@ class Share(wiring.Component):
         return m
 
     def _offer(self, m: Module, name: str, engine, link, out, may_begin, owned):
-        """Pass on one request channel; return whether the engine shows something now."""
+        """Pass on a request channel; return whether a request of the engine is shown on the bus.
+
+        `may_begin`: the engine may show a new request. `owned`: the link owns the bus.
+        """
         waits = Signal(name=f"{name}_waits")
         shows = Signal(name=f"{name}_shows")
         m.d.comb += [
@@ -66,7 +69,7 @@ class Share(wiring.Component):
         return shows
 
     def _answer(self, m: Module, engine, link, out, owned):
-        """Pass on one response channel to its owner; return whether there is a transfer."""
+        """Pass a response channel on to its owner; return whether a response is transferred."""
         m.d.comb += [
             engine.payload.eq(out.payload),
             link.payload.eq(out.payload),

@@ -1,4 +1,4 @@
-"""Top level of a chip with a serial line instead of an AXI4-Lite subordinate: port names only."""
+"""Top level of a chip with a serial line instead of an AXI4-Lite subordinate."""
 
 from amaranth.hdl import ClockDomain, ClockSignal, Module
 from amaranth.lib import wiring

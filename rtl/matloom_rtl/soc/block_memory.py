@@ -19,7 +19,7 @@ class BlockMemory(wiring.Component):
     Parameters
     ----------
     bytes_:
-        Size, a power of two.
+        Size in bytes, a power of two.
     contents:
         Initial contents, padded with zeros.
     writable:

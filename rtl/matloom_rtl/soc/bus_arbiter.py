@@ -1,4 +1,4 @@
-"""Arbitrates between the two buses of a processor."""
+"""Arbiter between the two buses of a processor."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring

@@ -16,7 +16,7 @@ __all__ = ["BusDecoder"]
 class BusDecoder(wiring.Component):
     """Route accesses to targets by address; unmapped addresses respond with an error.
 
-    Latency: none; one cycle for the error response. Stalls: those of the targets.
+    Latency: none, but one cycle for the error response. Stalls: those of the targets.
 
     Parameters
     ----------

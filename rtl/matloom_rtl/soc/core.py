@@ -24,7 +24,7 @@ from matloom_rtl.soc.wishbone import RegisterBridge
 
 __all__ = ["SocCore"]
 
-#: Targets on the processor's data bus, and their regions.
+#: Targets on the processor's bus, and their regions.
 _TARGETS = {
     "rom": ("ROM",),
     "ram": ("RAM",),

@@ -17,12 +17,12 @@ __all__ = ["CPUS", "Cpu", "CpuKind", "cpu_source"]
 
 @dataclass(frozen=True)
 class CpuKind:
-    """A processor of the package.
+    """Kind of processor that the package provides.
 
     Members
     -------
     file:
-        Its Verilog file.
+        Name of its Verilog file.
     data_cache_bytes:
         Size of its data cache; 0 if there is none.
     bit_cycles:
@@ -35,7 +35,7 @@ class CpuKind:
     bit_cycles: int
 
 
-#: Processors by name; all have multiplication and division, and run the same images.
+#: Kinds of processor by name; all have multiplication and division, and run the same images.
 CPUS = {
     "default": CpuKind("VexRiscv.v", 4096, 12),
     "lite": CpuKind("VexRiscv_Lite.v", 0, 30),
@@ -45,7 +45,7 @@ _PACKAGE = "pythondata_cpu_vexriscv"
 
 
 def cpu_source(name: str) -> Path:
-    """Return the path of the Verilog of one of `CPUS`.
+    """Return the path of the Verilog file of one of `CPUS`.
 
     Raises
     ------
@@ -101,7 +101,7 @@ class Cpu(wiring.Component):
 
 
 def _bus(name: str, bus) -> dict:
-    """Return the ports of one of the processor's buses."""
+    """Return the ports of a bus of VexRiscv, as arguments of `Instance`."""
     outputs = {
         "CYC": bus.cyc,
         "STB": bus.stb,

@@ -1,4 +1,4 @@
-"""Arbitrates between the engine and a processor on external memory, burst by burst."""
+"""Arbiter between the engine and a processor on external memory, burst by burst."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
@@ -66,12 +66,15 @@ class MemoryArbiter(wiring.Component):
         return m
 
     def _owners(self, m: Module, name: str) -> SyncFIFO:
-        """Return a queue of the owners of bursts in flight: 1 for the processor."""
+        """Add and return a queue of the owners of bursts in flight: 1 for the processor, else 0."""
         m.submodules[name] = owners = SyncFIFO(width=1, depth=self._bursts)
         return owners
 
     def _addresses(self, m: Module, channels, queues):
-        """Pass on one address channel; an address once shown stays until it is taken."""
+        """Pass on an address channel, and record the owners of its addresses in `queues`.
+
+        An address once shown stays until it is taken.
+        """
         engine, cpu, out = channels
         owner = Signal()
         shown = Signal()

@@ -61,7 +61,7 @@ class MemoryBridge(wiring.Component):
         return m
 
     def _address(self, line):
-        """Return the beat address of a word, or of the first word of its line."""
+        """Return the address of the beat that holds the requested word, or if `line` its line."""
         beat = (4 * self._words - 1).bit_length()
         within = (LINE_BYTES - 1).bit_length()
         adr = Cat(Const(0, 2), self.wishbone.adr)

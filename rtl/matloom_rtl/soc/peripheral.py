@@ -9,12 +9,15 @@ from matloom_rtl.soc.wishbone import WishboneSignature
 
 __all__ = ["PeripheralBridge", "PeripheralSignature", "place_of"]
 
-#: Width of a register's number, and of a byte address in the window of a peripheral.
+#: Width of a register's index, and of a byte address in the window of a peripheral.
 _PLACE_BITS, _WINDOW_BITS = 4, 12
 
 
 class PeripheralSignature(wiring.Signature):
-    """Register port of a peripheral: `read` or `write` for one cycle, in which `value` is valid."""
+    """Register port of a peripheral: `read` or `write` for one cycle, at register `place`.
+
+    `data` is the word to write. `value`, the word read, is valid in the same cycle.
+    """
 
     def __init__(self):
         super().__init__(
@@ -41,7 +44,7 @@ class PeripheralBridge(wiring.Component):
     Parameters
     ----------
     windows:
-        Number of the window of each peripheral (address bits 15 to 12).
+        For each peripheral, the index of its window: address bits 15 to 12.
 
     Members
     -------

@@ -9,12 +9,12 @@ from matloom_rtl.soc.cpu import CPUS
 
 __all__ = ["SocSettings", "line_for"]
 
-#: Bit rates that USB-to-serial adapters support.
+#: Bit rates that USB-to-serial adapters support, in bits per second.
 _RATES = (3_000_000, 2_000_000, 1_500_000, 1_000_000, 500_000, 115_200)
 
 
 def line_for(link: LinkSettings, cpu: str) -> LinkSettings:
-    """Return a board's line settings, slowed down if a processor could not keep up.
+    """Return a board's link settings, with a lower bit rate if a processor could not keep up.
 
     Raises
     ------

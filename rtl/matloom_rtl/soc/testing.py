@@ -5,19 +5,19 @@ from matloom_rtl.soc.wishbone import CTI_CLASSIC, CTI_END, CTI_INCREMENTING
 
 __all__ = ["LINE", "BusInitiator", "word_at"]
 
-#: Words of a cache line.
+#: Number of words of a cache line.
 LINE = LINE_BYTES // 4
 
 
 class BusInitiator:
-    """Wishbone initiator.
+    """Wishbone initiator for simulations.
 
     Members
     -------
     cycles:
-        Cycles of the last access, up to its response.
+        Number of cycles of the last access, up to its response.
     gaps:
-        Cycles of each word of the last line.
+        Number of cycles of each word of the line read last.
 
     Parameters
     ----------
@@ -28,7 +28,10 @@ class BusInitiator:
         self.bus, self.cycles, self.gaps = bus, 0, []
 
     async def access(self, ctx, address, word=None, sel=15, cti=CTI_CLASSIC):
-        """Return (word, failed) of one access; in a burst, keep the request for the next word."""
+        """Write `word`, or read if it is None; return the word read, and whether the access failed.
+
+        `address` is in bytes. Within a burst (`cti`), `cyc` and `stb` remain set for the next word.
+        """
         bus = self.bus
         for name, value in (
             ("adr", address >> 2),
@@ -52,7 +55,7 @@ class BusInitiator:
                 return value, bool(err)
 
     async def line(self, ctx, address):
-        """Return the words of a line, and whether one failed."""
+        """Read the line at a byte address in a burst; return its words, and whether one failed."""
         words, gaps, failed = [], [], False
         for k in range(LINE):
             cti = CTI_END if k == LINE - 1 else CTI_INCREMENTING
@@ -77,5 +80,5 @@ class BusInitiator:
 
 
 def word_at(contents: bytes, address: int) -> int:
-    """Return the little-endian word of four bytes at an address."""
+    """Return the little-endian word of the four bytes at an address of `contents`."""
     return int.from_bytes(contents[address : address + 4], "little")

@@ -18,7 +18,7 @@ class Timer(wiring.Component):
     Parameters
     ----------
     first:
-        Count after a reset.
+        Value of the count after a reset.
 
     Members
     -------

@@ -12,7 +12,7 @@ __all__ = ["CTI_CLASSIC", "CTI_END", "CTI_INCREMENTING", "RegisterBridge", "Wish
 #: Values of `cti`: single word; the next word is at the next address; last word of a burst.
 CTI_CLASSIC, CTI_INCREMENTING, CTI_END = 0, 2, 7
 
-#: Any width will do: accesses to registers do not use the wide bus.
+#: Width of an AXI bus that is not used: accesses to registers use AXI4-Lite.
 _BUS_BITS = 32
 
 #: Width of a word address in the register window.
