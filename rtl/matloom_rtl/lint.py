@@ -2,8 +2,9 @@
 
 __all__ = ["WAIVERS"]
 
-#: Everything else under -Wall is a defect. Most reasons lie with the Verilog writer: it turns
-#: expressions of known widths into Verilog whose widths are implied.
+#: Verilator's warnings under -Wall that are no defects, with a reason for each; all others are
+#: defects. Most reasons lie with the Verilog writer, which converts expressions of known widths to
+#: Verilog with implied widths.
 WAIVERS = {
     "CASEINCOMPLETE": "a value is assigned before each case, so that what is missing keeps it",
     "CMPCONST": "byte lanes are compared alike; at lane 0 and at the last lane the answer is fixed",

@@ -32,8 +32,8 @@ class Array(wiring.Component):
     column. Floating-point modes have separate cells (`FloatColumns`); the faster kind is delayed
     so that the latency is the same in all modes.
 
-    A vector is either dense, with each byte broadcast to all columns, or slides through the
-    windows of decision 0002. `Windows` replaces the operand registers of its rows, for both kinds
+    A vector is either dense, with each byte broadcast to all columns, or slides through windows
+    (docs/decisions, 0002). `Windows` replaces the operand registers of its rows, for both kinds
     of vectors and with the same timing.
 
     Each vector of a paired window comes with a block of `paired_bytes` on `weight_data`, while

@@ -10,7 +10,7 @@ from matloom.arch.numerics import ADDEND_SHIFT, SQUARE_SHIFT
 
 __all__ = ["Products"]
 
-#: Width of a byte minus its zero point, or of the accumulator that POST makes of it: -255 to 255.
+#: Width of a factor, -255 to 255: a byte minus its zero point, or the accumulator made of one.
 _FACTOR_BITS = 9
 
 #: Width of a difference that is squared.

@@ -43,7 +43,7 @@ class Softmax(wiring.Component):
     start: in
         First cycle of a command.
     active: in
-        Vectors are those of a SOFTMAX.
+        The command is a SOFTMAX, so that its vectors are for this unit.
     valid, bytes, ends, taken: in, in, in, out
         The next vector, whether it ends a pass over its batch, and whether it is taken.
     place: in
