@@ -111,10 +111,7 @@ class Executor(wiring.Component):
         return m
 
     def _keep(self, m: Module):
-        """Store the status of each first execution; return the one stored for the request.
-
-        Only the low bits of sequence numbers select where a status is stored.
-        """
+        """Store the status of each first execution; return the one stored for the request."""
         m.submodules.kept = kept = memory.Memory(shape=_STATUS_BITS, depth=WINDOW_REQUESTS, init=[])
         read, write = kept.read_port(domain="comb"), kept.write_port()
         m.d.comb += [

@@ -280,10 +280,7 @@ def _locate(m: Module, address, width: int, config: Config) -> _Place:
 
 
 def _arbitrate(m: Module, ports, groups):
-    """Drive `ready` of the ports, the first with the highest priority; return their grants.
-
-    `groups` holds an identifier for each port: ports with the same one exclude each other.
-    """
+    """Drive `ready` of the ports, first port first; return the grants. Equal `groups` exclude."""
     for index, port in enumerate(ports):
         blocked = Cat(
             other.valid & (group == groups[index] or (other.bank_select & port.bank_select).any())
