@@ -21,14 +21,15 @@ _MAX_STARTS = 8
 
 @dataclass(frozen=True, kw_only=True)
 class ChannelTables:
-    """The tensors that are functions of others, channel by channel.
+    """Tensors that are functions of other tensors, byte by byte and channel by channel.
 
     Members
     -------
     image:
-        The program's image. An operator is a lookup if this has its tables.
+        The program's image. An operator is taken for a lookup if the image contains its tables.
     functions:
-        For each tensor, the tensors that it is a function of, and int8 tables (channels, 256).
+        For each tensor, the tensors that it is a function of, each with the table of the function:
+        int8 values (channels, 256).
     """
 
     graph: Graph
@@ -37,18 +38,25 @@ class ChannelTables:
     functions: dict[int, list[tuple[int, Integers]]] = field(default_factory=dict)
 
     def lookup(self, node: Node) -> tuple[int, Integers] | None:
-        """Return the tensor and the tables (channels, 256) by which a program computes a node."""
+        """Return the tensor that a node's lookup reads, and the tables (channels, 256) it uses.
+
+        Return None if the program does not compute the node by tables of channels. The functions
+        found are recorded in `functions`.
+        """
         if not self.config.has_channel_tables or not self._is_elementwise(node):
             return None
         found = self.functions[node.output] = list(self._functions(node))[:_MAX_STARTS]
         return next((each for each in found if self._is_stored(each[1])), None)
 
     def result(self, table: Integers, source: Integers) -> Integers:
-        """Return the results of a lookup for the bytes of its source."""
+        """Return the bytes, flat, that a lookup by `table` (channels, 256) reads for `source`."""
         return look_up(table, source.reshape(-1, len(table))).reshape(-1)
 
     def _is_elementwise(self, node: Node) -> bool:
-        """Return whether a node computes bytes from bytes in place and constants by channel."""
+        """Return whether each int8 output depends on inputs at its position, and on constants.
+
+        Constants may differ by channel only.
+        """
         output, known = self.graph.tensors[node.outputs[0]], []
         for number in node.inputs:
             tensor = self.graph.tensors[number]
@@ -59,7 +67,7 @@ class ChannelTables:
         return node.op in _ELEMENTWISE and all(known) and bool(output.shape)
 
     def _functions(self, node: Node) -> Iterator[tuple[int, Integers]]:
-        """Yield the tensors that a node's result is a function of, and the tables."""
+        """Yield each tensor that a node's result is a function of, with the function's tables."""
         channels = self.graph.tensors[node.output].shape[-1]
         every = np.arange(256, dtype=np.uint8).view(np.int8).astype(np.int64)
         computed = [number for number in node.inputs if self.graph.tensors[number].data is None]
@@ -72,7 +80,10 @@ class ChannelTables:
                 yield source, self._function_tables(node, {n: known[n][source] for n in computed})
 
     def _function_tables(self, node: Node, tables: dict[int, Integers]) -> Integers:
-        """Return the table of a node's results."""
+        """Return the results (channels, 256) of a node if its inputs are functions of one tensor.
+
+        `tables` are the functions of the inputs that are not constant, by tensor number.
+        """
         inputs = []
         for number in node.inputs:
             data = self.graph.tensors[number].data
@@ -81,7 +92,7 @@ class ChannelTables:
         return np.ascontiguousarray(results.T).astype(np.int64)
 
     def _is_stored(self, table: Integers) -> bool:
-        """Return whether the program stores the tables of all blocks of channels."""
+        """Return whether the program's image contains the tables of all blocks of channels."""
         columns, channels = self.config.columns, len(table)
         if channels % columns and columns % channels:
             return False

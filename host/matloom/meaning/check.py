@@ -27,12 +27,12 @@ class Observer(Protocol):
     """Observer of a proof, command buffer by command buffer (`selfcheck.tiles`)."""
 
     def begin(self, bytes_of: Mapping[int, Integers | None]) -> None:
-        """Called when the proof begins or begins again, with the probes of each tensor."""
+        """Called when the proof starts or restarts, with the probes of each tensor by number."""
 
     def watch(
         self, state: State, instructions: InstructionTable
     ) -> Callable[[int, Instruction], None]:
-        """Called when a command buffer begins; returns what `State.watch` calls."""
+        """Called before a command buffer runs; returns the function to store in `State.watch`."""
 
 
 def check_meaning(
@@ -86,7 +86,7 @@ def _check_graph(
     expected: Expected,
     observer: Observer | None,
 ) -> tuple[int, int]:
-    """Return how many engine nodes are proved, and how many there are."""
+    """Return how many engine nodes are proved correct, and how many there are."""
     if observer is not None:
         observer.begin(expected.bytes_of)
     check = _Check(
@@ -105,7 +105,10 @@ def _check_graph(
 
 
 def _proven_nodes(graph: Graph, expected: Expected, reached: set[int]) -> int:
-    """Return the engine nodes that lead to outputs which were compared."""
+    """Return how many engine nodes contribute to outputs that were compared.
+
+    `reached` holds the tensor numbers of these outputs; inputs of proved nodes are added to it.
+    """
     of_engine = {id(node) for node in expected.nodes}
     proven = 0
     for node in reversed(graph.nodes):
@@ -119,20 +122,20 @@ def _proven_nodes(graph: Graph, expected: Expected, reached: set[int]) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class _Check:
-    """A program, and the expected contents of its tensors."""
+    """Check of a program against the expected contents of its tensors."""
 
     graph: Graph
     program: Program
     names: Mapping[int, str]
     expected: Expected
-    #: What tables make of results and other bytes.
+    #: Sums that POST computes with a table, as the network's ADDs define them.
     sums: ResultSums
     observer: Observer | None = None
-    #: Fresh engines, by the number of the call.
+    #: Engines without inputs: at 0 for the first call, at 1 for a repeated call.
     blank: dict[int, State] = field(default_factory=dict)
 
     def step(self, step: EngineStep) -> set[int]:
-        """Check the command buffers of a step; return the numbers of the outputs compared."""
+        """Check the command buffers of a step; return the tensor numbers of outputs compared."""
         reached, spad = self._compare(step, step, lambda: self._state(step, 0))
         again = step.repeat
         if again is not None:
@@ -145,7 +148,7 @@ class _Check:
             yield binding, numbers[binding.name]
 
     def _state(self, step: EngineStep, call: int) -> State:
-        """Return an engine before a call: inputs and image are set, the rest is unwritten."""
+        """Return an engine before a call: it holds inputs and image, all else is unwritten."""
         if call not in self.blank:
             self.blank[call] = self._blank(call)
         state = self.blank[call].copy()
@@ -177,7 +180,7 @@ class _Check:
     ) -> tuple[set[int], NDArray[np.float64]]:
         """Run a command buffer from the state returned by `start`, and compare its outputs.
 
-        Returns the numbers of the outputs compared, and the final scratchpad.
+        Return the tensor numbers of the outputs compared, and the final scratchpad.
         """
         state = start()
         state.observe = None if self.observer is None else self.observer.watch
@@ -204,7 +207,10 @@ class _Check:
     def _kept_constants(
         self, step: EngineStep, state: State, *, repeated: bool
     ) -> list[tuple[int, NDArray[np.float64]]]:
-        """Return constants kept for later calls, and those of a repeated call; NaN elsewhere."""
+        """Return the first byte and the contents of each scratchpad range that is kept for repeats.
+
+        Contents are NaN (unknown) unless the call is `repeated`.
+        """
         spans = step.repeat.kept if step.repeat is not None else ()
         return [
             (first, state.spad[first:end].copy() if repeated else np.full(end - first, np.nan))
@@ -214,7 +220,10 @@ class _Check:
     def _variables(
         self, step: EngineStep, state: State
     ) -> list[tuple[str, Binding, NDArray[np.float64]]]:
-        """Return the variables in external memory that a step does not write, and their bytes."""
+        """Return name, place and bytes of each variable in external memory that a step only reads.
+
+        The bytes are copies.
+        """
         written = {binding.name for binding in step.outputs}
         found = []
         for variable in self.program.variables:
@@ -229,7 +238,13 @@ class _Check:
         return next(number for number, known in self.names.items() if known == name)
 
     def _compare_output(self, binding: Binding, number: int, state: State) -> bool:
-        """Return whether an output could be compared; raise if it differs."""
+        """Return whether the expected bytes of an output are known.
+
+        Raises
+        ------
+        MeaningError
+            They are known, and the output differs or exceeds its region.
+        """
         wanted = self.expected.bytes_of[number]
         if wanted is None:
             return False
@@ -248,9 +263,9 @@ class _Check:
         )
 
     def _first_unknown_bytes(self, state: State, buffer: EngineStep | Repeat) -> tuple[str, str]:
-        """Return where the first unknown bytes are written, and in which layer.
+        """Return the end of a message on the first POST that writes unknown bytes, and its layer.
 
-        The first is the end of a message; both are empty if there are none.
+        Both are empty if there is no such POST. POSTs with floating-point results are not examined.
         """
         places = Places(self.graph, self.names, self.expected)
         found: list[tuple[str, str]] = []
@@ -278,7 +293,10 @@ class _Check:
         return found[0] if found else ("", "")
 
     def _layer(self, buffer: EngineStep | Repeat, number: int) -> str:
-        """Return the name of the first layer to complete after an instruction."""
+        """Return the name of the layer to which instruction `number` belongs; empty if unknown.
+
+        This is the layer of the next timestamp, at the instruction or after it.
+        """
         instructions = list(unpack_all(self.program.commands(buffer)))
         timestamp = next((item.timestamp for item in instructions[number:] if item.timestamp), 0)
         return next((item.name for item in self.program.layers if item.timestamp == timestamp), "")
@@ -291,7 +309,10 @@ def _span(place: Binding, memory: NDArray[np.float64]) -> slice:
 def _check_kept_bytes(
     first: int, scratchpad: NDArray[np.float64], earlier: NDArray[np.float64]
 ) -> None:
-    """Raise unless kept bytes of the scratchpad are constants, equal to known earlier ones."""
+    """Raise unless kept bytes of the scratchpad are constants, equal to `earlier` ones if known.
+
+    `first` is the address of the bytes, and NaN in `earlier` means unknown.
+    """
     right = is_known(scratchpad) & (np.isnan(earlier) | (scratchpad == earlier))
     if not right.all():
         at = int(np.argmin(right))

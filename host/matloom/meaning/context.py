@@ -19,14 +19,14 @@ from matloom.meaning.terms import (
     split_words,
 )
 
-#: Number formats of POST, by the dtype of elements.
+#: Index of POST's floating-point format, by the NumPy type in which a tensor stores its elements.
 FORMATS = {"float32": FP32_FORMAT} | {
     dtype: MAC_MODES.index(mode) for mode, dtype in STORAGE.items()
 }
 
 
 class Unproven(Exception):
-    """An operator without a definition on probes; the message is the reason."""
+    """Raised for an operator without a definition on probes; the message is the reason."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,12 +36,12 @@ class NodeInputs:
     Members
     -------
     raw:
-        The bytes of each input, flat.
+        The bytes of each input, constants or probes, flat.
     lookup:
-        If the first input is purely the result of a table, that table and its input, because a
-        fused table may replace both; else None.
+        If the first input is the result of a table and no other node reads it, that table and the
+        bytes that it is applied to, because one fused table may replace both lookups; else None.
     made:
-        List in which intermediate bytes are recorded, for messages.
+        List to which `note` appends intermediate bytes and their description, for messages.
     """
 
     graph: Graph
@@ -63,11 +63,11 @@ class NodeInputs:
 
     @property
     def floating(self) -> bool:
-        """Whether elements are floating-point numbers."""
+        """Whether the first input holds floating-point numbers."""
         return self.inputs[0].dtype in FORMATS
 
     def values(self, index: int) -> Integers:
-        """Return the elements of an input in its shape."""
+        """Return the elements of an input as numbers or probes, in the input's shape."""
         tensor, raw = self.inputs[index], self.raw[index]
         size = tensor.element_bytes
         if size > 1:
@@ -80,7 +80,10 @@ class NodeInputs:
         return self.values(index) - self.inputs[index].zero_point
 
     def to_bytes(self, results: Integers) -> list[Integers]:
-        """Return the bytes of elements of the output's type."""
+        """Return a list with the bytes of `results`, elements of the output's type.
+
+        Elements of several bytes are split along a new last axis, lowest byte first.
+        """
         tensor = self.output
         parts = [results]
         if tensor.dtype in FORMATS:
@@ -97,17 +100,20 @@ class NodeInputs:
         activation: Activation = Activation.NONE,
         **changes: Any,
     ) -> Integers:
-        """Return the output's elements for sums: scaled, with zero point, limited."""
+        """Return the output's elements for sums: scaled, with zero point added, and limited.
+
+        `changes` override members of the `Scale`.
+        """
         low, high = activation_range(activation, self.output)
         scale = {"zero": self.output.zero_point, "low": low, "high": high, **changes}
         return requantise(sums, 0, Scale(multiplier=multiplier, shift=shift, **scale), self.kind)
 
     @property
     def kind(self) -> str:
-        """Type of the output's elements: ``"byte"`` or ``"word"``."""
+        """Kind of the output's elements, for `requantise`: ``"byte"`` or ``"word"``."""
         return "word" if self.output.element_bytes == 2 else "byte"
 
     def note(self, values: Integers, label: str) -> Integers:
-        """Record intermediate bytes of the operator for messages; return them."""
+        """Record intermediate bytes of the operator so that messages can name them; return them."""
         self.made.append((values.reshape(-1), label))
         return values

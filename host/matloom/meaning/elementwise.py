@@ -33,7 +33,7 @@ from matloom.meaning.terms import (
     requantise,
 )
 
-#: Operators that always become tables on the engine.
+#: Operators of int8 that the engine always computes by a table, if it has tables.
 _BY_TABLE = (Op.HARD_SWISH, Op.LOGISTIC, Op.LOOKUP, Op.QUANTIZE, Op.TANH)
 
 
@@ -49,7 +49,7 @@ def _scale(values: Integers, pair: Multiplier, pre_shift: int) -> Integers:
 
 
 def add(context: NodeInputs) -> list[Integers]:
-    """ADD and SUB: scaled differences from the zero points, added, scaled again."""
+    """ADD and SUB: differences from the zero points, scaled, added or subtracted, scaled again."""
     if context.floating:
         return float_add(context)
     scales = addition(context.graph, context.node)
@@ -82,14 +82,17 @@ def squared_difference(context: NodeInputs) -> list[Integers]:
 
 
 def _is_odd(context: NodeInputs, pair: Multiplier, left: int) -> bool:
-    """Return whether scaling is an odd function on all bytes."""
+    """Return whether scaling the second input is an odd function, for every byte."""
     differences = (np.arange(-128, 128) - context.inputs[1].zero_point) << left
     above = multiply_by_quantized_multiplier(differences, *pair)
     return bool(np.all(multiply_by_quantized_multiplier(-differences, *pair) == -above))
 
 
 def _halves_vanish(context: NodeInputs, scales: Addition) -> bool:
-    """Return whether bytes are the same if the second input of a SUB is negated before scaling."""
+    """Return whether a SUB has the same results if its second input is negated before scaling.
+
+    All pairs of bytes are tried; the result is False unless the output is int8.
+    """
     if context.output.dtype != "int8":
         return False
     every = np.arange(-128, 128)
@@ -154,7 +157,7 @@ def limit(context: NodeInputs) -> list[Integers]:
 
 
 def is_table(context: NodeInputs) -> bool:
-    """Return whether the operator maps bytes, and the engine implements it as a table."""
+    """Return whether the engine computes the operator by a table of results for every byte."""
     types = context.inputs[0].dtype, context.output.dtype
     if context.node.op is Op.QUANTIZE and "uint8" in types:
         return "int16" not in types
@@ -164,7 +167,11 @@ def is_table(context: NodeInputs) -> bool:
 
 
 def table_and_source(context: NodeInputs) -> tuple[Integers, Integers]:
-    """Return an operator's table of results for all bytes (256,), and its input bytes."""
+    """Return an operator's table of results (256,), and the bytes that it is applied to.
+
+    Entry n is the result for unsigned byte n. If the first input is the result of another table
+    (`NodeInputs.lookup`), both tables are fused, and the bytes are the input of the other.
+    """
     every = np.arange(256, dtype=np.uint8).view(context.inputs[0].dtype)
     results = kernel_of(context.node, [every])(context.graph, context.node, [every])
     assert isinstance(results, np.ndarray)
@@ -176,7 +183,7 @@ def table_and_source(context: NodeInputs) -> tuple[Integers, Integers]:
 
 
 def sigmoid(context: NodeInputs) -> list[Integers]:
-    """LOGISTIC and TANH: a curve of words, else a table."""
+    """LOGISTIC and TANH: a curve if the output is int16, otherwise a table."""
     if context.output.dtype != "int16":
         return table(context)
     multiplier, right = curve_scale(context.graph, context.node)
@@ -186,25 +193,25 @@ def sigmoid(context: NodeInputs) -> list[Integers]:
 
 
 def table(context: NodeInputs) -> list[Integers]:
-    """Return an operator of one int8 tensor as a table of its results for every byte."""
+    """Return the output of an operator on bytes, by a table of its results for every byte."""
     entries, values = table_and_source(context)
     return context.to_bytes(look_up(entries[np.newaxis], values))
 
 
 def softmax(context: NodeInputs) -> list[Integers]:
-    """SOFTMAX along the last axis, by the exponentials of all differences."""
+    """SOFTMAX along the last axis, by its table of exponentials."""
     entries = np.frombuffer(exponentials(context.graph, context.node).astype("<u4"), np.int8)
     return context.to_bytes(apply_softmax(entries.astype(np.int64), context.values(0)))
 
 
 def _scaled_positive_part(context: NodeInputs, pair: Multiplier) -> Integers:
-    """Return values above zero, scaled; elsewhere the output's zero point."""
+    """Return the first input scaled where it is positive, and the output's zero point elsewhere."""
     positive = context.result(context.without_zero_point(0), *pair, low=context.output.zero_point)
     return context.note(positive, "part above zero")
 
 
 def _sum_of_parts(context: NodeInputs, above: Integers, below: Integers) -> list[Integers]:
-    """Return the sum of two parts, one of which is always at the zero point."""
+    """Return the sum of two parts of the output, of which one always equals the zero point."""
     total = wrap32(above + below - 2 * context.output.zero_point)
     return context.to_bytes(context.result(total, 2**30, 1))
 

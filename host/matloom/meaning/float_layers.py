@@ -1,4 +1,4 @@
-"""Floating-point layers on probes, and the operators between them."""
+"""Definitions on probes of floating-point layers, and of the operators between them."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ _LIMITS = {
 
 
 def _patterns(values: Any, form: str) -> Integers:
-    """Return the bit patterns of float32 numbers in a format."""
+    """Return the bit patterns of float32 numbers rounded to the format named `form`."""
     raw = np.ascontiguousarray(values, np.float32).view(np.uint32).astype(np.int64)
     return np.asarray(narrow(raw, FLOAT_FORMATS[form]))
 
@@ -50,20 +50,20 @@ def _bias(context: NodeInputs) -> Any:
 
 
 def float_result(context: NodeInputs, sums: Integers, activation: Activation) -> list[Integers]:
-    """Return the output of a layer's sums (..., channels), with its bias added."""
+    """Return the bytes of a layer's output: sums (..., channels) with bias, within limits."""
     bias: Any = _bias(context) if len(context.inputs) > 2 else 0
     return context.to_bytes(_limit(sums, bias, activation))
 
 
 def _elements(context: NodeInputs, index: int) -> Integers:
-    """Return the elements of an input of patterns, in its shape."""
+    """Return probes of the elements of an input that holds bit patterns, in the input's shape."""
     tensor, raw = context.inputs[index], context.raw[index]
     size = tensor.element_bytes
     return elements([raw[place::size] for place in range(size)]).reshape(tensor.shape)
 
 
 def matrix_product(context: NodeInputs) -> list[Integers]:
-    """MATRIX_PRODUCT; products of 12-bit rows and 25-bit columns are exact in int64."""
+    """MATRIX_PRODUCT: probes of elements times probes of weights, plus residual and bias."""
     attributes, weights = context.node.attributes_as(MatrixProduct), context.inputs[1].data
     if weights is None:
         raise Unproven("weights that are computed")
@@ -80,14 +80,14 @@ def matrix_product(context: NodeInputs) -> list[Integers]:
 
 
 def float_add(context: NodeInputs) -> list[Integers]:
-    """ADD of float32."""
+    """ADD of floating-point tensors."""
     first, second = (np.broadcast_to(context.values(at), context.output.shape) for at in (0, 1))
     activation = context.node.attributes_as(Arithmetic).activation
     return context.to_bytes(_limit(first + second, NEGATIVE_ZERO, activation))
 
 
 def float_limit(context: NodeInputs) -> list[Integers]:
-    """RELU, RELU6 and QUANTIZE of float32."""
+    """RELU, RELU6 and QUANTIZE of floating-point tensors."""
     activation = Activation.NONE
     if context.node.op is not Op.QUANTIZE:
         activation = Activation(context.node.op)

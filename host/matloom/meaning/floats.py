@@ -28,13 +28,16 @@ def elements(parts: list[Integers]) -> Integers:
 
 
 def weight_probes(patterns: Integers) -> Integers:
-    """Return 12-bit numbers for patterns of weights; +0 is 0."""
+    """Return a number from 1 to 4096 for each bit pattern of a weight; +0 is 0."""
     bits = mix(patterns, 12) >> np.uint64(52)
     return np.where(patterns == 0, 0, bits.astype(np.int64) + 1)
 
 
 def limit_sums(sums: Integers, bias: Any, low: int, high: int) -> Integers:
-    """Return the result of sums with an fp32 bias pattern added, within fp8_e5m2 limits."""
+    """Return probes for sums plus an fp32 bias, limited; sums without bias or limits are kept.
+
+    `bias` holds fp32 bit patterns, `low` and `high` are fp8_e5m2 patterns.
+    """
     limits = (low & 255, high & 255)
     probes = (mix(sums, 13, bias, *limits) >> np.uint64(32)).astype(np.int64) - 2**31
     if limits != _NO_LIMITS:
@@ -43,7 +46,7 @@ def limit_sums(sums: Integers, bias: Any, low: int, high: int) -> Integers:
 
 
 def element_bytes(results: Integers, form: int, size: int) -> list[Integers]:
-    """Return the bytes of results in a format of `size` bytes, lowest first."""
+    """Return probes for the bytes of results in format `form` of `size` bytes, lowest first."""
     return [
         (mix(results, 14, form, place) >> np.uint64(40)).astype(np.int64) + PROBE
         for place in range(size)

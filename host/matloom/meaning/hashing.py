@@ -51,27 +51,31 @@ def key_of(*keys: Any) -> Any:
 
 
 def mix(values: Any, *keys: Any) -> NDArray[np.uint64]:
-    """Return 64 pseudo-random bits for each of `values`, with integer keys or arrays of them."""
+    """Return 64 pseudo-random bits for each of `values`, derived from the value and from `keys`.
+
+    Keys are integers, or arrays that broadcast to the values.
+    """
     with np.errstate(over="ignore"):
         return _mix_bits(np.asarray(values, np.int64).astype(np.uint64) ^ key_of(*keys))
 
 
 def to_numbers(bits: NDArray[np.uint64], first: int) -> _Integers:
-    """Return numbers from `first`, a power of two, up to twice that."""
+    """Return one number for each hash, from `first`, a power of two, to twice that (exclusive)."""
     size = first.bit_length() - 1
     return ((bits >> np.uint64(64 - size)) | np.uint64(first)).view(np.int64)
 
 
 class Numbering:
-    """Hashes sums modulo 2**32 under keys by channel: sum in the high half, XOR key, `_mix_bits`.
+    """Hash of sums modulo 2**32 that depends on a key for each channel.
 
-    It takes fewer passes over the sums: the high half of a key is combined with them before they
-    move there, and the low half becomes part of the constant that `_mix_bits` adds.
+    The hash is `_mix_bits` of the sum in the high half of a word, XOR the key. It is computed in
+    fewer passes over the sums: the high half of the key is combined with sums before they move to
+    the high half, and the low half is included in the constant that `_mix_bits` adds.
 
     Parameters
     ----------
     key, bias:
-        A number, or one for each channel; the bias is added to the sums first.
+        An integer, or one for each channel; the bias is added to the sums first.
     """
 
     def __init__(self, key: Any, bias: Any) -> None:
@@ -79,12 +83,15 @@ class Numbering:
         added = (keys & _LOW_HALF) * _FIRST + _ADDED
         biases = np.atleast_1d(np.asarray(bias, np.int64))
         self._channels = max(len(keys), len(biases))
-        #: For each channel: bias, and both constants.
+        #: For each channel: bias, high half of the key, and the constant with its low half.
         self._numbers = biases, (keys >> _HALF).view(np.int64), added
         self._repeated: tuple[NDArray[Any], ...] = self._numbers
 
     def apply(self, sums: _Integers, first: int) -> _Integers:
-        """Hash sums (..., channels) into numbers from `first`, a power of two, to twice that."""
+        """Return hashes of sums (..., channels), from `first`, a power of two, to twice that.
+
+        Twice that is excluded. `sums` are not changed.
+        """
         numbers: _Integers = np.array(sums, np.int64, order="C")
         flat = numbers.reshape(-1)
         some = max(1, _BATCH_NUMBERS // self._channels) * self._channels
@@ -93,7 +100,7 @@ class Numbering:
         return numbers
 
     def _finish(self, numbers: _Integers, first: int) -> None:
-        """Replace sums of whole positions, one after another, by their numbers."""
+        """Replace sums by their hashes in place; `numbers` holds all channels of each position."""
         biases, high, added = self._for_each(len(numbers))
         numbers += biases
         numbers ^= high
@@ -110,9 +117,10 @@ class Numbering:
         bits |= np.uint64(first)
 
     def _for_each(self, count: int) -> tuple[NDArray[Any], ...]:
-        """Return the bias and constants of each of `count` numbers, or one for all.
+        """Return biases and constants, repeated for `count` sums; with one channel, just one each.
 
-        They are repeated in memory: NumPy takes several times as long to broadcast few channels.
+        They are repeated in memory, because NumPy takes several times as long to broadcast arrays
+        of few channels.
         """
         if self._channels == 1:
             return self._numbers

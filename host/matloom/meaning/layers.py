@@ -1,4 +1,4 @@
-"""Operators with windows or weights, on probes: linear maps, tap by tap."""
+"""Definitions on probes of operators with windows or weights, computed tap by tap."""
 
 import math
 from typing import Any
@@ -52,7 +52,7 @@ def _weights(context: NodeInputs) -> NDArray[Any]:
 
 
 def _first_input(context: NodeInputs, mode: str | None) -> _Floats:
-    """Return the first input minus its zero point, as the products of a mode see it."""
+    """Return the first input as EXEC multiplies it in `mode`: minus its zero point, if integer."""
     if mode in FLOAT_MODES:
         return context.values(0).astype(np.float64)
     values = context.values(0)
@@ -77,7 +77,10 @@ def _pad_with_zeros(image: _Floats, padding: Padding) -> _Floats:
 def _tap_input(
     image: _Floats, tap: tuple[int, int], attributes: Any, shape: tuple[int, ...]
 ) -> _Floats:
-    """Return a window tap's input at each position of an output (images, rows, columns)."""
+    """Return the input under one tap of the window at every output position.
+
+    `image` is padded, `tap` is the row and column in the window, and `shape` the output's shape.
+    """
     dilation = attributes.dilation if isinstance(attributes, Conv2D) else (1, 1)
     rows, columns = (
         slice(at * apart, at * apart + (count - 1) * stride + 1, stride)
@@ -110,7 +113,7 @@ def _layer_output(context: NodeInputs, sums: Integers, activation: Activation) -
 
 
 def _limbs_of(sums: Integers) -> list[Integers]:
-    """Return the four byte limbs of sums that are an output of the network."""
+    """Return a list of one array (4, elements) with the byte limbs of sums, a network output."""
     return [np.stack([limb.reshape(-1) for limb in limbs(sums)])]
 
 

@@ -24,7 +24,7 @@ _OFF_CHIP_FIELDS = {"wait_load", "wait_exec", "wait_post", "wait_store", "timest
 
 
 def unwritten(count: int, *keys: int) -> NDArray[np.float64]:
-    """Return numbers for memory that nothing wrote, different from those of any tensor."""
+    """Return `count` numbers for memory that nothing has written, different from any tensor's."""
     bits = mix(np.arange(count), 8, *keys) >> np.uint64(40)
     return bits.astype(np.float64) + FREE
 
@@ -37,7 +37,7 @@ def new_state(
 ) -> State:
     """Return an engine that has not run yet; `regions` hold bytes or probes.
 
-    Unwritten memory differs from call to call.
+    The numbers for unwritten memory depend on `call`: 0 for a first call, 1 for a repeated one.
     """
     accumulators = unwritten(config.acc_entries * config.columns, 1, call).astype(np.int64)
     return State(
@@ -52,7 +52,7 @@ def new_state(
 
 
 def _unwritten_tables(config: Config, call: int) -> NDArray[np.int64]:
-    """Return the tables of bytes before the first is filled."""
+    """Return POST's byte tables (tables, 256) before any is filled."""
     count = config.byte_tables
     return unwritten(count * 256, 3, call).astype(np.int64).reshape(count, 256)
 
@@ -88,7 +88,7 @@ def run(state: State, commands: bytes) -> None:
 
 
 def instruction_name(number: int, instruction: Instruction) -> str:
-    """Return the name of an instruction in messages."""
+    """Return the words by which messages refer to an instruction: its index and opcode."""
     return f"instruction {number} ({instruction.opcode.name})"
 
 
@@ -110,21 +110,22 @@ def _check_extents(state: State, instruction: Instruction) -> None:
 
 
 class _Engine:
-    """Runs instructions; those with equal fields, except external addresses, share their views.
+    """Runs the instructions of a command buffer, and prepares equal ones only once.
 
-    Tiles alternate between few places: of the hundred thousand instructions of a large network, one
-    in twenty is new.
+    Instructions are equal if they differ only in `_OFF_CHIP_FIELDS`; preparing one creates views of
+    the memories. Tiles alternate between few places, so of the hundred thousand instructions of a
+    large network, one in twenty must be prepared.
     """
 
     def __init__(self, state: State, table: InstructionTable) -> None:
         self._state, self._table = state, table
         self._keys, self._offsets = _grouping_keys(table), table.column("dram_offset")
-        #: For each key, an instruction that has it, what runs those with it, and whether that takes
-        #: an offset in external memory.
+        #: For each key, the first instruction with it, the function that runs instructions with it,
+        #: and whether this function takes an offset in external memory.
         self._alike: dict[bytes, tuple[Instruction, Callable[..., None], bool]] = {}
 
     def run(self, number: int) -> Instruction:
-        """Run an instruction with extents in bounds; return the first one with equal fields."""
+        """Run instruction `number`, whose extents are in bounds; return the first equal one."""
         key = self._keys[number]
         found = self._alike.get(key)
         if found is None:
@@ -145,7 +146,7 @@ class _Engine:
 
 
 def _grouping_keys(table: InstructionTable) -> list[bytes]:
-    """Return a key of each instruction, equal for those that differ in `_OFF_CHIP_FIELDS` alone."""
+    """Return a key for each instruction: equal if they differ only in `_OFF_CHIP_FIELDS`."""
     keys = [b""] * len(table)
     for opcode, numbers, columns in table.columns():
         fields = [column for name, column in columns.items() if name not in _OFF_CHIP_FIELDS]
@@ -161,9 +162,10 @@ def _grouping_keys(table: InstructionTable) -> list[bytes]:
 def _prepare_transfer(
     state: State, opcode: Opcode, fields: Mapping[str, int]
 ) -> Callable[[int], None]:
-    """Return a function that copies planes of rows between a region, from an offset, and on chip.
+    """Return a function that runs a LOAD or STORE, given its offset in the region.
 
-    In the scratchpad, bytes may lie apart.
+    It copies planes of rows between the region and the scratchpad, where bytes may lie apart. If
+    the instruction fills the scratchpad with a constant, the offset is ignored.
     """
     shape = (fields["planes"], fields["rows"], fields["row_bytes"])
     steps = (fields["spad_plane_step"], fields["spad_row_step"], 1 << fields["spread"])

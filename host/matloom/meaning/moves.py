@@ -9,7 +9,7 @@ from matloom.meaning.terms import Integers
 
 
 def _elements(context: NodeInputs, index: int = 0) -> Integers:
-    """Return an input in its shape, with an extra axis of bytes."""
+    """Return an input in its shape, with an additional last axis: the bytes of each element."""
     tensor = context.inputs[index]
     return context.raw[index].reshape(*tensor.shape, tensor.element_bytes)
 

@@ -12,7 +12,7 @@ from matloom.meaning.channels import ChannelTables
 from matloom.meaning.context import NodeInputs, Unproven
 from matloom.meaning.terms import Integers, fresh_probes, split_words
 
-#: A definition returns the outputs of a node as probes of elements, or of bytes.
+#: Definition of an operator: returns the bytes of each output of a node, in any shape.
 _Rule = Callable[[NodeInputs], list[Integers]]
 
 _RULES: dict[Op, _Rule] = {
@@ -63,15 +63,16 @@ class Expected:
     Members
     -------
     bytes_of:
-        Bytes by tensor number; None if a definition is missing for it or for an input.
+        Bytes by tensor number; None if no definition exists for the operator that computes the
+        tensor, or for one before it.
     made:
-        Intermediate bytes: (numbers, description).
+        Intermediate bytes within operators, each with a description.
     nodes:
         Nodes that run on the engine.
     missing:
-        Why there is no definition for a node, by its index in the model file.
+        Reasons why nodes have no definition, by `Node.index`.
     joined:
-        Whether pairs of tables are fused, if only the second reads the first.
+        Whether any lookup was fused with the lookup whose result it reads.
     """
 
     bytes_of: dict[int, Integers | None] = field(default_factory=dict)
@@ -89,16 +90,16 @@ def expected_bytes(
     joins: bool = True,
     image: bytes = b"",
 ) -> Expected:
-    """Return the expected contents of tensors; outputs of host nodes are arbitrary.
+    """Return the expected contents of tensors; outputs of host nodes are fresh probes.
 
     Parameters
     ----------
     on_host:
-        Numbers of the tensors that host operators make.
+        Numbers of the tensors that host operators compute.
     joins:
-        Whether to fuse pairs of tables wherever possible.
+        Whether to fuse two lookups if only the second reads the result of the first.
     image:
-        The program's image, which has the tables of lookups that differ by channel.
+        The program's image, which contains the tables of lookups that differ by channel.
     """
     channels = ChannelTables(graph=graph, config=config, image=image)
     network = _Network(graph=graph, config=config, joins=joins, channels=channels)
@@ -121,7 +122,10 @@ def expected_bytes(
 
 
 def _outside_probes(graph: Graph, number: int) -> Integers:
-    """Return probes for a tensor that comes from outside; words have word probes."""
+    """Return fresh probes for the bytes of a tensor that the engine does not compute.
+
+    The two bytes of an int16 element are those of a word probe.
+    """
     tensor = graph.tensors[number]
     if tensor.dtype == "int16":
         parts = split_words(fresh_probes(tensor.size, number, words=True))
@@ -136,7 +140,7 @@ class _Network:
     Members
     -------
     lookup:
-        For each tensor that a table made, by number, the table and its input.
+        Table and input bytes of each lookup, by the number of the tensor that it computes.
     """
 
     graph: Graph
@@ -147,7 +151,7 @@ class _Network:
     lookup: dict[int, tuple[Integers, Integers]] = field(default_factory=dict)
 
     def outputs(self, node: Node) -> list[Integers] | list[None]:
-        """Return the bytes of a node's outputs; None for those that are unknown."""
+        """Return the bytes of a node's outputs, flat; None for each output if they are unknown."""
         lookup = self.channels.lookup(node)
         if lookup is not None:
             source, table = lookup
@@ -178,7 +182,7 @@ class _Network:
             return [None] * len(node.outputs)
 
     def _shared_root(self, number: int) -> int:
-        """Return the tensor whose bytes a tensor shares."""
+        """Return the tensor from which reshapes compute tensor `number`; else `number` itself."""
         at = self.graph.producers.get(number)
         while at is not None and self.graph.nodes[at].op in RESHAPES:
             number = self.graph.nodes[at].inputs[0]
@@ -186,7 +190,11 @@ class _Network:
         return number
 
     def _has_single_reader(self, root: int) -> bool:
-        """Return whether a single node reads a tensor's bytes, which are not a network output."""
+        """Return whether only one node reads the results of the lookup that computes `root`.
+
+        Return False if they are also a network output, if `joins` is not set, or if no lookup
+        computes the tensor.
+        """
         if not self.joins or root not in self.lookup:
             return False
         same = [number for number in self.graph.tensors if self._shared_root(number) == root]

@@ -1,4 +1,4 @@
-"""Finds the element that a probe represents, for messages of the meaning check."""
+"""Finds the byte of a tensor that a probe represents, for messages of the meaning check."""
 
 from collections.abc import Mapping
 
@@ -10,7 +10,7 @@ from matloom.meaning.terms import FREE, Integers, is_known
 
 
 class Places:
-    """Index of all bytes of a network's tensors, and of intermediate bytes, by probe."""
+    """Index from probes to bytes of a network's tensors, and to intermediate bytes."""
 
     def __init__(self, graph: Graph, names: Mapping[int, str], expected: Expected) -> None:
         known_bytes = [
@@ -29,14 +29,17 @@ class Places:
         self._byte = order - starts[self._tensor] if known_bytes else order
 
     def is_known(self, values: Integers) -> np.ndarray:
-        """Return which of `values` are constants or bytes of a tensor."""
+        """Return a mask of the `values` that are constants or bytes of a tensor."""
         if not len(self._values):
             return is_known(values)
         at = np.minimum(np.searchsorted(self._values, values), len(self._values) - 1)
         return np.asarray(is_known(values) | (self._values[at] == values))
 
     def describe(self, value: int) -> str:
-        """Describe what a number represents."""
+        """Return a phrase that names what a probe value stands for.
+
+        It may be a constant, a byte of a tensor, a byte that nothing wrote, or none of these.
+        """
         if is_known(value):
             return f"the constant {value}"
         at = int(np.searchsorted(self._values, value))

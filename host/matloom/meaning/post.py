@@ -41,17 +41,17 @@ _Floats = NDArray[np.float64]
 
 
 def _shift_term(multiplier: int, shift: int, pre_shift: int) -> RequantisedTerm:
-    """Return the term of a byte that is only shifted left, under rounding rule DOUBLE."""
+    """Return the term of a byte that a lane scales by a power of two before it is added."""
     scale = Scale(multiplier=multiplier, shift=shift, pre_shift=pre_shift)
     return RequantisedTerm(bias=0, scale=scale, kind="sum")
 
 
-#: Terms of a byte that is added to its sum, and of one whose difference from it is squared.
+#: Term of the byte that POST adds to a sum (ADD), or subtracts from it before squaring (SQUARE).
 _TERMS = {Addend.ADD: _shift_term(*ADDEND_SCALE), Addend.SQUARE: _shift_term(*SQUARE_SCALE)}
 
 
 class Post:
-    """POST with given fields: runs whenever it is called, always at the same places.
+    """POST with given fields; each call runs it again, at the same places on chip.
 
     Arrays are (height, width, channels), with the channels of all blocks.
     """
@@ -138,7 +138,10 @@ class Post:
         return apply_curve(results, fields["curve"]) if fields["curve"] else results
 
     def _scratchpad_bytes(self, side: str) -> _Floats:
-        """Return the bytes (height, width, channel bytes) of a side that is in the scratchpad."""
+        """Return a view (height, width, channel bytes) of the scratchpad bytes of a side.
+
+        `side` is ``"source"`` or ``"dest"``.
+        """
         fields = self._fields
         shape = fields["height"], fields["width"], self._channels * self._size
         steps = fields[f"{side}_pitch"], fields["x_step"], 1
@@ -167,7 +170,7 @@ class Post:
 
 
 class _Entries:
-    """Accumulator entries of each block and position of a POST."""
+    """Accumulator entries that a POST reads or writes, for each block and position."""
 
     def __init__(self, state: State, fields: _Fields) -> None:
         self._accumulators = state.accumulators
@@ -187,12 +190,15 @@ class _Entries:
         self._entries = np.asarray(pair + pair // apart * apart + block % 2 * apart)
 
     def sums(self, channels: int) -> Integers:
-        """Return the sums (height, width, channels); they may be a view."""
+        """Return the sums (height, width, channels), possibly as a view of the accumulators."""
         found = self._accumulators[self._entries].reshape(self._shape)
         return found.transpose(1, 2, 0, 3).reshape(self._flat_shape)[..., :channels]
 
     def set_sums(self, results: NDArray[Any]) -> None:
-        """Set the sums of valid channels."""
+        """Write results (height, width, channels) to the accumulators.
+
+        Columns beyond the last channel keep their contents.
+        """
         target = self._accumulators[self._entries].reshape(self._shape)
         for block, sums in enumerate(target):
             part = results[..., block * self._columns :][..., : self._columns]
@@ -202,7 +208,15 @@ class _Entries:
 
 
 def _fill(tables: Integers, state: State, fields: _Fields, results: Integers) -> None:
-    """Write the first bytes of vectors, block by block, to tables, one row each; rows wrap."""
+    """Write the first bytes of each vector, block by block, to the next row of every table.
+
+    After the last row of a table, the first is overwritten.
+
+    Raises
+    ------
+    MeaningError
+        A byte is missing, or is not a constant.
+    """
     size, columns = state.config.table_row_bytes, state.config.columns
     rows = tables.reshape(len(tables), -1, size)
     vectors = [
@@ -218,7 +232,7 @@ def _fill(tables: Integers, state: State, fields: _Fields, results: Integers) ->
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Parameters:
-    """Parameters by channel, (channels,); None if one number applies to all."""
+    """Parameters by channel (channels,); None if a field of the POST applies to all channels."""
 
     bias: Integers | None = None
     multiplier: Integers | None = None
@@ -227,7 +241,7 @@ class _Parameters:
 
 _NO_PARAMETERS = _Parameters()
 
-#: The fields that form a scale, in the order of `_requantisation`.
+#: Return the fields that form a scale, in the order in which `_requantisation` unpacks them.
 _scaling = itemgetter(
     *("bias", "multiplier", "shift", "rounding", "pre_shift", "output_zero"),
     *("clamp_low", "clamp_high", "words", "low_byte", "high_byte"),
@@ -238,7 +252,7 @@ _scaling = itemgetter(
 def _requantisation(
     parameters: _Parameters, scaling: tuple[int, ...], kind: str
 ) -> RequantisedTerm:
-    """Return the requantisation of a POST; cached, as the tiles of a layer share it."""
+    """Return the requantisation of a POST, cached because the tiles of a layer share it."""
     bias, multiplier, shift, rounding, pre_shift, zero, low, high, words, *ends = scaling
     if words:
         low, high = low * 256 + ends[0], high * 256 + ends[1]
@@ -257,7 +271,7 @@ def _requantisation(
 
 
 class _ParameterBytes:
-    """Parameters of channels that a POST reads from the scratchpad."""
+    """Parameters by channel that a POST reads from the scratchpad."""
 
     def __init__(self, state: State, fields: _Fields, channels: int) -> None:
         self._has, self._channels = (fields["channel_bias"], fields["channel_scale"]), channels
@@ -284,7 +298,10 @@ class _ParameterBytes:
 
 @lru_cache(maxsize=1024)
 def _decode(data: bytes, blocks: int, has: tuple[int, int], channels: int) -> _Parameters | None:
-    """Return the parameters stored in scratchpad bytes; None if any is not constant."""
+    """Return the parameters stored in scratchpad bytes; None if any byte is not a constant.
+
+    `data` holds a float64 for each byte, and `has` tells whether there are biases and scales.
+    """
     raw = np.frombuffer(data, np.float64).reshape(blocks, -1).astype(np.int64)
     has_bias, has_scale = has
     columns = raw.shape[1] // (4 * has_bias + 5 * has_scale)

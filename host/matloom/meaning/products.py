@@ -19,7 +19,7 @@ from matloom.meaning.walk import InputWalk, WeightTiles, paired_vectors
 #: Number of products of bytes and 31-bit probes whose sum stays below 2**53.
 _MAX_EXACT_TERMS = 2**13
 
-#: Approximate number of values that windows gather at a time.
+#: Approximate number of input values that an EXEC with sliding windows gathers at a time.
 _GATHERED_VALUES = 2**19
 
 _Fields = Mapping[str, int]
@@ -64,19 +64,19 @@ def _prepare_block_by_block(state: State, fields: _Fields, mode: str) -> None:
 
 
 def _may_be_computed(fields: _Fields) -> bool:
-    """Return whether weights may be the bytes of a tensor."""
+    """Return whether an EXEC's weights may be computed by the network, and thus be probes."""
     return bool(fields["weights_wait_post"] and not fields["weights_fixed"])
 
 
 def _steps_are_separate(fields: _Fields) -> bool:
-    """Return whether steps must be added separately, not as one matrix product."""
+    """Return whether steps must be computed separately, not as one matrix product."""
     return bool(fields["maximum"] or fields["weights_fixed"])
 
 
 def _prepare_all_blocks(state: State, fields: _Fields, mode: str) -> Callable[[], None]:
-    """Return a function for an EXEC whose output blocks all read the same operands.
+    """Return a function that runs an EXEC whose output blocks all read the same operands.
 
-    It computes them as one product.
+    It computes all blocks as one matrix product.
     """
     blocks, columns = fields["oc_blocks"], state.config.columns
     walk = InputWalk(state, fields, 0)
@@ -95,12 +95,18 @@ def _prepare_all_blocks(state: State, fields: _Fields, mode: str) -> Callable[[]
 
 
 def _store_sums(state: State, entry: int, sums: Integers, fields: _Fields) -> None:
-    """Set as many entries as there are sums (positions, columns), from one on, or add."""
+    """Write sums (positions, columns) to consecutive entries from `entry`, or add them.
+
+    They are added if the EXEC accumulates.
+    """
     _write_sums(state, slice(entry, entry + len(sums)), sums, fields)
 
 
 def _write_sums(state: State, entries: Integers | slice, sums: Integers, fields: _Fields) -> None:
-    """Set entries to sums (positions, columns), or add; maxima are encoded as sums (`peaks`)."""
+    """Write sums (positions, columns) to accumulator entries, or add them if the EXEC accumulates.
+
+    This also serves maxima, because these are encoded as sums (`peaks`).
+    """
     if fields["accumulate"]:
         sums = sums + state.accumulators[entries]
     state.accumulators[entries] = wrap(sums)
@@ -123,7 +129,7 @@ def _sums(operands: _Floats, tiles: _Floats, fields: _Fields) -> Integers:
 
 
 def _product(flat: _Floats, matrix: _Floats, fields: _Fields) -> Integers:
-    """Return the exact product of two matrices, modulo 2**32 at least."""
+    """Return the product of two matrices: exact, or modulo 2**32 if both may hold probes."""
     if _may_be_computed(fields):
         return product_of_probes(flat, matrix)
     if len(matrix) <= _MAX_EXACT_TERMS:
@@ -136,7 +142,7 @@ def _product(flat: _Floats, matrix: _Floats, fields: _Fields) -> Integers:
 
 
 def _operands(state: State, walk: InputWalk, mode: str) -> _Floats:
-    """Return the operands (positions, steps, rows) of a walk, as the mode reads them."""
+    """Return the input vectors (positions, steps, rows) of a walk as factors of `mode`."""
     raw = walk.vectors()
     if mode == "i4xi4":
         return nibbles(raw.astype(np.int64)).astype(np.float64)
@@ -153,16 +159,16 @@ def _operands(state: State, walk: InputWalk, mode: str) -> _Floats:
 
 
 def _float_tiles(tiles: _Floats, mode: str, config: Config) -> _Floats:
-    """Return (steps, elements, columns) for tiles in which an element takes two rows."""
+    """Return weight probes (steps, elements, columns) of tiles, where an element takes two rows."""
     raw = tiles[:, : 2 * config.float_rows].astype(np.int64) & 255
     high = raw[:, 1::2] if FLOAT_FORMATS[mode].bytes > 1 else 0
     return weight_probes(raw[:, ::2] + 256 * high).astype(np.float64)
 
 
 def _prepare_sliding_exec(state: State, fields: _Fields) -> Callable[[], None]:
-    """Return a function for an EXEC with sliding windows (decision 0002).
+    """Return a function that runs an EXEC with sliding windows (decision 0002).
 
-    It computes a few output blocks at a time.
+    It computes a few output blocks at a time, to limit memory.
     """
     taps = _taps(fields, state.config)
     outputs, blocks = len(taps.outputs), fields["oc_blocks"]
@@ -184,7 +190,7 @@ def _prepare_sliding_exec(state: State, fields: _Fields) -> Callable[[], None]:
 def _prepare_windows(
     state: State, fields: _Fields, taps: "_Taps", block: int, count: int
 ) -> Callable[[], None]:
-    """Return a function for some of the output blocks of an EXEC with sliding windows."""
+    """Return a function that computes `count` output blocks, from `block`, with sliding windows."""
     config = state.config
     steps = fields["kernel_rows"] * fields["kernel_cols"] * fields["blocks"]
     shape = count, fields["width"] * fields["height"], steps, -1
@@ -206,16 +212,16 @@ def _prepare_windows(
 
 @dataclass(frozen=True)
 class _Taps:
-    """Vectors that the windows of an EXEC read, the same in each step.
+    """Vectors that the sliding windows of an EXEC read; they are the same in every step.
 
     Members
     -------
     vectors:
-        (outputs, taps): index of the vector under each tap; one past the last for padding.
+        (outputs, taps): index of the vector under each tap. The number of vectors means padding.
     firsts:
-        First byte that each tap reads of a vector.
+        Offset of the first byte that each tap reads in its vector.
     outputs:
-        Indices of the vectors that complete each output.
+        Index of the vector that completes each output.
     """
 
     vectors: Integers
@@ -262,7 +268,11 @@ def _taps_of(
 def _windows(
     vectors: _Floats, tiles: _Floats, taps: _Taps, fields: _Fields, config: Config
 ) -> Integers:
-    """Return (blocks, outputs, columns): each column's sum over the taps of its own byte.
+    """Return the sums (blocks, outputs, columns) of an EXEC with sliding windows.
+
+    A column multiplies its own byte of the vector under each tap by one of a tile's first rows. The
+    remaining rows of the tile multiply the rest of the vector that completes the output; if vectors
+    are `paired`, they multiply padding.
 
     Parameters
     ----------

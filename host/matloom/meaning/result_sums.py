@@ -1,4 +1,4 @@
-"""Sums by POST's tables on probes: equal to those of an ADD with the same results."""
+"""Sums of two bytes that POST computes with a table, on probes: as the equivalent ADD does."""
 
 from dataclasses import dataclass, field
 
@@ -15,21 +15,22 @@ from matloom.meaning.terms import Integers, RequantisedTerm, Scale, is_known
 
 @dataclass(frozen=True, kw_only=True)
 class _Addition:
-    """An ADD on probes.
+    """An ADD of POST's results and other bytes, on probes.
 
     Members
     -------
     operands:
-        For results, then for the other bytes: the zero point, and the term of differences from it.
+        For the results, then for the other bytes: the zero point, and the scaling of differences
+        from it.
     total:
-        The term of the scaled sum.
+        Requantisation of the sum.
     """
 
     operands: tuple[tuple[int, RequantisedTerm], ...]
     total: RequantisedTerm
 
     def apply(self, results: Integers, others: Integers) -> Integers:
-        """Return the sums of results and others."""
+        """Return probes for the sums of `results` and `others`, two arrays of bytes."""
         first, second = (
             term.apply(values - zero)
             for (zero, term), values in zip(self.operands, (results, others), strict=True)
@@ -39,14 +40,15 @@ class _Addition:
 
 @dataclass(frozen=True, kw_only=True)
 class ResultSums:
-    """Sums by tables, as the ADDs of a network define them.
+    """Sums of two bytes that POST computes with tables, as the ADDs of a network define them.
 
     Members
     -------
     found:
-        For each table, by its bytes, the ADD of which it makes all 65,536 results.
+        The ADD whose 65,536 results a table reproduces, by the bytes of the table.
     known:
-        ADDs by the bytes of their results, and whether results are their second operand.
+        ADDs by the bytes of their 65,536 results, each with whether POST's results are the second
+        operand; empty until first used.
     """
 
     graph: Graph
@@ -54,7 +56,13 @@ class ResultSums:
     known: dict[bytes, tuple[Node, bool]] = field(default_factory=dict)
 
     def apply(self, tables: Integers, results: Integers, others: Integers) -> Integers:
-        """Return the sums of results and others, by tables (n, 256) that must be alike."""
+        """Return probes for the sums of `results` and `others` by tables (n, 256).
+
+        Raises
+        ------
+        MeaningError
+            The tables differ from each other, are not constant, or match no ADD of the network.
+        """
         if not is_known(tables).all() or (tables != tables[0]).any():
             raise MeaningError("entries of a table of sums must be constants, alike in all lanes")
         table = tables[0].astype(np.uint8)
@@ -67,7 +75,7 @@ class ResultSums:
         return self.found[key].apply(results, others)
 
     def _addition(self, node: Node, swapped: bool) -> _Addition:
-        """Return an ADD on probes; `swapped` if results are its second operand."""
+        """Return an ADD on probes; `swapped` is set if POST's results are its second operand."""
         scales = addition(self.graph, node)
         operands = []
         for number, (multiplier, shift) in zip(node.inputs, scales.inputs, strict=True):
@@ -86,7 +94,7 @@ class ResultSums:
         )
 
     def _adds(self) -> dict[bytes, tuple[Node, bool]]:
-        """Return an ADD, and whether its operands are swapped, by the bytes of its results."""
+        """Return `known`, after filling it from the int8 ADDs of the network."""
         seen: set[tuple[object, ...]] = set()
         for node in self.graph.nodes if not self.known else ():
             tensors = [self.graph.tensors[number] for number in (*node.inputs, *node.outputs)]

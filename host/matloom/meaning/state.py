@@ -16,25 +16,28 @@ from matloom.program.instruction_table import InstructionTable
 
 @dataclass(eq=False)
 class State:
-    """Memories of an engine, with an exact integer for each byte (`terms`).
+    """Contents of an engine's memories; each byte is an integer, a constant or a probe (`terms`).
 
     Members
     -------
     spad, regions:
-        float64, in which matrix products are fastest.
+        Scratchpad and external memory, one float64 per byte, because matrix products of float64 are
+        fastest.
     accumulators:
-        (entries, columns), modulo 2**32.
+        Sums (entries, columns), modulo 2**32.
     table:
-        (tables, 256): the entry for each unsigned byte, alike for all columns or by column.
+        POST's byte tables (tables, 256), with an entry for each unsigned byte; column n uses table
+        n modulo the number of tables.
     exponentials:
-        (1024,): the bytes of SOFTMAX's table of exponentials.
+        Bytes (1024,) of SOFTMAX's table of exponentials.
     sums:
-        What tables make of results and other bytes.
+        Sums of two bytes that POST computes with `table`.
     written:
-        Result of the last POST in the scratchpad.
+        Results of the last POST, before they are split into bytes; None if it did not write to the
+        scratchpad.
     watch:
-        Called after each instruction with its number, and one that does the same at the same places
-        on chip; may be None.
+        Called after each instruction, if not None, with its index and an instruction that does the
+        same on chip (`machine._Engine`).
     observe:
         Called before the first instruction, with the state and all instructions; returns `watch`.
     """
@@ -51,7 +54,10 @@ class State:
     observe: "Observe | None" = None
 
     def copy(self) -> "State":
-        """Return a copy of the engine; both share the program's image."""
+        """Return a copy of the memories, without `written`, `watch` and `observe`.
+
+        Both share the program's image.
+        """
         return State(
             config=self.config,
             spad=self.spad.copy(),
@@ -73,7 +79,10 @@ Observe = Callable[[State, InstructionTable], Callable[[int, Instruction], None]
 def view(
     memory: NDArray[np.float64], first: int, shape: Sequence[int], steps: Sequence[int]
 ) -> NDArray[np.float64]:
-    """Return a strided view of a flat memory from `first`; it must lie inside."""
+    """Return a strided view of a flat memory from byte `first`; it must lie inside the memory.
+
+    `steps` are the distances in bytes of the memory along each axis.
+    """
     assert first >= 0
     size = memory.itemsize
     strides = [step * size for step in steps]

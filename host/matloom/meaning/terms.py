@@ -20,17 +20,17 @@ from matloom.meaning.hashing import Numbering, key_of, mix, to_numbers
 
 Integers = NDArray[np.int64]
 
-#: Probes of bytes are PROBE and 24 bits; bytes that nothing wrote are FREE and 24 bits.
+#: Probes of bytes are PROBE plus 24 bits; bytes that nothing wrote are FREE plus 24 bits.
 PROBE, FREE = 2**24, 2**25
 
-#: Probes of words are WORD and 30 bits, which distinguishes them from bytes.
+#: Probes of words are WORD plus 30 bits, which distinguishes them from bytes.
 WORD = 2**30
 
 #: Number of products of 31-bit probes with bytes, or with 12-bit weights, whose sum stays below
 #: 2**53.
 _MAX_EXACT_TERMS = 2**13
 
-#: Half of the bits of a probe.
+#: Factor that splits a probe of a byte into a high and a low half.
 _HALF_PROBE = 2**13
 
 #: Multiplier and shift of the identity (`numerics.requantize`).
@@ -38,7 +38,7 @@ _IDENTITY = (2**30, 1)
 
 
 def exact_product(rows: NDArray[np.float64], matrix: NDArray[np.float64]) -> Integers:
-    """Return exact products of (..., inner) and (inner, outputs)."""
+    """Return the exact matrix product of (..., inner) and (inner, outputs)."""
     if len(matrix) <= _MAX_EXACT_TERMS:
         return (rows @ matrix).astype(np.int64)
     total = np.zeros((*rows.shape[:-1], matrix.shape[1]), np.int64)
@@ -49,7 +49,10 @@ def exact_product(rows: NDArray[np.float64], matrix: NDArray[np.float64]) -> Int
 
 
 def product_of_probes(rows: NDArray[np.float64], matrix: NDArray[np.float64]) -> Integers:
-    """Return products of (..., inner) and (inner, outputs) modulo 2**32, where both hold probes."""
+    """Return the matrix product of (..., inner) and (inner, outputs) modulo 2**32.
+
+    Both may hold probes of bytes.
+    """
     high = np.floor(matrix / _HALF_PROBE)
     # Each half has 13 bits, so it is multiplied exactly.
     halves = [exact_product(rows, half) for half in (high, matrix - high * _HALF_PROBE)]
@@ -57,35 +60,36 @@ def product_of_probes(rows: NDArray[np.float64], matrix: NDArray[np.float64]) ->
 
 
 def _probes(values: Any, *keys: Any) -> Integers:
-    """Return a byte probe for each of `values`, with keys."""
+    """Return a byte probe for each of `values`, derived from the value and from `keys`."""
     return to_numbers(mix(values, *keys), PROBE)
 
 
 def fresh_probes(count: int, *keys: int, words: bool = False) -> Integers:
-    """Return probes of `count` bytes or words, distinguished from all others by keys."""
+    """Return probes of `count` bytes or words that depend on nothing else; `keys` identify them."""
     return to_numbers(mix(np.arange(count), 1, *keys), WORD if words else PROBE)
 
 
 def wrap(sums: Integers) -> NDArray[np.int32]:
-    """Return sums modulo 2**32: `numerics.wrap32` in one pass."""
+    """Return sums modulo 2**32, as `numerics.wrap32` does, but in one pass."""
     return sums.astype(np.int32)
 
 
 def all_known(values: NDArray[np.float64]) -> bool:
-    """Return whether all bytes are constants; quicker than `is_known` for few."""
+    """Return whether all bytes are constants; quicker than `is_known` for small arrays."""
     return bool(values.min() >= -128 and values.max() <= 127)
 
 
 def is_known(values: Any) -> NDArray[np.bool_]:
-    """Return which bytes are constants."""
+    """Return a mask of the values that are constant bytes."""
     return np.asarray((values >= -128) & (values <= 127))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scale:
-    """Requantisation of sums to bytes, words or sums: parameters of `numerics.requantize`, limits.
+    """Parameters of a requantisation: those of `numerics.requantize`, zero point and limits.
 
-    `multiplier` and `shift` may vary by channel, the last axis.
+    `multiplier` and `shift` may vary by channel, the last axis. Results are from `low` to `high`
+    (inclusive).
     """
 
     multiplier: Any = _IDENTITY[0]
@@ -98,18 +102,19 @@ class Scale:
 
     @property
     def linear(self) -> Any:
-        """Whether nothing is rounded, for each channel."""
+        """Whether sums are neither scaled nor rounded, for each channel."""
         same = (self.multiplier == np.int64(_IDENTITY[0])) & (self.shift == np.int64(_IDENTITY[1]))
         return same & (not self.pre_shift) & (self.rounding != Rounding.FLOAT)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RequantisedTerm:
-    """Result of applying `scale` to sums and a bias, of kind ``"byte"``, ``"word"`` or ``"sum"``.
+    """Requantisation of sums plus `bias` to results of a kind: ``"byte"``, ``"word"`` or ``"sum"``.
 
-    Without rounding, a sum keeps its number, and so do bytes and words within limits; all others
-    become probes of the sum and of every parameter, but for sums that are zero by any scale. It is
-    created once for many sums, because its keys take time.
+    Where nothing is rounded, results of kind ``"sum"`` are the sums, and single bytes or words are
+    kept unless `scale` limits them further than their type. Sums that become zero under any
+    rounding are zero. All other results are probes, derived from the sum and all parameters. An
+    instance serves many sums, because computing its keys takes time.
     """
 
     bias: Any
@@ -117,7 +122,7 @@ class RequantisedTerm:
     kind: str = "byte"
 
     def apply(self, values: Integers) -> Integers:
-        """Return the results for sums (..., channels)."""
+        """Return the results, numbers or probes, for sums (..., channels)."""
         scale, linear = self.scale, self._linear
         if self.kind == "sum":
             rounded = self._numbering.apply(values, 2**31)
@@ -140,7 +145,11 @@ class RequantisedTerm:
         return np.where(linear, same, self._numbering.apply(values, first))
 
     def _vanishes(self, values: Integers) -> NDArray[np.bool_]:
-        """Return which sums are zero before they are scaled, or by their scale."""
+        """Return a mask of the sums whose result is zero under any rounding.
+
+        These sums are zero with the bias, or the multiplier is zero, and nothing is added after
+        rounding.
+        """
         zero = np.equal(values, self._cancelling_sums)
         if self._scaled_away is not None:
             zero = zero | self._scaled_away
@@ -150,18 +159,18 @@ class RequantisedTerm:
 
     @cached_property
     def _cancelling_sums(self) -> Any:
-        """Sums that are zero before they are scaled."""
+        """Sums that the bias cancels before scaling: its negative, an integer or by channel."""
         return -self._added_before
 
     @cached_property
     def _scaled_away(self) -> Any:
-        """Whether the scale makes every sum zero, by channel; None if it does for no channel."""
+        """Mask of the channels whose multiplier is zero; None if there are none."""
         zero = np.equal(self.scale.multiplier, 0)
         return zero if zero.any() else None
 
     @cached_property
     def _adds_nothing_after(self) -> Any:
-        """Whether nothing is added after rounding, by channel; None if true for all channels."""
+        """Mask of the channels to which nothing is added after rounding; None if these are all."""
         stays = np.equal(self._added_after, 0)
         return None if stays.all() else stays
 
@@ -171,17 +180,17 @@ class RequantisedTerm:
 
     @cached_property
     def _added_before(self) -> Any:
-        """Number added before rounding: the bias, except of an average."""
+        """Addend before rounding: the bias, but 0 if the rounding is that of averages."""
         return 0 if self.scale.rounding == Rounding.AVERAGE else self.bias
 
     @cached_property
     def _added_after(self) -> Any:
-        """Number added after rounding: the bias of an average, else 0."""
+        """Addend after rounding: the bias if the rounding is that of averages, else 0."""
         return self.bias if self.scale.rounding == Rounding.AVERAGE else 0
 
     @cached_property
     def _linear(self) -> Any:
-        """Whether nothing is rounded, for each channel."""
+        """Whether the requantisation neither scales nor rounds, for each channel."""
         return self.scale.linear & np.equal(self._added_after, 0)
 
     @cached_property
@@ -194,7 +203,7 @@ class RequantisedTerm:
 
     @cached_property
     def _rounded(self) -> Any:
-        """Key of the requantisation under which rounded sums become probes."""
+        """Key from which, with the sums, the probes of rounded results are derived."""
         scale = self.scale
         limits = () if self.kind == "sum" else (scale.zero, scale.low, scale.high)
         settings = (2, int(scale.rounding), scale.pre_shift)
@@ -202,12 +211,15 @@ class RequantisedTerm:
 
 
 def requantise(values: Integers, bias: Any, scale: Scale, kind: str = "byte") -> Integers:
-    """Return the `RequantisedTerm` of sums."""
+    """Return the results of requantising sums once (`RequantisedTerm`)."""
     return RequantisedTerm(bias=bias, scale=scale, kind=kind).apply(values)
 
 
 def _pass_unchanged(values: Integers, kind: str) -> NDArray[np.bool_]:
-    """Return which sums are a byte or a word, or the complement of a byte."""
+    """Return a mask of the sums that are a single byte or word, so that they are kept as results.
+
+    With kind ``"byte"``, these include complements of bytes.
+    """
     size = np.abs(values)
     if kind == "byte":
         return size < 2 * FREE
@@ -215,7 +227,7 @@ def _pass_unchanged(values: Integers, kind: str) -> NDArray[np.bool_]:
 
 
 def limbs(sums: Integers) -> list[Integers]:
-    """Return the limbs that a lane writes for sums (`numerics.from_limbs`), lowest first."""
+    """Return the four byte limbs that POST writes for sums (`numerics.to_limbs`), lowest first."""
     return [
         requantise(
             sums, 0, Scale(shift=shift, rounding=Rounding.SINGLE, pre_shift=pre_shift), "byte"
@@ -225,7 +237,7 @@ def limbs(sums: Integers) -> list[Integers]:
 
 
 def join_words(low: Integers, high: Integers) -> Integers:
-    """Return words joined from low bytes (unsigned) and high bytes."""
+    """Return words joined from low bytes, which are taken as unsigned, and high bytes."""
     return np.asarray(wrap32(low + 256 * (is_known(low) & (low < 0)) + 256 * high))
 
 
@@ -238,31 +250,35 @@ def split_words(words: Integers) -> tuple[Integers, Integers]:
 
 
 def apply_curve(arguments: Integers, curve: int) -> Integers:
-    """Return word probes for a curve of scaled sums."""
+    """Return word probes for the results of POST's curve `curve` for scaled sums."""
     return to_numbers(mix(arguments, 9, curve), WORD)
 
 
 def nibbles(values: Integers) -> Integers:
-    """Return the low four bits of bytes as signed numbers."""
+    """Return the low four bits of bytes as signed numbers, or as probes."""
     return np.where(is_known(values), low_nibble(values), _probes(values, 5))
 
 
 def peaks(values: Integers) -> Integers:
-    """Return numbers whose sum represents the maximum of `values`; -128 has no effect."""
+    """Return an encoding of `values` in which the sum of several stands for their maximum.
+
+    The code of -128 is zero, as it never raises a maximum.
+    """
     return np.where(values == -128, 0, to_numbers(mix(values, 6), 2**30))
 
 
 def pool_maximum(values: Integers) -> Integers:
-    """Return the maximum of each block of 2 x 2 positions (rows, positions, channels)."""
+    """Return probes for the maxima of 2 x 2 blocks of bytes (rows, positions, channels)."""
     rows, positions, channels = values.shape
     blocks = peaks(values).reshape(rows // 2, 2, positions // 2, 2, channels)
     return requantise(blocks.sum(axis=(1, 3)), 0, Scale())
 
 
 def look_up(tables: Integers, values: Integers) -> Integers:
-    """Return the table entries of bytes (..., channels); entry n is for unsigned byte n.
+    """Return the table entries of bytes (..., channels), or probes for unknown bytes.
 
-    Tables (tables, 256) are those of the first channels, and then begin again.
+    `tables` are (tables, 256), with entry n for unsigned byte n; channel c uses table c modulo the
+    number of tables.
     """
     known = is_known(values)
     keys = mix(tables, np.arange(256)).sum(axis=-1, dtype=np.uint64) >> np.uint64(1)
@@ -273,7 +289,10 @@ def look_up(tables: Integers, values: Integers) -> Integers:
 
 
 def apply_softmax(exponentials: Integers, rows: Integers) -> Integers:
-    """Return probes for the SOFTMAX of rows (..., elements) with a table (1024,) of bytes."""
+    """Return probes for the SOFTMAX of rows (..., elements).
+
+    `exponentials` are the bytes (1024,) of its table of exponentials.
+    """
     places = np.arange(rows.shape[-1])
     of_table = mix(exponentials, np.arange(len(exponentials))).sum(dtype=np.uint64)
     of_row = mix(rows, places).sum(axis=-1, keepdims=True, dtype=np.uint64)

@@ -1,4 +1,4 @@
-"""Operands of EXEC: the bytes of each vector of its input, and its weights."""
+"""Operands of EXEC: its input vectors and its weights."""
 
 from collections.abc import Mapping
 
@@ -17,7 +17,7 @@ _Floats = NDArray[np.float64]
 class InputWalk:
     """Walk of an EXEC over its input, for one output block or several.
 
-    The bytes are read again by each call of `vectors`, from the same places.
+    Each call of `vectors` reads the current bytes at the same places.
     """
 
     def __init__(self, state: State, fields: _Fields, block: int, blocks: int = 1) -> None:
@@ -46,9 +46,10 @@ class InputWalk:
         self._gathered = view(state.spad, *self._place) if self._within else None
 
     def vectors(self) -> _Floats:
-        """Return the input (blocks * positions, steps, rows), with `pad_value` outside of it.
+        """Return the input vectors (blocks * positions, steps, rows), minus the zero point.
 
-        It is less its zero point, if it has one. It may be a view of the scratchpad.
+        Bytes outside the input are `pad_value`, also minus the zero point. The result may be a view
+        of the scratchpad.
         """
         gathered = self._gathered
         if gathered is None:
@@ -57,7 +58,7 @@ class InputWalk:
         return found - self._zero if self._zero else found
 
     def _padded_rows(self) -> _Floats:
-        """Return the bytes of the walk row by row, with `pad_value` outside of the input."""
+        """Return a flat copy of the rows that the walk covers; padding is `pad_value`."""
         (tall, wide), pad_value = self._image
         image = np.full((tall, wide), pad_value)
         row, byte = self._first
@@ -69,7 +70,10 @@ class InputWalk:
 
 
 def paired_vectors(state: State, fields: _Fields, block: int, blocks: int) -> _Floats:
-    """Return (blocks * vectors, steps, bytes) of 2 x 2 positions, with padding for partial ones."""
+    """Return vectors (blocks * vectors, steps, bytes) with the bytes of 2 x 2 positions each.
+
+    Vectors that are not entirely inside the input consist of `pad_value`.
+    """
     size = state.config.paired_bytes
     rows = fields["first_row"] + np.add.outer(
         np.arange(fields["height"]) * fields["y_step"],
@@ -91,7 +95,10 @@ def paired_vectors(state: State, fields: _Fields, block: int, blocks: int) -> _F
 
 
 class WeightTiles:
-    """Weights of output blocks of an EXEC in the scratchpad; those not `constant` may be probes."""
+    """Weights in the scratchpad for output blocks of an EXEC, from `block`.
+
+    If `constant`, weights must not be probes.
+    """
 
     def __init__(
         self,
@@ -116,9 +123,14 @@ class WeightTiles:
         self._tiles = tiles.swapaxes(2, 3) if fields["weights_transposed"] else tiles
 
     def tiles(self) -> _Floats:
-        """Return the weights (blocks, steps, rows, columns); (1, 1, ...) if shared.
+        """Return the weights (blocks, steps, rows, columns), minus their zero point.
 
-        They are less their zero point, if they have one.
+        The first two axes have length 1 if all blocks and steps share a tile.
+
+        Raises
+        ------
+        MeaningError
+            A weight that must be constant is a probe.
         """
         if self._constant and not all_known(self._bytes):
             at = self._first + int(np.argmin(is_known(self._bytes)))
