@@ -1,8 +1,9 @@
-"""Predicts tables, flip-flops and clock of an engine from syntheses of others.
+"""Predicts tables and flip-flops of an engine from syntheses of other engines.
 
-It is a linear model of features of a configuration, fitted to the syntheses in
-`matloom/data/area.json` (made by `python bench/area.py`). Few syntheses say little about units that
-all of them contain, so each coefficient is regularised towards a figure from the units' reports.
+The model is linear in features of a configuration, and fitted to the syntheses in
+`matloom/data/area.json` (made by `python bench/area.py`). A few syntheses say little about units
+that all of them contain, so each coefficient is regularised towards a figure from the units'
+reports.
 """
 
 import json
@@ -23,11 +24,11 @@ SAMPLES = Path(__file__).resolve().parents[1] / "data" / "area.json"
 #: Predicted resources: tables before placement, and flip-flops.
 RESOURCES = ("COMB", "FF")
 
-#: FPGA family of most syntheses; others are scaled from it.
+#: FPGA family to whose syntheses the model is fitted; predictions for other families are scaled.
 _FAMILY = "ecp5"
 
-#: Expected tables and flip-flops of each feature, and their relative uncertainty. From the units'
-#: reports of `nano` and `small`, and docs/configuration.md.
+#: Expected tables and flip-flops per unit of each feature, and their relative uncertainty, from the
+#: units' reports of `nano` and `small`, and docs/configuration.md.
 _EXPECTED = {
     "engine": (8000.0, 6500.0, 0.5),
     "cells": (20.0, 45.0, 0.5),
@@ -51,13 +52,18 @@ _EXPECTED = {
 #: The value of `tables` that puts them into block RAMs.
 _IN_BLOCK_RAM = 2
 
-#: Relative error of a synthesis that weighs as much as a coefficient off by its uncertainty.
+#: Relative error of a prediction that the fit penalises as much as a coefficient which deviates
+#: from its expected value by its uncertainty.
 _EXPECTED_ERROR = 0.02
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
-    """A synthesis: the engine, the FPGA family, and the number of columns in tables."""
+    """Synthesis of an engine.
+
+    `soft_columns` is the number of array columns that multiply in tables instead of multiplier
+    blocks; `total` has the measured number of each of `RESOURCES`.
+    """
 
     config: Config
     family: str
@@ -97,7 +103,10 @@ def _features(config: Config, soft_columns: int) -> list[float]:
 
 
 def _fit_coefficients(samples: Sequence[Sample], resource: int) -> np.ndarray:
-    """Return the coefficients, float64 [features], with the smallest relative error."""
+    """Return the coefficients (features,), float64, of the model of one of `RESOURCES`.
+
+    They minimise the squares of relative errors, and of deviations from `_EXPECTED`.
+    """
     rows = np.array([_features(item.config, item.soft_columns) for item in samples], float)
     found = np.array([item.total[RESOURCES[resource]] for item in samples], float)
     expected = np.array([row[resource] for row in _EXPECTED.values()])
@@ -116,10 +125,10 @@ class AreaModel:
     Members
     -------
     samples:
-        Syntheses that it was fitted to.
+        Syntheses from which it was made.
     errors:
-        By resource, for each sample of the most frequent family: the prediction from all others
-        divided by the measurement, less 1.
+        Relative errors of predictions, by resource: one for each sample of `_FAMILY`, predicted by
+        a model fitted to the other samples.
     """
 
     def __init__(self, samples: Sequence[Sample]):
@@ -134,7 +143,7 @@ class AreaModel:
         }
 
     def _ratio(self, sample: Sample) -> list[float]:
-        """Return how many cells a family needs relative to the fitted one."""
+        """Return the measured divided by the predicted number of each of `RESOURCES`."""
         row = _features(sample.config, sample.soft_columns)
         pairs = zip(RESOURCES, self._weights, strict=True)
         return [sample.total[name] / float(np.dot(row, weights)) for name, weights in pairs]
@@ -147,7 +156,7 @@ class AreaModel:
         return predicted / item.total[RESOURCES[number]] - 1
 
     def predict(self, config: Config, family: str, soft_columns: int = 0) -> Area:
-        """Return the area of an engine; raise UserError if no sample has this family."""
+        """Return the predicted area of an engine; raise UserError if no sample has this family."""
         if family not in self._ratios:
             known = ", ".join(sorted(self._ratios))
             raise UserError(
@@ -162,12 +171,12 @@ class AreaModel:
         return Area(tables=tables, flip_flops=flip_flops)
 
     def worst(self) -> dict[str, float]:
-        """Return the largest absolute error by resource."""
+        """Return the largest of the absolute `errors`, by resource."""
         return {name: max(map(abs, errors)) for name, errors in self.errors.items()}
 
 
 def load_samples(path: Path = SAMPLES) -> dict[str, Any]:
-    """Return the contents of the file: `engines` as samples, and `placed` designs."""
+    """Return the contents of the file: a list of samples (`engines`), and `placed` designs."""
     stored: dict[str, Any] = json.loads(path.read_text())
     stored["engines"] = [
         Sample(
@@ -187,13 +196,12 @@ def load_model() -> AreaModel:
 
 
 def area_line(config: Config, device: str, family: str, capacity: Mapping[str, int]) -> str:
-    """Return the predicted area of an engine without a board, as a line.
+    """Return a line with the predicted area of an engine alone, without the rest of a board.
 
     Parameters
     ----------
     device, family, capacity:
-        The target: names, and its resources as named in reports (``LUT4``, ``FF``, ``DSP``,
-        ``BRAM``).
+        Name and family of the target, and its numbers of ``LUT4``, ``FF``, ``DSP`` and ``BRAM``.
     """
     model = load_model()
     soft = columns_in_tables(config, capacity["DSP"])

@@ -1,4 +1,4 @@
-"""Reads and writes .npz files: allows any array name, and does not trust sizes in headers."""
+"""Reads and writes .npz files with any array names, without trusting the sizes in headers."""
 
 import io
 import math
@@ -19,7 +19,7 @@ ARRAYS_LIMIT = 1 << 28
 #: First bytes of .npy and of .npz files.
 _MAGIC, _ARCHIVE = b"\x93NUMPY", b"PK"
 
-#: Hint: the command that writes a file of one array.
+#: Hint of errors: the call that writes a file with one array.
 _SAVE = "numpy.save(FILE, array) writes one"
 
 _HEADERS = {
@@ -31,12 +31,13 @@ _HEADERS = {
 def read_arrays(option: str, source: Path) -> dict[str, Array]:
     """Return the arrays of an .npz file by name.
 
-    No array may be larger than its data, nor all together larger than `ARRAYS_LIMIT`.
+    The data of an array must have the length that its header states, and all arrays together must
+    not exceed `ARRAYS_LIMIT`.
 
     Raises
     ------
     ValueError
-        The file is missing or damaged; the message begins with the option that named it.
+        The file is missing or damaged; the message begins with `option`, which named it.
     """
     content = _content(option, source, "give an .npz file, or random")
     try:
@@ -61,7 +62,7 @@ def read_arrays(option: str, source: Path) -> dict[str, Array]:
 
 
 def write_arrays(target: IO[bytes], arrays: Mapping[str, Array]) -> None:
-    """Write arrays by name as an .npz file.
+    """Write arrays by name as an .npz file, with any names.
 
     `numpy.savez` takes names as keywords, so it loses or refuses arrays named ``file`` or
     ``allow_pickle``.
@@ -90,7 +91,7 @@ def read_single(option: str, source: Path) -> Array:
 
 
 def _content(option: str, source: Path, hint: str) -> bytes:
-    """Return the bytes of a file."""
+    """Return the bytes of a file; raise UserError if it cannot be read."""
     try:
         return source.read_bytes()
     except OSError as error:
@@ -98,13 +99,13 @@ def _content(option: str, source: Path, hint: str) -> bytes:
 
 
 def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Array:
-    """Return an array of an archive."""
+    """Return the array in a member of an archive."""
     with archive.open(member) as stream:
         return _array(stream, member.filename, member.file_size)
 
 
 def _array(stream: IO[bytes], name: str, size: int) -> Array:
-    """Return one array, whose data must be as long as its header says and `size` bytes allow."""
+    """Return the array in a stream of `size` bytes; raise ValueError if the header is wrong."""
     try:
         version = np.lib.format.read_magic(stream)
     except ValueError:

@@ -32,14 +32,13 @@ _TOLERANCE = 0.02
 #: Relative error of a prediction that fails a check.
 _PREDICTION_TOLERANCE = 0.05
 
-#: Predictions that may be worse, by configuration and case, with the reason, which the report
-#: repeats.
+#: Reasons why predictions may be less accurate, by configuration and workload; reports repeat them.
 EXCEPTIONS: dict[tuple[str, str], str] = {}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Workload:
-    """A workload: a network of the collection or of the demo, or a matrix product.
+    """Workload to measure: a network of the collection or of the demo, or a matrix product.
 
     Members
     -------
@@ -48,14 +47,15 @@ class Workload:
     product:
         Rows, inner size and columns of a matrix product.
     mode:
-        Number format, added to configurations that lack it.
+        Number format of the products, added to configurations that lack it.
     calls:
-        Number of calls in one session, of which the last counts: it may find weights on chip.
+        Number of calls in one session. The last is measured; it may find weights on chip.
     target:
-        Target utilisation, of twice the products in a narrow mode. If sizes are not multiples of
-        the array's, padding counts as work. None for no target.
+        Target utilisation of the array's peak rate in `mode`; None for no target. In a matrix
+        product, padding to the array's size counts as work.
     peers:
-        Published figures of other designs for the same network, by name. Shown at `reference`.
+        Published figures of other designs for the same network, by name. They are shown for
+        configuration `reference`.
     """
 
     name: str
@@ -67,7 +67,10 @@ class Workload:
     peers: tuple[tuple[str, str], ...] = ()
 
     def target_cycles(self, macs: int, config: Config) -> int | None:
-        """Return the target in cycles: the same utilisation for every array."""
+        """Return the cycles at which an engine reaches the target utilisation; None for no target.
+
+        `macs` are the multiply-accumulates of the network; a matrix product counts its own.
+        """
         if self.target is None:
             return None
         work = macs
@@ -88,7 +91,7 @@ def _round_up(size: int, unit: int) -> int:
 
 
 def _network(name: str, model: str, macs: int, cycles: int, **more: Any) -> Workload:
-    """Return a network whose target is `cycles` on 256 multipliers."""
+    """Return the workload of an MLPerf Tiny network whose target is `cycles` on 256 multipliers."""
     target = macs / 256 / cycles
     return Workload(name=name, model=f"mlperf_tiny/{model}.tflite", target=target, **more)
 
@@ -164,14 +167,14 @@ CASES = (
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """One measurement; times in seconds on the machine that made it.
+    """Measurement of a workload; times are in seconds on the machine that ran it.
 
     Members
     -------
     prediction_error:
         Predicted cycles divided by measured cycles, minus one.
     exception:
-        Why the prediction may be off; None if it must be accurate.
+        Reason why the prediction may be inaccurate (`EXCEPTIONS`); None if it must be accurate.
     exact:
         Whether the chip and the functional model agree bit for bit.
     counters:
@@ -207,10 +210,10 @@ class Result:
 
 
 def collection(name: str = "models") -> Path | None:
-    """Return the folder of `models`, `wild` or `untuned`, or None if it is absent.
+    """Return the folder of a collection: `models`, `wild` or `untuned`; None if it is absent.
 
-    `MATLOOM_MODELS` (`MATLOOM_WILD`, `MATLOOM_UNTUNED`) names it, else it is ``../shared/<name>``
-    next to the repository.
+    The folder is named by `MATLOOM_MODELS` (`MATLOOM_WILD`, `MATLOOM_UNTUNED`), or is
+    ``shared/<name>`` next to the repository.
     """
     chosen = os.environ.get(f"MATLOOM_{name.upper()}")
     usual = Path(__file__).resolve().parents[4] / "shared" / name
@@ -293,7 +296,7 @@ def run_bench(
 
 
 def table(results: list[Result], config_name: str) -> NameTable:
-    """Return the results with their targets; columns are dropped if the terminal is narrow."""
+    """Return the results and targets as a table, which drops columns in a narrow terminal."""
     shown = NameTable(
         f"configuration {config_name}, cycles from the chip's counters",
         spare=("kcycles/s", "MACs", "target"),
@@ -327,7 +330,7 @@ def peer_lines(results: list[Result]) -> list[str]:
 
 
 def _import_seconds() -> float:
-    """Return the seconds of `import matloom` in a new interpreter, including its start."""
+    """Return the seconds that `import matloom` takes in a new interpreter, including its start."""
     started = time.perf_counter()
     subprocess.run([sys.executable, "-c", "import matloom"], check=True)
     return round(time.perf_counter() - started, 3)
@@ -368,7 +371,13 @@ def _defects(result: Result) -> list[str]:
 
 
 def kept_cycles(path: Path) -> dict[str, int]:
-    """Return the cycles of each network in a kept report; raise UserError if it is none."""
+    """Return the cycles of each workload in a kept report, by name.
+
+    Raises
+    ------
+    UserError
+        The file cannot be read, or is no report of `matloom bench`.
+    """
     try:
         return {item["name"]: item["cycles"] for item in json.loads(path.read_text())["results"]}
     except OSError as error:
@@ -382,7 +391,10 @@ def kept_cycles(path: Path) -> dict[str, int]:
 
 
 def check(results: list[Result], kept: dict[str, int]) -> list[str]:
-    """Return a sentence for each result that is faulty, or worse than `kept_cycles`."""
+    """Return a sentence for each defect of a result, and for each with more cycles than `kept`.
+
+    `kept` are cycles by workload (`kept_cycles`); an increase within `_TOLERANCE` is accepted.
+    """
     problems = []
     for item in results:
         problems += _defects(item)

@@ -15,7 +15,7 @@ _LIBRARY_HEADERS = frozenset(
         *("time", "uchar", "unistd", "wchar", "wctype"),
     )
 )
-#: Suffixes reserved for functions, a macro, and types.
+#: Suffixes of the network's name that functions, a macro and types use.
 _RESERVED_SUFFIXES = ("open", "run", "memory", "t")
 
 
@@ -50,10 +50,10 @@ def _problem(name: str) -> str:
 
 
 def buffer_names(program: Program, name: str) -> dict[str, str]:
-    """Return the buffer name of each tensor: names of network and tensor, in lower case.
+    """Return the name of each tensor's buffer, by key: `name`, `_` and the tensor's name.
 
-    Names are unique regardless of case, so that macros made from them are too. Characters outside
-    a-z, 0-9 become `_`; duplicates end with a number.
+    The tensor's name is in lower case; characters outside a-z, 0-9 become `_`, and a number is
+    appended to duplicates. Names are unique regardless of case, so macros made from them are too.
     """
     found: dict[str, str] = {}
     taken = set(_RESERVED_SUFFIXES)

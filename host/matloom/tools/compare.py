@@ -16,11 +16,11 @@ from matloom.tools.interface import random_array
 from matloom.tools.layer_errors import OperatorErrors, layer_errors, real_numbers
 from matloom.tools.references import MicroReference, open_reference
 
-#: Function from the graph's inputs to its tensors, both by number; tensors that never exist may be
-#: missing.
+#: Function that computes a graph's tensors from its inputs, both by number. The result may lack
+#: tensors.
 Tensors = Callable[[Mapping[int, Array]], Mapping[int, Array]]
 
-#: Number of random samples for a network with state.
+#: Default number of random samples for a network with state.
 _RANDOM_SAMPLES = 4
 
 
@@ -47,7 +47,8 @@ class Difference:
 class Comparison:
     """Result of a comparison; `first` is None if everything compared is equal.
 
-    `reference` is the runtime compared with, `caveat` a known difference of it.
+    `reference` is the name of the runtime compared with. `caveat` is a sentence on a known reason
+    for differences, or empty.
     """
 
     network: str
@@ -63,7 +64,7 @@ class Comparison:
         return self.first is None
 
     def table(self) -> Table:
-        """Return the layers as a table."""
+        """Return the compared layers as a table."""
         return layer_errors(f"{self.network} against {self.reference}", self.layers)
 
     def __str__(self) -> str:
@@ -154,7 +155,7 @@ def _remark(graph: Graph, node: Node) -> str:
 
 
 def _interpreter(graph: Graph) -> Tensors:
-    """Return the graph interpreter as a function that keeps variables between samples."""
+    """Return a function that runs the graph interpreter, and keeps variables between calls."""
     state = initial_state(graph)
 
     def run(inputs: Mapping[int, Array]) -> Mapping[int, Array]:
@@ -168,7 +169,7 @@ def _interpreter(graph: Graph) -> Tensors:
 def _difference(
     node: Node, name: str, sample: int, wrong: Array, expected: Array, actual: Array
 ) -> Difference:
-    """Return the first wrong element in a node's output."""
+    """Return the first difference in a node's output; `wrong` is the mask of differing elements."""
     index = tuple(int(i) for i in np.argwhere(wrong)[0])
     return Difference(
         operator=str(node),
@@ -181,7 +182,13 @@ def _difference(
 
 
 def _differing_mask(expected: Array, actual: Array) -> Array:
-    """Return a mask of differing elements; NaN equals NaN."""
+    """Return a mask of differing elements; NaN equals NaN.
+
+    Raises
+    ------
+    ValueError
+        Shapes or dtypes differ.
+    """
     if (expected.shape, expected.dtype) != (actual.shape, actual.dtype):
         raise ValueError(
             f"a tensor must be {expected.dtype} {expected.shape}, not {actual.dtype} {actual.shape}"
@@ -224,7 +231,7 @@ def _samples(
 
 
 def random_inputs(graph: Graph, seed: int) -> dict[int, Array]:
-    """Return random inputs of a graph by tensor number: uniform integers, normal floats."""
+    """Return random inputs of a graph by tensor number, as drawn by `random_array`."""
     generator = np.random.default_rng(seed)
     opaque = any(node.op is Op.REFERENCE for node in graph.nodes)
     given = {number: graph.tensors[number] for number in graph.inputs}

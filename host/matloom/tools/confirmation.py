@@ -1,6 +1,6 @@
-"""Confirms predictions for engines: synthesis for tables, placement and routing for the clock.
+"""Confirms predictions for engines: tables by synthesis, the clock by placement and routing.
 
-The tasks that run the tools come from the caller, who knows the generator.
+The functions that run these tools come from the caller, because only the generator provides them.
 """
 
 import hashlib
@@ -15,7 +15,8 @@ import matloom
 from matloom.tools.explore import Exploration, ExploredPoint
 from matloom.workers import run_as_completed
 
-#: Function from an engine's text to measurements by name, or ``{"why": ...}``.
+#: Function that measures an engine, given its configuration as text. It returns measurements by
+#: name, or ``{"why": REASON}`` if the tool failed.
 Tool = Callable[[str], dict[str, Any]]
 
 
@@ -28,9 +29,10 @@ class Confirmation:
     kind:
         ``synthesis`` or ``routing``.
     tool:
-        The task, a function that workers can import.
+        Function that measures an engine; workers must be able to import it.
     journal:
-        File with a line for each engine; it is read first.
+        File to which a line is appended for each engine measured. Its engines are not measured
+        again.
     """
 
     exploration: Exploration
@@ -44,7 +46,10 @@ class Confirmation:
         make: Callable[[], Executor],
         note: Callable[[int], None] = lambda done: None,
     ) -> list[ExploredPoint]:
-        """Return points with measurements added to `measured`."""
+        """Return `points`, in their order, with measurements added to `measured`.
+
+        `make` creates the executor of the tool; `note` is called with the number of points done.
+        """
         known = self._read()
         # The smallest engines first: an interrupted run has then measured most of them.
         by_size = sorted(points, key=lambda point: point.tables)
@@ -80,7 +85,7 @@ class Confirmation:
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
     def _read(self) -> dict[str, dict[str, Any]]:
-        """Return the journal's entries; lines that were cut short or altered are left out."""
+        """Return the journal's measurements by key, without lines that are damaged."""
         known: dict[str, dict[str, Any]] = {}
         if not self.journal.exists():
             return known

@@ -20,7 +20,11 @@ _SHOWN_IMAGES = 4
 
 
 def run_demo(console: Console, device: str = "rtl", config: str = "reference") -> bool:
-    """Classify the 360 held-out digits and print the results; return whether they are right."""
+    """Classify the 360 held-out digits and print the results; return whether the demo passes.
+
+    It passes if the outputs equal those of the functional model, and the accuracy is at least
+    `_MIN_ACCURACY`.
+    """
     images, labels = held_out()
     inputs = quantise(images, *input_quantisation())
     console.print(
@@ -52,7 +56,7 @@ def _run(session: Session, inputs: Array, console: Console) -> Iterator[Array]:
 
 
 def _show(console: Console, images: Array, predictions: Array, labels: Array) -> None:
-    """Draw a few digits, wrongly classified ones first."""
+    """Draw a few digits with their predictions, wrongly classified ones first."""
     order = np.argsort(predictions == labels, kind="stable")[:_SHOWN_IMAGES]
     table = Table.grid(padding=(0, 2))
     drawings = []

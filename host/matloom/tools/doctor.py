@@ -21,13 +21,17 @@ from matloom.toolchain.find_verilator import find_verilator
 from matloom.toolchain.process import ToolError, run
 from matloom.toolchain.verilator import require_working
 
-#: The need without which no network runs; other needs have the name of their extra.
+#: The `need` of tools without which no network can be generated and simulated.
 BASE = "base"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """State of one tool. `remedy` is empty exactly when the tool works."""
+    """State of one tool.
+
+    `need` tells what it is needed for: `BASE`, an extra, or a task. `remedy` is empty exactly when
+    the tool works.
+    """
 
     tool: str
     need: str
@@ -86,7 +90,10 @@ def _cache() -> str:
 
 
 def _cache_folder() -> Finding:
-    """Check the cache; a substitute for the chosen folder works, but is temporary."""
+    """Return the state of the cache; a temporary substitute for its folder is reported as faulty.
+
+    Its `need` is then ``"cache"``, because networks still run.
+    """
     remedy = "set MATLOOM_CACHE to a folder that can be written"
     with warnings.catch_warnings():
         # The finding contains the message.
@@ -101,7 +108,7 @@ def _cache_folder() -> Finding:
 
 
 def _attempt(tool: str, look: Callable[[], str], remedy: str) -> Finding:
-    """Try a tool: return its description of itself, or its error and the remedy."""
+    """Return the state of a tool: the text returned by `look`, or its error and the remedy."""
     try:
         return Finding(tool=tool, need=BASE, detail=look())
     except (OSError, ValueError) as error:
@@ -109,7 +116,10 @@ def _attempt(tool: str, look: Callable[[], str], remedy: str) -> Finding:
 
 
 def examine() -> list[Finding]:
-    """Check every tool; takes about a second and changes nothing but the cache folder."""
+    """Return the state of every tool.
+
+    This takes about a second, and creates the cache folder if it does not exist.
+    """
     return [
         _python(),
         *(_program(name, BASE) for name in ("g++", "make", "perl")),
@@ -133,12 +143,12 @@ def examine() -> list[Finding]:
 
 
 def healthy(findings: list[Finding]) -> bool:
-    """Whether everything works that is needed to generate and simulate."""
+    """Return whether every tool works that is needed to generate and simulate."""
     return all(finding.works for finding in findings if finding.need == BASE)
 
 
 def to_json(findings: list[Finding]) -> str:
-    """Return the findings as JSON: `healthy`, and `tools` with one object each."""
+    """Return the findings as JSON: `healthy`, and `tools`, a list with one object per tool."""
     tools = [asdict(finding) | {"works": finding.works} for finding in findings]
     return json.dumps({"healthy": healthy(findings), "tools": tools}, indent=2)
 
@@ -153,7 +163,7 @@ def _conclusion(findings: list[Finding]) -> str:
 
 
 def to_table(findings: list[Finding]) -> str:
-    """Return the findings as a table for people, with remedies below as commands to copy."""
+    """Return the findings as a printed table, followed by a conclusion and the remedies."""
     table = Table(box=None, show_header=True, pad_edge=False)
     for heading in ("", "tool", "for"):
         table.add_column(heading, no_wrap=True)
@@ -171,7 +181,7 @@ def to_table(findings: list[Finding]) -> str:
 
 
 def _remedies(findings: list[Finding]) -> list[str]:
-    """Return a line for each missing tool: its purpose and the remedy, never cut."""
+    """Return a line for each tool that does not work: its need and the remedy."""
     lines = [f"  {item.tool} ({item.need}): {item.remedy}" for item in findings if not item.works]
     everything = ["In a clone, make setup installs all of them."] if len(lines) > 1 else []
     return [*lines, *everything]

@@ -1,4 +1,4 @@
-"""Emits a Program as C: its file, a buffer for each tensor, and host steps as kernel calls."""
+"""Emits a Program as C: program file, a buffer for each tensor, and kernel calls for host steps."""
 
 import itertools
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,10 @@ _BYTES_PER_LINE = 20
 
 
 class EmitError(UserError):
-    """A program has host steps without a kernel in C; the message names the operators."""
+    """Raised for a program that cannot run in C.
+
+    A host step has no kernel, or an output is a constant; the message names operators or outputs.
+    """
 
     hint = "docs/firmware.md lists the operators that have one"
 
@@ -53,7 +56,13 @@ def write_c(program: Program, path: Path) -> None:
 
 
 def emit_c(program: Program, name: str) -> tuple[str, str]:
-    """Return source and header of a program whose C names begin with `name`."""
+    """Return the C source and header of a program, whose C names begin with `name`.
+
+    Raises
+    ------
+    EmitError
+        A host step has no kernel in C, or an output is a constant.
+    """
     buffers = buffer_names(program, name)
     part = _part(program, "", buffers, itertools.count())
     made = preprocessing_declarations(program, buffers)
@@ -65,7 +74,7 @@ def emit_c(program: Program, name: str) -> tuple[str, str]:
 def _part(
     program: Program, name: str, buffers: dict[str, str], numbers: "itertools.count[int]"
 ) -> CProgram:
-    """Return a program with the parts of its loops."""
+    """Return a program in C with the programs of its loops, which get numbers from `numbers`."""
     loops = {}
     for step, programs in program.loops.items():
         names = [f"inner_{next(numbers)}" for _ in programs]
@@ -116,7 +125,11 @@ def _source(part: CProgram, name: str) -> str:
 
 
 class _HostSteps(NamedTuple):
-    """Host steps in C: cases of a switch, definitions of loops, operators without a kernel."""
+    """Host steps of a program in C.
+
+    `calls` are the lines of cases of a switch, `loops` the lines that define loops, and `missing`
+    the operators without a kernel.
+    """
 
     calls: list[str]
     loops: list[str]
@@ -124,7 +137,7 @@ class _HostSteps(NamedTuple):
 
 
 def _definitions(part: CProgram, steps: _HostSteps) -> list[str]:
-    """Return file, buffers and host steps of a program."""
+    """Return the C lines that define a program's file, buffers and host steps."""
     program, end = part.program, f"_{part.name}" if part.name else ""
     data = _without_files(program).to_bytes()
     rows = [data[at : at + _BYTES_PER_LINE] for at in range(0, len(data), _BYTES_PER_LINE)]
@@ -192,7 +205,7 @@ def _calls(part: CProgram) -> _HostSteps:
 
 
 def _loop(part: CProgram, name: str, step: HostStep, parts: Sequence[CProgram]) -> list[str]:
-    """Return the definitions of a loop, with arrays for operands that are constants."""
+    """Return the C lines that define a loop, and arrays for its constant operands."""
     tensors, lines = tensors_by_name(part.program), []
     operands: list[str] = []
     for key in step.inputs[: -len(parts)]:
@@ -208,7 +221,7 @@ def _loop(part: CProgram, name: str, step: HostStep, parts: Sequence[CProgram]) 
 def _from_file(
     program: Program, step: HostStep, names: Mapping[str, str]
 ) -> tuple[list[str], list[str]]:
-    """Return the calls for operators of a model file, and those without a kernel."""
+    """Return the calls for a step's operators in a model file, and operators without a kernel."""
     (file,) = (each for each in program.constants if each.name == step.inputs[-1])
     content = program.host_data[file.offset :][: file.shape[0]]
     onnx = step.attributes["interpreters"] == ONNX_INTERPRETERS
@@ -227,7 +240,7 @@ def _without_files(program: Program) -> Program:
     dropped = {each.offset: each.shape[0] for each in program.constants if each.name in names}
 
     def new_offset(offset: int) -> int:
-        """Return where bytes are without those dropped before them."""
+        """Return the offset of a constant once the data dropped before it is removed."""
         lengths = (size + -size % CONSTANT_ALIGNMENT for at, size in dropped.items() if at < offset)
         return offset - sum(lengths)
 
@@ -247,5 +260,5 @@ def _without_files(program: Program) -> Program:
 
 
 def _in_file(step: HostStep) -> bool:
-    """Return whether a step runs operators of a model file, and not all of it."""
+    """Return whether a step runs some operators of a model file, rather than the whole file."""
     return step.operator == Op.REFERENCE and bool(step.attributes["positions"])

@@ -12,7 +12,7 @@ from matloom.program import Program
 from matloom.program.records import TensorInfo
 from matloom.tools.emit_values import C_TYPES
 
-#: The driver aligns regions of memory so.
+#: Alignment in bytes of the regions of memory that the driver allocates.
 _ALIGNMENT = 64
 
 _ABOUT = """\
@@ -43,12 +43,12 @@ enum matloom_result {name}_run(struct matloom_engine* engine);
 
 
 def declaration(info: TensorInfo, buffer: str) -> str:
-    """Return the declaration of a tensor's buffer; C has no arrays of size 0.
+    """Return the declaration of a tensor's buffer, with at least one element, as C requires.
 
     Raises
     ------
     ValueError
-        C has no type for the elements.
+        `C_TYPES` has no type for the elements.
     """
     if info.dtype not in C_TYPES:
         raise UserError(
@@ -72,13 +72,13 @@ def header(
     Parameters
     ----------
     buffers
-        Names of the tensors' buffers, by tensor.
+        Names of the tensors' buffers, by key.
     sources
         Driver files that a firmware must link.
     preprocessing
         Declarations of the functions that turn raw data into inputs.
     inside
-        Programs of loops.
+        Programs of loops, whose memory is included.
     """
     guard, listed = f"{name.upper()}_H", "\n *   ".join(_lines(sources))
     about = _ABOUT.format(
@@ -117,13 +117,16 @@ def _lines(words: tuple[str, ...], width: int = 90) -> list[str]:
 
 
 def _memory(program: Program) -> int:
-    """Return the documentation of `matloom_program_memory` for a program copied to memory."""
+    """Return the bytes of memory that a program takes, as `matloom_program_memory` in C does.
+
+    The program's image is copied to memory.
+    """
     sizes = (program.region_bytes.get(region, 0) for region in Region)
     return sum(-(-size // _ALIGNMENT) * _ALIGNMENT for size in sizes)
 
 
 def _tensor(role: str, info: TensorInfo, buffer: str) -> str:
-    """Return a tensor's declaration and its macros."""
+    """Return the declaration of a tensor's buffer, with a comment and the tensor's macros."""
     shape = " x ".join(map(str, info.shape)) or "one number"
     declared, elements = declaration(info, buffer), math.prod(info.shape)
     macros: dict[str, object] = {
@@ -154,13 +157,13 @@ def _string(text: str) -> str:
 
 
 def _float(value: float) -> str:
-    """Return a scale as a float constant; nine digits are exact."""
+    """Return a scale as a C float constant; nine digits represent a float32 exactly."""
     text = f"{value:.9g}"
     return f"{text}f" if re.search(r"[.e]", text) else f"{text}.0f"
 
 
 def _formula(program: Program, buffers: dict[str, str]) -> str:
-    """Return how to convert real numbers of inputs and outputs, if any are quantised."""
+    """Return a C comment on converting real numbers; empty if no input or output is quantised."""
     for info in (*program.inputs, *program.outputs):
         if info.quantised:
             return _NUMBERS.format(X=buffers[info.key].upper())

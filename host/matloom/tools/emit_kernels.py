@@ -1,4 +1,4 @@
-"""Calls of kernels in C for host steps of operators that have a kernel in NumPy, too."""
+"""Calls of C kernels for host steps, except those that run operators from a model file."""
 
 import math
 from collections.abc import Callable
@@ -15,7 +15,7 @@ _INTEGERS = ("int8", "uint8", "int16")
 def kernel_call(graph: Graph, node: Node, places: list[str]) -> str | None:
     """Return the kernel call for a graph with a single node; None if there is no kernel in C.
 
-    `places` are the tensors in C, outputs first.
+    `places` are C expressions of the tensors, outputs first.
     """
     emit = _KERNELS.get(node.op)
     arguments = None if emit is None else emit(graph, node)
@@ -26,13 +26,13 @@ def kernel_call(graph: Graph, node: Node, places: list[str]) -> str | None:
 
 
 def describe_operator(graph: Graph, node: Node) -> str:
-    """Return an operator with its input and output types."""
+    """Return a phrase with the operator's name, and the dtypes of first input and first output."""
     input_type = graph.tensors[node.inputs[0]].dtype if node.inputs else "nothing"
     return f"{_operator(node)} from {input_type} to {graph.tensors[node.outputs[0]].dtype}"
 
 
 def _operator(node: Node) -> str:
-    """Return the name of an operator; for REFERENCE nodes, the names in the model."""
+    """Return the name of an operator; for REFERENCE nodes, the names of the model's operators."""
     opaque = node.op is Op.REFERENCE
     return " and ".join(node.attributes_as(Reference).operators) if opaque else node.op
 
@@ -81,7 +81,10 @@ def _call_copy(graph: Graph, node: Node) -> _Arguments | None:
 
 
 def _call_lookup(graph: Graph, node: Node) -> _Arguments | None:
-    """Return a table of the operator's results as a C string, to lie in read-only memory."""
+    """Return a lookup in a table of the operator's results; None unless it maps bytes to bytes.
+
+    The table is a C string, which compilers place in read-only memory.
+    """
     data, result = graph.tensors[node.inputs[0]], graph.tensors[node.outputs[0]]
     if not {data.dtype, result.dtype} <= {"int8", "uint8"}:
         return None
@@ -90,7 +93,7 @@ def _call_lookup(graph: Graph, node: Node) -> _Arguments | None:
 
 
 def _call_function(graph: Graph, node: Node) -> _Arguments | None:
-    """Return a curve of words, or a table of bytes."""
+    """Return the call of a curve for int16, or of a lookup for bytes."""
     data = graph.tensors[node.inputs[0]]
     if data.dtype != "int16":
         return _call_lookup(graph, node)

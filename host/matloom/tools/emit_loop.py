@@ -1,4 +1,4 @@
-"""Emits loops of a program as structures for the kernel that runs them."""
+"""Emits the loops of a program as C structures, which a kernel interprets."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,7 +13,7 @@ from matloom.program.records import TensorInfo
 
 
 class CBytes(NamedTuple):
-    """An expression in C, and how many bytes lie there."""
+    """C expression of the address of a value, and the value's size in bytes."""
 
     text: str
     bytes: int
@@ -21,7 +21,7 @@ class CBytes(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class CProgram:
-    """A program in C: that of the network, or one of a loop.
+    """A program in C: the network's, or the body or condition of a loop.
 
     Members
     -------
@@ -30,7 +30,7 @@ class CProgram:
     buffers:
         C names of the tensors' buffers, by key.
     loops:
-        Programs of each loop, by the number of its step: its body, and its condition if it has one.
+        Programs of each loop, by the index of its step: the body, and the condition if it has one.
     """
 
     program: Program
@@ -39,12 +39,12 @@ class CProgram:
     loops: "Mapping[int, tuple[CProgram, ...]]"
 
     def inside(self) -> "list[CProgram]":
-        """Return the programs of all loops, with those of loops inside them."""
+        """Return the programs of all loops, preceded by those of loops inside them."""
         parts = [part for parts in self.loops.values() for part in parts]
         return [*(inner for part in parts for inner in part.inside()), *parts]
 
     def places(self, infos: Iterable[TensorInfo]) -> list[CBytes]:
-        """Return where tensors lie."""
+        """Return the buffers of tensors, in order."""
         return [CBytes(self.buffers[info.key], _bytes(info)) for info in infos]
 
 
@@ -55,18 +55,18 @@ def emit_loop(
     operands: Sequence[str],
     outputs: Sequence[CBytes],
 ) -> list[str]:
-    """Return the C definition of a loop, preceded by the buffers of its variables.
+    """Return the C lines that define a loop and the buffers of its values.
 
     Parameters
     ----------
     name
         C name of the loop.
     parts
-        Its body, and its condition if it has one.
+        Programs of the loop: its body, and its condition if it has one.
     operands
-        Expressions in C of the step's inputs other than programs.
+        C expressions of the step's inputs, without the programs.
     outputs
-        Where its outputs lie.
+        Buffers of the loop's outputs.
     """
     loop = _Loop(name, step.attributes["carried"], parts, operands)
     loop.leave(list(zip(outputs, step.attributes["results"], strict=True)))
@@ -74,7 +74,7 @@ def emit_loop(
 
 
 class _Loop:
-    """A loop in C: fields, copies of values, and a buffer for each value between iterations."""
+    """A loop in C: its fields, its copies, and a buffer for each value kept between iterations."""
 
     def __init__(
         self, name: str, carried: int, parts: Sequence[CProgram], operands: Sequence[str]
@@ -102,7 +102,10 @@ class _Loop:
             self._count(operands, given[:counts], made[0])
 
     def _carry(self) -> None:
-        """Add the copies of carried values into the body, and back after each iteration."""
+        """Add the copies of carried values into the body and back, and of fixed inputs into it.
+
+        Fixed inputs are copied once, before the first iteration.
+        """
         for at, to, source in zip(self._plain, self._given, self._made, strict=False):
             own = self._own[at]
             self._moves["before"].append((own.text, CBytes(self._values[at], own.bytes)))
@@ -113,7 +116,7 @@ class _Loop:
             self._moves["before"].append((to.text, CBytes(value, to.bytes)))
 
     def _ask(self, condition: CProgram) -> None:
-        """Add the condition's program, which decides whether another iteration follows."""
+        """Add the program of the condition, which decides whether another iteration follows."""
         reads = condition.places(condition.program.inputs)
         self._moves["entering"] += [(reads[at].text, self._own[at]) for at in self._plain]
         (answer,) = condition.places(condition.program.outputs)
@@ -121,7 +124,7 @@ class _Loop:
         self._fields["goes_on"] = f"(const uint8_t*){answer.text}"
 
     def _count(self, operands: Sequence[str], sources: Sequence[CBytes], target: CBytes) -> None:
-        """Add the iteration count; the body may end the loop earlier."""
+        """Add the maximum number of iterations, and the flag by which the body ends the loop."""
         on = self._own[self._carried] = CBytes(f"{self._name}_on", 1)
         self._moves["before"].append((on.text, CBytes(operands[1], 1)))
         self._moves["entering"].append((sources[1].text, on))
@@ -130,7 +133,11 @@ class _Loop:
         self._fields["iteration"] = f"(int64_t*){sources[0].text}"
 
     def leave(self, results: Sequence[tuple[CBytes, int]]) -> None:
-        """Add the copies of results to outputs: carried values, then stacked ones of iterations."""
+        """Add the copies of results to outputs.
+
+        Each result has a position: below the number of carried values, the value after the last
+        iteration is copied; otherwise, the results of all iterations are stacked.
+        """
         stacked = self._made[len(self._plain) :]
         for to, at in results:
             if at < self._carried:
@@ -141,7 +148,7 @@ class _Loop:
                 self._fields["iterations"] = f"{to.bytes // max(1, row.bytes)}u"
 
     def lines(self) -> list[str]:
-        """Return the C definitions, line by line."""
+        """Return the C lines that define the loop and its buffers."""
         name, fields = self._name, dict(self._fields)
         lines = [
             f"static _Alignas(16) uint8_t {e.text}[{max(1, e.bytes)}];" for e in self._own.values()

@@ -1,4 +1,4 @@
-"""Emits steps that ONNX Runtime runs as calls of kernels in C."""
+"""Emits host steps that ONNX Runtime would run as calls of C kernels."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -33,9 +33,10 @@ class _Operator:
     node:
         The NodeProto.
     inputs, output:
-        The inputs that are there, and the first output.
+        The inputs passed to the kernel, without absent ones, and the only output. For operators of
+        one tensor and constants, only the first input.
     constants:
-        Its constants by name.
+        Values of the inputs that are constants, by name.
     """
 
     node: Any
@@ -54,7 +55,10 @@ class _Operator:
         return onnx.helper.get_attribute_value(found[name]) if name in found else default
 
     def scale(self, place: int) -> tuple[np.float32, int] | None:
-        """Return the scale and zero point, inputs from `place` on; None if there are several."""
+        """Return the scale and zero point, inputs `place` and `place + 1` of the node.
+
+        An absent zero point is 0. Return None if there are several scales, or they are not float32.
+        """
         names = [*self.node.input, ""]
         scale = self.constants[names[place]]
         zero = self.constants[names[place + 1]] if names[place + 1] else np.zeros(1, np.uint8)
@@ -66,17 +70,17 @@ class _Operator:
 def emit_onnx(
     content: bytes, attributes: Mapping[str, Any], places: Sequence[Sequence[str]]
 ) -> tuple[list[str], list[str]]:
-    """Return the statements of a step, and the operators that have no kernel in C.
+    """Return the C lines of a step, and the operators that have no kernel in C.
 
     Parameters
     ----------
     content
         The model file of the step.
     attributes
-        Attributes of the step: the nodes of the file that it runs, and the names of its inputs and
-        outputs.
+        Attributes of the step: the indices of the nodes that it runs (`positions`), and the value
+        numbers of its `inputs` and `outputs`.
     places
-        C expressions of the inputs and of the outputs.
+        C expressions of the step's inputs, and of its outputs.
     """
     try:
         file = _File(parse(content).graph)
@@ -110,7 +114,7 @@ def _statement(operator: _Operator) -> str | None:
 
 
 class _File:
-    """A model file, and the C expressions of its values."""
+    """A model file, with the C expressions of its values."""
 
     def __init__(self, graph: Any) -> None:
         self.graph, self.values = graph, CValues()
@@ -118,7 +122,10 @@ class _File:
         self._held = {each.name: each for each in graph.initializer}
 
     def operator(self, node: Any) -> _Operator | None:
-        """Return an operator of known values and one output; None if it is another."""
+        """Return a node as an operator.
+
+        Return None if it has no input, not exactly one output, or a value of unknown type.
+        """
         names = [name for name in node.input if name]
         known = {*self._infos, *self._held}
         if not names or len(node.output) != 1 or not {*names, *node.output} <= known:
@@ -209,7 +216,7 @@ def _emit_transpose(operator: _Operator) -> str | None:
 
 
 def _emit_gather(operator: _Operator) -> str | None:
-    """Return the copy of one slice, whose number is a constant."""
+    """Return the copy of one slice, at a constant index; None if there are several indices."""
     given, made, axis = operator.input, operator.output, operator.attribute("axis", 0)
     index = operator.constants[operator.node.input[1]]
     if index.size != 1:
@@ -241,7 +248,7 @@ def _combine(operation: str, *, swapped: bool = False) -> Callable[[_Operator], 
     return lambda operator: emit(operator.inputs, operator.output)
 
 
-#: Kernels of operators of one tensor and constants, by names, which no two domains share here.
+#: Emitters for operators of one tensor and constants, by operator name, unique across domains here.
 _KERNELS: dict[str, Callable[[_Operator], str | None]] = {
     "Cast": lambda operator: conversion(operator.input, operator.output),
     "DequantizeLinear": _emit_dequantize,
@@ -258,7 +265,7 @@ _KERNELS: dict[str, Callable[[_Operator], str | None]] = {
         lambda operator: copy(operator.input, operator.output),
     ),
 }
-#: Kernels of operators of several tensors.
+#: Emitters for operators of several tensors.
 _OF_SEVERAL: dict[str, Callable[[_Operator], str | None]] = {
     "Add": _combine("ADD"),
     "And": _combine("MINIMUM"),

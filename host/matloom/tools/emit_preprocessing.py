@@ -21,17 +21,17 @@ from matloom.program import Program, TensorInfo
 _TYPES = {np.dtype(kind): f"{np.dtype(kind).name}_t" for kind in (np.int16, np.uint16, np.uint8)}
 _NUMBERS_PER_LINE = 12
 
-#: Lines of tables, and of a function's body.
+#: C lines of tables, and of a function's body.
 _Made = tuple[list[str], list[str]]
 
 
 def preprocessing_declarations(program: Program, buffers: dict[str, str]) -> list[str]:
-    """Return the declarations of the functions that turn raw data into inputs, with comments.
+    """Return the C declarations of the functions that turn raw data into inputs, with comments.
 
     Raises
     ------
     UserError
-        An image has no `source`: tables are for one size.
+        An image has no `source`, the size for which tables are made.
     """
     infos = {info.name: info for info in program.inputs}
     found = []
@@ -52,7 +52,7 @@ def preprocessing_declarations(program: Program, buffers: dict[str, str]) -> lis
 
 
 def preprocessing_source(program: Program, buffers: dict[str, str]) -> list[str]:
-    """Return the lines of tables and functions."""
+    """Return the C lines of the functions that turn raw data into inputs, and of their tables."""
     infos = {info.name: info for info in program.inputs}
     lines = []
     for name, stage in preprocessing_of(program).items():
@@ -72,7 +72,7 @@ def _function_head(buffer: str, stage: Preprocessing) -> str:
 
 
 def _quantise_statement(info: TensorInfo, buffer: str) -> list[str]:
-    """Return the statement that turns real numbers into an input."""
+    """Return the statement that converts real numbers to an input, as a list of one line."""
     count = math.prod(info.shape)
     if info.quantised is None:
         return [f"matloom_copy({buffer}, {buffer}_reals, {4 * count}u);"]
@@ -84,7 +84,7 @@ def _quantise_statement(info: TensorInfo, buffer: str) -> list[str]:
 
 
 def _table(name: str, numbers: Array) -> list[str]:
-    """Return a table; floating-point numbers as hexadecimal ones, exactly."""
+    """Return the C lines of a table; float32 numbers are exact, in hexadecimal."""
     flat = numbers.reshape(-1)
     real = flat.dtype == np.float32
     texts = [f"{float(x).hex()}f" if real else str(x) for x in flat.tolist()]
@@ -95,7 +95,11 @@ def _table(name: str, numbers: Array) -> list[str]:
 
 
 def _taps(name: str, spans: Iterable[tuple[int, Array]], start: int = 0) -> list[str]:
-    """Return a table of spans: first position, number of weights, and position of the weights."""
+    """Return the C lines of a table of spans, each a first position and its weights.
+
+    A row has the first position, the number of weights, and the index of the first weight in the
+    table of weights, in which the first span begins at `start`.
+    """
     listed = list(spans)
     places = accumulate((len(weights) for _, weights in listed), initial=start)
     rows = [
@@ -106,7 +110,7 @@ def _taps(name: str, spans: Iterable[tuple[int, Array]], start: int = 0) -> list
 
 
 def _structure(kind: str, buffer: str, **fields: Any) -> list[str]:
-    """Return a structure; numbers and names are written unchanged."""
+    """Return the C lines of a structure, whose `fields` are C expressions."""
     lines = [f"    .{name} = {value}," for name, value in fields.items()]
     return [f"static const struct matloom_{kind} {buffer}_how = {{", *lines, "};"]
 
@@ -226,7 +230,7 @@ def _emit_micro_body(stage: MicroFrontend, buffer: str) -> list[str]:
     ]
 
 
-#: For each kind, the function that emits its tables and code.
+#: Function that emits the tables and the function's body, by kind of preprocessing.
 _KINDS: dict[type[Preprocessing], Callable[[Any, TensorInfo, str], _Made]] = {
     Image: _emit_image,
     LogMel: _emit_mel,

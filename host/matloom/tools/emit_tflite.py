@@ -1,4 +1,4 @@
-"""Emits steps that an interpreter of TensorFlow Lite files runs as calls of kernels in C."""
+"""Emits host steps that a TensorFlow Lite interpreter would run as calls of C kernels."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -18,7 +18,7 @@ from matloom.tools.emit_values import (
     selection,
 )
 
-#: Types of numbers that have no scale.
+#: Types of tensors that are not quantised.
 _UNSCALED_TYPES = ("bool", "int32", "int64")
 _DTYPES = {getattr(tflite.TensorType, name.upper()): name for name in C_TYPES}
 
@@ -26,9 +26,9 @@ _DTYPES = {getattr(tflite.TensorType, name.upper()): name for name in C_TYPES}
 def emit_tflite(
     content: bytes, attributes: Mapping[str, Any], places: Sequence[Sequence[str]]
 ) -> tuple[list[str], list[str]]:
-    """Return the statements of a step, and the operators that have no kernel in C.
+    """Return the C lines of a step, and the operators that have no kernel in C.
 
-    Arguments are as for `emit_onnx`.
+    Parameters are as for `emit_onnx`; `operators` in the attributes are the operators' names.
     """
     model, values = _model(content, attributes["interpreters"]), CValues()
     for side, own in zip((attributes["inputs"], attributes["outputs"]), places, strict=True):
@@ -48,7 +48,13 @@ def emit_tflite(
 
 
 def _model(content: bytes, packages: Sequence[str]) -> Any:
-    """Return a file as objects, by the schema of the first interpreter that is installed."""
+    """Return a model file as objects, by the schema of the first interpreter that is installed.
+
+    Raises
+    ------
+    MissingPackageError
+        None of the packages is installed.
+    """
     for package in packages:
         try:
             return plain_model(content, package)

@@ -1,4 +1,4 @@
-"""C expressions of the values of a step, and calls of kernels that several formats share."""
+"""C expressions of the values of a step, and kernel calls that both model formats use."""
 
 import math
 from collections.abc import Callable, Hashable, Sequence
@@ -14,12 +14,12 @@ C_TYPES = {
     **{f"{kind}{bits}": f"{kind}{bits}_t" for kind in ("int", "uint") for bits in (8, 16, 32, 64)},
     **{"bool": "uint8_t", "float16": "uint16_t", "float32": "float", "float64": "double"},
 }
-#: Types that the kernels for integers compare; 64 bits are signed there.
+#: Types that the kernels for integers accept; of 64 bits, only signed ones.
 _INTEGERS = ("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64")
 
 
 class CValue(NamedTuple):
-    """A value: its expression in C, shape and dtype."""
+    """A value in C: the expression of its address, its shape and its NumPy dtype."""
 
     place: str
     shape: tuple[int, ...]
@@ -32,26 +32,28 @@ class CValue(NamedTuple):
 
     @property
     def elements(self) -> str:
-        """Number of elements in C."""
+        """Number of elements as a C constant."""
         return f"{self.size}u"
 
     @property
     def bytes(self) -> int:
-        """Bytes of all elements."""
+        """Number of bytes."""
         return self.size * np.dtype(self.dtype).itemsize
 
     @property
     def kind(self) -> str:
-        """The dtype in C."""
+        """The dtype as a C constant."""
         return f"MATLOOM_DTYPE_{self.dtype.upper()}"
 
 
 @dataclass
 class CValues:
-    """Values of a step by a key, each with a buffer or an expression of its own.
+    """Values of a step, by any key.
 
     Members
     -------
+    places:
+        C expression of the address of each value.
     declared:
         Declarations of constants, and of buffers between two operators.
     """
@@ -62,7 +64,10 @@ class CValues:
     def of(
         self, key: Hashable, shape: tuple[int, ...], dtype: str, data: Array | None = None
     ) -> CValue:
-        """Return a value, declared if it has no place yet; `data` is that of a constant."""
+        """Return the value of a key.
+
+        If it has no place yet, declare a buffer for it, or a constant that holds `data`.
+        """
         if key not in self.places:
             name = self.places[key] = f"held_{len(self.declared)}"
             if data is None:
@@ -74,7 +79,10 @@ class CValues:
 
 
 def constant_array(name: str, data: Array) -> str:
-    """Return a definition of the elements of an array of integers or booleans, or its bytes."""
+    """Return the C definition of an array with the elements of `data`.
+
+    Elements other than integers and booleans are written as bytes.
+    """
     if data.dtype.kind not in "biu":
         data = np.frombuffer(data.tobytes(), np.uint8)
     kind = C_TYPES[data.dtype.name]
@@ -89,14 +97,18 @@ def call(function: str, *arguments: object) -> str:
 
 
 def copy(source: CValue, target: CValue) -> str:
-    """Return a copy of all bytes."""
+    """Return the statement that copies as many bytes as `target` has."""
     return call("matloom_copy", target.place, source.place, f"{target.bytes}u")
 
 
 def combination(
     operation: str, *, swapped: bool = False
 ) -> Callable[[Sequence[CValue], CValue], str | None]:
-    """Return a function that emits the call of a binary operation, or None without a kernel."""
+    """Return a function that emits a binary operation on integers or booleans.
+
+    It returns None unless there are two sources of the same type, each of the target's size or a
+    single element. If `swapped`, the kernel receives the second source first.
+    """
 
     def emit(sources: Sequence[CValue], target: CValue) -> str | None:
         if any(each.dtype not in _INTEGERS for each in (*sources, target)):
@@ -115,12 +127,12 @@ def combination(
 
 
 def negation(source: CValue, target: CValue) -> str | None:
-    """Return the negation of booleans; None for other types."""
+    """Return the statement that negates booleans; None for other types."""
     return combination("EQUAL")([source, CValue("(const uint8_t[]){0}", (), "bool")], target)
 
 
 def conversion(source: CValue, target: CValue) -> str | None:
-    """Return a change between types of integers; None for other types."""
+    """Return the statement that converts between integers and booleans; None for other types."""
     if not {source.dtype, target.dtype} <= {*_INTEGERS}:
         return None
     ends = target.place, source.place, target.kind, source.kind
@@ -128,7 +140,11 @@ def conversion(source: CValue, target: CValue) -> str | None:
 
 
 def selection(inputs: Sequence[CValue], target: CValue) -> str | None:
-    """Return a choice between two tensors of the result's shape; None for other shapes."""
+    """Return the statement that selects elements of two tensors by a condition.
+
+    Return None unless both have the result's size and type, and the condition is boolean, of this
+    size or a single element.
+    """
     condition, *chosen = inputs
     same = all(each.size == target.size and each.dtype == target.dtype for each in chosen)
     if not same or condition.dtype != "bool" or condition.size not in (1, target.size):
@@ -141,7 +157,10 @@ def selection(inputs: Sequence[CValue], target: CValue) -> str | None:
 
 
 def reduction(operation: str, source: CValue, target: CValue, axes: Sequence[int]) -> str | None:
-    """Return a reduction of integers over neighbouring axes; None for others."""
+    """Return the statement that reduces integers over neighbouring axes.
+
+    Return None for other axes or types.
+    """
     types = ("int32", "int64") if operation == "ADD" else _INTEGERS
     first, last = min(axes), max(axes)
     if source.dtype not in types or sorted(axes) != list(range(first, last + 1)):
@@ -153,7 +172,7 @@ def reduction(operation: str, source: CValue, target: CValue, axes: Sequence[int
 
 
 def concatenation(inputs: Sequence[CValue], target: CValue, axis: int) -> str:
-    """Return the copies of tensors side by side along an axis, which is at least 0."""
+    """Return the statements that join tensors along an axis, which must not be negative."""
     count = math.prod(target.shape[:axis])
     step, place, calls = target.bytes // max(1, count), 0, []
     for each in inputs:

@@ -22,7 +22,7 @@ from matloom.tools.evaluation import ClassResult, Evaluation
 from matloom.tools.metrics import compute_score, confusion, metric_rank
 from matloom.tools.samples import Samples, network_samples
 
-#: Number of classes of a binary decision.
+#: Labels of a binary decision.
 _BINARY = {0, 1}
 
 
@@ -38,9 +38,9 @@ def evaluate(
     progress: Callable[[int, int], None] | None = None,
     **options: Any,
 ) -> Evaluation:
-    """Return the accuracy of a network on labelled samples.
+    """Return the accuracy of a network on labelled samples, and its cost per sample.
 
-    Samples are independent: the state of the network is reset before each.
+    The state of the network is reset before each sample.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ def _run(
     count: int,
     progress: Callable[[int, int], None] | None,
 ) -> tuple[Array, list[Report]]:
-    """Return the output of the requested samples as real numbers, and a report of each."""
+    """Return the output `info` of the first `count` samples as real numbers, and their reports."""
     opaque = (step for step in session.program.steps if isinstance(step, HostStep))
     remembers = session.program.variables or any(step.operator == Op.REFERENCE for step in opaque)
     results, reports = [], []
@@ -131,7 +131,13 @@ def _run(
 
 
 def _output(program: Program, name: str | None) -> TensorInfo:
-    """Return the output to evaluate."""
+    """Return the output to evaluate: the named one, or the only one.
+
+    Raises
+    ------
+    UserError
+        There is no output of this name, or several and no name.
+    """
     infos = {info.name: info for info in program.outputs}
     if name is None and len(infos) == 1:
         return program.outputs[0]
@@ -154,7 +160,10 @@ def _elements(info: TensorInfo) -> int:
 
 
 def _labels(labels: Array, metric: str, info: TensorInfo, samples: int) -> Array:
-    """Return labels in the form that a metric needs; raise UserError if they do not fit."""
+    """Return labels as `compute_score` needs them; raise UserError if they do not fit.
+
+    They are int64 classes (rows,), or float64 numbers (rows, elements) for error metrics.
+    """
     rows = samples * max(1, int(np.prod(info.shape[:-1])))
     if metric in ("mse", "mae"):
         wanted = (rows, _elements(info))
@@ -182,7 +191,7 @@ def _labels(labels: Array, metric: str, info: TensorInfo, samples: int) -> Array
 
 
 def _require_known_classes(classes: Array, metric: str, elements: int) -> Array:
-    """Return classes, after checking that the output has all of them."""
+    """Return classes unchanged; raise UserError unless metric and output can have all of them."""
     if metric == "auc":
         if elements > len(_BINARY):
             raise UserError(

@@ -18,8 +18,7 @@ _LISTED_MISTAKES = 3
 class ClassResult:
     """Counts for one class: its samples, samples predicted as it, and correct predictions.
 
-    `recall` is the share of its samples that were predicted correctly; `precision` is the share of
-    its predictions that were correct. Both are None if there are none to count.
+    `taken` is the number of samples predicted as the class, `right` that of correct predictions.
     """
 
     label: int
@@ -114,7 +113,7 @@ class Evaluation:
         return table
 
     def lines(self) -> list[str]:
-        """Return the figures in sentences."""
+        """Return lines with the metric, the cost, and the conversions of inputs."""
         within = ""
         if self.low is not None and self.high is not None:
             within = f" (95 % interval {self.low:.4g} to {self.high:.4g}, {self.interval})"

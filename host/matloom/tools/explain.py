@@ -22,7 +22,7 @@ _CONVOLUTIONS = ("CONV_2D", "DEPTHWISE_CONV_2D")
 
 
 def explain(program: Program) -> list[Table | str]:
-    """Return the operators as a table, and sentences on totals and on what would help most."""
+    """Return a table of the operators, then sentences on reasons, totals and the largest cost."""
     table = layer_table(
         f"{program.name}: operators, by the name of their output",
         ("output", "operator", "where"),
@@ -35,7 +35,7 @@ def explain(program: Program) -> list[Table | str]:
 
 
 def _rows(program: Program, indent: str = "") -> Iterator[tuple[str, ...]]:
-    """Yield a row for each operator; those of one iteration follow the operator of a loop."""
+    """Yield a table row for each operator; rows of a loop's body follow the row of the loop."""
     shared = program.shared_timestamps
     iterations = dict(_bodies(program))
     for layer in program.layers:
@@ -56,7 +56,10 @@ def _rows(program: Program, indent: str = "") -> Iterator[tuple[str, ...]]:
 
 
 def _cycles(program: Program, layer: LayerInfo) -> str:
-    """Return an operator's predicted cycles; the first of a group has those of the whole group."""
+    """Return the table cell of an operator's predicted cycles.
+
+    Of operators that share a timestamp, one has the cycles of all.
+    """
     if layer.name in program.fused:
         return "fused"
     if layer.timestamp not in program.shared_timestamps:
@@ -65,7 +68,7 @@ def _cycles(program: Program, layer: LayerInfo) -> str:
 
 
 def _share(program: Program) -> str:
-    """Return a sentence on multiply-accumulates, and those on the engine, if known."""
+    """Return a phrase with the multiply-accumulates, and the share of them on the engine."""
     if program.uncounted:
         names = ", ".join(program.uncounted)
         return (
@@ -77,7 +80,7 @@ def _share(program: Program) -> str:
 
 
 def _reasons(program: Program) -> list[str]:
-    """Return why operators do not run on the engine, grouped by reason."""
+    """Return a line for each reason why operators do not run on the engine, with their names."""
     names: dict[str, list[str]] = {}
     for layer in program.layers:
         if layer.reason:
@@ -86,7 +89,7 @@ def _reasons(program: Program) -> list[str]:
 
 
 def _missing_features(program: Program) -> list[str]:
-    """Return sentences on the cycles that operators lose because of omitted parts of the engine."""
+    """Return a line on the first feature without which this engine loses cycles; else no line."""
     config = program.config
     first = next((layer.operator for layer in program.layers if layer.where == "engine"), "")
     folds = first in _CONVOLUTIONS and any(info.shape[-1:] == (1,) for info in program.inputs)
@@ -107,7 +110,7 @@ def _missing_features(program: Program) -> list[str]:
 
 
 def _slides_at_stride_2(program: Program) -> bool:
-    """Return whether the window of any EXEC skips every other output of a line."""
+    """Return whether any EXEC with a sliding window skips every other output of a line."""
     return any(
         instruction.values.get("window") and instruction.values["out_x_skip"] == 1
         for step in program.steps
@@ -154,14 +157,14 @@ def _totals(program: Program) -> list[str]:
 
 
 def _fusions(program: Program) -> Iterator[str]:
-    """Yield a sentence for each operator that computes others in its instructions."""
+    """Yield a sentence for each operator whose instructions also compute other operators."""
     for carrier in dict.fromkeys(program.fused.values()):
         names = [short_name(name) for name, other in program.fused.items() if other == carrier]
         yield f"fused: the cycles of {', '.join(names)} are among those of {short_name(carrier)}"
 
 
 def _iterations(program: Program) -> Iterator[str]:
-    """Yield a sentence for each loop: the cost of an iteration, which the totals leave out."""
+    """Yield a sentence on the cycles of an iteration of each loop, which totals do not include."""
     for name, body in _bodies(program):
         again = "" if body.repeat is None else f", {body.repeat.predicted_cycles:,} from the second"
         yield (
@@ -171,7 +174,7 @@ def _iterations(program: Program) -> Iterator[str]:
 
 
 def _bodies(program: Program) -> Iterator[tuple[str, Program]]:
-    """Yield the names of loops' operators, and the programs of their bodies."""
+    """Yield the name of each loop's operator (its first output), and the program of its body."""
     for number, (body, *_) in program.loops.items():
         step = program.steps[number]
         assert isinstance(step, HostStep)
@@ -179,12 +182,12 @@ def _bodies(program: Program) -> Iterator[tuple[str, Program]]:
 
 
 def _tuning_sentence(program: Program) -> list[str]:
-    """Return a sentence on the choices of `matloom tune`, if the program uses them."""
+    """Return a list with a sentence on the choices of `matloom tune`; empty if none are used."""
     return [program.origin.tuned] if program.origin is not None and program.origin.tuned else []
 
 
 def _bytes_moved(program: Program) -> dict[Region, int]:
-    """Return the bytes that LOADs and STOREs of a run move, by region of external memory."""
+    """Return the bytes that LOADs and STOREs of a first run move, by region of external memory."""
     moved = dict.fromkeys(Region, 0)
     for step in program.steps:
         if not isinstance(step, EngineStep):
@@ -198,7 +201,7 @@ def _bytes_moved(program: Program) -> dict[Region, int]:
 
 
 def _advice(program: Program) -> str:
-    """Describe the largest cost: arithmetic on the host, else idle cycles of the array."""
+    """Return a phrase on the largest cost: arithmetic on the host, else the array's idle cycles."""
     host = [layer for layer in program.layers if layer.where == "host"]
     largest = max(host, key=lambda layer: layer.macs, default=None)
     if largest is not None and largest.macs:
@@ -224,7 +227,7 @@ def _advice(program: Program) -> str:
 
 
 def _groups_by_timestamp(program: Program, engine: list[LayerInfo]) -> list[list[LayerInfo]]:
-    """Return the operators on the engine, grouped if they share a completion time."""
+    """Return the operators in groups that share a timestamp; others form a group each."""
     groups: dict[object, list[LayerInfo]] = {}
     for at, layer in enumerate(engine):
         joint = layer.timestamp in program.shared_timestamps
@@ -233,7 +236,7 @@ def _groups_by_timestamp(program: Program, engine: list[LayerInfo]) -> list[list
 
 
 def _lost_cycles(program: Program, group: list[LayerInfo]) -> int:
-    """Return the cycles of operators in excess of a full array's."""
+    """Return the predicted cycles of operators beyond those of a fully used array."""
     return sum(layer.predicted_cycles - int(program.ideal_cycles(layer)) for layer in group)
 
 

@@ -16,8 +16,8 @@ import matloom
 from matloom.tools.fit import Fit, FittedEngine, Part
 from matloom.workers import run_as_completed
 
-#: Choices: sides of the array, columns per lane, bits of the bus, KiB and banks of the scratchpad,
-#: accumulator entries, and optional parts.
+#: Choices for an engine: sides of the array, columns per lane, bits of the bus, KiB and banks of
+#: the scratchpad, accumulator entries, and optional features.
 _SIDES = (4, 8, 12, 16, 24, 32)
 _PARTS = (1, 2, 4)
 _BUSES = (32, 64, 128)
@@ -28,18 +28,21 @@ _EXTRAS = ("", "+products=1+tables=1")
 #: Maximum ratio between the sides of an array.
 _MAX_ASPECT = 2
 
-#: Share of the points drawn at random, before those near the front.
+#: Share of the points that are drawn at random before neighbours of the front are tried.
 _RANDOM_SHARE = 0.4
 
 #: Number of points compiled before the front is updated.
 _BATCH_POINTS = 32
 
-#: Steps by which a neighbour differs in one dimension.
+#: Number of entries by which a neighbour's choice differs in one list of choices.
 _NEIGHBOUR_STEP = 1
 
 
 def engine_space() -> list[tuple[int, ...]]:
-    """Return all engines as indices into the lists of choices; neither side twice the other."""
+    """Return all engines to explore, each as indices into the lists of choices.
+
+    No side of an array is more than `_MAX_ASPECT` times the other.
+    """
     choices = (_SIDES, _SIDES, _PARTS, _BUSES, _SPADS, _ENTRIES, _EXTRAS)
     whole = itertools.product(*(range(len(each)) for each in choices))
     return [at for at in whole if _ratio(at) <= _MAX_ASPECT]
@@ -68,16 +71,16 @@ class ExploredPoint:
     Members
     -------
     uses:
-        Tables, flip-flops, multipliers and block RAMs of the whole board.
+        Predicted tables, flip-flops, multipliers and block RAMs of the whole board.
     mhz:
-        The clock: the board's, or the expected one if that is lower.
+        The board's clock, or the expected clock if that is lower.
     cycles:
-        Predicted cycles by network; empty if one cannot run.
+        Predicted cycles by network; empty if a network cannot run.
     why:
-        The reason if one cannot.
+        Reason why a network cannot run, or empty.
     measured:
-        Results of synthesis and routing, by name: `tables` of the whole board, and the `error` of
-        their prediction.
+        Results of synthesis and routing, by name. After synthesis, they include `tables` of the
+        whole board, and the relative `error` of their prediction.
     """
 
     text: str
@@ -89,7 +92,7 @@ class ExploredPoint:
 
     @property
     def milliseconds(self) -> float:
-        """Time of one call of each network; infinite if one cannot run."""
+        """Time of one call of each network together; infinite if a network cannot run."""
         return sum(self.cycles.values()) / self.mhz / 1000 if self.cycles else math.inf
 
     @property
@@ -99,7 +102,10 @@ class ExploredPoint:
 
 
 def front_of(points: Sequence[ExploredPoint]) -> list[ExploredPoint]:
-    """Return the points that none beats in both latency and tables, the fastest first."""
+    """Return the Pareto front of latency and tables, the fastest point first.
+
+    Of points that are equal in both, one is returned; points that cannot run a network are not.
+    """
     found: list[ExploredPoint] = []
     order = sorted(points, key=lambda each: (each.milliseconds, each.tables, each.text))
     for point in order:
@@ -111,9 +117,10 @@ def front_of(points: Sequence[ExploredPoint]) -> list[ExploredPoint]:
 def cycles_of(
     text: str, networks: Mapping[str, str | bytes], memory: str | None
 ) -> tuple[dict[str, int], str]:
-    """Return the predicted cycles of networks on an engine, or why one cannot run.
+    """Return the predicted cycles of networks on an engine, and why one of them cannot run.
 
-    `networks` has the name or the content of each by its path.
+    `networks` maps names to sources for `matloom.compile`. If a network cannot run, there are no
+    cycles; otherwise, the reason is empty.
     """
     from matloom.compiler import CompileOptions
     from matloom.runtime import compile
@@ -132,18 +139,19 @@ def cycles_of(
 
 @dataclass(kw_only=True)
 class Exploration:
-    """A search for the Pareto front of designs, which continues where it stopped.
+    """Search for the Pareto front of engines; an interrupted search continues where it stopped.
 
     Members
     -------
     part:
-        The device and what must fit beside the engine.
+        The device, and what must fit next to the engine.
     networks:
         Paths or names of networks.
     memory:
-        Memory of the board, by name.
+        Name of the board's memory; None for the default.
     journal:
-        File with a line for each point that was compiled; it is read first.
+        File to which a line is appended for each engine compiled. Its engines are not compiled
+        again.
     """
 
     part: Part
@@ -161,7 +169,7 @@ class Exploration:
 
     @property
     def digest(self) -> str:
-        """Digest of everything that the cycles of a point depend on besides its engine."""
+        """Digest of version, memory and networks, on which predicted cycles of engines depend."""
         parts = [matloom.__version__, str(self.memory)]
         for network in self.networks:
             path = Path(network)
@@ -170,7 +178,10 @@ class Exploration:
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
     def _sources(self) -> dict[str, str | bytes]:
-        """Return the networks' contents: workers on other machines do not have the files."""
+        """Return the content of each network, as workers on other machines do not have the files.
+
+        A network that is not a file is represented by its name.
+        """
         paths = {network: Path(network) for network in self.networks}
         return {
             network: path.read_bytes() if path.is_file() else network
@@ -183,10 +194,11 @@ class Exploration:
         make: Callable[[], Executor],
         note: Callable[[int], None] = lambda done: None,
     ) -> list[ExploredPoint]:
-        """Return `count` points that fit, or all if there are fewer.
+        """Return `count` points that fit the device, or all if there are fewer.
 
-        First some are drawn, then neighbours of the front are tried, as long as there are any.
-        The points depend only on the seed, not on workers.
+        The first points are drawn at random; after that, neighbours of the front come first. The
+        points do not depend on the workers. `make` creates the executor of compilations; `note` is
+        called with the number of points done.
         """
         points: dict[tuple[int, ...], ExploredPoint] = {}
         drawn = iter(self._all)
@@ -207,7 +219,7 @@ class Exploration:
     def _neighbours(
         self, points: Mapping[tuple[int, ...], ExploredPoint]
     ) -> Iterator[tuple[int, ...]]:
-        """Yield neighbours of the front that are not known yet."""
+        """Yield engines that fit, are not among `points`, and are neighbours of the front."""
         best = {id(point) for point in front_of(list(points.values()))}
         seen = set(points)
         every = set(self._all)
@@ -222,7 +234,7 @@ class Exploration:
                     yield other
 
     def fits(self, at: tuple[int, ...]) -> bool:
-        """Return whether an engine fits the device."""
+        """Return whether the device has enough of each resource; the clock is not checked."""
         if at not in self._fitted:
             self._fitted[at] = self.fit.candidate(text_of(at))
         engine = self._fitted[at]
@@ -257,7 +269,10 @@ class Exploration:
         )
 
     def _read(self) -> Iterator[tuple[str, tuple[dict[str, int], str]]]:
-        """Yield the points of the journal; lines that were cut short or altered are left out."""
+        """Yield text, cycles and reason of the journal's engines that have the current digest.
+
+        Damaged lines are left out.
+        """
         if not self.journal.exists():
             return
         digest = self.digest

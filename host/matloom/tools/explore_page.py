@@ -1,4 +1,4 @@
-"""The page of an exploration: the front, and all points as a drawing."""
+"""The page of an exploration: a table of the front, and a diagram of all points."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -7,7 +7,7 @@ from pathlib import Path
 from matloom.pages import Column, Markup, Page, PageSection, figures, join, legend, table, tag
 from matloom.tools.explore import Exploration, ExploredPoint, front_of
 
-#: Size of the drawing, and room for labels.
+#: Size of the diagram, and its margins for labels, in SVG units.
 _WIDTH, _HEIGHT, _LEFT, _FOOT, _RIGHT = 960, 380, 70, 44, 24
 
 
@@ -62,7 +62,7 @@ def _table(best: Sequence[ExploredPoint]) -> Markup:
 
 
 def measurement_text(point: ExploredPoint) -> str:
-    """Return a text on the results of synthesis and routing."""
+    """Return a phrase on the results of synthesis and routing; empty without any."""
     found = point.measured
     parts = []
     if "tables" in found:

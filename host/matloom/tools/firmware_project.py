@@ -1,4 +1,4 @@
-"""Writes a firmware folder: driver, kernels and networks in C, for common build systems."""
+"""Writes a firmware folder with driver, kernels and networks in C, for common build systems."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,13 +15,13 @@ _INTERNAL = (
     *("driver/internal.h", "driver/rules.h"),
     *("kernels/exponentials.h", "kernels/fixed_point.h"),
 )
-#: Files of Zephyr's module from its example: an option, the binding, runs that wait for interrupts.
+#: Files of the Zephyr example that the Zephyr module needs.
 _ZEPHYR = ("Kconfig", "dts/bindings/matloom,engine.yaml", "matloom_zephyr.c", "matloom_zephyr.h")
 _PROJECT = ("CMakeLists.txt", "README.md", "library.json", "library.properties")
 
 
 def project_files() -> dict[str, str]:
-    """Return the contents of driver, kernels and build files, by path in the folder."""
+    """Return the contents of driver, kernels and build files, by path in the firmware folder."""
     sources = linked_sources()
     words = {
         "VERSION": matloom.__version__,
@@ -41,7 +41,7 @@ def _zephyr_build() -> tuple[str, ...]:
 
 
 def network_files(program: Program, name: str) -> dict[str, str]:
-    """Return a network in C, its host test and its sketch, by path in the folder.
+    """Return a network in C, its host test and its Arduino sketch, by path in the folder.
 
     Raises
     ------
@@ -77,12 +77,12 @@ def _fill_in(source: str, words: Mapping[str, str]) -> str:
 
 
 def write_files(folder: Path, files: Mapping[str, str]) -> None:
-    """Write files into a folder that may have others; remove sources of older drivers.
+    """Write files into a folder, and remove driver and kernel sources that are not among them.
 
     Raises
     ------
     OSError
-        A file cannot be written; the error has its path. Files written before stay.
+        A file cannot be written; the error has its path. Files written earlier are kept.
     """
     for name, text in files.items():
         path = folder / name

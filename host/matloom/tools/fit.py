@@ -1,4 +1,4 @@
-"""Finds the largest engine that fits a device, by formulas and a model, without synthesis."""
+"""Finds the largest engines that fit a device, by predictions, without synthesis."""
 
 import itertools
 import math
@@ -19,8 +19,8 @@ from matloom.tools.area import AreaModel, load_model, load_samples
 #: Usable fraction of each resource.
 FILL = {"tables": 0.85, "flip-flops": 0.95, "multipliers": 1.0, "block RAMs": 1.0}
 
-#: Fraction of its tables that a family can use before it runs out of wires. On an ECP5-25F, 70 %
-#: could be routed, and 81 % could not.
+#: Fraction of a device's tables that can be routed, by family. On an ECP5-25F, 70 % could be
+#: routed, and 81 % could not.
 _ROUTABLE = {"ecp5": 0.75}
 
 #: Sides of the arrays to try; neither is more than twice the other.
@@ -29,8 +29,8 @@ _SIDES = (4, 8, 12, 16, 24, 32)
 #: Presets to start from, with buses of 32 and 64 bits.
 _PRESETS = ("small", "nano")
 
-#: Features left out, one after another, until an engine fits: most timestamps, which take a block
-#: RAM, then counters of cycles, then checks of instructions.
+#: Sets of omitted features to try: none; most timestamps, which take a block RAM; also counters of
+#: cycles; also checks of instructions.
 _LEAVE_OUT = (
     "",
     "+timestamps=16",
@@ -38,19 +38,21 @@ _LEAVE_OUT = (
     "+counters=0+timestamps=0+checks=0",
 )
 
-#: Entries of the accumulators, and banks and bytes of the scratchpad, the best first.
+#: Accumulator entries, and bytes and banks of the scratchpad to try, the largest first.
 _ENTRIES = (512, 256, 128)
 _SPADS = sorted(
     ((banks << bits, banks) for banks in (3, 4, 5) for bits in range(12, 18)), reverse=True
 )
 
-#: Factor up to which a larger engine counts as equal to a routed one; the model's error is larger.
+#: Factor by which an engine may exceed the tables of a routed design and still count as no larger;
+#: the model's error exceeds this.
 _LIKE_ROUTED = 1.05
 
-#: Fraction of the expected clock that another seed may reach: the spread is about a tenth.
+#: Fraction of the expected clock that another seed of routing may reach; seeds differ by about a
+#: tenth.
 _BY_SEED = 1.05
 
-#: Exponent by which the clock falls with more tables, from `nano` and `small`.
+#: Exponent of the number of tables in the expected clock, from `nano` and `small`.
 _CLOCK_EXPONENT = -0.28
 
 
@@ -69,7 +71,7 @@ class Part:
     blocks_per_cell:
         Multiplier blocks per product of bytes.
     memory_kind, memory_bytes:
-        External memory: ``block`` or ``sdram``.
+        Kind of external memory, ``block`` or ``sdram``, and its size.
     memory_masks:
         Whether single bytes of an SDRAM can be masked.
     clock_mhz:
@@ -90,7 +92,11 @@ class Part:
 
 @dataclass(frozen=True, kw_only=True)
 class Use:
-    """Share of a resource that a whole board uses, and the share that can be used."""
+    """Predicted use of a resource by a whole board.
+
+    `used` is the number used, `room` the number that can be used, and `available` the number that
+    the device has.
+    """
 
     used: float
     room: float
@@ -129,7 +135,7 @@ class FittedEngine:
 
     @property
     def limit(self) -> tuple[str, float]:
-        """The resource, or clock, closest to its limit, and by which fraction it exceeds it.
+        """Name of the resource, or ``"clock"``, that exceeds its limit most, and the fraction.
 
         The fraction is negative if there is room left.
         """
@@ -140,22 +146,22 @@ class FittedEngine:
 
     @property
     def fullest(self) -> str:
-        """The resource with the least room left, relative to its limit."""
+        """Name of the resource with the least room left, relative to its limit."""
         return max(self.uses, key=lambda name: self.uses[name].beyond)
 
     @property
     def is_beyond_routed(self) -> bool:
-        """Whether it has more tables than any design routed on its device, so routing may fail."""
+        """Whether it has more tables than any design routed on the device, so routing may fail."""
         return self.uses["tables"].used > self.routed * _LIKE_ROUTED
 
     @property
     def fits(self) -> bool:
-        """Whether resources suffice, and the clock is expected to be met or unknown."""
+        """Whether resources suffice, and the clock is unknown or expected to be met."""
         return self.limit[1] <= 0
 
     @property
     def size(self) -> tuple[int, ...]:
-        """Sort key of engines by size, most important first."""
+        """Sort key of engines: larger tuples are larger engines, or ones with fewer omissions."""
         config = self.config
         whole = (config.checks, config.counters, -self.soft_columns)
         memory = (config.spad_bytes, config.acc_bytes)
@@ -163,7 +169,7 @@ class FittedEngine:
 
     @property
     def rank(self) -> tuple[float, ...]:
-        """Sort key of candidates, best first: latency, then size."""
+        """Sort key of candidates, of which the best has the smallest: latency, then size."""
         latency = math.inf if self.milliseconds is None else self.milliseconds
         return (latency, *(-part for part in self.size))
 
@@ -172,7 +178,8 @@ class FittedEngine:
 class Fit:
     """Search for engines that fit a part.
 
-    `search` fills `best`, best first, and `next_larger`, the next larger one, which does not fit.
+    `search` sets `best`, the engines that fit, best first, and `next_larger`, the larger engine
+    that exceeds its limit by the least; None if there is none.
     """
 
     part: Part
@@ -182,7 +189,7 @@ class Fit:
     next_larger: FittedEngine | None = None
 
     def search(self) -> None:
-        """Find the largest engine of each shape that fits and is expected to meet its clock."""
+        """Find the largest engine of each array shape that fits; store them in `best`."""
         fitting, tight = [], []
         for rows, columns in itertools.product(_SIDES, _SIDES):
             if max(rows, columns) > 2 * min(rows, columns):
@@ -194,19 +201,22 @@ class Fit:
                 tight.append(lacks)
         self.best = sorted(fitting, key=lambda item: item.rank)
         largest = self.best[0].macs if self.best else 0
-        # The larger array that lacks the least.
+        # The engine with a larger array that exceeds its limit by the least.
         larger = [item for item in tight if item.macs > largest]
         self.next_larger = min(larger, key=lambda item: item.limit[1], default=None)
 
     def _best_of_shape(
         self, rows: int, columns: int
     ) -> tuple[FittedEngine | None, FittedEngine | None]:
-        """Return the best engine that fits, or the one that misses by the least."""
+        """Return the largest engine with this array that fits, and the closest that does not.
+
+        Either is None if there is none; the second need not be found if the first is.
+        """
         fitting: list[FittedEngine] = []
         lacking: FittedEngine | None = None
         memories = list(_memory_sizes(columns))
         for head in _engines_without_memories(rows, columns):
-            # More memory never helps an engine to fit, so most shapes are settled by this one.
+            # More memory never helps an engine to fit, so this one decides for most shapes.
             smallest = self.candidate(head + memories[-1])
             least = -math.inf if smallest is None or smallest.fits else smallest.limit[1]
             if lacking is not None and least >= lacking.limit[1]:
@@ -263,16 +273,23 @@ class Fit:
         )
 
     def whole_board(self, tables: float) -> float:
-        """Return the tables of a board whose engine has this number after synthesis."""
+        """Return the tables of a placed board whose engine has `tables` after synthesis."""
         return float(tables * self.placed["packing"] + self._board()["LUT4"])
 
     def _board(self) -> dict[str, int]:
-        """Return the resources of link, clock and memory, from boards of this or another kind."""
+        """Return the measured resources of link, clock and memory controller, by name.
+
+        They are those of a board with the same kind of memory, else of any board.
+        """
         boards: dict[str, dict[str, int]] = self.placed["boards"]
         return boards.get(self.part.memory_kind) or next(iter(boards.values()))
 
     def _clock(self, tables: float) -> float | None:
-        """Return the expected clock for a number of tables, from the nearest routed design."""
+        """Return the expected clock in MHz for a number of tables; None for an unknown family.
+
+        It is scaled from the routed design of the closest size: on this board, else on any board of
+        the family.
+        """
         known = [item for item in self.placed["clocks"] if item["family"] == self.part.family]
         own = [item for item in known if item["board"] == self.part.board]
         boards = [item for item in known if item["board"]]
@@ -284,14 +301,14 @@ class Fit:
 
 
 def _engines_without_memories(rows: int, columns: int) -> Iterator[str]:
-    """Yield engines of a shape, without their memories."""
+    """Yield configurations with an array of this shape, as text without the memory sizes."""
     for preset, parts, left_out in itertools.product(_PRESETS, (2, 4), _LEAVE_OUT):
         lanes = max(2, columns // parts)
         yield f"{preset}+rows={rows}+columns={columns}+lanes={lanes}{left_out}"
 
 
 def _memory_sizes(columns: int) -> Iterator[str]:
-    """Yield memories on chip, the largest scratchpad first."""
+    """Yield sizes of the memories on chip, as text to append, the largest scratchpad first."""
     for (spad, banks), entries in itertools.product(_SPADS, _ENTRIES):
         acc = entries * 4 * columns
         yield f"+spad_bytes={spad}+spad_banks={banks}+acc_bytes={acc}"

@@ -12,14 +12,14 @@ from matloom.pre import preprocessing_of
 from matloom.program import HostStep, Program, TensorInfo
 from matloom.terminal.tables import NameTable, layer_table
 
-#: Number of elements of an array to print.
+#: Maximum number of elements of an array to print.
 _SHOWN_ELEMENTS = 10
 
 
 def interface_table(program: Program) -> NameTable:
     """Return a table of inputs and outputs: name, dtype, shape and quantisation.
 
-    The real number is scale * (integer - zero point).
+    A real number is scale * (integer - zero point).
     """
     table = layer_table(
         f"{program.name} for configuration {describe_config(program.config)}",
@@ -49,9 +49,9 @@ def array_line(name: str, array: npt.NDArray[Any]) -> str:
 
 
 def random_arrays(program: Program, seed: int = 0) -> dict[str, npt.NDArray[Any]]:
-    """Return one random sample of each input by name: uniform integers, normal floats.
+    """Return one random sample of each input by name, as drawn by `random_array`.
 
-    An input with preprocessing gets raw data.
+    An input with preprocessing gets random raw data.
     """
     generator = np.random.default_rng(seed)
     stages = preprocessing_of(program)
@@ -68,10 +68,10 @@ def random_arrays(program: Program, seed: int = 0) -> dict[str, npt.NDArray[Any]
 def random_array(
     generator: np.random.Generator, shape: tuple[int, ...], dtype: str, *, counts: bool
 ) -> npt.NDArray[Any]:
-    """Return uniform integers, or normal floats.
+    """Return an array of uniform integers or booleans, or of normally distributed floats.
 
-    With `counts`, integers of 32 and 64 bits are from 0 to 9: an operator that Matloom does not
-    know may take them as an index, or as a number of iterations.
+    Integers cover their whole range. With `counts`, those of 32 and 64 bits are from 0 to 9,
+    because an unknown operator may use them as an index, or as a number of iterations.
     """
     kind = np.dtype(dtype)
     if kind.kind in "iu":

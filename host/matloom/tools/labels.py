@@ -41,7 +41,10 @@ def read_labels(source: str, arrays: Mapping[str, Array]) -> Array:
 
 
 def _column(path: Path, column: str) -> Array:
-    """Return a column of a CSV file as numbers."""
+    """Return a column of a CSV file as numbers; raise UserError if it has none.
+
+    `column` is a heading or an index, or empty for the last column.
+    """
     try:
         with path.open(newline="", encoding="utf-8-sig") as stream:
             rows = [row for row in csv.reader(stream) if row]
@@ -69,7 +72,7 @@ def _column(path: Path, column: str) -> Array:
 
 
 def _column_index(path: Path, column: str, headings: list[str]) -> int:
-    """Return the index of a column from its heading or number."""
+    """Return the index of a column, given by heading or index; empty text means the last one."""
     if not column:
         return len(headings) - 1
     if column in headings:

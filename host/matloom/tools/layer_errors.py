@@ -17,10 +17,12 @@ class OperatorErrors:
 
     Members
     -------
+    elements, different:
+        Number of elements that were compared, and of those that differ.
     largest:
-        Largest error, in real numbers.
+        Largest absolute error, in real numbers.
     signal, noise:
-        Sums of squares of the expected values and of the errors.
+        Sums of squares of the expected values and of the errors, in real numbers.
     """
 
     operator: str
@@ -39,7 +41,10 @@ class OperatorErrors:
         return 10 * math.log10(self.signal / self.noise)
 
     def with_more(self, wrong: Array, expected: Array, actual: Array) -> "OperatorErrors":
-        """Return the figures with those of another sample added."""
+        """Return new figures that include another sample.
+
+        `wrong` is the mask of differing elements; `expected` and `actual` are real numbers.
+        """
         with np.errstate(invalid="ignore", over="ignore"):
             error = np.where(wrong, actual - expected, 0.0)
         largest = float(np.abs(error).max(initial=0.0))
@@ -54,7 +59,10 @@ class OperatorErrors:
 
 
 def real_numbers(tensor: Tensor, array: Array) -> Array:
-    """Return the real numbers, as float64, that a tensor's elements represent."""
+    """Return the real numbers, as float64, that a tensor's elements represent.
+
+    Elements without quantisation, or with a scale for each channel, are returned unscaled.
+    """
     numbers: Array = array.astype(np.float64)
     quantisation = tensor.quantisation
     if quantisation is None or len(quantisation.scale) != 1:
@@ -63,7 +71,7 @@ def real_numbers(tensor: Tensor, array: Array) -> Array:
 
 
 def layer_errors(title: str, layers: Iterable[OperatorErrors]) -> Table:
-    """Return a table of the compared layers."""
+    """Return a table of the layers' errors, without layers that were not compared."""
     table = layer_table(
         title, ("tensor", "operator"), ("elements", "different", "largest error", "SQNR, dB")
     )

@@ -1,4 +1,4 @@
-"""Metrics of a network's outputs: accuracy, area under the ROC curve, errors; with intervals."""
+"""Metrics of a network's outputs, with intervals: accuracy, area under the ROC curve, errors."""
 
 import math
 import re
@@ -14,8 +14,8 @@ METRICS = ("top1", "top5", "auc", "mse", "mae")
 
 #: Standard deviations around the mean that contain 95 % of a normal distribution.
 _Z = 1.959963984540054
-#: Number of outputs of a binary decision that scores both classes; a single output scores the
-#: second.
+#: Number of output elements of a binary decision that scores both classes; a single element scores
+#: the second class.
 _BOTH_CLASSES = 2
 
 
@@ -37,7 +37,7 @@ class Score:
 
 
 def metric_rank(metric: str) -> int | None:
-    """Return K of ``topK``; None for other metrics. Raises ValueError for unknown metrics."""
+    """Return K of ``topK``; None for other metrics. Raise UserError for unknown metrics."""
     top = re.fullmatch(r"top([1-9]\d*)", metric)
     if top:
         return int(top[1])
@@ -74,7 +74,10 @@ def compute_score(metric: str, outputs: Array, labels: Array) -> Score:
 
 
 def ranks(outputs: Array, labels: Array) -> Array:
-    """Return the number of classes ranked before the right one; the first of equals wins."""
+    """Return, for each sample, the number of classes ranked before the right one.
+
+    Of equal elements, the first ranks higher.
+    """
     own = np.take_along_axis(outputs, labels[:, np.newaxis], axis=1)
     earlier = np.arange(outputs.shape[1]) < labels[:, np.newaxis]
     return np.asarray(((outputs > own) | ((outputs == own) & earlier)).sum(axis=1))
@@ -96,7 +99,7 @@ def wilson(hits: int, samples: int) -> tuple[float, float]:
 
 
 def _area(outputs: Array, labels: Array) -> Score:
-    """Return the area under the curve, its interval by Hanley and McNeil (1982)."""
+    """Return the area under the ROC curve, with its interval by Hanley and McNeil (1982)."""
     scores = outputs[:, -1] - (outputs[:, 0] if outputs.shape[1] == _BOTH_CLASSES else 0.0)
     _values, place, counts = np.unique(scores, return_inverse=True, return_counts=True)
     # Equal scores share the mean of their ranks.
@@ -115,7 +118,7 @@ def _area(outputs: Array, labels: Array) -> Score:
 
 
 def hanley_mcneil(area: float, positive: int, negative: int) -> float:
-    """Return the standard error of an area under the curve."""
+    """Return the standard error of an area under the ROC curve, for these numbers of samples."""
     first, second = area / (2 - area), 2 * area * area / (1 + area)
     variance = area * (1 - area)
     variance += (positive - 1) * (first - area * area) + (negative - 1) * (second - area * area)
@@ -123,7 +126,7 @@ def hanley_mcneil(area: float, positive: int, negative: int) -> float:
 
 
 def _mean(metric: str, by_sample: Array) -> Score:
-    """Return the mean over samples, with an interval if there is more than one."""
+    """Return the mean over samples, with an interval if there is more than one sample."""
     value = float(by_sample.mean())
     if len(by_sample) == 1:
         return Score(metric=metric, value=value, low=None, high=None, method="one sample")

@@ -24,9 +24,10 @@ class Agreement:
     Members
     -------
     layers:
-        Tensors of the same shape that both networks have; outputs are matched by position.
+        Errors of tensors that have a counterpart of the same shape in the parent, matched by name;
+        outputs are matched by position.
     unmatched:
-        Operators of the network whose output has no counterpart.
+        Names of the operators' first outputs that have no counterpart.
     """
 
     network: str
@@ -71,6 +72,8 @@ def compare_with_parent(
 
     Parameters
     ----------
+    path, parent:
+        Model files of the network and of its floating-point original.
     inputs:
         Inputs for `path`, as for `matloom.evaluate`; None draws `samples` random ones from `seed`.
         A float parent receives the real values of the network's integers, so that quantisation of
@@ -129,7 +132,11 @@ def _matching_tensors(graph: Graph, other: Graph) -> dict[int, int]:
 
 
 def _tensor_pairs(graph: Graph, other: Graph) -> dict[int, int]:
-    """Return the tensors of the parent that correspond to those of the network."""
+    """Return the parent's tensor for each tensor of the network that has a counterpart.
+
+    A counterpart has the same shape and name, or the same short name if no other tensor does.
+    Outputs are matched by position.
+    """
     found = {}
     for key in (lambda name: name, short_name):
         twins: dict[tuple[str, tuple[int, ...]], list[int]] = {}
@@ -154,7 +161,7 @@ def _tensor_pairs(graph: Graph, other: Graph) -> dict[int, int]:
 def _inputs(
     graph: Graph, other: Graph, inputs: Mapping[str, Array] | None, samples: int, seed: int
 ) -> Iterator[tuple[dict[int, Array], dict[int, Array]]]:
-    """Yield the same numbers for both networks, sample by sample."""
+    """Yield the inputs of each sample for both networks, by tensor number."""
     stacked = None if inputs is None else graph_samples(graph, inputs)
     for sample in range(samples if stacked is None else len(stacked)):
         if stacked is None:

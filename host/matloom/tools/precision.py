@@ -29,7 +29,8 @@ Inputs = Array | Mapping[str, Array]
 class OutputChange:
     """Change of an output, in real numbers, over all samples.
 
-    `agreement` is the share of positions whose largest element along the last axis stays the same.
+    `largest` and `mean` are absolute differences. `agreement` is the share of positions at which
+    the largest element along the last axis keeps its index.
     """
 
     name: str
@@ -65,18 +66,18 @@ class LayerChange:
 
 @dataclass(frozen=True, kw_only=True)
 class PrecisionReport:
-    """A network before and after a change of precision, on the same engine.
+    """Comparison of a network before and after a change of precision.
 
     Members
     -------
     cycles_before, cycles_after:
         Predicted cycles of the engine; host operators count 0.
     samples:
-        Number of samples.
+        Number of samples; 0 without inputs.
     outputs:
         Change of each output; empty without inputs.
     accuracy_before, accuracy_after:
-        Share of labels that the first output predicts; None without labels.
+        Share of labels that the first output predicts correctly; None without labels.
     """
 
     network: str
@@ -115,7 +116,7 @@ class PrecisionReport:
         return table
 
     def sentences(self) -> list[str]:
-        """Return sentences on the whole network."""
+        """Return sentences on cycles, outputs and accuracy of the whole network."""
         lines = [f"{self.cycles_before:,} cycles (predicted) before, {self.cycles_after:,} after"]
         lines += [
             f"{output.name}: differs by {output.largest:.3g} at most and {output.mean:.3g} in "
@@ -153,8 +154,8 @@ def precision_report(
     labels:
         Integers, with the shape of the first output without its last axis.
     by_layer:
-        Also run the network with a single layer in its mode at a time, to find layers better left
-        unchanged.
+        Also run the network with one layer at a time in its new mode, to find layers that are
+        better left unchanged.
 
     Raises
     ------
@@ -196,7 +197,7 @@ def precision_report(
 
 
 def _outputs(program: Program, inputs: Inputs, device: str) -> dict[str, Array]:
-    """Return the outputs of a program as real numbers."""
+    """Return the outputs of a program for `inputs`, by name, as real numbers."""
     with load(program, device=device) as session:
         results = session.run(inputs)
     found = results if isinstance(results, dict) else {program.outputs[0].name: results}
@@ -225,7 +226,7 @@ def _results(output: Array) -> Array:
 
 
 def _accuracy(output: Array, labels: npt.ArrayLike | None) -> float | None:
-    """Return the share of labels that an output predicts."""
+    """Return the share of labels that an output predicts correctly; None without labels."""
     if labels is None:
         return None
     results, wanted = _results(output).reshape(-1), np.asarray(labels).reshape(-1)
@@ -240,7 +241,7 @@ def _accuracy(output: Array, labels: npt.ArrayLike | None) -> float | None:
 def _layers(
     graph: Graph, precision: Precision, before: Program, after: Program
 ) -> Iterator[LayerChange]:
-    """Yield the convolutions and dense layers."""
+    """Yield the change of each convolution and dense layer."""
     changed, modes = lower_precision(graph, precision), choose_modes(graph, precision)
     nodes = {node.outputs[0]: node for node in changed.nodes}
     for node in graph.nodes:
@@ -263,7 +264,10 @@ def _layers(
 
 
 def _layer(program: Program, graph: Graph, number: int) -> LayerInfo:
-    """Return the layer's entry in a program; duplicate names have the number appended."""
+    """Return the layer of a program that computes tensor `number`.
+
+    A program appends the tensor number to names that are not unique.
+    """
     name = graph.tensors[number].name
     layers = {layer.name: layer for layer in program.layers}
     return layers[name] if name in layers else layers[f"{name}:{number}"]

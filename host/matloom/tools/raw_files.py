@@ -1,4 +1,4 @@
-"""Pictures, sound and single arrays as inputs of a run, by the suffix of their files."""
+"""Reads a picture, sound or array as the input of a run, by the suffix of its file."""
 
 import wave
 from dataclasses import dataclass
@@ -13,14 +13,14 @@ from matloom.program import Program
 from matloom.tools.arrays import ARRAYS_LIMIT, read_single
 
 _PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".ppm", ".webp")
-#: Suffixes of files that hold one input.
+#: Suffixes of files that hold the data of one input.
 SUFFIXES = (".npy", ".wav", *_PICTURES)
 _SAMPLE_BYTES = 2
 
 
 @dataclass(frozen=True, kw_only=True)
 class RawFile:
-    """An array; for sound, also its sample rate."""
+    """Contents of a file: an array, and for sound the samples per second."""
 
     array: Array
     rate: int | None = None
@@ -28,7 +28,10 @@ class RawFile:
     def by_name(self, program: Program) -> dict[str, Array]:
         """Return the array by the name of a program's only input.
 
-        Raises `UserError` if there are several, or sound has another rate than is expected.
+        Raises
+        ------
+        UserError
+            The program has several inputs, or expects sound at another rate.
         """
         name = single_input(program, "--input")
         wanted = getattr(preprocessing_of(program).get(name), "rate", None)
@@ -46,9 +49,9 @@ def read_raw(option: str, source: Path) -> RawFile:
     Raises
     ------
     UserError
-        No such file, or one that is damaged or of another kind; named by the option.
+        The file is missing, damaged or of another kind; the message begins with `option`.
     MissingPackageError
-        A picture, without Pillow.
+        The file is a picture, and Pillow is not installed.
     """
     suffix = source.suffix.lower()
     if not source.is_file():

@@ -13,7 +13,7 @@ from matloom.kernels.reference import to_declared_shape
 
 
 class MicroReference:
-    """TensorFlow Lite Micro.
+    """TensorFlow Lite Micro, as a reference interpreter.
 
     Raises
     ------
@@ -24,7 +24,7 @@ class MicroReference:
     """
 
     name = "TensorFlow Lite Micro"
-    #: Sentence on a known difference of this reference.
+    #: Sentence on a known difference between this reference and Matloom; empty if there is none.
     caveat = ""
 
     def __init__(self, content: bytes, graph: Graph) -> None:
@@ -57,7 +57,7 @@ class MicroReference:
 
 
 class LiteReference:
-    """LiteRT with its reference kernels; raises like `MicroReference`, for ai-edge-litert."""
+    """LiteRT with its reference kernels; raises like `MicroReference` (package ai-edge-litert)."""
 
     name = "LiteRT's reference kernels"
     caveat = (
@@ -97,7 +97,7 @@ class LiteReference:
 
 
 class OnnxReference:
-    """ONNX Runtime on the CPU, with all optimisations; raises like `MicroReference`."""
+    """ONNX Runtime on the CPU; raises like `MicroReference` (packages onnx and onnxruntime)."""
 
     name = "ONNX Runtime"
     caveat = ""
@@ -123,10 +123,10 @@ class OnnxReference:
         self.graph = graph
 
     def run(self, inputs: Mapping[int, Array]) -> dict[int, Array]:
-        """Return the outputs for one sample, and the results of the file's operators.
+        """Return the outputs for one sample, and other tensors that are values of the file.
 
-        ONNX Runtime may optimise a network differently whose inner values are outputs. If that
-        changes its outputs, inner values are left out.
+        To read inner values, they are made outputs of the network, for which ONNX Runtime may
+        optimise it differently. If that changes the actual outputs, inner values are left out.
         """
         found = self._values(self.session, inputs)
         wide = self._values(self.wide, inputs)
@@ -151,12 +151,12 @@ class OnnxReference:
 
 
 def _copy(graph: Graph, number: int) -> FileCopy:
-    """Return the file's value that a tensor holds: its recorded copy, or the value of its name."""
+    """Return the value of the file that a tensor holds: as recorded in `copies`, or by name."""
     return graph.copies.get(number) or FileCopy(name=graph.tensors[number].name, axes=(), offset=0)
 
 
 def _in_tensor_order(copy: FileCopy, array: Array) -> Array:
-    """Return a value of the file as a tensor holds it."""
+    """Return a value of the file with the axes and the type of the tensor that holds it."""
     array = array.transpose(copy.axes) if copy.axes else array
     return (array + np.uint8(copy.offset)).view(np.int8) if copy.offset else array
 
@@ -164,16 +164,17 @@ def _in_tensor_order(copy: FileCopy, array: Array) -> Array:
 def open_reference(
     format: str, content: bytes, graph: Graph
 ) -> MicroReference | LiteReference | OnnxReference:
-    """Return the reference for a model file: TensorFlow Lite Micro, or LiteRT if that refuses it.
+    """Return the reference interpreter for a model file.
 
-    For ONNX files, ONNX Runtime.
+    ONNX files run in ONNX Runtime; others in TensorFlow Lite Micro, or in LiteRT if that refuses
+    the network.
 
     Raises
     ------
     MissingPackageError
-        tflite-micro is not installed.
+        tflite-micro, or for ONNX files onnx or onnxruntime, is not installed.
     ValueError
-        Both refuse the network, or the first does and LiteRT is not installed.
+        The interpreters refuse the network, or the first does and LiteRT is not installed.
     """
     if format == "ONNX":
         return OnnxReference(content, graph)

@@ -1,4 +1,4 @@
-"""Converts samples from users to the dtypes that a network needs."""
+"""Converts samples from users to the shapes and dtypes that a network needs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class Samples:
         return len(next(iter(self.arrays.values())))
 
     def sample(self, number: int) -> dict[str, Array]:
-        """Return the inputs of one call."""
+        """Return the inputs of sample `number` by name."""
         return {name: array[number] for name, array in self.arrays.items()}
 
 
@@ -79,7 +79,7 @@ def graph_samples(graph: Graph, data: Array | Mapping[str, Array]) -> Samples:
 
 
 def _array_for(info: TensorInfo, data: Array | Mapping[str, Array], *, alone: bool) -> Array:
-    """Return the array passed for an input."""
+    """Return the array passed for an input; `alone` is set if the network has only this input."""
     if not isinstance(data, Mapping):
         if alone:
             return data
@@ -100,7 +100,13 @@ def _array_for(info: TensorInfo, data: Array | Mapping[str, Array], *, alone: bo
 
 
 def _stack(info: TensorInfo, array: Array) -> Array:
-    """Return samples along an extra leading axis."""
+    """Return an array with samples along an additional leading axis.
+
+    Raises
+    ------
+    UserError
+        The shape fits neither one sample nor several.
+    """
     shape = info.shape
     if array.shape == shape:
         return array[np.newaxis]
@@ -117,7 +123,13 @@ def _stack(info: TensorInfo, array: Array) -> Array:
 
 
 def _convert(info: TensorInfo, array: Array) -> tuple[Array, str]:
-    """Return an array in the dtype of an input, and a sentence if it was converted."""
+    """Return an array in the dtype of an input, and a sentence on the conversion, or an empty one.
+
+    Raises
+    ------
+    UserError
+        The array cannot be converted safely.
+    """
     wanted = np.dtype(info.dtype)
     if array.dtype == wanted:
         return array, ""

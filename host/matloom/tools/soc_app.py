@@ -10,7 +10,7 @@ from matloom.toolchain.soc_firmware import image
 from matloom.tools.c_names import buffer_names
 from matloom.tools.emit_c import write_c
 
-#: Internal name of the network in C.
+#: C name of the network in the image.
 _NAME = "network"
 
 
@@ -19,13 +19,12 @@ MEASURE = FIRMWARE / "examples" / "measure" / "main.c"
 
 
 def network_image(program: Program, main: Path = MEASURE) -> bytes:
-    """Return an image for the boot ROM: driver, kernels, and a one-input, one-output program.
+    """Return an image for the boot ROM: driver, kernels, and a program with one input and output.
 
     Parameters
     ----------
     main
-        The application in C. The macros for the network, and the protocol on the serial line, are
-        as in ``measure/main.c``.
+        The application in C. It can use the same macros for the network as ``measure/main.c``.
 
     Raises
     ------
@@ -34,7 +33,7 @@ def network_image(program: Program, main: Path = MEASURE) -> bytes:
     ToolError
         No compiler is installed.
     ValueError
-        The program has more than one input or output.
+        The program does not have exactly one input and one output.
     """
     if len(program.inputs) != 1 or len(program.outputs) != 1:
         raise UserError(
