@@ -11,8 +11,8 @@ from matloom.ir.graph import Graph, Node, Op, Tensor
 def add_negatives(graph: Graph) -> Graph:
     """Return a float network with ADD of the negative for each SUB of a smaller, computed tensor.
 
-    An ADD can be part of the POST that repeats the smaller operand; a SUB is three passes over the
-    data. Normalisations subtract means.
+    An ADD can be part of the POST that repeats the smaller operand, but a SUB takes three passes
+    over the data. Normalisations subtract such a tensor, the mean.
     """
     tensors, nodes = dict(graph.tensors), list[Node]()
     for node in graph.nodes:

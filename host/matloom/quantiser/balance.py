@@ -1,4 +1,4 @@
-"""Decides by trial whether balanced channels lose fewer results."""
+"""Decides by trial whether to balance channels, by the results that change."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -16,10 +16,10 @@ from matloom.terminal.progress import note
 
 
 def decide_equalise(graph: Graph, inputs: Mapping[int, Array], options: Options) -> Options:
-    """Return the options with `equalise` decided.
+    """Return the options with `equalise` set; unchanged if it is not None.
 
-    Each variant is quantised on one half of the samples and measured on the other, both ways.
-    A single sample cannot be split: channels are balanced then.
+    Each variant is quantised on one half of the samples and measured on the other half, and then
+    with the halves exchanged. With a single sample, channels are balanced without a trial.
 
     Parameters
     ----------
@@ -41,10 +41,10 @@ def decide_equalise(graph: Graph, inputs: Mapping[int, Array], options: Options)
 def _loss(
     graph: Graph, values: Mapping[int, Array], others: Mapping[int, Array], options: Options
 ) -> float:
-    """Return the loss of 8-bit weights on the other samples.
+    """Return the loss of a network with 8-bit weights, calibrated on `values`, on `others`.
 
-    It is the share of the results that are expected to change, if SOFTMAX makes classes; else
-    the noise as a share of the outputs' power.
+    It is a sum over the outputs. An output of SOFTMAX, or of a similar operator, adds the share of
+    its results that are expected to change; others add their noise as a share of their power.
     """
     made = quantise_calibrated(calibrate(graph, values, options), "i8xi8", values, options)
     numbers = watched_tensors(graph)

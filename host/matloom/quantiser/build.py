@@ -23,14 +23,14 @@ from matloom.quantiser.sweep import inputs_of_layers, last_uses, run_on_samples
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class QuantisationPlan:
-    """Decisions that the quantised network is built from.
+    """Decisions from which the quantised network is built.
 
     Members
     -------
     kinds:
-        Type of each node's data, by its index.
+        Type of each node's data, by the node's index in the graph.
     bits:
-        Bits of the weights of each layer, by its index.
+        Bits of the weights of each layer, by the node's index in the graph.
     ranges:
         Range of each float tensor, by number.
     """
@@ -48,15 +48,16 @@ class BuildStep:
     Members
     -------
     at, node, number:
-        The operator, its index, and the number of the output in the float network.
+        Index of the operator, the operator, and the tensor number of the output, all in the float
+        network.
     tensor:
         The output in the quantised network.
     exact:
-        Real numbers of the float network, (samples, *shape).
+        Values of the output in the float network, (samples, *shape).
     rounded:
-        Real numbers of the quantised network.
+        Values of the output in the quantised network, as real numbers.
 
-    In both, `clamp_to_relevant` has replaced values that do not matter to their readers.
+    In both, values that do not matter to their reader are replaced (`clamp_to_relevant`).
     """
 
     at: int
@@ -84,7 +85,7 @@ class _Builder:
             self._begin(number)
 
     def steps(self) -> Iterator[BuildStep]:
-        """Add the operators one by one; yield each float output with its counterpart."""
+        """Add the operators one by one; yield each output as computed by both networks."""
         dropped = last_uses(self.source)
         for at, node in enumerate(self.source.nodes):
             self._exact.update(run_on_samples(self.source, node, self._exact))
@@ -120,7 +121,7 @@ class _Builder:
         return drop_unused_tensors(made)
 
     def _begin(self, number: int) -> None:
-        """Quantise an input of the network, in the type that its readers need."""
+        """Quantise an input of the network, in the type that its first reader needs."""
         readers = self.source.consumers[number]
         kind = self._plan.kinds[readers[0]] if readers else "float32"
         tensor = self._tensors[number]
@@ -170,7 +171,11 @@ class _Builder:
         return number
 
     def _convert(self, number: int, kind: str, shared: Quantisation | None, index: int) -> int:
-        """Return the number of a computed tensor in a type; converts it once if necessary."""
+        """Return the number of the tensor that holds a computed tensor in type `kind`.
+
+        A conversion is added if none has been added yet. `shared` is the quantisation that the
+        result must have; None allows any.
+        """
         tensor = self._tensors[number]
         if self.source.tensors[number].dtype != "float32":
             return number
@@ -192,7 +197,10 @@ class _Builder:
         return self._converted[key]
 
     def _constant(self, number: int, kind: str, shared: Quantisation | None) -> int:
-        """Return the number of a constant, converted to a type unless it is float32."""
+        """Return the number of a constant in type `kind`; a converted one is a new tensor.
+
+        `shared` is the quantisation that it must have; None derives one from its values.
+        """
         tensor = self.source.tensors[number]
         data = tensor.data
         if kind == "float32" or tensor.dtype != "float32" or data is None:
@@ -203,7 +211,7 @@ class _Builder:
         return self._new(replace(made, data=integers_of(made, data)))
 
     def _with_padding_value(self, node: Node, shared: Quantisation | None) -> Attributes:
-        """Return a node's attributes, with the value of padding as an integer."""
+        """Return a node's attributes, with the value of padding as an integer of the output."""
         attributes = node.attributes
         if not isinstance(attributes, Pad) or attributes.value is None or shared is None:
             return attributes
@@ -212,7 +220,7 @@ class _Builder:
         return replace(attributes, value=int(value))
 
     def _layer(self, index: int, node: Node, kind: str) -> Node:
-        """Return a layer with quantised weights and bias; layers that share theirs still do."""
+        """Return a layer with quantised weights and bias, which layers with equal keys share."""
         number = self._convert(node.inputs[0], kind, None, node.index)
         data, key = self._tensors[number], self._key(index)
         if key not in self._layers:
@@ -235,13 +243,16 @@ class _Builder:
         return replace(node, inputs=(number, weights, self._biases[place]))
 
     def _key(self, index: int) -> object:
-        """Return a key, equal for layers that can share integers."""
+        """Return a key that is equal for layers that can share integer weights."""
         node = self.source.nodes[index]
         shape = self.source.tensors[node.inputs[0]].shape
         return node.op, node.inputs[1:], self._plan.kinds[index], self._plan.bits.get(index), shape
 
     def _sharing(self, index: int) -> list[int]:
-        """Return the layers from `index` on that can share integers with it, itself first."""
+        """Return the indices of layers that can share integer weights with layer `index`.
+
+        Only that layer, which comes first, and later ones are listed.
+        """
         readers = self.source.consumers[self.source.nodes[index].inputs[1]]
         return [at for at in readers if at >= index and self._key(at) == self._key(index)]
 
@@ -261,7 +272,7 @@ def build(
     inputs:
         Calibration samples by input number, (samples, *shape).
     observe:
-        Called with the output of each operator, which is not kept.
+        Called with each output of each operator, whose values are not kept.
     """
     builder = _Builder(graph, plan, inputs)
     for step in builder.steps():
@@ -274,7 +285,10 @@ def build(
 
 @contextmanager
 def _representable(graph: Graph) -> Iterator[None]:
-    """Raise UserError if the values of a network have no scales that its operators allow."""
+    """Turn a ValueError raised in the block into a UserError.
+
+    Values of the network then have no scales that its operators allow.
+    """
     try:
         yield
     except UserError:

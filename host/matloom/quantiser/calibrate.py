@@ -21,14 +21,15 @@ from matloom.quantiser.sweep import sweep
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Calibration:
-    """A prepared network, observed.
+    """A prepared network, and the values that its tensors take on samples.
 
     Members
     -------
     histograms:
-        Histogram of the values that matter of each float tensor, by number.
+        Histogram of each float tensor, by number; values that do not matter to their reader are
+        replaced (`clamp_to_relevant`).
     grids:
-        Ranges of inputs whose values integers represent exactly.
+        Ranges of those inputs whose values integers represent exactly, by number (`grid_range`).
     """
 
     graph: Graph
@@ -37,7 +38,7 @@ class Calibration:
 
 
 def calibrate(graph: Graph, inputs: Mapping[int, Array], options: Options) -> Calibration:
-    """Return a prepared network, with balanced channels if the options say so, observed on samples.
+    """Observe a prepared network on samples, after balancing channels if the options say so.
 
     Raises
     ------
@@ -51,7 +52,7 @@ def calibrate(graph: Graph, inputs: Mapping[int, Array], options: Options) -> Ca
 
 
 def observe(graph: Graph, inputs: Mapping[int, Array]) -> Calibration:
-    """Return a network observed on samples; raises UserError as `calibrate` does."""
+    """Observe a prepared network on samples; raise UserError as `calibrate` does."""
     histograms = {
         number: histogram_of(array)
         for number, array in inputs.items()
@@ -80,7 +81,7 @@ def observe(graph: Graph, inputs: Mapping[int, Array]) -> Calibration:
 
 
 def _peaks(graph: Graph, inputs: Mapping[int, Array]) -> dict[int, Array]:
-    """Return the largest magnitude of each channel of tensors that can be balanced."""
+    """Return the largest magnitude in each channel of tensors that can be balanced, by number."""
     balanced, peaks = equalised_tensors(graph), {}
     for _at, node, values in sweep(graph, inputs):
         for number in balanced.intersection(node.outputs):
@@ -92,7 +93,7 @@ def _peaks(graph: Graph, inputs: Mapping[int, Array]) -> dict[int, Array]:
 def plan_network(
     calibration: Calibration, precision: str | Mapping[str, str], options: Options
 ) -> QuantisationPlan:
-    """Return the plan of a network in a precision, as for `layer_precisions`."""
+    """Return the plan for quantising a network; `precision` is as for `layer_precisions`."""
     graph = calibration.graph
     kinds, bits = layer_precisions(graph, precision)
     chosen = choose_kinds(graph, kinds)
@@ -120,6 +121,6 @@ def quantise_calibrated(
     inputs: Mapping[int, Array],
     options: Options,
 ) -> Graph:
-    """Return a network in a precision, as for `layer_precisions`, fitted to samples."""
+    """Return a quantised network, fitted to samples; `precision` is as for `layer_precisions`."""
     plan = plan_network(calibration, precision, options)
     return build(calibration.graph, plan, inputs, lambda _step: None)

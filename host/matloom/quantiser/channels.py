@@ -19,16 +19,16 @@ _Numbers = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Removal:
-    """Remaining channels, and the weights fitted to them.
+    """Result of removing channels: those that remain, and the weights fitted to them.
 
     Members
     -------
     kept:
-        Indices of the channels, in order.
+        Indices of the remaining channels, ascending.
     weights:
-        (outputs, taps, channels kept).
+        Weights (outputs, taps, remaining channels) of the layer that reads the channels.
     error:
-        Share of the outputs' variance that is lost.
+        Share of the variance of this layer's outputs that is lost.
     """
 
     kept: npt.NDArray[np.int64]
@@ -37,9 +37,10 @@ class Removal:
 
 
 def channel_chains(graph: Graph) -> dict[int, list[Node]]:
-    """Return chains of layers with reducible channels, by the output of the layer that reads them.
+    """Return chains of layers between which channels can be removed, by the last layer's output.
 
-    The first one makes the channels, the last one reads them; depthwise layers may lie between.
+    The first layer of a chain computes the channels, and the last one reads them; depthwise layers
+    may lie between.
     """
     readers = {first.output: second for first, second in channel_pairs(graph)}
     chains = {}
@@ -55,14 +56,16 @@ def channel_chains(graph: Graph) -> dict[int, list[Node]]:
 
 
 def removals(weights: _Numbers, form: _Numbers, counts: set[int]) -> dict[int, Removal]:
-    """Choose which channels to keep, for each number of channels in `counts`.
+    """Return which channels to keep, for each number of channels in `counts`.
+
+    Numbers below 1, or not below the present number of channels, are left out.
 
     Parameters
     ----------
     weights:
         Weights of the layer that reads the channels: (outputs, taps, channels).
     form:
-        Covariance of a row of its inputs, positive definite: (taps * channels,) * 2.
+        Covariance of a row of its inputs, positive definite: (taps * channels, taps * channels).
     """
     outputs, taps, channels = weights.shape
     flat = weights.reshape(outputs, -1).copy()

@@ -5,17 +5,19 @@ from collections.abc import Iterator, Sequence
 from matloom.pages import Markup, tag
 from matloom.quantiser.judge import Judgement, is_unbeaten
 
-#: Size of the chart, and of its margins.
+#: Size of the chart, and its margins on the left and on the other sides, in SVG units.
 _WIDTH, _HEIGHT, _LEFT, _MARGIN = 640, 280, 60, 36
 
 
 def front_chart(points: Sequence[Judgement], summaries: Sequence[str], chosen: Judgement) -> Markup:
-    """Return a chart of the networks of a search; a line joins those that no other beats.
+    """Return a chart of the networks of a search; a line joins those that `is_unbeaten`.
 
     Parameters
     ----------
+    points:
+        The networks, by ascending cycles.
     summaries:
-        Remark on each network, for people.
+        Phrase on each network, for its tooltip.
     """
     ends = (
         _axis_limits([point.cycles for point in points]),
@@ -48,7 +50,7 @@ def front_chart(points: Sequence[Judgement], summaries: Sequence[str], chosen: J
 
 
 def _axis_limits(values: list[float]) -> tuple[float, float]:
-    """Return limits of an axis that differ."""
+    """Return the limits of an axis: those of the values, with a margin so that they differ."""
     low, high = min(values), max(values)
     spare = (high - low) * 0.05 or 1.0
     return low - spare, high + spare

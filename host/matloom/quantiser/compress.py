@@ -1,8 +1,9 @@
 """Saves cycles by rewriting layers: as two of low rank, or with fewer channels.
 
 Each form of a layer saves some cycles, and loses some of the variance of the layer's outputs. A
-price per cycle trades one for the other, for all layers at once. A bisection finds the highest
-price at which the quantised network still meets the goal, on samples that it was not fitted to.
+price per cycle trades one for the other, for all layers at once. A bisection of few steps searches
+for a high price at which the quantised network still meets the goal, on samples that it was not
+fitted to.
 """
 
 import re
@@ -20,20 +21,20 @@ from matloom.quantiser.rewrite_layers import CHANNELS, FormChange, compress_netw
 from matloom.quantiser.samples import SampleSplit
 from matloom.terminal.progress import note
 
-#: Number of networks to measure.
+#: Maximum number of rewritten networks to measure.
 _MEASURED_NETWORKS = 6
 
 
 @dataclass(frozen=True, kw_only=True)
 class CompressionGoal:
-    """Goal of a rewriting: ``points=1`` or ``sqnr=20``.
+    """Goal of rewriting layers, such as ``points=1`` or ``sqnr=20``.
 
     Members
     -------
     kind:
-        ``"points"``: percentage of results expected to be lost, compared with the original layers
-        with 8-bit weights. ``"sqnr"``: least ratio of the outputs' variance over the samples to
-        their error, in decibels.
+        ``"points"``: `value` is the percentage of results that may be expected to be lost, compared
+        with the original layers with 8-bit weights. ``"sqnr"``: `value` is the minimum ratio of the
+        outputs' variance over the samples to their error, in decibels.
     """
 
     kind: str
@@ -41,7 +42,7 @@ class CompressionGoal:
 
     @classmethod
     def parse(cls, text: str) -> "CompressionGoal":
-        """Return the goal that a text names; raises UserError for another text."""
+        """Parse ``points=NUMBER`` or ``sqnr=NUMBER``; raise UserError for other texts."""
         match = re.fullmatch(r"(points|sqnr)=(\d+(?:\.\d+)?)", text)
         if not match:
             raise UserError(
@@ -51,7 +52,7 @@ class CompressionGoal:
         return cls(kind=match[1], value=float(match[2]))
 
     def is_reached_by(self, point: Judgement, original: Judgement) -> bool:
-        """Return whether a network reaches the goal; `original` has the original layers."""
+        """Return whether a network reaches the goal; `original` judges the original layers."""
         if self.kind == "sqnr":
             return point.varying_noise <= 10 ** (-self.value / 10)
         return loses_at_most(self.value, point, original)
@@ -59,14 +60,14 @@ class CompressionGoal:
 
 @dataclass(frozen=True, kw_only=True)
 class CompressionPoint(Judgement):
-    """A rewritten network with 8-bit weights, and its layers in another form."""
+    """Judgement of a network with 8-bit weights, and the changes of its layers."""
 
     changes: tuple[FormChange, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Compression:
-    """Measured networks, by cycles, and the chosen one."""
+    """Result of `compress`: the measured networks by ascending cycles, and the chosen one."""
 
     goal: CompressionGoal
     config: str
@@ -74,7 +75,7 @@ class Compression:
     chosen: CompressionPoint
 
     def lines(self) -> list[str]:
-        """Return the networks, and the layers of the chosen one, as lines."""
+        """Return lines on the networks, and on the changed layers of the chosen one."""
         lines = ["layers in other forms: cycles, SQNR of the outputs, agreement, expected, layers"]
         for point in self.trials:
             mark = "*" if point == self.chosen else " "
@@ -96,7 +97,11 @@ class CompressionTrials:
     graph:
         A network that `prepare` returned.
     split:
-        Samples to which layers are fitted.
+        Samples, of which `calibration` are those to which layers are fitted.
+    judge:
+        Measures the networks.
+    journal:
+        Results of earlier trials.
     """
 
     def __init__(
@@ -110,13 +115,13 @@ class CompressionTrials:
         self._judge.require_classes("compress with sqnr=NUMBER instead")
 
     def changes(self, config: str) -> list[FormChange]:
-        """Return the forms of each layer that save cycles on their own."""
+        """Return the changes of single layers that save cycles, as `layer_changes` yields them."""
         return list(
             layer_changes(self._graph, self._inputs, config, self._options.seed, self._journal)
         )
 
     def point(self, changes: Sequence[FormChange]) -> CompressionPoint:
-        """Return a rewritten network, judged with 8-bit weights."""
+        """Return the judgement of the network with these changes and 8-bit weights."""
         name = repr([(each.number, each.form, each.rank) for each in changes])
         found = self._journal.get_or_run(name, lambda: asdict(self._measure(changes)))
         return CompressionPoint(**found, changes=tuple(changes))
@@ -131,7 +136,9 @@ class CompressionTrials:
 
 
 def compress(trials: CompressionTrials, goal: CompressionGoal, config: str) -> Compression:
-    """Return the search that chose layers to rewrite.
+    """Search for layers to rewrite, so that the network reaches a goal with few cycles.
+
+    The fastest measured network that reaches the goal is chosen, or else the original.
 
     Parameters
     ----------
@@ -167,7 +174,10 @@ def compress(trials: CompressionTrials, goal: CompressionGoal, config: str) -> C
 
 
 def _best_at_price(changes: Sequence[FormChange], price: float) -> tuple[FormChange, ...]:
-    """Return the best change of each layer, by its error less the price of the cycles saved."""
+    """Return the changes that are worth their error at a price per cycle saved.
+
+    For each layer, these are at most one split and one removal of channels, each the best.
+    """
     best: dict[tuple[int, bool], FormChange] = {}
     for change in changes:
         key = change.number, change.form == CHANNELS

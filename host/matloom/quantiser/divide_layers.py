@@ -11,14 +11,14 @@ from matloom.ir.attributes import Attributes, Slice, Split
 from matloom.ir.graph import Array, Graph, Node, Op, Tensor
 from matloom.ir.operators import OPERATORS
 
-#: Fewest channels of a part: those of fewer would leave columns of the array empty.
+#: Minimum number of channels of a part; smaller parts would leave columns of the array unused.
 _LEAST_CHANNELS = 16
 
 
 def divide_layers(graph: Graph) -> Graph:
-    """Return a float network with a layer for each part of a layer's output.
+    """Return a float network in which a separate layer computes each part of a split output.
 
-    The parts may have scales of their own, and no SPLIT or slice copies them.
+    Each part can then have its own scale, and no SPLIT or slice has to copy it.
     """
     tensors, nodes, dropped = dict(graph.tensors), list[Node](), set[int]()
     for at, node in enumerate(graph.nodes):
@@ -36,9 +36,10 @@ def divide_layers(graph: Graph) -> Graph:
 
 
 def _find_split(graph: Graph, layer: Node) -> tuple[list[tuple[int, slice]], set[int]] | None:
-    """Return the parts of a layer's output with their channels, and the operators that split it.
+    """Return the parts of a layer's output, and the indices of the operators that split it.
 
-    None if other operators read the output, or if parts are not ranges of many channels.
+    A part is a tensor number and a range of the layer's channels. Return None if other operators
+    read the output, or if parts are not ranges of at least `_LEAST_CHANNELS` channels.
     """
     if layer.op not in (Op.CONV_2D, Op.FULLY_CONNECTED):
         return None
@@ -61,7 +62,10 @@ def _find_split(graph: Graph, layer: Node) -> tuple[list[tuple[int, slice]], set
 def _parts(
     graph: Graph, readers: Sequence[Node], number: int
 ) -> tuple[int, dict[int, slice]] | None:
-    """Return the axis along which operators split a tensor, and the range of each part."""
+    """Return the axis along which operators split a tensor, and the range of each part.
+
+    Parts are given by tensor number. Return None if `readers` do not split the tensor.
+    """
     if len(readers) == 1 and readers[0].op in (Op.SPLIT, Op.SPLIT_V):
         split = readers[0].attributes_as(Split)
         ends = itertools.pairwise(itertools.accumulate(split.sizes, initial=0))
@@ -88,7 +92,10 @@ def _channels(
     parts: tuple[int, dict[int, slice]],
     places: set[int],
 ) -> tuple[list[tuple[int, slice]], set[int]] | None:
-    """Return each part's channels, if they are many, and no more than the layer has."""
+    """Return each part with its range of the layer's channels, and `places` unchanged.
+
+    Return None if a part has too few channels, or all parts have more than the layer.
+    """
     axis, ranges = parts
     shape, channels = graph.tensors[number].shape, graph.tensors[layer.output].shape[-1]
     each = math.prod(shape[axis + 1 :])
@@ -101,7 +108,10 @@ def _channels(
 
 
 def _part(tensors: dict[int, Tensor], layer: Node, number: int, channels: slice) -> list[Node]:
-    """Return the layer of some channels, and a RESHAPE to the part's shape; adds their tensors."""
+    """Return a layer that computes some channels, and a RESHAPE to the part's shape if necessary.
+
+    New tensors are added to `tensors`.
+    """
 
     def add(tensor: Tensor) -> int:
         tensors[max(tensors) + 1] = tensor
@@ -131,7 +141,7 @@ def _part(tensors: dict[int, Tensor], layer: Node, number: int, channels: slice)
 
 
 def _rows_of(tensor: Tensor, channels: slice) -> Array:
-    """Return some channels of weights or of a bias, along the axis of outputs."""
+    """Return the constants for some output channels of weights or of a bias."""
     assert tensor.data is not None
     data = tensor.data if tensor.data.shape[0] > 1 else tensor.data.reshape(-1)
     return np.ascontiguousarray(data[channels])

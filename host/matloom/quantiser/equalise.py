@@ -15,13 +15,14 @@ from matloom.ir.attributes import Activation, DepthwiseConv2D, Reduce
 from matloom.ir.graph import RESHAPES, Array, Graph, Node, Op
 from matloom.ir.shapes import BIAS
 
-#: Operators between layers that treat channels separately, and commute with positive factors.
+#: Operators that may lie between two layers: they treat channels separately, and commute with
+#: positive factors.
 _BETWEEN = frozenset({Op.MAX_POOL_2D, Op.AVERAGE_POOL_2D, Op.MEAN, Op.PAD, *RESHAPES})
 _WEIGHTED = frozenset({Op.CONV_2D, Op.DEPTHWISE_CONV_2D, Op.FULLY_CONNECTED})
 _LINEAR = (Activation.NONE, Activation.RELU)
 #: Number of passes that balance all pairs by their weights.
 _BALANCING_PASSES = 10
-#: Limits of a factor; channels beyond them hardly matter.
+#: Largest factor; the smallest is its reciprocal. Channels that need others hardly matter.
 _MOST_FACTOR = 2.0**8
 #: Share of the largest channel below which a channel is left unchanged.
 _NEGLIGIBLE_SHARE = 2.0**-24
@@ -33,7 +34,10 @@ _Numbers = npt.NDArray[np.float64]
 
 
 def channel_pairs(graph: Graph) -> Iterator[tuple[Node, Node]]:
-    """Yield layers whose channels only one other layer reads, and that layer."""
+    """Yield pairs of layers between which channels can be balanced.
+
+    Only the second layer reads the channels of the first, directly or through `_BETWEEN`.
+    """
     for first in graph.nodes:
         if first.op not in _WEIGHTED or not _is_linear(first):
             continue
@@ -46,7 +50,7 @@ def channel_pairs(graph: Graph) -> Iterator[tuple[Node, Node]]:
 
 
 def _is_linear(node: Node) -> bool:
-    """Return whether a factor above zero commutes with the operator's activation, if it has one."""
+    """Return whether positive factors commute with the operator's activation, if it has one."""
     return getattr(node.attributes, "activation", Activation.NONE) in _LINEAR
 
 
@@ -67,9 +71,9 @@ def _keeps_channels(graph: Graph, node: Node) -> bool:
 
 
 def _can_equalise(graph: Graph, first: Node, second: Node) -> bool:
-    """Return whether both layers have constant float weights of their own, and match in channels.
+    """Return whether both layers have constant float weights, and the same channels between them.
 
-    The bias of the first layer changes, too, so no other layer may have it.
+    No other layer may share their weights, or the bias of the first one, because these change.
     """
     tensors = [graph.tensors[node.inputs[1]] for node in (first, second)]
     changed = (*first.inputs[1:], second.inputs[1])
@@ -82,25 +86,25 @@ def _can_equalise(graph: Graph, first: Node, second: Node) -> bool:
 
 
 def _input_channels(node: Node, shape: tuple[int, ...]) -> int:
-    """Return the number of input channels of a layer's weights; 0 if outputs share channels."""
+    """Return the number of input channels of a layer's weights; 0 if several outputs share one."""
     if node.op is Op.DEPTHWISE_CONV_2D:
         return shape[-1] if node.attributes_as(DepthwiseConv2D).depth_multiplier == 1 else 0
     return shape[-1]
 
 
 def _largest_by_output(node: Node, weights: Array) -> _Numbers:
-    """Return the largest weight of each output channel."""
+    """Return the largest magnitude among the weights of each output channel, float64."""
     axes = (0, 1, 2) if node.op is Op.DEPTHWISE_CONV_2D else tuple(range(1, weights.ndim))
     return np.asarray(np.abs(weights).max(axis=axes), np.float64)
 
 
 def _largest_by_input(weights: Array) -> _Numbers:
-    """Return the largest weight of each input channel."""
+    """Return the largest magnitude among the weights of each input channel, float64."""
     return np.asarray(np.abs(weights).max(axis=tuple(range(weights.ndim - 1))), np.float64)
 
 
 def equalised_tensors(graph: Graph) -> set[int]:
-    """Return the tensors whose channels can be balanced, by number."""
+    """Return the numbers of the tensors whose channels can be balanced."""
     return {first.output for first, _second in channel_pairs(graph)}
 
 
@@ -110,8 +114,9 @@ def equalise(graph: Graph, peaks: Mapping[int, Array] | None = None) -> Graph:
     Parameters
     ----------
     peaks:
-        Largest magnitude of each channel of `equalised_tensors`: factors make activations equal.
-        None makes ranges of weights equal instead, for weights with one scale for a layer.
+        Largest magnitude of each channel of `equalised_tensors`, by number, to make the ranges of
+        activations more equal. None makes the ranges of weights more equal instead, for weights
+        with one scale per layer.
     """
     data = {number: tensor.data for number, tensor in graph.tensors.items()}
     pairs = list(channel_pairs(graph))
@@ -135,19 +140,23 @@ def equalise(graph: Graph, peaks: Mapping[int, Array] | None = None) -> Graph:
 
 
 def _balancing_factors(written: _Numbers, read: _Numbers) -> _Numbers:
-    """Return factors after which both layers have the same range in each channel."""
+    """Return factors by which both layers get the same range of weights in each channel.
+
+    `written` and `read` are the largest weights of each channel in the first and second layer. The
+    factors are normalised, so the ranges may differ by a common factor.
+    """
     usable = _not_negligible(written) & _not_negligible(read)
     factors = np.sqrt(np.where(usable, written, 1.0) / np.where(usable, read, 1.0))
     return _normalise(np.where(usable, factors, 0.0))
 
 
 def _not_negligible(sizes: _Numbers) -> npt.NDArray[np.bool_]:
-    """Return the channels that are not negligible compared with the largest."""
+    """Return a mask of the channels that are not negligible compared with the largest."""
     return np.asarray((sizes > 0) & (sizes >= sizes.max() * _NEGLIGIBLE_SHARE))
 
 
 def _normalise(factors: _Numbers) -> _Numbers:
-    """Return factors as multiples of their geometric mean; 1 for channels that are never used."""
+    """Return factors divided by their geometric mean, within limits; 1 for negligible channels."""
     usable = _not_negligible(factors)
     if not usable.any():
         return np.ones_like(factors)
@@ -157,7 +166,10 @@ def _normalise(factors: _Numbers) -> _Numbers:
 
 
 def _apply(data: dict[int, Array | None], first: Node, second: Node, factors: Array) -> None:
-    """Divide the channels that `first` makes by factors, and multiply what `second` reads."""
+    """Divide channels of the first layer by factors, and multiply the second layer's weights.
+
+    The constants in `data` are replaced.
+    """
     before, after = data[first.inputs[1]], data[second.inputs[1]]
     assert before is not None
     assert after is not None

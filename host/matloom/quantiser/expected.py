@@ -11,17 +11,17 @@ import numpy as np
 
 from matloom.ir.graph import Array
 
-#: Maximum number of rows, evenly spaced; an image of classes has many.
+#: Maximum number of rows, chosen at even distances; an image of classes has many.
 _MOST_ROWS = 1 << 14
-#: Standard normal distribution, to interpolate in.
+#: Points of the standard normal distribution function, and its values there.
 _PLACES = np.linspace(-6, 6, 2401)
 _BELOW = np.array([0.5 + 0.5 * math.erf(each / math.sqrt(2)) for each in _PLACES])
-#: Points and weights of an integral over the error of one element.
+#: Points and weights for the numerical integration over the error of one element.
 _ERRORS, _WEIGHTS = np.polynomial.hermite_e.hermegauss(15)
 
 
 def expected_share(exact: Array, rounded: Array, classes: Array) -> float:
-    """Return the share of rows whose largest element is expected to be that of their class.
+    """Return the share of rows whose largest element, with noise, is expected to be the class.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ def expected_share(exact: Array, rounded: Array, classes: Array) -> float:
         Outputs of the float and of the quantised network, (rows, elements), two elements at least.
         Their difference is the noise.
     classes:
-        Element of each row: the label, or the float network's largest.
+        Index of an element in each row: the label, or the largest element of the float network.
     """
     step = -(-len(exact) // _MOST_ROWS)
     exact, rounded, classes = exact[::step].astype(np.float64), rounded[::step], classes[::step]

@@ -43,7 +43,7 @@ class LayerPart:
 
 
 def full_rank(node: Node, shape: tuple[int, ...]) -> Mapping[str, int]:
-    """Return the forms that a layer may take, and the rank at which each changes nothing.
+    """Return the forms in which a layer can be split, with the rank at which each is exact.
 
     ``"outputs"`` is the layer with fewer outputs, then a 1 x 1 convolution or a dense layer.
     ``"inputs"`` is a 1 x 1 convolution to fewer channels, then the layer on these. ``"axes"`` is a
@@ -52,7 +52,7 @@ def full_rank(node: Node, shape: tuple[int, ...]) -> Mapping[str, int]:
     Parameters
     ----------
     shape:
-        Of its weights.
+        Shape of the layer's weights.
     """
     if node.op not in NARROW:
         return {}
@@ -66,12 +66,12 @@ def full_rank(node: Node, shape: tuple[int, ...]) -> Mapping[str, int]:
 
 
 class Splitter:
-    """Splits a layer of a given form at any rank.
+    """Splits a layer into two, in any form of `full_rank` and at any rank.
 
     Parameters
     ----------
     weights:
-        In the shape of the layer's weights.
+        Weights to split, in the shape of the layer's weights.
     form:
         Covariance of a row of inputs, positive definite: (depth, depth).
     """
@@ -81,11 +81,11 @@ class Splitter:
         self._known: dict[str, _Numbers] = {}
 
     def parts(self, kind: str, rank: int) -> tuple[LayerPart, LayerPart]:
-        """Return both layers; `kind` is one of `full_rank`."""
+        """Return both layers that replace the layer; `kind` is a form of `full_rank`."""
         return _SPLITS[kind](self, rank)
 
     def residual(self, parts: tuple[LayerPart, LayerPart]) -> _Numbers:
-        """Return the difference between the weights and both layers: (outputs, depth)."""
+        """Return the weights minus those of both layers together: (outputs, depth)."""
         return (self._weights - product(parts)).reshape(len(self._weights), -1)
 
     def error(self, parts: tuple[LayerPart, LayerPart]) -> float:
@@ -96,9 +96,9 @@ class Splitter:
         return float(((lost @ self._form) * lost).sum()) / total if total > 0 else 0.0
 
     def _principal(self, kind: str, squares: _Numbers) -> _Numbers:
-        """Return the eigenvectors of a symmetric matrix, those of large eigenvalues first.
+        """Return the eigenvectors of a symmetric matrix, by descending eigenvalues.
 
-        They are the same at every rank of a kind.
+        They are computed once for each kind, as the matrix does not depend on the rank.
         """
         if kind not in self._known:
             self._known[kind] = np.asarray(np.linalg.eigh(squares)[1][:, ::-1], np.float64)
@@ -152,7 +152,7 @@ _SPLITS = {"outputs": Splitter._outputs, "inputs": Splitter._inputs, "axes": Spl
 
 
 def product(parts: tuple[LayerPart, LayerPart]) -> _Numbers:
-    """Return the weights of a single layer equivalent to both."""
+    """Return the weights of the single layer that is equivalent to both layers."""
     first, second = (part.weights for part in parts)
     if isinstance(parts[0].attributes, FullyConnected):
         return np.asarray(second @ first)
@@ -163,7 +163,7 @@ def product(parts: tuple[LayerPart, LayerPart]) -> _Numbers:
 
 
 def _roots(form: _Numbers) -> tuple[_Numbers, _Numbers]:
-    """Return the square root of a positive matrix, and its inverse."""
+    """Return the square root of a positive matrix, and the inverse of the square root."""
     values, vectors = np.linalg.eigh(form)
     values = np.sqrt(np.maximum(values, max(_LEAST_EIGENVALUE * float(values.mean()), 1e-30)))
     return (vectors * values) @ vectors.T, (vectors / values) @ vectors.T
@@ -176,7 +176,7 @@ def _linear(node: Node) -> Attributes:
 
 
 def _pointwise(node: Node) -> Conv2D | FullyConnected:
-    """Return the attributes of a 1x1 layer with the activation of `node`."""
+    """Return the attributes of a 1 x 1 layer with the activation of `node`."""
     attributes = node.attributes
     assert isinstance(attributes, Conv2D | FullyConnected)
     if isinstance(attributes, FullyConnected):
@@ -185,7 +185,7 @@ def _pointwise(node: Node) -> Conv2D | FullyConnected:
 
 
 def _convolve_along(attributes: Conv2D, axis: int) -> Conv2D:
-    """Return the attributes of a convolution along one axis, linear along the first."""
+    """Return the attributes of a convolution along an axis; along axis 0, without activation."""
     across = {"left": 0, "right": 0} if axis == 0 else {"top": 0, "bottom": 0}
     return replace(
         attributes,

@@ -19,15 +19,18 @@ from matloom.ir.operators import OPERATORS
 from matloom.ir.shapes import BIAS
 
 _Numbers = npt.NDArray[np.float64]
-#: Operators whose result a factor of the first input multiplies.
+#: Operators through which a factor of the first input can be moved to the result.
 _LINEAR = RESHAPES | {Op.BATCH_MATMUL, Op.SLICE, Op.STRIDED_SLICE, Op.TRANSPOSE}
-#: Attributes of layers.
+#: Attributes of layers whose outputs can be scaled.
 _Attributes = Conv2D | FullyConnected | TransposeConv
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Scale:
-    """A product or a sum of a tensor and numbers by channel: (channels,)."""
+    """MUL, ADD or SUB of a tensor and constants: ``activation(source * factor + offset)``.
+
+    `factor` and `offset` are by channel, (channels,), and one of them has no effect.
+    """
 
     source: int
     factor: _Numbers
@@ -38,10 +41,10 @@ class _Scale:
 def fold_scales(graph: Graph) -> Graph:
     """Return a float network without MUL, ADD and SUB of constants by channel next to layers.
 
-    The weights and bias of the layer before take them over, if nothing else reads its output; one
-    factor for all elements also before moves and products of computed tensors.
-    Otherwise those of the layers that read the result do, if no other operator reads it. An offset
-    stays in front of a layer that pads its input.
+    They become part of the weights and bias of the layer before them, if nothing else reads its
+    output. A factor that is equal for all elements is also moved across moves and products of
+    computed tensors. Otherwise, they become part of the layers that read the result, if only layers
+    read it. An offset in front of a layer that pads its input is kept.
     """
     at = 0
     while at < len(graph.nodes):
@@ -52,7 +55,7 @@ def fold_scales(graph: Graph) -> Graph:
 
 
 def _fold_node(graph: Graph, node: Node) -> Graph | None:
-    """Return the graph without a node that layers can take over; None if they cannot."""
+    """Return the graph with a node folded into layers; None if it cannot be folded."""
     scale = _scale(graph, node)
     if scale is None:
         return None
@@ -90,7 +93,8 @@ def _fold_node(graph: Graph, node: Node) -> Graph | None:
 def _fold_across_moves(graph: Graph, node: Node, scale: _Scale) -> Graph | None:
     """Return the graph with a scalar factor folded into a layer across moves and products.
 
-    As queries of attention have: a layer, a RESHAPE and a TRANSPOSE for heads, and a MUL.
+    Queries of attention have such a factor: a MUL behind a layer, a RESHAPE and a TRANSPOSE. Return
+    None if the factor cannot be folded.
     """
     uniform = not scale.offset.any() and np.ptp(scale.factor) == 0
     if not uniform or scale.activation is not Activation.NONE:
@@ -124,7 +128,7 @@ def _has_one_reader(graph: Graph, number: int) -> bool:
 
 
 def _scale(graph: Graph, node: Node) -> _Scale | None:
-    """Return what a node computes, if it multiplies or adds numbers by channel."""
+    """Return the scale that a node applies; None unless it uses constants by channel."""
     if node.op not in (Op.ADD, Op.MUL, Op.SUB):
         return None
     operands = [graph.tensors[number] for number in node.inputs]
@@ -160,7 +164,7 @@ def _is_layer(graph: Graph, node: Node) -> bool:
 
 
 def _may_follow(graph: Graph, producer: Node, scale: _Scale) -> bool:
-    """Return whether the layer that makes a tensor can scale it."""
+    """Return whether a scale can become part of `producer`, which computes its source."""
     attributes = producer.attributes
     if not _has_one_reader(graph, scale.source) or not isinstance(attributes, _Attributes):
         return False
@@ -168,7 +172,7 @@ def _may_follow(graph: Graph, producer: Node, scale: _Scale) -> bool:
 
 
 def _may_precede(graph: Graph, reader: Node, number: int, scale: _Scale) -> bool:
-    """Return whether a layer that reads a scaled tensor can scale it itself."""
+    """Return whether a scale can become part of an operator that reads its result, `number`."""
     if reader.inputs.count(number) != 1 or reader.inputs[0] != number:
         return False
     if not _is_layer(graph, reader):
@@ -183,7 +187,7 @@ def _may_precede(graph: Graph, reader: Node, number: int, scale: _Scale) -> bool
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Layer:
-    """Weights and bias of a layer: (channels,)."""
+    """Weights and bias (channels,) of a layer; `axis` is that of the weights' output channels."""
 
     weights: _Numbers
     bias: _Numbers
@@ -205,7 +209,7 @@ def _data(tensor: Tensor) -> _Numbers:
 
 
 def _scale_outputs(layer: _Layer, scale: _Scale) -> _Layer:
-    """Return the layer whose results are scaled."""
+    """Return the layer with a scale applied to its results."""
     shape = [1] * layer.weights.ndim
     shape[layer.axis] = -1
     return replace(
@@ -216,7 +220,7 @@ def _scale_outputs(layer: _Layer, scale: _Scale) -> _Layer:
 
 
 def _scale_inputs(node: Node, layer: _Layer, scale: _Scale) -> _Layer:
-    """Return the layer that reads what was to be scaled."""
+    """Return the layer that reads a scale's source and gives the results for the scaled input."""
     factor, offset = scale.factor, scale.offset
     if node.op is Op.DEPTHWISE_CONV_2D:
         multiplier = node.attributes_as(DepthwiseConv2D).depth_multiplier
@@ -230,7 +234,7 @@ def _scale_inputs(node: Node, layer: _Layer, scale: _Scale) -> _Layer:
 def _with_layers(graph: Graph, node: Node, changes: list[tuple[Node, Node, _Layer]]) -> Graph:
     """Return the graph without a node, and with changed layers.
 
-    Each change is a layer, the one that replaces it, and the numbers of the latter.
+    Each change consists of a layer, the node that replaces it, and the new weights and bias.
     """
     tensors, replaced = dict(graph.tensors), dict[int, Node]()
     for before, after, layer in changes:

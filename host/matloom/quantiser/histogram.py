@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-#: Bins between the least and the largest value.
+#: Number of intervals between the smallest and the largest value.
 BINS = 2048
 
 _Numbers = npt.NDArray[np.float64]
@@ -18,10 +18,11 @@ class Histogram:
     Members
     -------
     low, high:
-        Least and largest value.
+        Smallest and largest value.
     counts:
-        Values in each of equal intervals from `low` to `high`, float64; a single interval if all
-        values are equal. Zeros are not counted: every range represents them exactly.
+        Number of values in each of `BINS` equal intervals from `low` to `high`, float64. Zeros are
+        not counted, because every range represents them exactly. If all values are equal, or nearly
+        so, there is a single interval, with all values.
     """
 
     low: float
@@ -36,7 +37,7 @@ class Histogram:
 
 
 def histogram_of(values: npt.NDArray[np.float32]) -> Histogram:
-    """Return the histogram of finite values of any shape; there must be one at least."""
+    """Return the histogram of finite values of any shape; there must be at least one value."""
     low, high = float(values.min()), float(values.max())
     numbers = values[values != 0].astype(np.float64)
     # Shorter intervals would be below the resolution of float64, which has enough of it for 2,048

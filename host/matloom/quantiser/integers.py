@@ -8,7 +8,10 @@ from matloom.program.quantise import quantise
 
 
 def real(tensor: Tensor, integers: Array) -> Array:
-    """Return the float32 numbers that integers of a tensor represent."""
+    """Return the float32 numbers that integers of a tensor represent.
+
+    If the tensor has no scale, they are returned unchanged.
+    """
     if tensor.quantisation is None:
         return integers
     centred = integers.astype(np.float32) - np.float32(tensor.zero_point)

@@ -1,4 +1,4 @@
-"""Keeps the results of trials in a file: an interrupted search continues where it stopped."""
+"""Keeps the results of trials in a file, so that an interrupted search can continue."""
 
 import hashlib
 import json
@@ -8,17 +8,16 @@ from typing import Any
 
 
 class Journal:
-    """Results of trials by name, which must be of JSON types.
+    """Results of trials by name; results are mappings of JSON types.
 
-    One file may hold several searches: lines of another one, and those that were cut short or
-    altered, are left out.
+    A file may hold several searches. Lines of other searches, and damaged ones, are ignored.
 
     Parameters
     ----------
     path:
-        File with a line for each trial, which need not exist; None keeps nothing.
+        File with a line for each trial, which need not exist; None keeps results in memory only.
     search:
-        Everything that results depend on, except the name of the trial.
+        Identity of the search: all that results depend on, except the name of the trial.
     """
 
     def __init__(self, path: str | Path | None, search: bytes) -> None:
@@ -27,7 +26,7 @@ class Journal:
         self._known = dict(self._read())
 
     def get_or_run(self, name: str, trial: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
-        """Return the result of a trial from the file, or else from `trial`."""
+        """Return the result of a trial; if it is unknown, call `trial` and keep its result."""
         if name not in self._known:
             self._known[name] = trial()
             if self._path is not None:

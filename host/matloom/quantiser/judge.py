@@ -16,27 +16,28 @@ from matloom.quantiser.relevant_values import clamp_to_relevant
 from matloom.quantiser.samples import SampleSplit
 from matloom.quantiser.sweep import outputs_of
 
-#: Functions of an output whose noise is that of what they read.
+#: Operators at an output whose input is measured instead, because they squash noise.
 _SQUASHED = (Op.LOG_SOFTMAX, Op.LOGISTIC, Op.SOFTMAX)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Judgement:
-    """A quantised network on the samples of trials.
+    """Measurements of a quantised network on the samples for trials.
 
     Members
     -------
     cycles:
         Predicted cycles of a call.
     noise:
-        Noise of the outputs before SOFTMAX, as a share of their power.
+        Power of the noise of each output before SOFTMAX, as a share of the output's power; summed
+        over the outputs.
     varying_noise:
-        The same as a share of their variance over the samples.
+        As `noise`, but as a share of the output's variance over the samples.
     agreement:
-        Share of rows with the float network's largest element.
+        Share of rows whose largest element is the float network's; 0 without classes.
     expected:
-        Share of rows expected to give the label, or without labels the float network's class, by
-        `expected_share`.
+        Share of rows expected to give the label, or without labels the float network's class
+        (`expected_share`); 0 without classes.
     """
 
     cycles: int
@@ -47,11 +48,11 @@ class Judgement:
 
     @property
     def sqnr_db(self) -> float:
-        """Signal-to-noise ratio in decibels."""
+        """Signal-to-noise ratio of the outputs in decibels, from `noise`."""
         return float(-10 * np.log10(max(self.noise, 1e-30)))
 
     def text(self) -> str:
-        """Return cycles, SQNR, agreement and the expected share as columns of a text."""
+        """Return cycles, SQNR, agreement and expected share as columns of a line of text."""
         return (
             f"{self.cycles:>8,}  {self.sqnr_db:>5.1f} dB  {self.agreement:>7.2%}  "
             f"{self.expected:>7.2%}"
@@ -59,12 +60,12 @@ class Judgement:
 
 
 class Judge:
-    """Judges quantised networks by the float network they come from.
+    """Measures quantised networks against the float network from which they were made.
 
     Parameters
     ----------
     exact:
-        The float network; quantised ones have the same numbers for its `watched_tensors`.
+        The float network. Quantised ones must use the same numbers for its `watched_tensors`.
     config:
         Configuration to predict cycles for.
     labels:
@@ -87,7 +88,7 @@ class Judge:
             )
 
     def judge(self, quantised: Graph, samples: int | None = None) -> Judgement:
-        """Return the figures of a quantised network.
+        """Return the measurements of a quantised network.
 
         Parameters
         ----------
@@ -122,7 +123,11 @@ class Judge:
         )
 
     def _targets(self, exact: Array) -> Array:
-        """Return the class that each row should have: its label if there is one for each."""
+        """Return the class that each row should have.
+
+        It is the label if there is one output and a label for each row; otherwise the float
+        network's class.
+        """
         labels = () if self._labels is None else self._labels[: len(exact)]
         alone = len(self._exact) == 1 and len(labels) == len(exact)
         return np.asarray(labels) if alone else exact.argmax(axis=1)
@@ -136,14 +141,14 @@ def _varying_noise(exact: Array, rounded: Array) -> float:
 
 
 def _classes(values: Array) -> int:
-    """Return the number of classes: the last axis of outputs of shape (samples, *shape)."""
+    """Return the number of classes: the last length of an output (samples, *shape), or 1."""
     return int(values.shape[-1]) if values.ndim > 1 else 1
 
 
 def search_identity(
     graph: Graph, split: SampleSplit, options: Options, config: str, labels: Array | None
 ) -> bytes:
-    """Return all that the results of a search depend on, as bytes."""
+    """Return bytes that identify a search, made of all that its results depend on."""
     arrays = [*split.calibration.values(), *split.trial.values()]
     arrays += [t.data for t in graph.tensors.values() if t.data is not None]
     arrays += [] if labels is None else [labels]
@@ -162,12 +167,15 @@ def loses_at_most(points: float, judgement: Judgement, original: Judgement) -> b
 
 
 def is_unbeaten(point: Judgement, points: Sequence[Judgement]) -> bool:
-    """Return whether no other point has less noise in no more cycles."""
+    """Return whether no other point has less noise with the same or fewer cycles."""
     return not any(o.cycles <= point.cycles and o.noise < point.noise for o in points)
 
 
 def watched_tensors(graph: Graph) -> tuple[int, ...]:
-    """Return the network's outputs; for those of `_SQUASHED`, the tensors that they read."""
+    """Return the numbers of the tensors to measure: the outputs, each once.
+
+    For an output of an operator in `_SQUASHED`, this is the operator's input.
+    """
     found = []
     for number in graph.outputs:
         node = graph.nodes[graph.producers[number]] if number in graph.producers else None

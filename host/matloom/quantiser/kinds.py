@@ -13,12 +13,12 @@ _INSTEAD = {"int16": ("int16", "int8"), "int8": ("int8",), "float32": ()}
 
 
 def choose_kinds(graph: Graph, requested: Mapping[int, str]) -> dict[int, str]:
-    """Return the type of each node's data, by its index.
+    """Return the type of each node's data, by the node's index in the graph.
 
     Parameters
     ----------
     requested:
-        Requested type, by index: an operator that has no kernel for int16 gets int8, and one
+        Requested type of each node. An operator that has no kernel for int16 gets int8, and one
         that has none for int8 stays float32.
     """
     return {at: _kind(graph, node, requested[at]) for at, node in enumerate(graph.nodes)}
@@ -34,7 +34,10 @@ def _kind(graph: Graph, node: Node, requested: str) -> str:
 
 
 def _types(graph: Graph, node: Node, kind: str) -> str:
-    """Return a node's types, as `OPERATORS` lists them, with floats as `kind`."""
+    """Return a node's types, as `OPERATORS` lists them, with `kind` instead of float32.
+
+    The text is empty for a layer with computed weights.
+    """
     inputs = [_with_data_type(graph.tensors[number].dtype, kind) for number in node.inputs]
     outputs = [_with_data_type(graph.tensors[number].dtype, kind) for number in node.outputs]
     rules = OPERATORS[node.op]

@@ -13,7 +13,7 @@ from matloom.quantiser.moments import Moments, as_channels, as_weights, layer_mo
 from matloom.quantiser.options import Options
 from matloom.quantiser.rounding import Rounded, round_weights
 
-#: Largest magnitude of a bias, which leaves room to add products without overflow.
+#: Largest magnitude of a bias, which leaves room to add products without overflow, by type of data.
 _MOST_BIAS = {"int8": 2.0**30, "int16": 2.0**40}
 #: Scales below which multipliers would leave their range.
 _LEAST_SCALE = 2.0**-60
@@ -46,7 +46,7 @@ def round_layer(
     data:
         The layer's input in the quantised network.
     inputs:
-        Values of the input over all samples, exact and as quantised.
+        Real values of the input over all samples, in the float and in the quantised network.
     bits:
         Bits of a weight, 8 or 4.
     """
@@ -81,7 +81,7 @@ def weights_tensor(graph: Graph, node: Node, layer: RoundedLayer) -> Tensor:
 
 
 def bias_tensor(graph: Graph, node: Node, data: Tensor, layer: RoundedLayer) -> Tensor:
-    """Return the bias of a layer that reads `data` as integers."""
+    """Return the bias of a layer that reads `data`, as a tensor of integers."""
     dtype = BIAS_TYPES[data.dtype]
     integers = np.rint(layer.bias / (data.scale * layer.weights.scales))
     most = _MOST_BIAS[data.dtype] * 1.5
@@ -103,7 +103,10 @@ def layer_bias(graph: Graph, node: Node, channels: int) -> _Numbers:
 
 
 def _representable(rounded: Rounded, bias: _Numbers, data: Tensor) -> Rounded:
-    """Return weights whose scales fit the biases; rounded again where scales had to grow."""
+    """Return the weights with scales large enough to represent the biases.
+
+    Integers are rounded again in channels whose scale grows.
+    """
     least = np.maximum(np.abs(bias) / (data.scale * _MOST_BIAS[data.dtype]), _LEAST_SCALE)
     if len(set(rounded.scales.tolist())) == 1:
         least = np.full_like(least, least.max())
@@ -114,6 +117,6 @@ def _representable(rounded: Rounded, bias: _Numbers, data: Tensor) -> Rounded:
 
 
 def _corrected_bias(rounded: Rounded, moments: Moments) -> _Numbers:
-    """Return biases with which each channel keeps its mean from the float network."""
+    """Return biases with which each channel keeps the mean that it has in the float network."""
     weights = rounded.integers * rounded.scales[:, np.newaxis]
     return np.asarray(moments.expected - (weights * moments.mean).sum(axis=1))

@@ -21,7 +21,7 @@ from matloom.quantiser.rounding import quadratic_form
 from matloom.quantiser.sweep import sweep
 from matloom.terminal.progress import note
 
-#: Number of ranks to try for a form.
+#: Maximum number of ranks to try for a form.
 _MOST_RANKS = 5
 #: Maximum share of a layer's variance that may be lost.
 _MOST_ERROR = 0.5
@@ -30,7 +30,7 @@ _MOST_ERROR = 0.5
 def layer_changes(
     graph: Graph, inputs: Mapping[int, Array], config: str, seed: int, journal: Journal
 ) -> Iterator[FormChange]:
-    """Yield the changes of single layers that save cycles.
+    """Yield the changes of single layers that save cycles and lose at most `_MOST_ERROR`.
 
     Parameters
     ----------
@@ -40,6 +40,8 @@ def layer_changes(
         Configuration to predict cycles for; ranks are multiples of its columns.
     seed:
         Seed of the choice of positions in large images.
+    journal:
+        Results for layers that were tried earlier.
     """
     cycles, chains = LayerCycles(config), channel_chains(graph)
     step = load_config(config).columns
@@ -64,7 +66,7 @@ def layer_changes(
 
 
 class _Layer:
-    """A layer and the covariance of its inputs."""
+    """A layer to rewrite, and the covariance of its inputs."""
 
     def __init__(self, graph: Graph, node: Node, data: Array, random: np.random.Generator) -> None:
         self._graph, self._node = graph, node
@@ -78,7 +80,7 @@ class _Layer:
         self._weights = as_weights(node, channels, weights.shape)
 
     def splits(self, cycles: LayerCycles, step: int) -> Iterator[FormChange]:
-        """Yield pairs of layers at ranks that are multiples of `step`."""
+        """Yield the changes to two layers, at ranks that are multiples of `step`."""
         splitter = Splitter(self._node, self._weights, self._form)
         shape = self._graph.tensors[self._node.inputs[0]].shape
         whole = LayerPart(weights=self._weights, attributes=self._node.attributes)
@@ -91,7 +93,10 @@ class _Layer:
                     yield self._change(form, rank, splitter.error(parts), saved)
 
     def removals(self, cycles: LayerCycles, step: int, chain: list[Node]) -> Iterator[FormChange]:
-        """Yield layers that read fewer channels."""
+        """Yield the changes to fewer input channels, whose numbers are multiples of `step`.
+
+        `chain` are the layers from which the channels are removed (`channel_chains`).
+        """
         weights = self._weights
         channels = weights.shape[-1]
         counts = set(_ranks(channels, step))
@@ -114,7 +119,7 @@ class _Layer:
 
 
 def _ranks(full: int, step: int) -> list[int]:
-    """Return multiples of a step below a rank, evenly."""
+    """Return up to `_MOST_RANKS` multiples of `step` below `full`, evenly distributed."""
     known = range(step, full, step)
     places = np.linspace(0, len(known) - 1, min(_MOST_RANKS, len(known)))
     return [known[int(place)] for place in places]

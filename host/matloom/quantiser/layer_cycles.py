@@ -21,14 +21,14 @@ _WEIGHTS = Quantisation(scale=(0.01,), zero_point=(0,))
 
 
 class LayerCycles:
-    """Cycles on a configuration, each kind of layer compiled once."""
+    """Predicted cycles of layers on a configuration; layers of equal shape are compiled once."""
 
     def __init__(self, config: str) -> None:
         self._config = config
         self._known: dict[object, int] = {}
 
     def of(self, shape: tuple[int, ...], parts: Sequence[LayerPart]) -> int:
-        """Return the cycles of layers one after another on an input of a shape."""
+        """Return the cycles of consecutive layers, of which the first reads an input of `shape`."""
         key = shape, tuple((part.weights.shape, part.attributes) for part in parts)
         if key not in self._known:
             self._known[key] = self._compile(shape, parts)

@@ -1,4 +1,4 @@
-"""Levels of a search, from exact to the fastest, each measured like the result."""
+"""Levels of a search, from the most exact to the fastest, each measured like the result."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,16 +10,18 @@ from matloom.quantiser.trials import MixedPoint
 
 @dataclass(frozen=True, kw_only=True)
 class Level:
-    """A network of a search, measured on the same samples as the result.
+    """The network of a level, measured on the same samples as the result.
 
     Members
     -------
     points:
-        Percentage of results that it may be expected to lose.
+        Percentage of results that the network may be expected to lose.
     layers:
         Names of the layers with 4-bit weights.
     cycles:
         Predicted cycles of a call.
+    outputs:
+        Comparison of each output with the float network's.
     """
 
     name: str
@@ -30,7 +32,7 @@ class Level:
 
 
 def mixtures(search: Search) -> Iterator[tuple[str, MixedPoint]]:
-    """Yield the name and the mixture of each level below the requested one."""
+    """Yield the name and the mixture of each level below the requested one, if one is requested."""
     for name, points in BOOSTS.items():
         if search.target.level in (None, name):
             return

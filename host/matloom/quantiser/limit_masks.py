@@ -1,4 +1,4 @@
-"""Limits what masks add to scores before SOFTMAX, such as -1e9 or negative infinity."""
+"""Limits the numbers that masks add to scores before SOFTMAX, such as -1e9 or -infinity."""
 
 from dataclasses import replace
 
@@ -7,15 +7,15 @@ import numpy as np
 from matloom.ir.attributes import Activation, Arithmetic
 from matloom.ir.graph import Array, Graph, Node, Op
 
-#: What a mask adds at least, relative to the largest number that it adds in a row. Scores differ by
-#: less, and a sum with a scale for it keeps enough bits of the scores.
+#: Smallest number in a row of a mask, relative to the largest one. Scores differ by less than this,
+#: and a sum whose scale covers it keeps enough bits of the scores.
 _LEAST_ADDEND = np.float32(-1024)
 
 
 def limit_masks(graph: Graph) -> Graph:
-    """Return a float network whose masks have no numbers that need a scale of their own.
+    """Return a float network with moderate numbers in the masks before SOFTMAX.
 
-    SOFTMAX gives zero for what such a mask excludes, as before.
+    SOFTMAX still gives zero for the elements that a mask excludes.
     """
     tensors = dict(graph.tensors)
     for node in graph.nodes:
@@ -27,7 +27,7 @@ def limit_masks(graph: Graph) -> Graph:
 
 
 def _mask(graph: Graph, node: Node) -> int | None:
-    """Return the constant that an ADD before SOFTMAX adds; None for other operators."""
+    """Return the number of the constant that an ADD before SOFTMAX adds; None for other nodes."""
     if node.op is not Op.ADD or node.attributes_as(Arithmetic).activation is not Activation.NONE:
         return None
     readers = [graph.nodes[at].op for at in graph.consumers[node.output]]
@@ -41,7 +41,7 @@ def _mask(graph: Graph, node: Node) -> int | None:
 
 
 def _limit(data: Array | None) -> Array:
-    """Return a mask without numbers far below the largest of their row."""
+    """Return a mask with numbers far below the largest of their row raised to the limit."""
     assert data is not None
     largest = data.max(axis=-1, keepdims=True)
     return np.asarray(np.maximum(data, largest + _LEAST_ADDEND), np.float32)

@@ -1,7 +1,7 @@
 """Attributes the lost results of a network to its operators.
 
-Operators are quantised one after another, with the rest still in floats. The loss that an operator
-adds is its share, and all shares add up to the whole loss.
+Operators are quantised one after another, with later ones still in floats. The increase of the loss
+is attributed to the operator, so that the losses of all operators add up to the whole loss.
 """
 
 from collections.abc import Mapping
@@ -16,18 +16,18 @@ from matloom.quantiser.judge import watched_tensors
 from matloom.quantiser.relevant_values import clamp_to_relevant
 from matloom.quantiser.sweep import last_uses, outputs_of
 
-#: Number of samples on which the rest of the network runs again after each operator.
+#: Maximum number of samples on which the rest of the network runs again after each operator.
 _MOST_SAMPLES = 128
 
 
 class Losses:
-    """Percent of the results that are expected to change, by operator.
+    """Percentage of the results that are expected to change because of each operator.
 
     Parameters
     ----------
     graph, inputs:
-        The float network, and samples by input number, (samples, *shape), which it also runs on
-        when it is quantised.
+        The float network, and samples by input number, (samples, *shape): those with which it is
+        quantised.
     """
 
     def __init__(self, graph: Graph, inputs: Mapping[int, Array]) -> None:
@@ -38,10 +38,10 @@ class Losses:
         self._lost = 0.0
 
     def after(self, step: BuildStep) -> float | None:
-        """Return the loss that an operator adds, in percent.
+        """Return the loss that an operator adds, in percent; it may be negative.
 
-        Call it with all steps, in order. None if the operator has further outputs, or no output
-        of the network has two elements.
+        Call it with all steps, in order. Return None if further outputs of the operator follow, or
+        if no output of the network has two elements or more.
         """
         self._known[step.number] = step.rounded[:_MOST_SAMPLES]
         if step.number != step.node.outputs[-1]:
@@ -61,7 +61,7 @@ class Losses:
         return self._lost - before
 
     def _results(self, graph: Graph, values: Mapping[int, Array]) -> list[Array]:
-        """Return the values of the outputs that matter."""
+        """Return the outputs of a graph, with values that do not matter replaced."""
         results = zip(graph.outputs, outputs_of(graph, values), strict=True)
         return [clamp_to_relevant(self._whole, number, {number: each}) for number, each in results]
 

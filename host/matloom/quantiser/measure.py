@@ -1,4 +1,4 @@
-"""Measures how close a quantised network is to the float network it was made from."""
+"""Measures how close a quantised network is to the float network from which it was made."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -12,13 +12,13 @@ from matloom.quantiser.integers import integers_of, real
 from matloom.quantiser.sweep import outputs_of
 from matloom.tools.metrics import ranks, wilson
 
-#: Number of samples per run.
+#: Number of samples that run at a time.
 _BATCH = 32
 
 
 @dataclass(frozen=True, kw_only=True)
 class Share:
-    """Share of samples, and its 95 % interval (Wilson)."""
+    """Share of rows, and its 95 % interval (Wilson)."""
 
     value: float
     low: float
@@ -34,16 +34,17 @@ class Closeness:
     samples:
         Number of samples.
     calibrated:
-        Whether the network was calibrated on these samples; they then show less error than others.
+        Whether the network was calibrated on these samples, which then show less error than others.
     sqnr_db:
-        Signal-to-noise ratio in decibels; None without an error.
+        Signal-to-noise ratio in decibels; None without an error or without a signal.
     agreement:
-        Share of rows whose largest element is the same; None for an output of one element.
+        Share of rows whose largest element is the same in both networks; None for an output of one
+        element.
     accuracy_float, accuracy:
         With labels, the share of rows whose largest element is the label, in both networks.
     mcnemar:
-        With labels: the probability of a difference at least this large if both networks were
-        equally accurate, from the samples that only one of them gets right.
+        With labels, the probability of a difference at least this large if both networks were
+        equally accurate, from the rows that only one of them gets right (`mcnemar`).
     """
 
     output: str
@@ -65,7 +66,7 @@ def sqnr_db(exact: Array, rounded: Array) -> float | None:
 
 
 def noise_share(exact: Array, rounded: Array) -> float:
-    """Return the power of the noise as a share of the signal's."""
+    """Return the power of the noise as a share of the power of the exact values."""
     wide = exact.astype(np.float64)
     return float(np.square(rounded - wide).sum() / max(np.square(wide).sum(), 1e-30))
 
@@ -73,7 +74,7 @@ def noise_share(exact: Array, rounded: Array) -> float:
 def rounded_outputs(
     quantised: Graph, outputs: tuple[int, ...], inputs: Mapping[int, Array]
 ) -> list[Array]:
-    """Return tensors of a quantised network in real numbers.
+    """Return the tensors `outputs` of a quantised network, as real numbers.
 
     Parameters
     ----------
@@ -96,7 +97,7 @@ def mcnemar(first: Array, second: Array) -> float:
 def outputs_of_both(
     exact: Graph, quantised: Graph, inputs: Mapping[int, Array]
 ) -> list[tuple[Array, Array]]:
-    """Return each output of the float and of the quantised network, in real numbers.
+    """Return each output of the float and of the quantised network, as a pair of real arrays.
 
     Parameters
     ----------
@@ -126,10 +127,12 @@ def closeness(
     *,
     calibrated: bool = False,
 ) -> Closeness:
-    """Return the comparison of an output, (samples, *shape) of both networks.
+    """Return the comparison of an output.
 
     Parameters
     ----------
+    pair:
+        The output (samples, *shape) of the float and of the quantised network.
     labels:
         A class for each row of the output.
     """

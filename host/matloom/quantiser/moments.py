@@ -12,40 +12,41 @@ from matloom.ir.attributes import Conv2D, DepthwiseConv2D
 from matloom.ir.graph import Array, Node, Op
 from matloom.kernels.windows import pad, windows
 
-#: Maximum number of positions in all samples; more would not change the moments.
+#: Maximum number of positions in all samples; more would hardly change the moments.
 _MOST_ROWS = 1 << 16
-#: Depth of layers beyond which moments of halves would take too much memory.
+#: Depth of layers above which moments of halves are not computed, as they would take too much
+#: memory.
 _MOST_HALVED = 2048
-#: Operators whose inputs can be cut into a window for each output.
+#: Operators whose input can be cut into a window for each output position.
 _WINDOWED = (Op.CONV_2D, Op.DEPTHWISE_CONV_2D, Op.FULLY_CONNECTED)
 
 _Numbers = npt.NDArray[np.float64]
-#: Count of rows, and sums over them: what moments are computed from.
+#: Number of rows, and sums over them, from which moments are computed.
 _Sums = tuple[Any, ...]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Moments:
-    """Moments of a layer of `channels` outputs, each a product with `depth` inputs.
+    """Moments of a layer with `channels` outputs, each computed from rows of `depth` inputs.
 
-    Depthwise layers have other inputs for each channel, and one covariance for each; others have
-    one for all.
+    In depthwise layers, each channel reads its own inputs, so it has its own covariance and mean;
+    in other layers, all channels share them.
 
     Members
     -------
     rows:
         Number of rows of inputs.
     covariance:
-        Of the quantised inputs: (1 or channels, depth, depth).
+        Covariance of the quantised inputs: (1 or channels, depth, depth).
     mean:
-        Of the quantised inputs: (1 or channels, depth).
+        Mean of the quantised inputs: (1 or channels, depth).
     missing:
-        Covariance of the quantised inputs with the error that they alone cause in each output:
-        (channels, depth).
+        Covariance of the quantised inputs with the error of each output that the rounding of inputs
+        causes: (channels, depth).
     expected:
         Mean of each output of the float layer before its activation: (channels,).
     halves:
-        The same of either half of the samples; none of a single sample or a large `depth`.
+        Moments of both halves of the samples; empty for a single sample or a large `depth`.
     """
 
     rows: int
@@ -64,14 +65,14 @@ def as_channels(node: Node, weights: Array) -> Array:
 
 
 def as_weights(node: Node, channels: Array, shape: tuple[int, ...]) -> Array:
-    """Return (channels, depth) in the shape of the weights of a node."""
+    """Return weights (channels, depth) in `shape`, that of the node's weights."""
     if node.op is Op.DEPTHWISE_CONV_2D:
         return np.ascontiguousarray(channels.T).reshape(shape)
     return channels.reshape(shape)
 
 
 def _rows(node: Node, weights: Array, image: Array) -> Array:
-    """Return the inputs of each output of a sample: (1 or channels, positions, depth)."""
+    """Return the rows of inputs of one sample: (1 or channels, positions, depth)."""
     if node.op is Op.FULLY_CONNECTED:
         return image.reshape(1, -1, weights.shape[1])
     attributes = node.attributes_as(Conv2D if node.op is Op.CONV_2D else DepthwiseConv2D)
@@ -89,7 +90,10 @@ def _rows(node: Node, weights: Array, image: Array) -> Array:
 def _pairs(
     node: Node, weights: Array, exact: Array, rounded: Array, random: np.random.Generator
 ) -> Iterator[tuple[Array, Array]]:
-    """Yield rows of exact and of rounded inputs for some positions of each sample."""
+    """Yield the rows of exact and of rounded inputs of each sample, float64.
+
+    If there are too many positions, the same random ones are taken from both.
+    """
     for before, after in zip(exact, rounded, strict=True):
         rows = [_rows(node, weights, image) for image in (before, after)]
         most = max(1, _MOST_ROWS // len(exact))
@@ -111,9 +115,10 @@ def layer_moments(
     Parameters
     ----------
     weights, bias:
-        Those of the float layer; the bias has an element for each channel.
+        Weights and bias of the float layer; the bias has an element for each channel.
     inputs:
-        Its input, exact and as the quantised network has it, in real numbers: (samples, *shape).
+        Input of the layer in the float and in the quantised network, as real numbers (samples,
+        *shape).
     """
     if node.op not in _WINDOWED:
         return None
@@ -128,7 +133,7 @@ def layer_moments(
 
 
 def _sums(kernel: _Numbers, exact: _Numbers, rounded: _Numbers) -> _Sums:
-    """Return the sums over rows, (1 or channels, positions, depth), that moments come from."""
+    """Return sums over rows (1 or channels, positions, depth), from which moments are computed."""
     # (1 or channels, positions, channels or 1)
     wanted = exact @ _group_weights(kernel, len(exact))
     lost = wanted - rounded @ _group_weights(kernel, len(rounded))
@@ -144,12 +149,12 @@ def _sums(kernel: _Numbers, exact: _Numbers, rounded: _Numbers) -> _Sums:
 
 
 def _add(first: _Sums, second: _Sums) -> _Sums:
-    """Return the sums over the rows of both; one of them may have none."""
+    """Return the sums over both sets of rows; one set may be empty, ``(0,)``."""
     return tuple(sum(pair) for pair in zip_longest(first, second, fillvalue=0))
 
 
 def _moments(sums: _Sums, bias: Array) -> Moments:
-    """Return the moments of the rows that were summed."""
+    """Return the moments for sums over rows, and the bias of the layer."""
     count, squares, rows, cross, expected, given = sums
     mean = rows / count
     return Moments(
@@ -162,7 +167,7 @@ def _moments(sums: _Sums, bias: Array) -> Moments:
 
 
 def _group_weights(kernel: _Numbers, groups: int) -> _Numbers:
-    """Return weights to multiply rows with: (1, depth, channels) or (channels, depth, 1)."""
+    """Return weights by which rows are multiplied: (1, depth, channels) or (channels, depth, 1)."""
     return kernel.T[np.newaxis] if groups == 1 and len(kernel) != 1 else kernel[:, :, np.newaxis]
 
 

@@ -1,4 +1,4 @@
-"""Finds functions of one number among operators that an interpreter runs."""
+"""Recognises functions of one number among operators that an interpreter runs."""
 
 from dataclasses import replace
 
@@ -16,9 +16,9 @@ _TOLERANCE = 1e-4
 
 
 def name_functions(graph: Graph) -> Graph:
-    """Return the float network with FUNCTION for the operators of a file that compute one.
+    """Return the float network with FUNCTION for each REFERENCE that computes a known function.
 
-    GELU, RSQRT and others then have integers, too.
+    GELU, RSQRT and other functions can then be quantised.
     """
     nodes = []
     for node in graph.nodes:
@@ -31,7 +31,7 @@ def name_functions(graph: Graph) -> Graph:
 
 
 def _function(graph: Graph, node: Node) -> str | None:
-    """Return the name of the function that a node computes; None if it is none of `FUNCTIONS`."""
+    """Return the name in `FUNCTIONS` of the function that a node computes; None for other nodes."""
     # The last input is the model file.
     if node.op is not Op.REFERENCE or len(node.inputs[:-1]) != 1 or len(node.outputs) != 1:
         return None

@@ -17,18 +17,18 @@ class Options:
     Members
     -------
     calibration:
-        How ranges of activations are chosen from the samples: ``"minmax"``, ``"percentile"``,
-        ``"mse"`` or ``"kl"``.
+        Method by which ranges of activations are chosen from the samples: ``"minmax"``,
+        ``"percentile"``, ``"mse"`` or ``"kl"``.
     weight_scales:
         ``"per-channel"`` or ``"per-tensor"``.
     adaptive_rounding:
-        Round weights up or down so that outputs change least; else to nearest.
+        Round weights up or down so that outputs change least; otherwise to nearest.
     correct_bias:
-        Correct biases so that the mean of each channel over the samples stays.
+        Correct biases so that the mean of each channel over the samples is preserved.
     equalise:
-        Balance the ranges of channels between layers first. None does so if fewer results are then
-        expected to change, or without SOFTMAX at the end if there is less noise, tried on halves of
-        the calibration samples.
+        Balance the ranges of channels between layers first. None decides by a trial on halves of
+        the calibration samples: by the results that are expected to change, or for outputs without
+        SOFTMAX by the noise.
     compress:
         Rewrite layers as two of low rank, or with fewer channels, where that saves cycles:
         ``"points=1"`` is expected to lose at most one percent of the results; ``"sqnr=20"`` keeps
@@ -38,9 +38,9 @@ class Options:
     seed:
         Seed of the choice among positions of large images.
     losses:
-        Also tell how much of the loss each layer causes, which takes as long again or longer.
+        Also report the part of the loss that each layer causes, which at least doubles the time.
     journal:
-        File that keeps every trial of a search: the same search continues where it stopped.
+        File that keeps every trial of a search, so that the same search continues where it stopped.
     """
 
     calibration: str = "mse"

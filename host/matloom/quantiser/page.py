@@ -8,7 +8,7 @@ from matloom.quantiser.chart import front_chart
 from matloom.quantiser.measure import Closeness, Share
 from matloom.quantiser.report import QuantisationReport
 
-#: Decibels below the median from which a layer is marked.
+#: Number of decibels below the median from which a layer is marked.
 _NOISY_DECIBELS = 6.0
 
 
@@ -73,7 +73,7 @@ def _layers(report: QuantisationReport) -> Markup:
 
 
 def _kinds(report: QuantisationReport) -> Iterator[str]:
-    """Yield a class for each layer: a warning if it is much noisier than most."""
+    """Yield the CSS class of each layer's row: ``"warn"`` if it is much noisier than most."""
     ratios = sorted(layer.sqnr_db for layer in report.layers if layer.sqnr_db is not None)
     median = ratios[len(ratios) // 2] if ratios else 0.0
     for layer in report.layers:
@@ -82,7 +82,7 @@ def _kinds(report: QuantisationReport) -> Iterator[str]:
 
 
 def _losses_section(report: QuantisationReport) -> list[PageSection]:
-    """Return the section on the loss of each layer, if requested."""
+    """Return a list with the section on the loss of each layer; empty if not requested."""
     known = [(layer.lost, layer) for layer in report.layers if layer.lost is not None]
     if not known:
         return []
@@ -103,7 +103,7 @@ def _losses_section(report: QuantisationReport) -> list[PageSection]:
 
 
 def _levels_section(report: QuantisationReport) -> list[PageSection]:
-    """Return the section on levels, if requested."""
+    """Return a list with the section on levels; empty if none was requested."""
     if not report.all_levels:
         return []
     columns = (
@@ -140,7 +140,7 @@ def _share(share: Share | None) -> str:
 
 
 def _search_section(report: QuantisationReport) -> list[PageSection]:
-    """Return the section on the search, if there was one."""
+    """Return a list with the section on the search; empty if there was none."""
     search = report.search
     if search is None:
         return []
@@ -171,7 +171,7 @@ def _search_section(report: QuantisationReport) -> list[PageSection]:
 
 
 def _compression_section(report: QuantisationReport) -> list[PageSection]:
-    """Return the section on layers in other forms, if requested."""
+    """Return a list with the section on layers in other forms; empty if not requested."""
     found = report.compression
     if found is None:
         return []

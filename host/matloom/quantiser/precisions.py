@@ -12,20 +12,20 @@ PRECISIONS = {"i8xi8": ("int8", 8), "i8xi4": ("int8", 4), "i16xi8": ("int16", 8)
 NARROW_MODE = "i8xi4"
 _FLOAT = "float32"
 _ALL_OTHERS = "*"
-#: Layers whose weights may have four bits: the engine has no such mode for the others.
+#: Layers whose weights may have four bits; the engine has no such mode for other layers.
 NARROW = (Op.CONV_2D, Op.FULLY_CONNECTED)
 
 
 def layer_precisions(
     graph: Graph, precision: str | Mapping[str, str]
 ) -> tuple[dict[int, str], dict[int, int]]:
-    """Return the type of data of each node, and the bits of the weights of layers, by index.
+    """Return the type of each node's data, and the bits of each layer's weights, by node index.
 
     Parameters
     ----------
     precision:
-        One of `PRECISIONS`, or a table by the names of layers; ``*`` stands for all others, which
-        are i8xi8 by default, and ``float32`` leaves a layer unchanged.
+        One of `PRECISIONS`, or a precision for each layer by name. ``*`` stands for all other
+        layers, which are i8xi8 by default; ``float32`` leaves a layer unchanged.
 
     Raises
     ------
@@ -51,7 +51,10 @@ def layer_precisions(
 
 
 def _operator_index(graph: Graph, name: str) -> int:
-    """Return the index of the operator that makes a tensor with this name."""
+    """Return the index of the operator whose first output has this name; raise UserError if none.
+
+    A name without its parts after ``;`` is accepted too.
+    """
     names = [graph.tensors[node.outputs[0]].name for node in graph.nodes]
     for found in (names, [short_name(each) for each in names]):
         if name in found:

@@ -1,4 +1,4 @@
-"""Prepares float networks for quantisation: fuses activations, simplifies pools."""
+"""Prepares float networks for quantisation by passes that do not change the results."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -37,14 +37,14 @@ _ACTIVATED = (Arithmetic, Conv2D, FullyConnected, Pool2D, TransposeConv)
 def prepare(graph: Graph) -> Graph:
     """Return an equivalent float network in the form that can be quantised.
 
-    Layers multiply and add numbers by channel themselves. RELU and RELU6 become activations of the
+    Factors and offsets by channel become part of layers. RELU and RELU6 become activations of the
     operator before them if nothing else reads it. An average over whole images becomes a MEAN,
-    whose output may have a scale of its own. Masks before SOFTMAX are limited to small numbers.
+    whose output may have a different scale. Masks before SOFTMAX get moderate numbers.
 
     Raises
     ------
     UserError
-        The network has no layers of floats with constant weights, or a constant is not finite.
+        The network has no layers, is quantised already, or has a constant that is not finite.
     """
     graph = limit_masks(graph)
     _check(graph)
@@ -109,9 +109,9 @@ def _fuse_activations(graph: Graph) -> Graph:
 
 
 def _with_activation(graph: Graph, node: Node, activation: Activation) -> Attributes | None:
-    """Return the attributes with an activation; None if the operator cannot take it over.
+    """Return a node's attributes with an activation; None if the node cannot have it.
 
-    Only one operator may read its result, in floats, and it must have no activation yet.
+    Its result must be float32 and have only one reader, and it must have no activation yet.
     """
     attributes = node.attributes
     if not isinstance(attributes, _ACTIVATED) or attributes.activation is not Activation.NONE:
@@ -123,9 +123,9 @@ def _with_activation(graph: Graph, node: Node, activation: Activation) -> Attrib
 
 
 def _simplify(graph: Graph) -> Graph:
-    """Return the graph with averages over whole images as MEAN, and one kind of RESHAPE.
+    """Return the graph with averages over whole images as MEAN, and RESHAPE for all reshapes.
 
-    Sums with zeros and products by ones, which networks have before training, are a RESHAPE.
+    Additions of zeros and products with ones, which untrained networks have, also become RESHAPE.
     """
     return replace(
         graph, nodes=tuple(_simplified_node(graph.tensors, node) for node in graph.nodes)

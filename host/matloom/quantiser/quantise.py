@@ -81,8 +81,8 @@ def quantise(
 ) -> QuantisedNetwork:
     """Return a float network with integer weights and activations.
 
-    At most `samples` of the samples, drawn by a seed, calibrate the network; it is measured on all
-    others, or on the same ones if there are no others.
+    At most `samples` of the samples, drawn by a seed, calibrate the network. It is measured on the
+    others, except those that a search uses, or on the same ones if there are no others.
 
     Parameters
     ----------
@@ -150,7 +150,10 @@ def quantise(
 def _search(
     quantiser: Quantiser, goal: Goal | None
 ) -> tuple[Quantiser, Search | None, tuple[Level, ...]]:
-    """Return the choice of a search, the search, and the levels below it."""
+    """Return the quantiser to use, the search, and the measured levels below the requested one.
+
+    Without a goal, there is no search.
+    """
     if goal is None:
         return quantiser, None, ()
     match = quantiser.search(goal)
@@ -164,9 +167,9 @@ def _file(graph: Graph) -> bytes:
 
 
 def _float_bytes(graph: Graph) -> int:
-    """Return the size of a float network as a file, in bytes.
+    """Return the size in bytes of a float network as a TensorFlow Lite file.
 
-    TensorFlow Lite has operators for few functions; each of the others counts as one of these.
+    A FUNCTION counts as EXP, because TensorFlow Lite has no operators for most functions.
     """
     any_function = Function(function="EXP")
     nodes = [
@@ -185,7 +188,7 @@ def _options(choices: Mapping[str, Any]) -> Options:
 
 
 def _goal(target: str | None, config: str) -> Goal | None:
-    """Return the goal of a search; None if all weights should have 8 bits."""
+    """Return the goal of a search; None if there is no target, or it is the exact level."""
     goal = None if target is None else Goal.parse(target)
     if goal is None or goal.level == EXACT:
         return None
@@ -196,7 +199,7 @@ def _goal(target: str | None, config: str) -> Goal | None:
 def _with_cycles(
     report: QuantisationReport, graph: Graph, config: str | None
 ) -> QuantisationReport:
-    """Return a report with the predicted cycles of each layer, if a configuration is given."""
+    """Return a report with predicted cycles; unchanged if no configuration is given."""
     if config is None:
         return report
     from matloom.runtime import compile

@@ -1,4 +1,4 @@
-"""Makes a network in any precision, searches for a mixture of them, and measures the results."""
+"""Quantises a network to any precision, searches for mixtures, and measures the results."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -30,14 +30,16 @@ from matloom.terminal.progress import note
 
 
 class Quantiser:
-    """A network with its samples: made in any precision, and measured.
+    """Quantises a network to any precision on its samples, and measures it.
 
     Parameters
     ----------
+    exact:
+        The float network, as returned by `prepare`.
     labels:
-        Class of each sample given, or None.
+        Class of each sample, in the order in which the samples were given, or None.
     options:
-        Choices; in `Quantiser.options`, None is replaced by the actual choice.
+        Choices; in `Quantiser.options`, `equalise` is the actual choice instead of None.
     config:
         Configuration for which layers are rewritten.
     """
@@ -56,13 +58,13 @@ class Quantiser:
         self._calibration = calibrate(graph, split.calibration, options)
 
     def _compression(self, goal: CompressionGoal) -> Compression:
-        """Return the search that chose layers to rewrite."""
+        """Search for layers to rewrite."""
         split, options, graph = self._split.for_trials(), self.options, self._exact
         trials = CompressionTrials(graph, split, options, self._judge, self._journal(graph))
         return compress(trials, goal, self._config)
 
     def search(self, goal: Goal) -> Search:
-        """Return a search for a mixture of 8-bit and 4-bit weights."""
+        """Search for a mixture of 8-bit and 4-bit weights that reaches a goal."""
         split, options, judge = self._split.for_trials(), self.options, self._judge
         graph, calibration = self._calibration.graph, self._calibration
         if split is not self._split:
@@ -72,12 +74,12 @@ class Quantiser:
 
     @cached_property
     def _judge(self) -> Judge:
-        """Measures the networks of a search."""
+        """Judge that measures the networks of a search."""
         split = self._split.for_trials()
         return Judge(self._exact, split, self._config, self._labels_of(split.tried))
 
     def _journal(self, graph: Graph) -> Journal:
-        """Return the search journal for a graph: the original, or one with rewritten layers."""
+        """Return the journal of searches on a graph: the original, or one with rewritten layers."""
         split, options = self._split.for_trials(), self.options
         labels = self._labels_of(split.tried)
         return Journal(
@@ -85,10 +87,11 @@ class Quantiser:
         )
 
     def rewrite(self, search: Search) -> "tuple[Quantiser, Search]":
-        """Return this network and its search, or a faster one with layers in other forms.
+        """Return a quantiser with rewritten layers and its search, if the network becomes faster.
 
-        Only the last level tries other forms, which may cause half of the loss; 4-bit weights may
-        cause the rest.
+        Otherwise, return this quantiser and `search`. Layers are rewritten only for the last level,
+        and only if `compress` was not chosen. They may cause half of the loss that the level
+        allows, and 4-bit weights the other half.
         """
         goal = search.target
         if goal.level != REWRITTEN or self.options.compress is not None:
@@ -103,7 +106,7 @@ class Quantiser:
         return (other, faster) if gains else (self, search)
 
     def make(self, precision: str | Mapping[str, str]) -> tuple[Graph, tuple[LayerQuality, ...]]:
-        """Return the quantised network, and the quality of its layers."""
+        """Return the quantised network, and the quality of each float output in it."""
         graph = self._calibration.graph
         plan = plan_network(self._calibration, precision, self.options)
         losses = Losses(graph, self._split.calibration) if self.options.losses else None
@@ -118,7 +121,7 @@ class Quantiser:
         return build(graph, plan, self._split.calibration, observe), tuple(layers)
 
     def outputs(self, quantised: Graph) -> tuple[Closeness, ...]:
-        """Return the closeness of a quantised network's outputs, on the samples to measure on."""
+        """Return the closeness of a quantised network's outputs, on the samples for measuring."""
         labels = self._labels_of(self._split.measured)
         pairs = outputs_of_both(self._exact, quantised, self._split.test)
         found = []
@@ -130,7 +133,7 @@ class Quantiser:
         return tuple(found)
 
     def levels(self, search: Search) -> Iterator[Level]:
-        """Yield the levels up to the requested one, measured."""
+        """Yield the levels below the requested one, after measuring each."""
         for name, point in mixtures(search):
             note(f"level {name}")
             made, _layers = self.make(four_bit_layers(point))
@@ -147,12 +150,12 @@ class Quantiser:
 
 
 def four_bit_layers(point: MixedPoint) -> dict[str, str]:
-    """Return the precision of each layer with 4-bit weights, by name."""
+    """Return the precision of each layer with 4-bit weights, by name, as for `Quantiser.make`."""
     return dict.fromkeys(point.layers, NARROW_MODE)
 
 
 def _quality(calibration: Calibration, plan: QuantisationPlan, step: BuildStep) -> LayerQuality:
-    """Return the quality of an output, compared with the float network."""
+    """Return the quality of an operator's output, compared with the float network."""
     histogram = calibration.histograms[step.number]
     kind, low, high, saturated = step.tensor.dtype, 0.0, 0.0, 0.0
     if kind in LEVELS:

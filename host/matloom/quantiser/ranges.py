@@ -10,14 +10,14 @@ import numpy.typing as npt
 
 from matloom.quantiser.histogram import Histogram
 
-#: Least and largest value.
+#: Smallest and largest value.
 Range = tuple[float, float]
 
 #: Percentile of the values that percentile calibration keeps on each side.
 _PERCENTILE = 99.99
 #: Fractions of the whole range to try for each end.
 _SHARES = np.linspace(0.02, 1.0, 99)
-#: Tolerance, in steps, for values to count as multiples of a step.
+#: Maximum deviation, in steps, of values that count as multiples of a step.
 _OFF_GRID = 1e-3
 #: Number of passes that fit one end, then the other.
 _FITTING_PASSES = 2
@@ -31,7 +31,7 @@ def _min_max(histogram: Histogram, _levels: int) -> Range:
 
 
 def _percentile(histogram: Histogram, _levels: int) -> Range:
-    """Return the range without the rarest values at each end."""
+    """Return the range without the most extreme values at each end."""
     shares = np.cumsum(histogram.counts) / histogram.counts.sum()
     beyond = 1 - _PERCENTILE / 100
     first = int(np.searchsorted(shares, beyond, side="right"))
@@ -41,7 +41,7 @@ def _percentile(histogram: Histogram, _levels: int) -> Range:
 
 
 def _squared_error(histogram: Histogram, ends: Range, levels: int) -> float:
-    """Return the mean squared error: of rounding inside the range, and of saturation beyond it."""
+    """Return the mean squared error of rounding inside a range and of saturation beyond it."""
     middles, step = histogram.middles, (ends[1] - ends[0]) / (levels - 1)
     beyond = middles - np.clip(middles, *ends)
     # Values are spread evenly over a step; those below half a step become zero.
@@ -83,7 +83,7 @@ def _ends(end: float) -> Iterator[float]:
 
 
 def _minimise(cost: _Cost) -> Callable[[Histogram, int], Range]:
-    """Return a calibration that minimises a cost over both ends, one after the other."""
+    """Return a calibration that minimises a cost over the upper and the lower end by turns."""
 
     def choose(histogram: Histogram, levels: int) -> Range:
         low, high = min(histogram.low, 0.0), max(histogram.high, 0.0)
@@ -111,14 +111,14 @@ CALIBRATIONS: dict[str, Callable[[Histogram, int], Range]] = {
 
 
 def choose_range(histogram: Histogram, calibration: str, levels: int) -> Range:
-    """Return the range of a tensor, with zero in it.
+    """Return the range of a tensor, which includes zero.
 
     Parameters
     ----------
     calibration:
         One of `CALIBRATIONS`.
     levels:
-        Number of integers: 256 for int8.
+        Number of integers that the range is divided into, such as 256 for int8.
     """
     if len(histogram.counts) == 1:
         return min(histogram.low, 0.0), max(histogram.high, 0.0)
@@ -129,7 +129,7 @@ def choose_range(histogram: Histogram, calibration: str, levels: int) -> Range:
 def grid_range(values: npt.NDArray[np.float32], levels: int) -> Range | None:
     """Return a range whose integers represent all values exactly; None if there is none.
 
-    Pixels divided by 255 are such values: multiples of one step, from 0 to 255 of them.
+    All values must be multiples of one step, as pixels divided by 255 are.
     """
     found = np.unique(values).astype(np.float64)
     if not 1 < len(found) <= levels:

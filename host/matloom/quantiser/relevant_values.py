@@ -1,7 +1,7 @@
 """Finds the values of a tensor that matter to the operator that reads it.
 
-Ranges are chosen for these values, and errors are measured on them: a scale need not represent
-values that affect no result.
+Ranges are chosen for these values, and errors are measured on them, because a scale need not
+represent values that affect no result.
 """
 
 from collections.abc import Mapping
@@ -11,26 +11,26 @@ import numpy as np
 from matloom.ir.attributes import Activation, Arithmetic
 from matloom.ir.graph import Array, Graph, Node, Op
 
-#: How far below the largest of its row a number gives the least result: a probability that is zero
-#: in 16 bits, or 8, and the logarithm of one that int8 has.
+#: Distance below the largest number of a row from which results are the smallest: a probability
+#: that 16 bits round to zero, or the smallest logarithm that int8 represents.
 _FAR_BELOW = {Op.SOFTMAX: 16 * np.log(2), Op.LOG_SOFTMAX: 16.0}
-#: Inputs beyond which functions are constant to within a 16-bit step.
+#: Magnitude of inputs beyond which functions are constant to within a 16-bit step.
 _CONSTANT_BEYOND = {Op.LOGISTIC: 16 * np.log(2), Op.TANH: 8.5 * np.log(2)}
 _LIMITS = {Activation.RELU: (0.0, np.inf), Activation.RELU6: (0.0, 6.0)}
 
 
 def clamp_to_relevant(graph: Graph, number: int, arrays: Mapping[int, Array]) -> Array:
-    """Return a tensor's values, with each that cannot matter replaced by the nearest one that does.
+    """Return a tensor's values, with irrelevant ones replaced by the nearest relevant value.
 
-    An addition with RELU gives zero for whatever is less than the negative of the other operand,
-    and SOFTMAX and LOG_SOFTMAX their least result for whatever is far less than the largest value
-    of its row.
+    If an addition with RELU reads the tensor, values below the negative of the other operand are
+    irrelevant; if SOFTMAX or LOG_SOFTMAX does, those far below the largest of their row; if
+    LOGISTIC or TANH does, those of large magnitude. With several readers, all values are relevant.
 
     Parameters
     ----------
     arrays:
-        Values of the float network, (samples, *shape), by number: of the tensor, and of those
-        computed before it.
+        Values (samples, *shape) of tensors, by number: the tensor itself, and those computed before
+        it.
     """
     values = arrays[number]
     readers = graph.consumers[number]
@@ -47,7 +47,7 @@ def clamp_to_relevant(graph: Graph, number: int, arrays: Mapping[int, Array]) ->
 
 
 def _relevant_operand(node: Node, number: int, arrays: Mapping[int, Array]) -> Array:
-    """Return an operand of an addition, clipped if the other operand is known to limit it."""
+    """Return an operand of an addition, clipped by the activation if the other operand is known."""
     values = arrays[number]
     other = [each for each in node.inputs if each != number]
     limits = _LIMITS.get(node.attributes_as(Arithmetic).activation)

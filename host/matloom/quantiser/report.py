@@ -14,35 +14,36 @@ from matloom.quantiser.options import Options
 from matloom.quantiser.search import BOOSTS, Search
 from matloom.terminal.tables import as_text, count_text, layer_table
 
-#: Number of layers with the greatest loss to list.
+#: Maximum number of layers with the greatest loss to list.
 _WORST_LAYERS = 5
 
 
 @dataclass(frozen=True, kw_only=True)
 class LayerQuality:
-    """The output of an operator, over the calibration samples.
+    """Quality of an operator's output, over the calibration samples.
 
-    Values that do not matter to their readers (`clamp_to_relevant`) are left out of all figures.
+    In all figures, values that do not matter to their reader are replaced (`clamp_to_relevant`).
 
     Members
     -------
     kind:
-        Type of its data.
+        Type of the operator's data.
     bits:
-        Bits of its weights; None without weights.
+        Bits of the operator's weights; None without weights.
     low, high:
-        Range that its integers represent; zeros for floats.
+        Range that the integers represent; zeros for floats.
     least, largest:
         Range of the float network's values.
     saturated:
         Share of the float network's values beyond `low` and `high`.
     sqnr_db:
-        Signal-to-noise ratio of all errors up to here; None without an error.
+        Signal-to-noise ratio, with the errors of all earlier operators; None without an error.
     lost:
-        Share of the results, in percent, that the network is expected to lose to this operator;
+        Percentage of the results that the network is expected to lose because of this operator;
         None if not requested.
     predicted_cycles:
-        Cycles of the operator; None if it was not compiled, or does not run on the engine.
+        Predicted cycles of the operator, 0 if the engine does not run it; None if the network was
+        not compiled.
     """
 
     name: str
@@ -59,7 +60,7 @@ class LayerQuality:
     predicted_cycles: int | None = None
 
     def cells(self) -> tuple[str, ...]:
-        """Return the texts of a row: layer, operator, type, SQNR, low, high, saturated, cycles."""
+        """Return a table row: layer, operator, type, SQNR, low, high, saturated, cycles."""
         return (
             self.name.split(";")[0],
             self.operator,
@@ -79,19 +80,19 @@ class QuantisationReport:
     Members
     -------
     calibrated:
-        Positions, in the data, of the samples that the network was calibrated on.
+        Positions in the data of the samples on which the network was calibrated.
     tried:
-        Positions of the samples that a search measured mixtures on.
+        Positions of the samples on which a search measured networks; empty without a search.
     tested:
-        Positions of the samples that `outputs` were measured on.
+        Positions of the samples on which `outputs` were measured.
     bytes_before, bytes_after:
-        Sizes of the model files.
+        Sizes of the float and of the quantised model file.
     config, cycles:
-        Configuration, and predicted cycles of a call.
+        Configuration, and predicted cycles of a call; None without a configuration.
     search:
-        The search that chose the layers with 4-bit weights, if there was one.
+        The search that chose the layers with 4-bit weights; None if there was none.
     compression:
-        The search that rewrote layers, if there was one.
+        The search that chose layers to rewrite; None if there was none.
     levels:
         The levels below the requested one.
     """
@@ -113,13 +114,13 @@ class QuantisationReport:
 
     @property
     def mean_sqnr_db(self) -> float | None:
-        """Mean signal-to-noise ratio of the layers that have an error."""
+        """Mean signal-to-noise ratio in decibels of the layers with an error; None without any."""
         ratios = [layer.sqnr_db for layer in self.layers if layer.sqnr_db is not None]
         return sum(ratios) / len(ratios) if ratios else None
 
     @property
     def all_levels(self) -> tuple[Level, ...]:
-        """The levels up to the requested one; empty if none was requested."""
+        """The levels up to and including the requested one; empty if none was requested."""
         found = self.search
         if found is None or found.target.level is None:
             return ()
@@ -149,7 +150,7 @@ class QuantisationReport:
         return table
 
     def lines(self) -> list[str]:
-        """Return the figures in sentences."""
+        """Return lines of text on searches, losses, levels, outputs and sizes."""
         lines = [] if self.compression is None else self.compression.lines()
         lines += [] if self.search is None else _search_lines(self.search)
         lines += _losses(self.layers) + [
@@ -167,7 +168,7 @@ class QuantisationReport:
 
 
 def _search_lines(search: Search) -> list[str]:
-    """Return the sensitivities and the points of a search as lines."""
+    """Return lines on the sensitivities and the points of a search."""
     lines = ["each layer alone with 4-bit weights: cycles saved, noise added to the outputs"]
     lines += [
         f"  {each.cycles:>8,}  {each.noise:>8.4%}  {each.name.split(';')[0]}"
@@ -184,7 +185,7 @@ def _search_lines(search: Search) -> list[str]:
 
 
 def _losses(layers: tuple[LayerQuality, ...]) -> list[str]:
-    """Return the layers that cause the most loss as lines."""
+    """Return lines on the layers that cause the most loss; none if losses were not requested."""
     known = [(layer.lost, layer) for layer in layers if layer.lost is not None]
     if not known:
         return []
@@ -197,7 +198,7 @@ def _losses(layers: tuple[LayerQuality, ...]) -> list[str]:
 
 
 def _level(level: Level) -> list[str]:
-    """Return the cycles and the accuracy of a level as lines."""
+    """Return lines on the cycles and the accuracy of a level."""
     count = count_text(len(level.layers), "layer")
     lines = [f"level {level.name}: {level.cycles:,} cycles predicted, {count} with 4-bit weights"]
     for output in level.outputs:

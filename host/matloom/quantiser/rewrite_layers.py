@@ -1,7 +1,7 @@
 """Rewrites layers of a float network: as two of low rank, or with fewer channels.
 
-The rewritten network runs beside the float network. Each layer is fitted to its inputs there, so
-that it compensates for the losses of earlier layers.
+The rewritten network runs next to the float network. Each layer is fitted to its inputs in the
+rewritten network, so that it compensates for the losses of earlier layers.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ from matloom.quantiser.moments import as_channels, as_weights, layer_moments
 from matloom.quantiser.rounding import fit_weights, quadratic_form
 from matloom.quantiser.sweep import last_uses, run_on_samples
 
-#: Form in which a layer reads fewer channels.
+#: Name of the form in which a layer reads fewer channels.
 CHANNELS = "channels"
 
 _Numbers = npt.NDArray[np.float64]
@@ -29,22 +29,22 @@ _Numbers = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, kw_only=True)
 class FormChange:
-    """A layer in another form.
+    """Change of a layer to another form.
 
     Members
     -------
     number:
-        Its output tensor.
+        Number of the layer's output tensor.
     layer:
-        Name of that tensor.
+        Short name of this tensor.
     form:
         One of `matloom.quantiser.factors.full_rank`, or ``"channels"``.
     rank:
         Number of channels between both layers, or of remaining input channels.
     error:
-        Share of the variance of its outputs that is lost, by itself.
+        Share of the variance of the layer's outputs that this change alone loses.
     cycles:
-        Predicted cycles that it saves, by itself.
+        Predicted cycles that this change alone saves.
     """
 
     number: int
@@ -56,7 +56,7 @@ class FormChange:
 
 
 class _Rewriter:
-    """The network under construction; tensors keep their numbers."""
+    """The rewritten network under construction; tensors of the float network keep their numbers."""
 
     def __init__(
         self, graph: Graph, changes: Sequence[FormChange], inputs: Mapping[int, Array], seed: int
@@ -65,11 +65,11 @@ class _Rewriter:
         self._random = np.random.default_rng(seed)
         self._exact, self._known = dict(inputs), dict(inputs)
         self.tensors = dict(graph.tensors)
-        #: Operators by their first output, in order.
+        #: Operators in execution order, by the number of their first output.
         self.nodes: dict[int, Node] = {}
 
     def run(self) -> None:
-        """Copy all operators, in other forms if there are changes."""
+        """Add all operators of the float network, those with changes in other forms."""
         dropped = last_uses(self._source)
         for at, node in enumerate(self._source.nodes):
             self._exact.update(run_on_samples(self._source, node, self._exact))
@@ -119,7 +119,7 @@ class _Rewriter:
         self._replace(node, parts, bias)
 
     def _replace(self, node: Node, parts: tuple[LayerPart, ...], bias: _Numbers) -> None:
-        """Replace a layer by several."""
+        """Add the layers that replace a layer; the last one has the bias."""
         name, data = short_name(self.tensors[node.output].name), node.inputs[0]
         for part in parts:
             last = part is parts[-1]
@@ -137,7 +137,7 @@ class _Rewriter:
             data = output
 
     def _add_intermediate(self, name: str, node: Node, data: int, part: LayerPart) -> int:
-        """Return a new tensor for the output of a layer, by number."""
+        """Add a tensor for the output of `part`, which reads tensor `data`; return its number."""
         rule = OPERATORS[node.op].shape
         assert rule is not None
         shape = rule([self.tensors[data].shape, part.weights.shape], part.attributes)
@@ -146,7 +146,7 @@ class _Rewriter:
         return number
 
     def _remove_channels(self, number: int, removal: Removal) -> None:
-        """Remove channels of a tensor, in all layers back to the one that makes them."""
+        """Remove channels of a tensor, in all operators back to the layer that computes them."""
         self._known[number] = self._known[number][..., removal.kept]
         while True:
             tensor, node = self.tensors[number], self.nodes[number]
@@ -159,7 +159,7 @@ class _Rewriter:
             number = node.inputs[0]
 
     def _narrow(self, node: Node, removal: Removal) -> Node:
-        """Return a layer with fewer outputs."""
+        """Return a layer without the output channels that are removed."""
         constants, axis = [], -1 if node.op is Op.DEPTHWISE_CONV_2D else 0
         for place, number in enumerate(node.inputs[1:]):
             data, name = self.tensors[number].data, short_name(self.tensors[number].name)
@@ -172,7 +172,7 @@ class _Rewriter:
 def compress_network(
     graph: Graph, changes: Sequence[FormChange], inputs: Mapping[int, Array], seed: int
 ) -> Graph:
-    """Return a float network with layers in other forms, fitted on samples.
+    """Return a float network with layers in other forms, fitted to samples.
 
     Parameters
     ----------

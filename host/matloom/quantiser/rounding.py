@@ -12,18 +12,18 @@ import numpy.typing as npt
 
 from matloom.quantiser.moments import Moments
 
-#: Number of passes over the weights.
+#: Maximum number of passes over the weights.
 _DESCENT_PASSES = 4
 #: Scales to try, relative to the one at which no weight saturates, by the bits of a weight.
 _SHARES = {8: np.linspace(0.75, 1.0, 11), 4: np.linspace(0.4, 1.0, 31)}
-#: Share of the mean variance added to each input's variance: with few samples, inputs may correlate
-#: by chance.
+#: Share of the mean variance that is added to each input's variance, because inputs may correlate
+#: by chance in few samples.
 _DAMPING = 0.01
-#: Number of rows per input that outweigh the assumption of uncorrelated inputs: with fewer rows,
-#: most correlations are chance.
+#: Number of rows per input at which measured correlations weigh as much as the assumption that
+#: inputs are uncorrelated. With fewer rows, most correlations are chance.
 _ROWS_PER_INPUT = 0.25
-#: Layers with more inputs than this choose scales as if their inputs were independent: the
-#: covariance matrix would be too large.
+#: Depth above which scales are chosen as if inputs were uncorrelated, because products with the
+#: covariance matrix would take too long.
 _MOST_CORRELATED = 1024
 
 _Numbers = npt.NDArray[np.float64]
@@ -31,14 +31,17 @@ _Numbers = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Rounded:
-    """Weights as integers (channels, depth), float64, and the scale of each channel."""
+    """Weights as integers (channels, depth), stored as float64, and the scale of each channel."""
 
     integers: _Numbers
     scales: _Numbers
 
 
 def quadratic_form(moments: Moments | None, depth: int) -> _Numbers:
-    """Return the quadratic form, positive definite: (1 or channels, depth, depth)."""
+    """Return the quadratic form of an error, positive definite: (1 or channels, depth, depth).
+
+    It is the covariance of inputs, shrunk and damped; the identity without moments.
+    """
     if moments is None:
         return np.eye(depth)[np.newaxis]
     form = moments.covariance * (1 - _uncorrelated_weight(moments))
@@ -51,9 +54,9 @@ def quadratic_form(moments: Moments | None, depth: int) -> _Numbers:
 
 
 def _uncorrelated_weight(moments: Moments) -> float:
-    """Return the weight of the assumption of uncorrelated inputs, 0 to 1.
+    """Return the weight, 0 to 1, of the assumption that inputs are uncorrelated.
 
-    Covariances are shrunk towards it, as Ledoit and Wolf do (2004).
+    Covariances are shrunk by this weight, as Ledoit and Wolf do (2004).
     """
     prior = _ROWS_PER_INPUT * float(moments.covariance.shape[1])
     return prior / (prior + moments.rows)
@@ -67,7 +70,10 @@ def _multiply(errors: _Numbers, form: _Numbers) -> _Numbers:
 
 
 def _scales(weights: _Numbers, form: _Numbers, bits: int, *, per_channel: bool) -> _Numbers:
-    """Return scales at which rounding to nearest changes the outputs least; one per channel."""
+    """Return the scale of each channel at which rounding to nearest changes the outputs least.
+
+    Scales are float32 numbers, all equal unless `per_channel`.
+    """
     most = 2 ** (bits - 1) - 1
     peaks = np.abs(weights).max(axis=1)
     peaks = peaks if per_channel else np.full_like(peaks, peaks.max())
@@ -88,7 +94,10 @@ def _scales(weights: _Numbers, form: _Numbers, bits: int, *, per_channel: bool) 
 
 
 def _round_by_descent(exact: _Numbers, form: _Numbers, bits: int) -> _Numbers:
-    """Return `exact`, weights in units of their scales, rounded up or down for the form."""
+    """Return `exact`, weights in units of their scales, rounded up or down by coordinate descent.
+
+    The descent reduces the quadratic form of the rounding errors.
+    """
     most = 2 ** (bits - 1) - 1
     low, high = (np.clip(edge(exact), -most, most) for edge in (np.floor, np.ceil))
     integers = np.clip(np.rint(exact), -most, most)
@@ -115,7 +124,7 @@ def round_weights(
     per_channel: bool = True,
     adaptive: bool = True,
 ) -> Rounded:
-    """Return weights (channels, depth) as integers that are symmetric about zero.
+    """Return weights (channels, depth) as integers in a range symmetric about zero.
 
     Parameters
     ----------
@@ -124,7 +133,8 @@ def round_weights(
     bits:
         8 for -127 to 127, 4 for -7 to 7.
     adaptive:
-        Round in the direction that changes the outputs less; else to nearest.
+        Fit the weights to the quantised inputs, and round each in the direction that changes the
+        outputs less; otherwise round to nearest.
     """
     form = quadratic_form(moments if adaptive else None, weights.shape[1])
     if moments is not None and adaptive:
@@ -140,8 +150,9 @@ def round_weights(
 def fit_weights(weights: _Numbers, form: _Numbers, moments: Moments) -> _Numbers:
     """Return weights that fit the quantised inputs better than the float weights do.
 
-    They change by the share of the least-squares solution that either half of the samples would
-    have gained by the solution for the other half, so few samples do not mislead.
+    They change by a share of the least-squares solution. The share is the one that serves each half
+    of the samples best with the solution for the other half, so that few samples do not mislead;
+    without halves, the weights are returned unchanged.
 
     `form` is the `quadratic_form` of the moments.
     """

@@ -1,4 +1,4 @@
-"""Checks samples, and splits them into those to calibrate on and those to measure on."""
+"""Checks samples, and splits them into those for calibration and those for measuring."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -13,13 +13,13 @@ from matloom.tools.samples import graph_samples
 
 #: Maximum bytes of all tensors in memory at a time.
 _MOST_BYTES = 3 << 29
-#: Bytes of an element: as a float, quantised, and a copy of either.
+#: Bytes of memory per element: float, integer, and a copy of a float.
 _ELEMENT_BYTES = 9
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SampleSplit:
-    """Samples by input number, (samples, *shape); the sets have no sample in common.
+    """Samples by input number, (samples, *shape), in sets for different purposes.
 
     Members
     -------
@@ -30,7 +30,8 @@ class SampleSplit:
     test:
         Samples on which the result is measured; those of `calibration` if there are no others.
     chosen, tried, others:
-        Positions of all three among the samples given; `tried` and `others` may be empty.
+        Positions of the samples for calibration, trials and tests among the samples given, without
+        common ones. `tried` and `others` may be empty; a set is then that of `calibration`.
     """
 
     calibration: Mapping[int, Array]
@@ -46,7 +47,10 @@ class SampleSplit:
         return self.others if len(self.others) else self.chosen
 
     def for_trials(self) -> "SampleSplit":
-        """Return the samples of a search: these, or if none are tried, halves of `calibration`."""
+        """Return the split that a search uses.
+
+        Without samples for trials, these are half of the samples for calibration, or the only one.
+        """
         if len(self.tried):
             return self
         if len(self.chosen) == 1:
@@ -67,14 +71,14 @@ def split_samples(
     *,
     searching: bool = False,
 ) -> SampleSplit:
-    """Return samples for a network, of which at most `count`, chosen by `seed`, calibrate.
+    """Return samples for a network, of which at most `count`, drawn by `seed`, are for calibration.
 
-    For a search, half of the others are for its trials, but at most twice as many as calibrate.
+    If `searching`, half of the others are for trials, but at most twice `count`.
 
     Raises
     ------
     UserError
-        Samples do not fit the network's inputs, are not finite, or would not fit the memory.
+        Samples do not fit the network's inputs, are not finite, or would need too much memory.
     """
     if count < 1:
         raise UserError(f"samples must be at least 1, not {count}", hint="leave the option out")
@@ -109,12 +113,12 @@ def split_samples(
 
 
 def check_labels(labels: npt.ArrayLike | None, split: SampleSplit, graph: Graph) -> Array | None:
-    """Return the class of each sample given.
+    """Return the class of each sample; None without labels.
 
     Raises
     ------
     UserError
-        There are more or fewer than samples, or one is not a class of the outputs.
+        The number of labels is not that of samples, or a label is not a class of the outputs.
     """
     if labels is None:
         return None
@@ -137,7 +141,7 @@ def check_labels(labels: npt.ArrayLike | None, split: SampleSplit, graph: Graph)
 
 
 def _require_memory(graph: Graph, samples: int) -> None:
-    """Raise UserError if the tensors of all samples would not fit into memory."""
+    """Raise UserError if the tensors of this many samples would need more than `_MOST_BYTES`."""
     dropped, alive, most = last_uses(graph), set(graph.inputs), 0
     for at, node in enumerate(graph.nodes):
         alive.update(node.outputs)

@@ -7,11 +7,11 @@ import numpy as np
 from matloom.ir.graph import Graph, Op, Quantisation
 from matloom.quantiser.ranges import Range
 
-#: Range of integers of each type; int16 is symmetric about zero.
+#: Number of integers used of each type; those of int16 are symmetric about zero.
 LEVELS = {"int8": 256, "int16": 65535}
 
 _WORDS = (1 / 2**15 - 1, 1 - 1 / 2**15)
-#: Outputs whose scale and zero point kernels of a type assume, as ranges.
+#: Range of outputs whose scale and zero point are fixed by the kernels, by operator and type.
 FIXED: Mapping[tuple[Op, str], Range] = {
     (Op.LOGISTIC, "int8"): (0.0, 255 / 256),
     (Op.LOGISTIC, "int16"): _WORDS,
@@ -31,12 +31,14 @@ SAME_SCALE = frozenset(
     }
 )
 
-#: Smallest step between two real numbers; smaller ones would put ratios of scales out of range.
+#: Smallest scale; smaller ones would put ratios of scales out of range.
 _LEAST_STEP = 2.0**-40
 
 
 def quantisation_of(limits: Range, kind: str) -> Quantisation:
-    """Return the scale and zero point that spread integers over a range that includes zero.
+    """Return the scale and zero point by which integers of type `kind` cover a range.
+
+    The range must include zero.
 
     Zero is represented exactly. A range that contains only zero becomes 0 to 1.
     """
@@ -58,14 +60,14 @@ def _representable_step(step: float) -> float:
 def shared_ranges(
     graph: Graph, ranges: Mapping[int, Range], kinds: Mapping[int, str]
 ) -> dict[int, Range]:
-    """Return a range for each tensor: one for all tensors that must share a scale.
+    """Return a range for each tensor, the same one for tensors that must share a scale.
 
     Parameters
     ----------
     ranges:
-        Range of each tensor of floats alone, by number.
+        Range that each float tensor would have alone, by number.
     kinds:
-        Type of each node's data, by its index.
+        Type of each node's data, by the node's index in the graph.
     """
     owner = {number: number for number in ranges}
 
@@ -96,9 +98,9 @@ def shared_ranges(
 
 
 def _product_operands(graph: Graph, kinds: Mapping[int, str]) -> Iterator[int]:
-    """Yield the operands of products of computed tensors, whose zero point should be 0.
+    """Yield the operands of products of computed tensors, whose zero points should be 0.
 
-    The array takes a second pass for each that is not (decision 0034).
+    The array needs another pass for each operand with another zero point (decision 0034).
     """
     for at, node in enumerate(graph.nodes):
         if node.op is Op.BATCH_MATMUL and kinds[at] != "float32":
@@ -108,7 +110,10 @@ def _product_operands(graph: Graph, kinds: Mapping[int, str]) -> Iterator[int]:
 def _group_range(
     members: Sequence[int], ranges: Mapping[int, Range], fixed: Mapping[int, Range]
 ) -> Range:
-    """Return the range of a group: the one fixed for a member, else the union."""
+    """Return the range of tensors that share a scale: the one that is fixed, else the union.
+
+    If different ranges are fixed for members, it is the union too.
+    """
     given = {fixed[number] for number in members if number in fixed}
     if len(given) == 1:
         return given.pop()

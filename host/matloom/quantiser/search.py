@@ -1,4 +1,4 @@
-"""Searches for layers to give 4-bit weights: measured errors against predicted cycles."""
+"""Searches for the layers that get 4-bit weights, by measured errors and predicted cycles."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -14,9 +14,9 @@ from matloom.quantiser.precisions import NARROW, NARROW_MODE
 from matloom.quantiser.trials import MixedPoint, Trials
 from matloom.terminal.progress import note
 
-#: Maximum number of samples of each kind for trying single layers.
+#: Maximum number of samples for calibration, and for measuring, when single layers are tried.
 _TRIAL_SAMPLES = 32
-#: Number of mixtures to measure: layers are narrowed in this number of steps.
+#: Maximum number of mixtures to measure.
 _MOST_POINTS = 12
 #: Percentage of results that each level may be expected to lose.
 BOOSTS = {"O1": 0.0, "O2": 0.5, "O3": 1.0}
@@ -28,16 +28,17 @@ REWRITTEN = "O3"
 
 @dataclass(frozen=True, kw_only=True)
 class Goal:
-    """Goal of a search: ``points=0.5``, ``cycles=60000``, or one of `BOOSTS`.
+    """Goal of a search, such as ``points=0.5``, ``cycles=60000``, or a level of `BOOSTS`.
 
     Members
     -------
     kind:
-        ``"points"``: results, in percent, that may be expected to be lost against 8-bit weights;
-        the network with the fewest cycles within it is chosen. ``"cycles"``: predicted cycles of
-        a call; the network with the least error within them is chosen.
+        ``"points"``: `value` is the percentage of results that may be expected to be lost compared
+        with 8-bit weights, and the network with the fewest cycles is chosen. ``"cycles"``: `value`
+        is the maximum of predicted cycles of a call, and the network with the least noise is
+        chosen.
     level:
-        The requested level, if any.
+        The requested level; None if there is none.
     """
 
     kind: str
@@ -46,7 +47,7 @@ class Goal:
 
     @classmethod
     def parse(cls, text: str) -> "Goal":
-        """Return the target that a text names; raises UserError for another text."""
+        """Parse ``points=NUMBER``, ``cycles=NUMBER`` or a level; raise UserError otherwise."""
         if text in BOOSTS:
             return cls(kind="points", value=BOOSTS[text], level=text)
         match = re.fullmatch(r"(points|cycles)=(\d+(?:\.\d+)?)", text)
@@ -61,14 +62,14 @@ class Goal:
 
 @dataclass(frozen=True, kw_only=True)
 class Sensitivity:
-    """One layer alone with 4-bit weights.
+    """Effect of 4-bit weights in one layer alone.
 
     Members
     -------
     noise:
-        Noise that it adds to the outputs before SOFTMAX, as a share of their power.
+        Increase of the noise of the outputs (`Judgement.noise`), or 0 if it decreases.
     cycles:
-        Predicted cycles that it saves.
+        Predicted cycles saved; negative if the network becomes slower.
     """
 
     name: str
@@ -78,7 +79,11 @@ class Sensitivity:
 
 @dataclass(frozen=True, kw_only=True)
 class Search:
-    """Result of a search: layers by noise per saved cycle, points by cycles, the chosen point."""
+    """Result of a search.
+
+    `sensitivities` are in the order of noise per cycle saved, `points` in the order of cycles;
+    `chosen` is one of the points.
+    """
 
     target: Goal
     config: str
@@ -88,10 +93,10 @@ class Search:
 
 
 def search(trials: Trials, judge: Judge, graph: Graph, goal: Goal, config: str) -> Search:
-    """Return the search for the layers that get 4-bit weights, for a goal.
+    """Search for the layers that get 4-bit weights, so that the network reaches a goal.
 
-    Each layer alone is tried first. Then layers are narrowed one after another, in the order of
-    the noise that each adds for a cycle that it saves, and each mixture is measured.
+    Each layer is tried alone first. Mixtures then take the first layers in the order of noise per
+    cycle saved, without layers that save none; at most `_MOST_POINTS` mixtures are measured.
 
     Raises
     ------
@@ -117,7 +122,7 @@ def search(trials: Trials, judge: Judge, graph: Graph, goal: Goal, config: str) 
 
 
 def require_mode(config: str) -> None:
-    """Raise UserError if an engine has no mode for 4-bit weights."""
+    """Raise UserError if a configuration has no mode for 4-bit weights."""
     if NARROW_MODE not in load_config(config).mac_modes:
         raise UserError(
             f"a search needs an engine with the mode {NARROW_MODE}, unlike {config}",
@@ -141,14 +146,14 @@ def _price(layer: Sensitivity) -> tuple[float, str]:
 
 
 def _counts(layers: int) -> list[int]:
-    """Return the numbers of layers to narrow, from none to all."""
+    """Return the numbers of layers with 4-bit weights to try, ascending, from none to all."""
     return sorted({round(share) for share in np.linspace(0, layers, _MOST_POINTS)})
 
 
 def choose_point(points: Sequence[MixedPoint], target: Goal) -> MixedPoint:
-    """Return the point that reaches a target; raises UserError if none does.
+    """Return the best point that reaches a goal (`Goal.kind`); raise UserError if none does.
 
-    Losses are relative to the point with only 8-bit weights.
+    Losses are relative to the point with only 8-bit weights, which must be among the points.
     """
     if target.kind == "points":
         whole = next(point for point in points if not point.layers)

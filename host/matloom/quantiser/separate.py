@@ -1,4 +1,4 @@
-"""Separates what an operator of TensorFlow Lite cannot do into operators of its own."""
+"""Splits operators that TensorFlow Lite does not have as such into several that it has."""
 
 from dataclasses import replace
 
@@ -21,16 +21,17 @@ from matloom.ir.shapes import same_padding
 
 
 def separate(graph: Graph) -> Graph:
-    """Return the graph in operators that a TensorFlow Lite file can have.
+    """Return the graph with only operators that a TensorFlow Lite file can have.
 
-    Of paddings, it has SAME and VALID: for others, a convolution gets a PAD before it, and a
-    transposed one a STRIDED_SLICE behind it. TRANSPOSE_CONV has no activation in TensorFlow Lite
-    Micro: it becomes an operator unless the range of the output implies it.
+    The only paddings in a file are SAME and VALID. For others, convolutions and maximum poolings
+    get a PAD before them, and transposed convolutions a STRIDED_SLICE behind them. TRANSPOSE_CONV
+    has no activation in TensorFlow Lite Micro, so it gets a separate operator unless the range of
+    the output implies the activation.
 
     Raises
     ------
     UserError
-        An average has such a padding, whose elements it does not count.
+        An AVERAGE_POOL_2D has other padding, which must not count in the average.
     """
     tensors, nodes = dict(graph.tensors), list[Node]()
     for node in graph.nodes:
@@ -45,7 +46,7 @@ def separate(graph: Graph) -> Graph:
 
 
 def _with_pad(tensors: dict[int, Tensor], node: Node, padding: Padding) -> list[Node]:
-    """Return a PAD, and an operator without padding; adds the tensor between them."""
+    """Return a PAD, and an operator without padding; add the tensor between them to `tensors`."""
     before, after = (0, padding.top, padding.left, 0), (0, padding.bottom, padding.right, 0)
     image = tensors[node.inputs[0]]
     sizes = zip(before, image.shape, after, strict=True)
@@ -66,7 +67,10 @@ def _with_pad(tensors: dict[int, Tensor], node: Node, padding: Padding) -> list[
 
 
 def _with_slice(tensors: dict[int, Tensor], node: Node, padding: Padding | None) -> list[Node]:
-    """Return a transposed convolution that cuts nothing off, a slice, and its activation."""
+    """Return a transposed convolution, a slice, and an activation, the latter two if necessary.
+
+    With padding, the convolution computes the whole output, from which the slice cuts a part.
+    """
     attributes, made = node.attributes_as(TransposeConv), tensors[node.output]
     activation, nodes = attributes.activation, list[Node]()
     attributes = replace(attributes, activation=Activation.NONE)
@@ -102,7 +106,7 @@ def _add(tensors: dict[int, Tensor], like: Tensor, suffix: str, shape: tuple[int
 
 
 def _explicit_padding(graph: Graph, node: Node) -> Padding | None:
-    """Return an operator's padding if it is neither SAME nor VALID."""
+    """Return an operator's padding if it is neither SAME nor VALID; otherwise None."""
     attributes, shape = node.attributes, graph.tensors[node.inputs[0]].shape
     dilation = (1, 1)
     match attributes:
@@ -129,5 +133,5 @@ def _explicit_padding(graph: Graph, node: Node) -> Padding | None:
 
 
 def _smallest(tensor: Tensor) -> float | int:
-    """Return the smallest number of a type, which never wins a maximum."""
+    """Return the smallest integer of a tensor's type, or a float below all others in use."""
     return {"int8": -128, "int16": -32768}.get(tensor.dtype, -3.0e38)

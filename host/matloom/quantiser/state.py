@@ -1,4 +1,4 @@
-"""Networks that keep state between calls: quantised without state, which is then restored."""
+"""Removes the state of a network before quantisation, and restores it afterwards."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -15,13 +15,13 @@ from matloom.tools.samples import graph_samples
 def without_state(
     graph: Graph, data: Array | Mapping[str, Array]
 ) -> tuple[Graph, Array | Mapping[str, Array]]:
-    """Return a network whose variables are inputs and outputs, and its samples.
+    """Return a network with inputs and outputs instead of variables, and samples for all inputs.
 
     Parameters
     ----------
     data:
-        Samples of the inputs, which are those of consecutive calls if there are variables. The
-        float network computes the values that these have before each call.
+        Samples of the inputs; those of consecutive calls if there are variables. The float network
+        runs on them to compute the values of the variables before each call.
     """
     if not graph.variables:
         return graph, data
@@ -49,9 +49,9 @@ def without_state(
 
 
 def with_state(quantised: Graph, source: Graph) -> Graph:
-    """Return a quantised network with the variables of the float network that it was made from.
+    """Return a quantised network with the variables of the float network from which it was made.
 
-    If a variable's scale differs at the end of a call, a QUANTIZE converts it.
+    If a variable has another scale at the end of a call than at the start, a QUANTIZE converts it.
     """
     if not source.variables:
         return quantised

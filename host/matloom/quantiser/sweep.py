@@ -11,7 +11,8 @@ from matloom.kernels.interpreter import run_node
 def run_on_samples(graph: Graph, node: Node, values: Mapping[int, Array]) -> dict[int, Array]:
     """Return a node's outputs for all samples, (samples, *shape), by number.
 
-    `values` has its computed inputs in the same form; constants come from the graph.
+    `values` has the node's computed inputs in the same form, at least one; constants are taken from
+    the graph.
     """
     computed = [number for number in node.inputs if graph.tensors[number].data is None]
     results: dict[int, list[Array]] = {number: [] for number in node.outputs}
@@ -23,7 +24,11 @@ def run_on_samples(graph: Graph, node: Node, values: Mapping[int, Array]) -> dic
 
 
 def last_uses(graph: Graph) -> dict[int, list[int]]:
-    """Return the tensors that nothing reads after a node, by the node's index."""
+    """Return, by node index, the tensors that are last used at that node.
+
+    These are last read there, or computed there and never read. Outputs of the graph and final
+    values of variables are left out.
+    """
     dropped: dict[int, list[int]] = {at: [] for at in range(len(graph.nodes))}
     for number, readers in graph.consumers.items():
         last = readers[-1] if readers else graph.producers.get(number)
@@ -35,12 +40,14 @@ def last_uses(graph: Graph) -> dict[int, list[int]]:
 def sweep(
     graph: Graph, inputs: Mapping[int, Array]
 ) -> Iterator[tuple[int, Node, Mapping[int, Array]]]:
-    """Yield each node with its index and all tensors alive, its outputs among them.
+    """Run a graph on samples; yield each node's index, the node, and all live tensors by number.
+
+    The node's outputs and inputs are among the live tensors. The mapping changes later.
 
     Parameters
     ----------
     inputs:
-        (samples, *shape) for each input, by number.
+        Samples (samples, *shape) of each input, by number.
     """
     values, dropped = dict(inputs), last_uses(graph)
     for at, node in enumerate(graph.nodes):
@@ -53,16 +60,16 @@ def sweep(
 def inputs_of_layers(
     graph: Graph, index: int, layers: Sequence[int], values: Mapping[int, Array]
 ) -> Array:
-    """Return the inputs of several layers, (samples of all, *shape).
+    """Return the first inputs of several layers, one after another: (layers * samples, *shape).
 
     Parameters
     ----------
     index:
-        The node that was run last.
+        Index of the node that ran last.
     layers:
-        Indices of layers whose inputs have one shape, from `index` on.
+        Indices of layers whose inputs have one shape, ascending from `index`.
     values:
-        All tensors alive after that node.
+        All live tensors after this node.
     """
     known = dict(values)
     for node in graph.nodes[index + 1 : layers[-1]]:
@@ -71,7 +78,7 @@ def inputs_of_layers(
 
 
 def outputs_of(graph: Graph, inputs: Mapping[int, Array]) -> Sequence[Array]:
-    """Return the graph's outputs for all samples."""
+    """Return the graph's outputs for all samples, (samples, *shape) each."""
     values = dict(inputs)
     for _at, node, alive in sweep(graph, inputs):
         values.update((number, alive[number]) for number in node.outputs if number in graph.outputs)

@@ -12,14 +12,14 @@ from matloom.quantiser.samples import SampleSplit
 
 @dataclass(frozen=True, kw_only=True)
 class MixedPoint(Judgement):
-    """A network in which some layers have 4-bit weights.
+    """Judgement of a network in which some layers have 4-bit weights.
 
     Members
     -------
     layers:
-        Names of those layers.
+        Names of these layers.
     best:
-        Whether no other point is better in both cycles and noise.
+        Whether the point `is_unbeaten` among all points of the search; True if not compared.
     """
 
     layers: tuple[str, ...]
@@ -27,7 +27,7 @@ class MixedPoint(Judgement):
 
 
 class Trials:
-    """Mixtures of one network, fitted to some samples and judged on others."""
+    """Mixtures of 4-bit and 8-bit weights in a network, fitted to samples and judged on others."""
 
     def __init__(
         self,
@@ -41,12 +41,12 @@ class Trials:
         self._judge, self._journal = judge, journal
 
     def point(self, layers: tuple[str, ...], samples: int = 0) -> MixedPoint:
-        """Return the network in which these layers have 4-bit weights.
+        """Return the judgement of the network in which `layers` have 4-bit weights.
 
         Parameters
         ----------
         samples:
-            Maximum number of samples of each kind; 0 for all.
+            Maximum number of samples for calibration, and for measuring; 0 for all.
         """
         name = repr((samples, layers))
         found = self._journal.get_or_run(
