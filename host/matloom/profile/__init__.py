@@ -1,1 +1,1 @@
-"""Profiles of a run: timeline, causes, advice, and the files and the page that show them."""
+"""Profiles of runs: timeline, causes of cycles, advice, and the files and page that show them."""

@@ -1,4 +1,4 @@
-"""Advice: changes that would make a network faster, each with its prediction, best first."""
+"""Advice: changes that would make a network faster, each with predicted cycles, best first."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -15,21 +15,22 @@ from matloom.program import Program
 from matloom.schedule import CompileError
 from matloom.terminal.progress import note
 
-#: Compiles the same network for another engine, memory and effort.
+#: Function that compiles the profiled network for another engine, memory and effort.
 Compiler: TypeAlias = Callable[[Config, Memory, int], Program]
 
-#: Maximum number of instructions of a network that is compiled again for each change; a compilation
-#: takes about as long as a hundred predictions of that size.
+#: Maximum number of instructions of a network that is compiled again for each change. A compilation
+#: takes about a hundred times as long as a prediction from existing instructions.
 _COMPILED_AGAIN = 2500
 
-#: Maximum number of instructions of a network that is compiled again for the first line alone.
+#: Maximum number of instructions of a network that is compiled again for the best line.
 _FIRST_COMPILED = 5000
 
-#: How gains are predicted.
+#: Methods by which gains are predicted.
 _COMPILED = "compiled again with the change"
 _TIMED = "the same instructions, timed with the change"
 
-#: Minimum share of the cycles of a cause to try changes, and of a saving to be listed.
+#: Minimum share of the cycles that a change's causes must have for it to be tried, and minimum gain
+#: to be listed.
 _WORTH_A_TRY, _WORTH_A_LINE = 0.03, 0.01
 
 
@@ -40,15 +41,15 @@ class Advice:
     Members
     -------
     title, needs:
-        As in `Change`.
+        Description and requirement, as in `Change`.
     how:
-        How to apply it: command-line options, or a sentence.
+        Command-line options or a phrase that tell how to apply the advice.
     before, after:
         Predicted cycles of a call without and with the change.
     method:
         Method by which `after` was predicted.
     change:
-        The change; None if the program stays as it is.
+        The change; None if the advice needs no other program.
     """
 
     title: str
@@ -61,15 +62,15 @@ class Advice:
 
     @property
     def gain(self) -> float:
-        """Share of the cycles that it saves."""
+        """Share of the cycles saved."""
         return 1 - self.after / self.before
 
     def sentence(self) -> str:
-        """Return it as a line of text."""
+        """Return the advice as a line of text, without `how`."""
         return f"{self.title}: {-self.gain:+.0%} of the cycles ({self.before:,} to {self.after:,})"
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it as a dictionary of JSON types."""
+        """Return the advice as a dictionary of JSON types."""
         shown = {name: getattr(self, name) for name in ("title", "needs", "how", "method")}
         return {**shown, "before": self.before, "after": self.after, "gain": round(self.gain, 4)}
 
@@ -81,11 +82,11 @@ class AdviceOptions:
     Members
     -------
     effort:
-        The effort of the compilation that it is for.
+        Effort with which the profiled program was compiled.
     compile_again:
-        Compiles it with a change; None if that is impossible.
+        Function that compiles the network with a change; None if it cannot be compiled again.
     thorough:
-        Compile a network of many instructions again, too.
+        Whether to compile the network again for each change even if it has many instructions.
     """
 
     effort: int = 1
@@ -103,13 +104,15 @@ def advice(
 ) -> tuple[tuple[Advice, ...], tuple[str, ...]]:
     """Return advice, the largest gain first, and the titles of changes that need `thorough`.
 
-    Each line is predicted with its limit lifted. A network of few instructions is compiled again
-    with the change; for a larger one, unless `thorough`, its existing instructions are timed with
-    the change, and changes that need other instructions are skipped. Then only the first line is
-    compiled again, unless the network is very large.
+    A network of few instructions is compiled again with each change. For a larger one, unless
+    `thorough`, the existing instructions are timed with the change, and changes that need other
+    instructions are skipped. Lines are then compiled again, the best first, until the best line has
+    been, unless the network is very large.
 
     Parameters
     ----------
+    timelines:
+        Timelines of the run's engine steps.
     causes:
         Cycles of the run by cause, which decide what is tried.
     resident:
@@ -149,7 +152,7 @@ def _rank(line: Advice) -> tuple[int, str]:
 
 
 def _cycles(program: Program, *, resident: bool) -> int:
-    """Return the predicted cycles of a first call, or of a later one."""
+    """Return the predicted cycles of a first call, or of a later one if `resident`."""
     if resident and program.repeat is not None:
         return program.repeat.predicted_cycles
     return program.predicted_cycles
@@ -176,7 +179,7 @@ def _try_change(
     *,
     resident: bool,
 ) -> Advice | None:
-    """Return a change with its prediction; None if it is impossible."""
+    """Return the advice to make a change, with predicted cycles; None if it is impossible."""
     try:
         config = change.apply(program.config)
     except ConfigError:

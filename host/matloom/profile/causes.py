@@ -1,4 +1,4 @@
-"""Causes of an operator's cycles: work of the array, or what it waits for."""
+"""Causes of an operator's cycles: the array works, or waits for something."""
 
 from bisect import bisect_left
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from matloom.profile.timeline import Timeline
 
 
 class CauseOfCycles(NamedTuple):
-    """A cause of cycles: name, title, meaning, and remedy."""
+    """Cause of cycles; `title` is for people, and `meaning` explains it and names remedies."""
 
     name: str
     title: str
@@ -63,14 +63,15 @@ CAUSES = (
     ),
 )
 
-#: A cause and the time from which it holds, until the next one.
+#: Time in cycles from which a cause holds, until the next change, and the name of the cause.
 _Change = tuple[int, str]
 
 
 def cycles_by_cause(timeline: Timeline, machine: Machine) -> dict[int, dict[str, int]]:
-    """Return the cycles of each operator by cause; they add up to the timeline's cycles.
+    """Return the cycles of each operator, by its index in the program's layers and by cause.
 
-    Causes within an operator are predicted, and scaled to the chip's times, as the timeline is.
+    They add up to the timeline's cycles if it has windows. Causes within an operator are predicted,
+    and scaled to real times like the timeline.
     """
     changes = [(timeline.measured_time(time), cause) for time, cause in _changes(timeline, machine)]
     times = [time for time, _ in changes]
@@ -88,7 +89,7 @@ def cycles_by_cause(timeline: Timeline, machine: Machine) -> dict[int, dict[str,
 
 
 def _changes(timeline: Timeline, machine: Machine) -> Iterator[_Change]:
-    """Yield the causes of all cycles from the doorbell on, in order, at predicted times."""
+    """Yield the changes of cause from the doorbell on, in order, at predicted times."""
     working = {unit: _Busy(timeline, unit) for unit in _OTHER_UNITS}
     free = 0
     for span in timeline.predicted:
@@ -104,7 +105,10 @@ def _changes(timeline: Timeline, machine: Machine) -> Iterator[_Change]:
 
 
 def _causes_of_exec(span: Span, instruction: Instruction, machine: Machine) -> Iterator[_Change]:
-    """Yield the causes of an EXEC's own cycles, arranged one after another."""
+    """Yield the changes of cause during an EXEC, as if each cause came once.
+
+    The cycles of streaming come first, then those of waiting for weights, then bank conflicts.
+    """
     values = instruction.values
     steps = values["kernel_rows"] * values["kernel_cols"] * values["blocks"] * values["oc_blocks"]
     streams, works = values["width"] * values["height"] * steps, machine.exec_cycles(values)
@@ -115,14 +119,14 @@ def _causes_of_exec(span: Span, instruction: Instruction, machine: Machine) -> I
 
 
 def _cause_of_wait(span: Span, timeline: Timeline) -> str:
-    """Return the cause of an EXEC's wait before it starts."""
+    """Return the cause of the cycles for which a dispatched EXEC waits before it starts."""
     if span.cause is not Cause.OPERANDS or span.awaited is None:
         return "command"
     return _cause_of_waiting_for(timeline.instructions[span.awaited])
 
 
 def _cause_of_waiting_for(instruction: Instruction) -> str:
-    """Return the cause of cycles in which others wait for an instruction."""
+    """Return the cause of cycles in which an instruction is awaited."""
     if instruction.opcode is Opcode.LOAD:
         program = instruction.values.get("region") == Region.PROGRAM
         return "constants" if program and not instruction.values.get("fill") else "input"
@@ -130,7 +134,7 @@ def _cause_of_waiting_for(instruction: Instruction) -> str:
 
 
 class _Busy:
-    """Intervals in which a unit works, with their cause."""
+    """Intervals in which a unit works, each with the cause of cycles that wait for this work."""
 
     def __init__(self, timeline: Timeline, unit: Opcode) -> None:
         own = [span for span in timeline.predicted if span.unit is unit]
@@ -139,7 +143,10 @@ class _Busy:
         self.work = [_cause_of_waiting_for(timeline.instructions[span.index]) for span in own]
 
     def next(self, time: int) -> tuple[int, int, str]:
-        """Return the interval of work at a time, or else the next one."""
+        """Return start, end and cause of the first interval that ends after `time`.
+
+        Without such an interval, return times beyond all others.
+        """
         at = bisect_left(self.ends, time + 1)
         if at == len(self.ends):
             return 1 << 60, 1 << 60, ""
@@ -151,7 +158,10 @@ _OTHER_UNITS = (Opcode.POST, Opcode.STORE, Opcode.LOAD)
 
 
 def _causes_without_exec(start: int, end: int, working: dict[Opcode, _Busy]) -> Iterator[_Change]:
-    """Yield the causes while there is no EXEC: the work of other units."""
+    """Yield the changes of cause from `start` to `end`, while no EXEC runs or waits for operands.
+
+    The cause is the work of another unit, or else fetching commands.
+    """
     time = start
     while time < end:
         until, cause = end, "command"

@@ -1,4 +1,4 @@
-"""Changes that may make a network faster: of search, memory and engine."""
+"""Changes of the schedule search, the memory or the engine that may make a network faster."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -13,29 +13,29 @@ from matloom.program import Program
 #: The highest effort of a compilation.
 _LONGEST_SEARCH = 2
 
-#: Waits for the bus, in both directions.
+#: Causes that are waits for the bus, in both directions.
 _BUS = ("constants", "input", "store")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """A change that may reduce some causes.
+    """A change that may reduce the cycles of some causes.
 
     Members
     -------
     title:
         Description, as the beginning of a sentence.
     needs:
-        Requirement: ``"nothing"``, ``"memory"`` or ``"engine"``.
+        Requirement: ``"nothing"``, another ``"memory"`` or another ``"engine"``.
     causes:
-        The causes that it addresses.
+        Names of the causes of cycles that the change may reduce.
     fields:
-        Fields of the configuration that it sets.
+        New values of fields of the configuration.
     memory, effort:
-        The new memory or effort, if it changes them.
+        New memory, new effort of compilation; None if unchanged.
     timing_only:
-        Whether the same instructions stay legal and suitable, so that it can be predicted without a
-        compilation.
+        Whether the same instructions remain legal and suitable, so that the gain can be predicted
+        without a compilation.
     """
 
     title: str
@@ -47,13 +47,13 @@ class Change:
     timing_only: bool = False
 
     def apply(self, config: Config) -> Config:
-        """Return a configuration with the change; raise `ConfigError` if there is none."""
+        """Return a configuration with the change; raise `ConfigError` if it is not valid."""
         fields: dict[str, Any] = dict(self.fields)
         return replace(config, **fields)
 
 
 def changes(program: Program, timelines: tuple[Timeline, ...], effort: int) -> Iterator[Change]:
-    """Yield the changes that are possible for this program and its engine."""
+    """Yield the changes to consider for this program and its engine; some may be impossible."""
     config, memory = program.config, program.memory
     if effort < _LONGEST_SEARCH:
         yield Change(

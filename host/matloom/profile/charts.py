@@ -1,4 +1,4 @@
-"""Drawings of a profile over time as SVG: units and bus, scratchpad."""
+"""Drawings of a profile over time as SVG: activity of units and bus, contents of the scratchpad."""
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,31 +13,31 @@ from matloom.profile.occupancy import CONTENTS, Holding, holdings, piece_count
 from matloom.profile.profile import OperatorProfile, Profile
 from matloom.profile.timeline import Timeline, moved_bytes
 
-#: Sizes in units of the drawing: its width, room for labels on the left and on the right.
+#: Width of a drawing, and its margins on the left and on the right, in SVG units.
 WIDTH, LEFT, RIGHT = 960, 92, 24
 
-#: Number of columns on the time axis.
+#: Number of columns into which the time axis is divided for curves.
 _COLUMNS = 432
 
-#: Height of a lane, and the gap below it.
+#: Height of a lane, which shows a unit or a direction of the bus, and of the gap between lanes.
 _LANE, _GAP = 34, 12
 
-#: Colours of units.
+#: Index of each unit's colour on the page.
 _COLOURS = {Opcode.LOAD: 4, Opcode.EXEC: 1, Opcode.POST: 3, Opcode.STORE: 5}
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Clock:
-    """The horizontal axis: cycles of all engine steps, one after another."""
+    """Horizontal axis of a drawing: the cycles of all engine steps, one after another."""
 
     cycles: int
 
     def x(self, time: float) -> float:
-        """Return the position of a time."""
+        """Return the horizontal position of a time in cycles."""
         return LEFT + (WIDTH - LEFT - RIGHT) * time / self.cycles
 
     def axis(self, top: float, bottom: float) -> Iterator[Markup]:
-        """Yield the marks of the axis, and their labels below."""
+        """Yield vertical lines from `top` to `bottom` at round times, with labels below."""
         step = _round_step(self.cycles / 6)
         for time in range(0, self.cycles + 1, step):
             place = f"{self.x(time):.1f}"
@@ -46,19 +46,19 @@ class _Clock:
 
 
 def _round_step(size: float) -> int:
-    """Return 1, 2 or 5 times a power of ten, no less than a size."""
+    """Return the smallest integer of at least `size` that is 1, 2 or 5 times a power of ten."""
     power: int = 10 ** max(0, math.floor(math.log10(max(size, 1))))
     return next(each * power for each in (1, 2, 5, 10) if each * power >= size)
 
 
 def text(x: float, y: float, words: str, anchor: str = "start", class_: str = "") -> Markup:
-    """Return a text at a position; `anchor` says which end of it."""
+    """Return a text with its ``"start"``, ``"middle"`` or ``"end"`` (`anchor`) at a position."""
     shown = class_ or None
     return tag("text", words, x=f"{x:.1f}", y=f"{y:.1f}", text_anchor=anchor, class_=shown)
 
 
 def drawing(height: float, title: str, content: Iterable[Markup]) -> Markup:
-    """Return a drawing that scrolls by itself if the screen is too narrow."""
+    """Return a drawing that scrolls horizontally on a narrow screen."""
     box = f"0 0 {WIDTH} {height:.0f}"
     drawing = tag("svg", tag("title", title), *content, viewBox=box, role="img")
     return tag("div", drawing, class_="chart", tabindex=0, role="region", aria_label=title)
@@ -76,7 +76,7 @@ def _offsets(timelines: Sequence[Timeline]) -> Iterator[tuple[int, Timeline]]:
 
 
 def activity(profile: Profile) -> Markup:
-    """Return operators, busy shares of the units, and bytes per cycle on the bus, over time."""
+    """Return a drawing over time of operators, work of the units, and bytes on the bus."""
     clock, top = _clock(profile), 26
     parts = list(_operators(profile, clock))
     busy = _busy(profile.timelines, clock)
@@ -130,7 +130,7 @@ def _operators(profile: Profile, clock: _Clock) -> Iterator[Markup]:
 
 
 def operator_tip(operator: OperatorProfile) -> str:
-    """Return lines on an operator: name, cycles, and main causes."""
+    """Return the tooltip of an operator: name, cycles, and the main causes, a line each."""
     causes = sorted(operator.causes.items(), key=lambda item: -item[1])[:3]
     lines = [
         f"{operator.number} {operator.operator}",
@@ -142,7 +142,7 @@ def operator_tip(operator: OperatorProfile) -> str:
 
 
 def _busy(timelines: Sequence[Timeline], clock: _Clock) -> dict[Opcode, np.ndarray]:
-    """Return for each unit the share of each column in which it works."""
+    """Return, for each unit, the share of each column (columns,) during which it works."""
     total = {unit: np.zeros(_COLUMNS) for unit in UNITS}
     for offset, timeline in _offsets(timelines):
         for span in timeline.spans:
@@ -151,7 +151,7 @@ def _busy(timelines: Sequence[Timeline], clock: _Clock) -> dict[Opcode, np.ndarr
 
 
 def _rates(timelines: Sequence[Timeline], clock: _Clock, unit: Opcode) -> np.ndarray:
-    """Return the bytes per cycle of LOADs or STOREs in each column."""
+    """Return the bytes per cycle that a unit moves over the bus in each column (columns,)."""
     total = np.zeros(_COLUMNS)
     for offset, timeline in _offsets(timelines):
         for span in timeline.spans:
@@ -163,7 +163,7 @@ def _rates(timelines: Sequence[Timeline], clock: _Clock, unit: Opcode) -> np.nda
 
 
 def _add(total: np.ndarray, clock: _Clock, start: int, end: int, rate: float) -> None:
-    """Add a rate between two times to the columns, by the share of each that they cover."""
+    """Add a rate between two times to `total`, in proportion to the covered part of each column."""
     first, last = (time * _COLUMNS / clock.cycles for time in (start, end))
     low, high = int(first), min(int(last), _COLUMNS - 1)
     if low >= _COLUMNS:
@@ -177,7 +177,7 @@ def _add(total: np.ndarray, clock: _Clock, start: int, end: int, rate: float) ->
 
 
 def _area(shares: np.ndarray, top: float, class_: str) -> Markup:
-    """Return shares of a lane's height as a filled step curve; equal neighbours are one step."""
+    """Return a filled step curve of shares (columns,) of a lane's height."""
     width = (WIDTH - LEFT - RIGHT) / _COLUMNS
     heights = np.round(shares * _LANE, 1)
     path, base = [f"M{LEFT} {top + _LANE:g}"], top + _LANE
@@ -188,13 +188,13 @@ def _area(shares: np.ndarray, top: float, class_: str) -> Markup:
     return tag("path", d="".join(path), class_=class_)
 
 
-#: Height of the map of the scratchpad; colours of `CONTENTS`.
+#: Height of the map of the scratchpad, and the index of the colour of each of `CONTENTS`.
 _MAP_HEIGHT = 240
 CONTENT_COLOURS = (4, 2, 1)
 
 
 def scratchpad(profile: Profile) -> Markup:
-    """Return a map of the scratchpad's contents over time; unused bytes are light."""
+    """Return a drawing of the scratchpad's contents over time; bytes not in use are light."""
     clock, config = _clock(profile), profile.program.config
     count = piece_count(config)
     parts = [

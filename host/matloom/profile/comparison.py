@@ -1,4 +1,4 @@
-"""Compares two profiles, operator by operator: of two engines, precisions, devices or compilers."""
+"""Compares two profiles of a network, operator by operator."""
 
 import json
 from collections.abc import Mapping
@@ -9,13 +9,13 @@ from typing import Any
 from matloom.errors import UserError
 from matloom.ir.graph import short_name
 
-#: Minimum relative change of a coloured row.
+#: Relative change of cycles above which a row is coloured.
 _MIN_COLOURED_CHANGE = 0.02
 
 
 @dataclass(frozen=True, kw_only=True)
 class ComparedOperator:
-    """An operator in both profiles; None for cycles that a profile lacks."""
+    """Cycles of an operator in both profiles; None if a profile has no cycles of it."""
 
     title: str
     before: int | None
@@ -23,19 +23,19 @@ class ComparedOperator:
 
     @property
     def change(self) -> str:
-        """Relative change, as text."""
+        """Relative change as text; empty if a profile has no cycles of it."""
         if not self.before or self.after is None:
             return ""
         return f"{self.after / self.before - 1:+.1%}"
 
     @property
     def difference(self) -> str:
-        """Difference in cycles, as text."""
+        """Difference in cycles as text; missing cycles count as 0."""
         return f"{(self.after or 0) - (self.before or 0):+,}"
 
     @property
     def kind(self) -> str:
-        """Class of its row: noticeably faster or slower."""
+        """CSS class of the row: ``"warn"`` if slower, ``"good"`` if faster, empty if similar."""
         if not self.before or self.after is None:
             return ""
         change = self.after / self.before - 1
@@ -51,7 +51,7 @@ class ComparedOperator:
 
 @dataclass(frozen=True, kw_only=True)
 class ProfileComparison:
-    """Two profiles of a network, row by row; `name` is the label of the profile before."""
+    """Comparison of two profiles of a network; `name` describes the run of the earlier profile."""
 
     name: str
     before: int
@@ -60,15 +60,16 @@ class ProfileComparison:
 
     @property
     def sentence(self) -> str:
-        """Total cycles of both, and the change."""
+        """Sentence with the total cycles of both profiles, and the change."""
         change = self.after / self.before - 1 if self.before else 0.0
         return f"{self.before:,} cycles there, {self.after:,} here: {change:+.1%}."
 
 
 def compare_profiles(before: Mapping[str, Any], after: Mapping[str, Any]) -> ProfileComparison:
-    """Return the comparison of two profiles as `Profile.as_dict` gives them.
+    """Return the comparison of two profiles, given as `Profile.as_dict` returns them.
 
-    Operators are matched by the name of their output; operators of only one profile come last.
+    Operators are matched by the name of their output, in the order of `after`; those that only
+    `before` has come last.
     """
     one, two = (_cycles(each) for each in (before, after))
     titles = {**_titles(before), **_titles(after)}
@@ -100,7 +101,7 @@ def _titles(profile: Mapping[str, Any]) -> dict[str, str]:
 
 
 def is_profile(path: Path) -> bool:
-    """Return whether a file has the members of a profile."""
+    """Return whether a file exists and has the main members of a profile in JSON."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
@@ -114,7 +115,7 @@ def read_profile(path: Path) -> dict[str, Any]:
     Raises
     ------
     UserError
-        The file is not one.
+        The file cannot be read, or is not a profile.
     """
     hint = "name a profile.json that matloom profile NET -o DIR has written"
     try:

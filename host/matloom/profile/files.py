@@ -1,4 +1,4 @@
-"""Layers as CSV, and as node data for viewers of graphs."""
+"""Writes a profile as JSON, as CSV, and as node data for Model Explorer."""
 
 import csv
 import io
@@ -22,7 +22,7 @@ def to_json(profile: Profile) -> str:
 
 
 def to_csv(profile: Profile) -> str:
-    """Return a row for each operator: cost, bytes, and cycles by cause."""
+    """Return a CSV text with a row for each operator: cost, bytes, and cycles by cause."""
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow([*_COLUMNS, *(f"cycles_{cause.name}" for cause in CAUSES)])
@@ -44,10 +44,10 @@ def _cell(name: str) -> str:
 
 
 def to_node_data(profile: Profile) -> str:
-    """Return cycles by output tensor as node data of Model Explorer, as JSON.
+    """Return the cycles of operators as node data for Model Explorer, a JSON text.
 
-    The format is `GraphNodeData` of its `node_data_builder`: results by the name of any output
-    tensor of a node, and the colours from the smallest to the greatest.
+    The format is `GraphNodeData` of its `node_data_builder`: results by the name of an output
+    tensor, and colours from the smallest to the largest result.
     """
     results: dict[str, Any] = {
         each.name: {"value": each.cycles} for each in profile.operators if each.cycles

@@ -1,4 +1,4 @@
-"""Contents of the scratchpad over time: bytes that will still be read, and their kind."""
+"""Contents of the scratchpad over time: bytes that will be read later, and their kind."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,25 +12,27 @@ from matloom.arch.isa import AddressSpace, Opcode, Region
 from matloom.profile.timeline import Timeline
 from matloom.program.accesses import accesses
 
-#: Kinds of contents of the scratchpad, and their colours.
+#: Kinds of contents of the scratchpad.
 CONTENTS = ("weights and parameters", "tensors from memory", "results")
 
-#: Number of pieces into which the scratchpad is divided.
+#: Approximate number of pieces into which the scratchpad is divided.
 _PIECES = 256
 
 
 @dataclass(frozen=True, kw_only=True)
 class Holding:
-    """Pieces ``first .. end - 1`` of the scratchpad that hold something to be read later.
+    """Pieces of the scratchpad that hold something which is read later.
 
     Members
     -------
+    first, end:
+        Indices of the pieces, half open.
     start, until:
-        Cycles from the write to the last read.
+        Times of the first write and of the last read, in cycles.
     content:
-        An index into `CONTENTS`.
+        Index into `CONTENTS`.
     layer:
-        The operator that it was written for; -1 if none is known.
+        Index of the operator for which it was written; -1 if unknown.
     """
 
     first: int
@@ -42,7 +44,7 @@ class Holding:
 
 
 def piece_count(config: Config) -> int:
-    """Return the number of pieces of the scratchpad."""
+    """Return the number of pieces into which the scratchpad is divided."""
     return -(-config.spad_bytes // piece_bytes(config))
 
 
@@ -52,10 +54,11 @@ def piece_bytes(config: Config) -> int:
 
 
 def holdings(timeline: Timeline, config: Config) -> tuple[Holding, ...]:
-    """Return the contents of the scratchpad, piece by piece, in the order of last reads.
+    """Return the contents of the scratchpad during a timeline, in the order of replacement.
 
-    A piece is held from its first write until its last read before the next instruction that
-    writes to it for another operator; neighbouring pieces with equal times are one holding.
+    A piece is held from the first write of a content until its last read. It gets a new content
+    when an instruction writes to it for another operator, or another kind of content.
+    Neighbouring pieces that are alike are one holding.
     """
     size = piece_bytes(config)
     count = piece_count(config)
@@ -83,7 +86,7 @@ def _content(opcode: Opcode, region: int) -> int:
 
 
 class _PieceStates:
-    """State of each piece: time of the write, last read, operator, kind of content."""
+    """State of each piece: times of first write and last read, operator, and kind of content."""
 
     def __init__(self, count: int) -> None:
         self._start = np.full(count, -1, np.int64)
@@ -92,7 +95,7 @@ class _PieceStates:
         self._content = np.zeros(count, np.int64)
 
     def write(self, pieces: slice, time: int, owner: int, content: int) -> Iterator[Holding]:
-        """Note a write; yield the contents that it replaces."""
+        """Record a write at `time`; yield the holdings that it ends."""
         other = (self._owner[pieces] != owner) | (self._content[pieces] != content)
         other |= self._start[pieces] < 0
         ended = np.flatnonzero(other) + pieces.start
@@ -101,12 +104,12 @@ class _PieceStates:
         self._owner[ended], self._content[ended] = owner, content
 
     def read(self, pieces: slice, time: int) -> None:
-        """Note a read."""
+        """Record a read that ends at `time`."""
         until = self._until[pieces]
         np.maximum(until, time, out=until)
 
     def end(self) -> Iterator[Holding]:
-        """Yield the contents at the end."""
+        """Yield the holdings that no write has ended."""
         yield from self._end_of(np.arange(len(self._start)))
 
     def _end_of(self, pieces: NDArray[np.int64]) -> Iterator[Holding]:
@@ -129,7 +132,7 @@ class _PieceStates:
 
 
 def occupied_bytes(timeline: Timeline, config: Config) -> list[tuple[int, int]]:
-    """Return times and the bytes in use from each of them on, in whole pieces."""
+    """Return ascending times, each with the bytes in use from then on, in whole pieces."""
     changes: dict[int, int] = {}
     for each in holdings(timeline, config):
         pieces = each.end - each.first

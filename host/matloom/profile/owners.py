@@ -1,4 +1,4 @@
-"""Finds the operator that each instruction works for, from waits and completion times."""
+"""Finds the operator for which each instruction works, from waits and timestamps."""
 
 from collections.abc import Mapping, Sequence
 
@@ -11,16 +11,17 @@ from matloom.cost.dispatch import WAIT_FIELDS
 def owners(
     instructions: Sequence[Instruction], spans: Sequence[Span], layers: Mapping[int, int]
 ) -> tuple[int, ...]:
-    """Return each instruction's operator by index, -1 if unknown; END is left out.
+    """Return, for each of `spans`, the index of the operator; -1 if unknown.
 
-    A program marks only the last instruction of an operator. POST and STORE belong to the next mark
-    in program order, EXEC to the first POST that waits for it, LOAD to the first instruction that
-    waits for it. If tiles of two operators alternate, a few may be attributed to the neighbour.
+    Only the last instruction of an operator has a timestamp. A POST or STORE belongs to the
+    operator of the next timestamp in program order, an EXEC to the first POST that waits for it,
+    and a LOAD to the first instruction that waits for it. If tiles of two operators alternate, a
+    few may be attributed to the other operator.
 
     Parameters
     ----------
     layers:
-        The index of an operator by its slot in the completion-time table.
+        Index of the operator for each slot in the completion-time table.
     """
     found = _assign_by_timestamps(instructions, spans, layers)
     for unit in (Opcode.EXEC, Opcode.LOAD):
@@ -45,7 +46,10 @@ def _assign_by_waits(
     spans: Sequence[Span],
     owners_so_far: list[int],
 ) -> None:
-    """Let the instructions of a unit belong to the operators that first wait for them."""
+    """Set the owner of each instruction of a unit to that of the first one that waits for it.
+
+    `owners_so_far` is changed in place.
+    """
     field = WAIT_FIELDS[UNITS.index(unit)]
     own: list[int] = []
     served = 0

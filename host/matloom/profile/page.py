@@ -38,7 +38,7 @@ _NAMED_OPERATORS = 3
 
 
 def to_html(profile: Profile, comparison: ProfileComparison | None = None) -> str:
-    """Return the page as HTML, with a comparison if there is one."""
+    """Return the page of a profile as HTML, with a section on `comparison` if it is not None."""
     report = profile.report
     counted = report.cycles_source == "counters"
     source = "counted by the chip" if counted else "predicted"
@@ -89,7 +89,7 @@ def _sections(profile: Profile, comparison: ProfileComparison | None) -> Iterato
 
 
 def _drawings(profile: Profile) -> Iterator[PageSection]:
-    """Yield the sections of a network that runs on the engine at all."""
+    """Yield the sections with drawings, for a network that runs at least partly on the engine."""
     yield PageSection(
         name="timeline",
         title="Timeline",

@@ -1,4 +1,4 @@
-"""A profile: the report of a run, its timelines, and the causes of each operator's cycles."""
+"""Profiles: the report of a run, its timelines, and the causes of each operator's cycles."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -29,16 +29,16 @@ class OperatorProfile:
     Members
     -------
     number:
-        Its place among the operators, from 1.
+        Position among the operators, from 1.
     cycles, predicted_cycles:
-        As in `matloom.report.LayerReport`; 0 if the engine does not run it. Operators that share
-        a completion time have their cycles at the first of them.
+        As in `matloom.report.LayerReport`; 0 if the engine does not run the operator. Of operators
+        that share a timestamp, the first has the cycles of all.
     causes:
-        Its cycles by the names of `CAUSES`; they add up to `cycles`.
+        Cycles by the names of `CAUSES`; they add up to `cycles`.
     bytes_read, bytes_written:
-        Bytes that its LOADs and STOREs move, without commands.
+        Bytes that the operator's LOADs and STOREs move, without commands.
     instructions:
-        Instructions that work for it, by unit.
+        Number of the operator's instructions, by unit.
     """
 
     number: int
@@ -63,27 +63,27 @@ class OperatorProfile:
 
     @property
     def utilisation(self) -> float:
-        """Share of the cycles that a full array would need."""
+        """Cycles of a fully used array divided by the operator's cycles; 0 without cycles."""
         return self.ideal_cycles / self.cycles if self.cycles else 0.0
 
     @property
     def main_cause(self) -> str:
-        """Name of the cause with most cycles; empty if there are none."""
+        """Name of the cause with the most cycles; empty without cycles."""
         return max(self.causes, key=lambda name: self.causes[name], default="")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Profile:
-    """Everything that a profile shows.
+    """Profile of a run.
 
     Members
     -------
     traffic:
         Bytes on the bus by kind: commands, weights and parameters, tensors read, results written.
     iterations:
-        Profiles of the last iterations of loops, by the names of their operators.
+        Profile of the last iteration of each loop, by the name of the loop's operator.
     untried:
-        Titles of changes that `advice` would have to compile the network again for.
+        Titles of changes that were not tried, as the network would have to be compiled again.
     """
 
     program: Program
@@ -109,7 +109,7 @@ class Profile:
         return describe_config(self.program.config)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it as a dictionary of JSON types; `compare` reads it again."""
+        """Return the profile as a dictionary of JSON types, as `compare_profiles` takes it."""
         return {
             "format": _FORMAT,
             "network": self.report.network,
@@ -129,7 +129,7 @@ class Profile:
         }
 
 
-#: Options for advice without compiling again.
+#: Options for advice without compiling the network again.
 _BY_TIME = AdviceOptions()
 
 
@@ -146,10 +146,10 @@ def make_profile(
     Parameters
     ----------
     report, counted:
-        Its report and counters: `Session.report`, `Session.counted`.
+        Report and counters of the run: `Session.report`, `Session.counted`.
     iterations:
-        Last iterations of its loops: `Session.last_iterations`. All iterations are assumed to cost
-        the same as the last.
+        Last iteration of each loop: `Session.last_iterations`. All iterations are assumed to be
+        like the last one.
     advise:
         Options of the search for advice, which takes most of the time; None for no advice.
     """
@@ -205,7 +205,11 @@ def _with_loops(profile: Profile) -> Profile:
 def _scaled_to_loop(
     operator: OperatorProfile, iteration: Profile, loop: LoopReport
 ) -> OperatorProfile:
-    """Return the cost of all iterations of a loop, as if each cost the same as the last."""
+    """Return an operator with the cost of all iterations of its loop.
+
+    Cycles are those of the loop's report; all other figures assume that each iteration is like the
+    last one.
+    """
     instructions: Counter[str] = Counter()
     for own in iteration.operators:
         instructions.update(
@@ -224,7 +228,7 @@ def _scaled_to_loop(
 
 
 def _scale(causes: Mapping[str, int], cycles: int) -> dict[str, int]:
-    """Scale the cycles by cause so that they add up to `cycles`."""
+    """Return the cycles by cause, scaled so that they add up to `cycles`."""
     whole = max(1, sum(causes.values()))
     ends = [cycles * until // whole for until in accumulate(causes.values(), initial=0)]
     return {name: ends[at + 1] - ends[at] for at, name in enumerate(causes)}

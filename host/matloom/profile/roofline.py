@@ -1,4 +1,4 @@
-"""The roofline of a profile as SVG: work per cycle against work per byte on the bus."""
+"""The roofline of a profile as SVG."""
 
 import math
 from collections.abc import Iterator
@@ -9,12 +9,15 @@ from matloom.pages import Markup, tag
 from matloom.profile.charts import RIGHT, WIDTH, drawing, operator_tip, text
 from matloom.profile.profile import OperatorProfile, Profile
 
-#: Height of the roofline, and the room below and on the left.
+#: Height of the roofline, and its margins below and on the left, in SVG units.
 _ROOF, _FOOT, _SIDE = 330, 40, 60
 
 
 def roofline(profile: Profile) -> Markup:
-    """Return multiply-accumulates per cycle over those per byte on the bus, both logarithmic."""
+    """Return the roofline: multiply-accumulates per cycle against those per byte on the bus.
+
+    Both axes are logarithmic; there is a circle for each operator with multiply-accumulates.
+    """
     config = profile.program.config
     points = [
         (each.macs / max(1, each.bytes_read + each.bytes_written), each.rate, each)
@@ -51,7 +54,7 @@ def _decades(low: float, high: float) -> tuple[float, float]:
 
 @dataclass(frozen=True, kw_only=True)
 class _Log:
-    """Two logarithmic axes."""
+    """Two logarithmic axes: horizontal from `left` to `right`, vertical from `low` to `high`."""
 
     left: float
     right: float

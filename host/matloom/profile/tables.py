@@ -18,14 +18,14 @@ from matloom.profile.causes import CAUSES
 from matloom.profile.comparison import ProfileComparison
 from matloom.profile.profile import OperatorProfile, Profile
 
-#: Colours of causes.
+#: Index of each cause's colour on the page.
 CAUSE_COLOURS = {
     **{"stream": 1, "weights": 6, "constants": 4, "input": 2},
     **{"post": 3, "store": 5, "command": 8, "bank": 7},
 }
 CAUSE_TITLES = {cause.name: cause.title for cause in CAUSES}
 
-#: Badge for the requirement of a change.
+#: Text and kind of the badge for each requirement of a change.
 _NEEDS = {
     "nothing": ("same engine", "good"),
     "memory": ("other memory", "warn"),
@@ -37,7 +37,7 @@ _UNFOLDED_LINES = 5
 
 
 def causes_legend(causes: dict[str, int]) -> Markup:
-    """Return the colours of causes, with the share of each."""
+    """Return a legend of the causes' colours, with the share of each cause."""
     total = max(1, sum(causes.values()))
     return legend(
         (f"{CAUSE_TITLES[name]} {count / total:.1%}", CAUSE_COLOURS[name])
@@ -46,7 +46,7 @@ def causes_legend(causes: dict[str, int]) -> Markup:
 
 
 def advice_list(lines: tuple[Advice, ...], untried: tuple[str, ...]) -> Markup:
-    """Return the lines of advice as a list; only the first few are open, the rest is folded."""
+    """Return a list of the advice, folded after the first few lines, and of untried changes."""
     rest = lines[_UNFOLDED_LINES:]
     more = tag("ol", map(_line, rest), class_="advice", start=_UNFOLDED_LINES + 1)
     none = "No single change that was tried saves a hundredth of the cycles."
@@ -83,7 +83,7 @@ def _line(line: Advice) -> Markup:
 
 
 def operator_table(profile: Profile) -> Markup:
-    """Return a row for each operator, with its cycles by cause as a bar."""
+    """Return a table with a row for each operator, in which a bar shows its cycles by cause."""
     columns = (
         Column(title="operator"),
         Column(title="cycles", numeric=True),
@@ -142,7 +142,7 @@ def _reasons(profile: Profile) -> Markup | None:
 
 
 def bus_tables(profile: Profile) -> Markup:
-    """Return the bytes on the bus by kind, and the counts of the chip and the line."""
+    """Return a table of the bytes on the bus by kind, and the counts of chip and board, if any."""
     total = max(1, sum(profile.traffic.values()))
     rows = [
         (kind, f"{size:,}", f"{size / total:.0%}", stacked_bar([(kind, size, 4)], total))
@@ -168,7 +168,7 @@ def bus_tables(profile: Profile) -> Markup:
 
 
 def comparison_table(comparison: ProfileComparison) -> Markup:
-    """Return a row for each operator of either profile."""
+    """Return a table with a row for each operator of either profile."""
     columns = (
         Column(title="operator"),
         Column(title="there", numeric=True, hint=comparison.name),

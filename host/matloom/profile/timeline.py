@@ -1,4 +1,4 @@
-"""Timelines: when each instruction runs, as predicted or fitted to the chip's own times."""
+"""Timelines: when each instruction runs, as predicted, or fitted to the chip's times."""
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
@@ -16,10 +16,10 @@ from matloom.program.instruction_table import unpack_all
 
 @dataclass(frozen=True, kw_only=True)
 class OperatorWindow:
-    """The cycles of an operator, from the completion of the one before to its own.
+    """Time from the completion of the previous operator to that of an operator, in cycles.
 
-    `layer` is its index in the program's layers; of operators that share a completion time, the
-    first one's.
+    `layer` is the operator's index in the program's layers; if several operators share a timestamp,
+    it is that of the first one.
     """
 
     layer: int
@@ -29,30 +29,32 @@ class OperatorWindow:
 
 @dataclass(frozen=True, kw_only=True)
 class Timeline:
-    """An engine step in cycles after its doorbell.
+    """When the instructions and operators of an engine step run, in cycles since its doorbell.
 
     Members
     -------
     step, number:
         The step, and its index among the program's steps.
     instructions:
-        The commands that ran, up to and including END.
+        Instructions that ran, up to and including END.
     spans:
-        When each instruction but END runs.
+        When each instruction except END ran.
     predicted:
-        The same as predicted; `measured_time` turns their times into those of `spans`.
+        The predicted `spans`; `measured_time` converts predicted times to real ones.
     points:
-        Pairs of known times, predicted and real, both ascending.
+        Predicted times and the corresponding real times, both ascending; times in between are
+        interpolated.
     owners:
-        For each of `spans`, the index of its operator; -1 if unknown.
+        Index of the operator of each of `spans`; -1 if unknown.
     windows:
-        Operators in the order of completion; they cover all cycles.
+        Times between completions, in the order of completion; together they cover the whole step.
+        Empty if no operator has a timestamp.
     cycles:
-        From the doorbell to done.
+        Duration from the doorbell to completion.
     command_bytes:
-        Bytes of the commands.
+        Size of the commands in bytes.
     counted:
-        Whether operators complete at the chip's times; otherwise all times are predicted.
+        Whether operators complete at times counted by the chip; otherwise, all times are predicted.
     """
 
     step: EngineStep
@@ -68,7 +70,7 @@ class Timeline:
     counted: bool
 
     def measured_time(self, time: int) -> int:
-        """Return the real time of a predicted one, interpolated between the measured times."""
+        """Return the real time for a predicted time, interpolated between known `points`."""
         return _interpolate(time, self.points)
 
 
@@ -80,11 +82,10 @@ def timelines(
     Parameters
     ----------
     counted:
-        Counters of each engine step. If they have cycles, times are stretched between completions
-        so that operators complete at the chip's times. The chip has no record of single
-        instructions.
+        Counters of each engine step. If they have cycles, predicted times are stretched so that
+        operators complete at the chip's times, as the chip does not record single instructions.
     resident:
-        Whether the commands for weights that are still on chip ran.
+        Whether the weights were still on chip, so that the shorter commands for this case ran.
     """
     machine = Machine(config=program.config, memory=program.memory)
     steps = [(at, each) for at, each in enumerate(program.steps) if isinstance(each, EngineStep)]
@@ -142,7 +143,10 @@ def _timeline(
 def _windows(
     marks: Mapping[int, int], layers: Mapping[int, int], end: int
 ) -> tuple[OperatorWindow, ...]:
-    """Return the windows between completion times, as `matloom.report` counts cycles."""
+    """Return the windows between completion times; the last one extends to `end`.
+
+    `marks` are completion times, and `layers` indices of operators, by slot of the table.
+    """
     found: list[OperatorWindow] = []
     before = 0
     for slot, time in sorted(marks.items(), key=lambda item: item[1]):
@@ -153,12 +157,15 @@ def _windows(
     return tuple(found)
 
 
-#: Pairs of predicted and real times of the same events, both ascending.
+#: Predicted and real times of the same events, both ascending.
 _Points = tuple[list[int], list[int]]
 
 
 def _points(marks: Mapping[int, int], cycles: int, counters: Counters) -> _Points:
-    """Return the known pairs of times, without those out of order."""
+    """Return predicted and real completion times, without those out of order.
+
+    Both lists begin with the doorbell and end with the completion of the step.
+    """
     times, real = [0], [0]
     for slot, time in sorted(marks.items(), key=lambda item: item[1]):
         at = counters.timestamps.get(slot, 0)
@@ -179,7 +186,7 @@ def _shift_span(span: Span, points: _Points) -> Span:
 
 
 def _interpolate(time: int, points: _Points) -> int:
-    """Return the chip's time for a predicted time, by linear interpolation."""
+    """Return the real time for a predicted time, by linear interpolation."""
     times, real = points
     at = min(bisect_right(times, time), len(times) - 1)
     share = (time - times[at - 1]) / (times[at] - times[at - 1])
@@ -187,7 +194,7 @@ def _interpolate(time: int, points: _Points) -> int:
 
 
 def is_fill(instruction: Instruction) -> bool:
-    """Return whether a LOAD writes one value and reads nothing."""
+    """Return whether an instruction is a LOAD that fills with a constant, and reads nothing."""
     return instruction.opcode is Opcode.LOAD and bool(instruction.values.get("fill"))
 
 

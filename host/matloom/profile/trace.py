@@ -1,7 +1,8 @@
-"""A timeline as Chrome's trace format in JSON, which Perfetto and chrome://tracing open.
+"""Writes timelines in Chrome's trace format, which Perfetto and chrome://tracing open.
 
-Format: "Trace Event Format", Google 2016: X slices, C counters, M names, s and f the ends of an
-arrow. Times are in microseconds; a cycle is one nanosecond here, so that figures read as cycles.
+The format is defined in "Trace Event Format", Google 2016: events X are slices, C counters, M
+names, and s and f the ends of an arrow. Its unit of time is the microsecond; a cycle is written as
+one nanosecond, so that times can be read as cycles.
 """
 
 import json
@@ -20,19 +21,19 @@ from matloom.report import LoopReport, Report
 #: Cycles per microsecond of the trace.
 _SCALE = 1000
 
-#: Processes of the trace.
+#: Identifiers of the trace's processes.
 _ENGINE, _HOST = 1, 2
 
-#: Threads of the engine: its operators, then its units. Thread 0 would be Perfetto's idle thread of
-#: all processes, and numbers are unique across processes.
+#: Identifiers of the engine's threads: operators, then units. They differ from those of the host,
+#: and from 0, which Perfetto takes for the idle thread of all processes.
 _OPERATORS = 1
 _UNITS = {unit: _OPERATORS + 1 + at for at, unit in enumerate(UNITS)}
 _THREADS = {_OPERATORS: "operators", **{at: unit.name for unit, at in _UNITS.items()}}
 
-#: Threads of the host.
+#: Identifiers of the host's threads.
 _STEPS, _LINE = 11, 12
 
-#: Fields of an instruction that readers of a trace need first.
+#: Fields of an instruction that the trace shows.
 _SHOWN_FIELDS = {
     Opcode.LOAD: ("region", "spad_addr", "row_bytes", "rows", "planes"),
     Opcode.EXEC: ("width", "height", "kernel_rows", "kernel_cols", "blocks", "oc_blocks"),
@@ -44,11 +45,11 @@ _Event = dict[str, Any]
 
 
 def to_chrome(program: Program, found: tuple[Timeline, ...], report: Report) -> str:
-    """Return the trace: a slice per instruction, operators, host steps and line, counters, arrows.
+    """Return the trace of a run as JSON text.
 
-    Steps follow one another. Host steps have no cycles, so their slices are as short as possible,
-    except for loops whose iterations an input decides: their slice has the cycles of all
-    iterations.
+    It has a slice for each instruction, operator and host step, arrows for waits, and counters of
+    bytes. Steps follow one another. A host step has no cycles, so its slice is one cycle long; that
+    of a loop in the report has the cycles of all iterations.
     """
     events: list[_Event] = list(_names(report))
     timelines = {each.number: each for each in found}
@@ -135,7 +136,7 @@ def _fields(instruction: Instruction) -> dict[str, int]:
 
 
 def _arrows(timeline: Timeline, offset: int) -> Iterator[_Event]:
-    """Yield an arrow to each instruction from one of another unit that it last waited for."""
+    """Yield an arrow to each instruction that waited for operands, from the one awaited last."""
     places = {span.index: span for span in timeline.spans}
     for span in timeline.spans:
         if span.cause is not Cause.OPERANDS or span.awaited is None:
@@ -157,12 +158,12 @@ def _arrows(timeline: Timeline, offset: int) -> Iterator[_Event]:
 
 
 def _last_moment(span: Span) -> int:
-    """Return a time within a slice, near its end: arrows begin in slices."""
+    """Return the last cycle of a slice, as an arrow must begin within its slice."""
     return max(span.start, span.end - 1)
 
 
 def _counters(program: Program, timeline: Timeline, offset: int) -> Iterator[_Event]:
-    """Yield bytes per cycle in each direction, and the scratchpad bytes in use."""
+    """Yield the counters: bytes per cycle on the bus by direction, and scratchpad bytes in use."""
     for unit, name in ((Opcode.LOAD, "bus, read"), (Opcode.STORE, "bus, written")):
         for span in timeline.spans:
             size = moved_bytes(timeline.instructions[span.index])
@@ -180,7 +181,7 @@ def _counter(name: str, time: int, unit: str, value: float) -> _Event:
 
 
 def _host(number: int, step: HostStep, loop: LoopReport | None, start: int) -> _Event:
-    """Return the slice of a step of the host."""
+    """Return the slice of a host step; `loop` is the report of a loop, or None."""
     args: dict[str, Any] = {"reason": printable(step.reason), "step": number}
     cycles = 1
     if loop is not None:
