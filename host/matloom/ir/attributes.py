@@ -24,7 +24,7 @@ class Activation(enum.StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Padding:
-    """Elements added at each edge of an image; their value represents zero."""
+    """Number of elements added at each edge of an image; their value represents zero."""
 
     top: int = 0
     bottom: int = 0
@@ -38,7 +38,7 @@ NO_PADDING = Padding()
 
 @dataclass(frozen=True, kw_only=True)
 class Attributes:
-    """No attributes: RESHAPE, QUANTIZE, TANH, MAXIMUM and similar operators."""
+    """Base class of attributes; the class itself is for operators without any, such as RESHAPE."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +50,10 @@ class Arithmetic(Attributes):
 
 @dataclass(frozen=True, kw_only=True)
 class Axis(Attributes):
-    """Operators along one axis, counted from 0: CONCATENATION, PACK, UNPACK, ARG_MAX, ARG_MIN."""
+    """Attributes of operators along one axis, counted from 0.
+
+    These are CONCATENATION, PACK, UNPACK, ARG_MAX and ARG_MIN.
+    """
 
     axis: int
 
@@ -85,16 +88,19 @@ class Conv2D(Attributes):
 
 @dataclass(frozen=True, kw_only=True)
 class DepthwiseConv2D(Conv2D):
-    """Convolution channel by channel; channel c feeds outputs c*multiplier and following."""
+    """Convolution channel by channel.
+
+    Channel c is the input of `depth_multiplier` outputs, from ``c * depth_multiplier``.
+    """
 
     depth_multiplier: int = 1
 
 
 @dataclass(frozen=True, kw_only=True)
 class FullyConnected(Attributes):
-    """Dense layer; `keep_num_dims` keeps the leading axes of the input separate.
+    """Dense layer; `keep_num_dims` keeps the leading axes of the input in the output.
 
-    `mode` as in a convolution.
+    `mode` is as in `Conv2D`.
     """
 
     keep_num_dims: bool = False
@@ -111,21 +117,21 @@ class LeakyRelu(Attributes):
 
 @dataclass(frozen=True, kw_only=True)
 class Lookup(Attributes):
-    """A result for each byte, from -128 to 127."""
+    """LOOKUP: `table` has the int8 result for each int8 input, from -128 to 127."""
 
     table: tuple[int, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Function(Attributes):
-    """The name of a function of one number, by `matloom.kernels.functions`."""
+    """FUNCTION: the name of a function of one number, as in `matloom.kernels.functions`."""
 
     function: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class LstmCell(Attributes):
-    """LSTM_CELL: the sums of the input that it takes, number `time` along `axis`."""
+    """LSTM_CELL: a step reads the input sums at index `time` along `axis`."""
 
     time: int
     axis: int
@@ -150,9 +156,9 @@ class MatrixProduct(Attributes):
 
 @dataclass(frozen=True, kw_only=True)
 class Pad(Attributes):
-    """Elements added before and after each axis.
+    """Number of elements added before and after the elements along each axis.
 
-    `value` is their value, as an integer of the tensor; None means zero.
+    `value` is their value as stored in the tensor; None is the value that represents zero.
     """
 
     before: tuple[int, ...]
@@ -172,7 +178,7 @@ class Pool2D(Attributes):
 
 @dataclass(frozen=True, kw_only=True)
 class Reduce(Attributes):
-    """Reduction over axes in ascending order; `keep_dims` keeps them with length one."""
+    """Reduction over `axes`, which are ascending; `keep_dims` keeps them with length one."""
 
     axes: tuple[int, ...]
     keep_dims: bool
@@ -187,11 +193,11 @@ class Reference(Attributes):
     operators:
         Names of the operators, in execution order.
     reasons:
-        For each operator, why neither the engine nor the host's kernels run it.
+        For each operator, the reason why neither the engine nor the host's kernels run it.
     positions:
-        Their indices in the file's only subgraph; empty for the file as a whole.
+        Indices of the operators in the file's only subgraph; empty for the file as a whole.
     inputs, outputs:
-        Tensors of the file that correspond to the node's inputs and outputs.
+        Numbers of the file's tensors that correspond to the node's inputs and outputs.
     interpreters:
         Interpreters that can run them, the preferred one first: from `INTERPRETERS`,
         `ONNX_INTERPRETERS` or `REGISTERED`.
@@ -207,7 +213,7 @@ class Reference(Attributes):
 
 @dataclass(frozen=True, kw_only=True)
 class Resize(Attributes):
-    """A new height and width for an image, and the alignment of the two grids."""
+    """New height and width of an image, and the alignment of input and output positions."""
 
     size: tuple[int, int]
     align_corners: bool
@@ -229,14 +235,14 @@ class Slice(Attributes):
 
 @dataclass(frozen=True, kw_only=True)
 class Softmax(Attributes):
-    """Softmax along the last axis, of ``beta * x``."""
+    """SOFTMAX of ``beta * x`` along the last axis."""
 
     beta: float
 
 
 @dataclass(frozen=True, kw_only=True)
 class Split(Attributes):
-    """Parts along an axis: one output for each of `sizes`."""
+    """Division of a tensor along an axis into outputs of the given sizes."""
 
     axis: int
     sizes: tuple[int, ...]
@@ -244,7 +250,7 @@ class Split(Attributes):
 
 @dataclass(frozen=True, kw_only=True)
 class Transpose(Attributes):
-    """Output axis n is input axis ``permutation[n]``."""
+    """TRANSPOSE: output axis n is input axis ``permutation[n]``."""
 
     permutation: tuple[int, ...]
 

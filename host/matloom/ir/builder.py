@@ -1,4 +1,4 @@
-"""Builds graphs operator by operator: for tests, examples and readers of model files."""
+"""Builds graphs operator by operator, for tests, examples and readers of model files."""
 
 from collections.abc import Sequence
 
@@ -36,7 +36,7 @@ class GraphBuilder:
         self._variables: list[Variable] = []
 
     def tensor(self, tensor: Tensor) -> int:
-        """Add a tensor that an operator will make, or a constant; return its number."""
+        """Add a tensor that an operator will compute, or a constant; return its number."""
         number = len(self.tensors)
         self.tensors[number] = tensor
         return number
@@ -66,7 +66,7 @@ class GraphBuilder:
     def variable(self, name: str, initial: Array, quantisation: Quantisation | None = None) -> int:
         """Add a variable; return the tensor number of its value at the start of a call.
 
-        It keeps that value unless `assign` gives it another.
+        It keeps this value unless `assign` is called.
         """
         before = self.tensor(
             Tensor(
@@ -81,7 +81,7 @@ class GraphBuilder:
         return before
 
     def assign(self, before: int, after: int) -> None:
-        """Set the tensor that a variable, given by its number, holds at the end of a call."""
+        """Let the variable whose tensor number is `before` have tensor `after` after a call."""
         self._variables = [
             Variable(name=known.name, before=before, after=after, initial=known.initial)
             if known.before == before
@@ -100,7 +100,7 @@ class GraphBuilder:
         dtype: str | None = None,
         name: str = "",
     ) -> int:
-        """Add an operator with one output; return the output's number.
+        """Add an operator with one output; return the output's tensor number.
 
         `shape` is needed for operators whose rule does not determine it, such as RESHAPE.
 
@@ -123,7 +123,13 @@ class GraphBuilder:
     def shapes(
         self, op: Op, inputs: Sequence[int], attributes: Attributes | None = None
     ) -> list[Shape]:
-        """Return the output shapes of an operator, by its rule."""
+        """Return the output shapes that the operator's rule determines.
+
+        Raises
+        ------
+        ValueError
+            The operator has no such rule, or inputs and attributes do not fit it.
+        """
         rules, input_shapes = OPERATORS[op], [self.tensors[number].shape for number in inputs]
         attributes = Attributes() if attributes is None else attributes
         if rules.parts is not None:

@@ -1,4 +1,4 @@
-"""LOGISTIC and TANH of int16: their curves, and the multipliers of their arguments."""
+"""Curves of LOGISTIC and TANH for int16, and the multipliers that scale their arguments."""
 
 import math
 
@@ -6,16 +6,22 @@ from matloom.arch.curves import ARGUMENT_SCALE, Curve
 from matloom.ir.graph import Graph, Node, Op
 from matloom.ir.scales import Multiplier, sigmoid_scale
 
-#: Operators that are a curve of words.
+#: POST's curve for each operator that has one for int16.
 CURVES = {Op.LOGISTIC: Curve.LOGISTIC, Op.TANH: Curve.TANH}
 
-#: How far the logarithm of a scale may be from an integer for a power of two, and the largest right
-#: shift but one of a scaled input, in TensorFlow Lite Micro's LOGISTIC and TANH of int16.
+#: Maximum distance from an integer of the logarithm of a scale that counts as a power of two, and
+#: the largest right shift minus one, as in TensorFlow Lite Micro's LOGISTIC and TANH for int16.
 _POWER_TOLERANCE, _MOST_CURVE_SHIFT = 1e-3, 30
 
 
 def sigmoid_ratio(graph: Graph, node: Node) -> Multiplier:
-    """Return the multiplier for inputs of LOGISTIC and TANH, int8 or int16; raise without one."""
+    """Return the multiplier and shift that scale inputs of LOGISTIC and TANH, int8 or int16.
+
+    Raises
+    ------
+    ValueError
+        The input's scale or zero point is not supported.
+    """
     words = graph.tensors[node.inputs[0]].dtype == "int16"
     return curve_scale(graph, node) if words else sigmoid_scale(graph, node)
 
@@ -23,9 +29,14 @@ def sigmoid_ratio(graph: Graph, node: Node) -> Multiplier:
 def curve_scale(graph: Graph, node: Node) -> Multiplier:
     """Return the multiplier and right shift that scale int16 inputs of LOGISTIC and TANH.
 
-    Products are rounded once, halves up, and are then arguments over `curves.ARGUMENT_SCALE`.
-    TensorFlow Lite Micro takes scales near one power of two, or two, for that power, and has a
-    multiplier of 15 bits for others.
+    Products are rounded once, halves up; the results are arguments times `curves.ARGUMENT_SCALE`.
+    As in TensorFlow Lite Micro, a scale near 2**-12, and for TANH near 2**-11, is taken for this
+    power of two; others have a multiplier of 15 bits.
+
+    Raises
+    ------
+    ValueError
+        The input has a zero point other than 0, or a scale that is too large.
     """
     data = graph.tensors[node.inputs[0]]
     if data.zero_point:

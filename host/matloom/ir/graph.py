@@ -81,9 +81,9 @@ class Op(enum.StrEnum):
     UNPACK = "UNPACK"
 
 
-#: Operators that no model file has.
+#: Operators that do not occur in model files.
 OWN_OPERATORS = frozenset({Op.FUNCTION, Op.LOOKUP, Op.LSTM_CELL, Op.MATRIX_PRODUCT})
-#: Operators that do not change the bytes.
+#: Operators that change the shape of a tensor, but not its bytes.
 RESHAPES = frozenset({Op.EXPAND_DIMS, Op.RESHAPE, Op.SQUEEZE})
 
 
@@ -94,11 +94,11 @@ class Quantisation:
     Members
     -------
     scale:
-        One for the tensor or one for each channel: float32 values, stored as Python floats.
+        One scale for the tensor or one for each channel: float32 values, stored as Python floats.
     zero_point:
-        As many as there are scales.
+        Zero point for each scale.
     axis:
-        The axis of the channels; None if one scale serves all.
+        Axis of the channels; None if there is one scale for the tensor.
     """
 
     scale: tuple[float, ...]
@@ -140,14 +140,14 @@ class Tensor:
 
     @property
     def scale(self) -> float:
-        """The only scale, for a tensor that has one."""
+        """The scale of a tensor with exactly one."""
         assert self.quantisation is not None
         (scale,) = self.quantisation.scale
         return scale
 
     @property
     def zero_point(self) -> int:
-        """The only zero point, for a tensor that has one."""
+        """The zero point of a tensor with exactly one."""
         assert self.quantisation is not None
         (zero_point,) = self.quantisation.zero_point
         return zero_point
@@ -172,28 +172,28 @@ class Node:
 
     @property
     def output(self) -> int:
-        """The only output."""
+        """Tensor number of the output of an operator with exactly one."""
         (output,) = self.outputs
         return output
 
     def attributes_as(self, kind: type[Kind]) -> Kind:
-        """Return the attributes, known to be of `kind`."""
+        """Return the attributes, which must be of class `kind`."""
         assert isinstance(self.attributes, kind), f"{self}: {self.attributes}"
         return self.attributes
 
 
 @dataclass(frozen=True, kw_only=True)
 class FileCopy:
-    """Relation of a tensor to a value of the model file, with other axes or of another type.
+    """Relation of a tensor to a value of the model file that has other axes or another type.
 
     Members
     -------
     name:
-        In the file.
+        Name of the value in the file.
     axes:
-        The value's axes in the order in which the tensor has them.
+        The value's axes in the order of the tensor's axes; empty for the same order.
     offset:
-        Number added to the value's bytes, modulo 256: 128 if uint8 is stored as int8.
+        Number added to the value's bytes, modulo 256: 128 if uint8 is stored as int8, otherwise 0.
     """
 
     name: str
@@ -208,7 +208,7 @@ class Variable:
     Members
     -------
     name:
-        Unique in the network.
+        Name, unique among the network's variables.
     before, after:
         Numbers of the tensors that hold it at the start and the end of a call, with the same shape
         and type.
@@ -232,13 +232,17 @@ class Graph:
     Members
     -------
     inputs, outputs:
-        Tensors that the user of the network provides and receives.
+        Numbers of the tensors that the user of the network provides and receives.
+    tensors:
+        All tensors by number.
+    nodes:
+        Operators in execution order.
     variables:
         State kept between calls, in tensors that exist before and after a call.
     remarks:
-        Notes for users on operators that run on the engine, by their `index`.
+        Notes for users on operators that run on the engine, by `Node.index`.
     copies:
-        Tensors that hold values of the model file in another form, by number.
+        Values of the model file that tensors hold in another form, by tensor number.
     """
 
     name: str
@@ -252,12 +256,12 @@ class Graph:
 
     @cached_property
     def entering(self) -> tuple[int, ...]:
-        """All tensors that exist when a call begins: inputs, then variables."""
+        """Numbers of all tensors that exist when a call begins: inputs, then variables."""
         return (*self.inputs, *(variable.before for variable in self.variables))
 
     @cached_property
     def leaving(self) -> tuple[int, ...]:
-        """All tensors that must exist when a call ends, each once: outputs, then variables."""
+        """Numbers of all tensors needed when a call ends, each once: outputs, then variables."""
         kept = (variable.after for variable in self.variables)
         return tuple(dict.fromkeys((*self.outputs, *kept)))
 
@@ -268,7 +272,7 @@ class Graph:
 
     @cached_property
     def consumers(self) -> dict[int, tuple[int, ...]]:
-        """Indices in `nodes` of the consumers of each tensor, in order."""
+        """Indices in `nodes` of the consumers of each tensor, ascending; empty if unread."""
         readers: dict[int, tuple[int, ...]] = dict.fromkeys(self.tensors, ())
         for at, node in enumerate(self.nodes):
             for tensor in dict.fromkeys(node.inputs):

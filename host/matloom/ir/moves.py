@@ -51,14 +51,14 @@ def pack_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
 
 
 def unpacked_shapes(shapes: Sequence[Shape], attributes: Attributes) -> list[Shape]:
-    """Return the shape of each output: the input's without the axis."""
+    """Return the shapes of the outputs: for each, the input's shape without the axis."""
     assert isinstance(attributes, Axis)
     axis = _axis(attributes.axis, len(shapes[0]))
     return [(*shapes[0][:axis], *shapes[0][axis + 1 :])] * shapes[0][axis]
 
 
 def split_shapes(shapes: Sequence[Shape], attributes: Attributes) -> list[Shape]:
-    """Return the shape of each part."""
+    """Return the shapes of the parts into which an axis is split."""
     assert isinstance(attributes, Split)
     shape = shapes[0]
     axis = _axis(attributes.axis, len(shape))
@@ -100,7 +100,7 @@ def slice_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
 
 
 def transposed_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
-    """Return the input's axes in the order of the permutation."""
+    """Return the input's shape with its axes in the order of the permutation."""
     assert isinstance(attributes, Transpose)
     if sorted(attributes.permutation) != list(range(len(shapes[0]))):
         raise ValueError(
@@ -119,7 +119,7 @@ def reduced_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
 
 
 def picked_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
-    """Return the input's shape without the axis."""
+    """Return the input's shape without the axis along which an element is picked."""
     assert isinstance(attributes, Axis)
     axis = _axis(attributes.axis, len(shapes[0]))
     return (*shapes[0][:axis], *shapes[0][axis + 1 :])

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from matloom.ir.graph import Graph
 
-#: Separator between a tensor's name and the suffix of a derived buffer; not in unique names.
+#: Separator between a tensor's name and the suffix of a derived buffer; `unique_names` avoids it.
 DERIVED = " | "
 
 
@@ -15,17 +15,17 @@ def derived_name(name: str, suffix: str) -> str:
 
 
 def unique_name(name: str, number: int, used: Collection[str]) -> str:
-    """Return the given name if it is not taken, else the name with a number appended."""
+    """Return a name that is not in `used`, by appending ``:number`` as often as necessary."""
     while name in used:
         name = f"{name}:{number}"
     return name
 
 
 def unique_names(graph: Graph) -> dict[int, str]:
-    """Return a unique name for each tensor of a graph.
+    """Return a unique name for each tensor of a graph, by tensor number.
 
-    Unique names are kept. If several tensors share a name, the first input, or else the first
-    output, keeps it; the others get their number after a colon.
+    Unique names are kept, but `DERIVED` in a name becomes ``_``. If several tensors share a name,
+    the first input, or else the first output, keeps it; the others get their number after a colon.
     """
     plain = {number: tensor.name.replace(DERIVED, "_") for number, tensor in graph.tensors.items()}
     times = Counter(plain.values())
@@ -45,15 +45,15 @@ def unique_names(graph: Graph) -> dict[int, str]:
 def input_and_output_names(
     names: Mapping[int, str], sides: Iterable[Iterable[int]]
 ) -> dict[int, str]:
-    """Return names of inputs and outputs by number, unique among inputs and among outputs.
+    """Return names of inputs and outputs by tensor number, unique among inputs and among outputs.
 
     Parameters
     ----------
     names:
-        The file's names of all tensors.
+        Names of all tensors in the file, by number.
     sides:
-        The numbers of the inputs, and those of the outputs. Tensors that share their name with
-        another of the same side get their number after a colon.
+        Tensor numbers of the inputs, and of the outputs. Tensors that share a name with another one
+        on the same side get their number after a colon.
     """
     sides = [frozenset(side) for side in sides]
     taken = set(names.values())

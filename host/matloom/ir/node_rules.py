@@ -30,7 +30,7 @@ from matloom.ir.shapes import IMAGE_RANK, same_shape
 #: Integer types that can represent real numbers.
 QUANTISED = ("int8", "int16", "uint8")
 
-#: Scale and zero point that kernels of integers assume.
+#: Scale and zero point of the output that integer kernels assume, by operator and output type.
 FIXED_OUTPUTS = {
     (Op.LOGISTIC, "int8"): (1 / 256, -128),
     (Op.LOGISTIC, "int16"): (2.0**-15, 0),
@@ -40,14 +40,16 @@ FIXED_OUTPUTS = {
     (Op.SOFTMAX, "uint8"): (1 / 256, 0),
 }
 
-#: Shape rules of operators that write their output's elements in order, whatever its axes; other
-#: kernels compute positions from the axes, and a shape with fewer would make them read beyond it.
+#: Shape rules of operators whose kernels write the output's elements in order, whatever its axes.
+#: Other kernels compute positions from the axes, and would read beyond a shape with fewer axes.
 _FLAT = (same_shape, reduced_shape, slice_shape)
 
-#: Operators that clamp, and the tensor whose scale decides the limits: input (0) or output (1).
+#: Activation of each operator that clamps, and whose scale decides the limits: the input's (0) or
+#: the output's (1).
 LIMITS = {Op.RELU: (Activation.RELU, 1), Op.RELU6: (Activation.RELU6, 0)}
 
-#: Operators whose reference kernels tolerate overflow of their activation's limits.
+#: Operators whose reference kernels run even if the limits of their activation cannot be computed,
+#: with uninitialised limits.
 _UNLIMITED = frozenset({Op.AVERAGE_POOL_2D, Op.MAX_POOL_2D})
 
 _BYTES = 256
@@ -56,7 +58,7 @@ _BYTES = 256
 #: cast to.
 _LEAST_SCALE = 2.0**-20
 
-#: Functions that derive multipliers from the scales of quantised operators, or raise.
+#: Function that derives the multipliers of each operator from scales, or raises ValueError.
 RATIOS: Mapping[Op, Callable[[Graph, Node], object]] = {
     Op.ADD: addition,
     Op.BATCH_MATMUL: product_multiplier,
@@ -77,14 +79,14 @@ RATIOS: Mapping[Op, Callable[[Graph, Node], object]] = {
 
 
 class RuleKind(Enum):
-    """Kind of broken rule, which decides who may still run the operator."""
+    """Kind of a broken rule, which decides what may still run the operator."""
 
-    #: Matloom has no kernel for it; an interpreter may run it.
+    #: Matloom has no kernel for the operator, but an interpreter may run it.
     UNSUPPORTED = auto()
-    #: Its tensors do not fit each other: an interpreter that does not check them would read or
-    #: write beyond them.
+    #: The operator's tensors do not fit each other, so an interpreter that does not check them
+    #: would read or write beyond them.
     CONTRADICTION = auto()
-    #: Nothing may run it: interpreters would use uninitialised numbers.
+    #: Nothing may run the operator, because interpreters would use uninitialised numbers.
     UNDEFINED = auto()
 
 
@@ -95,7 +97,7 @@ class Problem:
     Members
     -------
     breach:
-        Kind of rule, which decides who may still run the operator.
+        Kind of the broken rule, which decides what may still run the operator.
     """
 
     sentence: str
@@ -108,7 +110,10 @@ class Problem:
 def _unsupported_reason(
     node: Node, inputs: Sequence[Tensor], outputs: Sequence[Tensor]
 ) -> str | None:
-    """Return why no kernel runs an operator that may be valid; None if one does."""
+    """Return why no kernel runs an operator that may be valid, as a sentence for `Problem`.
+
+    Return None if a kernel may run it.
+    """
     rules = OPERATORS[node.op]
     sides = [[tensor.dtype for tensor in side] for side in (inputs, outputs)]
     if rules.variadic:
@@ -138,14 +143,17 @@ def _unsupported_reason(
 
 
 def _is_grouped(image: tuple[int, ...], weights: tuple[int, ...]) -> bool:
-    """Return whether each filter sees only one of several equal groups of channels."""
+    """Return whether each filter reads only one of several equal groups of channels."""
     if len(image) != IMAGE_RANK or len(weights) != IMAGE_RANK:
         return False
     return image[3] != weights[3] and image[3] % weights[3] == 0
 
 
 def node_problems(tensors: Mapping[int, Tensor], node: Node) -> Iterator[Problem]:
-    """Yield the rules that a node breaks; later checks may rely on earlier ones."""
+    """Yield the rules that a node breaks; only the first is reliable.
+
+    Later checks may assume that earlier ones found nothing.
+    """
     rules = OPERATORS[node.op]
     inputs = [tensors[number] for number in node.inputs]
     outputs = [tensors[number] for number in node.outputs]
@@ -177,7 +185,7 @@ def node_problems(tensors: Mapping[int, Tensor], node: Node) -> Iterator[Problem
 
 
 def _check_table(table: Sequence[int]) -> Iterator[Problem]:
-    """Check that a lookup table has an int8 result for each of the 256 values of a byte."""
+    """Yield a problem unless a lookup table has an int8 result for each of the 256 bytes."""
     if len(table) != _BYTES or not all(-_BYTES // 2 <= entry < _BYTES // 2 for entry in table):
         sentence = f"must have a table of {_BYTES} numbers of int8, not of {len(table)}"
         yield Problem(sentence=sentence)
@@ -186,7 +194,7 @@ def _check_table(table: Sequence[int]) -> Iterator[Problem]:
 def _check_scales(
     node: Node, rules: Operator, inputs: Sequence[Tensor], outputs: Sequence[Tensor]
 ) -> Iterator[Problem]:
-    """Check that quantised tensors have the scales that kernels rely on."""
+    """Yield the problems of scales and zero points on which kernels rely."""
     for tensor in (*inputs, *outputs):
         if tensor.dtype in QUANTISED and tensor.quantisation is None:
             sentence = f"must have a scale and a zero point for {tensor.name!r}"
@@ -220,7 +228,7 @@ def _check_scales(
 
 
 def _check_same_scale(inputs: Sequence[Tensor], output: Tensor) -> Iterator[Problem]:
-    """Check that integers can be copied without rescaling."""
+    """Yield a problem for each input with another scale or zero point than the output."""
     for tensor in inputs:
         if tensor.quantisation != output.quantisation:
             sentence = (
@@ -230,7 +238,7 @@ def _check_same_scale(inputs: Sequence[Tensor], output: Tensor) -> Iterator[Prob
 
 
 def _check_ratios(tensors: Mapping[int, Tensor], node: Node) -> Iterator[Problem]:
-    """Check that ratios of scales, and limits, can be represented as integers."""
+    """Yield a problem if a ratio of scales, or a limit, cannot be represented by integers."""
     graph = Graph(name="", inputs=(), outputs=(), tensors=tensors, nodes=(node,))
     output = tensors[node.outputs[0]]
     if output.quantisation is None:
@@ -262,7 +270,10 @@ def _check_ratios(tensors: Mapping[int, Tensor], node: Node) -> Iterator[Problem
 def _check_shape(
     node: Node, rules: Operator, inputs: Sequence[Tensor], outputs: Sequence[Tensor]
 ) -> Iterator[Problem]:
-    """Check the output shapes; other axes with the same number of elements may be allowed."""
+    """Yield the problems of output shapes.
+
+    An output with other axes, but the same number of elements, may be allowed.
+    """
     if rules.shape is None and rules.parts is None:
         if inputs[0].size != outputs[0].size:
             sentence = f"must give {inputs[0].size} elements, not {outputs[0].size}"

@@ -1,4 +1,4 @@
-"""Table of operators: types, shapes and scales of each."""
+"""Table of the rules of each operator on types, shapes and scales."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -66,16 +66,19 @@ class Operator:
     Members
     -------
     types, attributes:
-        Types of inputs and outputs, as ``"int8 int8 int32 -> int8"``, and the class of its
-        attributes.
+        Combinations of input and output types, such as ``"int8 int8 int32 -> int8"``, and the class
+        of the attributes.
     shape:
-        Output shape from input shapes and attributes; None if only the size must agree.
+        Function that returns the output shape for input shapes and attributes; None if only the
+        number of elements must agree.
     parts:
-        For several outputs, the shape of each, instead of `shape`.
+        For several outputs, a function that returns all output shapes, used instead of `shape`.
     weight_axis:
-        Axis of the weights (input 1) that may have a scale per channel.
+        Axis of the weights (input 1) along which each channel may have its own scale; None for
+        operators without weights.
     variadic:
-        Whether it has any number of inputs or outputs of one type, of which `types` lists one.
+        Whether there may be any number of inputs or outputs of one type, of which `types` lists
+        one.
     scaled:
         Whether integers of 8 and 16 bits need a scale and a zero point.
     """
@@ -97,7 +100,7 @@ def _binary(*types: str) -> frozenset[str]:
     return frozenset(f"{name} {name} -> {name}" for name in types)
 
 
-#: Layers with multipliers and shifts as inputs (`scales.channel_multipliers`).
+#: Types of layers with multipliers and shifts as an input (`scales.channel_multipliers`).
 _RESCALED = frozenset({"int8 int8 int32 int32 -> int8"})
 _WEIGHTED = frozenset(
     {
@@ -107,36 +110,38 @@ _WEIGHTED = frozenset(
     }
 )
 _ROUNDED = frozenset(f"float32 -> {name}" for name in STORAGE.values())
-#: Such data with weights kept in float32; the host has no kernels for these.
+#: Types of layers that read data stored in a narrow floating-point format, with weights in float32.
+#: The host has no kernels for these.
 LOWERED = frozenset(
     f"{name} float32{bias} -> {made}"
     for name in STORAGE.values()
     for bias in (" float32", "")
     for made in ("float32", name)
 )
-#: Bit patterns of floating-point numbers, with those of the result and of the residual.
+#: Types of MATRIX_PRODUCT: bit patterns of floating-point numbers, a float32 bias, and optionally a
+#: residual in the result's type.
 _PATTERNS = frozenset(
     f"{name} {name} float32{residual} -> {made}"
     for name in ("uint8", "uint16")
     for made in ("uint8", "uint16", "uint32")
     for residual in (f" {made}", "")
 )
-#: 16-bit data; the bias has 64 bits, like the sums.
+#: Types of layers with 16-bit data, and 64 bits for bias and sums.
 _WORDS = frozenset({"int16 int8 int64 -> int16", "int16 int8 -> int16"})
-#: The same with 32-bit sums.
+#: Types of layers with 16-bit data, and 32 bits for bias and sums.
 _SHORT_SUMS = frozenset({"int16 int8 int32 -> int16"})
-#: The same, requantised to one byte.
+#: Types of layers with 16-bit data and 32-bit sums, which are requantised to 8 bits.
 _NARROWED = frozenset({"int16 int8 int32 -> int8"})
-#: The sums themselves.
+#: Types of layers whose output is the 32-bit sums.
 _SUMS = frozenset({"int8 int8 int32 -> int32", "int16 int8 int32 -> int32"})
-#: 8-bit data, requantised to two bytes, as the gates of an LSTM.
+#: Types of layers with 8-bit data and a 16-bit output, such as the gates of an LSTM.
 _WIDENED = frozenset({"int8 int8 int32 -> int16"})
-#: Quantised weights with float data.
+#: Types of layers with quantised weights and float data.
 _HYBRID = frozenset({"float32 int8 float32 -> float32", "float32 int8 -> float32"})
 _NUMBERS = _unary("float32", "int8", "uint8")
-#: 16-bit types that TensorFlow Lite Micro also has, without separate rules.
+#: `_NUMBERS`, and int16 where TensorFlow Lite Micro has it without separate rules.
 _MORE_NUMBERS = _NUMBERS | _unary("int16")
-#: Types that operators can move without arithmetic.
+#: Types of operators that move elements without arithmetic.
 _ANY = _unary("bool", "float32", "int8", "int16", "int32", "int64", "uint8")
 _ARITHMETIC = Operator(
     attributes=Arithmetic, types=_binary("float32", "int8", "int16", "uint8"), shape=broadcast_shape

@@ -1,4 +1,4 @@
-"""Dense layers whose weights are computed."""
+"""Recognises dense layers whose weights are computed."""
 
 from collections.abc import Sequence
 

@@ -11,31 +11,31 @@ from matloom.ir.attributes import Activation, LeakyRelu, Reduce, Resize
 from matloom.ir.graph import Array, Graph, Node, Op, Tensor
 from matloom.ir.shapes import MULTIPLIERS
 
-#: Multiplier and shift.
+#: Multiplier and shift of a scaling (`numerics.requantize`).
 Multiplier = tuple[int, int]
 
-#: Index of the input with multipliers and shifts, int32 (2, channels).
+#: Index of the optional input with multipliers and shifts, int32 (2, channels), by operator.
 STATED = {
     **dict.fromkeys((Op.BATCH_MATMUL, Op.MUL), 2),
     **dict.fromkeys(
         (Op.CONV_2D, Op.DEPTHWISE_CONV_2D, Op.FULLY_CONNECTED, Op.TRANSPOSE_CONV), MULTIPLIERS
     ),
 }
-#: Bits that ADD and SUB shift their inputs up before scaling them.
+#: Number of bits by which ADD and SUB shift inputs left before scaling them, by type.
 ADD_LEFT_SHIFT = {"int8": 20, "int16": 15, "uint8": 20}
-#: Bits that SQUARED_DIFFERENCE shifts its inputs up before scaling them.
+#: Number of bits by which SQUARED_DIFFERENCE shifts inputs left before scaling them.
 SQUARE_BITS = 7
 #: Largest left shift of 64-bit sums.
 _MOST_WIDE_SHIFT = 7
-#: The largest ratio of a SOFTMAX. Beyond it every element but the largest is zero, as it is in
-#: TensorFlow Lite, whose limit is 2**31.
+#: Largest ratio of a SOFTMAX. With larger ones, every element but the largest is zero, as with
+#: TensorFlow Lite's limit of 2**31.
 _MOST_SOFTMAX_RATIO = 2.0**30 - 1
 
 
 def round_half_away(x: Array | np.float32) -> Array:
     """Return `x` rounded to integers in float64, halves away from zero (C's ``round``).
 
-    Only for float32 values, to which adding a half in float64 is exact.
+    Values must be float32 numbers, to which a half can be added exactly in float64.
     """
     wide = np.asarray(x, np.float64)
     result: Array = np.copysign(np.floor(np.abs(wide) + 0.5), wide)
@@ -43,7 +43,11 @@ def round_half_away(x: Array | np.float32) -> Array:
 
 
 def nearest_positions(attributes: Resize, source: int, target: int) -> Array:
-    """Return the nearest input position for each output position along an axis, in float32."""
+    """Return the nearest input position (target,), int64, for each output position along an axis.
+
+    It is computed in float32, as the reference kernels do. `source` and `target` are the lengths of
+    the axis in the input and in the output.
+    """
     corners = attributes.align_corners
     ratio = (source - 1, target - 1) if corners and target > 1 else (source, target)
     step = np.float32(ratio[0]) / np.float32(ratio[1])
@@ -56,7 +60,7 @@ def nearest_positions(attributes: Resize, source: int, target: int) -> Array:
 def sums_are_wide(graph: Graph, node: Node) -> bool:
     """Return whether a layer with weights uses 64-bit sums and shorter multipliers.
 
-    Layers of int16 do, unless their bias is int32.
+    Layers with an int16 output do, unless their bias is int32.
     """
     if graph.tensors[node.output].dtype != "int16":
         return False
@@ -64,24 +68,29 @@ def sums_are_wide(graph: Graph, node: Node) -> bool:
 
 
 def has_explicit_multipliers(node: Node) -> bool:
-    """Return whether a layer or a product takes multipliers and shifts as an input."""
+    """Return whether a layer or a product has an input with multipliers and shifts (`STATED`)."""
     return len(node.inputs) > STATED.get(node.op, len(node.inputs))
 
 
 def layer_rounding(node: Node) -> Rounding:
-    """Return how an int8 layer or product rounds its scaled sums."""
+    """Return the rule by which an int8 layer or product rounds its scaled sums."""
     return Rounding.SINGLE if has_explicit_multipliers(node) else Rounding.DOUBLE
 
 
 def channel_multipliers(graph: Graph, node: Node) -> tuple[Array, Array]:
-    """Return a multiplier and a shift for each output channel, as int64.
+    """Return a multiplier and a shift for each output channel of a layer with weights, as int64.
 
-    For layers with weights: input scale times weight scale over output scale, in float64. LiteRT's
-    uint8 kernels, which TensorFlow Lite Micro does not have, multiply the first two in float32,
-    except for dense layers.
+    They represent input scale times weight scale over output scale, in float64. LiteRT's uint8
+    kernels, which TensorFlow Lite Micro does not have, multiply the first two in float32, except
+    for dense layers.
 
-    A layer may instead give them as constant input 3 (2, channels); its sums are then rounded once
+    A layer may instead have them as constant input 3 (2, channels); its sums are then rounded once
     (`layer_rounding`). Layers from ONNX do, because ONNX Runtime rounds float32 products.
+
+    Raises
+    ------
+    ValueError
+        The multipliers are not constant, or a ratio of scales is not supported.
     """
     if has_explicit_multipliers(node):
         stated = graph.tensors[node.inputs[3]].data
@@ -107,7 +116,10 @@ def channel_multipliers(graph: Graph, node: Node) -> tuple[Array, Array]:
 def _layer_multipliers(
     source: float, weights: tuple[float, ...], output: float, *, short: bool, wide: bool
 ) -> tuple[Array, Array]:
-    """Return multipliers and shifts for the scales of a layer; `short` uses float32 products."""
+    """Return read-only multipliers and shifts for the scales of a layer.
+
+    `short` rounds products of scales to float32; `wide` limits shifts, for 64-bit sums.
+    """
     products = [source * scale for scale in weights]
     if short:
         products = np.array(products, np.float32).tolist()
@@ -166,9 +178,10 @@ def leaky_scales(graph: Graph, node: Node) -> tuple[Multiplier, Multiplier]:
 
 
 def reduction_multiplier(graph: Graph, node: Node) -> Multiplier:
-    """Return the multiplier and shift of SUM or MEAN; MEAN also divides by the count.
+    """Return the multiplier and shift of SUM or MEAN; those of MEAN also divide by the count.
 
-    The quotient is truncated after as many extra bits as the count has.
+    The multiplier is shifted left, by one bit fewer than the count has, or less, before it is
+    divided and truncated.
     """
     data = graph.tensors[node.inputs[0]]
     multiplier, shift = unary_multiplier(graph, node)
@@ -183,8 +196,8 @@ def reduction_multiplier(graph: Graph, node: Node) -> Multiplier:
 class HardSwish:
     """16-bit multipliers and shifts of HARD_SWISH.
 
-    `output` takes inputs, shifted left by 7 bits, to the output's scale; `gate` takes them to a
-    scale at which 2**15 is 3.
+    `output` converts inputs, shifted left by 7 bits, to the output's scale; `gate` converts them to
+    a scale at which 2**15 represents 3.
     """
 
     output: Multiplier
@@ -197,7 +210,7 @@ def hard_swish_scales(graph: Graph, node: Node) -> HardSwish:
     Raises
     ------
     ValueError
-        The output's scale is less than the input's over 128.
+        The output's scale is less than the input's scale divided by 128.
     """
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         fine = np.float32(1 / 128) * np.float32(graph.tensors[node.inputs[0]].scale)
@@ -227,8 +240,8 @@ class Addition:
     """Multipliers and shifts of ADD, SUB and SQUARED_DIFFERENCE.
 
     Each input minus its zero point is shifted left by `left_shift` and multiplied by its pair in
-    `inputs`. The sum, the difference or its square is multiplied by `output`, and the output's zero
-    point added.
+    `inputs`. The sum, the difference or the squared difference is multiplied by `output`, and the
+    output's zero point is added.
     """
 
     left_shift: int
@@ -237,7 +250,13 @@ class Addition:
 
 
 def addition(graph: Graph, node: Node) -> Addition:
-    """Return the multipliers of an ADD or SUB of 8-bit or 16-bit integers."""
+    """Return the multipliers of an ADD or SUB of 8-bit or 16-bit integers.
+
+    Raises
+    ------
+    ValueError
+        The output's scale is too small.
+    """
     left_shift = ADD_LEFT_SHIFT[graph.tensors[node.output].dtype]
     inputs, twice = _doubled_multipliers(graph, node)
     output = twice / ((1 << left_shift) * graph.tensors[node.output].scale)
@@ -248,14 +267,14 @@ def addition(graph: Graph, node: Node) -> Addition:
 
 
 def _doubled_multipliers(graph: Graph, node: Node) -> tuple[tuple[Multiplier, Multiplier], float]:
-    """Return multipliers from two inputs to twice the larger of their scales, and that scale."""
+    """Return multipliers that convert two inputs to twice the larger scale, and this scale."""
     first, second = (graph.tensors[number].scale for number in node.inputs)
     twice = 2 * max(first, second)
     return (quantize_multiplier(first / twice), quantize_multiplier(second / twice)), twice
 
 
 def square_scales(graph: Graph, node: Node) -> Addition:
-    """Return the multipliers of a SQUARED_DIFFERENCE of 8-bit integers."""
+    """Return the multipliers of a SQUARED_DIFFERENCE of 8-bit integers; raise like `addition`."""
     inputs, twice = _doubled_multipliers(graph, node)
     output = twice**2 / ((1 << 2 * SQUARE_BITS) * graph.tensors[node.output].scale)
     if output >= 1:

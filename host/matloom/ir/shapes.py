@@ -1,4 +1,4 @@
-"""Output shape of each operator, from its inputs' shapes and its attributes."""
+"""Output shapes of operators, from the shapes of inputs and from attributes."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -14,12 +14,13 @@ from matloom.ir.attributes import (
     Pool2D,
 )
 
-#: Axes of an image (batch, height, width, channels), and of a matrix.
+#: Number of axes of an image (batch, height, width, channels), and of a matrix.
 IMAGE_RANK, MATRIX_RANK = 4, 2
 #: Indices of the optional inputs of a layer with weights.
 BIAS, MULTIPLIERS = 2, 3
 
-#: Limit on the reach of a window: no network needs more, and padding for it would fill memory.
+#: Maximum number of elements that a window covers. No network needs more, and padding for larger
+#: windows would fill the memory.
 MAX_REACH = 2**20
 
 Shape = tuple[int, ...]
@@ -37,9 +38,9 @@ def same_padding(
     stride: tuple[int, int],
     dilation: tuple[int, int] = (1, 1),
 ) -> Padding:
-    """Return the padding that TensorFlow calls SAME: ``ceil(image / stride)`` outputs.
+    """Return the padding that TensorFlow calls SAME, with ``ceil(image / stride)`` outputs.
 
-    An odd element is added at the bottom or at the right.
+    If the number of added elements is odd, there is one more at the bottom or at the right.
     """
     totals = []
     for axis in range(2):
@@ -57,7 +58,13 @@ def window_shape(
     dilation: tuple[int, int],
     padding: Padding,
 ) -> tuple[int, int]:
-    """Return the number of window positions, vertically and horizontally."""
+    """Return the numbers of window positions, vertically and horizontally.
+
+    Raises
+    ------
+    ValueError
+        The window is larger than the padded image, or covers more than `MAX_REACH` elements.
+    """
     reach = _extent(kernel[0], dilation[0]), _extent(kernel[1], dilation[1])
     if reach[0] * reach[1] > MAX_REACH:
         raise ValueError(f"a window must cover at most {MAX_REACH} elements, not {reach}")
@@ -69,16 +76,19 @@ def window_shape(
 
 
 def require_ranks(shapes: Sequence[Shape], *ranks: int) -> None:
-    """Raise `ValueError` unless inputs have these numbers of dimensions."""
+    """Raise `ValueError` unless the first inputs have these numbers of dimensions.
+
+    There may be fewer or more inputs than ranks.
+    """
     for shape, rank in zip(shapes, ranks, strict=False):
         if len(shape) != rank:
             raise ValueError(f"an input must have {rank} dimensions, not {shape}")
 
 
 def require_bias(shapes: Sequence[Shape], channels: int) -> None:
-    """Raise `ValueError` unless inputs 2 and 3, if present, match the channels.
+    """Raise `ValueError` unless inputs 2 and 3 of a layer, if present, fit its output channels.
 
-    They are the bias, and the multipliers and shifts of a layer that takes them as an input.
+    Input 2 is the bias; input 3 has multipliers and shifts.
     """
     if len(shapes) > MULTIPLIERS and shapes[MULTIPLIERS] != (2, channels):
         wrong = shapes[MULTIPLIERS]
@@ -97,7 +107,7 @@ def _window_layer_shape(
 
 
 def convolution_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
-    """Return the output shape; weights are (outputs, height, width, channels)."""
+    """Return the output shape of CONV_2D; weights are (outputs, height, width, channels)."""
     assert isinstance(attributes, Conv2D)
     require_ranks(shapes, 4, 4)
     channels, (outputs, rows, columns, depth) = shapes[0][3], shapes[1]
@@ -108,7 +118,7 @@ def convolution_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
 
 
 def depthwise_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
-    """Return the output shape; weights are (1, height, width, outputs)."""
+    """Return the output shape of DEPTHWISE_CONV_2D; weights are (1, height, width, outputs)."""
     assert isinstance(attributes, DepthwiseConv2D)
     require_ranks(shapes, 4, 4)
     one, rows, columns, outputs = shapes[1]
@@ -122,7 +132,7 @@ def depthwise_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
 
 
 def dense_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
-    """Return the shape for weights (units, depth) and an input of ``n * depth`` elements."""
+    """Return the output shape for weights (units, depth) and an input of ``n * depth`` elements."""
     assert isinstance(attributes, FullyConnected)
     require_ranks(shapes[1:], 2)
     units, depth = shapes[1]
@@ -140,7 +150,7 @@ def dense_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
 
 
 def _operands(shapes: Sequence[Shape]) -> Sequence[Shape]:
-    """Return the shapes of both factors of a product, which may state a multiplier, too."""
+    """Return the shapes of both factors of a product, after checking a multiplier and shift."""
     stated = shapes[2:]
     if any(shape != (2, 1) for shape in stated):
         raise ValueError(f"the multiplier and shift must have the shape (2, 1), not {stated[0]}")
@@ -169,10 +179,10 @@ def batch_matmul_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape
 
 
 def lstm_shapes(shapes: Sequence[Shape], attributes: Attributes) -> list[Shape]:
-    """Return the shapes of the output and the next state of one step.
+    """Return the shapes of the output and of the next state of one step: (batch, cells) each.
 
-    Inputs: sums of all inputs (1, batch and time in any order, 4 * cells), sums of the step, the
-    state and scales.
+    The inputs are sums of all inputs (1, batch and time in any order, 4 * cells), sums of the step
+    (1, batch, 1, 4 * cells), the state (batch, cells), and scales (2, 12).
     """
     assert isinstance(attributes, LstmCell)
     require_ranks(shapes, 4, 4, 2, 2)
@@ -189,7 +199,13 @@ def lstm_shapes(shapes: Sequence[Shape], attributes: Attributes) -> list[Shape]:
 
 
 def matrix_product_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
-    """Return the shape of (rows, inner) times (columns, inner); checks bias and residual."""
+    """Return the shape (rows, columns) of (rows, inner) times the transpose of (columns, inner).
+
+    Raises
+    ------
+    ValueError
+        The shapes of both sides, of the bias or of the residual do not fit.
+    """
     require_ranks(shapes, 2, 2, 1, 2)
     (rows, inner), (columns, depth), *others = shapes
     if depth != inner:
@@ -204,7 +220,7 @@ def matrix_product_shape(shapes: Sequence[Shape], attributes: Attributes) -> Sha
 
 
 def pooling_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
-    """Return the shape for an image (batch, height, width, channels)."""
+    """Return the output shape of pooling an image (batch, height, width, channels)."""
     assert isinstance(attributes, Pool2D)
     require_ranks(shapes, 4)
     batch, height, width, channels = shapes[0]
@@ -215,7 +231,7 @@ def pooling_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
 
 
 def broadcast_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
-    """Return the shape of an element-wise operator, with NumPy's broadcasting of lengths of one."""
+    """Return the output shape of an element-wise operator, with broadcasting as in NumPy."""
     rank = max(map(len, shapes))
     padded = [(1,) * (rank - len(shape)) + shape for shape in shapes]
     result = []

@@ -1,4 +1,7 @@
-"""Permutations of axes as swaps of two neighbouring groups, which the engine does at once."""
+"""Permutations of axes as sequences of swaps of two neighbouring groups of axes.
+
+The engine performs such a swap in one stage.
+"""
 
 import heapq
 import itertools
@@ -6,22 +9,22 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-#: Bytes that an array of usual width moves in a cycle.
+#: Number of bytes that an array of usual width moves per cycle.
 _VECTOR_BYTES = 16
-#: Cycles in which single bytes change places, per byte: in two steps, on such an array.
+#: Cycles per byte of a swap that moves single bytes, which takes two steps on such an array.
 _SINGLE_BYTE_CYCLES = 0.5
-#: Cycles that each swap takes beside its data.
+#: Cycles that each swap takes in addition to those for its data.
 _START_CYCLES = 100
-#: Maximum number of axes of which all orders are tried.
+#: Maximum number of axes for which swaps are searched.
 _MOST_AXES = 6
 
-#: An order of axes, each with its number in the source.
+#: Order of axes, each given by its index in the source.
 Order = tuple[int, ...]
 
 
 @dataclass(frozen=True, order=True)
 class Swap:
-    """A swap of the middle two of four axes, by the lengths of all four, in elements."""
+    """Swap of the middle two of four axes, given by the lengths of all four, in elements."""
 
     before: int
     high: int
@@ -29,7 +32,7 @@ class Swap:
     inner: int
 
     def cycles(self, element_bytes: int) -> float:
-        """Return about how long it takes."""
+        """Return the approximate duration of the swap in cycles."""
         size, run = self.before * self.high * self.low * self.inner, self.inner * element_bytes
         if run == 1:
             return _START_CYCLES + size * _SINGLE_BYTE_CYCLES
@@ -37,19 +40,19 @@ class Swap:
 
 
 def merge_neighbours(order: Sequence[int], lengths: Sequence[int]) -> tuple[Order, tuple[int, ...]]:
-    """Return a permutation without axes of one element, and with axes joined that stay neighbours.
+    """Simplify a permutation: omit axes of one element, and join axes that remain neighbours.
 
     Parameters
     ----------
     order:
         The axes of the source in the order of the result.
     lengths:
-        Of the axes, in the order of the source.
+        Lengths of the axes, in the order of the source.
 
     Returns
     -------
     tuple
-        The same for the joined axes.
+        `order` and `lengths` for the joined axes.
     """
     long = [axis for axis, length in enumerate(lengths) if length > 1]
     runs = list[list[int]]()
@@ -64,9 +67,9 @@ def merge_neighbours(order: Sequence[int], lengths: Sequence[int]) -> tuple[Orde
 
 
 def fastest_swaps(order: Order, lengths: Sequence[int], element_bytes: int) -> list[Swap] | None:
-    """Return the swaps from the source to an order of merged axes that take the least time.
+    """Return the sequence of swaps that brings merged axes into an order in the least time.
 
-    None if there are too many axes to try. The search is that of Dijkstra (1959).
+    Return None if there are more than `_MOST_AXES` axes. The search is that of Dijkstra (1959).
     """
     if len(order) > _MOST_AXES:
         return None
@@ -86,7 +89,7 @@ def fastest_swaps(order: Order, lengths: Sequence[int], element_bytes: int) -> l
 
 
 def _next(order: Order, lengths: Sequence[int]) -> Iterator[tuple[Swap, Order]]:
-    """Yield the swaps of two neighbouring groups of axes, and the order after each."""
+    """Yield each swap of two neighbouring groups of axes, with the order after it."""
     for start, middle, end in itertools.combinations(range(len(order) + 1), 3):
         parts = order[:start], order[start:middle], order[middle:end], order[end:]
         sizes = [math.prod(lengths[axis] for axis in part) for part in parts]

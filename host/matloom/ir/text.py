@@ -1,4 +1,4 @@
-"""Prints a graph for people."""
+"""Writes a graph as text for people."""
 
 from dataclasses import fields
 

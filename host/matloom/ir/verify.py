@@ -9,7 +9,7 @@ import numpy as np
 from matloom.ir.graph import Graph, Tensor
 from matloom.ir.node_rules import QUANTISED, node_problems
 
-#: The engine's addresses have 32 bits, and a tensor may use half of the address space.
+#: Maximum size of a tensor: half of the engine's address space of 32 bits.
 MAX_BYTES = 2**31 - 1
 
 
@@ -19,16 +19,19 @@ def verify(graph: Graph, stage: str) -> None:
     Raises
     ------
     ValueError
-        A tensor has no producer or several, a variable has two shapes or types, a shape contradicts
-        its operator, neither engine nor host supports a type, quantisation is missing or invalid,
-        or a size exceeds 31 bits.
+        A tensor has no producer or several, names of inputs or of outputs are not unique, a
+        variable has two shapes or types, an operator breaks a rule (`node_problems`), quantisation
+        is missing or invalid, or a size exceeds `MAX_BYTES`.
     """
     for problem in _problems(graph):
         raise ValueError(f"{stage}: {problem}")
 
 
 def _problems(graph: Graph) -> Iterator[str]:
-    """Yield the problems of a graph; later checks may rely on earlier ones."""
+    """Yield the problems of a graph as sentences; only the first one is reliable.
+
+    Later checks assume that earlier ones found nothing, and may raise other exceptions.
+    """
     yield from _order_problems(graph)
     yield from _variable_problems(graph)
     for number, tensor in graph.tensors.items():
@@ -93,7 +96,7 @@ def _tensor_problems(tensor: Tensor) -> Iterator[str]:
 
 
 def quantisation_problems(tensor: Tensor) -> Iterator[str]:
-    """Yield the problems of a tensor's scales and zero points."""
+    """Yield the problems of a tensor's scales and zero points, as sentences without a subject."""
     quantisation = tensor.quantisation
     if quantisation is None:
         return

@@ -1,4 +1,4 @@
-"""Arithmetic and bytes of an operator, wherever it runs."""
+"""Multiply-accumulates and bytes of an operator, regardless of where it runs."""
 
 import math
 from collections import Counter
@@ -7,8 +7,8 @@ from matloom.ir.attributes import BatchMatmul
 from matloom.ir.graph import Graph, Node, Op
 from matloom.ir.operators import OPERATORS
 
-#: Operators of reference interpreters whose multiply-accumulates are known. Those of others, such
-#: as RNN, WHILE or a custom operator, are not counted.
+#: Names of operators whose multiply-accumulates are known. Those of other operators, such as RNN,
+#: WHILE or custom ones, are not counted.
 _COUNTED = frozenset(OPERATORS) | {
     *("ABS", "ADD_N", "ARG_MAX", "ARG_MIN", "ASSIGN_VARIABLE", "BATCH_TO_SPACE_ND", "BROADCAST_TO"),
     *("CALL_ONCE", "CAST", "CEIL", "COS", "DEPTH_TO_SPACE", "DIV", "ELU", "EQUAL", "EXP", "FILL"),
@@ -56,10 +56,11 @@ def macs(graph: Graph, node: Node) -> int:
 
 
 def shared_macs(graph: Graph, source: Graph) -> dict[int, int]:
-    """Return the multiply-accumulates of each node, by its first output, as counted in the source.
+    """Return the multiply-accumulates of each node, by its first output, as counted in `source`.
 
-    Passes give a layer weights of zero, or make convolutions of operators that only move. The
-    nodes that come from one operator of the source share its multiply-accumulates.
+    Passes add weights of zero to layers, or turn moves into convolutions, so the nodes of `graph`
+    that come from one operator of the source share its multiply-accumulates. Shares are in
+    proportion to the nodes' own counts.
     """
     wanted, there = Counter[int](), Counter[int]()
     for each, totals in ((source, wanted), (graph, there)):
