@@ -83,7 +83,7 @@ def _ends(end: float) -> Iterator[float]:
 
 
 def _minimise(cost: _Cost) -> Callable[[Histogram, int], Range]:
-    """Return a calibration that minimises a cost over the upper and the lower end by turns."""
+    """Return a calibration that minimises a cost over the upper end, then over the lower end."""
 
     def choose(histogram: Histogram, levels: int) -> Range:
         low, high = min(histogram.low, 0.0), max(histogram.high, 0.0)
