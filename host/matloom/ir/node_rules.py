@@ -150,10 +150,7 @@ def _is_grouped(image: tuple[int, ...], weights: tuple[int, ...]) -> bool:
 
 
 def node_problems(tensors: Mapping[int, Tensor], node: Node) -> Iterator[Problem]:
-    """Yield the rules that a node breaks; only the first is reliable.
-
-    Later checks may assume that earlier ones found nothing.
-    """
+    """Yield the rules that a node breaks; later checks may assume that earlier ones passed."""
     rules = OPERATORS[node.op]
     inputs = [tensors[number] for number in node.inputs]
     outputs = [tensors[number] for number in node.outputs]
@@ -270,10 +267,7 @@ def _check_ratios(tensors: Mapping[int, Tensor], node: Node) -> Iterator[Problem
 def _check_shape(
     node: Node, rules: Operator, inputs: Sequence[Tensor], outputs: Sequence[Tensor]
 ) -> Iterator[Problem]:
-    """Yield the problems of output shapes.
-
-    An output with other axes, but the same number of elements, may be allowed.
-    """
+    """Yield the problems of output shapes; a dense layer's output may have other axes."""
     if rules.shape is None and rules.parts is None:
         if inputs[0].size != outputs[0].size:
             sentence = f"must give {inputs[0].size} elements, not {outputs[0].size}"

@@ -43,11 +43,7 @@ def round_half_away(x: Array | np.float32) -> Array:
 
 
 def nearest_positions(attributes: Resize, source: int, target: int) -> Array:
-    """Return the nearest input position (target,), int64, for each output position along an axis.
-
-    It is computed in float32, as the reference kernels do. `source` and `target` are the lengths of
-    the axis in the input and in the output.
-    """
+    """Return the nearest of `source` input positions for each of `target` output positions."""
     corners = attributes.align_corners
     ratio = (source - 1, target - 1) if corners and target > 1 else (source, target)
     step = np.float32(ratio[0]) / np.float32(ratio[1])
@@ -86,11 +82,6 @@ def channel_multipliers(graph: Graph, node: Node) -> tuple[Array, Array]:
 
     A layer may instead have them as constant input 3 (2, channels); its sums are then rounded once
     (`layer_rounding`). Layers from ONNX do, because ONNX Runtime rounds float32 products.
-
-    Raises
-    ------
-    ValueError
-        The multipliers are not constant, or a ratio of scales is not supported.
     """
     if has_explicit_multipliers(node):
         stated = graph.tensors[node.inputs[3]].data
@@ -116,10 +107,7 @@ def channel_multipliers(graph: Graph, node: Node) -> tuple[Array, Array]:
 def _layer_multipliers(
     source: float, weights: tuple[float, ...], output: float, *, short: bool, wide: bool
 ) -> tuple[Array, Array]:
-    """Return read-only multipliers and shifts for the scales of a layer.
-
-    `short` rounds products of scales to float32; `wide` limits shifts, for 64-bit sums.
-    """
+    """Return multipliers and shifts for a layer's scales; `short` uses float32, `wide` 64 bits."""
     products = [source * scale for scale in weights]
     if short:
         products = np.array(products, np.float32).tolist()
@@ -180,8 +168,7 @@ def leaky_scales(graph: Graph, node: Node) -> tuple[Multiplier, Multiplier]:
 def reduction_multiplier(graph: Graph, node: Node) -> Multiplier:
     """Return the multiplier and shift of SUM or MEAN; those of MEAN also divide by the count.
 
-    The multiplier is shifted left, by one bit fewer than the count has, or less, before it is
-    divided and truncated.
+    The multiplier is shifted left by fewer bits than the count has, then divided and truncated.
     """
     data = graph.tensors[node.inputs[0]]
     multiplier, shift = unary_multiplier(graph, node)
@@ -250,13 +237,7 @@ class Addition:
 
 
 def addition(graph: Graph, node: Node) -> Addition:
-    """Return the multipliers of an ADD or SUB of 8-bit or 16-bit integers.
-
-    Raises
-    ------
-    ValueError
-        The output's scale is too small.
-    """
+    """Return the multipliers of an ADD or SUB; raise ValueError if the output's scale is small."""
     left_shift = ADD_LEFT_SHIFT[graph.tensors[node.output].dtype]
     inputs, twice = _doubled_multipliers(graph, node)
     output = twice / ((1 << left_shift) * graph.tensors[node.output].scale)

@@ -105,10 +105,7 @@ def _check_graph(
 
 
 def _proven_nodes(graph: Graph, expected: Expected, reached: set[int]) -> int:
-    """Return how many engine nodes contribute to outputs that were compared.
-
-    `reached` holds the tensor numbers of these outputs; inputs of proved nodes are added to it.
-    """
+    """Return how many engine nodes contribute to the compared outputs; adds to `reached`."""
     of_engine = {id(node) for node in expected.nodes}
     proven = 0
     for node in reversed(graph.nodes):
@@ -207,10 +204,7 @@ class _Check:
     def _kept_constants(
         self, step: EngineStep, state: State, *, repeated: bool
     ) -> list[tuple[int, NDArray[np.float64]]]:
-        """Return the first byte and the contents of each scratchpad range that is kept for repeats.
-
-        Contents are NaN (unknown) unless the call is `repeated`.
-        """
+        """Return the start and the bytes of each range kept for repeats; NaN in a first call."""
         spans = step.repeat.kept if step.repeat is not None else ()
         return [
             (first, state.spad[first:end].copy() if repeated else np.full(end - first, np.nan))
@@ -220,10 +214,7 @@ class _Check:
     def _variables(
         self, step: EngineStep, state: State
     ) -> list[tuple[str, Binding, NDArray[np.float64]]]:
-        """Return name, place and bytes of each variable in external memory that a step only reads.
-
-        The bytes are copies.
-        """
+        """Return name, place and bytes of each variable in external memory that a step keeps."""
         written = {binding.name for binding in step.outputs}
         found = []
         for variable in self.program.variables:
@@ -238,13 +229,7 @@ class _Check:
         return next(number for number, known in self.names.items() if known == name)
 
     def _compare_output(self, binding: Binding, number: int, state: State) -> bool:
-        """Return whether the expected bytes of an output are known.
-
-        Raises
-        ------
-        MeaningError
-            They are known, and the output differs or exceeds its region.
-        """
+        """Return whether an output's expected bytes are known; raise MeaningError if it differs."""
         wanted = self.expected.bytes_of[number]
         if wanted is None:
             return False
@@ -293,10 +278,7 @@ class _Check:
         return found[0] if found else ("", "")
 
     def _layer(self, buffer: EngineStep | Repeat, number: int) -> str:
-        """Return the name of the layer to which instruction `number` belongs; empty if unknown.
-
-        This is the layer of the next timestamp, at the instruction or after it.
-        """
+        """Return the layer of the next timestamp, from instruction `number` on; empty if none."""
         instructions = list(unpack_all(self.program.commands(buffer)))
         timestamp = next((item.timestamp for item in instructions[number:] if item.timestamp), 0)
         return next((item.name for item in self.program.layers if item.timestamp == timestamp), "")
@@ -309,10 +291,7 @@ def _span(place: Binding, memory: NDArray[np.float64]) -> slice:
 def _check_kept_bytes(
     first: int, scratchpad: NDArray[np.float64], earlier: NDArray[np.float64]
 ) -> None:
-    """Raise unless kept bytes of the scratchpad are constants, equal to `earlier` ones if known.
-
-    `first` is the address of the bytes, and NaN in `earlier` means unknown.
-    """
+    """Raise unless kept bytes of the scratchpad are constants, equal to `earlier` ones if known."""
     right = is_known(scratchpad) & (np.isnan(earlier) | (scratchpad == earlier))
     if not right.all():
         at = int(np.argmin(right))

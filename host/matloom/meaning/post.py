@@ -138,10 +138,7 @@ class Post:
         return apply_curve(results, fields["curve"]) if fields["curve"] else results
 
     def _scratchpad_bytes(self, side: str) -> _Floats:
-        """Return a view (height, width, channel bytes) of the scratchpad bytes of a side.
-
-        `side` is ``"source"`` or ``"dest"``.
-        """
+        """Return a view (height, width, channel bytes) of a side, ``"source"`` or ``"dest"``."""
         fields = self._fields
         shape = fields["height"], fields["width"], self._channels * self._size
         steps = fields[f"{side}_pitch"], fields["x_step"], 1
@@ -195,10 +192,7 @@ class _Entries:
         return found.transpose(1, 2, 0, 3).reshape(self._flat_shape)[..., :channels]
 
     def set_sums(self, results: NDArray[Any]) -> None:
-        """Write results (height, width, channels) to the accumulators.
-
-        Columns beyond the last channel keep their contents.
-        """
+        """Write results (height, width, channels) to the sums of these channels."""
         target = self._accumulators[self._entries].reshape(self._shape)
         for block, sums in enumerate(target):
             part = results[..., block * self._columns :][..., : self._columns]
@@ -208,15 +202,7 @@ class _Entries:
 
 
 def _fill(tables: Integers, state: State, fields: _Fields, results: Integers) -> None:
-    """Write the first bytes of each vector, block by block, to the next row of every table.
-
-    After the last row of a table, the first is overwritten.
-
-    Raises
-    ------
-    MeaningError
-        A byte is missing, or is not a constant.
-    """
+    """Write the first bytes of each vector to the next row of every table; rows wrap around."""
     size, columns = state.config.table_row_bytes, state.config.columns
     rows = tables.reshape(len(tables), -1, size)
     vectors = [
@@ -298,10 +284,7 @@ class _ParameterBytes:
 
 @lru_cache(maxsize=1024)
 def _decode(data: bytes, blocks: int, has: tuple[int, int], channels: int) -> _Parameters | None:
-    """Return the parameters stored in scratchpad bytes; None if any byte is not a constant.
-
-    `data` holds a float64 for each byte, and `has` tells whether there are biases and scales.
-    """
+    """Return the parameters in scratchpad bytes, given as float64; None if any is not constant."""
     raw = np.frombuffer(data, np.float64).reshape(blocks, -1).astype(np.int64)
     has_bias, has_scale = has
     columns = raw.shape[1] // (4 * has_bias + 5 * has_scale)

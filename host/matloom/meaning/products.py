@@ -95,18 +95,12 @@ def _prepare_all_blocks(state: State, fields: _Fields, mode: str) -> Callable[[]
 
 
 def _store_sums(state: State, entry: int, sums: Integers, fields: _Fields) -> None:
-    """Write sums (positions, columns) to consecutive entries from `entry`, or add them.
-
-    They are added if the EXEC accumulates.
-    """
+    """Write sums (positions, columns) to the entries from `entry`, or add if EXEC accumulates."""
     _write_sums(state, slice(entry, entry + len(sums)), sums, fields)
 
 
 def _write_sums(state: State, entries: Integers | slice, sums: Integers, fields: _Fields) -> None:
-    """Write sums (positions, columns) to accumulator entries, or add them if the EXEC accumulates.
-
-    This also serves maxima, because these are encoded as sums (`peaks`).
-    """
+    """Write sums (positions, columns), or encoded maxima (`peaks`), to entries, or add them."""
     if fields["accumulate"]:
         sums = sums + state.accumulators[entries]
     state.accumulators[entries] = wrap(sums)

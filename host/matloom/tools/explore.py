@@ -269,10 +269,7 @@ class Exploration:
         )
 
     def _read(self) -> Iterator[tuple[str, tuple[dict[str, int], str]]]:
-        """Yield text, cycles and reason of the journal's engines that have the current digest.
-
-        Damaged lines are left out.
-        """
+        """Yield text, cycles and reason of the journal's undamaged lines with this digest."""
         if not self.journal.exists():
             return
         digest = self.digest

@@ -92,11 +92,7 @@ class Part:
 
 @dataclass(frozen=True, kw_only=True)
 class Use:
-    """Predicted use of a resource by a whole board.
-
-    `used` is the number used, `room` the number that can be used, and `available` the number that
-    the device has.
-    """
+    """Numbers of a resource: used by a whole board, usable (`room`), and in the device."""
 
     used: float
     room: float
@@ -208,10 +204,7 @@ class Fit:
     def _best_of_shape(
         self, rows: int, columns: int
     ) -> tuple[FittedEngine | None, FittedEngine | None]:
-        """Return the largest engine with this array that fits, and the closest that does not.
-
-        Either is None if there is none; the second need not be found if the first is.
-        """
+        """Return the largest engine of a shape that fits and the closest that does not, or None."""
         fitting: list[FittedEngine] = []
         lacking: FittedEngine | None = None
         memories = list(_memory_sizes(columns))
@@ -277,19 +270,12 @@ class Fit:
         return float(tables * self.placed["packing"] + self._board()["LUT4"])
 
     def _board(self) -> dict[str, int]:
-        """Return the measured resources of link, clock and memory controller, by name.
-
-        They are those of a board with the same kind of memory, else of any board.
-        """
+        """Return the resources of link, clock and memory, of a board with this kind or another."""
         boards: dict[str, dict[str, int]] = self.placed["boards"]
         return boards.get(self.part.memory_kind) or next(iter(boards.values()))
 
     def _clock(self, tables: float) -> float | None:
-        """Return the expected clock in MHz for a number of tables; None for an unknown family.
-
-        It is scaled from the routed design of the closest size: on this board, else on any board of
-        the family.
-        """
+        """Return the expected clock in MHz, scaled from the nearest routed design; None if none."""
         known = [item for item in self.placed["clocks"] if item["family"] == self.part.family]
         own = [item for item in known if item["board"] == self.part.board]
         boards = [item for item in known if item["board"]]
