@@ -49,7 +49,7 @@ _HOMES = {
     "precision_report": "matloom.tools.precision",
 }
 
-#: Modules available as attributes.
+#: Submodules that become attributes of `matloom`; they are imported on first use.
 _MODULES = ("compat", "ops", "pre")
 
 __all__ = ["__version__", *sorted((*_HOMES, *_MODULES))]

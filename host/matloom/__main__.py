@@ -8,7 +8,7 @@ _INTERRUPTED = 128 + signal.SIGINT
 
 
 def main() -> None:
-    """Run the command line, quiet if it is interrupted, even while its modules are imported."""
+    """Run the command line; end without a traceback if Ctrl-C interrupts it or its imports."""
     try:
         from matloom.cli import main as run
 

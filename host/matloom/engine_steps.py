@@ -12,16 +12,16 @@ from matloom.program import EngineStep, Program, Repeat
 
 
 class EngineSteps:
-    """The engine steps of one program.
+    """The engine steps of one program, and their counters.
 
     Members
     -------
     runs:
-        Counters of the steps of the last call.
+        Counters of each step that has run since the session last cleared the list.
     repeated:
-        Whether the weights of the last step were still on chip.
+        Whether the last step found its weights on chip, so that it did not load them again.
     upload:
-        Cost of sending the program over the serial line; None for other devices.
+        Cost of sending the program over the serial line; None before, and for other devices.
     """
 
     def __init__(self, program: Program, driver: Driver) -> None:
@@ -29,11 +29,15 @@ class EngineSteps:
         self.repeated = False
         self.upload: LineCost | None = None
         self._program, self._driver = program, driver
-        #: The driver's epoch at the end of the last step.
+        #: The driver's epoch after the last step: its weights are on chip until the epoch changes.
+        #: None before the first step, and after a step that failed.
         self._resident: int | None = None
 
     def claim(self, owner: Owner) -> None:
-        """Copy the program into external memory, unless it is there already or has no steps."""
+        """Copy the program into external memory, and make `owner` the owner of that memory.
+
+        Does nothing if `owner` is the owner already, or the program has no engine steps.
+        """
         if self._driver.owner is owner or not self._program.image:
             return
         before = self.line_cost()
@@ -45,13 +49,13 @@ class EngineSteps:
         self.upload = difference(self.line_cost(), before)
 
     def run(self, step: EngineStep, values: Mapping[str, Array]) -> dict[str, Array]:
-        """Return the outputs of a step by name; its inputs are among `values`."""
+        """Run a step, whose inputs are among `values`; return its outputs by name."""
         write_inputs(self._driver, step, values)
         self.runs.append(self._run_commands(step))
         return read_outputs(self._driver, step)
 
     def _run_commands(self, step: EngineStep) -> Counters:
-        """Run a step; skip its weight transfers if the weights are still on chip."""
+        """Run a step, without its weight transfers if the weights are still on chip."""
         commands: EngineStep | Repeat = step
         self.repeated = step.repeat is not None and self._resident == self._driver.epoch
         if step.repeat is not None and self.repeated:
@@ -62,5 +66,5 @@ class EngineSteps:
         return counters
 
     def line_cost(self) -> LineCost | None:
-        """Return the cost of the serial line so far; None for other devices."""
+        """Return the cost of all transfers on the serial line so far; None for other devices."""
         return getattr(self._driver.transport, "line_cost", None)

@@ -11,8 +11,8 @@ from matloom.printable import printable, printable_lines
 class HintedError(Exception):
     """Error with a remedy in `hint`: an imperative sentence without a full stop, or empty.
 
-    A class may have a `hint` of its own, the default of its errors.
-    The hint is also a note (PEP 678), so that a traceback in Python shows it.
+    A subclass may define `hint` as a default for all of its errors.
+    The hint is also added as a note (PEP 678), so that Python's tracebacks show it.
     """
 
     hint: str = ""
@@ -36,7 +36,7 @@ class HintedWarning(UserWarning):
 
 
 class UserError(HintedError, ValueError):
-    """Error caused by what the user asked for."""
+    """Error caused by an invalid value from the user, such as an argument, option or file."""
 
 
 class UserTypeError(HintedError, TypeError):
@@ -49,9 +49,10 @@ class MissingPackageError(HintedError, ModuleNotFoundError):
     Parameters
     ----------
     package:
-        Name in the package index.
+        Name of the package in the package index.
     purpose:
-        The feature that needs it: "comparing with TensorFlow Lite Micro".
+        Feature that needs the package, which begins the message: "comparing with TensorFlow Lite
+        Micro".
     """
 
     def __init__(self, package: str, purpose: str) -> None:
@@ -62,7 +63,7 @@ class MissingPackageError(HintedError, ModuleNotFoundError):
         self.package, self.purpose = package, purpose
 
     def __reduce__(self) -> tuple[type["MissingPackageError"], tuple[str, str]]:
-        """Return the arguments to rebuild the error from when it is unpickled."""
+        """Return the class and the arguments from which `pickle` rebuilds the error."""
         return MissingPackageError, (self.package, self.purpose)
 
 
@@ -84,8 +85,8 @@ def unknown(
 ) -> HintedError:
     """Return the error for an unknown name, with the closest known name as its hint.
 
-    `also` names other accepted values: ``" or a JSON file"``;
-    `hint` is used if no known name is close.
+    `kind` is the class of the error, and `thing` says what the name is for. `also` names other
+    accepted values: ``" or a JSON file"``. `hint` is used if no known name is close.
     """
     names = list(known)
     message = f"{thing} must be one of {', '.join(names)}{also}, not {given!r}"
@@ -93,19 +94,22 @@ def unknown(
 
 
 def reason(error: Exception) -> str:
-    """Return why a file or a program cannot be used, as part of a sentence."""
+    """Return the message of an error with its first letter in lower case, to follow a colon.
+
+    For an error of the operating system, it is only the reason, without error code and path.
+    """
     text = getattr(error, "strerror", None) or str(error)
     return f"{text[:1].lower()}{text[1:]}"
 
 
 def install_command(*packages: str) -> str:
-    """Return the shell command that installs packages in the versions Matloom supports."""
+    """Return the shell command that installs packages in versions that Matloom supports."""
     wanted = " ".join(f"'{_requirement(package)}'" for package in packages)
     return f"python -m pip install {wanted}"
 
 
 def _requirement(package: str) -> str:
-    """Return a package with the version bounds from Matloom's own metadata."""
+    """Return a package's name with the version bounds from Matloom's metadata, if it is listed."""
     try:
         listed = metadata.requires("matloom") or []
     except metadata.PackageNotFoundError:

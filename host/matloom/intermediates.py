@@ -1,4 +1,4 @@
-"""Intermediate tensors of a network: looks them up by name and computes them with the kernels."""
+"""Looks up intermediate tensors of a network by name, and computes them with the kernels."""
 
 from collections.abc import Mapping, Sequence
 from typing import Literal
@@ -17,20 +17,22 @@ Names = Sequence[str] | Literal["all"]
 
 
 def tensor_numbers(program: Program, names: Names) -> dict[str, int]:
-    """Return the graph numbers of the tensors with the given names.
+    """Return the tensor numbers of the named tensors in the graph, by name.
+
+    A program that was read from a file has no graph; the numbers are then indices of its outputs.
 
     Parameters
     ----------
     names:
         Names from the model file, in full or up to the first semicolon if that is unambiguous.
-        Where several tensors share a name, all but one have their number after a colon. ``"all"``
+        If several tensors share a name, all but one have their number after a colon. ``"all"``
         stands for the results of all operators, in the file's order.
 
     Raises
     ------
     UserError
-        No tensor has this name, or it is a constant; or the program was read from a file and the
-        name is not one of its outputs.
+        No tensor, or more than one, has this name, or it is a constant; or the program was read
+        from a file and the name is not one of its outputs.
     """
     if program.origin is None:
         return _output_positions(program, names)
@@ -48,7 +50,7 @@ def tensor_numbers(program: Program, names: Names) -> dict[str, int]:
 
 
 def _output_positions(program: Program, names: Names) -> dict[str, int]:
-    """Return the positions of outputs by name; a program from a file has no other tensors."""
+    """Return the indices of the named outputs, by name; raise `UserError` for any other name."""
     places = {info.name: at for at, info in enumerate(program.outputs)}
     for name in places if names == "all" else names:
         if name not in places:
@@ -61,7 +63,10 @@ def _output_positions(program: Program, names: Names) -> dict[str, int]:
 
 
 def _numbers_by_name(graph: Graph) -> dict[str, int]:
-    """Return inputs and the results of operators by name; an output comes before an input."""
+    """Return the tensor numbers of inputs and of results of operators, by unique name.
+
+    If an output shares its name with another tensor, the name means the output.
+    """
     produced = {number for node in graph.nodes for number in node.outputs}
     unique = unique_names(graph)
     found = {unique[at]: at for at in graph.tensors if at in produced or at in graph.inputs}
@@ -102,7 +107,8 @@ def _number(graph: Graph, by_name: Mapping[str, int], name: str) -> int:
 def kernels_are_exact(program: Program) -> bool:
     """Return whether the kernels compute intermediate tensors exactly as the program does.
 
-    With a precision they do not, because a tensor's readers decide where it is rounded.
+    They do not if the program was compiled with a `precision`: where a tensor is rounded then
+    depends on the operators that read it. Returns False for a program that was read from a file.
     """
     return program.origin is not None and program.origin.graph is program.origin.source
 
@@ -110,10 +116,12 @@ def kernels_are_exact(program: Program) -> bool:
 def compute_tensors(
     program: Program, numbers: Mapping[str, int], values: Mapping[str, Array]
 ) -> dict[str, Array]:
-    """Return tensors computed by the operators' kernels.
+    """Return tensors, by name, computed by the operators' kernels.
 
     Parameters
     ----------
+    numbers:
+        Tensor number in the graph of each wanted tensor, by the name to return it under.
     values:
         Tensors of the call by their names in the program: inputs, initial variables, and everything
         passed between its steps. Operators of a stateful interpreter therefore do not run again.
@@ -137,7 +145,11 @@ def pick_tensors(
     inputs: Mapping[str, Array],
     results: Mapping[str, Array],
 ) -> dict[str, Array]:
-    """Pick tensors by name from the inputs and the results of a program."""
+    """Return tensors, by name, from the inputs and outputs of a run.
+
+    `wanted` maps names to tensor numbers, which must all be inputs or outputs of the network;
+    `inputs` and `results` map the program's names to arrays.
+    """
     assert program.origin is not None
     graph = program.origin.source
     found = {}

@@ -12,7 +12,7 @@ from matloom.program import HostStep, Program
 from matloom.program.host_steps import COUNTS
 from matloom.report import Report, add_iteration, with_loop
 
-#: Largest number of iterations of a loop that a condition ends.
+#: Maximum number of iterations of a loop without an iteration count, which its condition ends.
 _ENDLESS = np.iinfo(np.int64).max
 
 
@@ -22,10 +22,14 @@ class LastIteration:
 
     Members
     -------
-    program, report, counted:
-        The program of the body, cost of the iteration, and the counters of each engine step.
+    program:
+        The program of the loop's body.
+    report:
+        Cost of the iteration.
+    counted:
+        Counters of each engine step of the iteration.
     inside:
-        The last iterations of loops in the body, by the names of their operators.
+        The last iterations of loops within the body, by the names of their operators.
     """
 
     program: Program
@@ -35,7 +39,7 @@ class LastIteration:
 
 
 class LoopSession(Protocol):
-    """A session on a program of a loop."""
+    """Session that runs the program of a loop's body or condition."""
 
     program: Program
 
@@ -51,18 +55,18 @@ class LoopSession(Protocol):
 
     @property
     def last_iterations(self) -> Mapping[str, LastIteration]:
-        """The last iterations of loops inside, by the names of their operators."""
+        """The last iterations of loops within the program, by the names of their operators."""
 
     def restore(self, state: Mapping[str, Array]) -> None:
-        """Set the variables."""
+        """Set the program's variables to the given values, by name."""
 
     @property
     def state(self) -> dict[str, Array]:
-        """The variables, by name."""
+        """The values of the program's variables, by name."""
 
 
 class LoopRun:
-    """A loop of a program.
+    """Runs one loop of a program, with a session for its body and one for its condition, if any.
 
     Members
     -------
@@ -71,7 +75,7 @@ class LoopRun:
     cost:
         Total cost of these iterations; None if there were none.
     name:
-        The name of its operator.
+        Name of the loop's operator, which is that of its first output.
     """
 
     def __init__(
@@ -94,7 +98,10 @@ class LoopRun:
         ]
 
     def run(self, known: Mapping[str, Array]) -> dict[str, Array]:
-        """Return the outputs by name; the inputs are among `known`."""
+        """Run the loop to its end; return its outputs by name.
+
+        `known` maps names to arrays, and contains the loop's inputs.
+        """
         names = self._step.inputs
         values = [known[name] for name in names[: len(names) - self._programs]]
         counts, values = values[: self._counts], values[self._counts :]
@@ -130,7 +137,7 @@ class LoopRun:
         return with_loop(report, self.name, self.iterations, self.cost)
 
     def last_iteration(self) -> LastIteration:
-        """Return the last iteration; there must have been one."""
+        """Return the last iteration; the last run must have had at least one."""
         body = self._body
         return LastIteration(
             program=body.program,
@@ -140,7 +147,7 @@ class LoopRun:
         )
 
     def _continues(self, carried: Sequence[Array]) -> bool:
-        """Return whether the condition, if there is one, allows another iteration."""
+        """Return whether the condition allows another iteration; True if the loop has none."""
         if self._condition is None:
             return True
         (answer,) = _outputs(self._condition, carried)
@@ -148,7 +155,7 @@ class LoopRun:
 
 
 def _outputs(session: LoopSession, values: Sequence[Array]) -> list[Array]:
-    """Return the outputs of an iteration for inputs in order."""
+    """Run a session once on inputs in the program's order; return its outputs in order."""
     infos = session.program.inputs
     inputs = {
         info.name: np.asarray(value, info.dtype).reshape(info.shape)

@@ -19,7 +19,7 @@ def printable(text: str) -> str:
 
 
 def printable_lines(text: str) -> str:
-    """Return a text with every line of it made `printable`; line breaks stay."""
+    """Return a text with control characters escaped as in `printable`, but with its line breaks."""
     return "\n".join(map(printable, text.split("\n")))
 
 

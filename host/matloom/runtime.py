@@ -23,10 +23,11 @@ from matloom.session import Session
 
 __all__ = ["Session", "compile", "load"]
 
-#: New shapes of inputs, and sizes of dimensions, by name.
+#: Shapes that replace those of the model file, by the name of the input.
 Shapes = Mapping[str, Sequence[int]]
+#: Sizes of an ONNX file's named dimensions, by name.
 Dims = Mapping[str, int]
-#: Preprocessing of the only input, or of inputs by name.
+#: Preprocessing for the only input, or a mapping from the names of inputs to their preprocessing.
 Preprocess = Preprocessing | Mapping[str, Preprocessing]
 
 
@@ -51,16 +52,15 @@ def compile(
     a name in `matloom.arch.memory.MEMORIES`, the name of a board, a JSON file or a Memory. None
     means the memory in `options`, or else the reference memory.
 
-    `precision` applies to all convolutions and dense layers that support it, or is a table by the
-    name of their output, in which ``*`` stands for all others. ``"bf16"`` and ``"fp16"`` apply to
+    `precision` applies to all convolutions and dense layers that support it, or maps the names of
+    their outputs to precisions, with ``*`` for all others. ``"bf16"`` and ``"fp16"`` apply to
     float32 layers: inputs and weights are rounded, sums stay fp32. ``"i8xi4"`` applies to int8
     layers, whose weights are reduced to four bits; `matloom.precision_report` measures the effect.
 
     Before it is returned, the program runs on the functional model and its results are compared
     with the operators' definitions. `check` selects how much is compared: ``"full"``, ``"sample"``
-    (all of a network
-    of up to 20 million multiply-accumulates, a part of a larger one) or ``"none"``; by default
-    `MATLOOM_CHECK` of the environment, else ``"sample"``.
+    (all of a network of up to 20 million multiply-accumulates, a part of a larger one) or
+    ``"none"``; by default it is the environment variable `MATLOOM_CHECK`, or else ``"sample"``.
 
     `shapes` overrides the shapes of inputs by name, for networks of unknown height and width:
     ``{"image": (1, 96, 96, 3)}``. `dims` gives sizes to the named dimensions of an ONNX file:
@@ -70,8 +70,8 @@ def compile(
     otherwise it runs on the engine, and `Program.layers` says how many results can differ. Programs
     of TensorFlow Lite files are always exact.
 
-    `preprocess`, of `matloom.pre`, makes raw data into the only input, or, as a table, into inputs
-    by name: `Session.run` then takes images or waveforms, and the program file keeps it.
+    `preprocess`, from `matloom.pre`, turns raw data into the only input; a mapping by name does so
+    for several inputs. `Session.run` then takes images or waveforms. The program file stores it.
 
     Raises
     ------
@@ -119,9 +119,10 @@ def load(
     device:
         The name of a device, as for `open_device`, or an open driver.
     config:
-        A preset, a JSON file or a Config. None means the program's own, or ``"reference"``.
+        A preset, a JSON file or a Config. None means the configuration of a compiled program, and
+        ``"reference"`` for a network.
     options, precision, check, shapes, dims, exact:
-        Passed to `compile`; not allowed for a program that is compiled already.
+        Passed to `compile`; not allowed with a compiled program.
     memory:
         Memory to compile for, as for `compile`, and to simulate. With a compiled program it only
         applies to the simulated device; None means the memory the program was compiled for. For a
@@ -129,7 +130,7 @@ def load(
     preprocess:
         Passed to `compile`; with a compiled program it replaces the program's own.
     device_options:
-        Passed to `open_device`; memory is as large as the network needs.
+        Passed to `open_device`. By default, the memory is as large as the network needs.
     """
     _require_known(device_options)
     if isinstance(model, str | Path | bytes) and is_program(model):
@@ -167,7 +168,7 @@ def _require_no_options(options: Mapping[str, Any]) -> None:
 
 
 def _require_none(compiling: Mapping[str, Any], program: Program) -> None:
-    """Raise `TypeError` for arguments of the compiler: the program is compiled already."""
+    """Raise `UserTypeError` if an argument of `compile` was given with a compiled program."""
     for name, value in compiling.items():
         if value is not None:
             raise UserTypeError(

@@ -13,7 +13,10 @@ from pathlib import Path
 
 
 def seal(path: Path, files: Iterable[Path]) -> None:
-    """Write the seal of files, or links, in the folder of `path` and below it, atomically."""
+    """Write the digests of `files` to `path`, atomically.
+
+    The files, which may be symbolic links, must be in the folder of `path` or below it.
+    """
     content = json.dumps(_digests(path, files))
     with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as stream:
         stream.write(content)
@@ -21,7 +24,7 @@ def seal(path: Path, files: Iterable[Path]) -> None:
 
 
 def intact(path: Path, files: Iterable[Path]) -> bool:
-    """Return whether `path` seals exactly these files, and they are unchanged since."""
+    """Return whether `path` holds a seal of exactly these files, and none has changed since."""
     try:
         return bool(json.loads(path.read_bytes()) == _digests(path, files))
     except (OSError, ValueError):
@@ -29,7 +32,7 @@ def intact(path: Path, files: Iterable[Path]) -> bool:
 
 
 def _digests(path: Path, files: Iterable[Path]) -> dict[str, str]:
-    """Return the digest of each file, by its path relative to the seal's folder."""
+    """Return the SHA-256 digest of each file, or a link's target, by path relative to the seal."""
     found = {}
     for file in sorted(files):
         name = file.relative_to(path.parent).as_posix()

@@ -30,15 +30,15 @@ from matloom.state import SessionState
 
 
 class Session(RealNumbers):
-    """A program on a device.
+    """Session that runs a program on a device and keeps the network's state between runs.
 
     Inputs and outputs have the names, shapes and dtypes of the model file; an input and an output
     may share a name. If two inputs or two outputs share a name, each gets its tensor number
     after a colon: ``x:3``; a tensor without a name is ``tensor_3``. `Program.inputs` and
     `Program.outputs` list them in the file's order. A streaming network keeps its state from run to
     run, and from sample to sample within a run, until `reset`; `state` and `restore` read and write
-    its variables by name. Weights that fit stay on chip until another program runs, a reset or a
-    fault. Several sessions and threads may share a driver.
+    its variables by name. Weights that fit stay on chip until another program runs, the engine is
+    reset, or a run fails. Several sessions and threads may share a driver.
 
     Raises
     ------
@@ -63,10 +63,11 @@ class Session(RealNumbers):
         self._engine = EngineSteps(program, driver)
         self._link: LineCost | None = None
         self._own, self._closed = owns_device, False
-        #: Sessions whose programs output further tensors, by those tensors; and the session that
-        #: ran last.
+        #: Sessions whose programs also output intermediate tensors, by the numbers of these.
         self._wider: dict[frozenset[int], Session] = {}
+        #: Session that this one was made for; if it is closed, so is this one.
         self._base: Session | None = None
+        #: Session that ran last: this one, or one of `_wider`.
         self._ran: Session = self
         with driver.lock:
             self._engine.claim(self)
@@ -145,7 +146,7 @@ class Session(RealNumbers):
         return concatenate_results(results)
 
     def _tensors(self, inputs: Mapping[str, Array], names: Names) -> dict[str, Array]:
-        """Return tensors of the network by name."""
+        """Run the network; return the named tensors, by name."""
         wanted, origin = tensor_numbers(self.program, names), self.program.origin
         if origin is None:
             results = self._run_samples(inputs)
@@ -158,17 +159,17 @@ class Session(RealNumbers):
         return pick_tensors(wanted, session.program, inputs, results)
 
     def _inside(self, program: Program) -> "Session":
-        """Return a session on a program of a loop, which closes together with this one."""
+        """Return a session for a loop's body or condition, which is closed once this one is."""
         session = Session(program, self.driver, self.device)
         session._base = self
         return session
 
     def iterate(self, inputs: dict[str, Array]) -> dict[str, Array]:
-        """Run the program once, inside a call of the session whose loop it is."""
+        """Run the program once, as one iteration of a loop; return its outputs by name."""
         return self._run_one(inputs, None)
 
     def _storing(self, numbers: frozenset[int]) -> "Session":
-        """Return a session whose program also outputs these tensors; this one if there are none."""
+        """Return a session whose program also outputs these tensors; `self` if there are none."""
         if not numbers:
             return self
         with self.driver.lock:
@@ -181,7 +182,7 @@ class Session(RealNumbers):
             return self._wider[numbers]
 
     def _run_as(self, session: "Session", inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """Run another program of this network, which continues with the state of this session."""
+        """Run another session of this network, which starts from and updates this one's state."""
         with self.driver.lock:
             session._host.share(self._host)
             session.restore(self._state.values())
@@ -202,13 +203,13 @@ class Session(RealNumbers):
             raise DeviceClosedError("the session was closed", hint="load the network again")
 
     def leave(self) -> None:
-        """Give up external memory to another program; called by the driver."""
+        """Save the variables before external memory is overwritten; called by the driver."""
         self._state.leave()
 
     def _run_one(
         self, inputs: dict[str, Array], numbers: Mapping[str, int] | None
     ) -> dict[str, Array]:
-        """Run every step once for one sample."""
+        """Run every step once for one sample; return the outputs, or the tensors of `numbers`."""
         state = {} if numbers is None else self._state.values()
         self._engine.claim(self)
         before = self._engine.line_cost()
@@ -239,13 +240,13 @@ class Session(RealNumbers):
         return {info.name: to_declared_shape(known[info.key], info.shape) for info in infos}
 
     def reset(self) -> None:
-        """Clear the state that the network keeps between runs: in variables and in operators."""
+        """Return the network to its initial state: its variables, and its opaque operators."""
         self._host = HostSteps(self.program)
         self._state.reset()
 
     @property
     def state(self) -> dict[str, Array]:
-        """Return a copy of the network's variables, by name.
+        """Copies of the network's variables, by name.
 
         The internal state of opaque operators is not included.
 

@@ -15,13 +15,13 @@ from matloom.program import Program, VariableInfo
 class SessionState:
     """The variables of one session, by name.
 
-    Variables with an address move to external memory before a run (`arrive`), and back when another
-    program is about to overwrite them (`leave`). They are not copied otherwise.
+    Variables with an address in external memory are copied there before a run (`arrive`), and back
+    when another program is about to overwrite them (`leave`) or they are read (`values`).
 
     Raises
     ------
     DeviceError
-        A call failed half-way, so the variables are unknown until `reset` or `restore`.
+        A call failed, so the variables are unknown until `reset` or `restore`.
     """
 
     def __init__(self, program: Program, driver: Driver) -> None:
@@ -33,8 +33,8 @@ class SessionState:
     def reset(self) -> None:
         """Set all variables to their initial values."""
         self._values: dict[str, Array] = self._program.initial_state()
-        #: Whether variables with an address are in external memory, and the host's copies out of
-        #: date.
+        #: Whether external memory has the current values of the variables with an address there, so
+        #: that the host's copies may be out of date.
         self._away = False
         self._lost = False
 
@@ -62,14 +62,17 @@ class SessionState:
         self._values, self._away, self._lost = new_values, False, False
 
     def values(self) -> dict[str, Array]:
-        """Return a copy of the variables' values."""
+        """Return copies of all variables, by name."""
         self._require_known()
         if self._away:
             self._fetch()
         return {name: array.copy() for name, array in self._values.items()}
 
     def arrive(self) -> dict[str, Array]:
-        """Move variables to where a run finds them; return those on the host by tensor name."""
+        """Copy variables to external memory for a run; return those that stay on the host.
+
+        Those that stay are returned by the name of the tensor that a run reads them from.
+        """
         self._require_known()
         if not self._away:
             for variable in self._placed:
@@ -80,19 +83,22 @@ class SessionState:
         return {item.before: self._values[item.name] for item in self._kept}
 
     def follow(self, results: Mapping[str, Array]) -> None:
-        """Update the host's variables from the tensors of a finished run."""
+        """Update the variables that stay on the host from the tensors of a finished run."""
         for item in self._kept:
             shape = self._values[item.name].shape
             self._values[item.name] = np.array(results[item.after]).reshape(shape)
 
     def leave(self) -> None:
-        """Copy variables back from external memory, before other regions replace them."""
+        """Copy variables back from external memory, before another program overwrites them."""
         if self._away and not self._lost:
             self._fetch()
         self._away = False
 
     def lose(self) -> None:
-        """Mark the variables as unknown: a run failed and may have updated only some of them."""
+        """Mark the variables as unknown after a failed run, which may have updated some of them.
+
+        Does nothing if none has an address in external memory: others are updated after a run.
+        """
         self._lost = bool(self._placed)
 
     def _fetch(self) -> None:
