@@ -1,21 +1,21 @@
 """Writes bundles: one file with a program, and the part of the model that each step computes.
 
-The file is little-endian words: a header, a record for each part, and the Program file at a
-multiple of 64 bytes. `firmware/plugins/bundle.c` reads it.
+The file is little-endian words: a header, a record for each part, for ONNX the names of values, and
+the Program file at a multiple of 64 bytes. `firmware/plugins/bundle.c` reads it.
 
 ========== ================================================================================
 Header     magic ``MLBUNDLE`` (two words), CRC-32 of all that follows it, version, bytes of the
            file, runtime, operators of the model, parts, offset and bytes of the program
-Record     step, checksum, counts of operators, inputs and outputs; then numbers of operators, and
-           for each input and output its number in the model and in the program, the model's axis
-           for each of the program's axes (four bits each, from the lowest), and what is added to
-           its bytes in the model
-Names      of an ONNX model's values, each with a zero byte: a value's number is its name's place in
-           the file, an operator's that of its first output
+Record     step, checksum, counts of operators, inputs and outputs; then the operators' numbers in
+           the model; then for each input and output its number in the model and in the program,
+           the model's axis for each of the program's axes (four bits each, from the lowest), and
+           the number to add to a byte of the model to get the program's
+Names      ONNX only: the names of values, each followed by a zero byte. The number of a value is
+           the offset of its name in the file; that of an operator is that of its first output
 ========== ================================================================================
 
-The checksum of a part is the plug-in's: it covers operators, wiring, parameters, types, shapes,
-quantisation and constants, as the runtime has them in memory.
+The plug-in computes the checksum of a part, too, from what the runtime has in memory: operators,
+wiring, parameters, types, shapes, quantisation and constants.
 """
 
 import struct
@@ -30,7 +30,7 @@ _MAGIC, _VERSION, _ALIGNMENT, _HEADER = b"MLBUNDLE", 2, 64, 40
 
 
 class Runtime(IntEnum):
-    """Runtimes whose numbers a bundle uses."""
+    """Runtime that a bundle is made for, which numbers the model's operators and values."""
 
     LITERT = 1
     ONNXRUNTIME = 2
@@ -50,9 +50,10 @@ def bundle(
     operators:
         Number of operators in the model.
     parts:
-        Each with its checksum.
+        Pairs of a part and its checksum.
     names:
-        Names of values by number, if the runtime identifies them by name.
+        Names of the model's values, by their number in the parts; empty if the runtime identifies
+        values by number.
 
     Raises
     ------
@@ -79,7 +80,11 @@ def _words(*values: int) -> bytes:
 
 
 def _record(part: EnginePart, checksum: int, places: Sequence[int] | None) -> bytes:
-    """Return a part's record; numbers of the model are replaced by positions, if any."""
+    """Return the bytes of a part's record.
+
+    `places` has the offset of each value's name in the file, by the value's number; None keeps the
+    numbers.
+    """
 
     def number(given: int) -> int:
         return given if places is None else places[given]
@@ -96,6 +101,6 @@ def _record(part: EnginePart, checksum: int, places: Sequence[int] | None) -> by
 
 
 def _axes(order: Sequence[int] | None) -> int:
-    """Return the word of an axis order; axes that it does not name keep their places."""
+    """Return the word that encodes an axis order; axes beyond its end, or all for None, stay."""
     named = tuple(order or ())
     return sum(axis << 4 * at for at, axis in enumerate([*named, *range(len(named), 8)]))

@@ -1,4 +1,4 @@
-"""Makes the libraries of a plug-in: its own, and the simulated chip."""
+"""Makes the two shared libraries of a plug-in: the plug-in itself, and the simulated chip."""
 
 import os
 import shutil
@@ -19,12 +19,12 @@ _FLAGS = (
 
 
 def compile_plugin(runtime: str, folder: Path) -> Path:
-    """Compile the library of a runtime of `PLUGINS` into a folder, and return its path.
+    """Compile the plug-in for a runtime (a key of `PLUGINS`) into `folder`; return its path.
 
     Raises
     ------
     ToolError
-        There is no C compiler, or it fails.
+        There is no C compiler, or compilation fails.
     """
     compiler = os.environ.get("CC") or shutil.which("gcc") or shutil.which("cc")
     if compiler is None:
@@ -39,7 +39,7 @@ def compile_plugin(runtime: str, folder: Path) -> Path:
 
 
 def copy_chip(config: Config, folder: Path) -> Path:
-    """Put the simulated chip of a configuration into a folder, and return its path."""
+    """Build the simulated chip of a configuration and copy it into `folder`; return its path."""
     target = folder / "chip.so"
     # Replaced, not overwritten: a process may be using the existing file.
     partial = target.with_suffix(f".{os.getpid()}")

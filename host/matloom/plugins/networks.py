@@ -1,4 +1,4 @@
-"""Bundles of networks: a program, and the part of a model file that each step computes."""
+"""Makes the bundle of a network from its model file and its compiled program."""
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -12,14 +12,16 @@ from matloom.program.program import Origin
 
 
 def network_bundle(runtime: str, network: Path, program: Program) -> tuple[bytes, list[str]]:
-    """Return the bundle of a network for a runtime, `litert` or `onnxruntime`.
+    """Return the bundle of a network for a runtime, ``"litert"`` or ``"onnxruntime"``.
 
-    Also returns a description of its parts, line by line.
+    Also returns lines for the user: why some steps stay with the runtime, and the number of
+    operators that run on the engine.
 
     Raises
     ------
     UserError
-        The file has another runtime's format, keeps variables, or has no part for the engine.
+        The model file has another runtime's format, keeps variables, or has no part for the
+        engine; or the program was read from a file.
     """
     made = litert_bundle if runtime == "litert" else onnxruntime_bundle
     return made(network, program)
@@ -58,7 +60,10 @@ def onnxruntime_bundle(network: Path, program: Program) -> tuple[bytes, list[str
 def _named_parts(
     network: Path, program: Program, file: LoadedNodes
 ) -> tuple[list[tuple[EnginePart, int]], list[str]]:
-    """Return the parts of a graph of ONNX; nodes have the numbers of their first outputs."""
+    """Return the parts of an ONNX graph with their checksums, and their description.
+
+    The numbers in `EnginePart.nodes` are those of the operators' first outputs.
+    """
     origin = _origin(program)
     values = {name: ModelValue(number=place) for name, place in file.places.items()}
     for key, number in origin.numbers.items():
@@ -89,7 +94,7 @@ def _origin(program: Program) -> Origin:
 def _parts(
     network: Path, program: Program, wiring: Wiring, checksum: Callable[[Iterable[int]], int]
 ) -> tuple[list[tuple[EnginePart, int]], list[str]]:
-    """Return the parts of a network with their checksums, and their description."""
+    """Return the parts of a network with their checksums, and lines that describe them."""
     if program.variables:
         raise UserError(
             f"{network} keeps variables between calls, which a plug-in does not",
@@ -106,9 +111,9 @@ def _parts(
 def _require_parts(
     network: Path, parts: Sequence[tuple[EnginePart, int]], description: Sequence[str]
 ) -> None:
-    """Refuse a network without a part for the engine.
+    """Raise `UserError` if no part of a network runs on the engine.
 
-    All sentences of `description` but the last are reasons.
+    All lines of `description` but the last are quoted as reasons.
     """
     if not parts:
         raise UserError(

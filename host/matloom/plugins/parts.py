@@ -1,7 +1,7 @@
 """Finds which operators of a model each step of the engine computes.
 
 The engine may hold a value of the model with its axes in another order, or uint8 as int8. A plug-in
-changes the bytes where they cross the border of a part.
+converts the inputs and outputs of a part accordingly.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,15 +12,15 @@ from matloom.program import EngineStep, Program
 
 
 class WiredOperator(Protocol):
-    """An operator as the runtime numbers it; `inputs` and `outputs` are numbers of tensors."""
+    """An operator of the model, whose tensors have the runtime's numbers."""
 
     @property
     def inputs(self) -> Sequence[int]:
-        """Tensors that it reads, including constants; -1 for an absent optional one."""
+        """Numbers of the tensors that it reads, including constants; -1 if one is absent."""
 
     @property
     def outputs(self) -> Sequence[int]:
-        """Tensors that it makes."""
+        """Numbers of the tensors that it computes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,11 +30,11 @@ class ModelValue:
     Members
     -------
     number:
-        The runtime's.
+        Number of the tensor in the runtime.
     axes:
-        Its axes in the program's order; None for the same order.
+        Axes of the model's tensor in the program's order; None if the order is the same.
     offset:
-        Number to add to its bytes, modulo 256.
+        Number to add to each byte of the model's tensor to get the program's, modulo 256.
     """
 
     number: int
@@ -44,7 +44,10 @@ class ModelValue:
 
 @dataclass(frozen=True, kw_only=True)
 class CrossingTensor:
-    """A tensor that a part reads or writes: its number in the model, and in the program."""
+    """Tensor that a part reads from or returns to the runtime.
+
+    `program` is its index in `Program.tensors`.
+    """
 
     model: ModelValue
     program: int
@@ -52,18 +55,19 @@ class CrossingTensor:
 
 @dataclass(frozen=True, kw_only=True)
 class Wiring:
-    """Wiring of a model, which decides its parts.
+    """Operators of a model and the tensors that connect them.
 
     Members
     -------
     operators:
-        In the order of the runtime's numbers.
+        All operators of the model; the runtime's number of an operator is its index here.
     constants:
         Numbers of constant tensors.
     outputs:
         Numbers of the model's outputs.
     values:
-        The model's tensor, if any, for each tensor of the program by its key.
+        Tensors of the model by the key of the same tensor in the program; a tensor that only the
+        program has is missing.
     """
 
     operators: Sequence[WiredOperator]
@@ -74,16 +78,16 @@ class Wiring:
 
 @dataclass(frozen=True, kw_only=True)
 class EnginePart:
-    """Operators that one step of the engine computes.
+    """Operators of a model that one engine step of the program computes.
 
     Members
     -------
     step:
-        Counted among the program's steps of the engine.
+        Index of the step among the program's engine steps.
     nodes:
-        Numbers of operators, ascending.
+        Numbers of the operators in the runtime, in execution order.
     inputs, outputs:
-        Tensors that cross its border.
+        Tensors that the part reads from and returns to the runtime.
     """
 
     step: int
@@ -92,25 +96,24 @@ class EnginePart:
     outputs: tuple[CrossingTensor, ...]
 
     def with_nodes(self, nodes: Sequence[int]) -> "EnginePart":
-        """Return the part with other numbers for its operators, in the same order."""
+        """Return a copy of the part with these numbers for its operators, in the same order."""
         return replace(self, nodes=tuple(nodes))
 
 
-#: Maximum number of axes that fit a bundle's word.
+#: Maximum number of axes of a tensor: a bundle's word has room for the order of so many.
 _MOST_AXES = 8
 
 
 class _CutError(Exception):
-    """A step that does not correspond to a part of the model; the message is the reason."""
+    """Raised if a step does not correspond to a part of the model; the message says why."""
 
 
 def parts_of(program: Program, model: Wiring) -> Iterator[EnginePart | str]:
-    """Yield each engine step's part, or the reason why the runtime keeps it.
+    """Yield the part of each engine step, or the reason why its operators stay with the runtime.
 
-    Parts share no operator.
-
-    A part consists of the operators between a step's inputs and outputs. Other operators may only
-    read the step's outputs, because nothing else exists after a run.
+    A part consists of the operators between a step's inputs and outputs. No operator is in two
+    parts. Other operators may only read the step's outputs, because its intermediate tensors do not
+    exist after a run.
     """
     taken: set[int] = set()
     steps = [step for step in program.steps if isinstance(step, EngineStep)]
@@ -129,7 +132,10 @@ def parts_of(program: Program, model: Wiring) -> Iterator[EnginePart | str]:
 
 
 def _part(program: Program, model: Wiring, number: int, step: EngineStep) -> EnginePart:
-    """Return the part of a step; raise `_CutError` if there is none."""
+    """Return the part that a step computes; raise `_CutError` if it does not match the model.
+
+    `number` is the index of the step among the engine steps.
+    """
     places = {info.key: place for place, info in enumerate(program.tensors)}
     ends = []
     for bindings in (step.inputs, step.outputs):
@@ -156,7 +162,10 @@ def _part(program: Program, model: Wiring, number: int, step: EngineStep) -> Eng
 def _operators_between(
     model: Wiring, inputs: set[int], outputs: Sequence[int], number: int
 ) -> tuple[int, ...]:
-    """Return the operators that compute `outputs` from `inputs`."""
+    """Return the indices, ascending, of the operators that compute `outputs` from `inputs`.
+
+    Raises `_CutError` if they also depend on a tensor that is neither constant nor in `inputs`.
+    """
     producers = {tensor: at for at, each in enumerate(model.operators) for tensor in each.outputs}
     found: set[int] = set()
     wanted = list(outputs)
