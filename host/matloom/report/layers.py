@@ -10,9 +10,10 @@ from matloom.terminal.tables import macs_cell
 class LayerReport:
     """One operator: where it ran, and the cycles since the previous operator's completion.
 
-    The cycles of all operators add up to the cycles of the report. Operators beyond the last slot
-    of the completion-time table are `together`: the first has the cycles and predicted cycles of
-    the whole group, the others have None and 0.
+    The cycles of all operators add up to the cycles of the report. Operators that share the last
+    slot of the completion-time table are marked `together`: the first has the cycles and predicted
+    cycles of the whole group, the others have None and 0. `cycles` is also None if the engine did
+    not count them, and `reason` says why an operator does not run on the engine.
     """
 
     name: str
@@ -26,7 +27,10 @@ class LayerReport:
     together: bool = False
 
     def cells(self) -> tuple[str, ...]:
-        """Return operator, place, multiply-accumulates, cycles, predicted ones and rate as text."""
+        """Return the cells of the operator's row, as text.
+
+        They are operator, place and mode, MACs, cycles, predicted cycles and MACs per cycle.
+        """
         return self.operator, f"{self.where} {self.mode}".rstrip(), *self._figures()
 
     def _figures(self) -> tuple[str, str, str, str]:
@@ -47,18 +51,19 @@ class LayerReport:
 
 @dataclass(frozen=True, kw_only=True)
 class LoopReport:
-    """A loop whose number of iterations an input decides, in one run of its network.
+    """A loop whose number of iterations is known only when it runs, in one run of its network.
 
     Members
     -------
     name:
-        That of its operator.
+        Name of the loop's operator.
     iterations:
-        Number of iterations.
+        Number of iterations in this run.
     cycles, counted:
-        Cycles of all iterations, and whether the engine counted them; else they are predicted.
+        Cycles of all iterations, and whether the engine counted them; otherwise, they are
+        predicted.
     layers:
-        Operators of its body, each with the cycles of all iterations; empty without an iteration.
+        Operators of the body, each with its cycles in all iterations; empty if there were none.
     """
 
     name: str

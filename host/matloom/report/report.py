@@ -24,12 +24,12 @@ _BUSY_COUNTERS = ("load_busy", "post_busy", "store_busy")
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """One run of a network, batch 1.
+    """Cost of one run of a network on one sample.
 
     Members
     -------
     cycles:
-        From doorbell to done, summed over all engine steps and all iterations of `loops`.
+        Cycles from doorbell to done, summed over all engine steps and all iterations of `loops`.
         `cycles_source` says whether they come from the engine's counters or, on a device without a
         clock, from the compiler's prediction.
     utilisation:
@@ -40,25 +40,26 @@ class Report:
     bytes_read, bytes_written:
         Bytes transferred on the bus, in whole beats, including the commands.
     memory, ran_on:
-        Memory that the cycles were predicted for, and memory of the device; empty if it has none.
+        Names of the memory that the cycles were predicted for, and of the memory that the device
+        simulates; the latter is empty if it simulates none.
     resident:
         Whether the weights were still on chip from the previous call.
     state:
-        Bytes of each variable of the network.
+        Size in bytes of each variable of the network, by name.
     computed_by:
         ``"program"``, or ``"kernels"`` on device fast, where the operators' kernels compute the
         outputs. `equality` then explains in a sentence why the program gives the same outputs.
     shared_slots:
         Sentence on layers whose cycles are only known together; empty if there are none.
     stored:
-        Intermediate tensors that were requested, which the program stores in addition to the
-        outputs.
+        Names of the intermediate tensors that were requested, which the program stores in addition
+        to the outputs.
     loops:
-        Loops whose number of iterations an input decides; the other members include their
-        iterations.
+        Loops whose number of iterations is known only when they run; the other members include
+        their iterations.
     link, upload:
-        Cost of the call, and of the upload of the program once per session, on the serial line of
-        the device; None if it has no line.
+        Cost of the last sample, and of sending the program, on the device's serial line; None if it
+        has no line.
     """
 
     network: str
@@ -96,7 +97,7 @@ class Report:
         return json.dumps(self.as_dict(), indent=2) + "\n"
 
     def table(self) -> Table:
-        """Return the layers as a table."""
+        """Return a table of the layers, and below each loop the layers of its body."""
         title = (
             f"{self.network} on {self.device}: {self.cycles:,} cycles ({self.cycles_source}), "
             f"utilisation {self.utilisation:.3f}{', weights resident' if self.resident else ''}"
@@ -116,7 +117,10 @@ class Report:
         return table
 
     def lines(self) -> list[str]:
-        """Return the lines on the whole run: stall causes, units and bus."""
+        """Return indented lines on the whole run: stalls, units, bus, loops, memory, state, link.
+
+        A line is left out if it does not apply.
+        """
         lines = [f"  {cause}: {count:,}" for cause, count in self.stalls.items() if count]
         if self.cycles_source == "counters":
             lines += [f"  {unit}: {self.counters[unit]:,}" for unit in _BUSY_COUNTERS]
@@ -145,7 +149,7 @@ class Report:
         return lines
 
     def provenance(self) -> list[str]:
-        """Return the sources that replace counters or the program's own outputs."""
+        """Return lines on the sources of cycles and outputs, for a device without a clock."""
         if self.computed_by == "program":
             return ["  cycles are predicted, not counted: this device has no clock"]
         return [
@@ -166,12 +170,12 @@ def make_report(
     ran_on: Memory | None = None,
     kernels: bool = False,
 ) -> Report:
-    """Return the report of a program's last run; `runs` has one entry for each engine step.
+    """Return the report of a program's last run.
 
-    If the cycle counters read zero, the device has no clock: the report then uses the prediction
-    and says so. `resident` is set if the program's `repeat` ran, `ran_on` is the memory of the
-    device, and `kernels` is set if the operators' kernels computed the outputs instead of the
-    program.
+    `runs` has the counters of each engine step; if all cycles are zero, the device has no clock,
+    and the report uses predicted cycles and says so. `resident` is set if the program's `repeat`
+    ran, `ran_on` is the memory that the device simulates, and `kernels` is set if the operators'
+    kernels computed the outputs instead of the program.
     """
     counted = sum(run.cycles for run in runs)
     predicted = program.predicted_cycles
@@ -207,7 +211,7 @@ def make_report(
 
 
 def _layers(program: Program, runs: list[Counters], resident: bool) -> tuple[LayerReport, ...]:
-    """Convert completion times into cycles per operator, one engine step after another.
+    """Return the program's operators with their cycles, from the completion times of each step.
 
     The last operator of a step also gets the cycles between its completion and the end of the step.
     """

@@ -8,12 +8,15 @@ from typing import Any
 from matloom.report.layers import LayerReport, LoopReport
 from matloom.report.report import Report
 
-#: Members of reports that are plain sums.
+#: Members of a report that are added up over its parts.
 _SUMS = ("cycles", "predicted_cycles", "macs", "bytes_read", "bytes_written")
 
 
 def add_iteration(sums: Report, last: Report) -> Report:
-    """Return the cost of a body's iterations, one more included."""
+    """Return the report of several iterations of a loop's body, with one more added.
+
+    `sums` covers the iterations so far, and `last` the one to add.
+    """
     loops = tuple(
         replace(
             before,
@@ -30,14 +33,14 @@ def add_iteration(sums: Report, last: Report) -> Report:
 
 
 def with_loop(report: Report, name: str, iterations: int, inside: Report | None) -> Report:
-    """Return the report of a network with the iterations of one of its loops.
+    """Return a network's report with the cost of one of its loops added.
 
     Parameters
     ----------
-    name
-        The name of the loop's operator.
-    inside
-        The cost of all iterations; None if there were none.
+    name:
+        Name of the loop's operator.
+    inside:
+        Report of all iterations of the body together; None if there were none.
     """
     if inside is None:
         return replace(report, loops=(*report.loops, LoopReport(name=name, iterations=iterations)))
@@ -68,7 +71,7 @@ def with_loop(report: Report, name: str, iterations: int, inside: Report | None)
 
 
 def _add_totals(first: Report, second: Report) -> dict[str, Any]:
-    """Return the members of two reports that are sums over a run."""
+    """Return the sums of the members of two reports, and the utilisation of both together."""
     cycles = first.cycles + second.cycles
     ideal = sum(each.utilisation * each.cycles for each in (first, second))
     return {
@@ -88,7 +91,10 @@ def _add_members(first: Mapping[str, int], second: Mapping[str, int]) -> dict[st
 def _add_layers(
     before: tuple[LayerReport, ...], more: tuple[LayerReport, ...]
 ) -> tuple[LayerReport, ...]:
-    """Return the operators of a body with the cycles of both; empty without an iteration."""
+    """Return the operators of a body with MACs and cycles added up.
+
+    If one side is empty, because its loop had no iteration, the other is returned unchanged.
+    """
     if not (before and more):
         return before or more
     return tuple(
