@@ -1,7 +1,7 @@
-"""Independent tasks on several processes or machines, with the same results as on one.
+"""Runs independent tasks on several processes or machines, with the same results as on one.
 
-Tasks are written against `concurrent.futures.Executor`: `processes` makes one of processes of this
-machine, `cluster` one of the workers of a Dask scheduler.
+Tasks run on a `concurrent.futures.Executor`: `processes` makes one from processes of this machine,
+`cluster` one from the workers of a Dask scheduler.
 """
 
 from matloom.workers.cluster import ClusterError, cluster, is_address

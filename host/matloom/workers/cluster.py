@@ -12,17 +12,17 @@ _Result = TypeVar("_Result")
 
 
 class ClusterError(HintedError):
-    """A cluster that does not answer, or cannot be used: why, and what to do."""
+    """Error raised if a cluster does not answer or cannot be used; the hint says what to do."""
 
 
-#: Seconds until a scheduler must answer.
+#: Seconds within which a scheduler must answer.
 _ANSWER_SECONDS = 10
 
 _ADDRESS = re.compile(r"(tcp|tls)://(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9.-]+):([0-9]{1,5})")
 
 
 def is_address(text: str) -> bool:
-    """Return whether a text is the address of a scheduler: ``tcp://host:8786``."""
+    """Return whether a text is the address of a scheduler, such as ``tcp://host:8786``."""
     match = _ADDRESS.fullmatch(text)
     return match is not None and 0 < int(match[3]) < 1 << 16
 
@@ -35,13 +35,13 @@ def cluster(address: str, resources: Mapping[str, float] | None = None) -> Execu
     Parameters
     ----------
     resources:
-        Resources that a task takes of a worker, such as ``{"nextpnr": 1}``; a worker started with
-        ``--resources nextpnr=1`` then runs one such task at a time.
+        Resources of a worker that each task occupies, such as ``{"nextpnr": 1}``; a worker started
+        with ``--resources nextpnr=1`` then runs one such task at a time.
 
     Raises
     ------
     ClusterError
-        There is no scheduler at the address.
+        No scheduler answers at the address.
     MissingPackageError
         Dask's ``distributed`` is not installed.
     """
@@ -59,7 +59,7 @@ def cluster(address: str, resources: Mapping[str, float] | None = None) -> Execu
 
 
 class _Cluster(Executor):
-    """An executor on the workers of a Dask client, which it closes at the end."""
+    """An executor on the workers of a Dask client; `shutdown` also closes the client."""
 
     def __init__(self, client: Any, resources: dict[str, float]) -> None:
         self._client = client
@@ -69,7 +69,7 @@ class _Cluster(Executor):
     def submit(
         self, function: Callable[..., _Result], /, *arguments: Any, **named: Any
     ) -> Future[_Result]:
-        """Run a call on a worker."""
+        """Run a call on a worker; return its future, which fails if its worker is lost for good."""
         ours: Future[_Result] = Future()
         theirs = self._executor.submit(function, *arguments, **named)
         theirs.add_done_callback(partial(_copy_result, ours))
@@ -82,7 +82,10 @@ class _Cluster(Executor):
 
 
 def _copy_result(ours: Future[_Result], theirs: Future[_Result]) -> None:
-    """Finish a future like another; the loss of its worker is an error of the executor."""
+    """Give `ours` the result or the exception of `theirs`.
+
+    If the task was lost with its worker, the exception is a `BrokenExecutor`.
+    """
     if theirs.cancelled():
         ours.set_exception(BrokenExecutor("the scheduler dropped a task"))
         return

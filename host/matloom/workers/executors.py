@@ -1,4 +1,4 @@
-"""Executors of processes of this machine."""
+"""Executors that run tasks in processes of this machine."""
 
 import multiprocessing
 from collections.abc import Callable, Iterator
@@ -11,7 +11,7 @@ _Result = TypeVar("_Result")
 
 
 class _Inline(Executor):
-    """An executor without processes: a task runs when it is submitted."""
+    """An executor without processes, which runs each task when it is submitted."""
 
     def submit(
         self, function: Callable[..., _Result], /, *arguments: Any, **named: Any
@@ -26,9 +26,9 @@ class _Inline(Executor):
 
 
 def processes(workers: int) -> Executor:
-    """Return an executor of `workers` processes; for one worker, in this process.
+    """Return an executor with `workers` processes; if 1, tasks run in this process instead.
 
-    Processes are spawned rather than forked: threads of NumPy do not survive a fork.
+    Processes are spawned rather than forked, because NumPy's threads do not survive a fork.
     """
     if workers == 1:
         return _Inline()
@@ -36,7 +36,7 @@ def processes(workers: int) -> Executor:
 
 
 class _ReusableExecutor(Executor):
-    """An executor that outlives its ``with`` blocks, unless it broke in one."""
+    """An executor that outlives its ``with`` blocks, unless an exception leaves one."""
 
     def __init__(self, make: Callable[[], Executor]) -> None:
         self._make = make
@@ -62,7 +62,7 @@ class _ReusableExecutor(Executor):
         return self._executor.submit(function, *arguments, **named)
 
     def close(self) -> None:
-        """End the executor; the next task starts a new one."""
+        """Shut the executor down; the next task starts a new one."""
         if self._executor is not None:
             self._executor.shutdown(wait=True, cancel_futures=True)
         self._executor = None
@@ -72,7 +72,8 @@ class _ReusableExecutor(Executor):
 def kept(make: Callable[[], Executor]) -> Iterator[Callable[[], Executor]]:
     """Yield a function that returns the same executor each time, for several rounds of tasks.
 
-    Its workers keep their caches from one round to the next. `make` makes it at the first use.
+    The workers keep their caches from one round to the next. `make` is called for the first task,
+    and again after an exception has ended a round; the executor is shut down at the end.
     """
     executor = _ReusableExecutor(make)
     try:

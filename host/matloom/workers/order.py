@@ -1,4 +1,4 @@
-"""Results of tasks, also when workers die."""
+"""Runs tasks on an executor, and runs them again if workers die."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -12,12 +12,12 @@ from matloom.errors import HintedError
 _Task = TypeVar("_Task")
 _Result = TypeVar("_Result")
 
-#: Number of workers that may die in a row without finishing a task.
+#: Number of executors in a row that may break without finishing a task.
 _MAX_ATTEMPTS = 3
 
 
 class LostWorkersError(HintedError):
-    """Workers died again and again, so that a task was never finished."""
+    """Error raised if workers die several times in a row without finishing a task."""
 
     hint = "try fewer workers: each needs its own memory"
 
@@ -31,20 +31,21 @@ def run_as_completed(
 ) -> Iterator[tuple[int, _Result]]:
     """Yield the index of each task and its result, in the order of completion.
 
-    A function must give equal results for equal tasks, whichever worker takes them. If a worker
-    dies, unfinished tasks run again on new ones.
+    `function` must give equal results for equal tasks on any worker. If a worker dies, unfinished
+    tasks run again on new workers.
 
     Parameters
     ----------
     make:
-        Makes an executor: at the beginning, and again after a worker has died.
+        Makes an executor; called at the beginning, and again after a worker has died.
     ahead:
-        Number of tasks submitted at a time.
+        Number of tasks submitted at a time. The next ones are submitted when all of these are
+        finished.
 
     Raises
     ------
     LostWorkersError
-        Workers died again and again without finishing a task.
+        Workers died three times in a row without finishing a task.
     """
     left = list(range(len(tasks)))
     lost = 0
@@ -67,7 +68,10 @@ def _batch(
     executor: Executor,
     ahead: int,
 ) -> Iterator[tuple[int, _Result]]:
-    """Run the next tasks; take those that are done out of `left`."""
+    """Run the next `ahead` tasks of `left`; yield the index and the result of each.
+
+    `left` has the indices of unfinished tasks; those that finish are removed in place.
+    """
     batch: dict[Future[_Result], int] = {}
     for at in left[:ahead]:
         future = executor.submit(function, tasks[at])
@@ -98,12 +102,12 @@ def in_order(
     Parameters
     ----------
     ahead:
-        Number of tasks submitted whose results were not taken yet.
+        Maximum number of tasks that are submitted before the oldest of them is yielded.
 
     Raises
     ------
     LostWorkersError
-        Workers died again and again without finishing a task.
+        Workers died three times in a row without yielding a result.
     """
     source, left, lost = iter(tasks), deque[_Task](), 0
     while True:
@@ -128,7 +132,7 @@ def in_order(
 
 @dataclass(frozen=True, kw_only=True)
 class Tasks:
-    """Place for independent tasks: `make` makes an executor, which takes `at_once` at a time."""
+    """Settings for running tasks: `make` makes an executor; `at_once` tasks are submitted ahead."""
 
     make: Callable[[], Executor]
     at_once: int = 1
@@ -136,7 +140,7 @@ class Tasks:
     def in_order(
         self, function: Callable[[_Task], _Result], tasks: Iterable[_Task]
     ) -> Iterator[_Result]:
-        """Yield the results of tasks in their order, as `in_order` does."""
+        """Yield the results of tasks in the order of the tasks, as the function `in_order` does."""
         return in_order(function, tasks, self.make, ahead=self.at_once)
 
 
