@@ -1,8 +1,8 @@
-"""Reports as HTML pages: one file each, without network access, on any screen.
+"""Reports as HTML pages: one file each, without network access, for any size of screen.
 
-`markup` escapes, `parts` has what pages are made of, `page` puts them together; `style.css` and
-`script.js` go into every page. A page works without its script, which adds tips, sorting and the
-choice of a theme.
+`markup` makes and escapes elements, `parts` has tables, bars and the like, and `page` puts pages
+together; `style.css` and `script.js` go into every page. A page works without its script, which
+adds tips, sorting and the choice of a theme.
 """
 
 from matloom.pages.markup import Content, Markup, join, tag

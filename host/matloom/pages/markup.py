@@ -1,4 +1,4 @@
-"""HTML elements as functions, with everything escaped that is not an element already."""
+"""Functions that make HTML elements, and escape all text in them."""
 
 from collections.abc import Iterable
 from html import escape
@@ -11,25 +11,29 @@ _VOID = frozenset({"br", "col", "hr", "input", "link", "meta"})
 
 
 class Markup(str):
-    """HTML that needs no escaping. Only `tag` and `join` should make one."""
+    """HTML that is already escaped. Make it only with `tag`, `join`, or from trusted text."""
 
     __slots__ = ()
 
 
-#: Content of an element: text, which is escaped; numbers; elements; None for nothing.
+#: Content of an element: text, which is escaped; a number; `Markup`; several of these; or None for
+#: nothing.
 Content: TypeAlias = "str | float | Iterable[Content] | None"
 
 
 def join(*content: Content) -> Markup:
-    """Return texts and elements one after another; texts are escaped and made `printable`."""
+    """Return texts and elements one after another.
+
+    In texts, HTML is escaped, and so are control characters other than line breaks.
+    """
     return Markup("".join(map(_text, content)))
 
 
 def tag(name: str, /, *content: Content, **attributes: str | float | bool | None) -> Markup:
-    """Return an element.
+    """Return an HTML element with a name, content and attributes.
 
-    In names of attributes, underscores stand for hyphens, and one at the end is dropped:
-    ``class_``, ``data_tip``. True gives an attribute without a value; None and False give none.
+    In names of attributes, underscores become hyphens, and one at the end is dropped: ``class_``,
+    ``data_tip``. An attribute that is True has no value; one that is None or False is left out.
     """
     shown = "".join(
         _attribute(key, value)

@@ -6,20 +6,20 @@ from importlib.resources import files
 
 from matloom.pages.markup import Content, Markup, join, tag
 
-#: Nothing may be fetched, even if a report requested it by mistake.
+#: Content security policy that blocks all requests, also those from a report's text by mistake.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 
 
 @dataclass(frozen=True, kw_only=True)
 class PageSection:
-    """A part of a page with an entry in the navigation.
+    """A section of a page, with an entry in the navigation.
 
     Members
     -------
     name:
-        The fragment of its address: letters, digits and hyphens.
+        Fragment of the section's address: letters, digits and hyphens.
     lead:
-        A sentence below the title: what the section shows and how to read it.
+        Sentence below the title on what the section shows and how to read it; empty for none.
     """
 
     name: str
@@ -28,7 +28,7 @@ class PageSection:
     lead: str = ""
 
     def element(self) -> Markup:
-        """Return the section as an element."""
+        """Return the section as an HTML element."""
         lead = tag("p", self.lead, class_="lead") if self.lead else None
         title = tag("h2", self.title, id=f"{self.name}-title")
         return tag(
@@ -38,16 +38,18 @@ class PageSection:
 
 @dataclass(frozen=True, kw_only=True)
 class Page:
-    """A report.
+    """A report as an HTML page.
 
     Members
     -------
-    title, subtitle:
-        Title and subtitle; the subtitle may contain elements, such as a `badge`.
+    title:
+        Title of the page and of its window.
+    subtitle:
+        Text or elements below the title, such as a `badge`; None for none.
     sections:
-        Its parts in order.
+        Sections in order.
     foot:
-        How the report was made, and how to make it again.
+        Text or elements at the end, on how the report was made; None for none.
     """
 
     title: str
@@ -56,7 +58,7 @@ class Page:
     foot: Content = None
 
     def to_html(self) -> str:
-        """Return the file's text, which is the same for equal contents."""
+        """Return the text of the HTML file, which is the same for equal pages."""
         body = tag("body", _SKIP, self._header(), self._main(), _script("script.js"))
         page = tag("html", self._head(), body, lang="en")
         return f"<!doctype html>\n{page}\n"

@@ -1,4 +1,4 @@
-"""Parts of pages: key figures, tables, bars, legends, badges, folded texts."""
+"""Elements of pages: key figures, tables, bars, legends, badges, collapsible texts."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -14,11 +14,11 @@ class Column:
     Members
     -------
     numeric:
-        Whether it is aligned to the right and sorted by value.
+        Whether cells are aligned to the right and sorted by value.
     hint:
-        Explanation, shown when the heading has the pointer or the focus.
+        Explanation that is shown while the heading has the pointer or the focus.
     wide:
-        Whether it may be left out on a narrow screen.
+        Whether the column may be left out on a narrow screen.
     """
 
     title: str
@@ -28,12 +28,12 @@ class Column:
 
     @property
     def style(self) -> str | None:
-        """Classes of its cells, if any."""
+        """CSS classes of the column's cells, separated by spaces; None if it needs none."""
         return " ".join(["number"] * self.numeric + ["wide"] * self.wide) or None
 
 
 def figures(items: Iterable[tuple[str, str, str]]) -> Markup:
-    """Return key figures side by side: label, value, and a remark that may be empty."""
+    """Return key figures side by side; each item has a label, a value, and a note or ``""``."""
     return tag(
         "dl",
         (
@@ -57,10 +57,11 @@ def table(
     Parameters
     ----------
     rows:
-        Cells: texts, numbers, elements. The first of a row is its heading.
+        Cells of each row, one for each column: texts, numbers or elements. The first cell is the
+        row's heading.
     kinds:
-        A class for each row, such as ``"good"``, ``"bad"``, ``"warn"`` or ``"dim"``; rows beyond
-        its end have none.
+        CSS class of each row: ``"good"``, ``"bad"``, ``"warn"``, ``"dim"`` or ``""``. It may be
+        shorter than `rows`; further rows have none.
     """
     whole = [each if isinstance(each, Column) else Column(title=each) for each in columns]
     rows = list(rows)
@@ -98,9 +99,10 @@ def _row(cells: Sequence[Content], columns: Sequence[Column], kind: Content) -> 
 def stacked_bar(
     parts: Iterable[tuple[str, float, int]], total: float, *, label: str = ""
 ) -> Markup:
-    """Return a horizontal bar of coloured parts: name, size and colour (1 to 10) of each.
+    """Return a horizontal bar of coloured parts, each with a name, a size and a colour (1 to 10).
 
-    `total` is the size of a bar of full width; parts of no size are left out.
+    `total` is the size of a bar of full width; parts without a positive size are left out. `label`
+    describes the bar for screen readers; by default, it lists the parts.
     """
     shown = [(name, size, colour) for name, size, colour in parts if size > 0]
     described = label or ", ".join(f"{name} {size:,.0f}" for name, size, _ in shown)
@@ -118,18 +120,21 @@ def stacked_bar(
 
 
 def legend(items: Iterable[tuple[str, int]]) -> Markup:
-    """Return the names of colours."""
+    """Return a legend for bars; each item has a name and a colour (1 to 10)."""
     marks = (join(tag("li", tag("i", class_=f"c{colour}"), name)) for name, colour in items)
     return tag("ul", marks, class_="legend")
 
 
 def badge(text: str, kind: str = "dim") -> Markup:
-    """Return a short text on a coloured ground: ``good``, ``bad``, ``warn`` or ``dim``."""
+    """Return a short text on a coloured background: ``good``, ``bad``, ``warn`` or ``dim``."""
     return tag("span", text, class_=f"badge {kind}")
 
 
 def details(title: str, *content: Content, is_open: bool = False) -> Markup:
-    """Return contents under a title that unfolds them; a text keeps its lines."""
+    """Return a collapsible block: a title, and contents that a click on the title shows or hides.
+
+    Contents that are text keep their line breaks.
+    """
     shown = (
         tag("pre", each) if isinstance(each, str) and not isinstance(each, Markup) else each
         for each in content
