@@ -11,12 +11,12 @@ from matloom.printable import printable
 if TYPE_CHECKING:
     from rich.console import Console
 
-#: Seconds of silence at the start, and seconds between lines without a terminal.
+#: Seconds before anything is shown, and seconds between status lines outside a terminal.
 _PATIENCE, _EVERY = 2.0, 10.0
 
 
 class _Step:
-    """A running computation: its text and its current activity."""
+    """A running computation, with its description and its current activity."""
 
     def __init__(self, text: str, detail: Callable[[], str] | None) -> None:
         self.text, self.note, self._detail = printable(text), "", detail
@@ -24,22 +24,22 @@ class _Step:
 
     @property
     def now(self) -> str:
-        """Return the current activity."""
+        """Description of the current activity; empty if unknown."""
         return self._detail() if self._detail else self.note
 
     def line(self) -> str:
-        """Return the text with the current activity and the elapsed seconds."""
+        """Return a line with the description, the current activity and the elapsed seconds."""
         details = [each for each in (self.now, f"{time.monotonic() - self.began:.0f} s") if each]
         return printable(f"{self.text}: {', '.join(details)}")
 
 
-#: The computation shown; those started inside it become its current activity.
+#: The computation that is shown, if any; a computation within it only updates its activity.
 _shown: list[_Step] = []
 _lock = threading.Lock()
 
 
 def note(detail: str) -> None:
-    """Record the current activity of the running computation: "12 files compiled"."""
+    """Set the current activity of the running computation, such as "12 files compiled"."""
     with _lock:
         if _shown:
             _shown[-1].note = detail
@@ -56,16 +56,17 @@ def progress(
 ) -> Iterator[None]:
     """Show `text` and the elapsed seconds while the body runs, from `after` seconds on.
 
-    On a terminal it is a single line that disappears at the end. Elsewhere a line is written after
-    `after` seconds, a status line every `every` seconds, and one at the end if there was any.
-    Nested computations only update the status of the outer one.
+    On a terminal, a single line is kept up to date and disappears at the end. Elsewhere, a line is
+    written after `after` seconds, then a status line every `every` seconds, and a last line at the
+    end if any was written. Within another `progress`, `text` only becomes the activity of the outer
+    computation.
 
     Parameters
     ----------
     detail:
-        Returns the current activity, called from another thread; None uses the last `note`.
+        Returns the current activity, called from another thread; None shows the last `note`.
     console:
-        Where to show it; None for standard error.
+        Console to write to; None for standard error.
     """
     with _lock:
         inner = bool(_shown)
@@ -122,7 +123,7 @@ def _write(
     is_shown: threading.Event,
     ended: threading.Event,
 ) -> None:
-    """Write a line, then status lines from time to time."""
+    """Write a line after `after` seconds, then a status line every `every` seconds until ended."""
     if ended.wait(after):
         return
     _line(console, step.text)
@@ -139,7 +140,7 @@ def _spin(
     is_shown: threading.Event,
     ended: threading.Event,
 ) -> None:
-    """Keep a single terminal line up to date."""
+    """Keep a single terminal line up to date, from `after` seconds on until ended."""
     from rich.live import Live
     from rich.spinner import Spinner
     from rich.text import Text

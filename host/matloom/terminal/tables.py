@@ -1,4 +1,4 @@
-"""Tables for terminals and pipes: only names are shortened if there is no room."""
+"""Tables for terminals and pipes, in which names are shortened to fit the width."""
 
 import copy
 import io
@@ -16,7 +16,7 @@ from rich.text import Text
 from matloom.ir.work import is_counted
 from matloom.printable import printable
 
-#: Width of text for a file or a pipe: practically unlimited.
+#: Width of text for a file or a pipe, in columns: practically unlimited.
 _UNLIMITED = 1 << 16
 
 #: Minimum width of a name, in columns.
@@ -26,9 +26,10 @@ _GAP = "..."
 
 
 def plain_console(*, stderr: bool = False, markup: bool = False) -> Console:
-    """Return a console that fits the terminal, or unlimited elsewhere; COLUMNS overrides.
+    """Return a console as wide as the terminal, or of unlimited width for a file or a pipe.
 
-    `markup` is only for texts without names from files.
+    The environment variable COLUMNS overrides the width. Set `markup` only if no text contains
+    names from files, which could be taken for markup.
     """
     stream = sys.stderr if stderr else sys.stdout
     width = None if stream.isatty() or "COLUMNS" in os.environ else _UNLIMITED
@@ -36,7 +37,7 @@ def plain_console(*, stderr: bool = False, markup: bool = False) -> Console:
 
 
 def as_text(items: Iterable[Table | str]) -> str:
-    """Return tables and lines as text, as wide as the terminal; unlimited in a pipe."""
+    """Return tables and lines as text, for the width of `plain_console`."""
     stream = io.StringIO()
     width = plain_console().width
     console = Console(file=stream, width=width, highlight=False, markup=False, emoji=False)
@@ -57,12 +58,16 @@ def shorten(name: str, width: int) -> str:
 
 
 class NameTable(Table):
-    """A table whose first column holds names, which are shortened in the middle to fit.
+    """A table whose first column holds names, which are shortened in the middle to fit the width.
 
-    A title that does not fit is shortened, too. It may be wider than the columns.
+    A title that does not fit is shortened, too.
 
-    If even names of `least` columns do not fit, the columns in `spare` are dropped one by one, in
-    order.
+    Parameters
+    ----------
+    spare:
+        Headings of columns that may be left out, in this order, if there is not enough room.
+    least_width:
+        Width to which names are shortened before a column is left out.
     """
 
     def __init__(
@@ -78,12 +83,12 @@ class NameTable(Table):
         self.spare, self.least = tuple(spare), least_width
 
     def add_row(self, *cells: RenderableType | None, **options: Any) -> None:
-        """Add a row, with control characters in its texts escaped."""
+        """Add a row; control characters in texts are escaped."""
         shown = [printable(cell) if isinstance(cell, str) else cell for cell in cells]
         super().add_row(*shown, **options)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Render what fits."""
+        """Render the table, fitted to the width of the console."""
         fitted = self._fit(options.max_width)
         if isinstance(fitted.title, str):
             title = shorten(fitted.title, options.max_width)
@@ -92,7 +97,7 @@ class NameTable(Table):
         yield from Table.__rich_console__(fitted, console, options)
 
     def _fit(self, width: int) -> "NameTable":
-        """Return the table fitted to a width."""
+        """Return a copy of the table with columns left out and names shortened to fit a width."""
         fitted = copy.copy(self)
         fitted.columns = [copy.copy(column) for column in self.columns]
         spare = [name for name in self.spare if name in {str(c.header) for c in self.columns}]
@@ -107,7 +112,7 @@ class NameTable(Table):
         return fitted
 
     def _others(self) -> int:
-        """Return the width of all columns except the names, including gaps."""
+        """Return the width of all columns except the first, including the gaps between columns."""
         widths = [
             max(cell_len(line) for text in (c.header, *c.cells) for line in str(text).split("\n"))
             for c in self.columns[1:]
@@ -118,7 +123,10 @@ class NameTable(Table):
 def layer_table(
     title: str, words: Sequence[str], figures: Sequence[str], spare: Sequence[str] = ()
 ) -> NameTable:
-    """Return an empty table with columns of names, of texts and of figures."""
+    """Return an empty table; the columns in `words` are aligned left, those in `figures` right.
+
+    The first column of `words` holds the names; `spare` has the columns that may be left out.
+    """
     table = NameTable(title, spare=spare)
     for heading in words:
         table.add_column(heading, no_wrap=True)
@@ -128,12 +136,15 @@ def layer_table(
 
 
 def count_text(count: int, noun: str) -> str:
-    """Return a number of things in words: ``1 file``, ``2 files``."""
+    """Return a count with its noun, which gets an s unless the count is 1: ``2 files``."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def macs_cell(operator: str, macs: int) -> str:
-    """Return an operator's multiply-accumulates as a table cell; empty if none."""
+    """Return an operator's multiply-accumulates as text for a cell of a table.
+
+    If there are none, the text is empty, or "unknown" for an operator whose MACs are not counted.
+    """
     if macs:
         return f"{macs:,}"
     return "" if is_counted(operator) else "unknown"
