@@ -1,4 +1,4 @@
-"""ONNX Runtime's OrtValue and IOBinding, in the host's memory."""
+"""ONNX Runtime's OrtValue and IOBinding, for arrays in the host's memory."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,7 +8,7 @@ import numpy as np
 from matloom.errors import UserError
 from matloom.ir.graph import Array
 
-#: Names of types that differ from NumPy's.
+#: ONNX Runtime's names of types, where they differ from NumPy's.
 _NAMES = {"float32": "float", "float64": "double", "object": "string"}
 
 
@@ -26,7 +26,7 @@ def _require_host(device_type: str) -> None:
 
 
 class OrtValue:
-    """An array, as ONNX Runtime wraps it."""
+    """ONNX Runtime's wrapper of an array, always in the host's memory."""
 
     def __init__(self, array: Array) -> None:
         self._array = array
@@ -35,7 +35,7 @@ class OrtValue:
     def ortvalue_from_numpy(
         numpy_obj: Array, device_type: str = "cpu", device_id: int = 0
     ) -> "OrtValue":
-        """Return a value that shares an array's memory."""
+        """Return a value that shares the memory of an array."""
         _require_host(device_type)
         return OrtValue(numpy_obj)
 
@@ -43,16 +43,16 @@ class OrtValue:
     def ortvalue_from_shape_and_type(
         shape: Sequence[int], element_type: Any, device_type: str = "cpu", device_id: int = 0
     ) -> "OrtValue":
-        """Return a value of a shape and a NumPy type; its elements are zero."""
+        """Return a value with the given shape and NumPy type, filled with zeros."""
         _require_host(device_type)
         return OrtValue(np.zeros(tuple(shape), element_type))
 
     def numpy(self) -> Array:
-        """Return the array."""
+        """Return the array itself, not a copy."""
         return self._array
 
     def update_inplace(self, np_arr: Array) -> None:
-        """Copy an array of the same shape and type into this one."""
+        """Copy an array into this one; raise `UserError` if its shape or type differs."""
         if (np_arr.shape, np_arr.dtype) != (self._array.shape, self._array.dtype):
             wanted = f"{self._array.dtype} {self._array.shape}"
             raise UserError(
@@ -62,31 +62,32 @@ class OrtValue:
         self._array[...] = np_arr
 
     def shape(self) -> list[int]:
-        """Return the sizes."""
+        """Return the shape of the array as a list."""
         return list(self._array.shape)
 
     def data_type(self) -> str:
-        """Return ONNX Runtime's name of the type."""
+        """Return ONNX Runtime's name of the type, such as ``tensor(float)``."""
         return type_name(self._array.dtype.name)
 
     def device_name(self) -> str:
-        """Return ``"cpu"``."""
+        """Return ``"cpu"``, the only device of values here."""
         return "cpu"
 
     def is_tensor(self) -> bool:
-        """Return True."""
+        """Return True: sequences and maps are not supported."""
         return True
 
     def has_value(self) -> bool:
-        """Return True."""
+        """Return True: there are no absent optional values."""
         return True
 
 
 class IOBinding:
     """Inputs and outputs of runs, bound by name.
 
-    Arrays stay in the host's memory: a binding saves arguments, not copies. Outputs bound to a
-    value of the right shape are written into it.
+    Arrays are in the host's memory, so a binding only replaces the arguments of `run`, and saves no
+    copies. An output that is bound to a value is copied into its array, whose shape and type must
+    match.
     """
 
     def __init__(self, session: Any) -> None:
@@ -104,7 +105,7 @@ class IOBinding:
         self._inputs[name] = ortvalue
 
     def bind_input(self, name: str, *arguments: Any, **options: Any) -> None:
-        """Raise: addresses in memory cannot be bound."""
+        """Raise `UserError`: an address in memory cannot be bound to an input."""
         raise UserError(
             f"input {name!r} cannot be bound to an address",
             hint="use bind_cpu_input or bind_ortvalue_input with an array",
@@ -113,7 +114,7 @@ class IOBinding:
     def bind_output(
         self, name: str, device_type: str = "cpu", device_id: int = 0, **buffer: Any
     ) -> None:
-        """Request an output, in a new array for each run."""
+        """Request an output, which each run returns in a new array."""
         _require_host(device_type)
         if buffer.get("buffer_ptr") is not None:
             raise UserError(
@@ -123,11 +124,11 @@ class IOBinding:
         self._outputs[name] = None
 
     def bind_ortvalue_output(self, name: str, ortvalue: OrtValue) -> None:
-        """Write an output into a value's array."""
+        """Request an output, which each run copies into the array of a value."""
         self._outputs[name] = ortvalue
 
     def run(self) -> None:
-        """Run the session on the bound inputs."""
+        """Run the session on the bound inputs, and store the bound outputs."""
         feeds = {name: value.numpy() for name, value in self._inputs.items()}
         found = self._session.run(list(self._outputs), feeds) if self._outputs else []
         self._results = []
@@ -141,7 +142,7 @@ class IOBinding:
         return list(self._results)
 
     def copy_outputs_to_cpu(self) -> list[Array]:
-        """Return the outputs of the last run as arrays."""
+        """Return the outputs of the last run as arrays, in the order in which they were bound."""
         return [value.numpy() for value in self._results]
 
     def clear_binding_inputs(self) -> None:
@@ -149,7 +150,7 @@ class IOBinding:
         self._inputs = {}
 
     def clear_binding_outputs(self) -> None:
-        """Remove all bound outputs."""
+        """Remove all bound outputs, and the results of the last run."""
         self._outputs, self._results = {}, []
 
     def synchronize_inputs(self) -> None:

@@ -19,7 +19,7 @@ from matloom.ir.graph import Array
 from matloom.report import Report
 from matloom.session import Session
 
-#: Providers: the engine, and the host for all other operators.
+#: Execution providers: the engine, and the host for the operators that the engine cannot run.
 PROVIDERS = ("MatloomExecutionProvider", "CPUExecutionProvider")
 
 #: Keywords of ONNX Runtime's constructor that have no meaning here.
@@ -33,7 +33,10 @@ Provider = str | tuple[str, Mapping[str, Any]]
 
 @dataclass(frozen=True, kw_only=True)
 class NodeArg:
-    """An input or output: `shape` has numbers, names of open dimensions, and None."""
+    """Declaration of an input or output of a network.
+
+    `shape` has the size of each dimension; for an open one, its name, or None if it has none.
+    """
 
     name: str
     type: str
@@ -47,19 +50,19 @@ def _argument(tensor: DeclaredTensor) -> NodeArg:
 class InferenceSession:
     """ONNX Runtime's InferenceSession for every file that `matloom.load` accepts.
 
-    A network with known sizes is compiled at once; otherwise `run` compiles it for the shapes of
-    its inputs, once for each set of shapes (the last eight are kept).
+    If the sizes of all inputs are known, the network is compiled by the constructor. Otherwise,
+    `run` compiles it, once for each set of input shapes; programs for the last eight are kept.
 
     Parameters
     ----------
     path_or_bytes:
-        The network.
+        Path or bytes of the model file.
     sess_options:
         `SessionOptions` of this package or of ONNX Runtime. Sizes of dimensions only take effect
         from this package's; options that would change results cause warnings.
     providers, provider_options:
-        Ignored: the engine comes first, and the host runs the rest. Other providers cause a
-        warning.
+        Ignored: the engine runs what it can, and the host the rest. Providers other than these two
+        cause a warning.
     options:
         Keywords of `matloom.load`, with its defaults: `device`, `config`, `precision`, `shapes`,
         `dims` and so on. MATLOOM_DEVICE and MATLOOM_CONFIG of the environment replace the defaults
@@ -106,11 +109,11 @@ class InferenceSession:
         return [_argument(tensor) for tensor in self._network.declaration.outputs]
 
     def get_overridable_initializers(self) -> list[NodeArg]:
-        """Return an empty list: weights are compiled into the program."""
+        """Return an empty list, because weights are compiled into the program."""
         return []
 
     def get_modelmeta(self) -> SimpleNamespace:
-        """Return the origin of the model as stated in the file, under ONNX Runtime's names."""
+        """Return producer, version and other metadata of the file, under ONNX Runtime's names."""
         info = self._network.declaration.info
         return SimpleNamespace(
             producer_name=info.producer,
@@ -123,7 +126,7 @@ class InferenceSession:
         )
 
     def get_session_options(self) -> Any:
-        """Return the options."""
+        """Return the options that were passed to the constructor, or the default ones."""
         return self._options
 
     def get_providers(self) -> list[str]:
@@ -135,7 +138,7 @@ class InferenceSession:
         return {name: {} for name in PROVIDERS}
 
     def set_providers(self, providers: Sequence[Provider], provider_options: Any = None) -> None:
-        """Ignore a choice of providers; warn about any except the engine and the host."""
+        """Do nothing, except warn about providers other than the engine and the host."""
         _note_providers(providers)
 
     def run(
@@ -144,10 +147,11 @@ class InferenceSession:
         input_feed: Mapping[str, npt.ArrayLike],
         run_options: Any = None,
     ) -> list[Array]:
-        """Return outputs by name, all in the file's order for None, for inputs by name.
+        """Run the network on inputs by name; return the named outputs, in the order of the names.
 
-        If the leading size of an input is fixed and an array has a multiple of it, the network runs
-        sample by sample.
+        If `output_names` is None or empty, all outputs are returned, in the file's order. If the
+        leading size of an input is fixed and an array has a multiple of it, the network runs sample
+        by sample.
 
         Raises
         ------
@@ -170,11 +174,11 @@ class InferenceSession:
         return [found[name] for name in wanted]
 
     def io_binding(self) -> IOBinding:
-        """Return a binding of inputs and outputs for `run_with_iobinding`."""
+        """Return an empty binding of inputs and outputs, for `run_with_iobinding`."""
         return IOBinding(self)
 
     def run_with_iobinding(self, iobinding: IOBinding, run_options: Any = None) -> None:
-        """Run with a binding; its outputs are then in the binding."""
+        """Run the network on the inputs of a binding, and store the outputs in the binding."""
         iobinding.run()
 
     def run_with_ort_values(
@@ -183,15 +187,15 @@ class InferenceSession:
         input_dict_ort_values: Mapping[str, OrtValue],
         run_options: Any = None,
     ) -> list[OrtValue]:
-        """Like `run`, with OrtValues instead of arrays."""
+        """Run the network as `run` does, with OrtValues instead of arrays."""
         feeds = {name: value.numpy() for name, value in input_dict_ort_values.items()}
         return [OrtValue(array) for array in self.run(output_names, feeds)]
 
     @property
     def session(self) -> Session:
-        """The `matloom.Session` of the last run; before the first, that of known sizes.
+        """The `matloom.Session` of the last run, or, before the first run, the one that will run.
 
-        Raises `UserError` if sizes are open and nothing has run.
+        Raises `UserError` if nothing has run and the file leaves input sizes open.
         """
         if self._last is None:
             sizes = ", ".join(self._open)
@@ -217,7 +221,7 @@ class InferenceSession:
         self.close()
 
     def _array(self, name: str, value: npt.ArrayLike) -> Array:
-        """Return the array of an input; lists get its type."""
+        """Return the array for an input; a list or number is converted to the input's type."""
         if name not in self._inputs:
             raise unknown(UserError, "an input", name, self._inputs)
         if isinstance(value, OrtValue):
@@ -230,7 +234,10 @@ class InferenceSession:
         return np.asarray(value, self._inputs[name].dtype)
 
     def _session(self, shapes: Mapping[str, tuple[int, ...]]) -> Session:
-        """Return the session for given shapes of the inputs with open sizes."""
+        """Return the session for the shapes of all inputs with open sizes, by name.
+
+        Compiles the network if no session for these shapes is kept.
+        """
         key = tuple(shapes.values())
         found = self._sessions.pop(key, None)
         if found is None:

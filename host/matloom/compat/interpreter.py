@@ -22,13 +22,13 @@ class Interpreter:
     """LiteRT's Interpreter for every file that `matloom.load` accepts.
 
     Tensors have the file's numbers; ONNX files and compiled programs have none, so their tensors
-    are counted, inputs first. `allocate_tensors` compiles the network, and again if
-    `resize_tensor_input` changed a shape.
+    are numbered from 0, inputs first. `allocate_tensors` compiles the network, and compiles it
+    again after `resize_tensor_input` has changed a shape.
 
     Parameters
     ----------
     model_path, model_content:
-        The path of a file or its bytes; exactly one of them.
+        Path of a model file, or its bytes; give exactly one of them.
     experimental_delegates:
         Ignored, with a warning: the engine runs what it can, the host the rest.
     num_threads, experimental_op_resolver_type:
@@ -45,7 +45,7 @@ class Interpreter:
     ModelError, ProgramError
         The file cannot be read.
     UserError
-        No file is given, or two.
+        Neither or both of `model_path` and `model_content` are given.
     """
 
     def __init__(
@@ -67,13 +67,16 @@ class Interpreter:
         self._declared = self._network.declaration
         self._preserve = experimental_preserve_all_tensors
         self._session: Session | None = None
-        #: Requested shapes of inputs by number, and the shapes that the session was made for.
+        #: Requested shapes of resized inputs, by tensor number.
         self._resized: dict[int, tuple[int, ...]] = {}
+        #: The requested shapes for which the session was compiled.
         self._compiled: dict[int, tuple[int, ...]] = {}
         self._values: dict[int, Array] = {}
 
     def allocate_tensors(self) -> None:
-        """Compile the network for the shapes of its inputs; inputs are zero afterwards.
+        """Compile the network for the shapes of its inputs, and set inputs and outputs to zero.
+
+        Does nothing if no shape has changed since the last call.
 
         Raises
         ------
@@ -117,8 +120,8 @@ class Interpreter:
         Raises
         ------
         UserError
-            The tensor is not an input, or with `strict`, a size differs that the file does not
-            leave open.
+            The tensor is not an input; or, with `strict`, the shape differs from the file's in a
+            dimension that is not open.
         """
         tensor = self._input(input_index)
         shape = tuple(int(size) for size in tensor_size)
@@ -162,12 +165,12 @@ class Interpreter:
         target[...] = array
 
     def invoke(self) -> None:
-        """Run the network on its inputs.
+        """Run the network on the inputs that were set; `get_tensor` returns its outputs.
 
         Raises
         ------
         RuntimeError
-            `allocate_tensors` was not called since the last change of a shape.
+            `allocate_tensors` was never called, or not since a shape was changed.
         """
         if self._session is None or self._compiled != self._resized:
             raise RuntimeError("Invoke called on model that is not ready: call allocate_tensors()")
@@ -182,7 +185,7 @@ class Interpreter:
         self._keep(tuple(found.values()), {found[name].key: tensors[name] for name in found})
 
     def get_tensor(self, tensor_index: int, subgraph_index: int = 0) -> Array:
-        """Return a copy of an input, an output, or a constant of the file.
+        """Return a copy of an input, an output, a constant, or an intermediate tensor if kept.
 
         Raises
         ------
@@ -199,19 +202,19 @@ class Interpreter:
         return lambda: self._value(tensor)
 
     def reset_all_variables(self) -> None:
-        """Reset the state that the network keeps between runs."""
+        """Return the state that the network keeps between runs to its initial values."""
         if self._session is not None:
             self._session.reset()
 
     def get_signature_list(self) -> dict[str, dict[str, list[str]]]:
-        """Return the sorted names of inputs and outputs of each signature."""
+        """Return the names of inputs and of outputs, each sorted, by name of the signature."""
         return {
             each.name: {"inputs": sorted(each.inputs), "outputs": sorted(each.outputs)}
             for each in self._declared.signatures
         }
 
     def get_signature_runner(self, signature_key: str | None = None) -> SignatureRunner:
-        """Return a signature as a function; None selects the only one.
+        """Return a function that runs a signature; None selects the only signature.
 
         Raises
         ------
@@ -231,7 +234,7 @@ class Interpreter:
 
     @property
     def session(self) -> Session:
-        """The `matloom.Session` that runs the network; raises `UserError` before there is one."""
+        """The `matloom.Session` that runs the network; raises `UserError` if there is none."""
         if self._session is None:
             raise UserError("nothing is compiled yet", hint="call allocate_tensors() first")
         return self._session
@@ -280,7 +283,7 @@ class Interpreter:
         return self._values[tensor.number]
 
     def _keep(self, tensors: Sequence[DeclaredTensor], results: Mapping[str, Array]) -> None:
-        """Store results, in the arrays returned by `tensor` if their shapes still match."""
+        """Store results; arrays that `tensor` returned are updated if their shapes still match."""
         for tensor in tensors:
             array, kept = results[tensor.key], self._values.get(tensor.number)
             if kept is not None and kept.shape == array.shape:

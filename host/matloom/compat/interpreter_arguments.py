@@ -1,4 +1,4 @@
-"""Arguments of LiteRT's interpreter."""
+"""Checks of the arguments of `Interpreter`."""
 
 import os
 
@@ -6,12 +6,12 @@ from matloom.errors import UserError
 
 
 def is_litert_option(name: str) -> bool:
-    """Return whether a keyword is one of LiteRT's that have no effect here."""
+    """Return whether a keyword belongs to LiteRT's interpreter and has no effect here."""
     return name.startswith("experimental_")
 
 
 def source_of(path: str | os.PathLike[str] | None, content: bytes | None) -> str | bytes:
-    """Return the network, from the only one of both arguments that is given."""
+    """Return the path or the content, whichever is given; raise `UserError` if not exactly one."""
     if path is not None and content is None:
         return os.fspath(path)
     if content is not None and path is None:

@@ -10,7 +10,7 @@ __all__ = ["Delegate", "Interpreter", "OpResolverType", "SignatureRunner", "load
 
 
 class OpResolverType(enum.Enum):
-    """Kernels that LiteRT may choose; Matloom's results equal TensorFlow Lite Micro's."""
+    """Choice of LiteRT's kernels, without effect: results equal TensorFlow Lite Micro's."""
 
     AUTO = 0
     BUILTIN = 1
@@ -19,12 +19,12 @@ class OpResolverType(enum.Enum):
 
 
 class Delegate:
-    """A library that LiteRT would delegate operators to; only its name is kept."""
+    """Stands for a library that LiteRT would delegate operators to, which is not loaded."""
 
     def __init__(self, library: str, options: Any = None) -> None:
         self.library = library
 
 
 def load_delegate(library: str, options: Any = None) -> Delegate:
-    """Return a delegate's name; `Interpreter` warns that it is ignored."""
+    """Return a `Delegate` with the library's name; `Interpreter` ignores it with a warning."""
     return Delegate(library, options)

@@ -1,4 +1,4 @@
-"""Networks for the compatibility layers: their declarations, and sessions on them."""
+"""Reads the declarations of networks for the compatibility layers, and opens sessions on them."""
 
 import os
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from matloom.program import Program, TensorInfo
 from matloom.runtime import load
 from matloom.session import Session
 
-#: Environment variables with defaults for keywords of `load`.
+#: Environment variables that replace the defaults of some keywords of `load`, by keyword.
 _ENVIRONMENT = {"device": "MATLOOM_DEVICE", "config": "MATLOOM_CONFIG"}
 
 Shape = tuple[int, ...]
@@ -51,7 +51,7 @@ class Network:
             self.declaration = frontend.declaration(source)
 
     def sizes(self, tensor: DeclaredTensor) -> Shape | None:
-        """Return the shape of an input, from the file or the options; None if a size is open."""
+        """Return the shape of an input from the options or the file; None if a size is open."""
         given: Mapping[str, Any] = self.options.get("shapes") or {}
         if tensor.key in given:
             return tuple(given[tensor.key])
@@ -61,7 +61,7 @@ class Network:
         return known if len(known) == len(found) else None
 
     def session(self, shapes: Mapping[str, Shape]) -> Session:
-        """Compile the network for input shapes by name, and open a session on it."""
+        """Compile the network for the given input shapes, by name; return a session on it."""
         options = dict(self.options)
         if shapes:
             options["shapes"] = {**(options.get("shapes") or {}), **shapes}
@@ -69,7 +69,7 @@ class Network:
 
 
 def _declare_program(program: Program) -> Declaration:
-    """Return the declarations of a compiled program, which has only inputs and outputs."""
+    """Return the declarations of a compiled program, whose only tensors are inputs and outputs."""
     ends = tuple(
         _declare(info, number) for number, info in enumerate((*program.inputs, *program.outputs))
     )

@@ -1,4 +1,4 @@
-"""ONNX Runtime's session options: accepted, with a warning if they would change something."""
+"""ONNX Runtime's session options; those that have no effect here may cause a warning."""
 
 import enum
 import warnings
@@ -13,7 +13,7 @@ class CompatWarning(HintedWarning):
 
 
 def note(message: str, hint: str = "") -> None:
-    """Warn about something that is ignored, at the caller's line."""
+    """Warn that something is ignored; the warning names the line in the user's script."""
     # Skips a constructor or method of this package, so that the warning names the script's line.
     warnings.warn(CompatWarning(message, hint), stacklevel=4)
 
@@ -37,7 +37,7 @@ class ExecutionMode(enum.IntEnum):
 
 @dataclass(slots=True)
 class RunOptions:
-    """Options of one run, accepted without effect."""
+    """Options of one run, all without effect."""
 
     log_severity_level: int = -1
     log_verbosity_level: int = 0
@@ -47,7 +47,7 @@ class RunOptions:
     training_mode: bool = False
 
     def add_run_config_entry(self, key: str, value: str) -> None:
-        """Accept an entry, without effect."""
+        """Ignore an entry."""
 
 
 @dataclass(slots=True)
@@ -75,7 +75,7 @@ class SessionOptions:
     profile_file_prefix: str = "onnxruntime_profile_"
     use_deterministic_compute: bool = False
     use_per_session_threads: bool = True
-    #: Sizes of dimensions by name.
+    #: Sizes of named dimensions, by name.
     dims: dict[str, int] = field(default_factory=dict)
     entries: dict[str, str] = field(default_factory=dict)
 
@@ -88,11 +88,11 @@ class SessionOptions:
         self.entries[key] = value
 
     def get_session_config_entry(self, key: str) -> str:
-        """Return an entry."""
+        """Return an entry; raise KeyError if it was not added."""
         return self.entries[key]
 
     def register_custom_ops_library(self, path: str) -> None:
-        """Raise: a library of operators compiled for ONNX Runtime cannot be used."""
+        """Raise `UserError`: libraries of operators for ONNX Runtime cannot be used here."""
         raise UserError(
             f"{path!r}: a library of ONNX Runtime's operators cannot be used here",
             hint="register the operators with matloom.register_operator (docs/own-operators.md)",

@@ -13,7 +13,7 @@ Details = dict[str, Any]
 
 
 def litert_details(tensor: DeclaredTensor, shape: tuple[int, ...]) -> Details:
-    """Return the details of a tensor with a given shape, in LiteRT's form."""
+    """Return the details of a tensor as LiteRT's interpreter does, with the given shape."""
     one = len(tensor.scales) == 1
     open_sizes = [size if isinstance(size, int) else -1 for size in tensor.shape]
     return {
@@ -34,18 +34,18 @@ def litert_details(tensor: DeclaredTensor, shape: tuple[int, ...]) -> Details:
 
 
 class SignatureRunner:
-    """A signature of a network, called with its inputs as keywords."""
+    """Function that runs a signature of a network; its inputs are keyword arguments."""
 
     def __init__(self, interpreter: Any, signature: Signature) -> None:
         self._interpreter, self._signature = interpreter, signature
 
     def __call__(self, **inputs: Array) -> dict[str, Array]:
-        """Return the outputs by name; an input of another shape compiles the network for it.
+        """Run the network, compiled again if an input's shape changed; return outputs by name.
 
         Raises
         ------
         ValueError
-            A name is not an input of the signature, or an array has another type than its input.
+            A name is missing or not an input of the signature, or an array has the wrong type.
         """
         known = self._signature.inputs
         if set(inputs) != set(known):
@@ -65,11 +65,11 @@ class SignatureRunner:
         }
 
     def get_input_details(self) -> dict[str, Details]:
-        """Return the details of each input by its name in the signature."""
+        """Return the details of each input, by its name in the signature."""
         return self._by_name(self._signature.inputs, self._interpreter.get_input_details())
 
     def get_output_details(self) -> dict[str, Details]:
-        """Return the details of each output by its name in the signature."""
+        """Return the details of each output, by its name in the signature."""
         return self._by_name(self._signature.outputs, self._interpreter.get_output_details())
 
     @staticmethod
