@@ -1,1 +1,1 @@
-"""Functional coverage: points declared for a configuration, reached by runs, and missing."""
+"""Functional coverage: which of the points declared for a configuration have runs reached."""

@@ -24,9 +24,9 @@ class Coverage:
     Members
     -------
     hits:
-        Number of hits by point.
+        Number of times that each point was reached.
     runs, instructions:
-        Numbers of command buffers and of completed instructions.
+        Number of command buffers, and number of instructions completed in them.
     """
 
     def __init__(self, config: Config) -> None:
@@ -36,7 +36,7 @@ class Coverage:
         self.runs = self.instructions = 0
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the counts; the declared points follow from the configuration."""
+        """Pickle only configuration and counts; the declared points are made again from them."""
         return (
             Coverage,
             (self.config,),
@@ -54,7 +54,14 @@ class Coverage:
         windows: Mapping[Region, Window],
         stall: str,
     ) -> None:
-        """Count the points that a command buffer reached with its completed instructions.
+        """Count the points that the completed instructions of a command buffer reached.
+
+        Parameters
+        ----------
+        windows:
+            Regions of external memory, as set in the registers.
+        stall:
+            Behaviour of external memory during the run, one of `model.STALLS`.
 
         Raises
         ------
@@ -80,7 +87,7 @@ class Coverage:
         self.hits.update(point for point in points if point in self.model.all_points)
 
     def missing(self) -> list[str]:
-        """Return the points that were never reached, in order."""
+        """Return the declared points that were never reached, in the order of declaration."""
         return [
             point
             for points in self.model.points.values()
@@ -89,9 +96,10 @@ class Coverage:
         ]
 
     def absent(self) -> Counter[str]:
-        """Return the numbers of points not reached or not declared, by reason.
+        """Count the points that were not reached and those excluded, by reason.
 
-        N stands for any number in a reason; missed points are listed by group.
+        Points that were declared but not reached are counted by group. Numbers in the reasons for
+        exclusions are replaced by N, so that similar reasons are counted together.
         """
         absent: Counter[str] = Counter()
         for group, (reached, declared) in self.shares().items():
@@ -101,14 +109,14 @@ class Coverage:
         return absent
 
     def shares(self) -> dict[str, tuple[int, int]]:
-        """Return reached and declared points by group."""
+        """Return the number of points reached and the number declared, by group."""
         return {
             group: (sum(1 for point in points if self.hits[point]), len(points))
             for group, points in self.model.points.items()
         }
 
     def merge(self, other: "Coverage") -> None:
-        """Add the counts of another; raise `ValueError` if its configuration differs."""
+        """Add the counts of `other` in place; raise `ValueError` if its configuration differs."""
         if other.config != self.config:
             raise UserError(
                 f"coverage of configuration {other.config.digest:08x} cannot be merged into "
@@ -120,7 +128,7 @@ class Coverage:
         self.instructions += other.instructions
 
     def as_dict(self) -> dict[str, Any]:
-        """Return everything as a dictionary of JSON types."""
+        """Return counts, missing and excluded points as a dictionary of JSON types."""
         return {
             "format": _FORMAT,
             "config": self.config.as_dict(),

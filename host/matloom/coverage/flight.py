@@ -1,4 +1,4 @@
-"""Finds instructions in flight together, from the control unit's issue and completion events."""
+"""Finds instructions that were in flight together, from the control unit's events."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,10 @@ from matloom.coverage.variants import flight_kind
 
 @dataclass(frozen=True, kw_only=True)
 class Event:
-    """Events of the control unit in a cycle: one bit for each of `UNITS`."""
+    """Instructions that the control unit issued, and units that completed one, in a cycle.
+
+    Bit n of `done` and of `issued` is for unit n of `UNITS`.
+    """
 
     cycle: int
     done: int = 0
@@ -20,14 +23,14 @@ class Event:
 
 @dataclass(frozen=True, kw_only=True)
 class Flight:
-    """Outcome of a command buffer.
+    """Instructions of a command buffer that completed, and pairs that were in flight together.
 
     Members
     -------
     completed:
-        Numbers of the completed instructions.
+        Indices of the completed instructions, in the order of completion.
     points:
-        Observed pairs.
+        Coverage points of the observed pairs: ``A then B`` and ``B overtakes A``.
     """
 
     completed: tuple[int, ...]
@@ -35,15 +38,18 @@ class Flight:
 
 
 def trace_flight(instructions: Sequence[Instruction], events: Sequence[Event]) -> Flight:
-    """Return which instructions were in flight together: issued, but not yet completed.
+    """Return which instructions completed, and which were in flight together.
 
-    An instruction that completes in the cycle in which another is issued was not in flight with it.
-    An instruction overtakes those issued before it that complete after it.
+    An instruction is in flight from its issue to its completion. One that completes in the cycle in
+    which another is issued was not in flight with it. An instruction overtakes those issued before
+    it that complete after it; if two complete in the same cycle, the unit that is first in `UNITS`
+    counts as first.
 
     Raises
     ------
     ValueError
-        More instructions were issued or completed than the buffer has.
+        The events do not match the instructions: one was issued to another unit, or a unit
+        completed more than it was given.
     """
     # Issued instructions are legal, so each has a kind.
     kinds: list[str] = []

@@ -1,4 +1,4 @@
-"""Verilator's line and toggle counts: read, merged, filtered, and summed by unit."""
+"""Reads Verilator's line and toggle counts, filters them, and sums them by unit."""
 
 import re
 from collections import Counter
@@ -8,10 +8,10 @@ from pathlib import Path
 
 from matloom.errors import UserError
 
-#: A record: keys and values, each after a separator, then a count.
+#: A line of Verilator's coverage file: keys and values, each after a separator, then a count.
 _RECORD = re.compile(r"C '(?P<keys>.*)' (?P<count>\d+)$")
 
-#: Exclusions from the figures, by reason.
+#: Reasons why points are left out of the figures, by the key under which they are counted.
 EXCLUSIONS = {
     "idiom": "a branch that Yosys writes into each `always @*` and that is never taken",
     "constant": "a signal to which the Verilog assigns a constant",
@@ -24,16 +24,16 @@ _CONSTANT = re.compile(r"^  assign (\S+) ?(?:\[[\d:]+\])? *= \d+'[hbd][0-9a-f]+;
 
 @dataclass(kw_only=True)
 class UnitFigures:
-    """Reached and declared lines and toggles of a unit.
+    """Number of lines and toggles of a unit, and number of those that were reached.
 
     Members
     -------
     excluded:
-        Excluded points, by reason.
+        Number of points left out, by key of `EXCLUSIONS`.
     missing_lines:
-        Text of lines that never ran.
+        Text of each line that never ran.
     missing_toggles:
-        Toggles never seen, by module and signal.
+        Number of toggles that never happened, by module and signal.
     """
 
     lines: int = 0
@@ -47,16 +47,16 @@ class UnitFigures:
 
 @dataclass(frozen=True, kw_only=True)
 class _Text:
-    """The simulated Verilog: its lines, and constant assignments by module."""
+    """The simulated Verilog: its lines, and the pairs of module and signal that are constant."""
 
     lines: tuple[str, ...]
     constants: frozenset[tuple[str, str]]
 
 
 def read_counts(path: Path) -> Counter[str]:
-    """Return the counts in a file written by Verilator, by record; merged files are summed.
+    """Return the counts in a coverage file of Verilator, by the keys of the record.
 
-    Raises `ValueError` if it is not such a file.
+    Counts of records with equal keys are summed. Raises `ValueError` if it is not such a file.
     """
     counts: Counter[str] = Counter()
     with path.open() as file:
@@ -74,10 +74,10 @@ def read_counts(path: Path) -> Counter[str]:
 
 
 def by_unit(counts: Mapping[str, int], verilog: str) -> dict[str, UnitFigures]:
-    """Return the figures of each unit of a chip, without excluded points.
+    """Return the figures of each unit of a chip, by name, without excluded points.
 
-    A line counts as reached if a block or branch that contains it is. Both directions of each bit
-    of a signal are toggles, each by itself.
+    A line counts as reached if any block or branch that contains it was reached. Each direction of
+    each bit of a signal counts as one toggle.
     """
     text = _text(verilog)
     units: dict[str, UnitFigures] = {}
@@ -96,7 +96,7 @@ def by_unit(counts: Mapping[str, int], verilog: str) -> dict[str, UnitFigures]:
 
 
 def _unit(module: str) -> str:
-    """Return the unit of a module: `post` for `matloom.core.post.lanes`."""
+    """Return the third part of a module's name, or the last of fewer: `post` for `a.b.post.c`."""
     parts = module.split("$")[0].split(".")
     return parts[:3][-1]
 
@@ -113,7 +113,7 @@ def _text(verilog: str) -> _Text:
 
 
 def _spans(text: str) -> Iterator[int]:
-    """Yield the line numbers in "3,5-7"."""
+    """Yield the line numbers in a list of ranges: 3, 5, 6 and 7 for "3,5-7"."""
     for part in filter(None, text.split(",")):
         first, _dash, last = part.partition("-")
         yield from range(int(first), int(last or first) + 1)
@@ -149,5 +149,5 @@ def _add_toggle(
 
 
 def _plain(name: str) -> str:
-    """Return a name as in the Verilog: Verilator encodes special characters as `__0` and hex."""
+    """Return a name as in the Verilog, with special characters that Verilator encodes decoded."""
     return re.sub(r"__0([0-9A-F]{2})", lambda code: chr(int(code[1], 16)), name)

@@ -23,17 +23,17 @@ from matloom.coverage.variants import (
 
 FIRST, LAST, CROSSING = "first", "last", "crossing"
 
-#: Behaviours of external memory: its own pace; randomly withheld handshakes; slow, with several
-#: cycles per beat or per change of row.
+#: Behaviours of external memory: ready whenever it can be; with randomly withheld handshakes; slow,
+#: with several cycles per beat or per change of row.
 STALLS = ("steady", "withheld", "slow")
 
 #: Value of `Config.counters` that counts cycles by cause.
 _COUNTS_CAUSES = 2
 
-#: Causes of waits that cannot occur, with the reason.
+#: Reasons why some causes of waits cannot occur, by the name of the counter.
 _IMPOSSIBLE_CAUSES = {"exec_wait_bank": "reads of EXEC go before all others in every bank"}
 
-#: Name of a point.
+#: Name of a coverage point, such as ``LOAD wait_post first``.
 Point = str
 
 #: Bytes between boundaries of external memory that bursts must not cross.
@@ -42,16 +42,18 @@ PAGE = 4096
 
 @dataclass(frozen=True, kw_only=True)
 class CoverageGoal:
-    """An instruction that reaches a point.
+    """Requirements on an instruction that reaches a point.
 
     Members
     -------
     fixed:
-        Required field values.
+        Values of the fields that the point requires.
     small:
-        All fields except bases, each at its minimum given `fixed`.
+        Values of all fields except bases: as required, and otherwise as small as possible.
     base, place:
-        An address field, and the boundary that its extent should touch; None for no such goal.
+        For a point of an address, its base field, and where its extent must lie: at the first or
+        the last address of the memory, or across a boundary (`FIRST`, `LAST`, `CROSSING`). None for
+        other points.
     """
 
     opcode: Opcode
@@ -63,16 +65,16 @@ class CoverageGoal:
 
 @dataclass(frozen=True, kw_only=True)
 class CoverageModel:
-    """Declared points by group, and points that are impossible in a configuration, with reasons.
+    """Declared points by group, and reasons why others are impossible in a configuration.
 
     Members
     -------
     points:
-        Names by group: `field`, `wait`, `flight`, `cause`.
+        Points of each group: ``field``, ``wait``, ``flight`` and ``cause``.
     goals:
-        Instructions that reach the points of `field`, without the stall.
+        Requirements of the points of group ``field``, by point without its last word, the stall.
     excluded:
-        Reasons for excluded points.
+        Reasons for exclusions, by point, or by subject if all of its points are excluded.
     """
 
     points: dict[str, tuple[Point, ...]]
@@ -81,13 +83,13 @@ class CoverageModel:
 
     @functools.cached_property
     def all_points(self) -> frozenset[Point]:
-        """All points."""
+        """All declared points of all groups."""
         return frozenset(point for points in self.points.values() for point in points)
 
 
 @functools.cache
 def declare(config: Config) -> CoverageModel:
-    """Return the points of a configuration, which follow from it and the instruction set."""
+    """Return the coverage points of a configuration, derived from it and the instruction set."""
     goals: dict[Point, CoverageGoal] = {}
     excluded: dict[str, str] = {}
     for unit in UNITS:
@@ -119,7 +121,7 @@ def _waits() -> Iterator[Point]:
 
 
 def _pairs(config: Config) -> Iterator[Point]:
-    """Yield ordered pairs of instructions in flight together, and pairs that overtake."""
+    """Yield the points of two instructions in flight together, and of one overtaking another."""
     kinds: dict[str, Opcode] = {}
     for unit in UNITS:
         for variant in variants(unit, config):
@@ -166,14 +168,15 @@ def _required_values(variant: Variant, name: str) -> dict[str, int]:
 
 
 def _smallest_instruction_with(variant: Variant, name: str, config: Config) -> dict[str, int]:
-    """Return the smallest instruction in which a field has an effect."""
+    """Return the smallest instruction in which a field has an effect, as fields except bases."""
     return {**smallest_instruction(variant, config), **_required_values(variant, name)}
 
 
 def field_values(variant: Variant, field: Field, config: Config) -> dict[str, int]:
-    """Return the values of a field that are points: all choices, or the first and last value.
+    """Return the values of a field that are points, by word: all choices, or first and last value.
 
-    The last is the largest that fits in the memories while all other fields are small.
+    The last value is the largest with which an instruction fits in the memories while all other
+    fields are small.
     """
     choices = field.allowed_values(config)
     if field.name == "region" and variant.opcode is Opcode.STORE:
@@ -196,19 +199,22 @@ def field_values(variant: Variant, field: Field, config: Config) -> dict[str, in
 
 
 def _unit(variant: Variant, field: Field, config: Config) -> int:
-    """Return what the values of a field are multiples of."""
+    """Return the number of which all values of a field are multiples."""
     paired = variant.fixed.get("window") and variant.fixed.get("paired")
     return config.weight_boundary if paired and field.name in BLOCK_STEPS else field.unit(config)
 
 
 def capacity(memory: AddressSpace, config: Config) -> int:
-    """Return the size of a memory in bytes, or entries for ACC; AXI's limit for external memory."""
+    """Return the size of a memory in bytes (ACC: in entries); 4 GiB for external memory."""
     on_chip = {AddressSpace.SPAD: config.spad_bytes, AddressSpace.ACC: config.acc_entries}
     return on_chip.get(memory, 1 << 32)
 
 
 def boundary_bytes(memory: AddressSpace, config: Config) -> int:
-    """Return the bytes or entries of a bank, or the bytes of a page of external memory."""
+    """Return the distance of boundaries that extents can cross, in bytes (ACC: in entries).
+
+    They separate the banks of the scratchpad, the halves of ACC, and the pages of external memory.
+    """
     banks = {AddressSpace.SPAD: config.bank_bytes, AddressSpace.ACC: config.acc_entries // 2}
     return banks.get(memory, PAGE)
 
@@ -240,7 +246,10 @@ def _declare_bases(
 
 
 def _flags_for_access(variant: Variant, config: Config) -> list[dict[str, int]]:
-    """Return the flags with which a mode may access an optional memory."""
+    """Return sets of fields that make a mode access each memory that it accesses only optionally.
+
+    EXEC gets the size of its window's output instead, without which it accesses nothing.
+    """
     if variant.opcode is Opcode.EXEC:
         return [{"out_width": 1, "out_height": 1} if variant.fixed["window"] else {}]
     if variant.opcode is Opcode.POST:

@@ -1,4 +1,4 @@
-"""The points that an instruction reaches."""
+"""Finds the coverage points that an instruction reaches."""
 
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -18,10 +18,10 @@ from matloom.coverage.model import (
 from matloom.coverage.sizes import extent_sizes
 from matloom.coverage.variants import bases, body, relevance, variant_of, variants, why_single_value
 
-#: Address and bytes of a region of external memory.
+#: Start address and size in bytes of a region of external memory.
 Window = tuple[int, int]
 
-#: Words of points, by field and value.
+#: Words that name a value in points (a number, or `FIRST` and `LAST`), by field and value.
 _Words = dict[str, dict[int, list[str]]]
 
 _HEAD_FIELDS = {item.name: item for item in HEAD if item.name.startswith("wait_")}
@@ -29,7 +29,7 @@ _HEAD_FIELDS = {item.name: item for item in HEAD if item.name.startswith("wait_"
 
 @cache
 def _words(opcode: Opcode, config: Config) -> dict[str, _Words]:
-    """Return the names of values by mode and field."""
+    """Return the words that name the values of fields in points, by name of the mode."""
     found: dict[str, _Words] = {}
     for variant in variants(opcode, config):
         words: _Words = {}
@@ -49,12 +49,14 @@ def _words(opcode: Opcode, config: Config) -> dict[str, _Words]:
 def fields_reached(
     instruction: Instruction, config: Config, windows: Mapping[Region, Window]
 ) -> Iterator[Point]:
-    """Yield the points of fields and addresses that an instruction reaches, without the stall.
+    """Yield the points of fields and addresses that an instruction reaches.
+
+    The points lack their last word, the stall.
 
     Parameters
     ----------
     windows:
-        Regions of external memory according to the registers.
+        Regions of external memory, as set in the registers.
     """
     opcode, values = instruction.opcode, instruction.values
     if opcode is Opcode.END:
@@ -80,7 +82,7 @@ def fields_reached(
 
 
 def _has_effect(opcode: Opcode, name: str, values: Mapping[str, int]) -> bool:
-    """Return whether a field has an effect in an instruction."""
+    """Return whether a field has an effect in an instruction with these field values."""
     return all(
         low <= values.get(other, 0) and (high is None or values.get(other, 0) <= high)
         for other, (low, high) in relevance(opcode, name).items()
@@ -88,7 +90,7 @@ def _has_effect(opcode: Opcode, name: str, values: Mapping[str, int]) -> bool:
 
 
 def waits_reached(instruction: Instruction) -> Iterator[Point]:
-    """Yield the wait points that an instruction reaches."""
+    """Yield the points of group ``wait`` that an instruction reaches."""
     for name, item in _HEAD_FIELDS.items():
         value = instruction.values.get(name, 0)
         for place, boundary in ((FIRST, 0), (LAST, item.range[1])):

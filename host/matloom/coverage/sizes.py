@@ -10,14 +10,18 @@ from matloom.arch.isa import AddressSpace, Extent, Opcode, extents_of
 
 @functools.cache
 def extents(opcode: Opcode, config: Config) -> tuple[Extent, ...]:
-    """Return the extents that a legal instruction of a configuration may have."""
+    """Return the extents that a legal instruction of an opcode and a configuration may have."""
     return extents_of(opcode, config)
 
 
 def extent_sizes(
     opcode: Opcode, values: Mapping[str, int], config: Config
 ) -> dict[tuple[AddressSpace, str], int]:
-    """Return the size of each applicable extent, by memory and base; the largest of each."""
+    """Return the sizes of the memory ranges that an instruction touches, by memory and base field.
+
+    A size is counted from the base address, in bytes, or in entries for ACC. Of several extents
+    with one base, the largest size is returned; extents that do not apply are left out.
+    """
     every = extents(opcode, config)
     instruction = Instruction(opcode, {**values, **{extent.base: 0 for extent in every}})
     sizes: dict[tuple[AddressSpace, str], int] = {}
@@ -30,9 +34,9 @@ def extent_sizes(
 
 
 def largest(low: int, high: int, fits: Callable[[int], bool]) -> int:
-    """Return the largest value up to `high` that fits; `low` if none does.
+    """Return the largest value from `low` to `high` that fits; `low` if none does.
 
-    If a value fits, all smaller ones must fit too.
+    If a value fits, all smaller ones must fit, too.
     """
     while low < high:
         middle = (low + high + 1) // 2

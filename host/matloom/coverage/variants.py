@@ -20,11 +20,11 @@ from matloom.arch.isa import (
 from matloom.arch.modes import MAC_MODES
 from matloom.arch.numerics import Rounding
 
-#: A range of values; None means no limit.
+#: An inclusive range of values; an upper end of None means no limit.
 _Range = tuple[int, int | None]
 _SET, _UNSET, _SEVERAL = (1, 1), (0, 0), (2, None)
 
-#: Conditions under which a field has an effect, as ranges of other fields.
+#: Conditions under which fields have an effect, by opcode and field: ranges of other fields.
 _ACCOUNT: dict[Opcode, dict[str, dict[str, _Range]]] = {
     Opcode.LOAD: {
         "fill_value": {"fill": _SET},
@@ -64,7 +64,7 @@ _ACCOUNT: dict[Opcode, dict[str, dict[str, _Range]]] = {
 }
 
 
-#: Conditions for fields that must be 0 under FLOAT.
+#: Fields without effect under FLOAT, because the fields that they depend on must be 0 there.
 _OF_BYTES = ("low_byte", "high_byte", "factor_zero")
 
 
@@ -75,9 +75,9 @@ class Variant:
     Members
     -------
     name:
-        Name of opcode and mode.
+        Opcode and mode, as `variant_of` names them.
     fixed:
-        The fields that choose the mode.
+        Values of the fields that select the mode.
     """
 
     opcode: Opcode
@@ -93,12 +93,12 @@ def body(opcode: Opcode, config: Config) -> dict[str, Field]:
 
 @functools.cache
 def bases(opcode: Opcode) -> tuple[str, ...]:
-    """Return the fields that are start addresses of extents."""
+    """Return the names of the fields that hold the start addresses of extents."""
     return tuple(dict.fromkeys(extent.base for extent in FORMATS[opcode].extents))
 
 
 def relevance(opcode: Opcode, name: str) -> Mapping[str, _Range]:
-    """Return the ranges of other fields in which a field has an effect."""
+    """Return the ranges of other fields, by name, in which a field has an effect."""
     return _ACCOUNT[opcode].get(name, {})
 
 
@@ -108,13 +108,16 @@ def _names_of_set_flags(values: Mapping[str, int], *names: str) -> str:
 
 
 def _load(values: Mapping[str, int], config: Config) -> str:
-    """Return the mode of a LOAD: its source region, and the distance of bytes on chip."""
+    """Return the mode of a LOAD: whether it reads or fills, and its `spread` if it may have one."""
     source = "fill" if values.get("fill") else "read"
     return source if not config.last_spread else f"{source} spread {values.get('spread', 0)}"
 
 
 def _exec(values: Mapping[str, int]) -> str:
-    """Return the mode of an EXEC; `paired` and `window_shape` are irrelevant without a window."""
+    """Return the mode of an EXEC: number format, and the flags and window shape that matter.
+
+    `paired` matters only with a window, and `window_shape` only with an unpaired window.
+    """
     form = _names_of_set_flags(values, "paired") if values.get("window") else ""
     if values.get("window") and values.get("window_shape") and not form:
         form = f" shape {values['window_shape']}"
@@ -124,13 +127,13 @@ def _exec(values: Mapping[str, int]) -> str:
 
 
 def _post(values: Mapping[str, int]) -> str:
-    """Return source and destination of a POST."""
+    """Return the source and the destination of a POST, as text."""
     source, destination = values.get("source", 0), values.get("destination", 0)
     return f"{Source(source).name} to {Destination(destination).name}"
 
 
 def variant_of(opcode: Opcode, values: Mapping[str, int], config: Config) -> str:
-    """Return the name of opcode and mode for an instruction."""
+    """Return the name of an instruction's opcode and mode."""
     mode = ""
     if opcode is Opcode.LOAD:
         mode = _load(values, config)
@@ -142,7 +145,10 @@ def variant_of(opcode: Opcode, values: Mapping[str, int], config: Config) -> str
 
 
 def flight_kind(opcode: Opcode, values: Mapping[str, int]) -> str:
-    """Return the name of an instruction in flight: a coarser form of its mode."""
+    """Return the name of an instruction in points of group ``flight``.
+
+    It leaves out the `spread` of a LOAD and the rounding of a POST, which `variant_of` includes.
+    """
     mode = ""
     if opcode is Opcode.LOAD:
         mode = "fill" if values.get("fill") else "read"
@@ -174,7 +180,7 @@ def _exec_choices(config: Config) -> list[dict[str, int]]:
 
 
 def _choices(opcode: Opcode, config: Config) -> list[dict[str, int]]:
-    """Return the fields that select a mode, for every mode of an opcode."""
+    """Return, for every mode of an opcode, the values of the fields that select it."""
     if opcode is Opcode.LOAD:
         return [
             {"fill": fill, "spread": spread}
@@ -200,14 +206,17 @@ def variants(opcode: Opcode, config: Config) -> tuple[Variant, ...]:
 
 
 def _smallest_element(variant: Variant, config: Config) -> int:
-    """Return the smallest size in bytes of a POST's elements on chip."""
+    """Return the smallest size in bytes that elements of a POST may have in the scratchpad."""
     return min(
         post_element_bytes({**variant.fixed, "pre_shift": each}) for each in config.post_formats
     )
 
 
 def written_steps(variant: Variant, config: Config) -> dict[str, int]:
-    """Return the steps between written elements, and their minimum without overlaps."""
+    """Return the fields that are steps between written elements, with their least values.
+
+    With smaller steps, the elements would overlap.
+    """
     if variant.opcode is Opcode.LOAD:
         return {"spad_row_step": 1, "spad_plane_step": 1}
     if variant.opcode is Opcode.STORE:
@@ -219,7 +228,7 @@ def written_steps(variant: Variant, config: Config) -> dict[str, int]:
 
 
 def smallest_instruction(variant: Variant, config: Config) -> dict[str, int]:
-    """Return all fields except bases of the smallest instruction of a mode."""
+    """Return the values of all fields, except bases, of the smallest instruction of a mode."""
     fields = body(variant.opcode, config)
     values = {
         name: max(item.limits(config)[0], 0)
@@ -244,7 +253,7 @@ def smallest_instruction(variant: Variant, config: Config) -> dict[str, int]:
 
 
 def why_single_value(variant: Variant, field: Field, config: Config) -> str | None:
-    """Return why a field has a single legal value in a mode, or None."""
+    """Return why a field has one legal value, or no effect, in a mode; None if neither holds."""
     fixed = variant.fixed
     if field.plain and fixed.get("mode"):
         return f"must be 0 in mode {MAC_MODES[fixed['mode']]}"
